@@ -1,1 +1,28 @@
-//! Arrays.
+//! NumPy-like n-dimensional arrays.
+//!
+//! ```
+//! use bibun_array::{s, Array};
+//! let x = Array::arange(0, 6).reshape([2, 3]);
+//! assert_eq!(x.slice(s![.., ..; -1]).to_vec::<i64>(), [2, 1, 0, 5, 4, 3]);
+//! ```
+
+mod array;
+mod axes;
+mod cpu;
+mod device;
+mod dtype;
+mod error;
+mod kernel;
+mod shape;
+mod storage;
+mod view;
+
+pub use array::Array;
+pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
+pub use device::{Device, Memory, View, cpu};
+pub use dtype::{DType, Element, Scalar};
+pub use error::{Error, attempt, raise};
+pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
+pub use shape::Shape;
+pub use storage::{pooled_bytes, set_pool_limit};
+pub use view::Index;

@@ -1,0 +1,485 @@
+//! The array: a window (shape, strides, offset) on typed memory that any number of arrays share.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::device::{Device, Memory, cpu};
+use crate::dtype::with_dtype;
+use crate::shape::{Layout, Strides};
+use crate::storage::Buffer;
+use crate::{DType, Element, Error, Scalar, Shape, raise};
+
+/// An n-dimensional array of `f32`, `f64`, `i64` or `bool`.
+///
+/// Cloning and every view (`reshape` of dense arrays, `transpose`, slices, `broadcast_to`) share
+/// the elements and cost a few nanoseconds. Elements are written only where nobody else holds
+/// them; otherwise they are copied first, so no array ever changes under another's feet.
+///
+/// ```
+/// use bibun_array::Array;
+/// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+/// let y = &x + &x.transpose();
+/// assert_eq!(y.to_vec::<f64>(), [2.0, 5.0, 5.0, 8.0]);
+/// ```
+#[derive(Clone)]
+pub struct Array {
+    dtype: DType,
+    layout: Layout,
+    data: Data,
+}
+
+/// A single value, repeated to any shape, lies in the array itself; the rest in shared memory.
+#[derive(Clone, Debug)]
+enum Data {
+    Inline(Scalar),
+    Shared(Arc<dyn Memory>),
+}
+
+impl Array {
+    // ----- construction
+
+    /// An array of `shape` from its elements in row-major order.
+    ///
+    /// # Panics
+    /// If the number of elements is not the size of `shape`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from_vec(vec![1i64, 2, 3, 4, 5, 6], [2, 3]);
+    /// assert_eq!(x.shape(), &[2, 3][..]);
+    /// ```
+    #[track_caller]
+    pub fn from_vec<T: Element>(elements: Vec<T>, shape: impl Into<Shape>) -> Self {
+        Self::from_slice(&elements, shape)
+    }
+
+    /// [`Array::from_vec`] from a slice.
+    ///
+    /// # Panics
+    /// If the number of elements is not the size of `shape`.
+    #[track_caller]
+    pub fn from_slice<T: Element>(elements: &[T], shape: impl Into<Shape>) -> Self {
+        let shape = shape.into();
+        if elements.len() != shape.size() {
+            raise(Error::invalid(
+                "from_vec",
+                format!("{} elements do not fill the shape {shape}", elements.len()),
+            ));
+        }
+        if let [element] = elements {
+            return Self::constant(element.to_scalar(), shape);
+        }
+        let memory = cpu().upload(T::to_slice(elements));
+        Self {
+            dtype: T::DTYPE,
+            layout: Layout::row_major(shape),
+            data: Data::Shared(memory),
+        }
+    }
+
+    /// An array whose elements a function writes, given the row-major slice (of unspecified
+    /// content) to fill.
+    pub(crate) fn filled_by<T: Element>(shape: Shape, fill: impl FnOnce(&mut [T])) -> Self {
+        Self::dense_filled_by(Layout::row_major(shape), fill)
+    }
+
+    /// [`Array::filled_by`] for any dense layout, whose memory order the slice then has.
+    pub(crate) fn dense_filled_by<T: Element>(layout: Layout, fill: impl FnOnce(&mut [T])) -> Self {
+        let size = layout.shape.size();
+        if size == 1 {
+            let mut element = T::default();
+            fill(std::slice::from_mut(&mut element));
+            return Self::constant(element.to_scalar(), layout.shape);
+        }
+        let mut buffer = Buffer::new::<T>(size);
+        fill(buffer.as_mut_slice());
+        Self {
+            dtype: T::DTYPE,
+            layout,
+            data: Data::Shared(Arc::new(buffer)),
+        }
+    }
+
+    /// `value` at every index of `shape`, without memory of its own.
+    pub(crate) fn constant(value: Scalar, shape: Shape) -> Self {
+        let strides = std::iter::repeat_n(0, shape.rank()).collect();
+        Self {
+            dtype: value.dtype(),
+            layout: Layout {
+                shape,
+                strides,
+                offset: 0,
+            },
+            data: Data::Inline(value),
+        }
+    }
+
+    /// An array filled with one value (which takes no memory until it is written).
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::full([2, 2], 7.0f32).to_vec::<f32>(), [7.0; 4]);
+    /// ```
+    pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>) -> Self {
+        Self::constant(value.into(), shape.into())
+    }
+
+    /// Zeros (`false` for bool).
+    pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Self {
+        Self::constant(Scalar::zero(dtype), shape.into())
+    }
+
+    /// Ones (`true` for bool).
+    pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Self {
+        Self::constant(Scalar::one(dtype), shape.into())
+    }
+
+    /// An array of rank 0.
+    pub fn scalar(value: impl Into<Scalar>) -> Self {
+        Self::constant(value.into(), Shape::default())
+    }
+
+    /// The integers `start..stop` as `i64`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::arange(2, 5).to_vec::<i64>(), [2, 3, 4]);
+    /// ```
+    pub fn arange(start: i64, stop: i64) -> Self {
+        let elements: Vec<i64> = (start..stop).collect();
+        let shape = elements.len();
+        Self::from_vec(elements, shape)
+    }
+
+    /// `count` numbers in equal steps from `start` to `stop`, both included, as `f64`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::linspace(0.0, 1.0, 5).to_vec::<f64>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+    /// ```
+    pub fn linspace(start: f64, stop: f64, count: usize) -> Self {
+        let last = count.saturating_sub(1);
+        let element = |i: usize| match i {
+            0 => start,
+            i if i == last => stop,
+            i => start + (stop - start) * (i as f64 / last as f64),
+        };
+        Self::from_vec((0..count).map(element).collect(), count)
+    }
+
+    /// The identity matrix.
+    pub fn eye(size: usize, dtype: DType) -> Self {
+        with_dtype!(dtype, T => {
+            let one = T::from_scalar(Scalar::one(dtype));
+            Self::filled_by::<T>(Shape::from([size, size]), |elements| {
+                elements.fill(T::default());
+                elements.iter_mut().step_by(size + 1).for_each(|x| *x = one);
+            })
+        })
+    }
+
+    // ----- what it is
+
+    /// The sizes of the axes.
+    pub fn shape(&self) -> &Shape {
+        &self.layout.shape
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.layout.shape.rank()
+    }
+
+    /// The number of elements.
+    pub fn size(&self) -> usize {
+        self.layout.shape.size()
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Steps between neighbours of each axis, in elements.
+    pub fn strides(&self) -> &[isize] {
+        &self.layout.strides
+    }
+
+    /// The device that holds the elements.
+    pub fn device(&self) -> &'static dyn Device {
+        self.memory().map_or_else(cpu, Memory::device)
+    }
+
+    /// Bytes of memory that this array keeps alive (0 for a repeated single value, which lies in
+    /// the array itself).
+    pub fn memory_bytes(&self) -> usize {
+        match &self.data {
+            Data::Inline(_) => 0,
+            Data::Shared(memory) => memory.bytes(),
+        }
+    }
+
+    /// Whether both arrays look at the same memory.
+    pub fn shares_memory_with(&self, other: &Self) -> bool {
+        match (&self.data, &other.data) {
+            (Data::Shared(a), Data::Shared(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    // ----- elements
+
+    /// The elements in row-major order.
+    ///
+    /// # Panics
+    /// If the dtype is another than `T` (see [`Array::cast`]).
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.expect_dtype::<T>("to_vec");
+        match self.as_slice::<T>() {
+            Some(elements) => elements.to_vec(),
+            None => match self.inline() {
+                Some(scalar) => vec![T::from_scalar(scalar); self.size()],
+                None => self.device().download(self).host_slice::<T>().to_vec(),
+            },
+        }
+    }
+
+    /// The single element of an array of size 1, converted to `T`.
+    ///
+    /// # Panics
+    /// If there are more elements, or none.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::scalar(2.5f32).item::<f64>(), 2.5);
+    /// ```
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> T {
+        if self.size() != 1 {
+            let what = format!("the shape is {}, expected a single element", self.shape());
+            raise(Error::invalid("item", what));
+        }
+        T::from_scalar(self.element(&vec![0; self.rank()]))
+    }
+
+    /// The element at an index, one number for each axis.
+    ///
+    /// # Panics
+    /// If the index has another length than the rank or is out of bounds.
+    #[track_caller]
+    pub fn element(&self, index: &[usize]) -> Scalar {
+        let fits =
+            index.len() == self.rank() && index.iter().zip(&**self.shape()).all(|(i, n)| i < n);
+        if !fits {
+            let what = format!(
+                "the index {index:?} is outside of the shape {}",
+                self.shape()
+            );
+            raise(Error::invalid("element", what));
+        }
+        if let Some(scalar) = self.inline() {
+            return scalar;
+        }
+        let steps = index
+            .iter()
+            .zip(self.strides())
+            .map(|(&i, &step)| i as isize * step);
+        let position = self.layout.offset.strict_add_signed(steps.sum());
+        match self.buffer() {
+            Some(buffer) => {
+                with_dtype!(self.dtype, T => buffer.as_slice::<T>()[position].to_scalar())
+            }
+            None => {
+                let part = Layout {
+                    offset: position,
+                    ..Layout::default()
+                };
+                self.device().download(&self.with_layout(part)).element(&[])
+            }
+        }
+    }
+
+    /// The elements, if they lie on the CPU in row-major order without gaps and have type `T`.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        if self.dtype != T::DTYPE || !self.layout.is_row_major() {
+            return None;
+        }
+        match &self.data {
+            Data::Inline(scalar) if self.size() == 1 => {
+                T::borrow_scalar(scalar).map(std::slice::from_ref)
+            }
+            Data::Inline(_) => (self.size() == 0).then_some(&[]),
+            Data::Shared(_) => {
+                let start = self.layout.offset;
+                Some(&self.buffer()?.as_slice()[start..start + self.size()])
+            }
+        }
+    }
+
+    /// The elements in row-major order, to be written. They are copied first if they lie otherwise
+    /// or another array shares them.
+    ///
+    /// # Panics
+    /// If the dtype is another than `T`, or the array is not on the CPU.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let mut x = Array::from([1.0, 2.0]);
+    /// let y = x.clone();
+    /// x.as_mut_slice::<f64>()[0] = 5.0;
+    /// assert_eq!(x.to_vec::<f64>(), [5.0, 2.0]);
+    /// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0]);
+    /// ```
+    #[track_caller]
+    pub fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+        self.expect_dtype::<T>("as_mut_slice");
+        if !self.layout.is_row_major() || self.unique_buffer().is_none() && self.size() != 1 {
+            let elements = self.to_vec::<T>();
+            let layout = Layout::row_major(self.shape().clone());
+            *self = Self::dense_filled_by(layout, |out| out.copy_from_slice(&elements));
+        }
+        let (start, size) = (self.layout.offset, self.size());
+        if size == 1 {
+            let value = self.element(&vec![0; self.rank()]);
+            *self = Self::constant(value, self.shape().clone());
+        }
+        match &mut self.data {
+            Data::Inline(scalar) => {
+                std::slice::from_mut(T::borrow_scalar_mut(scalar).expect("the dtype was checked"))
+            }
+            Data::Shared(memory) => {
+                let buffer = as_unique_buffer(memory).expect("made unique above");
+                &mut buffer.as_mut_slice()[start..start + size]
+            }
+        }
+    }
+
+    /// A copy in row-major order on the CPU, or the array itself if it lies so already.
+    #[must_use]
+    pub fn to_row_major(&self) -> Self {
+        if self.layout.is_row_major() && self.buffer().is_some() || self.inline().is_some() {
+            return self.clone();
+        }
+        self.device().download(self)
+    }
+
+    // ----- for the rest of the crate
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Another window on the same elements.
+    pub(crate) fn with_layout(&self, layout: Layout) -> Self {
+        Self {
+            dtype: self.dtype,
+            layout,
+            data: self.data.clone(),
+        }
+    }
+
+    /// The one value that an array without memory repeats.
+    pub(crate) fn inline(&self) -> Option<Scalar> {
+        match self.data {
+            Data::Inline(scalar) => Some(scalar),
+            Data::Shared(_) => None,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> Option<&dyn Memory> {
+        match &self.data {
+            Data::Inline(_) => None,
+            Data::Shared(memory) => Some(&**memory),
+        }
+    }
+
+    /// The CPU's memory under the array, whole.
+    pub(crate) fn buffer(&self) -> Option<&Buffer> {
+        (self.memory()? as &dyn Any).downcast_ref()
+    }
+
+    /// The CPU's memory, if no other array holds it.
+    pub(crate) fn unique_buffer(&mut self) -> Option<&mut Buffer> {
+        match &mut self.data {
+            Data::Inline(_) => None,
+            Data::Shared(memory) => as_unique_buffer(memory),
+        }
+    }
+
+    /// The elements of a row-major array on the CPU.
+    pub(crate) fn host_slice<T: Element>(&self) -> &[T] {
+        self.as_slice().expect("a row-major array on the CPU")
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_dtype<T: Element>(&self, function: &'static str) {
+        if self.dtype != T::DTYPE {
+            raise(Error::DType {
+                function,
+                found: self.dtype,
+                expected: T::DTYPE,
+                location: std::panic::Location::caller(),
+            });
+        }
+    }
+}
+
+fn as_unique_buffer(memory: &mut Arc<dyn Memory>) -> Option<&mut Buffer> {
+    (Arc::get_mut(memory)? as &mut dyn Any).downcast_mut()
+}
+
+impl Strides {
+    /// Whether every element is the same one.
+    pub(crate) fn repeat_one(&self, shape: &Shape) -> bool {
+        self.iter()
+            .zip(shape.iter())
+            .all(|(&step, &size)| step == 0 || size == 1)
+    }
+}
+
+impl<T: Element> From<T> for Array
+where
+    Scalar: From<T>,
+{
+    fn from(value: T) -> Self {
+        Self::scalar(value)
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Array {
+    fn from(elements: Vec<T>) -> Self {
+        let shape = elements.len();
+        Self::from_vec(elements, shape)
+    }
+}
+
+impl<T: Element> From<&[T]> for Array {
+    fn from(elements: &[T]) -> Self {
+        Self::from_slice(elements, elements.len())
+    }
+}
+
+impl<T: Element, const N: usize> From<[T; N]> for Array {
+    fn from(elements: [T; N]) -> Self {
+        Self::from_slice(&elements, N)
+    }
+}
+
+impl<T: Element, const M: usize, const N: usize> From<[[T; N]; M]> for Array {
+    fn from(elements: [[T; N]; M]) -> Self {
+        Self::from_slice(elements.as_flattened(), [M, N])
+    }
+}
+
+impl<T: Element, const L: usize, const M: usize, const N: usize> From<[[[T; N]; M]; L]> for Array {
+    fn from(elements: [[[T; N]; M]; L]) -> Self {
+        Self::from_slice(elements.as_flattened().as_flattened(), [L, M, N])
+    }
+}
+
+impl std::fmt::Debug for Array {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Array({}, {})", self.shape(), self.dtype())
+    }
+}

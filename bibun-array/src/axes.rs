@@ -1,0 +1,130 @@
+//! Axes as a caller names them.
+
+use smallvec::SmallVec;
+
+use crate::{Error, raise};
+
+/// The axes a function works along: `..` for all, `1`, `-1`, `[0, -1]`; [`keep_dims`] around them
+/// leaves them in the result with size 1.
+///
+/// ```
+/// use bibun_array::{keep_dims, Axes};
+/// let (axes, keep) = Axes::from([0, -1]).resolve("sum", 3);
+/// assert_eq!((&axes[..], keep), (&[0, 2][..], false));
+/// let (axes, keep) = keep_dims(..).resolve("sum", 2);
+/// assert_eq!((&axes[..], keep), (&[0, 1][..], true));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Axes {
+    /// `None` for all.
+    axes: Option<SmallVec<[isize; 4]>>,
+    keep_dims: bool,
+}
+
+/// The same axes, left in the result with size 1.
+///
+/// ```
+/// use bibun_array::{keep_dims, Array};
+/// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.sum(keep_dims(1)).shape(), &[2, 1][..]);
+/// ```
+pub fn keep_dims(axes: impl Into<Axes>) -> Axes {
+    Axes {
+        keep_dims: true,
+        ..axes.into()
+    }
+}
+
+impl Axes {
+    /// Axes from numbers, which may be negative; none at all is allowed and means none.
+    pub fn new(axes: &[isize]) -> Self {
+        Self {
+            axes: Some(SmallVec::from_slice(axes)),
+            keep_dims: false,
+        }
+    }
+
+    /// The axes of an array of this rank, sorted, and whether they stay with size 1.
+    ///
+    /// # Panics
+    /// If there is no such axis or one is named twice.
+    #[track_caller]
+    pub fn resolve(&self, function: &'static str, rank: usize) -> (SmallVec<[usize; 4]>, bool) {
+        let axes = match &self.axes {
+            None => (0..rank).collect(),
+            Some(axes) => normalize_axes(function, axes, rank),
+        };
+        (axes, self.keep_dims)
+    }
+}
+
+impl From<std::ops::RangeFull> for Axes {
+    fn from(_: std::ops::RangeFull) -> Self {
+        Self {
+            axes: None,
+            keep_dims: false,
+        }
+    }
+}
+impl From<isize> for Axes {
+    fn from(axis: isize) -> Self {
+        Self::new(&[axis])
+    }
+}
+impl From<i32> for Axes {
+    fn from(axis: i32) -> Self {
+        Self::new(&[axis as isize])
+    }
+}
+impl From<&[isize]> for Axes {
+    fn from(axes: &[isize]) -> Self {
+        Self::new(axes)
+    }
+}
+impl<const N: usize> From<[isize; N]> for Axes {
+    fn from(axes: [isize; N]) -> Self {
+        Self::new(&axes)
+    }
+}
+impl<const N: usize> From<[i32; N]> for Axes {
+    fn from(axes: [i32; N]) -> Self {
+        Self::new(&axes.map(|axis| axis as isize))
+    }
+}
+
+/// An axis counted from the front, or from the back where negative, as NumPy counts.
+///
+/// # Panics
+/// If there is no such axis.
+#[track_caller]
+pub fn normalize_axis(function: &'static str, axis: isize, rank: usize) -> usize {
+    let normal = if axis < 0 { axis + rank as isize } else { axis };
+    if normal < 0 || normal >= rank as isize {
+        raise(Error::invalid(
+            function,
+            format!("axis {axis} is outside of the rank {rank}"),
+        ));
+    }
+    normal as usize
+}
+
+/// Sorted, distinct axes from axes counted as by [`normalize_axis`].
+///
+/// # Panics
+/// If there is no such axis or one is named twice.
+#[track_caller]
+pub fn normalize_axes(function: &'static str, axes: &[isize], rank: usize) -> SmallVec<[usize; 4]> {
+    let mut normal: SmallVec<[usize; 4]> = SmallVec::new();
+    for &axis in axes {
+        let axis = normalize_axis(function, axis, rank);
+        if normal.contains(&axis) {
+            raise(Error::invalid(
+                function,
+                format!("axis {axis} is named twice in {axes:?}"),
+            ));
+        }
+        normal.push(axis);
+    }
+    normal.sort_unstable();
+    normal
+}

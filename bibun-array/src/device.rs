@@ -1,0 +1,76 @@
+//! What a device must be able to do for arrays to live on it.
+//!
+//! [`Array`] knows shapes, strides and dtypes and asks its device for everything that touches
+//! elements. The CPU is one implementation; nothing above this file would change for another.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cpu::Cpu;
+use crate::kernel::{Kernel, Slice};
+use crate::{Array, Error, raise};
+
+/// Memory on a device.
+pub trait Memory: Any + Send + Sync + fmt::Debug {
+    /// The device it is on.
+    fn device(&self) -> &'static dyn Device;
+
+    /// How many bytes it has.
+    fn bytes(&self) -> usize;
+}
+
+/// The operations a device provides. Callers have checked shapes, dtypes and bounds.
+pub trait Device: fmt::Debug + Send + Sync {
+    /// A name for people, such as `cpu`.
+    fn name(&self) -> &str;
+
+    /// Copies elements from the host.
+    fn upload(&self, elements: Slice<'_>) -> Arc<dyn Memory>;
+
+    /// A row-major copy of an array, as memory on the host.
+    fn download(&self, x: &Array) -> Array;
+
+    /// Computes a kernel at every element; the inputs have one shape. The device may take the
+    /// memory of an input that nobody else holds for the result.
+    fn elementwise(&self, kernel: &dyn Kernel, inputs: &mut [Array]) -> Array;
+
+    /// Writes `value` over the elements that `part`, a view of `target`, sees; the shapes of
+    /// `part` and `value` are equal and no element of `part` is seen twice. `target` is dense.
+    fn assign(&self, target: &mut Array, part: View, value: &Array);
+
+    /// Waits until everything asked so far has been done.
+    fn synchronize(&self) {}
+}
+
+/// A window on the elements of an array: shape, strides and the first element.
+#[derive(Clone, Debug)]
+pub struct View(pub(crate) crate::shape::Layout);
+
+/// The CPU.
+pub fn cpu() -> &'static dyn Device {
+    &Cpu
+}
+
+/// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.
+#[track_caller]
+pub(crate) fn common(function: &'static str, inputs: &[Array]) -> &'static dyn Device {
+    let mut device: Option<&'static dyn Device> = None;
+    for input in inputs {
+        if let Some(memory) = input.memory() {
+            let other = memory.device();
+            match device {
+                Some(device) if device.name() != other.name() => raise(Error::invalid(
+                    function,
+                    format!(
+                        "the arrays are on two devices, {} and {}",
+                        device.name(),
+                        other.name()
+                    ),
+                )),
+                _ => device = Some(other),
+            }
+        }
+    }
+    device.unwrap_or_else(cpu)
+}

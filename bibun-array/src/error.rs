@@ -1,0 +1,112 @@
+//! Errors, and how a caller's mistake is raised.
+//!
+//! A mistake in a call (shapes, dtypes, axes) panics, so that formulae stay formulae, and the panic
+//! carries the typed error: [`attempt`] runs any piece of code and hands such an error back as a
+//! `Result`. One body thus serves both styles.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe, Location};
+
+use crate::{DType, Shape};
+
+/// What can go wrong in an array operation.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Shapes, axes or dtypes do not fit together.
+    #[error("{function}: {what}, called at {location}")]
+    Invalid {
+        /// The function that was called.
+        function: &'static str,
+        /// The shapes or values met, and what must hold.
+        what: String,
+        /// Where the function was called.
+        location: &'static Location<'static>,
+    },
+    /// Two shapes cannot be broadcast against each other.
+    #[error(
+        "{function}: shapes do not broadcast: {left} and {right} \
+         (sizes must be equal or 1, counted from the last axis), called at {location}"
+    )]
+    Broadcast {
+        /// The function that was called.
+        function: &'static str,
+        /// The first shape.
+        left: Shape,
+        /// The second shape.
+        right: Shape,
+        /// Where the function was called.
+        location: &'static Location<'static>,
+    },
+    /// An array has another dtype than the one asked for.
+    #[error("{function}: the dtype is {found}, expected {expected}, called at {location}")]
+    DType {
+        /// The function that was called.
+        function: &'static str,
+        /// The dtype of the array.
+        found: DType,
+        /// The dtype that is needed.
+        expected: DType,
+        /// Where the function was called.
+        location: &'static Location<'static>,
+    },
+}
+
+impl Error {
+    /// An [`Error::Invalid`] at the caller's place.
+    #[track_caller]
+    pub fn invalid(function: &'static str, what: impl Into<String>) -> Self {
+        Self::Invalid {
+            function,
+            what: what.into(),
+            location: Location::caller(),
+        }
+    }
+}
+
+thread_local! {
+    static ATTEMPTS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Panics with `error`. Inside [`attempt`] nothing is printed and the error is handed on whole.
+///
+/// ```should_panic
+/// bibun_array::raise(bibun_array::Error::invalid("demo", "nothing fits"));
+/// ```
+#[cold]
+#[track_caller]
+pub fn raise<E: std::error::Error + Send + 'static>(error: E) -> ! {
+    if ATTEMPTS.get() > 0 {
+        panic::resume_unwind(Box::new(error));
+    }
+    panic!("{error}")
+}
+
+/// Runs `f` and returns the error of type `E` that it raised, if any; every other panic goes on.
+///
+/// ```
+/// use bibun_array::{attempt, Array, Error};
+/// let a = Array::from([1.0, 2.0]);
+/// let b = Array::from([1.0, 2.0, 3.0]);
+/// let sum: Result<Array, Error> = attempt(|| &a + &b);
+/// assert!(matches!(sum, Err(Error::Broadcast { function: "add", .. })));
+/// ```
+pub fn attempt<T, E: 'static>(f: impl FnOnce() -> T) -> Result<T, E> {
+    struct Attempting;
+    impl Drop for Attempting {
+        fn drop(&mut self) {
+            ATTEMPTS.set(ATTEMPTS.get() - 1);
+        }
+    }
+    ATTEMPTS.set(ATTEMPTS.get() + 1);
+    let attempting = Attempting;
+    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    drop(attempting);
+    result.map_err(
+        |payload: Box<dyn Any + Send>| match payload.downcast::<E>() {
+            Ok(error) => *error,
+            Err(payload) => panic::resume_unwind(payload),
+        },
+    )
+}

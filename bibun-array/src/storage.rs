@@ -1,0 +1,225 @@
+//! Memory: aligned buffers that go back to a pool when they are dropped.
+//!
+//! A fresh page costs about ten times what a reused one does, so buffers are kept for the next
+//! array of about their size: small ones by the thread that dropped them, large ones for all.
+//! Sizes are rounded up to a quarter of a power of two. This is one of the crate's two files with
+//! `unsafe` code (the other calls the matrix product).
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Element;
+
+/// One cache line; the unit and the alignment of all memory.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+const LINE: usize = size_of::<Line>();
+
+/// Initialised memory for elements of any one type.
+pub(crate) struct Buffer {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Memory for `len` elements. What they are is unspecified (but `false` for `bool`).
+    pub(crate) fn new<T: Element>(len: usize) -> Self {
+        let bytes = len * size_of::<T>();
+        let mut lines = POOL.take(bytes.div_ceil(LINE));
+        if T::DTYPE == crate::DType::Bool {
+            // Whatever lay here before, a bool must be 0 or 1.
+            lines.fill(Line([0; LINE]));
+        }
+        Self { lines, bytes }
+    }
+
+    /// How many bytes the elements take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The elements.
+    pub(crate) fn as_slice<T: Element>(&self) -> &[T] {
+        // SAFETY: a `Line` is aligned for every element type, all of its bytes are initialised,
+        // and `bytes <= lines.len() * LINE`. Every bit pattern is a valid i64, f32 and f64; a
+        // buffer made for bool was zeroed and has since been written as bool only, because a
+        // buffer is read and written through arrays of the dtype it was made for.
+        unsafe {
+            std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.bytes / size_of::<T>())
+        }
+    }
+
+    /// The elements, to be written.
+    pub(crate) fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+        // SAFETY: as in `as_slice`; `&mut self` makes the borrow exclusive.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.lines.as_mut_ptr().cast(),
+                self.bytes / size_of::<T>(),
+            )
+        }
+    }
+}
+
+impl Buffer {
+    /// The first `len` elements, to be written.
+    pub(crate) fn first<T: Element>(&mut self, len: usize) -> &mut [T] {
+        &mut self.as_mut_slice()[..len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        POOL.give(std::mem::take(&mut self.lines));
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.bytes)
+    }
+}
+
+/// Buffers of at most this many lines (64 KiB) stay with their thread.
+const SMALL: usize = 1024;
+/// As many small buffers of one size are kept by a thread.
+const SMALL_KEPT: usize = 64;
+/// As many bytes of large buffers are kept unless [`set_pool_limit`] says otherwise.
+const LARGE_KEPT: usize = 1 << 30;
+
+struct Pool {
+    large: Mutex<Vec<Vec<Vec<Line>>>>,
+    kept: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+static POOL: Pool = Pool {
+    large: Mutex::new(Vec::new()),
+    kept: AtomicUsize::new(0),
+    limit: AtomicUsize::new(LARGE_KEPT),
+};
+
+thread_local! {
+    static SMALL_POOL: RefCell<Vec<Vec<Vec<Line>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The class of buffers that hold at least `lines` lines, and how many those hold: four classes
+/// for each power of two.
+fn class(lines: usize) -> (usize, usize) {
+    if lines <= 4 {
+        return (lines, lines);
+    }
+    let power = (lines - 1).ilog2() as usize;
+    let quarter = 1 << (power - 2);
+    let quarters = lines.div_ceil(quarter);
+    ((power - 2) * 4 + quarters, quarters * quarter)
+}
+
+impl Pool {
+    fn take(&self, lines: usize) -> Vec<Line> {
+        let (class, capacity) = class(lines);
+        let kept = if lines <= SMALL {
+            SMALL_POOL
+                .try_with(|pool| pool.borrow_mut().get_mut(class).and_then(Vec::pop))
+                .ok()
+                .flatten()
+        } else {
+            let mut large = self
+                .large
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            large.get_mut(class).and_then(Vec::pop).inspect(|buffer| {
+                self.kept.fetch_sub(buffer.len() * LINE, Ordering::Relaxed);
+            })
+        };
+        kept.unwrap_or_else(|| vec![Line([0; LINE]); capacity])
+    }
+
+    fn give(&self, buffer: Vec<Line>) {
+        let lines = buffer.len();
+        if lines == 0 {
+            return;
+        }
+        let (class, _) = class(lines);
+        let keep = |kept: &mut Vec<Vec<Vec<Line>>>, buffer| {
+            if kept.len() <= class {
+                kept.resize_with(class + 1, Vec::new);
+            }
+            kept[class].push(buffer);
+        };
+        if lines <= SMALL {
+            // While a thread ends its pool may be gone; then the buffer is simply freed.
+            let _ = SMALL_POOL.try_with(|pool| {
+                let mut pool = pool.borrow_mut();
+                if pool.get(class).is_none_or(|kept| kept.len() < SMALL_KEPT) {
+                    keep(&mut pool, buffer);
+                }
+            });
+        } else if self.kept.load(Ordering::Relaxed) + lines * LINE
+            <= self.limit.load(Ordering::Relaxed)
+        {
+            self.kept.fetch_add(lines * LINE, Ordering::Relaxed);
+            keep(
+                &mut self
+                    .large
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()),
+                buffer,
+            );
+        }
+    }
+}
+
+/// Bytes of large buffers that wait in the pool for their next use.
+pub fn pooled_bytes() -> usize {
+    POOL.kept.load(Ordering::Relaxed)
+}
+
+/// Sets how many bytes of large buffers the pool may keep (1 GiB at the start) and frees what is
+/// kept now. Results do not depend on it.
+pub fn set_pool_limit(bytes: usize) {
+    POOL.limit.store(bytes, Ordering::Relaxed);
+    let kept = std::mem::take(
+        &mut *POOL
+            .large
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()),
+    );
+    let freed: usize = kept
+        .iter()
+        .flatten()
+        .map(|buffer| buffer.len() * LINE)
+        .sum();
+    POOL.kept.fetch_sub(freed, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_what_they_promise_and_do_not_collide() {
+        let mut seen = std::collections::BTreeMap::new();
+        for lines in 1..10_000 {
+            let (class, capacity) = class(lines);
+            assert!(capacity >= lines && capacity <= lines + lines.div_ceil(4));
+            assert_eq!(super::class(capacity), (class, capacity));
+            assert_eq!(*seen.entry(class).or_insert(capacity), capacity);
+        }
+    }
+
+    #[test]
+    fn buffers_are_reused_and_bools_are_clean() {
+        let mut buffer = Buffer::new::<i64>(1000);
+        buffer.as_mut_slice::<i64>().fill(-1);
+        let address = buffer.as_slice::<i64>().as_ptr() as usize;
+        drop(buffer);
+        let buffer = Buffer::new::<bool>(8000);
+        assert_eq!(buffer.as_slice::<bool>().as_ptr() as usize, address);
+        assert!(buffer.as_slice::<bool>().iter().all(|&x| !x));
+    }
+}

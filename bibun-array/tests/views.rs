@@ -1,0 +1,69 @@
+//! Views and elementwise kernels over every kind of layout, against plain index arithmetic.
+
+use bibun_array::{Array, ElementKernel, elementwise, s};
+
+#[derive(Clone, Copy)]
+struct Fma;
+impl ElementKernel<3> for Fma {
+    type Input = f64;
+    type Output = f64;
+    const NAME: &'static str = "fma";
+    #[inline(always)]
+    fn apply(self, [a, b, c]: [f64; 3]) -> f64 {
+        a * b + c
+    }
+}
+
+fn numbers(shape: [usize; 3]) -> Array {
+    let size = shape.iter().product::<usize>();
+    Array::from_vec((0..size).map(|i| (i as f64 * 0.7).sin()).collect(), shape)
+}
+
+#[test]
+fn elementwise_over_mixed_layouts_equals_plain_loops() {
+    for size in [1, 3, 40] {
+        let a = numbers([size, 5, 7]);
+        let layouts = [
+            numbers([size, 5, 7]),
+            numbers([7, 5, size]).transpose(),
+            numbers([5, size, 7]).swap_axes(0, 1),
+            numbers([size, 5, 7]).slice(s![..; -1, .., ..; -1]),
+            numbers([2 * size, 5, 14]).slice(s![1..; 2, .., ..; 2]),
+            numbers([1, 5, 7]).broadcast_to([size, 5, 7]),
+            numbers([size, 1, 1]).broadcast_to([size, 5, 7]),
+            Array::full([size, 5, 7], 0.25),
+        ];
+        for b in &layouts {
+            for c in &layouts {
+                let y = elementwise(&Fma, [a.clone(), b.clone(), c.clone()]);
+                let z = elementwise(&Fma, [b.clone(), a.transpose().transpose(), c.clone()]);
+                let expected: Vec<f64> = (a.to_vec::<f64>().iter())
+                    .zip(b.to_vec::<f64>())
+                    .zip(c.to_vec::<f64>())
+                    .map(|((a, b), c)| a * b + c)
+                    .collect();
+                assert_eq!(y.to_vec::<f64>(), expected);
+                assert_eq!(z.to_vec::<f64>(), expected);
+                for (i, &want) in expected.iter().enumerate() {
+                    let index = [i / 35, i / 7 % 5, i % 7];
+                    assert_eq!(y.element(&index).to_f64(), want);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_moved_input_gives_its_memory_and_a_shared_one_does_not() {
+    let a = numbers([4, 5, 6]);
+    let kept = a.clone();
+    let before = a.to_vec::<f64>();
+    let y = elementwise(&Fma, [a, Array::full((), 2.0), Array::full((), 1.0)]);
+    assert!(!y.shares_memory_with(&kept));
+    assert_eq!(kept.to_vec::<f64>(), before);
+    let address = y.as_slice::<f64>().unwrap().as_ptr();
+    let z = elementwise(&Fma, [y, Array::full((), 2.0), Array::full((), 1.0)]);
+    assert_eq!(z.as_slice::<f64>().unwrap().as_ptr(), address);
+    let expected: Vec<f64> = before.iter().map(|x| (x * 2.0 + 1.0) * 2.0 + 1.0).collect();
+    assert_eq!(z.to_vec::<f64>(), expected);
+}
