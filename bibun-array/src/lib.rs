@@ -1,1 +1,3 @@
 //! Arrays.
+
+pub mod math;
