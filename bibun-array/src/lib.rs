@@ -6,6 +6,7 @@
 //! assert_eq!(x.slice(s![.., ..; -1]).to_vec::<i64>(), [2, 1, 0, 5, 4, 3]);
 //! ```
 
+mod arithmetic;
 mod array;
 mod axes;
 mod cpu;
@@ -15,6 +16,8 @@ mod error;
 mod kernel;
 pub mod math;
 mod number;
+mod operand;
+pub mod ops;
 mod shape;
 mod storage;
 mod view;
@@ -26,6 +29,7 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
 pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
 pub use number::{Mask, Number};
+pub use operand::Operand;
 pub use shape::Shape;
 pub use storage::{pooled_bytes, set_pool_limit};
 pub use view::Index;
