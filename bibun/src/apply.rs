@@ -26,11 +26,32 @@ pub fn apply<F: Function>(function: F, inputs: Inputs<F, Variable>) -> Outputs<F
     F::Outputs::collect(outputs.into_iter())
 }
 
-/// [`apply`] without the arity: shape rule, run, record.
+/// [`apply`], recorded in any case, as if every input required a gradient.
+#[track_caller]
+pub(crate) fn apply_watched<F: Function>(
+    function: F,
+    inputs: Inputs<F, Variable>,
+) -> Outputs<F, Variable> {
+    let place = Location::caller();
+    let outputs = run_and_record(&function, inputs.into_iter().collect(), place, true);
+    F::Outputs::collect(outputs.into_iter())
+}
+
+/// [`apply`] without the arity.
 pub(crate) fn run(
     function: &dyn AnyFunction,
     inputs: Items<Variable>,
     place: Place,
+) -> Items<Variable> {
+    run_and_record(function, inputs, place, false)
+}
+
+/// Shape rule, run, record.
+fn run_and_record(
+    function: &dyn AnyFunction,
+    inputs: Items<Variable>,
+    place: Place,
+    watched: bool,
 ) -> Items<Variable> {
     let mut values: Items<Arc<Value>> = SmallVec::with_capacity(inputs.len());
     let mut edges: Items<Edge> = SmallVec::with_capacity(inputs.len());
@@ -41,24 +62,37 @@ pub(crate) fn run(
     }
     let input_specs: Items<Spec> = values.iter().map(|value| value.spec()).collect();
     let output_specs = function.shape(&input_specs).unwrap_or_else(|mismatch| {
-        raise(Error::Mismatch { function: function.name(), what: mismatch.0, place })
+        raise(Error::Mismatch {
+            function: function.name(),
+            what: mismatch.0,
+            place,
+        })
     });
 
-    let differentiable = edges.iter().any(Edge::is_some) && scope::is_recording();
+    let differentiable = watched || edges.iter().any(Edge::is_some) && scope::is_recording();
     if !(differentiable && output_specs.iter().any(|spec| spec.dtype.is_float())) {
         let outputs = compute(function, values, &edges, &input_specs, &output_specs, place);
-        return outputs.into_iter().map(|value| Variable::fixed(value, Edge::None)).collect();
+        return outputs
+            .into_iter()
+            .map(|value| Variable::fixed(value, Edge::None))
+            .collect();
     }
 
     let needs: SmallVec<[bool; 4]> = edges.iter().map(Edge::is_some).collect();
     let keeps = function.keeps(&needs);
     let retain = scope::is_retaining();
     let kept = |kept: bool, value: &Arc<Value>| (kept || retain).then(|| Arc::clone(value));
-    let kept_inputs =
-        values.iter().enumerate().map(|(i, value)| kept(keeps.has_input(i), value)).collect();
+    let kept_inputs = values
+        .iter()
+        .enumerate()
+        .map(|(i, value)| kept(keeps.has_input(i), value))
+        .collect();
     let outputs = compute(function, values, &edges, &input_specs, &output_specs, place);
-    let kept_outputs =
-        outputs.iter().enumerate().map(|(i, value)| kept(keeps.has_output(i), value)).collect();
+    let kept_outputs = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, value)| kept(keeps.has_output(i), value))
+        .collect();
     let node = Arc::new(Node::new(
         function.boxed(),
         edges,
@@ -104,7 +138,10 @@ fn compute(
             "{}: forward gave {outputs:?}, the shape rule said {output_specs:?}",
             function.name(),
         );
-        return outputs.into_iter().map(|array| Arc::new(Value::Array(array))).collect();
+        return outputs
+            .into_iter()
+            .map(|array| Arc::new(Value::Array(array)))
+            .collect();
     }
     let batched = values.iter().any(|value| match &**value {
         Value::Batched(batched) => batched.level == level,

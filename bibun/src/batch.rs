@@ -22,7 +22,10 @@ impl Lane {
     pub fn spec(&self) -> Spec {
         let Spec { shape, dtype } = self.value.spec();
         match self.axis {
-            Some(axis) => Spec { shape: shape.removed(axis), dtype },
+            Some(axis) => Spec {
+                shape: shape.removed(axis),
+                dtype,
+            },
             None => Spec { shape, dtype },
         }
     }
@@ -79,19 +82,22 @@ pub fn vmap(
         let what = format!("one input has {count} lanes, another {other}");
         raise(Error::argument("vmap", what));
     }
-    run_lanes(f, &lanes).into_iter().map(|lane| lane.to_front(count)).collect()
+    run_lanes(f, &lanes)
+        .into_iter()
+        .map(|lane| lane.to_front(count))
+        .collect()
 }
 
 /// Runs `f` on single lanes.
-pub(crate) fn run_lanes(
-    f: impl FnOnce(&[Variable]) -> Vec<Variable>,
-    lanes: &[Lane],
-) -> Vec<Lane> {
+pub(crate) fn run_lanes(f: impl FnOnce(&[Variable]) -> Vec<Variable>, lanes: &[Lane]) -> Vec<Lane> {
     scope::nested(|level| {
         let inputs: Vec<Variable> = lanes
             .iter()
             .map(|lane| {
-                Variable::from_value(Value::Batched(Batched { level, lane: lane.clone() }))
+                Variable::from_value(Value::Batched(Batched {
+                    level,
+                    lane: lane.clone(),
+                }))
             })
             .collect();
         f(&inputs).iter().map(|y| split(y, level)).collect()
@@ -102,7 +108,10 @@ pub(crate) fn run_lanes(
 fn split(x: &Variable, level: Level) -> Lane {
     match &*x.value() {
         Value::Batched(batched) if batched.level == level => batched.lane.clone(),
-        _ => Lane { value: x.clone(), axis: None },
+        _ => Lane {
+            value: x.clone(),
+            axis: None,
+        },
     }
 }
 
@@ -119,11 +128,19 @@ pub(crate) fn run(
     let outputs: Items<Lane> = if lanes.iter().all(|lane| lane.axis.is_none()) {
         let inputs = lanes.into_iter().map(|lane| lane.value).collect();
         let outputs = apply::run(function, inputs, place);
-        outputs.into_iter().map(|value| Lane { value, axis: None }).collect()
+        outputs
+            .into_iter()
+            .map(|value| Lane { value, axis: None })
+            .collect()
     } else {
         function.batch(lanes)
     };
-    assert_eq!(outputs.len(), output_specs.len(), "{}: wrong number of outputs", function.name());
+    assert_eq!(
+        outputs.len(),
+        output_specs.len(),
+        "{}: wrong number of outputs",
+        function.name()
+    );
     for (i, (lane, expected)) in outputs.iter().zip(output_specs).enumerate() {
         if lane.spec() != *expected {
             raise(Error::WrongRule {

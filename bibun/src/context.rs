@@ -80,6 +80,11 @@ impl Context<'_> {
         self.input_specs().len()
     }
 
+    /// The shape and dtype of input `i`.
+    pub fn input_spec(&self, i: usize) -> &Spec {
+        &self.input_specs()[i]
+    }
+
     /// The shape of input `i`.
     pub fn input_shape(&self, i: usize) -> &Shape {
         &self.input_specs()[i].shape

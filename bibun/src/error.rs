@@ -102,7 +102,11 @@ impl Error {
     /// An [`Error::Argument`] at the caller's place.
     #[track_caller]
     pub fn argument(function: &'static str, what: impl Into<String>) -> Self {
-        Self::Argument { function, what: what.into(), place: Location::caller() }
+        Self::Argument {
+            function,
+            what: what.into(),
+            place: Location::caller(),
+        }
     }
 }
 

@@ -51,10 +51,17 @@ pub fn jvp(
         let duals: Vec<Variable> = (primals.iter().zip(tangents))
             .map(|(primal, tangent)| {
                 let (primal, tangent) = (primal.clone(), Some(tangent.clone()));
-                Variable::from_value(Value::Dual(Dual { level, primal, tangent }))
+                Variable::from_value(Value::Dual(Dual {
+                    level,
+                    primal,
+                    tangent,
+                }))
             })
             .collect();
-        f(&duals).into_iter().map(|y| split(&y, level)).collect::<Vec<_>>()
+        f(&duals)
+            .into_iter()
+            .map(|y| split(&y, level))
+            .collect::<Vec<_>>()
     });
     outputs.into_iter().unzip()
 }
@@ -102,14 +109,23 @@ pub(crate) fn run(
         .zip(tangents)
         .map(|(primal, tangent)| {
             let tangent = tangent.filter(|_| primal.dtype().is_float());
-            Arc::new(Value::Dual(Dual { level, primal, tangent }))
+            Arc::new(Value::Dual(Dual {
+                level,
+                primal,
+                tangent,
+            }))
         })
         .collect()
 }
 
 /// A tangent must look like its output.
 fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spec]) {
-    assert_eq!(tangents.len(), specs.len(), "{}: wrong number of tangents", function.name());
+    assert_eq!(
+        tangents.len(),
+        specs.len(),
+        "{}: wrong number of tangents",
+        function.name()
+    );
     for (i, (tangent, expected)) in tangents.iter().zip(specs).enumerate() {
         if let Some(tangent) = tangent
             && expected.dtype.is_float()

@@ -63,7 +63,10 @@ pub struct Spec {
 impl Spec {
     /// A spec from its parts.
     pub fn new(shape: impl Into<Shape>, dtype: DType) -> Self {
-        Self { shape: shape.into(), dtype }
+        Self {
+            shape: shape.into(),
+            dtype,
+        }
     }
 }
 
@@ -88,8 +91,10 @@ impl Mismatch {
     /// assert_eq!(mismatch.to_string(), "x [n, i] = [2, 3] f32 (i must be even)");
     /// ```
     pub fn new(inputs: &[(&str, &Spec)], must_hold: impl fmt::Display) -> Self {
-        let inputs: Vec<String> =
-            inputs.iter().map(|(name, spec)| format!("{name} = {spec}")).collect();
+        let inputs: Vec<String> = inputs
+            .iter()
+            .map(|(name, spec)| format!("{name} = {spec}"))
+            .collect();
         Self(format!("{} ({must_hold})", inputs.join(", ")))
     }
 }
@@ -109,20 +114,32 @@ pub struct Keeps {
 
 impl Keeps {
     /// No value at all.
-    pub const NOTHING: Self = Self { inputs: 0, outputs: 0 };
+    pub const NOTHING: Self = Self {
+        inputs: 0,
+        outputs: 0,
+    };
     /// All inputs and outputs.
-    pub const ALL: Self = Self { inputs: u64::MAX, outputs: u64::MAX };
+    pub const ALL: Self = Self {
+        inputs: u64::MAX,
+        outputs: u64::MAX,
+    };
 
     /// Also input `i` (from 63 on: all from there on).
     #[must_use]
     pub const fn input(self, i: usize) -> Self {
-        Self { inputs: self.inputs | bit(i), ..self }
+        Self {
+            inputs: self.inputs | bit(i),
+            ..self
+        }
     }
 
     /// Also output `i` (from 63 on: all from there on).
     #[must_use]
     pub const fn output(self, i: usize) -> Self {
-        Self { outputs: self.outputs | bit(i), ..self }
+        Self {
+            outputs: self.outputs | bit(i),
+            ..self
+        }
     }
 
     pub(crate) const fn has_input(self, i: usize) -> bool {
@@ -215,11 +232,7 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The cotangents of the inputs from those of the outputs (zeros where none arrived). `None`
     /// where there is no derivative or [`Context::needs`] asks for none.
-    fn vjp(
-        &self,
-        cx: &Context<'_>,
-        gy: Outputs<Self, Variable>,
-    ) -> Inputs<Self, Option<Variable>>;
+    fn vjp(&self, cx: &Context<'_>, gy: Outputs<Self, Variable>) -> Inputs<Self, Option<Variable>>;
 
     /// The tangents of the outputs from those of the inputs; `None` is zero.
     fn jvp(
@@ -255,19 +268,30 @@ impl<F: Function> AnyFunction for F {
         self.keeps(needs)
     }
     fn shape(&self, inputs: &[Spec]) -> Result<Items<Spec>, Mismatch> {
-        Ok(self.shape(F::Inputs::collect(inputs.iter()))?.into_iter().collect())
+        Ok(self
+            .shape(F::Inputs::collect(inputs.iter()))?
+            .into_iter()
+            .collect())
     }
     fn forward(&self, inputs: Items<Array>) -> Items<Array> {
-        self.forward(F::Inputs::collect(inputs.into_iter())).into_iter().collect()
+        self.forward(F::Inputs::collect(inputs.into_iter()))
+            .into_iter()
+            .collect()
     }
     fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>> {
-        self.vjp(cx, F::Outputs::collect(gy.into_iter())).into_iter().collect()
+        self.vjp(cx, F::Outputs::collect(gy.into_iter()))
+            .into_iter()
+            .collect()
     }
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
-        self.jvp(cx, F::Inputs::collect(dx.into_iter())).into_iter().collect()
+        self.jvp(cx, F::Inputs::collect(dx.into_iter()))
+            .into_iter()
+            .collect()
     }
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane> {
-        self.batch(F::Inputs::collect(inputs.into_iter())).into_iter().collect()
+        self.batch(F::Inputs::collect(inputs.into_iter()))
+            .into_iter()
+            .collect()
     }
     fn boxed(&self) -> Box<dyn AnyFunction> {
         Box::new(self.clone())
@@ -282,5 +306,10 @@ impl<F: Function> AnyFunction for F {
 #[track_caller]
 pub fn no_rule(function: &'static str, rule: &'static str, advice: &'static str) -> ! {
     let place = std::panic::Location::caller();
-    crate::error::raise(Error::MissingRule { function, rule, advice, place })
+    crate::error::raise(Error::MissingRule {
+        function,
+        rule,
+        advice,
+        place,
+    })
 }

@@ -15,6 +15,8 @@
 
 mod apply;
 mod batch;
+#[cfg(test)]
+mod conformance;
 mod context;
 mod error;
 mod forward;

@@ -75,7 +75,9 @@ impl Node {
 
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
         let notes = self.notes.get_or_init(Box::default);
-        notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        notes
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Keeps the gradient of an output, if somebody asked for it.
@@ -209,7 +211,9 @@ impl Edge {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl fmt::Debug for Edge {
@@ -278,7 +282,12 @@ impl Creator {
 
     /// Bytes of values that this call keeps for its rules (shared ones are counted by each).
     pub fn kept_bytes(&self) -> usize {
-        let kept = self.0.kept_inputs.iter().chain(&self.0.kept_outputs).flatten();
+        let kept = self
+            .0
+            .kept_inputs
+            .iter()
+            .chain(&self.0.kept_outputs)
+            .flatten();
         kept.map(|value| match &**value {
             Value::Array(x) => x.memory_bytes(),
             Value::Batched(_) | Value::Dual(_) => 0,

@@ -43,7 +43,10 @@ impl GradOptions {
     /// assert_eq!((dy.item::<f64>(), ddy.item::<f64>()), (12.0, 12.0));
     /// ```
     pub fn create_graph() -> Self {
-        Self { create_graph: true, ..Self::default() }
+        Self {
+            create_graph: true,
+            ..Self::default()
+        }
     }
 
     /// Starts from these cotangents, one for each output.
@@ -56,7 +59,10 @@ impl GradOptions {
     /// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [2.0, 40.0]);
     /// ```
     pub fn cotangents(cotangents: &[&Variable]) -> Self {
-        Self { cotangents: cotangents.iter().map(|&gy| gy.clone()).collect(), ..Self::default() }
+        Self {
+            cotangents: cotangents.iter().map(|&gy| gy.clone()).collect(),
+            ..Self::default()
+        }
     }
 }
 
@@ -84,9 +90,14 @@ impl Variable {
         }
         let outputs = seeded("backward", &[self], options);
         scope::recording(options.create_graph, || {
-            walk(outputs, &Wanted::Leaves, options.retain_grad, &mut |edge, gradient| {
-                edge.add_gradient(gradient);
-            });
+            walk(
+                outputs,
+                &Wanted::Leaves,
+                options.retain_grad,
+                &mut |edge, gradient| {
+                    edge.add_gradient(gradient);
+                },
+            );
         });
     }
 }
@@ -177,13 +188,20 @@ enum Wanted {
     /// All leaves: what was recorded leads to one.
     Leaves,
     /// Some edges, and the nodes from which one of them can be reached.
-    Only { targets: FxHashSet<Key>, reaching: FxHashSet<usize> },
+    Only {
+        targets: FxHashSet<Key>,
+        reaching: FxHashSet<usize>,
+    },
 }
 
 impl Wanted {
     fn only(outputs: &[(Edge, Variable)], targets: &[Edge]) -> Self {
         // Nothing of a lower generation than all targets can lead to one.
-        let lowest = targets.iter().map(Edge::generation).min().unwrap_or(u64::MAX);
+        let lowest = targets
+            .iter()
+            .map(Edge::generation)
+            .min()
+            .unwrap_or(u64::MAX);
         let targets: FxHashSet<Key> = targets.iter().filter_map(Edge::key).collect();
         let mut seen: FxHashSet<usize> = FxHashSet::default();
         let mut nodes: Vec<&Arc<Node>> = Vec::new();
@@ -198,7 +216,10 @@ impl Wanted {
             }
         }
         nodes.sort_unstable_by_key(|node| node.generation);
-        let mut wanted = Self::Only { targets, reaching: FxHashSet::default() };
+        let mut wanted = Self::Only {
+            targets,
+            reaching: FxHashSet::default(),
+        };
         for node in nodes {
             if node.inputs.iter().any(|edge| wanted.follows(edge))
                 && let Self::Only { reaching, .. } = &mut wanted
@@ -256,7 +277,8 @@ impl Queue {
     fn deliver(&mut self, node: Arc<Node>, slot: u32, cotangent: Variable) {
         let address = Arc::as_ptr(&node) as usize;
         let waiting = self.waiting.entry(address).or_insert_with(|| {
-            self.order.push((node.generation, Reverse(self.reached), address));
+            self.order
+                .push((node.generation, Reverse(self.reached), address));
             self.reached += 1;
             let cotangents = node.output_specs.iter().map(|_| None).collect();
             Waiting { node, cotangents }
@@ -305,8 +327,11 @@ fn walk(
             }
         }
         if wanted.goes_through(&node) {
-            let needs: SmallVec<[bool; 4]> =
-                node.inputs.iter().map(|edge| wanted.follows(edge)).collect();
+            let needs: SmallVec<[bool; 4]> = node
+                .inputs
+                .iter()
+                .map(|edge| wanted.follows(edge))
+                .collect();
             let gradients = pull_back(&node, cotangents, &needs);
             for ((edge, gradient), needed) in node.inputs.iter().zip(gradients).zip(needs) {
                 if let Some(gradient) = gradient
@@ -330,15 +355,21 @@ fn pull_back(
         .into_iter()
         .zip(&node.output_specs)
         .map(|(cotangent, spec)| {
-            cotangent.unwrap_or_else(|| {
-                Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype))
-            })
+            cotangent
+                .unwrap_or_else(|| Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype)))
         })
         .collect();
-    let cx = Context { call: Call::Node(node), needs };
+    let cx = Context {
+        call: Call::Node(node),
+        needs,
+    };
     let gradients = attempt(|| {
         let gradients = node.function.vjp(&cx, cotangents);
-        assert_eq!(gradients.len(), node.inputs.len(), "{function}: wrong number of gradients");
+        assert_eq!(
+            gradients.len(),
+            node.inputs.len(),
+            "{function}: wrong number of gradients"
+        );
         for (i, (gradient, expected)) in gradients.iter().zip(&node.input_specs).enumerate() {
             if let Some(gradient) = gradient
                 && needs[i]
@@ -356,7 +387,11 @@ fn pull_back(
         gradients
     });
     gradients.unwrap_or_else(|error| {
-        raise(Error::InGradient { function, place: node.place, source: Box::new(error) })
+        raise(Error::InGradient {
+            function,
+            place: node.place,
+            source: Box::new(error),
+        })
     })
 }
 

@@ -41,7 +41,13 @@ pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
 
 /// Runs `f` with history recorded (`true`, the state at the start) or not.
 pub(crate) fn recording<T>(record: bool, f: impl FnOnce() -> T) -> T {
-    within(Mode { record, ..MODE.get() }, f)
+    within(
+        Mode {
+            record,
+            ..MODE.get()
+        },
+        f,
+    )
 }
 
 /// Runs `f` in training mode, the mode at the start: dropout drops, batch statistics are taken.
@@ -54,12 +60,24 @@ pub(crate) fn recording<T>(record: bool, f: impl FnOnce() -> T) -> T {
 /// });
 /// ```
 pub fn train<T>(f: impl FnOnce() -> T) -> T {
-    within(Mode { train: true, ..MODE.get() }, f)
+    within(
+        Mode {
+            train: true,
+            ..MODE.get()
+        },
+        f,
+    )
 }
 
 /// Runs `f` in test mode: what behaves differently while training behaves as in use.
 pub fn test<T>(f: impl FnOnce() -> T) -> T {
-    within(Mode { train: false, ..MODE.get() }, f)
+    within(
+        Mode {
+            train: false,
+            ..MODE.get()
+        },
+        f,
+    )
 }
 
 /// Runs `f` so that every value of its history is kept, also those that no rule needs, and can be
@@ -73,7 +91,13 @@ pub fn test<T>(f: impl FnOnce() -> T) -> T {
 /// assert_eq!(between.value().unwrap().item::<f64>(), 4.0);
 /// ```
 pub fn retain<T>(f: impl FnOnce() -> T) -> T {
-    within(Mode { retain: true, ..MODE.get() }, f)
+    within(
+        Mode {
+            retain: true,
+            ..MODE.get()
+        },
+        f,
+    )
 }
 
 /// Whether functions record history now.

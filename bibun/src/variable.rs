@@ -49,7 +49,10 @@ pub(crate) enum Value {
 impl Value {
     pub(crate) fn spec(&self) -> Spec {
         match self {
-            Self::Array(x) => Spec { shape: x.shape().clone(), dtype: x.dtype() },
+            Self::Array(x) => Spec {
+                shape: x.shape().clone(),
+                dtype: x.dtype(),
+            },
             Self::Batched(x) => x.lane.spec(),
             Self::Dual(x) => x.primal.spec(),
         }
@@ -185,6 +188,22 @@ impl Variable {
         }
     }
 
+    /// Whether shape and dtype are those of another.
+    pub(crate) fn has_same_spec(&self, other: &Self) -> bool {
+        match (&*self.value(), &*other.value()) {
+            (Value::Array(a), Value::Array(b)) => a.shape() == b.shape() && a.dtype() == b.dtype(),
+            (a, b) => a.spec() == b.spec(),
+        }
+    }
+
+    /// The elements, unless a transformation hides them.
+    pub(crate) fn plain_array(&self) -> Option<Array> {
+        match &*self.value() {
+            Value::Array(x) => Some(x.clone()),
+            Value::Batched(_) | Value::Dual(_) => None,
+        }
+    }
+
     /// The shape and the dtype.
     pub fn spec(&self) -> Spec {
         self.value().spec()
@@ -215,7 +234,10 @@ impl Variable {
     #[track_caller]
     pub fn update(&self, f: impl FnOnce(Array) -> Array) {
         let Kind::Leaf(leaf) = &self.0 else {
-            raise(Error::argument("set_array", "only a leaf's value can be replaced"))
+            raise(Error::argument(
+                "set_array",
+                "only a leaf's value can be replaced",
+            ))
         };
         let spec = self.spec();
         let mut slot = leaf.value.write().expect(Leaf::LOST);
@@ -229,7 +251,10 @@ impl Variable {
         });
         let found = Spec::new(new.shape(), new.dtype());
         if found != spec {
-            raise(Error::argument("set_array", format!("the leaf is {spec}, the value {found}")));
+            raise(Error::argument(
+                "set_array",
+                format!("the leaf is {spec}, the value {found}"),
+            ));
         }
         *slot = Arc::new(Value::Array(new));
     }
@@ -311,7 +336,10 @@ impl Variable {
             Value::Array(_) => Self::fixed(self.value(), Edge::None),
             Value::Dual(dual) => dual.primal.detach(),
             Value::Batched(batched) => Self::from_value(Value::Batched(Batched {
-                lane: Lane { value: batched.lane.value.detach(), axis: batched.lane.axis },
+                lane: Lane {
+                    value: batched.lane.value.detach(),
+                    axis: batched.lane.axis,
+                },
                 ..*batched
             })),
         }
@@ -370,7 +398,10 @@ impl Variable {
             raise(Error::argument("set_grad", what));
         }
         if !self.edge().set_gradient(Some(gradient.clone())) {
-            raise(Error::argument("set_grad", "not a leaf, and retain_grad was not called"));
+            raise(Error::argument(
+                "set_grad",
+                "not a leaf, and retain_grad was not called",
+            ));
         }
     }
 
