@@ -20,6 +20,27 @@ pub trait Memory: Any + Send + Sync + fmt::Debug {
     fn bytes(&self) -> usize;
 }
 
+/// A reduction over axes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    /// Sum (of bools: how many are true, as `i64`).
+    Sum,
+    /// Product (of bools as `i64`).
+    Product,
+    /// Largest value; NaN if there is any.
+    Max,
+    /// Smallest value; NaN if there is any.
+    Min,
+    /// Position of the first largest value (or the first NaN), as `i64`; over one axis.
+    ArgMax,
+    /// Position of the first smallest value (or the first NaN), as `i64`; over one axis.
+    ArgMin,
+    /// Whether all are true (nonzero).
+    All,
+    /// Whether any is true (nonzero).
+    Any,
+}
+
 /// The operations a device provides. Callers have checked shapes, dtypes and bounds.
 pub trait Device: fmt::Debug + Send + Sync {
     /// A name for people, such as `cpu`.
@@ -38,6 +59,10 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// Writes `value` over the elements that `part`, a view of `target`, sees; the shapes of
     /// `part` and `value` are equal and no element of `part` is seen twice. `target` is dense.
     fn assign(&self, target: &mut Array, part: View, value: &Array);
+
+    /// Reduces `axes` (sorted), which are left out of the result's shape. `Max` to `ArgMin` get at
+    /// least one element for each of the result.
+    fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array;
 
     /// Waits until everything asked so far has been done.
     fn synchronize(&self) {}

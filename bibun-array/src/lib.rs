@@ -18,13 +18,14 @@ pub mod math;
 mod number;
 mod operand;
 pub mod ops;
+mod reduce;
 mod shape;
 mod storage;
 mod view;
 
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
-pub use device::{Device, Memory, View, cpu};
+pub use device::{Device, Memory, Reduction, View, cpu};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
 pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};

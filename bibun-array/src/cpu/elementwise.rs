@@ -17,7 +17,7 @@ use crate::{Array, DType, Element};
 /// Elements that a kernel sees at once: three inputs of doubles fit the first-level cache.
 const RUN: usize = 1024;
 /// Below this many elements another thread costs more than it helps.
-const PARALLEL: usize = 1 << 16;
+pub(super) const PARALLEL: usize = 1 << 16;
 
 /// Computes `kernel` over inputs of one shape.
 pub(super) fn elementwise(kernel: &dyn Kernel, inputs: &mut [Array]) -> Array {
@@ -285,7 +285,7 @@ impl Steps {
         }
         if sizes.is_empty() {
             sizes.push(1);
-            strides.push(0);
+            strides.push(1);
         }
         Self {
             sizes,
@@ -294,8 +294,15 @@ impl Steps {
         }
     }
 
+    /// How many elements there are.
+    pub(super) fn len(&self) -> usize {
+        self.sizes.iter().product()
+    }
+
     /// Calls `run(done, start, step, len)` for the elements `position..position + count`: `len`
     /// elements from `start` on in steps of `step`, after `done` others.
+    // Inlined so that loops inside of `run` use the vector instructions that the caller enabled.
+    #[inline(always)]
     pub(super) fn for_each_run(
         &self,
         position: usize,
