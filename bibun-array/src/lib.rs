@@ -14,6 +14,7 @@ mod device;
 mod dtype;
 mod error;
 mod kernel;
+pub mod math;
 mod operand;
 pub mod ops;
 mod shape;
