@@ -296,7 +296,7 @@ binary! {
 }
 
 /// `bool` counts as `i64`.
-fn numbers(dtype: DType) -> DType {
+pub(super) fn numbers(dtype: DType) -> DType {
     dtype.max(DType::I64)
 }
 

@@ -16,11 +16,13 @@
 
 mod arithmetic;
 mod comparison;
+mod elementary;
 mod rounding;
 mod selection;
 
 pub use arithmetic::*;
 pub use comparison::*;
+pub use elementary::*;
 pub use rounding::*;
 pub use selection::*;
 
@@ -92,29 +94,46 @@ macro_rules! unary_of_numbers {
 }
 pub(super) use unary_of_numbers;
 
-/// Functions of two arrays, with an expression for each dtype in which they are computed and the
-/// type of the result there.
-macro_rules! binary {
-    ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) {
-        $($T:ident -> $Y:ident: $value:expr,)+
-        @via $via:expr
-    })+) => {
+/// Functions of one array of floats, which take integers and `bool` as `f64`.
+macro_rules! unary_of_floats {
+    ($($(#[$documentation:meta])* $name:ident($x:ident): $value:expr;)+) => {
         $(
             #[doc = $crate::ops::by_value!($name)]
-            #[track_caller]
-            pub fn $name($a: $crate::Array, $b: $crate::Array) -> $crate::Array {
+            pub fn $name($x: $crate::Array) -> $crate::Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
-                $crate::ops::element_kernels! { Kernel $name[2] [$a, $b]: $($T -> $Y => $value;)+ }
-                let via: fn($crate::DType) -> $crate::DType = $via;
-                let dtype = via($a.dtype().promote($b.dtype()));
-                let inputs = [$crate::ops::cast($a, dtype), $crate::ops::cast($b, dtype)];
-                $(if dtype == <$T as $crate::Element>::DTYPE {
-                    return $crate::elementwise(&Kernel::<$T>(std::marker::PhantomData), inputs);
-                })+
-                $crate::ops::no_such_dtype(stringify!($name), dtype)
+                $crate::ops::element_kernels! { Kernel $name[1] [$x]:
+                    f32 -> f32 => $value;
+                    f64 -> f64 => $value;
+                }
+                use $crate::{DType, elementwise};
+                match $x.dtype() {
+                    DType::Bool | DType::I64 => $name($crate::ops::cast($x, DType::F64)),
+                    DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [$x]),
+                    DType::F64 => elementwise(&Kernel::<f64>(std::marker::PhantomData), [$x]),
+                }
             }
         )+
+        impl $crate::Array {$(
+            $(#[$documentation])*
+            #[must_use]
+            pub fn $name(&self) -> Self {
+                $name(self.clone())
+            }
+        )+}
+    };
+}
+pub(super) use unary_of_floats;
+
+/// Functions of two arrays: an expression for each dtype in which they are computed with the type of
+/// the result there, and at the end how the promoted dtype leads to one of those.
+macro_rules! binary {
+    ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) $body:tt)+) => {
+        $($crate::ops::binary! {
+            @function
+            #[doc = $crate::ops::by_value!($name)]
+            pub $name = $name($a, $b) $body
+        })+
         impl $crate::Array {$(
             $(#[$documentation])*
             #[must_use]
@@ -123,6 +142,25 @@ macro_rules! binary {
                 $name(self.clone(), other.into().beside(self.dtype()))
             }
         )+}
+    };
+    (@function $(#[$documentation:meta])* $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) {
+        $($T:ident -> $Y:ident: $value:expr,)+
+        @via $via:expr
+    }) => {
+        $(#[$documentation])*
+        #[track_caller]
+        $visibility fn $function($a: $crate::Array, $b: $crate::Array) -> $crate::Array {
+            #[derive(Clone, Copy)]
+            struct Kernel<T>(std::marker::PhantomData<T>);
+            $crate::ops::element_kernels! { Kernel $name[2] [$a, $b]: $($T -> $Y => $value;)+ }
+            let via: fn($crate::DType) -> $crate::DType = $via;
+            let dtype = via($a.dtype().promote($b.dtype()));
+            let inputs = [$crate::ops::cast($a, dtype), $crate::ops::cast($b, dtype)];
+            $(if dtype == <$T as $crate::Element>::DTYPE {
+                return $crate::elementwise(&Kernel::<$T>(std::marker::PhantomData), inputs);
+            })+
+            $crate::ops::no_such_dtype(stringify!($name), dtype)
+        }
     };
 }
 pub(super) use binary;
