@@ -56,13 +56,13 @@ fn erf_centre<T: ErrorFunction>(x: T) -> T {
     x.mul_add(polynomial(x * x, T::ERF), x)
 }
 
-/// `erfc a` for `a >= 0.48`.
+/// `erfc a` for `a >= 3/4`.
 #[inline(always)]
 fn erfc_tail<T: ErrorFunction>(a: T) -> T {
     let a = T::select(a > T::ERFC_ZERO, T::ERFC_ZERO, a);
     let three = T::TWO + T::ONE;
     let reciprocal = T::ONE / (a + three);
-    let t = (-T::TWO * three).mul_add(reciprocal, T::ONE);
+    let t = (a - three) * reciprocal;
     let (square, square_low) = two_product(a, a);
     let (power, n) = exp_parts(-square, -square_low);
     scale(power * (reciprocal * polynomial(t, T::ERFC)), n)
@@ -82,7 +82,7 @@ pub(super) fn erf<T: ErrorFunction>(x: T) -> T {
 pub(super) fn erfc<T: ErrorFunction>(x: T) -> T {
     let tail = erfc_tail(x.abs());
     let y = T::select(x < T::ZERO, T::TWO - tail, tail);
-    T::select(x.abs() < T::HALF, T::ONE - erf_centre(x), y)
+    T::select(x.abs() < T::from_f64(0.75), T::ONE - erf_centre(x), y)
 }
 
 #[inline(always)]

@@ -23,6 +23,10 @@ pub(super) trait Kernel: Float {
     /// `2^n` for an integer `n` in the range of normal exponents.
     fn power_of_two(n: Self) -> Self;
 
+    /// Of the angle of `n` quarter turns: whether `n` is odd, the sine is negative (for `n` modulo 4 of
+    /// 2 or 3), and the cosine is (for 1 or 2).
+    fn quarter_turns(n: Self) -> (bool, bool, bool);
+
     /// A positive normal number as `(k, m)` with `x = 2^k m` and `sqrt(1/2) <= m < sqrt(2)`.
     fn exponent_and_fraction(self) -> (Self, Self);
 
@@ -48,6 +52,16 @@ macro_rules! kernel {
             fn power_of_two(n: Self) -> Self {
                 const BIAS: $float = ($float::MAX_EXP - 1) as $float;
                 Self::from_bits((n + (Self::SHIFTER + BIAS)).to_bits() << $fraction_bits)
+            }
+
+            #[inline(always)]
+            fn quarter_turns(n: Self) -> (bool, bool, bool) {
+                let turns = (n + Self::SHIFTER).to_bits();
+                (
+                    turns & 1 != 0,
+                    turns & 2 != 0,
+                    turns.wrapping_add(1) & 2 != 0,
+                )
             }
 
             #[inline(always)]

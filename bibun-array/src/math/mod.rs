@@ -197,6 +197,17 @@ pub trait Float:
     #[must_use]
     fn sin(self) -> Self;
 
+    /// Writes the sine of each `x` to the `y` beside it, as far as both reach. For f64 this is the
+    /// form that vectorises: [`sin`](Float::sin) has a branch for numbers beyond 2^32.
+    ///
+    /// ```
+    /// # use bibun_array::math::Float;
+    /// let mut y = [9.0];
+    /// Float::sin_slice(&[0.0_f64], &mut y);
+    /// assert_eq!(y, [Float::sin(0.0)]);
+    /// ```
+    fn sin_slice(x: &[Self], y: &mut [Self]);
+
     /// The cosine, right for every finite number. At most 1 ulp off.
     ///
     /// ```
@@ -206,6 +217,17 @@ pub trait Float:
     #[must_use]
     fn cos(self) -> Self;
 
+    /// Writes the cosine of each `x` to the `y` beside it, as far as both reach. For f64 this is the
+    /// form that vectorises: [`cos`](Float::cos) has a branch for numbers beyond 2^32.
+    ///
+    /// ```
+    /// # use bibun_array::math::Float;
+    /// let mut y = [9.0];
+    /// Float::cos_slice(&[0.0_f64], &mut y);
+    /// assert_eq!(y, [Float::cos(0.0)]);
+    /// ```
+    fn cos_slice(x: &[Self], y: &mut [Self]);
+
     /// The tangent, right for every finite number. At most 2 ulp off.
     ///
     /// ```
@@ -214,6 +236,17 @@ pub trait Float:
     /// ```
     #[must_use]
     fn tan(self) -> Self;
+
+    /// Writes the tangent of each `x` to the `y` beside it, as far as both reach. For f64 this is the
+    /// form that vectorises: [`tan`](Float::tan) has a branch for numbers beyond 2^32.
+    ///
+    /// ```
+    /// # use bibun_array::math::Float;
+    /// let mut y = [9.0];
+    /// Float::tan_slice(&[0.0_f64], &mut y);
+    /// assert_eq!(y, [Float::tan(0.0)]);
+    /// ```
+    fn tan_slice(x: &[Self], y: &mut [Self]);
 
     /// The inverse sine, in `[-pi/2, pi/2]`; NaN beyond 1. At most 3 ulp off.
     ///
@@ -505,6 +538,7 @@ macro_rules! float {
     ($float:ident,
      unary { $($family1:ident: $($unary:ident),+;)+ }
      binary { $($family2:ident: $($binary:ident),+;)+ }
+     slices { $($slice:ident),+ }
     ) => {
         impl Float for $float {
             const ZERO: Self = 0.0;
@@ -549,6 +583,13 @@ macro_rules! float {
                     $family2::$binary(self, other)
                 }
             )+)+
+
+            $(
+                #[inline(always)]
+                fn $slice(x: &[Self], y: &mut [Self]) {
+                    trigonometric::$slice(x, y);
+                }
+            )+
 
             #[inline(always)]
             fn powi(self, exponent: i32) -> Self {
@@ -634,6 +675,7 @@ macro_rules! floats {
                 power: hypot, powf;
                 logarithm: logaddexp;
             }
+            slices { sin_slice, cos_slice, tan_slice }
         })+
     };
 }
