@@ -26,18 +26,15 @@ pub(super) fn lgamma(x: f64) -> f64 {
             return -x.abs().ln();
         }
         (PI / (PI * distance).sin().abs()).ln() - lgamma(1.0 - x)
+    } else if x < 1.0 {
+        x * (x - 1.0) * polynomial(x - 0.5, LGAMMA_F64) - x.ln()
     } else if x < 8.0 {
         let (mut x, mut product) = (x, 1.0);
         while x > 2.0 {
             x -= 1.0;
             product *= x;
         }
-        if x < 1.0 {
-            product /= x;
-            x += 1.0;
-        }
-        let u = x - 1.5;
-        (x - 1.0) * (x - 2.0) * polynomial(u, LGAMMA_F64) + product.ln()
+        (x - 1.0) * (x - 2.0) * polynomial(x - 1.5, LGAMMA_F64) + product.ln()
     } else {
         let reciprocal = 1.0 / x;
         let series = reciprocal * polynomial(reciprocal * reciprocal, STIRLING);
