@@ -160,7 +160,9 @@ for _ in range(3):
     parts.append(double(rest))
     rest -= mpf(parts[-1])
 print("/// `2 / pi` as a sum of three.")
-print(f"pub(super) const FRAC_2_PI: [f64; 3] = {parts};\n")
+first, *others = parts
+assert first == 0.6366197723675814
+print(f"pub(super) const FRAC_2_PI: [f64; 3] = [std::f64::consts::FRAC_2_PI, {others[0]}, {others[1]}];\n")
 
 fraction = int(mp.nint(mpf(2) ** 1216 * 2 / pi))
 limbs = [0] + [(fraction >> (1216 - 64 * k)) & (2**64 - 1) for k in range(1, 20)]

@@ -398,7 +398,7 @@ pub(super) const DIGAMMA: &[f64] = &[
 
 /// `2 / pi` as a sum of three.
 pub(super) const FRAC_2_PI: [f64; 3] = [
-    0.6366197723675814,
+    std::f64::consts::FRAC_2_PI,
     -3.935735335036497e-17,
     -2.1442872565786008e-33,
 ];

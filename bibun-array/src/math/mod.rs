@@ -137,7 +137,7 @@ pub trait Float:
     #[must_use]
     fn exp2(self) -> Self;
 
-    /// `e^x - 1`, without cancellation near zero. At most 1 ulp off.
+    /// `e^x - 1`, without cancellation near zero. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -229,7 +229,8 @@ pub trait Float:
     #[must_use]
     fn cos(self) -> Self;
 
-    /// Writes the cosine of each `x` to the `y` beside it, as far as both reach. For f64 this is the
+    /// Writes the cosine of each `x` to the `y` beside it, as far as both reach. For f64 this is
+    /// the
     /// form that vectorises: [`cos`](Float::cos) has a branch for numbers beyond 2^32.
     ///
     /// ```
@@ -249,7 +250,8 @@ pub trait Float:
     #[must_use]
     fn tan(self) -> Self;
 
-    /// Writes the tangent of each `x` to the `y` beside it, as far as both reach. For f64 this is the
+    /// Writes the tangent of each `x` to the `y` beside it, as far as both reach. For f64 this is
+    /// the
     /// form that vectorises: [`tan`](Float::tan) has a branch for numbers beyond 2^32.
     ///
     /// ```
@@ -341,7 +343,8 @@ pub trait Float:
     #[must_use]
     fn atanh(self) -> Self;
 
-    /// The error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to `x`. At most 1.5 ulp off.
+    /// The error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to `x`. At most
+    /// 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -386,7 +389,8 @@ pub trait Float:
     #[must_use]
     fn cbrt(self) -> Self;
 
-    /// The angle of the point `(other, self)`, in `[-pi, pi]`, with the conventions of C99 for zeros and
+    /// The angle of the point `(other, self)`, in `[-pi, pi]`, with the conventions of C99 for
+    /// zeros and
     /// infinities. At most 2 ulp off.
     ///
     /// ```
@@ -414,7 +418,8 @@ pub trait Float:
     #[must_use]
     fn powf(self, exponent: Self) -> Self;
 
-    /// `ln(e^x + e^y)`, without overflow. The error is at most 2 ulp of the largest of `|x|`, `|y|` and the
+    /// `ln(e^x + e^y)`, without overflow. The error is at most 2 ulp of the largest of `|x|`, `|y|`
+    /// and the
     /// result: where the result is close to zero, the maximum and the rest cancel.
     ///
     /// ```
@@ -424,8 +429,10 @@ pub trait Float:
     #[must_use]
     fn logaddexp(self, other: Self) -> Self;
 
-    /// `x^n`. The exponents -1 to 4 are products (or a division), rounded after each step; every other
-    /// power is at most 1.5 ulp off. A loop vectorises where the exponent is known or the compiler can
+    /// `x^n`. The exponents -1 to 4 are products (or a division), rounded after each step; every
+    /// other
+    /// power is at most 1.5 ulp off. A loop vectorises where the exponent is known or the compiler
+    /// can
     /// take the choice out of the loop.
     ///
     /// ```
@@ -435,7 +442,8 @@ pub trait Float:
     #[must_use]
     fn powi(self, exponent: i32) -> Self;
 
-    /// `ln |gamma(x)|`; infinite at 0 and the negative integers. Relative error at most 1e-14 (in f64) away
+    /// `ln |gamma(x)|`; infinite at 0 and the negative integers. Relative error at most 1e-14 (in
+    /// f64) away
     /// from the zeros left of 0. Not vectorised.
     ///
     /// ```
@@ -445,7 +453,8 @@ pub trait Float:
     #[must_use]
     fn lgamma(self) -> Self;
 
-    /// The derivative of `ln gamma(x)`; NaN at the negative integers, infinite at 0. Relative error at most
+    /// The derivative of `ln gamma(x)`; NaN at the negative integers, infinite at 0. Relative error
+    /// at most
     /// 1e-14 (in f64) away from its zeros. Not vectorised.
     ///
     /// ```
