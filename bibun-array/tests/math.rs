@@ -55,9 +55,8 @@ fn error_f64(got: f64, high: f64, low: f64) -> f64 {
     if error.is_nan() { f64::INFINITY } else { error }
 }
 
-/// How far a result is off, in ulp of f32. Infinities, NaN and signs of zero must agree with the
-    exact
-/// value's, rounded; but a function may be a fraction of an ulp late or early to overflow.
+/// How far a result is off, in ulp of f32. Infinities, NaN and signs of zero must be those of the
+/// exact value, rounded; but a function may be a fraction of an ulp late or early to overflow.
 fn error_f32(got: f32, exact: f64) -> f64 {
     let rounded = exact as f32;
     if got.to_bits() == rounded.to_bits() && !got.is_finite() || got.is_nan() && rounded.is_nan() {
@@ -72,8 +71,8 @@ fn error_f32(got: f32, exact: f64) -> f64 {
     }
     // One step beyond the largest number stands for infinity.
     let finite = |x: f64| x.clamp(-(2.0_f64.powi(128)), 2.0_f64.powi(128));
-    (finite(got as f64) - finite(exact)).abs() / ulp(finite(exact).abs().min(f32::MAX as f64), 23,
-        -126)
+    (finite(got as f64) - finite(exact)).abs()
+        / ulp(finite(exact).abs().min(f32::MAX as f64), 23, -126)
 }
 
 fn parse(text: &str) -> f64 {
@@ -119,8 +118,7 @@ fn f64_functions_match_the_exact_values() {
 
 #[test]
 fn f32_functions_match_f64_at_all_exponents() {
-    // A prime step through the bit patterns meets every exponent and sign, NaN, infinity and
-        subnormals.
+    // A prime step through the bit patterns meets every exponent, both signs, subnormals and NaN.
     let x: Vec<f32> = (0..=u32::MAX).step_by(4093).map(f32::from_bits).collect();
     let wide: Vec<f64> = x.iter().map(|&x| x as f64).collect();
     macro_rules! unary {

@@ -1,6 +1,7 @@
 //! Polynomial coefficients and tables, written by `coefficients.py` beside this file.
 
-/// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`, error 2.5e-18.
+/// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`;
+/// error 2.5e-18.
 pub(super) const EXP_F64: &[f64] = &[
     0.5,
     0.1666666666666667,
@@ -15,7 +16,8 @@ pub(super) const EXP_F64: &[f64] = &[
     2.0914680780540263e-09,
 ];
 
-/// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`, error 3.8e-9.
+/// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`;
+/// error 3.8e-9.
 pub(super) const EXP_F32: &[f32] = &[
     0.5,
     0.16666667,
@@ -25,7 +27,8 @@ pub(super) const EXP_F32: &[f32] = &[
     0.00019890982,
 ];
 
-/// `(2^r - 1 - r ln 2) / r^2` for `|r| <= 1/2`, error 1.2e-17.
+/// `(2^r - 1 - r ln 2) / r^2` for `|r| <= 1/2`;
+/// error 1.2e-17.
 pub(super) const EXP2_F64: &[f64] = &[
     0.24022650695910072,
     0.0555041086648216,
@@ -40,7 +43,8 @@ pub(super) const EXP2_F64: &[f64] = &[
     2.572508057683636e-11,
 ];
 
-/// `(2^r - 1 - r ln 2) / r^2` for `|r| <= 1/2`, error 1.3e-9.
+/// `(2^r - 1 - r ln 2) / r^2` for `|r| <= 1/2`;
+/// error 1.3e-9.
 pub(super) const EXP2_F32: &[f32] = &[
     0.2402265,
     0.05550411,
@@ -50,7 +54,8 @@ pub(super) const EXP2_F32: &[f32] = &[
     1.5290949e-05,
 ];
 
-/// `(ln((1 + s) / (1 - s)) - 2 s) / s^3` as a polynomial in `s^2` for `|s| <= 0.1716`, error 3.7e-17.
+/// `(ln((1 + s) / (1 - s)) - 2 s) / s^3` in powers of `s^2` for `|s| <= 0.1716`;
+/// error 3.7e-17.
 pub(super) const LN_F64: &[f64] = &[
     0.6666666666666666,
     0.4000000000000088,
@@ -62,10 +67,12 @@ pub(super) const LN_F64: &[f64] = &[
     0.13086767009948175,
 ];
 
-/// `(ln((1 + s) / (1 - s)) - 2 s) / s^3` as a polynomial in `s^2` for `|s| <= 0.1716`, error 2.2e-8.
+/// `(ln((1 + s) / (1 - s)) - 2 s) / s^3` in powers of `s^2` for `|s| <= 0.1716`;
+/// error 2.2e-8.
 pub(super) const LN_F32: &[f32] = &[0.6666667, 0.40000123, 0.28550816, 0.23330583];
 
-/// `(ln((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5` as a polynomial in `s^2`, error 2.6e-17.
+/// `(ln((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5` in powers of `s^2`;
+/// error 2.6e-17.
 pub(super) const LN_REST_F64: &[f64] = &[
     0.4,
     0.28571428571429364,
@@ -77,7 +84,8 @@ pub(super) const LN_REST_F64: &[f64] = &[
     0.11723178623876518,
 ];
 
-/// `(sin(r) - r) / r^3` as a polynomial in `r^2` for `|r| <= pi / 4`, error 9.3e-18.
+/// `(sin(r) - r) / r^3` in powers of `r^2` for `|r| <= pi / 4`;
+/// error 9.3e-18.
 pub(super) const SIN_F64: &[f64] = &[
     -0.16666666666666666,
     0.008333333333333331,
@@ -88,10 +96,12 @@ pub(super) const SIN_F64: &[f64] = &[
     -7.586691094197958e-13,
 ];
 
-/// `(sin(r) - r) / r^3` as a polynomial in `r^2` for `|r| <= pi / 4`, error 5.0e-9.
+/// `(sin(r) - r) / r^3` in powers of `r^2` for `|r| <= pi / 4`;
+/// error 5.0e-9.
 pub(super) const SIN_F32: &[f32] = &[-0.16666667, 0.008333332, -0.00019840087, 2.7249896e-06];
 
-/// `(cos(r) - 1 + r^2 / 2) / r^4` as a polynomial in `r^2` for `|r| <= pi / 4`, error 2.3e-18.
+/// `(cos(r) - 1 + r^2 / 2) / r^4` in powers of `r^2` for `|r| <= pi / 4`;
+/// error 2.3e-18.
 pub(super) const COS_F64: &[f64] = &[
     0.041666666666666664,
     -0.0013888888888888887,
@@ -102,10 +112,12 @@ pub(super) const COS_F64: &[f64] = &[
     4.7458685530816656e-14,
 ];
 
-/// `(cos(r) - 1 + r^2 / 2) / r^4` as a polynomial in `r^2` for `|r| <= pi / 4`, error 1.2e-9.
+/// `(cos(r) - 1 + r^2 / 2) / r^4` in powers of `r^2` for `|r| <= pi / 4`;
+/// error 1.2e-9.
 pub(super) const COS_F32: &[f32] = &[0.041666668, -0.0013888888, 2.48006e-05, -2.7300933e-07];
 
-/// `(asin(s) - s) / s^3` as a polynomial in `s^2` for `|s| <= 1/2`, error 2.1e-17.
+/// `(asin(s) - s) / s^3` in powers of `s^2` for `|s| <= 1/2`;
+/// error 2.1e-17.
 pub(super) const ASIN_F64: &[f64] = &[
     0.16666666666666669,
     0.07499999999998433,
@@ -122,7 +134,8 @@ pub(super) const ASIN_F64: &[f64] = &[
     0.028757851367421566,
 ];
 
-/// `(asin(s) - s) / s^3` as a polynomial in `s^2` for `|s| <= 1/2`, error 1.1e-8.
+/// `(asin(s) - s) / s^3` in powers of `s^2` for `|s| <= 1/2`;
+/// error 1.1e-8.
 pub(super) const ASIN_F32: &[f32] = &[
     0.16666666,
     0.07500094,
@@ -132,7 +145,8 @@ pub(super) const ASIN_F32: &[f32] = &[
     0.033690847,
 ];
 
-/// `(atan(s) - s) / s^3` as a polynomial in `s^2` for `|s| <= tan(pi / 8)`, error 1.8e-17.
+/// `(atan(s) - s) / s^3` in powers of `s^2` for `|s| <= tan(pi / 8)`;
+/// error 1.8e-17.
 pub(super) const ATAN_F64: &[f64] = &[
     -0.3333333333333333,
     0.19999999999999804,
@@ -148,7 +162,8 @@ pub(super) const ATAN_F64: &[f64] = &[
     0.016284375050043393,
 ];
 
-/// `(atan(s) - s) / s^3` as a polynomial in `s^2` for `|s| <= tan(pi / 8)`, error 1.1e-8.
+/// `(atan(s) - s) / s^3` in powers of `s^2` for `|s| <= tan(pi / 8)`;
+/// error 1.1e-8.
 pub(super) const ATAN_F32: &[f32] = &[
     -0.33333334,
     0.19999978,
@@ -158,7 +173,8 @@ pub(super) const ATAN_F32: &[f32] = &[
     0.050479375,
 ];
 
-/// `m^(1/3)` for `sqrt(1/2) <= m <= sqrt(2)`, error 1.5e-6.
+/// `m^(1/3)` for `sqrt(1/2) <= m <= sqrt(2)`;
+/// error 1.5e-6.
 pub(super) const CBRT_F64: &[f64] = &[
     0.4233077964235478,
     1.0479306955437162,
@@ -168,10 +184,12 @@ pub(super) const CBRT_F64: &[f64] = &[
     0.02556608271860522,
 ];
 
-/// `m^(1/3)` for `sqrt(1/2) <= m <= sqrt(2)`, error 1.1e-5.
+/// `m^(1/3)` for `sqrt(1/2) <= m <= sqrt(2)`;
+/// error 1.1e-5.
 pub(super) const CBRT_F32: &[f32] = &[0.4536885, 0.89673924, -0.5237667, 0.20934606, -0.036000192];
 
-/// `erf(x) / x - 1` as a polynomial in `x^2` for `|x| <= 1`, error 3.7e-17.
+/// `erf(x) / x - 1` in powers of `x^2` for `|x| <= 1`;
+/// error 3.7e-17.
 pub(super) const ERF_F64: &[f64] = &[
     0.12837916709551256,
     -0.37612638903183543,
@@ -187,7 +205,8 @@ pub(super) const ERF_F64: &[f64] = &[
     -7.795547647493875e-10,
 ];
 
-/// `erf(x) / x - 1` as a polynomial in `x^2` for `|x| <= 1`, error 5.4e-9.
+/// `erf(x) / x - 1` in powers of `x^2` for `|x| <= 1`;
+/// error 5.4e-9.
 pub(super) const ERF_F32: &[f32] = &[
     0.12837917,
     -0.37612626,
@@ -198,7 +217,8 @@ pub(super) const ERF_F32: &[f32] = &[
     7.875546e-05,
 ];
 
-/// `(x + 3) e^(x^2) erfc(x)` as a polynomial in `t = (x - 3) / (x + 3)` for `0.74 <= x <= 29`, error 1.0e-16.
+/// `(x + 3) e^(x^2) erfc(x)` in powers of `t = (x - 3) / (x + 3)` for `0.74 <= x <= 29`;
+/// error 1.0e-16.
 pub(super) const ERFC_F64: &[f64] = &[
     1.0740069070883398,
     -0.8833944531698837,
@@ -223,7 +243,8 @@ pub(super) const ERFC_F64: &[f64] = &[
     -1.6857378558473675e-08,
 ];
 
-/// `(x + 3) e^(x^2) erfc(x)` as a polynomial in `t = (x - 3) / (x + 3)` for `0.74 <= x <= 11`, error 3.2e-8.
+/// `(x + 3) e^(x^2) erfc(x)` in powers of `t = (x - 3) / (x + 3)` for `0.74 <= x <= 11`;
+/// error 3.2e-8.
 pub(super) const ERFC_F32: &[f32] = &[
     1.0740069,
     -0.8833945,
@@ -237,7 +258,8 @@ pub(super) const ERFC_F32: &[f32] = &[
     -0.00026720224,
 ];
 
-/// `erfinv(x) / x` as a polynomial in `w - 3`, `w = -ln(1 - x^2) <= 6.1`, error 1.6e-16.
+/// `erfinv(x) / x` in powers of `w - 3`, `w = -ln(1 - x^2) <= 6.1`;
+/// error 1.6e-16.
 pub(super) const ERFINV_CENTRE_F64: &[f64] = &[
     1.6235420064648298,
     0.24163040416615833,
@@ -265,7 +287,8 @@ pub(super) const ERFINV_CENTRE_F64: &[f64] = &[
     3.906801731254049e-21,
 ];
 
-/// `erfinv(x) / x` as a polynomial in `w - 3`, `w = -ln(1 - x^2) <= 6.1`, error 7.0e-8.
+/// `erfinv(x) / x` in powers of `w - 3`, `w = -ln(1 - x^2) <= 6.1`;
+/// error 7.0e-8.
 pub(super) const ERFINV_CENTRE_F32: &[f32] = &[
     1.6235421,
     0.2416304,
@@ -281,7 +304,8 @@ pub(super) const ERFINV_CENTRE_F32: &[f32] = &[
     1.2331697e-11,
 ];
 
-/// `erfinv(x) / x` as a polynomial in `sqrt(w) - 3.25`, `2.44 <= sqrt(w) <= 4.1`, error 4.7e-16.
+/// `erfinv(x) / x` in powers of `sqrt(w) - 3.25`, `2.44 <= sqrt(w) <= 4.1`;
+/// error 4.7e-16.
 pub(super) const ERFINV_MIDDLE_F64: &[f64] = &[
     3.0838856104922203,
     1.005258967694162,
@@ -305,7 +329,8 @@ pub(super) const ERFINV_MIDDLE_F64: &[f64] = &[
     -1.3068561361469438e-08,
 ];
 
-/// `erfinv(x) / x` as a polynomial in `sqrt(w) - 3.25`, `2.44 <= sqrt(w) <= 4.1`, error 9.5e-8.
+/// `erfinv(x) / x` in powers of `sqrt(w) - 3.25`, `2.44 <= sqrt(w) <= 4.1`;
+/// error 9.5e-8.
 pub(super) const ERFINV_MIDDLE_F32: &[f32] = &[
     3.0838857,
     1.0052589,
@@ -319,7 +344,8 @@ pub(super) const ERFINV_MIDDLE_F32: &[f32] = &[
     7.467878e-05,
 ];
 
-/// `erfinv(x) / x` as a polynomial in `sqrt(w) - 5`, `4 <= sqrt(w) <= 6.1`, error 2.2e-16.
+/// `erfinv(x) / x` in powers of `sqrt(w) - 5`, `4 <= sqrt(w) <= 6.1`;
+/// error 2.2e-16.
 pub(super) const ERFINV_TAIL_F64: &[f64] = &[
     4.849906401408584,
     1.0103004648645455,
@@ -342,7 +368,8 @@ pub(super) const ERFINV_TAIL_F64: &[f64] = &[
     -1.596285487847468e-11,
 ];
 
-/// `ln gamma(1.5 + u) / (u^2 - 1/4)` for `|u| <= 1/2`, error 2.0e-17.
+/// `ln gamma(1.5 + u) / (u^2 - 1/4)` for `|u| <= 1/2`;
+/// error 2.0e-17.
 pub(super) const LGAMMA_F64: &[f64] = &[
     0.4831289505409809,
     -0.14595989591430608,

@@ -1,18 +1,18 @@
 //! Elementary functions for f32 and f64, written so that loops over them become vector code.
 //!
-//! Every function is a scalar one without branches, inlined into its caller. A plain loop over slices
-//! therefore vectorises, with whatever instructions the function around the loop may use: in an
-//! operation given to `pulp::Arch::dispatch` these are AVX-512, AVX2 with FMA, or NEON. Elsewhere
-//! results are the same to the last bit, but on x86-64 every fused multiply-add is then a call.
-//! Exceptions are `sin`, `cos`, `tan` of f64, whose vectorised form is `sin_slice` and its like, and
-//! `lgamma` and `digamma`, which take one number at a time.
+//! Every function is a scalar one without branches, inlined into its caller. A plain loop over
+//! slices therefore vectorises, with whatever instructions the function around the loop may use: in
+//! an operation given to `pulp::Arch::dispatch` these are AVX-512, AVX2 with FMA, or NEON.
+//! Elsewhere results are the same to the last bit, but on x86-64 every fused multiply-add is then a
+//! call. Exceptions are `sin`, `cos`, `tan` of f64, whose vectorised form is `sin_slice` and its
+//! like, and `lgamma` and `digamma`, which take one number at a time.
 //!
-//! The operation should be a type with an `#[inline(always)]` method, as below: the compiler may leave
-//! a closure with a large body out of line, and there it has none of these instructions.
+//! The operation should be a type with an `#[inline(always)]` method, as below: the compiler may
+//! leave a closure with a large body out of line, and there it has none of these instructions.
 //!
 //! Special values (signed zeros, infinities, NaN, subnormal numbers, both ends of the range) follow
-//! C99 and NumPy. "At most n ulp off" means n units in the last place of the exact result, in both types,
-//! rounded up from what the tests measure.
+//! C99 and NumPy. "At most n ulp off" means n units in the last place of the exact result, in both
+//! types, rounded up from what the tests measure.
 //!
 //! ```
 //! use bibun_array::math::Float;
@@ -413,7 +413,7 @@ pub trait Float:
     ///
     /// ```
     /// # use bibun_array::math::Float;
-    /// assert_eq!(Float::powf(2.0_f64, 0.5), std::f64::consts::SQRT_2);
+    /// assert_eq!(Float::powf(32.0_f64, 0.2), 2.0);
     /// ```
     #[must_use]
     fn powf(self, exponent: Self) -> Self;

@@ -1,18 +1,19 @@
 //! `sin`, `cos`, `tan` and their inverses.
 //!
 //! Method: `x 2 / pi` is split into quadrants and a fraction without loss, by as many parts of
-//! `2 / pi` as the size of `x` asks for, and polynomials for sine and cosine over `|r| <= pi / 4` follow.
-//! f32 does the first in f64 and for every finite number without a branch: `x = 2^s x'`, where `x'` is
-//! an integer if `s > 0`, and `2^s 2 / pi` modulo 4 is one of four constants (Payne and Hanek's
-//! reduction, with selections instead of table look-ups). In f64 that would cost more than all the rest.
-//! So up to 2^32 a loop uses `2 / pi` in three parts, and numbers beyond are done again one by one, in
-//! integers of 192 bits. That is a branch: loops over f64 use `sin_slice` and its like.
-//! The inverses fold their argument into a short interval by identities with a single division.
+//! `2 / pi` as the size of `x` asks for, and polynomials for sine and cosine over `|r| <= pi / 4`
+//! follow. f32 does the first in f64 and for every finite number without a branch: `x = 2^s x'`,
+//! where `x'` is an integer if `s > 0`, and `2^s 2 / pi` modulo 4 is one of four constants (Payne
+//! and Hanek's reduction, with selections instead of table look-ups). In f64 that would cost more
+//! than all the rest. So up to 2^32 a loop uses `2 / pi` in three parts, and numbers beyond are
+//! done again one by one, in integers of 192 bits. That is a branch: loops over f64 use `sin_slice`
+//! and its like. The inverses fold their argument into a short interval by identities with a single
+//! division.
 //! Bounds, for every finite argument: `sin`, `cos` 1 ulp, `tan`, `asin` 2.5 ulp, `acos` 1.5 ulp,
 //! `atan`, `atan2` 2 ulp.
-//! Source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Muller, "Elementary
-//! Functions", third edition, chapter 11; Moshier, "Methods and Programs for Mathematical
-//! Functions" (1989), for the folding of the arctangent.
+//! Source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Muller,
+//! "Elementary Functions", third edition; Moshier, "Methods and Programs for
+//! Mathematical Functions" (1989), for the folding of the arctangent.
 
 use std::f64::consts::FRAC_PI_4;
 
@@ -141,8 +142,8 @@ impl Trigonometric for f64 {
     }
 
     /// With `|x| = 2^e m` and an integer `m` of 53 bits, bits of `2 / pi` worth `2^(2 - e)` or more
-    /// give multiples of 4. The product of `m` and the next 192 bits, modulo `2^192`, begins with the
-    /// two bits of the quadrant; what is cut off is below `2^-136`.
+    /// give multiples of 4. The product of `m` and the next 192 bits, modulo `2^192`, begins with
+    /// the two bits of the quadrant; what is cut off is below `2^-136`.
     fn reduce_exactly(self) -> Reduced<Self> {
         let bits = self.abs().to_bits();
         let m = bits & ((1 << 52) - 1) | 1 << 52;
@@ -281,7 +282,8 @@ pub(super) fn acos<T: Trigonometric>(x: T) -> T {
 
 /// `atan(numerator / denominator)` for `0 <= numerator <= denominator`, with one division.
 ///
-/// Above `tan(pi / 8)` it is `pi / 4 + atan((numerator - denominator) / (numerator + denominator))`.
+/// Above `tan(pi / 8)` it is
+/// `pi / 4 + atan((numerator - denominator) / (numerator + denominator))`.
 #[inline(always)]
 fn atan_of_ratio<T: Trigonometric>(numerator: T, denominator: T) -> (T, T) {
     let large = numerator > T::from_f64(TAN_PI_8) * denominator;
