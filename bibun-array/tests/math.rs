@@ -38,7 +38,7 @@ macro_rules! for_each_unary {
 /// The functions of two arguments with their bounds.
 macro_rules! for_each_binary {
     ($macro:ident) => {
-        $macro! { powf 1.5; atan2 2.0; hypot 1.0; }
+        $macro! { powf 1.5; atan2 2.0; hypot 1.5; }
     };
 }
 

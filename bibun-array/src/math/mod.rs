@@ -400,7 +400,7 @@ pub trait Float:
     #[must_use]
     fn atan2(self, other: Self) -> Self;
 
-    /// `sqrt(x^2 + y^2)`, without overflow or underflow between. At most 1 ulp off.
+    /// `sqrt(x^2 + y^2)`, without overflow or underflow between. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;

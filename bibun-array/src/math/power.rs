@@ -3,7 +3,7 @@
 //! Method: `cbrt` starts from a polynomial on the fraction and takes one step of Halley's iteration
 //! with an exact residual. `hypot` scales by a power of two at the ends of the range. A power is
 //! `e^(y ln |x|)`: in f64 for an f32, with the logarithm and the product in two parts for an f64.
-//! Bounds: `cbrt`, `hypot` 1 ulp, `rsqrt` and powers 1.5 ulp.
+//! Bounds: `cbrt` 1 ulp, `rsqrt`, `hypot` and powers 1.5 ulp.
 //! Source: Muller, "Elementary Functions", third edition; special values of
 //! powers as in ISO C99, annex F.9.4.4.
 
