@@ -257,6 +257,9 @@ impl Wanted {
     }
 }
 
+/// What is done with each part of a gradient that reaches a wanted edge.
+type Arrive<'a> = &'a mut dyn FnMut(&Edge, Variable);
+
 /// A node whose outputs' cotangents are arriving.
 struct Waiting {
     node: Arc<Node>,
@@ -274,7 +277,13 @@ struct Queue {
 }
 
 impl Queue {
-    fn deliver(&mut self, node: Arc<Node>, slot: u32, cotangent: Variable) {
+    /// Takes a cotangent to where an edge leads: a leaf, or a node that it makes wait.
+    fn deliver(&mut self, edge: Edge, cotangent: Variable, wanted: &Wanted, arrive: Arrive<'_>) {
+        let (node, slot) = match edge {
+            Edge::Output(node, slot) => (node, slot),
+            Edge::Leaf(_) if wanted.is_target(&edge) => return arrive(&edge, cotangent),
+            Edge::Leaf(_) | Edge::None => return,
+        };
         let address = Arc::as_ptr(&node) as usize;
         let waiting = self.waiting.entry(address).or_insert_with(|| {
             self.order
@@ -298,21 +307,10 @@ impl Queue {
 
 /// Walks back from `outputs` and calls `arrive` with every part of a gradient that reaches a
 /// wanted edge.
-fn walk(
-    outputs: Vec<(Edge, Variable)>,
-    wanted: &Wanted,
-    retain_grad: bool,
-    arrive: &mut dyn FnMut(&Edge, Variable),
-) {
+fn walk(outputs: Vec<(Edge, Variable)>, wanted: &Wanted, retain_grad: bool, arrive: Arrive<'_>) {
     let mut queue = Queue::default();
-    let mut deliver = |queue: &mut Queue, edge: Edge, cotangent: Variable| match edge {
-        Edge::None => {}
-        Edge::Leaf(_) if wanted.is_target(&edge) => arrive(&edge, cotangent),
-        Edge::Leaf(_) => {}
-        Edge::Output(node, slot) => queue.deliver(node, slot, cotangent),
-    };
     for (edge, cotangent) in outputs {
-        deliver(&mut queue, edge, cotangent);
+        queue.deliver(edge, cotangent, wanted, arrive);
     }
     while let Some(Waiting { node, cotangents }) = queue.next() {
         for (slot, gradient) in cotangents.iter().enumerate() {
@@ -337,7 +335,7 @@ fn walk(
                 if let Some(gradient) = gradient
                     && needed
                 {
-                    deliver(&mut queue, edge.clone(), gradient);
+                    queue.deliver(edge.clone(), gradient, wanted, arrive);
                 }
             }
         }

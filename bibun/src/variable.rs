@@ -288,9 +288,9 @@ impl Variable {
     /// ```
     /// use bibun::Variable;
     /// let x = Variable::new(1.0);
-    /// let y = (&x).exp();
+    /// let y = x.tanh();
     /// let creator = y.creator().unwrap();
-    /// assert_eq!(creator.name(), "exp");
+    /// assert_eq!(creator.name(), "tanh");
     /// assert_eq!(creator.inputs()[0].value().unwrap().item::<f64>(), 1.0);
     /// ```
     pub fn creator(&self) -> Option<Creator> {

@@ -1,5 +1,8 @@
 //! The operators `+ - * /` and `-x`, for every mix of Variables, references to them, arrays and
 //! Rust numbers on either side.
+//!
+//! On the left, numbers are `f64` or `i32`, the types of literals: were there two float types to
+//! choose from, Rust could not tell the type of `2.0` in `(2.0 * x).exp()`.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -31,7 +34,7 @@ macro_rules! operators {
                 *self = $function(&*self, b);
             }
         }
-        operators!(@left $Operator::$operator => $function, f32, f64, i32, i64, Array, &Array);
+        operators!(@left $Operator::$operator => $function, f64, i32, Array, &Array);
     )+};
     (@left $Operator:ident::$operator:ident => $function:ident, $($Left:ty),+) => {$(
         impl $Operator<Variable> for $Left {

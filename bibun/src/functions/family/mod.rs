@@ -9,5 +9,7 @@ mod lanes;
 mod linear;
 
 pub(crate) use bilinear::{Bilinear, BilinearRule};
-pub(crate) use elementwise::{Elementwise, ElementwiseRule, binary, plain, unary};
+pub(crate) use elementwise::{
+    Elementwise, ElementwiseRule, binary, fused_or_composed, method, number_kernel, plain, unary,
+};
 pub(crate) use linear::{Linear, LinearRule};
