@@ -11,6 +11,7 @@ mod array;
 mod axes;
 mod cpu;
 mod device;
+mod display;
 mod dtype;
 mod error;
 mod kernel;

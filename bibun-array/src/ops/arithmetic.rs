@@ -5,6 +5,7 @@
 
 use super::{binary, unary_of_numbers};
 use crate::DType;
+use crate::math::Float;
 
 /// `a - b floor(a / b)` without rounding on the way: the exact remainder of the quotient rounded
 /// towards zero, moved to the sign of `b`.
@@ -69,10 +70,7 @@ unary_of_numbers! {
     /// ```
     sign(x) {
         i64: x.signum(),
-        float: {
-            let sign = f32::from(x > 0.0) - f32::from(x < 0.0);
-            if x.is_nan() { x } else { sign.into() }
-        },
+        float: Float::sign(x),
     }
 
     /// `x²`; integers wrap around, `bool` counts as `i64`.
