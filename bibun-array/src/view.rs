@@ -364,7 +364,7 @@ impl Array {
             .saturating_sub(down)
             .min(shape[rows + 1].saturating_sub(right));
         let steps = down as isize * strides[rows] + right as isize * strides[rows + 1];
-        let first = if length == 0 {
+        let first = if length == 0 || shape.size() == 0 {
             *first
         } else {
             first.strict_add_signed(steps)
@@ -442,6 +442,10 @@ pub(crate) fn sliced(function: &'static str, layout: &Layout, index: &[Index]) -
                 }
             }
         }
+    }
+    // A window on nothing could start behind the end of the memory.
+    if sizes.contains(&0) {
+        offset = 0;
     }
     Layout {
         shape: sizes.into_iter().collect(),

@@ -167,8 +167,8 @@ binary! {
             // Zero has no quotient; one is divided by instead and the result put aside.
             let quotient = a.wrapping_div(if b == 0 { 1 } else { b });
             let remainder = a.wrapping_sub(quotient.wrapping_mul(b));
-            let floor = quotient - i64::from(remainder != 0 && (remainder < 0) != (b < 0));
-            if b == 0 { 0 } else { floor }
+            let below = remainder != 0 && (remainder < 0) != (b < 0);
+            if b == 0 { 0 } else { quotient - i64::from(below) }
         },
         f32 -> f32: floor_quotient!(a, b),
         f64 -> f64: floor_quotient!(a, b),
