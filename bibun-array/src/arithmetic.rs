@@ -1,9 +1,9 @@
 //! The operators of arrays: `+ - * / %`, `& | ^`, `-x`, `!x`, and `+=` and its like.
 //!
-//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`Operand`] for the dtypes). An
-//! array that is moved in and shared with nobody gives its memory to the result. Broadcasting and
-//! what happens at the ends of the integers are told with the methods of the same meaning, such as
-//! [`Array::add`] and [`Array::remainder`].
+//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`Operand`] for the dtypes).
+//! An array that is moved in and shared with nobody gives its memory to the result. Broadcasting
+//! and what happens at the ends of the integers are told with the methods of the same meaning, such
+//! as [`Array::add`] and [`Array::remainder`].
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -15,7 +15,10 @@ use crate::{Array, Error, Operand, ops, raise};
 /// One implementation for every right side keeps the type of `x + 1.0` known, so that methods may
 /// follow it.
 macro_rules! operators {
-    ($($Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident, [$($number:ty),*];)+) => {$(
+    ($(
+        $Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident,
+        [$($number:ty),*];
+    )+) => {$(
         impl<B: Into<Operand>> $Trait<B> for Array {
             type Output = Array;
             #[track_caller]
@@ -91,8 +94,8 @@ prefix_operators! {
     Not not: invert;
 }
 
-/// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its shape,
-/// and its dtype, into which the result must fit without a change of kind.
+/// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its
+/// shape, and its dtype, into which the result must fit without a change of kind.
 #[track_caller]
 fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array, b: Operand) {
     let dtype = x.dtype();

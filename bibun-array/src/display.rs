@@ -1,9 +1,9 @@
 //! Arrays as text, laid out as NumPy does: `Display` like `str`, `Debug` like `repr`.
 //!
-//! Floats have the fewest digits that tell them apart, but at most eight behind the point; all of an
-//! array are written with a power of ten if one is 1e8 or more (1e6 in `f32`), one is below 1e-4, or
-//! the largest exceeds the smallest a thousand times. Lines hold 75 columns. Arrays of more than
-//! 1000 elements show three at either end of each axis.
+//! Floats have the fewest digits that tell them apart, but at most eight behind the point; all of
+//! an array are written with a power of ten if one is 1e8 or more (1e6 in `f32`), one is below
+//! 1e-4, or the largest exceeds the smallest a thousand times. Lines hold 75 columns. Arrays of
+//! more than 1000 elements show three at either end of each axis.
 
 use std::fmt::{self, Write};
 

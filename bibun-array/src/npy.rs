@@ -1,7 +1,7 @@
 //! NumPy's files: `.npy` (one array) and `.npz` (a zip archive of named ones).
 //!
-//! Source: NumPy Enhancement Proposal 1, versions 1 to 3 of the format. What a header claims is held
-//! against the length of the file before any memory is asked for.
+//! Source: NumPy Enhancement Proposal 1, versions 1 to 3 of the format. What a header claims is
+//! held against the length of the file before any memory is asked for.
 
 use std::borrow::{Borrow, Cow};
 use std::fs::{self, File};
@@ -95,7 +95,8 @@ impl Array {
     /// Reads a `.npy` file.
     ///
     /// `f4`, `f8`, `i8` and `b1` become `f32`, `f64`, `i64` and `bool`; of the rest, `f2` becomes
-    /// `f32` and all other integers become `i64`. Either byte order and either order of axes will do.
+    /// `f32` and all other integers become `i64`. Either byte order and either order of axes will
+    /// do.
     ///
     /// # Errors
     /// If the file cannot be read, is no such file, ends early, has elements of another kind, or
@@ -153,8 +154,8 @@ impl Array {
 /// for their dtypes.
 ///
 /// # Errors
-/// As for [`Array::read_npy`], and if the file is no zip archive or something else than `.npy` files
-/// is in it.
+/// As for [`Array::read_npy`], and if the file is no zip archive or something else than `.npy`
+/// files is in it.
 ///
 /// ```
 /// use bibun_array::{read_npz, write_npz, Array};
@@ -315,7 +316,8 @@ fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, Problem> {
         "i8" | "u8" | "f8" => 8,
         _ => return Err(unknown()),
     };
-    // Strides are products of sizes, so those must not overflow even where a zero stands among them.
+    // Strides are products of sizes, so those must not overflow even where a zero stands among
+    // them.
     let multiply = |bytes: u64, &size: &usize| bytes.checked_mul(size.max(1) as u64);
     let bytes = shape.iter().try_fold(width, multiply);
     let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as u64 && shape.len() <= LARGEST_RANK);

@@ -62,7 +62,8 @@ unary_of_numbers! {
         float: x.abs(),
     }
 
-    /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as `i64`.
+    /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as
+    /// `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -175,8 +176,8 @@ binary! {
         @via numbers
     }
 
-    /// What [`floor_divide`](Self::floor_divide) leaves, with the sign of `b`: Python's `a % b`, and
-    /// the operator `%` of arrays. Integers by zero give 0, floats NaN.
+    /// What [`floor_divide`](Self::floor_divide) leaves, with the sign of `b`: Python's `a % b`,
+    /// and the operator `%` of arrays. Integers by zero give 0, floats NaN.
     ///
     /// # Panics
     /// If the shapes do not broadcast.

@@ -186,13 +186,19 @@ impl Array {
 
 /// Predicates of floats, and the one answer for all integers.
 macro_rules! predicates {
-    ($($(#[$documentation:meta])* $name:ident($x:ident): $value:expr, integers: $integers:literal;)+) => {
+    ($(
+        $(#[$documentation:meta])*
+        $name:ident($x:ident): $value:expr, integers: $integers:literal;
+    )+) => {
         $(
             #[doc = super::by_value!($name)]
             pub fn $name(x: Array) -> Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
-                element_kernels! { Kernel $name[1] [$x]: f32 -> bool => $value; f64 -> bool => $value; }
+                element_kernels! { Kernel $name[1] [$x]:
+                    f32 -> bool => $value;
+                    f64 -> bool => $value;
+                }
                 match x.dtype() {
                     DType::Bool | DType::I64 => Array::full(x.shape(), $integers),
                     DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [x]),

@@ -256,8 +256,8 @@ unary_of_floats! {
 }
 
 binary! {
-    /// The angle of the point `(b, a)`, in `[-π, π]`, with the signs of zeros and infinities counted
-    /// as C99 does.
+    /// The angle of the point `(b, a)`, in `[-π, π]`, with the signs of zeros and infinities
+    /// counted as C99 does.
     ///
     /// # Panics
     /// If the shapes do not broadcast.
@@ -386,8 +386,8 @@ fn wrapping_power(mut base: i64, mut exponent: i64) -> i64 {
 impl Array {
     /// `x^exponent` for an array or a number; `x^0` and `1^exponent` are 1 even for NaN.
     ///
-    /// Integers to integers stay integers and wrap around. The numbers -1 and 1 to 4 as exponents of
-    /// floats are quotients and products.
+    /// Integers to integers stay integers and wrap around. The numbers -1 and 1 to 4 as exponents
+    /// of floats are quotients and products.
     ///
     /// # Panics
     /// If the shapes do not broadcast, or integers have a negative integer exponent.

@@ -11,8 +11,8 @@
 //! assert_eq!(y.to_vec::<f64>(), (-&x).exp().to_vec::<f64>());
 //! ```
 //!
-//! Functions of floats take integers and `bool` as `f64`. Functions of two arrays broadcast them and
-//! compute in [`DType::promote`](crate::DType::promote) of their dtypes.
+//! Functions of floats take integers and `bool` as `f64`. Functions of two arrays broadcast them
+//! and compute in [`DType::promote`](crate::DType::promote) of their dtypes.
 
 mod arithmetic;
 mod comparison;
@@ -29,7 +29,10 @@ pub use selection::*;
 /// An [`ElementKernel`](crate::ElementKernel) of the enclosing type `$kernel<T>` for each type `T`
 /// listed: the number of inputs, the pattern that names them, and the value at each element.
 macro_rules! element_kernels {
-    ($kernel:ident $name:ident[$count:literal] $inputs:tt: $($T:ident -> $Y:ident => $value:expr;)+) => {$(
+    (
+        $kernel:ident $name:ident[$count:literal] $inputs:tt:
+        $($T:ident -> $Y:ident => $value:expr;)+
+    ) => {$(
         impl $crate::ElementKernel<$count> for $kernel<$T> {
             type Input = $T;
             type Output = $Y;
@@ -125,8 +128,8 @@ macro_rules! unary_of_floats {
 }
 pub(super) use unary_of_floats;
 
-/// Functions of two arrays: an expression for each dtype in which they are computed with the type of
-/// the result there, and at the end how the promoted dtype leads to one of those.
+/// Functions of two arrays: an expression for each dtype in which they are computed with the type
+/// of the result there, and at the end how the promoted dtype leads to one of those.
 macro_rules! binary {
     ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) $body:tt)+) => {
         $($crate::ops::binary! {
@@ -143,10 +146,13 @@ macro_rules! binary {
             }
         )+}
     };
-    (@function $(#[$documentation:meta])* $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) {
-        $($T:ident -> $Y:ident: $value:expr,)+
-        @via $via:expr
-    }) => {
+    (
+        @function $(#[$documentation:meta])*
+        $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) {
+            $($T:ident -> $Y:ident: $value:expr,)+
+            @via $via:expr
+        }
+    ) => {
         $(#[$documentation])*
         #[track_caller]
         $visibility fn $function($a: $crate::Array, $b: $crate::Array) -> $crate::Array {
