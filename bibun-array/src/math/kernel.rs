@@ -1,12 +1,12 @@
 //! What the families share: bit surgery on floating-point numbers, sums of two, and Horner's rule.
 //!
 //! Everything here is free of branches and `#[inline(always)]`, so that a loop over a slice becomes
-//! one vector instruction per operation. Conversions between floats and integers go through the bits
-//! of a number with a known exponent, because the machine's own conversion is missing (64 bit, AVX2)
-//! or wrapped in range checks.
+//! one vector instruction per operation. Conversions between floats and integers go through the
+//! bits of a number with a known exponent, because the machine's own conversion is missing (64 bit,
+//! AVX2) or wrapped in range checks.
 //!
 //! Source: the error-free transformations are Dekker's (1971) and Knuth's; the shifter is from
-//! Muller et al., "Handbook of Floating-Point Arithmetic", second edition, section 10.
+//! Muller et al., "Handbook of Floating-Point Arithmetic", second edition.
 
 use super::Float;
 
@@ -22,6 +22,10 @@ pub(super) trait Kernel: Float {
 
     /// `2^n` for an integer `n` in the range of normal exponents.
     fn power_of_two(n: Self) -> Self;
+
+    /// Of the angle of `n` quarter turns: whether `n` is odd, the sine is negative (for `n` modulo
+    /// 4 of 2 or 3), and the cosine is (for 1 or 2).
+    fn quarter_turns(n: Self) -> (bool, bool, bool);
 
     /// A positive normal number as `(k, m)` with `x = 2^k m` and `sqrt(1/2) <= m < sqrt(2)`.
     fn exponent_and_fraction(self) -> (Self, Self);
@@ -48,6 +52,16 @@ macro_rules! kernel {
             fn power_of_two(n: Self) -> Self {
                 const BIAS: $float = ($float::MAX_EXP - 1) as $float;
                 Self::from_bits((n + (Self::SHIFTER + BIAS)).to_bits() << $fraction_bits)
+            }
+
+            #[inline(always)]
+            fn quarter_turns(n: Self) -> (bool, bool, bool) {
+                let turns = (n + Self::SHIFTER).to_bits();
+                (
+                    turns & 1 != 0,
+                    turns & 2 != 0,
+                    turns.wrapping_add(1) & 2 != 0,
+                )
             }
 
             #[inline(always)]
@@ -104,7 +118,8 @@ pub(super) fn scale<T: Kernel>(x: T, n: T) -> T {
     x * T::power_of_two(half) * T::power_of_two(n - half)
 }
 
-/// A positive number as `(k, m)` with `x = 2^k m` and `sqrt(1/2) <= m < sqrt(2)`, subnormal ones too.
+/// A positive number as `(k, m)` with `x = 2^k m` and `sqrt(1/2) <= m < sqrt(2)`, subnormal ones
+/// too.
 #[inline(always)]
 pub(super) fn split<T: Kernel>(x: T) -> (T, T) {
     let subnormal = x < T::MIN_POSITIVE;

@@ -1,11 +1,12 @@
 //! `ln`, `log2`, `log10`, `log1p`, and on top of them `softplus` and `logaddexp`.
 //!
 //! Method: `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1`, `s = f / (2 + f)`; then
-//! `ln m = 2 atanh s = f - f^2 / 2 + s (f^2 / 2 + s^2 R(s^2))`, whose first terms are kept apart from
-//! the small last one. `log2` and `log10` multiply by a two-part constant before `k` is added.
-//! Bound: 1 ulp for the logarithms, 2 ulp for `softplus`; `logaddexp` see there.
+//! `ln m = 2 atanh s = f - f^2 / 2 + s (f^2 / 2 + s^2 R(s^2))`, whose first terms are kept apart
+//! from the small last one. `log2` and `log10` multiply by a two-part constant before `k` is added.
+//! Bounds: 1 ulp for the logarithms, 2 ulp for `softplus`; for `logaddexp` 2 ulp of the largest of
+//! its arguments and its result.
 //! Source: the form of `ln m` is the one of Ng's fdlibm (1993), with the compensations that a fused
-//! multiply-add makes cheap; Muller, "Elementary Functions", third edition, chapter 11.
+//! multiply-add makes cheap; Muller, "Elementary Functions", third edition.
 
 use super::Float;
 use super::coefficients::{LN_F32, LN_F64, LN_REST_F64};
@@ -115,8 +116,8 @@ pub(super) fn logaddexp<T: Logarithm>(a: T, b: T) -> T {
 
 /// `ln x` for a positive finite `x`, as a sum of two with a relative error of about 2^-64.
 ///
-/// Beyond `ln_of_fraction` the quotient `s` and the first two terms `2 s + 2/3 s^3` of the series are
-/// carried in two parts.
+/// Beyond `ln_of_fraction` the quotient `s` and the first two terms `2 s + 2/3 s^3` of the series
+/// are carried in two parts.
 #[inline(always)]
 pub(super) fn ln_in_two_parts(x: f64) -> (f64, f64) {
     const TWO_THIRDS: (f64, f64) = (2.0 / 3.0, 3.700743415417188e-17);

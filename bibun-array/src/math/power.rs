@@ -3,8 +3,8 @@
 //! Method: `cbrt` starts from a polynomial on the fraction and takes one step of Halley's iteration
 //! with an exact residual. `hypot` scales by a power of two at the ends of the range. A power is
 //! `e^(y ln |x|)`: in f64 for an f32, with the logarithm and the product in two parts for an f64.
-//! Bounds: all 1 ulp.
-//! Source: Muller, "Elementary Functions", third edition, sections 5.4 and 13.1; special values of
+//! Bounds: `cbrt` 1 ulp, `rsqrt`, `hypot` and powers 1.5 ulp.
+//! Source: Muller, "Elementary Functions", third edition; special values of
 //! powers as in ISO C99, annex F.9.4.4.
 
 use super::Float;
@@ -94,7 +94,8 @@ pub(super) fn hypot<T: Power>(x: T, y: T) -> T {
     T::select((a == T::INFINITY) | (b == T::INFINITY), T::INFINITY, length)
 }
 
-/// `x^y` where `y` is an f64 so that every `i32` and f32 fits; `odd` says whether it is an odd integer.
+/// `x^y` where `y` is an f64 so that every `i32` and f32 fits; `odd` says whether it is an odd
+/// integer.
 #[inline(always)]
 fn power<T: Power>(x: T, y: f64, integer: bool, odd: bool) -> T {
     let magnitude = x.abs().magnitude_to_the(y);

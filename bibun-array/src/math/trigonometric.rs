@@ -1,33 +1,45 @@
 //! `sin`, `cos`, `tan` and their inverses.
 //!
-//! Method: `x = 2^s x'` with one of few integers `s`; `2^s 2 / pi` modulo 4 is a constant in two or
-//! three parts, and `x'` times it gives the quadrant and the fraction of it without loss, however
-//! large `x` is: Payne and Hanek's reduction without a branch. f32 does it in f64 and picks among
-//! five constants; f64 looks its constant up in a table of 32 rows, which stays in the first cache.
-//! Polynomials for sine and cosine over `|r| <= pi / 4` follow. The inverses fold their argument into
-//! a short interval by identities with a single division.
-//! Bounds: `sin`, `cos` 1 ulp, `tan` 2 ulp, the inverses 3 ulp; for every finite argument.
-//! Source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Muller, "Elementary
-//! Functions", third edition, chapter 11; Moshier, "Methods and Programs for Mathematical
-//! Functions" (1989), for the folding of the arctangent.
+//! Method: `x 2 / pi` is split into quadrants and a fraction without loss, by as many parts of
+//! `2 / pi` as the size of `x` asks for, and polynomials for sine and cosine over `|r| <= pi / 4`
+//! follow. f32 does the first in f64 and for every finite number without a branch: `x = 2^s x'`,
+//! where `x'` is an integer if `s > 0`, and `2^s 2 / pi` modulo 4 is one of four constants (Payne
+//! and Hanek's reduction, with selections instead of table look-ups). In f64 that would cost more
+//! than all the rest. So up to 2^32 a loop uses `2 / pi` in three parts, and numbers beyond are
+//! done again one by one, in integers of 192 bits. That is a branch: loops over f64 use `sin_slice`
+//! and its like. The inverses fold their argument into a short interval by identities with a single
+//! division.
+//! Bounds, for every finite argument: `sin`, `cos` 1 ulp, `tan`, `asin` 2.5 ulp, `acos` 1.5 ulp,
+//! `atan`, `atan2` 2 ulp.
+//! Source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Muller,
+//! "Elementary Functions", third edition; Moshier, "Methods and Programs for
+//! Mathematical Functions" (1989), for the folding of the arctangent.
 
 use std::f64::consts::FRAC_PI_4;
 
 use super::Float;
 use super::coefficients::{
-    ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64, COS_F64, COS_SHORT_F64, QUADRANTS_F32, QUADRANTS_HIGH,
-    QUADRANTS_LOW, QUADRANTS_MIDDLE, SIN_F64, SIN_SHORT_F64,
+    ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64, COS_F32, COS_F64, FRAC_2_PI, FRAC_2_PI_BITS,
+    FRAC_2_PI_ROWS, SIN_F32, SIN_F64,
 };
 use super::kernel::{Kernel, nearest, ordered_sum, polynomial, two_product, two_sum};
 
 const TAN_PI_8: f64 = 0.41421356237309503;
 
+/// An angle as `n pi / 2 + r + r_low` up to a multiple of `2 pi`, with `|r| <= pi / 4`.
+#[derive(Clone, Copy)]
+pub(super) struct Reduced<T> {
+    n: T,
+    r: T,
+    r_low: T,
+}
+
 /// The reduction and the constants of the trigonometric functions.
 pub(super) trait Trigonometric: Kernel {
-    /// `(sin r - r) / r^3` in powers of `r^2`, always evaluated in f64.
-    const SIN: &'static [f64];
-    /// `(cos r - 1 + r^2 / 2) / r^4` in powers of `r^2`, always evaluated in f64.
-    const COS: &'static [f64];
+    /// `(sin r - r) / r^3` in powers of `r^2`.
+    const SIN: &'static [Self];
+    /// `(cos r - 1 + r^2 / 2) / r^4` in powers of `r^2`.
+    const COS: &'static [Self];
     /// `pi / 2` as the nearest number and the rest.
     const FRAC_PI_2: (Self, Self);
     /// `(asin s - s) / s^3` in powers of `s^2`.
@@ -37,100 +49,165 @@ pub(super) trait Trigonometric: Kernel {
     /// Above this, numbers are scaled down before they are added.
     const LARGE: Self;
 
-    /// `(n, r, r_low)` with `self = n pi / 2 + r + r_low` up to a multiple of `2 pi`, and `|r| <= pi / 4`.
-    fn reduce(self) -> (f64, f64, f64);
+    /// Whether `reduce` is right for this number, infinities and NaN included.
+    fn is_reducible(self) -> bool;
+    /// The reduction without a branch.
+    fn reduce(self) -> Reduced<Self>;
+    /// The reduction of a finite number for which the other one is not right.
+    fn reduce_exactly(self) -> Reduced<Self>;
 }
 
 impl Trigonometric for f32 {
-    const SIN: &'static [f64] = SIN_SHORT_F64;
-    const COS: &'static [f64] = COS_SHORT_F64;
+    const SIN: &'static [Self] = SIN_F32;
+    const COS: &'static [Self] = COS_F32;
     const FRAC_PI_2: (Self, Self) = (std::f32::consts::FRAC_PI_2, -4.371139e-8);
     const ASIN: &'static [Self] = ASIN_F32;
     const ATAN: &'static [Self] = ATAN_F32;
     const LARGE: Self = 1e37;
 
     #[inline(always)]
-    fn reduce(self) -> (f64, f64, f64) {
-        const STEP: f64 = 1.0 / (1_u64 << 26) as f64;
-        let mut x = self as f64;
-        let (mut high, mut low) = QUADRANTS_F32[0];
-        // Each step takes 2^26 from x and gives it to the constant, as long as x is that large.
-        let mut power = 1.0;
+    fn is_reducible(self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn reduce(self) -> Reduced<Self> {
+        const STEP: f64 = (1_u64 << 26) as f64;
+        // Row k serves from 2^(26 k + 24) on, where x / 2^(26 k) is an integer of at most 50 bits.
+        let x = self as f64;
+        let mut start = (1_u64 << 24) as f64;
         let mut scale = 1.0;
-        for row in &QUADRANTS_F32[1..] {
-            power /= STEP;
-            let larger = x.abs() >= power;
-            (high, low) = (
-                f64::select(larger, row.0, high),
-                f64::select(larger, row.1, low),
-            );
-            scale = f64::select(larger, 1.0 / power, scale);
+        let mut row_scale = 1.0;
+        let (mut high, mut middle, mut low) = FRAC_2_PI_ROWS[0];
+        for row in &FRAC_2_PI_ROWS[1..] {
+            start *= STEP;
+            row_scale /= STEP;
+            let reached = x.abs() >= start;
+            scale = f64::select(reached, row_scale, scale);
+            high = f64::select(reached, row.0, high);
+            middle = f64::select(reached, row.1, middle);
+            low = f64::select(reached, row.2, low);
         }
-        x *= scale;
-        // 24 bits times 29 bits: exact.
-        let whole = x * high;
-        let first = nearest(whole);
-        let fraction = whole - first;
-        let second = nearest(x.mul_add(low, fraction));
-        let fraction = x.mul_add(low, fraction - second);
-        (first + second, fraction * f64::FRAC_PI_2.0, 0.0)
+        let x = x * scale;
+        // 24 bits times 29 bits are exact, and so are both differences.
+        let product = x * high;
+        let first = nearest(product);
+        let fraction = product - first;
+        let second = nearest(x.mul_add(middle, fraction));
+        let fraction = x.mul_add(low, x.mul_add(middle, fraction - second));
+        let n = first + second;
+        let r = fraction * f64::FRAC_PI_2.0;
+        Reduced {
+            n: (-4.0_f64).mul_add(nearest(n * 0.25), n) as f32,
+            r: r as f32,
+            r_low: (r - r as f32 as f64) as f32,
+        }
+    }
+
+    #[inline(always)]
+    fn reduce_exactly(self) -> Reduced<Self> {
+        self.reduce()
     }
 }
 
 impl Trigonometric for f64 {
-    const SIN: &'static [f64] = SIN_F64;
-    const COS: &'static [f64] = COS_F64;
+    const SIN: &'static [Self] = SIN_F64;
+    const COS: &'static [Self] = COS_F64;
     const FRAC_PI_2: (Self, Self) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
     const ASIN: &'static [Self] = ASIN_F64;
     const ATAN: &'static [Self] = ATAN_F64;
     const LARGE: Self = 1e307;
 
     #[inline(always)]
-    fn reduce(self) -> (f64, f64, f64) {
-        const BIAS: u64 = 1023;
-        // Row k is for 2^(32 k) <= |x| < 2^(32 k + 32), and the first one for all below, too.
-        let magnitude = f64::select(self.abs() > 1.0, self.abs(), 1.0);
-        let row = (((magnitude.to_bits() >> 52) + 1) >> 5) & 31;
-        let x = self * f64::from_bits((BIAS - (row << 5)) << 52);
-        let row = row as usize;
-        let (first, first_low) = two_product(x, QUADRANTS_HIGH[row]);
-        let (second, second_low) = two_product(x, QUADRANTS_MIDDLE[row]);
+    fn is_reducible(self) -> bool {
+        const LIMIT: f64 = (1_u64 << 32) as f64;
+        !((self.abs() > LIMIT) & (self.abs() < Self::INFINITY))
+    }
+
+    #[inline(always)]
+    fn reduce(self) -> Reduced<Self> {
+        let (first, first_low) = two_product(self, FRAC_2_PI[0]);
+        let (second, second_low) = two_product(self, FRAC_2_PI[1]);
         let n = nearest(first);
         let (rest, rest_low) = two_sum(first_low, second);
         let (fraction, fraction_low) = two_sum(first - n, rest);
-        let third = x.mul_add(QUADRANTS_LOW[row], second_low);
-        let (fraction, low) = two_sum(fraction, fraction_low + (rest_low + third));
-        let (r, r_low) = two_product(fraction, Self::FRAC_PI_2.0);
-        let r_low = r_low + fraction.mul_add(Self::FRAC_PI_2.1, low * Self::FRAC_PI_2.0);
+        let third = self.mul_add(FRAC_2_PI[2], second_low);
+        let reduced = from_quadrants(n, fraction, fraction_low + (rest_low + third));
         let small = self.abs() <= FRAC_PI_4;
-        (
-            f64::select(small, 0.0, n),
-            f64::select(small, self, r),
-            f64::select(small, 0.0, r_low),
-        )
+        Reduced {
+            n: Self::select(small, 0.0, reduced.n),
+            r: Self::select(small, self, reduced.r),
+            r_low: Self::select(small, 0.0, reduced.r_low),
+        }
+    }
+
+    /// With `|x| = 2^e m` and an integer `m` of 53 bits, bits of `2 / pi` worth `2^(2 - e)` or more
+    /// give multiples of 4. The product of `m` and the next 192 bits, modulo `2^192`, begins with
+    /// the two bits of the quadrant; what is cut off is below `2^-136`.
+    fn reduce_exactly(self) -> Reduced<Self> {
+        let bits = self.abs().to_bits();
+        let m = bits & ((1 << 52) - 1) | 1 << 52;
+        // The table starts 64 bits before the binary point; the window starts at worth 2^(1 - e).
+        let start = (bits >> 52) as usize - (1075 - 62);
+        let (limb, shift) = (start / 64, start % 64);
+        let window = |k: usize| {
+            let pair =
+                (FRAC_2_PI_BITS[limb + k] as u128) << 64 | FRAC_2_PI_BITS[limb + k + 1] as u128;
+            (pair >> (64 - shift)) as u64
+        };
+        let low = m as u128 * window(2) as u128;
+        let middle = m as u128 * window(1) as u128 + (low >> 64);
+        let top = m
+            .wrapping_mul(window(0))
+            .wrapping_add((middle >> 64) as u64);
+        let quadrant = (top >> 61).div_ceil(2);
+        // As a signed number the bits behind the quadrant are the distance to the nearest one.
+        let kept =
+            (top as u128) << 66 | ((middle as u64) as u128) << 2 | (low as u64 >> 62) as u128;
+        let distance = kept as i128;
+        let fraction = distance as f64;
+        let unit = 2.0_f64.powi(-128) * 1.0_f64.copysign(self);
+        let fraction_low = (distance - fraction as i128) as f64;
+        let n = (quadrant as f64).copysign(self);
+        from_quadrants(n, fraction * unit, fraction_low * unit)
     }
 }
 
-/// Sine and cosine in f64.
+/// `n + fraction + fraction_low` quadrants, where the last is small beside 1.
 #[inline(always)]
-fn sin_cos<T: Trigonometric>(x: T) -> (f64, f64) {
-    let (n, r, r_low) = x.reduce();
+fn from_quadrants(n: f64, fraction: f64, fraction_low: f64) -> Reduced<f64> {
+    let (fraction, fraction_low) = two_sum(fraction, fraction_low);
+    let (r, r_low) = two_product(fraction, f64::FRAC_PI_2.0);
+    let r_low = r_low + fraction.mul_add(f64::FRAC_PI_2.1, fraction_low * f64::FRAC_PI_2.0);
+    Reduced { n, r, r_low }
+}
+
+/// Sine and cosine of a reduced angle.
+#[inline(always)]
+fn sin_cos<T: Trigonometric>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
     let z = r * r;
     let sin = r + (z * r).mul_add(polynomial(z, T::SIN), r_low);
-    let half = 0.5 * z;
-    let near = 1.0 - half;
+    let half = T::HALF * z;
+    let near = T::ONE - half;
     let rest = (z * z).mul_add(polynomial(z, T::COS), -(r * r_low));
-    let cos = near + ((1.0 - near - half) + rest);
-    // The low bits of n count quarter turns.
-    let quadrant = (n + f64::SHIFTER).to_bits();
-    let odd = quadrant & 1 != 0;
-    let (sin, cos) = (f64::select(odd, cos, sin), f64::select(odd, sin, cos));
-    let sin_sign = (quadrant & 2) << 62;
-    let cos_sign = (quadrant.wrapping_add(1) & 2) << 62;
+    let cos = near + ((T::ONE - near - half) + rest);
+    // One quarter turn exchanges the two and changes a sign, two change both.
+    let (odd, sin_negative, cos_negative) = T::quarter_turns(n);
+    let (sin, cos) = (T::select(odd, cos, sin), T::select(odd, sin, cos));
     (
-        f64::from_bits(sin.to_bits() ^ sin_sign),
-        f64::from_bits(cos.to_bits() ^ cos_sign),
+        T::select(sin_negative, -sin, sin),
+        T::select(cos_negative, -cos, cos),
     )
+}
+
+/// The reduction, right for every number: with a branch where the type needs one.
+#[inline(always)]
+fn reduce<T: Trigonometric>(x: T) -> Reduced<T> {
+    if x.is_reducible() {
+        x.reduce()
+    } else {
+        x.reduce_exactly()
+    }
 }
 
 /// `x` itself where its cube is below half a unit, which keeps the sign of zero, and else `y`.
@@ -139,20 +216,38 @@ pub(super) fn unless_tiny<T: Float>(x: T, y: T) -> T {
     T::select(x.abs() * x.abs() < T::EPSILON * T::HALF, x, y)
 }
 
-#[inline(always)]
-pub(super) fn sin<T: Trigonometric>(x: T) -> T {
-    unless_tiny(x, T::from_f64(sin_cos(x).0))
+macro_rules! from_sin_and_cos {
+    ($($name:ident $slice:ident |$x:ident, $sin:pat_param, $cos:pat_param| $value:expr;)+) => { $(
+        #[inline(always)]
+        pub(super) fn $name<T: Trigonometric>($x: T) -> T {
+            let ($sin, $cos) = sin_cos(reduce($x));
+            $value
+        }
+
+        /// The loop without a branch, and then once more what it got wrong.
+        #[inline(always)]
+        pub(super) fn $slice<T: Trigonometric>(x: &[T], y: &mut [T]) {
+            for (y, &$x) in y.iter_mut().zip(x) {
+                let ($sin, $cos) = sin_cos($x.reduce());
+                *y = $value;
+            }
+            if x.iter().fold(true, |all, x| all & x.is_reducible()) {
+                return;
+            }
+            for (y, &$x) in y.iter_mut().zip(x) {
+                if !$x.is_reducible() {
+                    let ($sin, $cos) = sin_cos($x.reduce_exactly());
+                    *y = $value;
+                }
+            }
+        }
+    )+ };
 }
 
-#[inline(always)]
-pub(super) fn cos<T: Trigonometric>(x: T) -> T {
-    T::from_f64(sin_cos(x).1)
-}
-
-#[inline(always)]
-pub(super) fn tan<T: Trigonometric>(x: T) -> T {
-    let (sin, cos) = sin_cos(x);
-    unless_tiny(x, T::from_f64(sin / cos))
+from_sin_and_cos! {
+    sin sin_slice |x, sin, _| unless_tiny(x, sin);
+    cos cos_slice |x, _, cos| cos;
+    tan tan_slice |x, sin, cos| unless_tiny(x, sin / cos);
 }
 
 /// `asin a` for `|a| <= 1/2`, and for `a > 1/2` the part `asin sqrt((1 - a) / 2)` of
@@ -187,7 +282,8 @@ pub(super) fn acos<T: Trigonometric>(x: T) -> T {
 
 /// `atan(numerator / denominator)` for `0 <= numerator <= denominator`, with one division.
 ///
-/// Above `tan(pi / 8)` it is `pi / 4 + atan((numerator - denominator) / (numerator + denominator))`.
+/// Above `tan(pi / 8)` it is
+/// `pi / 4 + atan((numerator - denominator) / (numerator + denominator))`.
 #[inline(always)]
 fn atan_of_ratio<T: Trigonometric>(numerator: T, denominator: T) -> (T, T) {
     let large = numerator > T::from_f64(TAN_PI_8) * denominator;
