@@ -4,6 +4,16 @@
 //! An array that is moved in and shared with nobody gives its memory to the result. Broadcasting
 //! and what happens at the ends of the integers are told with the methods of the same meaning, such
 //! as [`Array::add`] and [`Array::remainder`].
+//!
+//! On the left stand `f64`, `i32` and, for the bitwise ones, `bool`. With a second float type there
+//! Rust would not know what `1.0` is in time for `(1.0 - x).log()`, and the dtype of the result is
+//! that of `x` in any case: a variable of type `f32` goes in as `f64::from(scale)`, without loss.
+//!
+//! ```
+//! use bibun_array::Array;
+//! let x = Array::from([0.0f32, 1.0]);
+//! assert_eq!((1.0 - &x).sqrt().to_vec::<f32>(), [1.0, 0.0]);
+//! ```
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -60,14 +70,14 @@ macro_rules! operators {
 }
 
 operators! {
-    Add add, AddAssign add_assign: add, [f32, f64, i32, i64];
-    Sub sub, SubAssign sub_assign: subtract, [f32, f64, i32, i64];
-    Mul mul, MulAssign mul_assign: multiply, [f32, f64, i32, i64];
-    Div div, DivAssign div_assign: divide, [f32, f64, i32, i64];
-    Rem rem, RemAssign rem_assign: remainder, [f32, f64, i32, i64];
-    BitAnd bitand, BitAndAssign bitand_assign: bitwise_and, [bool, i32, i64];
-    BitOr bitor, BitOrAssign bitor_assign: bitwise_or, [bool, i32, i64];
-    BitXor bitxor, BitXorAssign bitxor_assign: bitwise_xor, [bool, i32, i64];
+    Add add, AddAssign add_assign: add, [f64, i32];
+    Sub sub, SubAssign sub_assign: subtract, [f64, i32];
+    Mul mul, MulAssign mul_assign: multiply, [f64, i32];
+    Div div, DivAssign div_assign: divide, [f64, i32];
+    Rem rem, RemAssign rem_assign: remainder, [f64, i32];
+    BitAnd bitand, BitAndAssign bitand_assign: bitwise_and, [bool, i32];
+    BitOr bitor, BitOrAssign bitor_assign: bitwise_or, [bool, i32];
+    BitXor bitxor, BitXorAssign bitxor_assign: bitwise_xor, [bool, i32];
 }
 
 macro_rules! prefix_operators {

@@ -718,12 +718,10 @@ fn operators_take_arrays_references_and_numbers_on_either_side() {
             z $assign 3;
             assert_eq!(z.to_vec::<f64>(), want);
             let want = [expected(3.0, 1.0), expected(3.0, -2.5)];
-            let z = 3.0 $operator &x;
-            assert_eq!(Array::to_vec::<f64>(&z), want);
-            assert_eq!((3.0f32 $operator x.clone()).to_vec::<f64>(), want);
-            let z = 3 $operator &x;
-            assert_eq!(Array::to_vec::<f64>(&z), want);
-            assert_eq!((3i64 $operator &x).to_vec::<f64>(), want);
+            assert_eq!((3.0 $operator &x).to_vec::<f64>(), want);
+            assert_eq!((3.0 $operator x.clone()).to_vec::<f64>(), want);
+            assert_eq!((3 $operator &x).to_vec::<f64>(), want);
+            assert_eq!((3 $operator x.clone()).to_vec::<f64>(), want);
         )+};
     }
     check! {
@@ -757,7 +755,7 @@ fn bits_and_logic() {
     assert_eq!(b.less(&a).to_vec::<bool>(), [false, true, false]);
     let n = Array::from([6, -1]);
     assert_eq!((&n & 3).to_vec::<i64>(), [2, 3]);
-    assert_eq!(Array::to_vec::<i64>(&(1 | &n)), [7, -1]);
+    assert_eq!((1 | &n).to_vec::<i64>(), [7, -1]);
     assert_eq!((&n ^ true).to_vec::<i64>(), [7, -2]);
     assert_eq!((!n).to_vec::<i64>(), [-7, 0]);
     let mut c = a;
@@ -790,9 +788,9 @@ fn dtypes_of_mixed_operands() {
         let of_float = if a.is_float() { a } else { DType::F64 };
         assert_eq!((of(a) * 0.5).dtype(), of_float);
         assert_eq!((of(a) * 0.5f32).dtype(), of_float);
-        assert_eq!(Array::dtype(&(0.5 * of(a))), of_float);
+        assert_eq!((0.5 * of(a)).dtype(), of_float);
         assert_eq!((of(a) * 2).dtype(), a.max(DType::I64));
-        assert_eq!(Array::dtype(&(2 - of(a))), a.max(DType::I64));
+        assert_eq!((2 - of(a)).dtype(), a.max(DType::I64));
         assert_eq!(of(a).maximum(true).dtype(), a);
         assert_eq!(of(a).clip(0.0, 1.0).dtype(), of_float);
     }
