@@ -48,13 +48,22 @@ pub(super) use element_kernels;
 
 /// The documentation of a by-value function whose method tells the rest.
 macro_rules! by_value {
-    ($name:ident) => {
+    ($name:ident(x)) => {
+        $crate::ops::by_value!(@text $name, "an array", "(x.clone())", "()")
+    };
+    ($name:ident(a, b)) => {
+        $crate::ops::by_value!(@text $name, "arrays", "(x.clone(), x.clone())", "(&x)")
+    };
+    (@text $name:ident, $what:literal, $values:literal, $references:literal) => {
         concat!(
-            "[`Array::",
-            stringify!($name),
-            "`](crate::Array::",
-            stringify!($name),
-            ") of arrays passed by value, which may give their memory to the result."
+            "[`Array::", stringify!($name), "`](crate::Array::", stringify!($name), ") of ", $what,
+            " by value, whose memory may become that of the result.\n\n",
+            "```\n",
+            "use bibun_array::{ops, Array};\n",
+            "let x = Array::from([1, 2]);\n",
+            "let y = ops::", stringify!($name), $values, ";\n",
+            "assert_eq!(y.to_string(), x.", stringify!($name), $references, ".to_string());\n",
+            "```\n",
         )
     };
 }
@@ -68,7 +77,7 @@ macro_rules! unary_of_numbers {
         float: $float:expr $(,)?
     })+) => {
         $(
-            #[doc = $crate::ops::by_value!($name)]
+            #[doc = $crate::ops::by_value!($name(x))]
             pub fn $name($x: $crate::Array) -> $crate::Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
@@ -101,7 +110,7 @@ pub(super) use unary_of_numbers;
 macro_rules! unary_of_floats {
     ($($(#[$documentation:meta])* $name:ident($x:ident): $value:expr;)+) => {
         $(
-            #[doc = $crate::ops::by_value!($name)]
+            #[doc = $crate::ops::by_value!($name(x))]
             pub fn $name($x: $crate::Array) -> $crate::Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
@@ -134,7 +143,7 @@ macro_rules! binary {
     ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) $body:tt)+) => {
         $($crate::ops::binary! {
             @function
-            #[doc = $crate::ops::by_value!($name)]
+            #[doc = $crate::ops::by_value!($name(a, b))]
             pub $name = $name($a, $b) $body
         })+
         impl $crate::Array {$(

@@ -7,7 +7,7 @@ use crate::{Array, DType, elementwise};
 macro_rules! rounding {
     ($($(#[$documentation:meta])* $name:ident: $method:ident;)+) => {
         $(
-            #[doc = super::by_value!($name)]
+            #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
