@@ -21,6 +21,27 @@ pub trait Memory: Any + Send + Sync + fmt::Debug {
     fn bytes(&self) -> usize;
 }
 
+/// A reduction over axes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    /// Sum (of bools: how many are true, as `i64`).
+    Sum,
+    /// Product (of bools as `i64`).
+    Product,
+    /// Largest value; NaN if there is any.
+    Max,
+    /// Smallest value; NaN if there is any.
+    Min,
+    /// Position of the first largest value (or the first NaN), as `i64`; over one axis.
+    ArgMax,
+    /// Position of the first smallest value (or the first NaN), as `i64`; over one axis.
+    ArgMin,
+    /// Whether all are true (nonzero).
+    All,
+    /// Whether any is true (nonzero).
+    Any,
+}
+
 /// The operations a device provides. Callers have checked shapes, dtypes and bounds.
 pub trait Device: fmt::Debug + Send + Sync {
     /// A name for people, such as `cpu`.
@@ -44,6 +65,9 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// seen twice. A `target` that is shared or lies in another order is copied first.
     fn assign(&self, target: &mut Array, part: View, value: &Array);
 
+    /// Reduces `axes` (sorted), which are left out of the result's shape. `Max` to `ArgMin` get at
+    /// least one element for each of the result.
+    fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array;
     /// Picks along `axis`: `y[.., i.., ..] = x[.., indices[i..], ..]`, with the axes of `indices`
     /// in the place of `axis`. Indices are not negative.
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array;

@@ -443,6 +443,10 @@ pub(crate) fn sliced(function: &'static str, layout: &Layout, index: &[Index]) -
             }
         }
     }
+    // A window on nothing could start behind the end of the memory.
+    if sizes.contains(&0) {
+        offset = 0;
+    }
     Layout {
         shape: sizes.into_iter().collect(),
         strides: steps.into_iter().collect(),

@@ -289,7 +289,7 @@ impl Steps {
         }
         if sizes.is_empty() {
             sizes.push(1);
-            strides.push(0);
+            strides.push(1);
         }
         Self {
             sizes,
@@ -298,6 +298,9 @@ impl Steps {
         }
     }
 
+    /// How many elements there are.
+    pub(super) fn len(&self) -> usize {
+        self.sizes.iter().product()
     /// The same walk from another first element.
     pub(super) fn starting_at(&mut self, offset: usize) -> &Self {
         self.offset = offset;
@@ -306,6 +309,8 @@ impl Steps {
 
     /// Calls `run(done, start, step, len)` for the elements `position..position + count`: `len`
     /// elements from `start` on in steps of `step`, after `done` others.
+    // Inlined so that loops inside of `run` use the vector instructions that the caller enabled.
+    #[inline(always)]
     pub(super) fn for_each_run(
         &self,
         position: usize,

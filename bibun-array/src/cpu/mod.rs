@@ -1,6 +1,7 @@
 //! The CPU device: threads for large work, vector instructions chosen when the program runs.
 
 mod elementwise;
+mod reduce;
 mod index;
 mod random;
 
@@ -8,10 +9,11 @@ use std::sync::Arc;
 
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
+use crate::{Array, Element, Scalar, View};
 use crate::random::Distribution;
 use crate::{Array, DType, Element, Shape, View};
 
-use crate::device::{Device, Memory};
+use crate::device::{Device, Memory, Reduction};
 use crate::storage::Buffer;
 
 /// The CPU.
@@ -65,6 +67,22 @@ impl Device for Cpu {
             elementwise::assign(target.as_mut_slice::<T>(), &part.0, value);
         });
     }
+
+    fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+        reduce::reduce(reduction, x, axes)
+    }
+}
+
+/// The elements under `x`: its memory, or the single value it repeats.
+fn elements<'a, T: Element>(x: &'a Array, inline: &'a Option<Scalar>) -> &'a [T] {
+    match inline {
+        Some(scalar) => {
+            std::slice::from_ref(T::borrow_scalar(scalar).expect("the dtype was matched"))
+        }
+        None => x
+            .buffer()
+            .expect("the device was chosen by its memory")
+            .as_slice(),
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {
         with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis))
     }

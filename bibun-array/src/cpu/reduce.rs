@@ -1,0 +1,766 @@
+//! Reductions over any axes of any layout.
+//!
+//! Axes of step 0 are taken out first: they repeat values. The others are sorted by their step. If
+//! the smallest step belongs to a reduced axis, each result is folded *along* memory in
+//! [`LANES`] parts that vector instructions advance together; otherwise whole rows of results are
+//! folded *across*, one row of elements at a time.
+//!
+//! How the work is cut depends on sizes only, never on the number of threads, so that results are
+//! the same to the last bit on any machine with the same number of vector lanes or another.
+
+use std::marker::PhantomData;
+
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::elements;
+use super::elementwise::{PARALLEL, Steps};
+use crate::device::Reduction;
+use crate::dtype::with_dtype;
+use crate::shape::{Layout, Shape};
+use crate::{Array, Element};
+
+/// Parts that a fold along memory keeps side by side.
+const LANES: usize = 32;
+/// Results that a fold keeps at hand: their parts fit the first-level cache.
+const TILE: usize = 1024;
+/// Pieces that the elements of a few large results are cut into.
+const PIECES: usize = 16;
+/// Elements whose extreme is sought before asking whether it is a new one.
+const BLOCK: usize = 1024;
+
+/// Reduces `axes` of `x`.
+pub(super) fn reduce(reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+    with_dtype!(x.dtype(), T => match reduction {
+        Reduction::Sum => run::<Folded<Sum<T>>>(x, axes),
+        Reduction::Product => run::<Folded<Product<T>>>(x, axes),
+        Reduction::Max => run::<Folded<Max<T>>>(x, axes),
+        Reduction::Min => run::<Folded<Min<T>>>(x, axes),
+        Reduction::All => run::<Folded<All<T>>>(x, axes),
+        Reduction::Any => run::<Folded<Any<T>>>(x, axes),
+        Reduction::ArgMax => run::<Position<T, Max<T>>>(&forward(x, axes), axes),
+        Reduction::ArgMin => run::<Position<T, Min<T>>>(&forward(x, axes), axes),
+    })
+}
+
+/// `x` with positive steps along `axes`, as counting positions needs.
+fn forward(x: &Array, axes: &[usize]) -> Array {
+    match axes.iter().any(|&axis| x.strides()[axis] < 0) {
+        true => x.to_row_major(),
+        false => x.clone(),
+    }
+}
+
+// ----- what is computed
+
+/// A fold of elements into one value.
+trait Fold: Send + Sync {
+    type Input: Element;
+    /// What a lane holds.
+    type Part: Copy + Send + Sync;
+    /// What parts are collected in.
+    type Total: Copy + Send + Sync;
+    type Output: Element;
+    /// Elements a part takes up before it is collected.
+    const RUN: usize = usize::MAX;
+    const START: Self::Part;
+    const EMPTY: Self::Total;
+    fn add(part: Self::Part, x: Self::Input) -> Self::Part;
+    fn join(a: Self::Part, b: Self::Part) -> Self::Part;
+    fn collect(total: Self::Total, part: Self::Part) -> Self::Total;
+    fn merge(a: Self::Total, b: Self::Total) -> Self::Total;
+    /// The result, if every element stands for `repeats` equal ones.
+    fn finish(total: Self::Total, repeats: usize) -> Self::Output;
+}
+
+struct Sum<T>(PhantomData<T>);
+struct Product<T>(PhantomData<T>);
+struct Max<T>(PhantomData<T>);
+struct Min<T>(PhantomData<T>);
+struct All<T>(PhantomData<T>);
+struct Any<T>(PhantomData<T>);
+
+/// A fold whose parts are totals at once: how to start, add an element, join two parts and finish.
+macro_rules! fold {
+    ($fold:ty: $input:ty => $part:ty => $output:ty, $start:expr,
+     $add:expr, $join:expr, $finish:expr) => {
+        impl Fold for $fold {
+            type Input = $input;
+            type Part = $part;
+            type Total = $part;
+            type Output = $output;
+            const START: $part = $start;
+            const EMPTY: $part = $start;
+            #[inline(always)]
+            fn add(part: $part, x: $input) -> $part {
+                let add: fn($part, $input) -> $part = $add;
+                add(part, x)
+            }
+            #[inline(always)]
+            fn join(a: $part, b: $part) -> $part {
+                let join: fn($part, $part) -> $part = $join;
+                join(a, b)
+            }
+            #[inline(always)]
+            fn collect(total: $part, part: $part) -> $part {
+                Self::join(total, part)
+            }
+            #[inline(always)]
+            fn merge(a: $part, b: $part) -> $part {
+                Self::join(a, b)
+            }
+            fn finish(total: $part, repeats: usize) -> $output {
+                let finish: fn($part, usize) -> $output = $finish;
+                finish(total, repeats)
+            }
+        }
+    };
+}
+
+fold!(Sum<bool>: bool => i64 => i64, 0, |a, x| a + i64::from(x), |a, b| a + b,
+      |a, n| a.wrapping_mul(n as i64));
+fold!(Sum<i64>: i64 => i64 => i64, 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b),
+      |a, n| a.wrapping_mul(n as i64));
+fold!(Sum<f32>: f32 => f64 => f32, 0.0, |a, x| a + f64::from(x), |a, b| a + b,
+      |a, n| (a * n as f64) as f32);
+fold!(Product<bool>: bool => i64 => i64, 1, |a, x| a & i64::from(x), |a, b| a & b, |a, _| a);
+fold!(Product<i64>: i64 => i64 => i64, 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b),
+      |a, n| power(a, n, i64::wrapping_mul));
+fold!(Product<f32>: f32 => f64 => f32, 1.0, |a, x| a * f64::from(x), |a, b| a * b,
+      |a, n| power(a, n, |a, b| a * b) as f32);
+fold!(Product<f64>: f64 => f64 => f64, 1.0, |a, x| a * x, |a, b| a * b,
+      |a, n| power(a, n, |a, b| a * b));
+fold!(Max<bool>: bool => bool => bool, false, |a, x| a | x, |a, b| a | b, |a, _| a);
+fold!(Min<bool>: bool => bool => bool, true, |a, x| a & x, |a, b| a & b, |a, _| a);
+fold!(Max<i64>: i64 => i64 => i64, i64::MIN, |a, x| a.max(x), |a, b| a.max(b), |a, _| a);
+fold!(Min<i64>: i64 => i64 => i64, i64::MAX, |a, x| a.min(x), |a, b| a.min(b), |a, _| a);
+
+macro_rules! fold_float_extremes {
+    ($($float:ty),*) => {$(
+        fold!(Max<$float>: $float => $float => $float, <$float>::NEG_INFINITY,
+              |a, x| if x > a || x.is_nan() { x } else { a },
+              |a, x| if x > a || x.is_nan() { x } else { a }, |a, _| a);
+        fold!(Min<$float>: $float => $float => $float, <$float>::INFINITY,
+              |a, x| if x < a || x.is_nan() { x } else { a },
+              |a, x| if x < a || x.is_nan() { x } else { a }, |a, _| a);
+    )*};
+}
+fold_float_extremes!(f32, f64);
+
+macro_rules! fold_truths {
+    ($($type:ty),*) => {$(
+        fold!(All<$type>: $type => bool => bool, true,
+              |a, x| a & (x != <$type>::default()), |a, b| a & b, |a, _| a);
+        fold!(Any<$type>: $type => bool => bool, false,
+              |a, x| a | (x != <$type>::default()), |a, b| a | b, |a, _| a);
+    )*};
+}
+fold_truths!(bool, i64, f32, f64);
+
+/// Doubles: parts of few elements, collected in twice the precision.
+impl Fold for Sum<f64> {
+    type Input = f64;
+    type Part = f64;
+    type Total = Compensated;
+    type Output = f64;
+    const RUN: usize = 16;
+    const START: f64 = 0.0;
+    const EMPTY: Compensated = Compensated {
+        sum: 0.0,
+        error: 0.0,
+    };
+    #[inline(always)]
+    fn add(part: f64, x: f64) -> f64 {
+        part + x
+    }
+    #[inline(always)]
+    fn join(a: f64, b: f64) -> f64 {
+        a + b
+    }
+    #[inline(always)]
+    fn collect(total: Compensated, part: f64) -> Compensated {
+        total.plus(part)
+    }
+    #[inline(always)]
+    fn merge(a: Compensated, b: Compensated) -> Compensated {
+        let mut total = a.plus(b.sum);
+        total.error += b.error;
+        total
+    }
+    fn finish(total: Compensated, repeats: usize) -> f64 {
+        total.value() * repeats as f64
+    }
+}
+
+/// A sum and what rounding has taken from it.
+#[derive(Clone, Copy)]
+struct Compensated {
+    sum: f64,
+    error: f64,
+}
+
+impl Compensated {
+    /// Adds `x`, keeping the exact rounding error (Knuth, The Art of Computer Programming,
+    /// volume 2, 4.2.2, theorem B).
+    #[inline(always)]
+    fn plus(self, x: f64) -> Self {
+        let sum = self.sum + x;
+        let taken = sum - self.sum;
+        let error = (self.sum - (sum - taken)) + (x - taken);
+        Self {
+            sum,
+            error: self.error + error,
+        }
+    }
+
+    fn value(self) -> f64 {
+        // Once the sum has become infinite its error means nothing.
+        match self.error.is_finite() {
+            true => self.sum + self.error,
+            false => self.sum,
+        }
+    }
+}
+
+/// `x` to the power `n` by squaring.
+fn power<T: Copy>(x: T, n: usize, times: fn(T, T) -> T) -> T {
+    match n {
+        1 => x,
+        _ if n % 2 == 0 => power(times(x, x), n / 2, times),
+        _ => times(power(times(x, x), n / 2, times), x),
+    }
+}
+
+/// A fold that finds an extreme.
+trait Extreme<T: Element>: Fold<Input = T, Part = T, Total = T, Output = T> {
+    /// Whether `x`, met after `best`, takes its place.
+    fn beats(x: T, best: T) -> bool;
+    /// Whether `x` is the extreme that the fold found.
+    fn is(x: T, extreme: T) -> bool;
+}
+
+macro_rules! extremes {
+    ($($type:ty),*) => {$(
+        extremes!(@one Max<$type>, $type, >);
+        extremes!(@one Min<$type>, $type, <);
+    )*};
+    (@one $fold:ty, $type:ty, $before:tt) => {
+        impl Extreme<$type> for $fold {
+            #[inline(always)]
+            fn beats(x: $type, best: $type) -> bool {
+                // Only NaN is unequal to itself.
+                #[allow(clippy::eq_op)]
+                let nan = (x != x) & (best == best);
+                (x $before best) | nan
+            }
+            #[inline(always)]
+            fn is(x: $type, extreme: $type) -> bool {
+                #[allow(clippy::eq_op)]
+                let nan = (x != x) & (extreme != extreme);
+                (x == extreme) | nan
+            }
+        }
+    };
+}
+extremes!(bool, i64, f32, f64);
+
+// ----- where it is computed
+
+/// Which elements make up which result.
+struct Plan {
+    /// The first elements of the results, in the order in which the results lie in memory.
+    kept: Steps,
+    /// The way from the first element of a result to its others.
+    reduced: Steps,
+    /// Whether neighbouring results are closer in memory than the elements of one result.
+    across: bool,
+    /// Equal elements that each element met stands for.
+    repeats: usize,
+    /// Sizes of the results in memory order.
+    shape: Shape,
+    /// Where the results are found there.
+    layout: Layout,
+    /// Whether some axis of the result runs against the order in memory.
+    flipped: bool,
+}
+
+impl Plan {
+    /// The plan for an array of which nothing is empty.
+    fn new(x: &Layout, axes: &[usize]) -> Self {
+        /// An axis of the array: size, step and place in the result.
+        type Axis = (usize, usize, usize);
+        let mut kept: SmallVec<[Axis; 4]> = SmallVec::new();
+        let mut reduced: SmallVec<[Axis; 4]> = SmallVec::new();
+        let (mut first, mut repeats, mut flips) = (x.offset, 1, SmallVec::<[usize; 4]>::new());
+        let shape = x.shape.reduced(axes, false);
+        let mut place = 0;
+        for (axis, (&size, &step)) in x.shape.iter().zip(x.strides.iter()).enumerate() {
+            let is_reduced = axes.contains(&axis);
+            if size > 1 && step < 0 {
+                first = first.strict_add_signed((size - 1) as isize * step);
+            }
+            if is_reduced {
+                match step {
+                    0 => repeats *= size,
+                    _ if size == 1 => {}
+                    _ => reduced.push((size, step.unsigned_abs(), 0)),
+                }
+                continue;
+            }
+            if size > 1 && step != 0 {
+                kept.push((size, step.unsigned_abs(), place));
+                if step < 0 {
+                    flips.push(place);
+                }
+            }
+            place += 1;
+        }
+        kept.sort_by_key(|&(_, step, _)| std::cmp::Reverse(step));
+        reduced.sort_by_key(|&(_, step, _)| std::cmp::Reverse(step));
+
+        let across = match (kept.last(), reduced.last()) {
+            (Some(kept), Some(reduced)) => kept.1 < reduced.1,
+            (kept, _) => kept.is_some(),
+        };
+        let mut layout = Layout {
+            strides: std::iter::repeat_n(0, shape.rank()).collect(),
+            shape,
+            offset: 0,
+        };
+        let mut step = 1;
+        for &(size, _, place) in kept.iter().rev() {
+            layout.strides[place] = step;
+            if flips.contains(&place) {
+                layout.offset += (size - 1) * step as usize;
+                layout.strides[place] = -step;
+            }
+            step *= size as isize;
+        }
+        let steps = |axes: &[Axis], offset| {
+            Steps::new(&Layout {
+                shape: axes.iter().map(|axis| axis.0).collect(),
+                strides: axes.iter().map(|axis| axis.1 as isize).collect(),
+                offset,
+            })
+        };
+        Self {
+            across,
+            repeats,
+            shape: kept.iter().map(|axis| axis.0).collect(),
+            layout,
+            flipped: !flips.is_empty(),
+            reduced: steps(&reduced, 0),
+            kept: steps(&kept, first),
+        }
+    }
+}
+
+/// A way to compute results.
+trait Reducer: Sized {
+    type Input: Element;
+    type Total: Copy + Send + Sync;
+    type Output: Element;
+    const EMPTY: Self::Total;
+    /// Takes `count` elements from position `from` on into each of `totals`, at most [`TILE`], the
+    /// first of which is that of result `first`.
+    fn take(part: Part<'_, Self>);
+    fn merge(a: Self::Total, b: Self::Total) -> Self::Total;
+    fn finish(total: Self::Total, repeats: usize) -> Self::Output;
+}
+
+/// Some elements of some results.
+struct Part<'a, R: Reducer> {
+    memory: &'a [R::Input],
+    plan: &'a Plan,
+    /// The first result.
+    first: usize,
+    /// The results, at most [`TILE`].
+    totals: &'a mut [R::Total],
+    /// The first element of each.
+    from: usize,
+    /// How many elements of each.
+    count: usize,
+}
+
+impl<R: Reducer> NullaryFnOnce for Part<'_, R> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        R::take(self);
+    }
+}
+
+fn run<R: Reducer>(x: &Array, axes: &[usize]) -> Array {
+    let shape = x.shape().reduced(axes, false);
+    if x.size() == 0 {
+        return Array::constant(R::finish(R::EMPTY, 1).to_scalar(), shape);
+    }
+    let plan = Plan::new(x.layout(), axes);
+    let inline = x.inline();
+    let memory = elements(x, &inline);
+    let results = Array::filled_by(plan.shape.clone(), |out| fill::<R>(&plan, memory, out));
+    let results = results.with_layout(plan.layout);
+    match plan.flipped {
+        true => results.to_row_major(),
+        false => results,
+    }
+}
+
+fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
+    let depth = plan.reduced.len();
+    let work = out.len() * depth;
+    let threads = work >= PARALLEL && rayon::current_num_threads() > 1;
+    let tile = match plan.across {
+        true => TILE,
+        false => (PARALLEL / 4 / depth).clamp(1, TILE),
+    };
+    let take = |first, totals: &mut [R::Total], from, count| {
+        Arch::new().dispatch(Part::<R> {
+            memory,
+            plan,
+            first,
+            totals,
+            from,
+            count,
+        });
+    };
+
+    // Few results of many elements are cut into pieces that are merged in order.
+    if work >= PARALLEL && out.len().div_ceil(tile) < PIECES {
+        let piece = depth.div_ceil(PIECES);
+        let pieces = depth.div_ceil(piece);
+        let mut totals = vec![R::EMPTY; pieces * out.len()];
+        let take_piece = |(i, totals): (usize, &mut [R::Total])| {
+            for (k, totals) in totals.chunks_mut(tile).enumerate() {
+                take(k * tile, totals, i * piece, piece.min(depth - i * piece));
+            }
+        };
+        match threads {
+            true => (totals.par_chunks_mut(out.len()).enumerate()).for_each(take_piece),
+            false => (totals.chunks_mut(out.len()).enumerate()).for_each(take_piece),
+        }
+        let (merged, others) = totals.split_at_mut(out.len());
+        for other in others.chunks(out.len()) {
+            for (total, &other) in merged.iter_mut().zip(other) {
+                *total = R::merge(*total, other);
+            }
+        }
+        for (y, &total) in out.iter_mut().zip(&*merged) {
+            *y = R::finish(total, plan.repeats);
+        }
+        return;
+    }
+
+    let take_tile = |(i, out): (usize, &mut [R::Output])| {
+        let mut totals = [R::EMPTY; TILE];
+        let totals = &mut totals[..out.len()];
+        take(i * tile, totals, 0, depth);
+        for (y, &total) in out.iter_mut().zip(&*totals) {
+            *y = R::finish(total, plan.repeats);
+        }
+    };
+    match threads {
+        true => out.par_chunks_mut(tile).enumerate().for_each(take_tile),
+        false => out.chunks_mut(tile).enumerate().for_each(take_tile),
+    }
+}
+
+// ----- folds
+
+/// Any [`Fold`].
+struct Folded<F>(PhantomData<F>);
+
+impl<F: Fold> Reducer for Folded<F> {
+    type Input = F::Input;
+    type Total = F::Total;
+    type Output = F::Output;
+    const EMPTY: F::Total = F::EMPTY;
+
+    #[inline(always)]
+    fn take(part: Part<'_, Self>) {
+        let Part {
+            memory,
+            plan,
+            first,
+            totals,
+            from,
+            count,
+        } = part;
+        plan.kept.for_each_run(
+            first,
+            totals.len(),
+            #[inline(always)]
+            |done, start, step, len| {
+                let totals = &mut totals[done..done + len];
+                if plan.across {
+                    let mut rows = Rows::<F>::new(totals);
+                    plan.reduced.for_each_run(
+                        from,
+                        count,
+                        #[inline(always)]
+                        |_, row, row_step, rows_here| {
+                            for i in 0..rows_here {
+                                let row = start + row + i * row_step as usize;
+                                rows.take(&memory[row..], step as usize);
+                            }
+                        },
+                    );
+                    rows.collect();
+                    return;
+                }
+                for (i, total) in totals.iter_mut().enumerate() {
+                    let start = start + i * step as usize;
+                    let mut lanes = Lanes::<F>::new(*total);
+                    plan.reduced.for_each_run(
+                        from,
+                        count,
+                        #[inline(always)]
+                        |_, run, step, len| lanes.take(&memory[start + run..], step as usize, len),
+                    );
+                    lanes.collect();
+                    *total = lanes.total;
+                }
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn merge(a: F::Total, b: F::Total) -> F::Total {
+        F::merge(a, b)
+    }
+    fn finish(total: F::Total, repeats: usize) -> F::Output {
+        F::finish(total, repeats)
+    }
+}
+
+/// One result, whose elements are spread over several parts.
+struct Lanes<F: Fold> {
+    parts: [F::Part; LANES],
+    /// Elements in the fullest part.
+    taken: usize,
+    total: F::Total,
+}
+
+impl<F: Fold> Lanes<F> {
+    #[inline(always)]
+    fn new(total: F::Total) -> Self {
+        Self {
+            parts: [F::START; LANES],
+            taken: 0,
+            total,
+        }
+    }
+
+    /// Takes `len` elements in steps of `step`.
+    #[inline(always)]
+    fn take(&mut self, mut memory: &[F::Input], step: usize, mut len: usize) {
+        while len > 0 {
+            let count = len.min((F::RUN - self.taken).saturating_mul(LANES));
+            match step {
+                1 => self.advance(&memory[..count], 1),
+                _ => self.advance(&memory[..(count - 1) * step + 1], step),
+            }
+            self.taken += count.div_ceil(LANES);
+            if self.taken == F::RUN {
+                self.collect();
+            }
+            len -= count;
+            if len > 0 {
+                memory = &memory[count * step..];
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, memory: &[F::Input], step: usize) {
+        let mut parts = self.parts;
+        let mut chunks = memory.chunks_exact(LANES * step);
+        for chunk in &mut chunks {
+            for (lane, part) in parts.iter_mut().enumerate() {
+                *part = F::add(*part, chunk[lane * step]);
+            }
+        }
+        let rest = chunks.remainder().iter().step_by(step);
+        for (part, &x) in parts.iter_mut().zip(rest) {
+            *part = F::add(*part, x);
+        }
+        self.parts = parts;
+    }
+
+    #[inline(always)]
+    fn collect(&mut self) {
+        let mut parts = std::mem::replace(&mut self.parts, [F::START; LANES]);
+        let mut width = LANES / 2;
+        while width > 0 {
+            for lane in 0..width {
+                parts[lane] = F::join(parts[lane], parts[lane + width]);
+            }
+            width /= 2;
+        }
+        self.total = F::collect(self.total, parts[0]);
+        self.taken = 0;
+    }
+}
+
+/// Neighbouring results, each with a part of its own.
+struct Rows<'a, F: Fold> {
+    parts: [F::Part; TILE],
+    /// Elements in each part.
+    taken: usize,
+    totals: &'a mut [F::Total],
+}
+
+impl<'a, F: Fold> Rows<'a, F> {
+    #[inline(always)]
+    fn new(totals: &'a mut [F::Total]) -> Self {
+        Self {
+            parts: [F::START; TILE],
+            taken: 0,
+            totals,
+        }
+    }
+
+    /// Takes one element into each result, in steps of `step`.
+    #[inline(always)]
+    fn take(&mut self, memory: &[F::Input], step: usize) {
+        let parts = &mut self.parts[..self.totals.len()];
+        match step {
+            1 => (parts.iter_mut().zip(memory)).for_each(|(part, &x)| *part = F::add(*part, x)),
+            _ => (parts.iter_mut().zip(memory.iter().step_by(step)))
+                .for_each(|(part, &x)| *part = F::add(*part, x)),
+        }
+        self.taken += 1;
+        if self.taken == F::RUN {
+            self.collect();
+        }
+    }
+
+    #[inline(always)]
+    fn collect(&mut self) {
+        for (total, part) in self.totals.iter_mut().zip(&mut self.parts) {
+            *total = F::collect(*total, std::mem::replace(part, F::START));
+        }
+        self.taken = 0;
+    }
+}
+
+// ----- positions of extremes
+
+/// Where along one axis the extreme is.
+struct Position<T, F>(PhantomData<(T, F)>);
+
+/// The best value so far and where it was, if any was met.
+type Best<T> = Option<(T, usize)>;
+
+impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
+    type Input = T;
+    type Total = Best<T>;
+    type Output = i64;
+    const EMPTY: Best<T> = None;
+
+    #[inline(always)]
+    fn take(part: Part<'_, Self>) {
+        let Part {
+            memory,
+            plan,
+            first,
+            totals,
+            from,
+            count,
+        } = part;
+        // One axis makes one run.
+        let (mut start_of_axis, mut axis_step) = (0, 0);
+        plan.reduced.for_each_run(from, count, |_, start, step, _| {
+            (start_of_axis, axis_step) = (start, step as usize);
+        });
+        plan.kept.for_each_run(
+            first,
+            totals.len(),
+            #[inline(always)]
+            |done, start, step, len| {
+                let step = step as usize;
+                let totals = &mut totals[done..done + len];
+                let memory = &memory[start + start_of_axis..];
+                if plan.across {
+                    take_rows::<T, F>(memory, step, axis_step, from, count, totals);
+                } else {
+                    for (i, total) in totals.iter_mut().enumerate() {
+                        let best = best_of_run::<T, F>(&memory[i * step..], axis_step, count);
+                        *total = Self::merge(*total, best.map(|(x, at)| (x, at + from)));
+                    }
+                }
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn merge(a: Best<T>, b: Best<T>) -> Best<T> {
+        match (a, b) {
+            (Some((best, _)), Some((x, _))) if !F::beats(x, best) => a,
+            (_, None) => a,
+            (_, Some(_)) => b,
+        }
+    }
+    fn finish(total: Best<T>, _repeats: usize) -> i64 {
+        total.map_or(0, |(_, at)| at as i64)
+    }
+}
+
+/// The best of `count` elements in steps of `step`.
+#[inline(always)]
+fn best_of_run<T: Element, F: Extreme<T>>(memory: &[T], step: usize, count: usize) -> Best<T> {
+    let run = &memory[..(count - 1) * step + 1];
+    let mut best: Best<T> = None;
+    for (i, block) in run.chunks(BLOCK * step).enumerate() {
+        let mut lanes = Lanes::<F>::new(F::EMPTY);
+        lanes.take(block, step, block.len().div_ceil(step));
+        lanes.collect();
+        if best.is_none_or(|(best, _)| F::beats(lanes.total, best)) {
+            best = Some((lanes.total, i));
+        }
+    }
+    best.map(|(extreme, block)| {
+        let mut candidates = run[block * BLOCK * step..].iter().step_by(step);
+        let at = candidates.position(|&x| F::is(x, extreme));
+        (
+            extreme,
+            block * BLOCK + at.expect("the extreme is one of them"),
+        )
+    })
+}
+
+/// Takes `count` rows, `row_step` apart, into neighbouring results.
+#[inline(always)]
+fn take_rows<T: Element, F: Extreme<T>>(
+    memory: &[T],
+    step: usize,
+    row_step: usize,
+    from: usize,
+    count: usize,
+    totals: &mut [Best<T>],
+) {
+    let len = totals.len();
+    let mut best = [F::EMPTY; TILE];
+    let mut at = [from; TILE];
+    for (best, &x) in best[..len].iter_mut().zip(memory.iter().step_by(step)) {
+        *best = x;
+    }
+    for i in 1..count {
+        let row = &memory[i * row_step..];
+        let take = |best: &mut T, at: &mut usize, x: T| {
+            let beats = F::beats(x, *best);
+            *best = if beats { x } else { *best };
+            *at = if beats { from + i } else { *at };
+        };
+        let results = best[..len].iter_mut().zip(&mut at);
+        match step {
+            1 => (results.zip(row)).for_each(|((best, at), &x)| take(best, at, x)),
+            _ => (results.zip(row.iter().step_by(step)))
+                .for_each(|((best, at), &x)| take(best, at, x)),
+        }
+    }
+    for (total, found) in totals.iter_mut().zip(best.into_iter().zip(at)) {
+        *total = <Position<T, F> as Reducer>::merge(*total, Some(found));
+    }
+}

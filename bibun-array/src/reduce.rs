@@ -1,0 +1,336 @@
+//! Reductions: sums, products, extremes, means, truths.
+
+use std::marker::PhantomData;
+
+use crate::device::Reduction;
+use crate::kernel::elementwise;
+use crate::{Array, Axes, DType, ElementKernel, Error, raise};
+
+impl Array {
+    /// Sum over axes; of `bool` the number of `true`, as `i64`. Nothing sums to 0, integers wrap
+    /// around.
+    ///
+    /// Elements of `f32` are added up in double precision and rounded once. Those of `f64` are
+    /// added up in parts of at most 16 elements, 32 parts are joined, and these are collected in
+    /// twice the precision: the error is below 22 ε Σ|x| with ε = 2⁻⁵³, however many elements
+    /// there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). The number of
+    /// threads does not change a bit of the result.
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::{keep_dims, Array};
+    /// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.sum(..).item::<f64>(), 10.0);
+    /// assert_eq!(x.sum(0).to_vec::<f64>(), [4.0, 6.0]);
+    /// assert_eq!(x.sum(keep_dims(-1)).shape(), &[2, 1][..]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn sum(&self, axes: impl Into<Axes>) -> Self {
+        self.reduced("sum", Reduction::Sum, &axes.into())
+    }
+
+    /// Product over axes; of `bool` as `i64`. The product of nothing is 1, integers wrap around,
+    /// elements of `f32` are multiplied in double precision.
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::arange(1, 6).prod(..).item::<i64>(), 120);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn prod(&self, axes: impl Into<Axes>) -> Self {
+        self.reduced("prod", Reduction::Product, &axes.into())
+    }
+
+    /// Largest value over axes; NaN if there is one.
+    ///
+    /// # Panics
+    /// If there is nothing to choose from, or an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.max(0).to_vec::<f64>(), [3.0, 5.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn max(&self, axes: impl Into<Axes>) -> Self {
+        self.extreme("max", Reduction::Max, &axes.into())
+    }
+
+    /// Smallest value over axes; NaN if there is one.
+    ///
+    /// # Panics
+    /// If there is nothing to choose from, or an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.min(-1).to_vec::<f64>(), [1.0, 3.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn min(&self, axes: impl Into<Axes>) -> Self {
+        self.extreme("min", Reduction::Min, &axes.into())
+    }
+
+    /// Position along `axis` of the largest value as `i64`: the first of equal ones, and the first
+    /// NaN before all others.
+    ///
+    /// # Panics
+    /// If there is nothing to choose from, or no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 5.0, 5.0], [3.0, 4.0, 0.0]]);
+    /// assert_eq!(x.argmax(1).to_vec::<i64>(), [1, 1]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn argmax(&self, axis: isize) -> Self {
+        self.extreme("argmax", Reduction::ArgMax, &Axes::from(axis))
+    }
+
+    /// Position along `axis` of the smallest value as `i64`: the first of equal ones, and the first
+    /// NaN before all others.
+    ///
+    /// # Panics
+    /// If there is nothing to choose from, or no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 5.0, 5.0], [3.0, 4.0, 0.0]]);
+    /// assert_eq!(x.argmin(0).to_vec::<i64>(), [0, 1, 1]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn argmin(&self, axis: isize) -> Self {
+        self.extreme("argmin", Reduction::ArgMin, &Axes::from(axis))
+    }
+
+    /// Whether all elements are true, that is, not zero (so NaN is true); of nothing: true.
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[true, true], [true, false]]);
+    /// assert_eq!(x.all(1).to_vec::<bool>(), [true, false]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn all(&self, axes: impl Into<Axes>) -> Self {
+        self.reduced("all", Reduction::All, &axes.into())
+    }
+
+    /// Whether any element is true, that is, not zero (so NaN is true); of nothing: false.
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert!(Array::from([0, 0, 3i64]).any(..).item::<bool>());
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn any(&self, axes: impl Into<Axes>) -> Self {
+        self.reduced("any", Reduction::Any, &axes.into())
+    }
+
+    /// Arithmetic mean over axes; of integers and bools as `f64`, of nothing NaN.
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::arange(0, 4).mean(..).item::<f64>(), 1.5);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn mean(&self, axes: impl Into<Axes>) -> Self {
+        let axes = axes.into();
+        let count = self.count_over("mean", &axes);
+        quotient(
+            self.to_float().reduced("mean", Reduction::Sum, &axes),
+            count as f64,
+        )
+    }
+
+    /// Variance over axes: the squared distances from the mean, summed and divided by `n - ddof`.
+    /// `ddof` 0 gives the variance of the values themselves, 1 the unbiased estimate for what they
+    /// were drawn from. NaN or infinite if `n <= ddof`; of integers and bools as `f64`.
+    ///
+    /// The mean is subtracted before squaring (two passes), so values far from zero lose nothing.
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(x.var(.., 0).item::<f64>(), 1.25);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn var(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
+        self.variance("var", &axes.into(), ddof)
+    }
+
+    /// Standard deviation over axes: the square root of [`Array::var`].
+    ///
+    /// # Panics
+    /// If an axis does not exist or is named twice.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, 3.0]).std(.., 0).item::<f64>(), 1.0);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn std(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
+        let variance = self.variance("std", &axes.into(), ddof);
+        match variance.dtype() {
+            DType::F32 => elementwise(&Root(PhantomData::<f32>), [variance]),
+            _ => elementwise(&Root(PhantomData::<f64>), [variance]),
+        }
+    }
+
+    #[track_caller]
+    fn reduced(&self, function: &'static str, reduction: Reduction, axes: &Axes) -> Self {
+        let (axes, keep_dims) = axes.resolve(function, self.rank());
+        let mut y = self.device().reduce(reduction, self, &axes);
+        if keep_dims {
+            for &axis in &axes {
+                y = y.expand_dims(axis as isize);
+            }
+        }
+        y
+    }
+
+    /// [`Array::reduced`] where nothing has no result.
+    #[track_caller]
+    fn extreme(&self, function: &'static str, reduction: Reduction, axes: &Axes) -> Self {
+        let (reduced, _) = axes.resolve(function, self.rank());
+        if self.size() == 0 && self.shape().reduced(&reduced, false).size() > 0 {
+            let what = format!(
+                "nothing to choose from along axes {reduced:?} of the shape {}",
+                self.shape()
+            );
+            raise(Error::invalid(function, what));
+        }
+        self.reduced(function, reduction, axes)
+    }
+
+    /// How many elements go into each element of a reduction.
+    #[track_caller]
+    fn count_over(&self, function: &'static str, axes: &Axes) -> usize {
+        let (axes, _) = axes.resolve(function, self.rank());
+        axes.iter().map(|&axis| self.shape()[axis]).product()
+    }
+
+    #[track_caller]
+    fn variance(&self, function: &'static str, axes: &Axes, ddof: usize) -> Self {
+        let x = self.to_float();
+        let count = x.count_over(function, axes);
+        let (reduced, _) = axes.resolve(function, self.rank());
+        let mut mean = quotient(x.reduced(function, Reduction::Sum, axes), count as f64);
+        if mean.rank() < x.rank() {
+            for &axis in &reduced {
+                mean = mean.expand_dims(axis as isize);
+            }
+        }
+        let squares = match x.dtype() {
+            DType::F32 => elementwise(&SquaredDistance(PhantomData::<f32>), [x, mean]),
+            _ => elementwise(&SquaredDistance(PhantomData::<f64>), [x, mean]),
+        };
+        let sum = squares.reduced(function, Reduction::Sum, axes);
+        quotient(sum, count.saturating_sub(ddof) as f64)
+    }
+
+    /// The array itself if it has floats, else as `f64`.
+    fn to_float(&self) -> Self {
+        match self.dtype() {
+            DType::F32 | DType::F64 => self.clone(),
+            DType::I64 => elementwise(&ToDouble(PhantomData::<i64>), [self.clone()]),
+            DType::Bool => elementwise(&ToDouble(PhantomData::<bool>), [self.clone()]),
+        }
+    }
+}
+
+/// `sum / count`, in the precision of the sum.
+fn quotient(sum: Array, count: f64) -> Array {
+    match sum.dtype() {
+        DType::F32 => elementwise(&Quotient(count as f32), [sum]),
+        _ => elementwise(&Quotient(count), [sum]),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Quotient<T>(T);
+#[derive(Clone, Copy)]
+struct SquaredDistance<T>(PhantomData<T>);
+#[derive(Clone, Copy)]
+struct Root<T>(PhantomData<T>);
+#[derive(Clone, Copy)]
+struct ToDouble<T>(PhantomData<T>);
+
+macro_rules! float_kernels {
+    ($($float:ty),*) => {$(
+        impl ElementKernel<1> for Quotient<$float> {
+            type Input = $float;
+            type Output = $float;
+            const NAME: &'static str = "mean";
+            #[inline(always)]
+            fn apply(self, [sum]: [$float; 1]) -> $float {
+                sum / self.0
+            }
+        }
+        impl ElementKernel<2> for SquaredDistance<$float> {
+            type Input = $float;
+            type Output = $float;
+            const NAME: &'static str = "var";
+            #[inline(always)]
+            fn apply(self, [x, mean]: [$float; 2]) -> $float {
+                (x - mean) * (x - mean)
+            }
+        }
+        impl ElementKernel<1> for Root<$float> {
+            type Input = $float;
+            type Output = $float;
+            const NAME: &'static str = "std";
+            #[inline(always)]
+            fn apply(self, [variance]: [$float; 1]) -> $float {
+                variance.sqrt()
+            }
+        }
+    )*};
+}
+float_kernels!(f32, f64);
+
+impl ElementKernel<1> for ToDouble<i64> {
+    type Input = i64;
+    type Output = f64;
+    const NAME: &'static str = "mean";
+    #[inline(always)]
+    fn apply(self, [x]: [i64; 1]) -> f64 {
+        x as f64
+    }
+}
+impl ElementKernel<1> for ToDouble<bool> {
+    type Input = bool;
+    type Output = f64;
+    const NAME: &'static str = "mean";
+    #[inline(always)]
+    fn apply(self, [x]: [bool; 1]) -> f64 {
+        f64::from(u8::from(x))
+    }
+}
