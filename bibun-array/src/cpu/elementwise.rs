@@ -301,6 +301,8 @@ impl Steps {
     /// How many elements there are.
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()
+    }
+
     /// The same walk from another first element.
     pub(super) fn starting_at(&mut self, offset: usize) -> &Self {
         self.offset = offset;

@@ -1,17 +1,16 @@
 //! The CPU device: threads for large work, vector instructions chosen when the program runs.
 
 mod elementwise;
-mod reduce;
 mod index;
 mod random;
+mod reduce;
 
 use std::sync::Arc;
 
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
-use crate::{Array, Element, Scalar, View};
 use crate::random::Distribution;
-use crate::{Array, DType, Element, Shape, View};
+use crate::{Array, DType, Element, Scalar, Shape, View};
 
 use crate::device::{Device, Memory, Reduction};
 use crate::storage::Buffer;
@@ -71,18 +70,7 @@ impl Device for Cpu {
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
         reduce::reduce(reduction, x, axes)
     }
-}
 
-/// The elements under `x`: its memory, or the single value it repeats.
-fn elements<'a, T: Element>(x: &'a Array, inline: &'a Option<Scalar>) -> &'a [T] {
-    match inline {
-        Some(scalar) => {
-            std::slice::from_ref(T::borrow_scalar(scalar).expect("the dtype was matched"))
-        }
-        None => x
-            .buffer()
-            .expect("the device was chosen by its memory")
-            .as_slice(),
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {
         with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis))
     }
@@ -101,5 +89,18 @@ fn elements<'a, T: Element>(x: &'a Array, inline: &'a Option<Scalar>) -> &'a [T]
 
     fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {
         random::random(distribution, key, counter, shape)
+    }
+}
+
+/// The elements under `x`: its memory, or the single value it repeats.
+fn elements<'a, T: Element>(x: &'a Array, inline: &'a Option<Scalar>) -> &'a [T] {
+    match inline {
+        Some(scalar) => {
+            std::slice::from_ref(T::borrow_scalar(scalar).expect("the dtype was matched"))
+        }
+        None => x
+            .buffer()
+            .expect("the device was chosen by its memory")
+            .as_slice(),
     }
 }
