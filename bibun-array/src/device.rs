@@ -64,6 +64,11 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// least one element for each of the result.
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array;
 
+    /// `alpha a b + beta c` with the matrix products of the last two axes; all axes before are
+    /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The
+    /// dtypes are one of `f32`, `f64` and `i64`. The device may take the memory of `c`.
+    fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array;
+
     /// Waits until everything asked so far has been done.
     fn synchronize(&self) {}
 }

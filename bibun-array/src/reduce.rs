@@ -11,9 +11,9 @@ impl Array {
     /// around.
     ///
     /// Elements of `f32` are added up in double precision and rounded once. Those of `f64` are
-    /// added up in parts of at most 16 elements, 32 parts are joined, and these are collected in
-    /// twice the precision: the error is below 22 ε Σ|x| with ε = 2⁻⁵³, however many elements
-    /// there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). The number of
+    /// added up in parts of at most 16 elements, 32 parts are joined (up to 32 elements one after
+    /// another), and these are collected in twice the precision: the error is below 32 ε Σ|x| with
+    /// ε = 2⁻⁵³, however many elements there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). The number of
     /// threads does not change a bit of the result.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! The CPU device: threads for large work, vector instructions chosen when the program runs.
 
 mod elementwise;
+mod matmul;
 mod reduce;
 
 use std::sync::Arc;
@@ -62,6 +63,10 @@ impl Device for Cpu {
 
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
         reduce::reduce(reduction, x, axes)
+    }
+
+    fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+        matmul::gemm(alpha, a, b, beta, c)
     }
 }
 

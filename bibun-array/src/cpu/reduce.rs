@@ -227,7 +227,7 @@ impl Compensated {
 fn power<T: Copy>(x: T, n: usize, times: fn(T, T) -> T) -> T {
     match n {
         1 => x,
-        _ if n % 2 == 0 => power(times(x, x), n / 2, times),
+        _ if n.is_multiple_of(2) => power(times(x, x), n / 2, times),
         _ => times(power(times(x, x), n / 2, times), x),
     }
 }
@@ -510,16 +510,32 @@ impl<F: Fold> Reducer for Folded<F> {
                     return;
                 }
                 for (i, total) in totals.iter_mut().enumerate() {
-                    let start = start + i * step as usize;
-                    let mut lanes = Lanes::<F>::new(*total);
-                    plan.reduced.for_each_run(
-                        from,
-                        count,
-                        #[inline(always)]
-                        |_, run, step, len| lanes.take(&memory[start + run..], step as usize, len),
-                    );
-                    lanes.collect();
-                    *total = lanes.total;
+                    let memory = &memory[start + i * step as usize..];
+                    *total = match plan.reduced.even_step() {
+                        Some(1) if count <= LANES => {
+                            let part = memory[..count].iter().fold(F::START, |a, &x| F::add(a, x));
+                            F::collect(*total, part)
+                        }
+                        Some(step) => {
+                            let mut lanes = Lanes::<F>::new(*total);
+                            lanes.take(&memory[from * step as usize..], step as usize, count);
+                            lanes.collect();
+                            lanes.total
+                        }
+                        None => {
+                            let mut lanes = Lanes::<F>::new(*total);
+                            plan.reduced.for_each_run(
+                                from,
+                                count,
+                                #[inline(always)]
+                                |_, run, step, len| {
+                                    lanes.take(&memory[run..], step as usize, len);
+                                },
+                            );
+                            lanes.collect();
+                            lanes.total
+                        }
+                    };
                 }
             },
         );
@@ -558,8 +574,8 @@ impl<F: Fold> Lanes<F> {
         while len > 0 {
             let count = len.min((F::RUN - self.taken).saturating_mul(LANES));
             match step {
-                1 => self.advance(&memory[..count], 1),
-                _ => self.advance(&memory[..(count - 1) * step + 1], step),
+                1 => self.advance(&memory[..count]),
+                _ => self.advance_in_steps(&memory[..(count - 1) * step + 1], step),
             }
             self.taken += count.div_ceil(LANES);
             if self.taken == F::RUN {
@@ -573,19 +589,27 @@ impl<F: Fold> Lanes<F> {
     }
 
     #[inline(always)]
-    fn advance(&mut self, memory: &[F::Input], step: usize) {
+    fn advance(&mut self, memory: &[F::Input]) {
         let mut parts = self.parts;
-        let mut chunks = memory.chunks_exact(LANES * step);
-        for chunk in &mut chunks {
-            for (lane, part) in parts.iter_mut().enumerate() {
-                *part = F::add(*part, chunk[lane * step]);
+        let (chunks, rest) = memory.as_chunks::<LANES>();
+        for chunk in chunks {
+            for lane in 0..LANES {
+                parts[lane] = F::add(parts[lane], chunk[lane]);
             }
         }
-        let rest = chunks.remainder().iter().step_by(step);
         for (part, &x) in parts.iter_mut().zip(rest) {
             *part = F::add(*part, x);
         }
         self.parts = parts;
+    }
+
+    #[inline(always)]
+    fn advance_in_steps(&mut self, memory: &[F::Input], step: usize) {
+        for chunk in memory.chunks(LANES * step) {
+            for (part, &x) in self.parts.iter_mut().zip(chunk.iter().step_by(step)) {
+                *part = F::add(*part, x);
+            }
+        }
     }
 
     #[inline(always)]

@@ -1,0 +1,213 @@
+//! Matrix products.
+
+use crate::{Array, DType, Error, Shape, raise};
+
+/// Matrix product as in NumPy: of the last two axes, all axes before are broadcast. A vector on
+/// the left is a row, one on the right a column, and the axis that this adds is taken away again.
+///
+/// For `f32`, `f64` and `i64` (which wraps around). Transposed and sliced operands are read where
+/// they lie. The number of threads does not change a bit of the result.
+///
+/// # Panics
+/// If an operand is of rank 0, the dtypes differ or are `bool`, or the shapes do not fit.
+///
+/// ```
+/// use bibun_array::{matmul, Array};
+/// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(matmul(&x, &x.transpose()).to_vec::<f64>(), [5.0, 11.0, 11.0, 25.0]);
+/// assert_eq!(matmul(&x, &Array::from([1.0, 1.0])).to_vec::<f64>(), [3.0, 7.0]);
+/// ```
+#[track_caller]
+pub fn matmul(a: &Array, b: &Array) -> Array {
+    let zero = Array::zeros((), a.dtype());
+    product("matmul", 1.0, a, b, 0.0, zero)
+}
+
+/// `alpha a b + beta c`, with the product as by [`matmul`]. `c` is broadcast to the shape of the
+/// product, so it can be a bias; passed by value and shared with nobody, it gives its memory to
+/// the result. It is not read if `beta` is 0.
+///
+/// # Panics
+/// As [`matmul`]; and if `c` has another dtype or does not broadcast to the product, or a factor
+/// is not a whole number where the elements are.
+///
+/// ```
+/// use bibun_array::{gemm, Array};
+/// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+/// let w = Array::from([[1.0, 0.0], [0.0, 2.0]]);
+/// let b = Array::from([10.0, 20.0]);
+/// let y = gemm(1.0, &x, &w, 1.0, b);
+/// assert_eq!(y.to_vec::<f64>(), [11.0, 24.0, 13.0, 28.0]);
+/// ```
+#[track_caller]
+pub fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+    product("gemm", alpha, a, b, beta, c)
+}
+
+/// Sum of products over the last axis of `a` and the last but one of `b` (the only one of a
+/// vector), as in NumPy: for two vectors their inner product; the axes of the result are the
+/// others of `a`, then the others of `b`.
+///
+/// # Panics
+/// As [`matmul`].
+///
+/// ```
+/// use bibun_array::{dot, Array};
+/// let x = Array::from([1.0, 2.0, 3.0]);
+/// assert_eq!(dot(&x, &x).item::<f64>(), 14.0);
+/// ```
+#[track_caller]
+pub fn dot(a: &Array, b: &Array) -> Array {
+    if a.rank() <= 2 && b.rank() <= 2 {
+        let zero = Array::zeros((), a.dtype());
+        return product("dot", 1.0, a, b, 0.0, zero);
+    }
+    let (Some(k), Some(&n)) = (a.shape().last(), b.shape().last()) else {
+        no_matrix("dot", a, b)
+    };
+    let rows: usize = a.shape()[..a.rank() - 1].iter().product();
+    let others = match b.rank() {
+        1 => &[][..],
+        rank => &b.shape()[..rank - 2],
+    };
+    let (b_rows, columns) = match b.rank() {
+        1 => (n, 1),
+        rank => (b.shape()[rank - 2], n * others.iter().product::<usize>()),
+    };
+    if *k != b_rows {
+        mismatch("dot", a, b);
+    }
+    let shape = (a.shape()[..a.rank() - 1].iter())
+        .chain(others)
+        .chain((b.rank() > 1).then_some(&n))
+        .copied();
+    let shape: Shape = shape.collect();
+    let flat_b = match b.rank() {
+        1 => b.expand_dims(1),
+        _ => b.move_axis(-2, 0).reshape([b_rows, columns]),
+    };
+    let zero = Array::zeros((), a.dtype());
+    product("dot", 1.0, &a.reshape([rows, *k]), &flat_b, 0.0, zero).reshape(shape)
+}
+
+/// All products of an element of `a` with one of `b`: a matrix `[a.size(), b.size()]`.
+///
+/// # Panics
+/// If the dtypes differ or are `bool`.
+///
+/// ```
+/// use bibun_array::{outer, Array};
+/// let y = outer(&Array::from([1.0, 2.0]), &Array::from([3.0, 4.0]));
+/// assert_eq!(y.to_vec::<f64>(), [3.0, 4.0, 6.0, 8.0]);
+/// ```
+#[track_caller]
+pub fn outer(a: &Array, b: &Array) -> Array {
+    let zero = Array::zeros((), a.dtype());
+    let (a, b) = (a.reshape([a.size(), 1]), b.reshape([1, b.size()]));
+    product("outer", 1.0, &a, &b, 0.0, zero)
+}
+
+#[track_caller]
+fn product(function: &'static str, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+    if a.rank() == 0 || b.rank() == 0 {
+        no_matrix(function, a, b);
+    }
+    if a.dtype() != b.dtype() || a.dtype() != c.dtype() || a.dtype() == DType::Bool {
+        let what = format!(
+            "the dtypes are {}, {} and {}, expected one of f32, f64, i64 for all",
+            a.dtype(),
+            b.dtype(),
+            c.dtype()
+        );
+        raise(Error::invalid(function, what));
+    }
+    if a.dtype() == DType::I64 && (alpha.fract() != 0.0 || beta.fract() != 0.0) {
+        let what = format!("the factors {alpha} and {beta} of whole numbers are not whole");
+        raise(Error::invalid(function, what));
+    }
+    let (left, right) = (
+        if a.rank() == 1 {
+            a.expand_dims(0)
+        } else {
+            a.clone()
+        },
+        if b.rank() == 1 {
+            b.expand_dims(1)
+        } else {
+            b.clone()
+        },
+    );
+    let (left_batch, left_matrix) = left.shape().split_at(left.rank() - 2);
+    let (right_batch, right_matrix) = right.shape().split_at(right.rank() - 2);
+    let (&[m, k], &[rows, n]) = (left_matrix, right_matrix) else {
+        unreachable!("both were split off as two axes")
+    };
+    if k != rows {
+        mismatch(function, a, b);
+    }
+    let batch = Shape::from(left_batch)
+        .broadcast(&Shape::from(right_batch))
+        .unwrap_or_else(|| {
+            raise(Error::Broadcast {
+                function,
+                left: a.shape().clone(),
+                right: b.shape().clone(),
+                location: std::panic::Location::caller(),
+            })
+        });
+    let with_batch = |x: Array, rows, columns| {
+        let shape: Shape = batch.iter().copied().chain([rows, columns]).collect();
+        match *x.shape() == shape {
+            true => x,
+            false => x.broadcast_to(shape),
+        }
+    };
+    let (left, right) = (with_batch(left, m, k), with_batch(right, k, n));
+
+    // The result of vectors has fewer axes; `c` is written for those.
+    let shape: Shape = (batch.iter().copied())
+        .chain((a.rank() > 1).then_some(m))
+        .chain((b.rank() > 1).then_some(n))
+        .collect();
+    if c.shape().broadcast(&shape).as_ref() != Some(&shape) {
+        let what = format!("c {} cannot be repeated to the shape {shape}", c.shape());
+        raise(Error::invalid(function, what));
+    }
+    let c = match beta == 0.0 || (a.rank() > 1 && b.rank() > 1) {
+        true => c,
+        false => {
+            let full: Shape = batch.iter().copied().chain([m, n]).collect();
+            c.broadcast_to(&shape).reshape(full)
+        }
+    };
+    let device = crate::device::common(function, &[left.clone(), right.clone(), c.clone()]);
+    let y = device.gemm(alpha, &left, &right, beta, c);
+    match y.shape() == &shape {
+        true => y,
+        false => y.reshape(shape),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn no_matrix(function: &'static str, a: &Array, b: &Array) -> ! {
+    let what = format!(
+        "the shapes are {} and {}, expected at least one axis",
+        a.shape(),
+        b.shape()
+    );
+    raise(Error::invalid(function, what))
+}
+
+#[cold]
+#[track_caller]
+fn mismatch(function: &'static str, a: &Array, b: &Array) -> ! {
+    let what = format!(
+        "the shapes are {} and {}: {} columns on the left, {} rows on the right",
+        a.shape(),
+        b.shape(),
+        a.shape()[a.rank() - 1],
+        b.shape()[b.rank().saturating_sub(2)],
+    );
+    raise(Error::invalid(function, what))
+}
