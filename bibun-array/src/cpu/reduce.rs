@@ -590,17 +590,18 @@ impl<F: Fold> Lanes<F> {
 
     #[inline(always)]
     fn advance(&mut self, memory: &[F::Input]) {
-        let mut parts = self.parts;
         let (chunks, rest) = memory.as_chunks::<LANES>();
+        // A copy that is only ever indexed by constants stays in registers.
+        let mut parts = self.parts;
         for chunk in chunks {
             for lane in 0..LANES {
                 parts[lane] = F::add(parts[lane], chunk[lane]);
             }
         }
-        for (part, &x) in parts.iter_mut().zip(rest) {
+        self.parts = parts;
+        for (part, &x) in self.parts.iter_mut().zip(rest) {
             *part = F::add(*part, x);
         }
-        self.parts = parts;
     }
 
     #[inline(always)]
