@@ -335,9 +335,12 @@ impl Array {
     pub fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
         self.expect_dtype::<T>("as_mut_slice");
         if !self.layout.is_row_major() || self.unique_buffer().is_none() && self.size() != 1 {
-            let elements = self.to_vec::<T>();
-            let layout = Layout::row_major(self.shape().clone());
-            *self = Self::dense_filled_by(layout, |out| out.copy_from_slice(&elements));
+            *self = match self.inline() {
+                Some(value) => Self::filled_by(self.shape().clone(), |out| {
+                    out.fill(T::from_scalar(value));
+                }),
+                None => self.device().download(self),
+            };
         }
         let (start, size) = (self.layout.offset, self.size());
         if size == 1 {

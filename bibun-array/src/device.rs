@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::cpu::Cpu;
 use crate::kernel::{Kernel, Slice};
-use crate::{Array, Error, raise};
+use crate::random::Distribution;
+use crate::{Array, DType, Error, Shape, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -46,6 +47,9 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// A name for people, such as `cpu`.
     fn name(&self) -> &str;
 
+    /// A row-major array of unspecified content, to be written by [`Device::assign`].
+    fn empty(&self, shape: &Shape, dtype: DType) -> Array;
+
     /// Copies elements from the host.
     fn upload(&self, elements: Slice<'_>) -> Arc<dyn Memory>;
 
@@ -56,13 +60,33 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// memory of an input that nobody else holds for the result.
     fn elementwise(&self, kernel: &dyn Kernel, inputs: &mut [Array]) -> Array;
 
-    /// Writes `value` over the elements that `part`, a view of `target`, sees; the shapes of
-    /// `part` and `value` are equal and no element of `part` is seen twice. `target` is dense.
+    /// Writes `value` over the elements that `part` sees, a window on the elements of `target` in
+    /// row-major order; the shapes of `part` and `value` are equal and no element of `part` is
+    /// seen twice. A `target` that is shared or lies in another order is copied first.
     fn assign(&self, target: &mut Array, part: View, value: &Array);
 
     /// Reduces `axes` (sorted), which are left out of the result's shape. `Max` to `ArgMin` get at
     /// least one element for each of the result.
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array;
+    /// Picks along `axis`: `y[.., i.., ..] = x[.., indices[i..], ..]`, with the axes of `indices`
+    /// in the place of `axis`. Indices are not negative.
+    fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array;
+
+    /// Adds `value` into `target` at `indices` along `axis`: what [`Device::take`] picks, spread
+    /// again; equal indices add up, in their order (for bools, by "or"). The shape of `value` is
+    /// that of what `take` would pick. The memory of `target` is reused if nobody else holds it.
+    fn add_at(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array;
+
+    /// Picks along `axis` with one index per element: `y[..i..] = x[..indices[..i..]..]`; apart
+    /// from `axis` the shapes are equal. Indices are not negative.
+    fn gather(&self, x: &Array, indices: &Array, axis: usize) -> Array;
+
+    /// Adds `value` into `target` where [`Device::gather`] would pick, as [`Device::add_at`] does.
+    fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array;
+
+    /// Numbers drawn from the Philox stream `key`, from block `counter` on. Which words make which
+    /// element is part of [`Distribution`]'s definition, so that all devices draw alike.
+    fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array;
 
     /// `alpha a b + beta c` with the matrix products of the last two axes; all axes before are
     /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The

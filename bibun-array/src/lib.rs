@@ -6,14 +6,22 @@
 //! assert_eq!(x.slice(s![.., ..; -1]).to_vec::<i64>(), [2, 1, 0, 5, 4, 3]);
 //! ```
 
+mod arithmetic;
 mod array;
 mod axes;
 mod cpu;
 mod device;
 mod dtype;
 mod error;
+mod index;
+mod join;
 mod kernel;
+pub mod math;
 mod matmul;
+mod number;
+mod operand;
+pub mod ops;
+mod random;
 mod reduce;
 mod shape;
 mod storage;
@@ -24,8 +32,12 @@ pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use device::{Device, Memory, Reduction, View, cpu};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
+pub use join::{concat, stack};
 pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
 pub use matmul::{dot, gemm, matmul, outer};
+pub use number::{Mask, Number};
+pub use operand::Operand;
+pub use random::{Distribution, Generator};
 pub use shape::Shape;
 pub use storage::{pooled_bytes, set_pool_limit};
 pub use view::Index;

@@ -1,1 +1,43 @@
-//! bibun.
+//! bibun: automatic differentiation and neural networks.
+//!
+//! A [`Variable`] remembers the [`Function`] that made it. Everything else is a walk over that
+//! memory.
+//!
+//! ```
+//! use bibun::Variable;
+//! let x = Variable::new([1.0, 2.0, 3.0]);
+//! let y = (&x * &x).sum(..);
+//! y.backward();
+//! assert_eq!(x.grad().unwrap().to_vec::<f64>(), [2.0, 4.0, 6.0]);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod apply;
+mod batch;
+#[cfg(test)]
+mod conformance;
+mod context;
+mod error;
+mod forward;
+mod function;
+pub mod functions;
+mod node;
+mod reverse;
+mod scope;
+mod variable;
+
+pub use bibun_array as array;
+
+pub use apply::apply;
+pub use batch::{Lane, vmap};
+pub use context::Context;
+pub use error::{Error, Place, attempt};
+pub use forward::jvp;
+pub use function::{
+    Arity, Fixed, Function, Inputs, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
+};
+pub use node::{Creator, HistoryEntry};
+pub use reverse::{GradOptions, grad, grad_with};
+pub use scope::{is_recording, is_training, no_grad, retain, test, train};
+pub use variable::Variable;

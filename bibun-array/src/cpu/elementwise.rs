@@ -53,6 +53,10 @@ pub(super) fn assign<T: Element>(target: &mut [T], part: &Layout, value: &Array)
     let Some(elements) = value.as_slice::<T>() else {
         let element = T::from_scalar(value.inline().expect("row-major or a repeated value"));
         steps.for_each_run(0, part.shape.size(), |_, start, step, len| {
+            if step == 1 {
+                target[start..start + len].fill(element);
+                return;
+            }
             for i in 0..len {
                 target[start.strict_add_signed(i as isize * step)] = element;
             }
@@ -237,7 +241,7 @@ fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
 }
 
 /// Collects the elements from `position` on, as many as `out` has.
-fn gather<T: Element>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
+pub(super) fn gather<T: Element>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
     steps.for_each_run(position, out.len(), |done, start, step, len| {
         let out = &mut out[done..done + len];
         match step {
@@ -305,6 +309,12 @@ impl Steps {
     /// How many elements there are.
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()
+    }
+
+    /// The same walk from another first element.
+    pub(super) fn starting_at(&mut self, offset: usize) -> &Self {
+        self.offset = offset;
+        self
     }
 
     /// Calls `run(done, start, step, len)` for the elements `position..position + count`: `len`

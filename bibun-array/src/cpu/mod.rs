@@ -1,14 +1,17 @@
 //! The CPU device: threads for large work, vector instructions chosen when the program runs.
 
 mod elementwise;
+mod index;
 mod matmul;
+mod random;
 mod reduce;
 
 use std::sync::Arc;
 
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
-use crate::{Array, Element, Scalar, View};
+use crate::random::Distribution;
+use crate::{Array, DType, Element, Scalar, Shape, View};
 
 use crate::device::{Device, Memory, Reduction};
 use crate::storage::Buffer;
@@ -29,6 +32,10 @@ impl Memory for Buffer {
 impl Device for Cpu {
     fn name(&self) -> &str {
         "cpu"
+    }
+
+    fn empty(&self, shape: &Shape, dtype: DType) -> Array {
+        with_dtype!(dtype, T => Array::filled_by(shape.clone(), |_: &mut [T]| ()))
     }
 
     fn upload(&self, elements: Slice<'_>) -> Arc<dyn Memory> {
@@ -67,6 +74,26 @@ impl Device for Cpu {
 
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
         matmul::gemm(alpha, a, b, beta, c)
+    }
+
+    fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {
+        with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis))
+    }
+
+    fn add_at(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+        with_dtype!(target.dtype(), T => index::add_at::<T>(target, indices, axis, value))
+    }
+
+    fn gather(&self, x: &Array, indices: &Array, axis: usize) -> Array {
+        with_dtype!(x.dtype(), T => index::gather::<T>(x, indices, axis))
+    }
+
+    fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+        with_dtype!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value))
+    }
+
+    fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {
+        random::random(distribution, key, counter, shape)
     }
 }
 

@@ -1,0 +1,113 @@
+//! The operators of arrays: `+ - * / %`, `& | ^`, `-x`, `!x`, and `+=` and its like.
+//!
+//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`Operand`] for the dtypes). An
+//! array that is moved in and shared with nobody gives its memory to the result. Broadcasting and
+//! what happens at the ends of the integers are told with the methods of the same meaning, such as
+//! [`Array::add`] and [`Array::remainder`].
+
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
+    Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
+};
+
+use crate::{Array, Error, Operand, ops, raise};
+
+/// One implementation for every right side keeps the type of `x + 1.0` known, so that methods may
+/// follow it.
+macro_rules! operators {
+    ($($Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident, [$($number:ty),*];)+) => {$(
+        impl<B: Into<Operand>> $Trait<B> for Array {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self, b: B) -> Array {
+                let b = b.into().beside(self.dtype());
+                ops::$function(self, b)
+            }
+        }
+        impl<B: Into<Operand>> $Trait<B> for &Array {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self, b: B) -> Array {
+                self.clone().$method(b)
+            }
+        }
+        impl<B: Into<Operand>> $Assign<B> for Array {
+            #[track_caller]
+            fn $assign(&mut self, b: B) {
+                assign(self, stringify!($assign), ops::$function, b.into());
+            }
+        }
+        $(
+            impl $Trait<Array> for $number {
+                type Output = Array;
+                #[track_caller]
+                fn $method(self, b: Array) -> Array {
+                    ops::$function(Operand::from(self).beside(b.dtype()), b)
+                }
+            }
+            impl $Trait<&Array> for $number {
+                type Output = Array;
+                #[track_caller]
+                fn $method(self, b: &Array) -> Array {
+                    self.$method(b.clone())
+                }
+            }
+        )*
+    )+};
+}
+
+operators! {
+    Add add, AddAssign add_assign: add, [f32, f64, i32, i64];
+    Sub sub, SubAssign sub_assign: subtract, [f32, f64, i32, i64];
+    Mul mul, MulAssign mul_assign: multiply, [f32, f64, i32, i64];
+    Div div, DivAssign div_assign: divide, [f32, f64, i32, i64];
+    Rem rem, RemAssign rem_assign: remainder, [f32, f64, i32, i64];
+    BitAnd bitand, BitAndAssign bitand_assign: bitwise_and, [bool, i32, i64];
+    BitOr bitor, BitOrAssign bitor_assign: bitwise_or, [bool, i32, i64];
+    BitXor bitxor, BitXorAssign bitxor_assign: bitwise_xor, [bool, i32, i64];
+}
+
+macro_rules! prefix_operators {
+    ($($Trait:ident $method:ident: $function:ident;)+) => {$(
+        impl $Trait for Array {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self) -> Array {
+                ops::$function(self)
+            }
+        }
+        impl $Trait for &Array {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self) -> Array {
+                ops::$function(self.clone())
+            }
+        }
+    )+};
+}
+
+prefix_operators! {
+    Neg neg: negative;
+    Not not: invert;
+}
+
+/// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its shape,
+/// and its dtype, into which the result must fit without a change of kind.
+#[track_caller]
+fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array, b: Operand) {
+    let dtype = x.dtype();
+    let b = b.beside(dtype);
+    if x.shape().broadcast(b.shape()).as_ref() != Some(x.shape()) {
+        let what = format!("x {} cannot take in b {}", x.shape(), b.shape());
+        raise(Error::invalid(name, what));
+    }
+    // Single values tell the dtype of the result, and raise what the function has against it, while
+    // x is still whole.
+    let result = function(Array::zeros((), dtype), Array::zeros((), b.dtype())).dtype();
+    if result > dtype && !(result.is_float() && dtype.is_float()) {
+        let what = format!("the result is {result} and cannot be kept as {dtype}");
+        raise(Error::invalid(name, what));
+    }
+    let taken = std::mem::replace(x, Array::zeros((), dtype));
+    *x = ops::cast(function(taken, b), dtype);
+}

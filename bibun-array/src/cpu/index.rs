@@ -1,0 +1,254 @@
+//! Picking and adding up by index. Rows are copied whole where they lie whole, and equal indices
+//! add in their order for whatever number of threads: each thread owns a part of the target.
+
+use rayon::prelude::*;
+
+use super::elementwise::{PARALLEL, Steps, gather as gather_run};
+use crate::shape::Layout;
+use crate::{Array, Element, Shape};
+
+/// From as many elements on, adding a row takes longer than reading its index once per thread.
+const LONG_ROW: usize = 16;
+
+/// Elements that can be added up.
+pub(super) trait Accumulate: Element {
+    fn add(&mut self, x: Self);
+}
+
+impl Accumulate for bool {
+    #[inline(always)]
+    fn add(&mut self, x: Self) {
+        *self |= x;
+    }
+}
+impl Accumulate for i64 {
+    #[inline(always)]
+    fn add(&mut self, x: Self) {
+        *self = self.wrapping_add(x);
+    }
+}
+impl Accumulate for f32 {
+    #[inline(always)]
+    fn add(&mut self, x: Self) {
+        *self += x;
+    }
+}
+impl Accumulate for f64 {
+    #[inline(always)]
+    fn add(&mut self, x: Self) {
+        *self += x;
+    }
+}
+
+/// See [`Device::take`](crate::Device::take).
+pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array {
+    let Layout {
+        shape,
+        strides,
+        offset,
+    } = x.layout();
+    let picked = (shape[..axis].iter())
+        .chain(indices.shape().iter())
+        .chain(&shape[axis + 1..]);
+    let picked: Shape = picked.copied().collect();
+    if let Some(value) = x.inline() {
+        return Array::constant(value, picked);
+    }
+    let outer = Layout {
+        shape: Shape::new(&shape[..axis]),
+        strides: strides[..axis].iter().copied().collect(),
+        offset: *offset,
+    };
+    let inner = Layout {
+        shape: Shape::new(&shape[axis + 1..]),
+        strides: strides[axis + 1..].iter().copied().collect(),
+        offset: 0,
+    };
+    let stride = strides[axis];
+    let row = inner.shape.size();
+    let whole_rows = inner.is_row_major();
+    let indices = spread::<i64>(indices);
+    let indices = indices.host_slice::<i64>();
+    let memory = x.buffer().expect("the device was chosen by its memory");
+    let memory = memory.as_slice::<T>();
+    Array::filled_by(picked, |out: &mut [T]| {
+        for_each_part(out, row, |first, mut out| {
+            let mut steps = Steps::new(&inner);
+            let mut position = first / row;
+            while !out.is_empty() {
+                let begin = position % indices.len();
+                let count = (indices.len() - begin).min(out.len() / row);
+                let (rows, rest) = out.split_at_mut(count * row);
+                let start = element_at(&outer, position / indices.len());
+                let starts = (indices[begin..begin + count].iter())
+                    .map(|&index| start.strict_add_signed(index as isize * stride));
+                if row == 1 {
+                    rows.iter_mut()
+                        .zip(starts)
+                        .for_each(|(y, i)| *y = memory[i]);
+                } else if whole_rows {
+                    for (row_out, i) in rows.chunks_exact_mut(row).zip(starts) {
+                        row_out.copy_from_slice(&memory[i..i + row]);
+                    }
+                } else {
+                    for (row_out, i) in rows.chunks_exact_mut(row).zip(starts) {
+                        gather_run(memory, steps.starting_at(i), 0, row_out);
+                    }
+                }
+                position += count;
+                out = rest;
+            }
+        });
+    })
+}
+
+/// See [`Device::add_at`](crate::Device::add_at).
+pub(super) fn add_at<T: Accumulate>(
+    mut target: Array,
+    indices: &Array,
+    axis: usize,
+    value: &Array,
+) -> Array {
+    let rows = target.shape()[axis];
+    let row: usize = target.shape()[axis + 1..].iter().product();
+    if value.size() == 0 {
+        return target;
+    }
+    let indices = spread::<i64>(indices);
+    let indices = indices.host_slice::<i64>();
+    let value = spread::<T>(value);
+    let value = value.host_slice::<T>();
+    let (whole, picked) = (rows * row, indices.len() * row);
+    let add = |first: usize, target: &mut [T], value: &[T]| {
+        let own = first..first + target.len() / row;
+        for (&index, value) in indices.iter().zip(value.chunks_exact(row)) {
+            if own.contains(&(index as usize)) {
+                let start = (index as usize - first) * row;
+                add_row(&mut target[start..start + row], value);
+            }
+        }
+    };
+    let elements = target.as_mut_slice::<T>();
+    let parts = elements.chunks_mut(whole).zip(value.chunks(picked));
+    let threads = rayon::current_num_threads();
+    if value.len() < PARALLEL || threads == 1 {
+        parts.for_each(|(target, value)| add(0, target, value));
+    } else if parts.len() < threads && row >= LONG_ROW {
+        // Each thread goes through all indices and adds what falls into its own rows.
+        let share = rows.div_ceil(threads);
+        for (target, value) in parts {
+            target
+                .par_chunks_mut(share * row)
+                .enumerate()
+                .for_each(|(i, target)| add(i * share, target, value));
+        }
+    } else {
+        elements
+            .par_chunks_mut(whole)
+            .zip(value.par_chunks(picked))
+            .for_each(|(target, value)| add(0, target, value));
+    }
+    target
+}
+
+/// See [`Device::gather`](crate::Device::gather).
+pub(super) fn gather<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array {
+    let shape = indices.shape().clone();
+    if let Some(value) = x.inline() {
+        return Array::constant(value, shape);
+    }
+    // The walk stands still along `axis`, where the indices step.
+    let mut layout = x.layout().clone();
+    let stride = std::mem::take(&mut layout.strides[axis]);
+    layout.shape = shape.clone();
+    let steps = Steps::new(&layout);
+    let indices = spread::<i64>(indices);
+    let indices = indices.host_slice::<i64>();
+    let memory = x.buffer().expect("the device was chosen by its memory");
+    let memory = memory.as_slice::<T>();
+    Array::filled_by(shape, |out: &mut [T]| {
+        for_each_part(out, 1, |first, out| {
+            steps.for_each_run(first, out.len(), |done, start, step, len| {
+                let indices = &indices[first + done..first + done + len];
+                let mut start = start as isize;
+                for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
+                    *y = memory[(start + index as isize * stride) as usize];
+                    start += step;
+                }
+            });
+        });
+    })
+}
+
+/// See [`Device::scatter_add`](crate::Device::scatter_add).
+pub(super) fn scatter_add<T: Accumulate>(
+    mut target: Array,
+    indices: &Array,
+    axis: usize,
+    value: &Array,
+) -> Array {
+    let row: usize = target.shape()[axis + 1..].iter().product();
+    let (whole, picked) = (target.shape()[axis] * row, indices.shape()[axis] * row);
+    if value.size() == 0 {
+        return target;
+    }
+    let indices = spread::<i64>(indices);
+    let indices = indices.host_slice::<i64>();
+    let value = spread::<T>(value);
+    let value = value.host_slice::<T>();
+    let at_once = (PARALLEL / 4).div_ceil(picked);
+    target
+        .as_mut_slice::<T>()
+        .par_chunks_mut(whole)
+        .zip(indices.par_chunks(picked).zip(value.par_chunks(picked)))
+        .with_min_len(at_once)
+        .for_each(|(target, (indices, value))| {
+            for (indices, value) in indices.chunks_exact(row).zip(value.chunks_exact(row)) {
+                for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
+                    target[index as usize * row + column].add(x);
+                }
+            }
+        });
+    target
+}
+
+#[inline(always)]
+fn add_row<T: Accumulate>(target: &mut [T], value: &[T]) {
+    target.iter_mut().zip(value).for_each(|(y, &x)| y.add(x));
+}
+
+/// Hands `fill(first, part)` the parts of `out`, each of whole rows, on several threads if that
+/// pays.
+fn for_each_part<T: Element>(out: &mut [T], row: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
+    if out.is_empty() {
+        return;
+    }
+    let threads = rayon::current_num_threads();
+    if out.len() < PARALLEL || threads == 1 {
+        return fill(0, out);
+    }
+    let share = out.len().div_ceil(4 * threads).next_multiple_of(row);
+    out.par_chunks_mut(share)
+        .enumerate()
+        .for_each(|(i, part)| fill(i * share, part));
+}
+
+/// Where in memory the element lies that comes `index`-th in row-major order.
+fn element_at(layout: &Layout, mut index: usize) -> usize {
+    let mut position = layout.offset as isize;
+    for (&size, &stride) in layout.shape.iter().zip(layout.strides.iter()).rev() {
+        position += (index % size) as isize * stride;
+        index /= size;
+    }
+    position as usize
+}
+
+/// The elements in row-major order, in memory even if they are one repeated value.
+fn spread<T: Element>(x: &Array) -> Array {
+    match x.inline() {
+        Some(value) if x.size() > 1 => Array::filled_by(x.shape().clone(), |out: &mut [T]| {
+            out.fill(T::from_scalar(value));
+        }),
+        _ => x.to_row_major(),
+    }
+}

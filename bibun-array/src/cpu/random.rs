@@ -1,0 +1,175 @@
+//! Random numbers, many blocks at once in vector instructions and on all threads.
+
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+
+use super::elementwise::PARALLEL;
+use crate::random::{
+    Distribution, below, join_words, normal_pair_f32, normal_pair_f64, number_block, word,
+};
+use crate::{Array, Element, Shape};
+
+/// Blocks made at once: 4 KiB, which stay in the first-level cache.
+const BLOCKS: usize = 256;
+
+/// See [`Device::random`](crate::Device::random).
+pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {
+    let stream = Stream { key, counter };
+    match distribution {
+        Distribution::UniformF32 { low, high } => {
+            let (width, last) = (high - low, high.next_down());
+            let unit = 1.0 / (1 << 24) as f32;
+            stream.draw(
+                shape,
+                #[inline(always)]
+                move |_, words: [u32; 4]| {
+                    words.map(
+                        #[inline(always)]
+                        |word| (low + width * ((word >> 8) as f32 * unit)).min(last),
+                    )
+                },
+            )
+        }
+        Distribution::UniformF64 { low, high } => {
+            let (width, last) = (high - low, high.next_down());
+            let unit = 1.0 / (1u64 << 53) as f64;
+            stream.draw(
+                shape,
+                #[inline(always)]
+                move |_, words| {
+                    pairs(words).map(
+                        #[inline(always)]
+                        |word| (low + width * ((word >> 11) as f64 * unit)).min(last),
+                    )
+                },
+            )
+        }
+        Distribution::NormalF32 { mean, std } => stream.draw(
+            shape,
+            #[inline(always)]
+            move |_, words: [u32; 4]| {
+                let [a, b] = normal_pair_f32(words[0], words[1]);
+                let [c, d] = normal_pair_f32(words[2], words[3]);
+                [
+                    mean + std * a,
+                    mean + std * b,
+                    mean + std * c,
+                    mean + std * d,
+                ]
+            },
+        ),
+        Distribution::NormalF64 { mean, std } => stream.draw(
+            shape,
+            #[inline(always)]
+            move |_, words| {
+                let [first, second] = pairs(words);
+                let [a, b] = normal_pair_f64(first, second);
+                [mean + std * a, mean + std * b]
+            },
+        ),
+        Distribution::Integers { low, high } => {
+            let range = high.wrapping_sub(low) as u64;
+            stream.draw(
+                shape,
+                #[inline(always)]
+                move |counter, words| {
+                    let words = pairs(words);
+                    std::array::from_fn::<i64, 2, _>(
+                        #[inline(always)]
+                        |i| {
+                            let number = below(range, |attempt| match attempt {
+                                0 => words[i],
+                                _ => word(key, counter, i, attempt),
+                            });
+                            low.wrapping_add(number as i64)
+                        },
+                    )
+                },
+            )
+        }
+        Distribution::Bernoulli(bound) => stream.draw(
+            shape,
+            #[inline(always)]
+            move |_, words: [u32; 4]| {
+                words.map(
+                    #[inline(always)]
+                    |word| u64::from(word) < bound,
+                )
+            },
+        ),
+    }
+}
+
+#[inline(always)]
+fn pairs([a, b, c, d]: [u32; 4]) -> [u64; 2] {
+    [join_words(a, b), join_words(c, d)]
+}
+
+#[derive(Clone, Copy)]
+struct Stream {
+    key: u64,
+    counter: u64,
+}
+
+impl Stream {
+    /// An array of the elements that `make(counter, words)` makes from each block.
+    fn draw<T: Element, const N: usize>(
+        self,
+        shape: &Shape,
+        make: impl Fn(u64, [u32; 4]) -> [T; N] + Copy + Sync,
+    ) -> Array {
+        Array::filled_by(shape.clone(), |out: &mut [T]| {
+            let threads = rayon::current_num_threads();
+            if out.len() < PARALLEL || threads == 1 {
+                return Arch::new().dispatch(Fill {
+                    stream: self,
+                    out,
+                    make,
+                });
+            }
+            let blocks = out.len().div_ceil(4 * threads * N);
+            out.par_chunks_mut(blocks * N)
+                .enumerate()
+                .for_each(|(i, out)| {
+                    let counter = self.counter.wrapping_add((i * blocks) as u64);
+                    let stream = Self { counter, ..self };
+                    Arch::new().dispatch(Fill { stream, out, make });
+                });
+        })
+    }
+}
+
+struct Fill<'a, T, F> {
+    stream: Stream,
+    out: &'a mut [T],
+    make: F,
+}
+
+impl<T, const N: usize, F> NullaryFnOnce for Fill<'_, T, F>
+where
+    T: Element,
+    F: Fn(u64, [u32; 4]) -> [T; N],
+{
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let Stream { key, counter } = self.stream;
+        let mut words = [[0; 4]; BLOCKS];
+        for (i, out) in self.out.chunks_mut(BLOCKS * N).enumerate() {
+            let counter = counter.wrapping_add((i * BLOCKS) as u64);
+            let blocks = out.len().div_ceil(N);
+            for (j, words) in words[..blocks].iter_mut().enumerate() {
+                *words = number_block(key, counter.wrapping_add(j as u64), 0);
+            }
+            let (whole, rest) = out.as_chunks_mut::<N>();
+            for (j, (out, &words)) in whole.iter_mut().zip(&words).enumerate() {
+                *out = (self.make)(counter.wrapping_add(j as u64), words);
+            }
+            if !rest.is_empty() {
+                let last = blocks - 1;
+                let made = (self.make)(counter.wrapping_add(last as u64), words[last]);
+                rest.copy_from_slice(&made[..rest.len()]);
+            }
+        }
+    }
+}

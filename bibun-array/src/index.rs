@@ -1,0 +1,403 @@
+//! Picking elements by index or mask, adding and writing them back, and finding them.
+
+use crate::dtype::with_dtype;
+use crate::kernel::{ElementKernel, elementwise};
+use crate::shape::Layout;
+use crate::view::sliced;
+use crate::{
+    Array, DType, Element, Error, Index, Scalar, Shape, View, device, normalize_axis, raise,
+};
+
+impl Array {
+    /// Picks along `axis` (NumPy's `take`): the axes of `indices` (`i64`, any shape) come in the
+    /// place of `axis`. Negative indices count from the end.
+    ///
+    /// Rows of an embedding are `table.take(&words, 0)`.
+    ///
+    /// # Panics
+    /// If `indices` are not `i64`, an index is out of bounds, or there is no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// let y = x.take(&Array::from([2i64, 0, -1]), 0);
+    /// assert_eq!(y.to_vec::<f64>(), [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
+    /// ```
+    #[track_caller]
+    pub fn take(&self, indices: &Self, axis: isize) -> Self {
+        let axis = normalize_axis("take", axis, self.rank());
+        let indices = within("take", indices, self.shape(), axis);
+        let inputs = [self.clone(), indices];
+        device::common("take", &inputs).take(self, &inputs[1], axis)
+    }
+
+    /// `x` with `value` added to what [`Array::take`] picks; equal indices add up, in their order
+    /// and for any number of threads alike (integers wrap around, bools combine by "or"). `value`
+    /// is broadcast to the shape that `take` gives. An array that nobody else holds is changed in
+    /// place.
+    ///
+    /// # Panics
+    /// As [`Array::take`], and if `value` has another dtype or its shape does not fit.
+    ///
+    /// ```
+    /// use bibun_array::{Array, DType};
+    /// let counts = Array::zeros(3, DType::I64);
+    /// let counts = counts.add_at(&Array::from([2i64, 0, 2]), 0, &Array::from(1i64));
+    /// assert_eq!(counts.to_vec::<i64>(), [1, 0, 2]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn add_at(self, indices: &Self, axis: isize, value: &Self) -> Self {
+        let axis = normalize_axis("add_at", axis, self.rank());
+        let indices = within("add_at", indices, self.shape(), axis);
+        let shape = self.shape();
+        let picked = (shape[..axis].iter())
+            .chain(indices.shape().iter())
+            .chain(&shape[axis + 1..]);
+        let picked: Shape = picked.copied().collect();
+        let value = fitted("add_at", value, self.dtype(), &picked);
+        let inputs = [self, indices, value];
+        let device = device::common("add_at", &inputs);
+        let [target, indices, value] = inputs;
+        device.add_at(target, &indices, axis, &value)
+    }
+
+    /// Picks along `axis` with one index for each element of the result (NumPy's
+    /// `take_along_axis`): `y[i][j] = x[indices[i][j]][j]` for `axis` 0 of a matrix. Apart from
+    /// `axis` the shapes of `indices` (`i64`) and of the array are equal. Negative indices count
+    /// from the end.
+    ///
+    /// # Panics
+    /// If `indices` are not `i64`, an index is out of bounds, the shapes do not fit, or there is
+    /// no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// let y = x.gather(&Array::from([[2i64], [0]]), 1);
+    /// assert_eq!(y.to_vec::<f64>(), [3.0, 4.0]);
+    /// ```
+    #[track_caller]
+    pub fn gather(&self, indices: &Self, axis: isize) -> Self {
+        let axis = normalize_axis("gather", axis, self.rank());
+        expect_aligned("gather", indices, self.shape(), axis);
+        let indices = within("gather", indices, self.shape(), axis);
+        let inputs = [self.clone(), indices];
+        device::common("gather", &inputs).gather(self, &inputs[1], axis)
+    }
+
+    /// `x` with `value` added to what [`Array::gather`] picks; equal indices add up, in their
+    /// order and for any number of threads alike (integers wrap around, bools combine by "or").
+    /// `value` is broadcast to the shape of `indices`. An array that nobody else holds is changed
+    /// in place.
+    ///
+    /// # Panics
+    /// As [`Array::gather`], and if `value` has another dtype or its shape does not fit.
+    ///
+    /// ```
+    /// use bibun_array::{Array, DType};
+    /// let x = Array::zeros([2, 3], DType::F64);
+    /// let y = x.scatter_add(&Array::from([[2i64], [0]]), 1, &Array::from([[3.0], [4.0]]));
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn scatter_add(self, indices: &Self, axis: isize, value: &Self) -> Self {
+        let axis = normalize_axis("scatter_add", axis, self.rank());
+        expect_aligned("scatter_add", indices, self.shape(), axis);
+        let indices = within("scatter_add", indices, self.shape(), axis);
+        let value = fitted("scatter_add", value, self.dtype(), indices.shape());
+        let inputs = [self, indices, value];
+        let device = device::common("scatter_add", &inputs);
+        let [target, indices, value] = inputs;
+        device.scatter_add(target, &indices, axis, &value)
+    }
+
+    /// Ones at the classes that `indices` (`i64`) name and zeros elsewhere, along a new last axis
+    /// of size `classes`. Negative indices count from the end.
+    ///
+    /// # Panics
+    /// If `indices` are not `i64` or an index is out of bounds.
+    ///
+    /// ```
+    /// use bibun_array::{Array, DType};
+    /// let y = Array::one_hot(&Array::from([1i64, 0]), 3, DType::F32);
+    /// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+    /// ```
+    #[track_caller]
+    pub fn one_hot(indices: &Self, classes: usize, dtype: DType) -> Self {
+        let axis = indices.rank();
+        let shape = indices.shape().inserted(axis, classes);
+        let indices = within("one_hot", indices, &shape, axis).expand_dims(-1);
+        let ones = Self::ones(indices.shape(), dtype);
+        let inputs = [indices];
+        let device = device::common("one_hot", &inputs);
+        device.scatter_add(Self::zeros(shape, dtype), &inputs[0], axis, &ones)
+    }
+
+    /// The indices of the elements that are not zero (or `true`), in row-major order, as the rows
+    /// of an `i64` matrix `[count, rank]`. NaN is not zero.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[0.0, 1.0], [2.0, 0.0]]);
+    /// assert_eq!(x.nonzero().to_vec::<i64>(), [0, 1, 1, 0]);
+    /// ```
+    pub fn nonzero(&self) -> Self {
+        let flat = self.flat_nonzero();
+        let (count, rank) = (flat.size(), self.rank());
+        let flat = flat.to_vec::<i64>();
+        Self::filled_by([count, rank].into(), |out: &mut [i64]| {
+            for (row, &position) in out.chunks_exact_mut(rank.max(1)).zip(&flat) {
+                let mut rest = position;
+                for (index, &size) in row.iter_mut().zip(self.shape().iter()).rev() {
+                    *index = rest % size as i64;
+                    rest /= size as i64;
+                }
+            }
+        })
+    }
+
+    /// The positions, in row-major order, of the elements that are not zero (or `true`): what
+    /// [`Array::mask_select`] picks from the flattened array. NaN is not zero.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([false, true, true]).flat_nonzero().to_vec::<i64>(), [1, 2]);
+    /// ```
+    pub fn flat_nonzero(&self) -> Self {
+        fn positions<T: Element>(elements: &[T]) -> Vec<i64> {
+            let nonzero = elements.iter().enumerate();
+            let nonzero = nonzero.filter(|&(_, &x)| x != T::default());
+            nonzero.map(|(i, _)| i as i64).collect()
+        }
+        match self.inline() {
+            Some(value) if value == Scalar::zero(self.dtype()) => Self::from(Vec::<i64>::new()),
+            Some(_) => Self::arange(0, self.size() as i64),
+            None => with_dtype!(self.dtype(), T => {
+                Self::from(positions(self.to_row_major().host_slice::<T>()))
+            }),
+        }
+    }
+
+    /// The elements where `mask` is `true`, in row-major order. The axes of `mask` are the first
+    /// axes of the array; the others stay: `[count, ..]`, as in NumPy's `x[mask]`.
+    ///
+    /// # Panics
+    /// If `mask` is not `bool` or its shape does not begin that of the array.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let one_by_one = x.mask_select(&Array::from([[true, false], [true, true]]));
+    /// assert_eq!(one_by_one.to_vec::<f64>(), [1.0, 3.0, 4.0]);
+    /// let rows = x.mask_select(&Array::from([false, true]));
+    /// assert_eq!(rows.shape(), &[1, 2][..]);
+    /// ```
+    #[track_caller]
+    pub fn mask_select(&self, mask: &Self) -> Self {
+        mask.expect_dtype::<bool>("mask_select");
+        if !self.shape().starts_with(mask.shape()) {
+            let what = format!(
+                "the mask {} does not fit the first axes of the shape {}",
+                mask.shape(),
+                self.shape()
+            );
+            raise(Error::invalid("mask_select", what));
+        }
+        let others = &self.shape()[mask.rank()..];
+        let flat: Shape = [mask.size()].iter().chain(others).copied().collect();
+        let inputs = [self.reshape(flat), mask.flat_nonzero()];
+        device::common("mask_select", &inputs).take(&inputs[0], &inputs[1], 0)
+    }
+
+    /// The parts along `axis` where the vector `mask` is `true`.
+    ///
+    /// # Panics
+    /// If `mask` is not a `bool` vector as long as the axis, or there is no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// let y = x.compress(&Array::from([true, false, true]), 1);
+    /// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0, 4.0, 6.0]);
+    /// ```
+    #[track_caller]
+    pub fn compress(&self, mask: &Self, axis: isize) -> Self {
+        let axis = normalize_axis("compress", axis, self.rank());
+        mask.expect_dtype::<bool>("compress");
+        if *mask.shape() != [self.shape()[axis]] {
+            let what = format!(
+                "the mask {} is not a vector as long as axis {axis} of the shape {}",
+                mask.shape(),
+                self.shape()
+            );
+            raise(Error::invalid("compress", what));
+        }
+        let inputs = [self.clone(), mask.flat_nonzero()];
+        device::common("compress", &inputs).take(self, &inputs[1], axis)
+    }
+
+    /// `x[index] = value`: writes `value`, broadcast, over the part that [`Array::slice`] would
+    /// show. If another array shares the elements they are copied first, so that only this one
+    /// changes.
+    ///
+    /// # Panics
+    /// As [`Array::slice`], and if `value` has another dtype or cannot be broadcast to the part.
+    ///
+    /// ```
+    /// use bibun_array::{s, Array, DType};
+    /// let mut x = Array::zeros([2, 3], DType::F64);
+    /// x.assign(s![.., 1], &Array::from([5.0, 6.0]));
+    /// assert_eq!(x.to_vec::<f64>(), [0.0, 5.0, 0.0, 0.0, 6.0, 0.0]);
+    /// ```
+    #[track_caller]
+    pub fn assign(&mut self, index: &[Index], value: &Self) {
+        let part = sliced("assign", &Layout::row_major(self.shape().clone()), index);
+        let value = fitted("assign", value, self.dtype(), &part.shape);
+        self.write(part, &value);
+    }
+
+    /// `x[index] += value`: adds `value`, broadcast, to the part that [`Array::slice`] would show,
+    /// in place as [`Array::assign`] (integers wrap around, bools combine by "or").
+    ///
+    /// # Panics
+    /// As [`Array::assign`].
+    ///
+    /// ```
+    /// use bibun_array::{s, Array};
+    /// let mut x = Array::from([1.0, 2.0, 3.0]);
+    /// x.add_assign_slice(s![1..], &Array::from(10.0));
+    /// assert_eq!(x.to_vec::<f64>(), [1.0, 12.0, 13.0]);
+    /// ```
+    #[track_caller]
+    pub fn add_assign_slice(&mut self, index: &[Index], value: &Self) {
+        let part = sliced(
+            "add_assign_slice",
+            &Layout::row_major(self.shape().clone()),
+            index,
+        );
+        let value = fitted("add_assign_slice", value, self.dtype(), &part.shape);
+        let old = self.slice(index);
+        let sum = match self.dtype() {
+            DType::Bool => elementwise(&AddBool, [old, value]),
+            DType::I64 => elementwise(&AddI64, [old, value]),
+            DType::F32 => elementwise(&AddF32, [old, value]),
+            DType::F64 => elementwise(&AddF64, [old, value]),
+        };
+        self.write(part, &sum);
+    }
+
+    /// Writes over a window on the elements in row-major order; shapes and dtypes are equal.
+    pub(crate) fn write(&mut self, part: Layout, value: &Self) {
+        if value.size() == 0 {
+            return;
+        }
+        let inputs = [
+            std::mem::replace(self, Self::zeros((), DType::Bool)),
+            value.clone(),
+        ];
+        let device = device::common("assign", &inputs);
+        let [target, value] = inputs;
+        *self = target;
+        device.assign(self, View(part), &value);
+    }
+}
+
+macro_rules! addition {
+    ($($name:ident, $type:ty, $add:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name;
+        impl ElementKernel<2> for $name {
+            type Input = $type;
+            type Output = $type;
+            const NAME: &'static str = "add_assign_slice";
+            #[inline(always)]
+            fn apply(self, [a, b]: [$type; 2]) -> $type {
+                let add: fn($type, $type) -> $type = $add;
+                add(a, b)
+            }
+        }
+    )*};
+}
+addition! {
+    AddBool, bool, |a, b| a | b;
+    AddI64, i64, i64::wrapping_add;
+    AddF32, f32, |a, b| a + b;
+    AddF64, f64, |a, b| a + b;
+}
+
+/// Counts negative indices from the front.
+#[derive(Clone, Copy)]
+struct FromFront(i64);
+impl ElementKernel<1> for FromFront {
+    type Input = i64;
+    type Output = i64;
+    const NAME: &'static str = "take";
+    #[inline(always)]
+    fn apply(self, [index]: [i64; 1]) -> i64 {
+        if index < 0 { index + self.0 } else { index }
+    }
+}
+
+/// The indices, counted from the front, after a check (on the host) that they lie within the axis.
+#[track_caller]
+fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
+    indices.expect_dtype::<i64>(function);
+    let size = shape[axis] as i64;
+    let on_host = indices.to_row_major();
+    let one;
+    let elements = match on_host.inline() {
+        Some(_) if on_host.size() == 0 => &[],
+        Some(index) => {
+            one = [i64::from_scalar(index)];
+            &one[..]
+        }
+        None => on_host.host_slice::<i64>(),
+    };
+    let (low, high) = (elements.iter()).fold((0, -1), |(low, high), &index| {
+        (index.min(low), index.max(high))
+    });
+    if low < -size || high >= size {
+        let outside = elements
+            .iter()
+            .find(|&&index| index < -size || index >= size);
+        let what = format!(
+            "index {} is outside of axis {axis} of the shape {shape}",
+            outside.expect("the smallest or the largest is outside")
+        );
+        raise(Error::invalid(function, what));
+    }
+    match low < 0 {
+        true => elementwise(&FromFront(size), [indices.clone()]),
+        false => indices.clone(),
+    }
+}
+
+/// Raises unless the indices have the shape of the array, apart from `axis`.
+#[track_caller]
+fn expect_aligned(function: &'static str, indices: &Array, shape: &Shape, axis: usize) {
+    let fits = indices.rank() == shape.rank()
+        && *indices.shape() == shape.replaced(axis, indices.shape()[axis]);
+    if !fits {
+        let what = format!(
+            "the indices {} do not fit the shape {shape} (all axes but {axis} must be equal)",
+            indices.shape()
+        );
+        raise(Error::invalid(function, what));
+    }
+}
+
+/// `value` broadcast to `shape`, after a check of its dtype.
+#[track_caller]
+fn fitted(function: &'static str, value: &Array, dtype: DType, shape: &Shape) -> Array {
+    with_dtype!(dtype, T => value.expect_dtype::<T>(function));
+    if value.shape().broadcast(shape).as_ref() != Some(shape) {
+        let what = format!(
+            "the value {} cannot be repeated to the shape {shape} of the part",
+            value.shape()
+        );
+        raise(Error::invalid(function, what));
+    }
+    value.broadcast_to(shape)
+}

@@ -1,0 +1,131 @@
+//! `exp`, `exp2`, `expm1` and `sigmoid`.
+//!
+//! Method: `x = n ln 2 + r` with `|r| <= ln 2 / 2` by Cody and Waite's two-part constant, a
+//! polynomial for `(e^r - 1 - r) / r^2`, and `2^n` multiplied on in two halves, so that results at
+//! both ends of the range, subnormal ones included, are rounded once.
+//! Bounds: `exp`, `exp2` 1 ulp, `expm1`, `sigmoid` 1.5 ulp.
+//! Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980);
+//! Muller, "Elementary Functions", third edition.
+
+use super::coefficients::{EXP_F32, EXP_F64, EXP2_F32, EXP2_F64};
+use super::kernel::{Kernel, nearest, ordered_sum, polynomial, quotient, scale, two_sum};
+
+/// The constants of the exponential functions.
+pub(super) trait Exponential: Kernel {
+    /// `ln 2` in two parts: a product of the first with any exponent is exact.
+    const LN_2: (Self, Self);
+    /// `ln 2` as the nearest number and the rest.
+    const LN_2_NEAREST: (Self, Self);
+    const LOG2_E: Self;
+    /// `(e^r - 1 - r) / r^2`.
+    const EXP: &'static [Self];
+    /// `(2^r - 1 - r ln 2) / r^2`.
+    const EXP2: &'static [Self];
+    /// Below the first `e^x` is zero, above the second `e^x / 2` is infinite.
+    const EXP_RANGE: (Self, Self);
+    /// Below the first `2^x` is zero, above the second it is infinite.
+    const EXP2_RANGE: (Self, Self);
+    /// Below this, `e^x - 1` is -1 rounded.
+    const EXPM1_FLOOR: Self;
+}
+
+impl Exponential for f32 {
+    const LN_2: (Self, Self) = (0.69314575, 1.4286068e-6);
+    const LN_2_NEAREST: (Self, Self) = (std::f32::consts::LN_2, -1.9046542e-9);
+    const LOG2_E: Self = std::f32::consts::LOG2_E;
+    const EXP: &'static [Self] = EXP_F32;
+    const EXP2: &'static [Self] = EXP2_F32;
+    const EXP_RANGE: (Self, Self) = (-104.0, 89.6);
+    const EXP2_RANGE: (Self, Self) = (-151.0, 129.0);
+    const EXPM1_FLOOR: Self = -18.0;
+}
+
+impl Exponential for f64 {
+    const LN_2: (Self, Self) = (0.6931471804855391, 7.440617110012397e-11);
+    const LN_2_NEAREST: (Self, Self) = (std::f64::consts::LN_2, 2.3190468138462996e-17);
+    const LOG2_E: Self = std::f64::consts::LOG2_E;
+    const EXP: &'static [Self] = EXP_F64;
+    const EXP2: &'static [Self] = EXP2_F64;
+    const EXP_RANGE: (Self, Self) = (-746.0, 710.6);
+    const EXP2_RANGE: (Self, Self) = (-1076.0, 1025.0);
+    const EXPM1_FLOOR: Self = -40.0;
+}
+
+/// `x` held inside the range; NaN stays NaN.
+#[inline(always)]
+fn clamp<T: Kernel>(x: T, (low, high): (T, T)) -> T {
+    let x = T::select(x < low, low, x);
+    T::select(x > high, high, x)
+}
+
+/// `(n, r, r_low)` with `x = n ln 2 + r + r_low`.
+#[inline(always)]
+fn reduce<T: Exponential>(x: T) -> (T, T, T) {
+    let n = nearest(x * T::LOG2_E);
+    let (first, second) = T::LN_2;
+    let high = (-n).mul_add(first, x);
+    let r = (-n).mul_add(second, high);
+    (n, r, (-n).mul_add(second, high - r))
+}
+
+/// `e^(x + x_low)` as `(m, n)`, meaning `2^n m`, for an `x_low` of at most some units of `x`.
+#[inline(always)]
+pub(super) fn exp_parts<T: Exponential>(x: T, x_low: T) -> (T, T) {
+    let (n, r, r_low) = reduce(clamp(x, T::EXP_RANGE));
+    let (r, r_low) = two_sum(r, r_low + x_low);
+    (
+        T::ONE + (r + (r * r).mul_add(polynomial(r, T::EXP), r_low)),
+        n,
+    )
+}
+
+/// `2^-shift e^x`.
+#[inline(always)]
+pub(super) fn exp_shifted<T: Exponential>(x: T, shift: T) -> T {
+    let (n, r, _) = reduce(clamp(x, T::EXP_RANGE));
+    scale(
+        T::ONE + (r * r).mul_add(polynomial(r, T::EXP), r),
+        n - shift,
+    )
+}
+
+#[inline(always)]
+pub(super) fn exp<T: Exponential>(x: T) -> T {
+    exp_shifted(x, T::ZERO)
+}
+
+#[inline(always)]
+pub(super) fn exp2<T: Exponential>(x: T) -> T {
+    let x = clamp(x, T::EXP2_RANGE);
+    let n = nearest(x);
+    let r = x - n;
+    let (first, second) = T::LN_2_NEAREST;
+    let rest = (r * r).mul_add(polynomial(r, T::EXP2), r * second);
+    scale(T::ONE + r.mul_add(first, rest), n)
+}
+
+/// `(e^x - 1) / 4` as a sum of two. The division keeps `2^n` finite as far as `sinh x` is.
+#[inline(always)]
+pub(super) fn expm1_quarter<T: Exponential>(x: T) -> (T, T) {
+    let (n, r, r_low) = reduce(clamp(x, (T::EXPM1_FLOOR, T::EXP_RANGE.1)));
+    let (p, p_low) = ordered_sum(r, (r * r).mul_add(polynomial(r, T::EXP), r_low));
+    let power = T::power_of_two(n - T::TWO);
+    let (high, low) = two_sum(power - T::HALF * T::HALF, power * p);
+    (high, power.mul_add(p_low, low))
+}
+
+#[inline(always)]
+pub(super) fn expm1<T: Exponential>(x: T) -> T {
+    let (high, low) = expm1_quarter(x);
+    // x itself where x^2 / 2 is below half a unit: keeps subnormal numbers and the sign of zero.
+    T::select(x.abs() < T::EPSILON * T::HALF, x, (high + low) * T::FOUR)
+}
+
+#[inline(always)]
+pub(super) fn sigmoid<T: Exponential>(x: T) -> T {
+    // With e = e^-|x| the sum 1 + e neither overflows nor cancels: 1 / (1 + e) on the right of
+    // zero, e / (1 + e) on the left.
+    let e = exp(-x.abs());
+    let numerator = T::select(x < T::ZERO, e, T::ONE);
+    quotient((numerator, T::ZERO), ordered_sum(T::ONE, e))
+}

@@ -1,0 +1,86 @@
+//! What may stand beside an array in a formula, and the dtype that both are computed in.
+
+use crate::{Array, DType, Scalar, ops};
+
+/// An array or a Rust number beside an array: what operators and functions of two arguments take.
+///
+/// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
+/// array beside it, so that `x + 1.0` keeps an `f32` array `f32`, with one exception: it never loses
+/// its kind. A float beside an array of `i64` or `bool` makes both `f64`, and an integer beside an
+/// array of `bool` makes both `i64`, as in NumPy.
+///
+/// ```
+/// use bibun_array::{Array, DType};
+/// assert_eq!((Array::from([1.0f32]) + 0.5).dtype(), DType::F32);
+/// assert_eq!((Array::from([1]) + 0.5).dtype(), DType::F64);
+/// assert_eq!((Array::from([true]) + 1).dtype(), DType::I64);
+/// ```
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// An array, which has its own dtype.
+    Array(Array),
+    /// A number, which follows the array beside it.
+    Number(Scalar),
+}
+
+impl Operand {
+    /// The operand as an array, beside one of dtype `other`.
+    ///
+    /// ```
+    /// use bibun_array::{DType, Operand};
+    /// let one = Operand::from(1.0).beside(DType::F32);
+    /// assert_eq!(one.dtype(), DType::F32);
+    /// ```
+    pub fn beside(self, other: DType) -> Array {
+        match self {
+            Self::Array(x) => x,
+            Self::Number(x) => Array::scalar(x.cast(match x.dtype() {
+                DType::F32 | DType::F64 if !other.is_float() => DType::F64,
+                DType::I64 if other == DType::Bool => DType::I64,
+                _ => other,
+            })),
+        }
+    }
+
+    /// Two operands as arrays; two numbers keep the dtypes they have in Rust.
+    pub(crate) fn pair(a: Self, b: Self) -> (Array, Array) {
+        let dtype = |x: &Self| match x {
+            Self::Array(x) => x.dtype(),
+            Self::Number(x) => x.dtype(),
+        };
+        let (left, right) = (dtype(&a), dtype(&b));
+        (a.beside(right), b.beside(left))
+    }
+}
+
+impl From<Array> for Operand {
+    fn from(x: Array) -> Self {
+        Self::Array(x)
+    }
+}
+impl From<&Array> for Operand {
+    fn from(x: &Array) -> Self {
+        Self::Array(x.clone())
+    }
+}
+impl From<&mut Array> for Operand {
+    fn from(x: &mut Array) -> Self {
+        Self::Array(x.clone())
+    }
+}
+macro_rules! operand_from_numbers {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Operand {
+            fn from(x: $number) -> Self {
+                Self::Number(x.into())
+            }
+        }
+    )*};
+}
+operand_from_numbers!(bool, i32, i64, usize, f32, f64, Scalar);
+
+/// Both arrays in the dtype that they are computed in.
+pub(crate) fn promoted(a: Array, b: Array) -> (Array, Array) {
+    let dtype = a.dtype().promote(b.dtype());
+    (ops::cast(a, dtype), ops::cast(b, dtype))
+}

@@ -1,0 +1,306 @@
+//! Sums, products, quotients and remainders.
+//!
+//! Integers wrap around at the ends of `i64`, and a quotient or remainder of integers by zero is 0:
+//! nothing here panics over a value.
+
+use super::{binary, unary_of_numbers};
+use crate::DType;
+
+/// `a - b floor(a / b)` without rounding on the way: the exact remainder of the quotient rounded
+/// towards zero, moved to the sign of `b`.
+macro_rules! floor_remainder {
+    ($a:expr, $b:expr) => {{
+        let remainder = $a % $b;
+        if remainder == 0.0 {
+            remainder.copysign($b)
+        } else if (remainder < 0.0) != ($b < 0.0) {
+            remainder + $b
+        } else {
+            remainder
+        }
+    }};
+}
+
+/// `floor(a / b)`, where rounding `a / b` must not reach the next integer: what is left of `a`
+/// without the exact remainder divides evenly but for rounding.
+macro_rules! floor_quotient {
+    ($a:expr, $b:expr) => {{
+        let remainder = $a % $b;
+        let below = remainder != 0.0 && (remainder < 0.0) != ($b < 0.0);
+        let quotient = ($a - remainder) / $b - if below { 1.0 } else { 0.0 };
+        if $b == 0.0 {
+            $a / $b
+        } else if quotient == 0.0 {
+            quotient.copysign($a / $b)
+        } else {
+            quotient.round_ties_even()
+        }
+    }};
+}
+
+unary_of_numbers! {
+    /// `-x`; integers wrap around. `bool` counts as `i64`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, -2.0]).negative().to_vec::<f64>(), [-1.0, 2.0]);
+    /// ```
+    negative(x) {
+        i64: x.wrapping_neg(),
+        float: -x,
+    }
+
+    /// The magnitude `|x|`. `bool` counts as `i64`, and the smallest integer stays as it is.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, -2.0]).abs().to_vec::<f64>(), [1.0, 2.0]);
+    /// ```
+    abs(x) {
+        i64: x.wrapping_abs(),
+        float: x.abs(),
+    }
+
+    /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as `i64`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([-2.0, 0.0, 7.0]).sign().to_vec::<f64>(), [-1.0, 0.0, 1.0]);
+    /// ```
+    sign(x) {
+        i64: x.signum(),
+        float: {
+            let sign = f32::from(x > 0.0) - f32::from(x < 0.0);
+            if x.is_nan() { x } else { sign.into() }
+        },
+    }
+
+    /// `x²`; integers wrap around, `bool` counts as `i64`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([3, -4]).square().to_vec::<i64>(), [9, 16]);
+    /// ```
+    square(x) {
+        i64: x.wrapping_mul(x),
+        float: x * x,
+    }
+}
+
+binary! {
+    /// `a + b`; for `bool` the logical or, as in NumPy.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1, 2]).add(10).to_vec::<i64>(), [11, 12]);
+    /// ```
+    add(a, b) {
+        bool -> bool: a | b,
+        i64 -> i64: a.wrapping_add(b),
+        f32 -> f32: a + b,
+        f64 -> f64: a + b,
+        @via |dtype| dtype
+    }
+
+    /// `a - b`. Two arrays of `bool` are subtracted as `i64`, where NumPy refuses.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1, 2]).subtract(10).to_vec::<i64>(), [-9, -8]);
+    /// ```
+    subtract(a, b) {
+        i64 -> i64: a.wrapping_sub(b),
+        f32 -> f32: a - b,
+        f64 -> f64: a - b,
+        @via numbers
+    }
+
+    /// `a b`; for `bool` the logical and, as in NumPy.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1, 2]).multiply(10).to_vec::<i64>(), [10, 20]);
+    /// ```
+    multiply(a, b) {
+        bool -> bool: a & b,
+        i64 -> i64: a.wrapping_mul(b),
+        f32 -> f32: a * b,
+        f64 -> f64: a * b,
+        @via |dtype| dtype
+    }
+
+    /// `a / b`, always a float: integers and `bool` are divided as `f64`, as in NumPy.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1, 2]).divide(4).to_vec::<f64>(), [0.25, 0.5]);
+    /// ```
+    divide(a, b) {
+        f32 -> f32: a / b,
+        f64 -> f64: a / b,
+        @via floats
+    }
+
+    /// The greatest integer that is at most `a / b`: Python's `a // b`. Integers stay integers; by
+    /// zero they give 0, and the one quotient that overflows wraps around. Floats by zero give what
+    /// `a / b` gives.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([7, -7]).floor_divide(2).to_vec::<i64>(), [3, -4]);
+    /// ```
+    floor_divide(a, b) {
+        i64 -> i64: {
+            // Zero has no quotient; one is divided by instead and the result put aside.
+            let quotient = a.wrapping_div(if b == 0 { 1 } else { b });
+            let remainder = a.wrapping_sub(quotient.wrapping_mul(b));
+            let floor = quotient - i64::from(remainder != 0 && (remainder < 0) != (b < 0));
+            if b == 0 { 0 } else { floor }
+        },
+        f32 -> f32: floor_quotient!(a, b),
+        f64 -> f64: floor_quotient!(a, b),
+        @via numbers
+    }
+
+    /// What [`floor_divide`](Self::floor_divide) leaves, with the sign of `b`: Python's `a % b`, and
+    /// the operator `%` of arrays. Integers by zero give 0, floats NaN.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([7, -7]).remainder(4).to_vec::<i64>(), [3, 1]);
+    /// assert_eq!(Array::from([7.0, -7.0]).remainder(-4.0).to_vec::<f64>(), [-1.0, -3.0]);
+    /// ```
+    remainder(a, b) {
+        i64 -> i64: {
+            let remainder = a.wrapping_rem(if b == 0 { 1 } else { b });
+            if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
+        },
+        f32 -> f32: floor_remainder!(a, b),
+        f64 -> f64: floor_remainder!(a, b),
+        @via numbers
+    }
+
+    /// The remainder of the quotient rounded towards zero, with the sign of `a`: Rust's `a % b` and
+    /// C's `fmod`. Integers by zero give 0, floats NaN.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([7, -7]).fmod(4).to_vec::<i64>(), [3, -3]);
+    /// ```
+    fmod(a, b) {
+        i64 -> i64: a.wrapping_rem(if b == 0 { 1 } else { b }),
+        f32 -> f32: a % b,
+        f64 -> f64: a % b,
+        @via numbers
+    }
+
+    /// The greater of both; NaN if one is NaN.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([-1.0, 2.0]).maximum(0.0).to_vec::<f64>(), [0.0, 2.0]);
+    /// ```
+    maximum(a, b) {
+        bool -> bool: a | b,
+        i64 -> i64: a.max(b),
+        f32 -> f32: if a >= b || a.is_nan() { a } else { b },
+        f64 -> f64: if a >= b || a.is_nan() { a } else { b },
+        @via |dtype| dtype
+    }
+
+    /// The lesser of both; NaN if one is NaN.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([-1.0, 2.0]).minimum(0.0).to_vec::<f64>(), [-1.0, 0.0]);
+    /// ```
+    minimum(a, b) {
+        bool -> bool: a & b,
+        i64 -> i64: a.min(b),
+        f32 -> f32: if a <= b || a.is_nan() { a } else { b },
+        f64 -> f64: if a <= b || a.is_nan() { a } else { b },
+        @via |dtype| dtype
+    }
+
+    /// Bit by bit `a & b` of `bool` or integers: the operator `&`.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast or the dtype is a float.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([6, 5]).bitwise_and(3).to_vec::<i64>(), [2, 1]);
+    /// ```
+    bitwise_and(a, b) {
+        bool -> bool: a & b,
+        i64 -> i64: a & b,
+        @via |dtype| dtype
+    }
+
+    /// Bit by bit `a | b` of `bool` or integers: the operator `|`.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast or the dtype is a float.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([6, 5]).bitwise_or(3).to_vec::<i64>(), [7, 7]);
+    /// ```
+    bitwise_or(a, b) {
+        bool -> bool: a | b,
+        i64 -> i64: a | b,
+        @via |dtype| dtype
+    }
+
+    /// Bit by bit `a ^ b` of `bool` or integers: the operator `^`.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast or the dtype is a float.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([true, false]).bitwise_xor(true).to_vec::<bool>(), [false, true]);
+    /// ```
+    bitwise_xor(a, b) {
+        bool -> bool: a ^ b,
+        i64 -> i64: a ^ b,
+        @via |dtype| dtype
+    }
+}
+
+/// `bool` counts as `i64`.
+pub(super) fn numbers(dtype: DType) -> DType {
+    dtype.max(DType::I64)
+}
+
+/// Integers count as `f64`.
+pub(super) fn floats(dtype: DType) -> DType {
+    if dtype.is_float() { dtype } else { DType::F64 }
+}

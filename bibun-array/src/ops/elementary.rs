@@ -1,0 +1,401 @@
+//! Powers, exponentials, logarithms, trigonometric, hyperbolic and special functions of floats, by
+//! [`math`](crate::math), which also states how exact each of them is.
+
+use std::marker::PhantomData;
+
+use super::arithmetic::{floats, numbers};
+use super::{binary, cast, unary_of_floats};
+use crate::math::Float;
+use crate::{Array, DType, Element, ElementKernel, Error, Operand, elementwise, raise};
+
+unary_of_floats! {
+    /// The square root; NaN left of zero.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([4, 9]).sqrt().to_vec::<f64>(), [2.0, 3.0]);
+    /// ```
+    sqrt(x): x.sqrt();
+
+    /// `1 / √x`; infinite at zero, NaN left of it.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([4.0, 0.25]).rsqrt().to_vec::<f64>(), [0.5, 2.0]);
+    /// ```
+    rsqrt(x): Float::rsqrt(x);
+
+    /// The cube root, of negative numbers too.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([8.0, -27.0]).cbrt().to_vec::<f64>(), [2.0, -3.0]);
+    /// ```
+    cbrt(x): Float::cbrt(x);
+
+    /// `1 / x`, of integers too (where NumPy divides in integers).
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([4, -2]).reciprocal().to_vec::<f64>(), [0.25, -0.5]);
+    /// ```
+    reciprocal(x): 1.0 / x;
+
+    /// `e^x`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1.0]).exp().to_vec::<f64>(), [1.0, std::f64::consts::E]);
+    /// ```
+    exp(x): Float::exp(x);
+
+    /// `2^x`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([3.0, -1.0]).exp2().to_vec::<f64>(), [8.0, 0.5]);
+    /// ```
+    exp2(x): Float::exp2(x);
+
+    /// `e^x - 1`, exact near zero, too.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1e-20]).expm1().to_vec::<f64>(), [0.0, 1e-20]);
+    /// ```
+    expm1(x): Float::expm1(x);
+
+    /// The natural logarithm; `-∞` at zero, NaN left of it.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, 0.0]).log().to_vec::<f64>(), [0.0, f64::NEG_INFINITY]);
+    /// ```
+    log(x): Float::ln(x);
+
+    /// The logarithm to base 2; `-∞` at zero, NaN left of it.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([8.0, 0.5]).log2().to_vec::<f64>(), [3.0, -1.0]);
+    /// ```
+    log2(x): Float::log2(x);
+
+    /// The logarithm to base 10; `-∞` at zero, NaN left of it.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([100, 1000]).log10().to_vec::<f64>(), [2.0, 3.0]);
+    /// ```
+    log10(x): Float::log10(x);
+
+    /// `log(1 + x)`, exact near zero, too; `-∞` at -1, NaN left of it.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1e-20]).log1p().to_vec::<f64>(), [0.0, 1e-20]);
+    /// ```
+    log1p(x): Float::log1p(x);
+
+    /// The sine of an angle in radians; NaN at infinity.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, std::f64::consts::FRAC_PI_2]).sin().to_vec::<f64>(), [0.0, 1.0]);
+    /// ```
+    sin(x): Float::sin(x);
+
+    /// The cosine of an angle in radians; NaN at infinity.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, std::f64::consts::PI]).cos().to_vec::<f64>(), [1.0, -1.0]);
+    /// ```
+    cos(x): Float::cos(x);
+
+    /// The tangent of an angle in radians; NaN at infinity.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1e-20]).tan().to_vec::<f64>(), [0.0, 1e-20]);
+    /// ```
+    tan(x): Float::tan(x);
+
+    /// The inverse sine, in `[-π/2, π/2]`; NaN outside of `[-1, 1]`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1.0]).asin().to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_2]);
+    /// ```
+    asin(x): Float::asin(x);
+
+    /// The inverse cosine, in `[0, π]`; NaN outside of `[-1, 1]`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, -1.0]).acos().to_vec::<f64>(), [0.0, std::f64::consts::PI]);
+    /// ```
+    acos(x): Float::acos(x);
+
+    /// The inverse tangent, in `[-π/2, π/2]`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1.0]).atan().to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_4]);
+    /// ```
+    atan(x): Float::atan(x);
+
+    /// The hyperbolic sine.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1e-20]).sinh().to_vec::<f64>(), [0.0, 1e-20]);
+    /// ```
+    sinh(x): Float::sinh(x);
+
+    /// The hyperbolic cosine.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1e3]).cosh().to_vec::<f64>(), [1.0, f64::INFINITY]);
+    /// ```
+    cosh(x): Float::cosh(x);
+
+    /// The hyperbolic tangent.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 50.0]).tanh().to_vec::<f64>(), [0.0, 1.0]);
+    /// ```
+    tanh(x): Float::tanh(x);
+
+    /// The inverse hyperbolic sine.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1e-20]).asinh().to_vec::<f64>(), [0.0, 1e-20]);
+    /// ```
+    asinh(x): Float::asinh(x);
+
+    /// The inverse hyperbolic cosine; NaN left of 1.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, f64::INFINITY]).acosh().to_vec::<f64>(), [0.0, f64::INFINITY]);
+    /// ```
+    acosh(x): Float::acosh(x);
+
+    /// The inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1.0]).atanh().to_vec::<f64>(), [0.0, f64::INFINITY]);
+    /// ```
+    atanh(x): Float::atanh(x);
+
+    /// The error function `2/√π ∫₀ˣ e^(-t²) dt`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 9.0]).erf().to_vec::<f64>(), [0.0, 1.0]);
+    /// ```
+    erf(x): Float::erf(x);
+
+    /// `1 - erf(x)`, exact where that difference would cancel, too.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, -9.0]).erfc().to_vec::<f64>(), [1.0, 2.0]);
+    /// ```
+    erfc(x): Float::erfc(x);
+
+    /// The inverse of `erf`; infinite at -1 and 1, NaN outside.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 1.0]).erfinv().to_vec::<f64>(), [0.0, f64::INFINITY]);
+    /// ```
+    erfinv(x): Float::erfinv(x);
+
+    /// The logistic function `1 / (1 + e^-x)`, without overflow on either side.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([0.0, 100.0]).sigmoid().to_vec::<f64>(), [0.5, 1.0]);
+    /// ```
+    sigmoid(x): Float::sigmoid(x);
+
+    /// `log(1 + e^x)`, without overflow or cancellation.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let y = Array::from([0.0, 1000.0]).softplus();
+    /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
+    /// ```
+    softplus(x): Float::softplus(x);
+
+    /// `log |Γ(x)|`; infinite at 0 and the negative integers.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.0, 0.0]).lgamma().to_vec::<f64>(), [0.0, f64::INFINITY]);
+    /// ```
+    lgamma(x): Float::lgamma(x);
+
+    /// The derivative of `log Γ(x)`; NaN at the negative integers.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let y = Array::from(1.0).digamma().item::<f64>();
+    /// assert!((y + 0.5772156649015329).abs() < 1e-15);
+    /// ```
+    digamma(x): Float::digamma(x);
+}
+
+binary! {
+    /// The angle of the point `(b, a)`, in `[-π, π]`, with the signs of zeros and infinities counted
+    /// as C99 does.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let y = Array::from([0.0, 1.0]).atan2(Array::from([-1.0, 1.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::PI, std::f64::consts::FRAC_PI_4]);
+    /// ```
+    atan2(a, b) {
+        f32 -> f32: Float::atan2(a, b),
+        f64 -> f64: Float::atan2(a, b),
+        @via floats
+    }
+
+    /// `√(a² + b²)`, without overflow on the way.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([3e300, 5.0]).hypot(Array::from([4e300, 12.0])).to_vec::<f64>(), [5e300, 13.0]);
+    /// ```
+    hypot(a, b) {
+        f32 -> f32: Float::hypot(a, b),
+        f64 -> f64: Float::hypot(a, b),
+        @via floats
+    }
+
+    /// `log(e^a + e^b)`, without overflow on the way.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let y = Array::from([0.0, 1000.0]).logaddexp(0.0);
+    /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
+    /// ```
+    logaddexp(a, b) {
+        f32 -> f32: Float::logaddexp(a, b),
+        f64 -> f64: Float::logaddexp(a, b),
+        @via floats
+    }
+}
+
+/// [`Array::pow`] of arrays passed by value, which may give their memory to the result.
+///
+/// ```
+/// use bibun_array::{ops, Array};
+/// let y = ops::pow(Array::from([2.0, 3.0]), Array::from(2));
+/// assert_eq!(y.to_vec::<f64>(), [4.0, 9.0]);
+/// ```
+#[track_caller]
+pub fn pow(base: Array, exponent: Array) -> Array {
+    let dtype = numbers(base.dtype().promote(exponent.dtype()));
+    if let (Some(number), 0, true) = (exponent.inline(), exponent.rank(), dtype.is_float()) {
+        let base = cast(base, dtype);
+        let exponent = number.to_f64();
+        return match dtype {
+            DType::F32 => power_of_floats::<f32>(base, exponent as f32),
+            _ => power_of_floats::<f64>(base, exponent),
+        };
+    }
+    if dtype == DType::I64 && exponent.less(0).to_vec::<bool>().contains(&true) {
+        let what = "an integer to a negative integer power; make one of them a float";
+        raise(Error::invalid("pow", what));
+    }
+    power(base, exponent)
+}
+
+/// A power with one exponent for all elements; the small integers are products.
+#[track_caller]
+fn power_of_floats<T: Float + Element>(base: Array, exponent: T) -> Array
+where
+    crate::Scalar: From<T>,
+{
+    #[derive(Clone, Copy)]
+    struct IntegerPower<T, const N: i32>(PhantomData<T>);
+    impl<T: Float + Element, const N: i32> ElementKernel<1> for IntegerPower<T, N> {
+        type Input = T;
+        type Output = T;
+        const NAME: &'static str = "pow";
+        #[inline(always)]
+        fn apply(self, [x]: [T; 1]) -> T {
+            x.powi(N)
+        }
+    }
+    macro_rules! integer_powers {
+        ($($exponent:literal)*) => {
+            $(if exponent == T::from_f64($exponent as f64) {
+                return elementwise(&IntegerPower::<T, $exponent>(PhantomData), [base]);
+            })*
+        };
+    }
+    integer_powers!(-1 1 2 3 4);
+    power(base, Array::scalar(exponent))
+}
+
+binary! {
+    @function
+    power = pow(a, b) {
+        i64 -> i64: wrapping_power(a, b),
+        f32 -> f32: Float::powf(a, b),
+        f64 -> f64: Float::powf(a, b),
+        @via numbers
+    }
+}
+
+/// `base^exponent` modulo `2^64` by squaring, for an exponent that is not negative.
+#[inline(always)]
+fn wrapping_power(mut base: i64, mut exponent: i64) -> i64 {
+    let mut power: i64 = 1;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            power = power.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    power
+}
+
+impl Array {
+    /// `x^exponent` for an array or a number; `x^0` and `1^exponent` are 1 even for NaN.
+    ///
+    /// Integers to integers stay integers and wrap around. The numbers -1 and 1 to 4 as exponents of
+    /// floats are quotients and products.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast, or integers have a negative integer exponent.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([2.0, 3.0]).pow(2).to_vec::<f64>(), [4.0, 9.0]);
+    /// assert_eq!(Array::from([2, 3]).pow(Array::from([10, 0])).to_vec::<i64>(), [1024, 1]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn pow(&self, exponent: impl Into<Operand>) -> Self {
+        pow(self.clone(), exponent.into().beside(self.dtype()))
+    }
+}

@@ -1,0 +1,197 @@
+//! Choosing between elements, holding them in a range, and changing their type.
+
+use std::marker::PhantomData;
+
+use pulp::{Arch, NullaryFnOnce};
+
+use super::element_kernels;
+use crate::dtype::with_dtype;
+use crate::kernel::{Kernel, Slice, SliceMut};
+use crate::operand::promoted;
+use crate::{Array, DType, Element, ElementKernel, Operand, elementwise, run_kernel};
+
+/// [`Array::cast`] of an array passed by value, which comes back as it is if it has the dtype.
+///
+/// ```
+/// use bibun_array::{ops, Array, DType};
+/// assert_eq!(ops::cast(Array::from([1.7]), DType::I64).to_vec::<i64>(), [1]);
+/// ```
+pub fn cast(x: Array, dtype: DType) -> Array {
+    /// Converts as [`Scalar::cast`](crate::Scalar::cast) does.
+    #[derive(Clone, Copy)]
+    struct Cast<T, Y>(PhantomData<(T, Y)>);
+    macro_rules! casts {
+        ($($T:ident -> $Y:ident: $x:ident => $value:expr;)+) => {
+            $(impl ElementKernel<1> for Cast<$T, $Y> {
+                type Input = $T;
+                type Output = $Y;
+                const NAME: &'static str = "cast";
+                #[inline(always)]
+                fn apply(self, [$x]: [$T; 1]) -> $Y {
+                    $value
+                }
+            })+
+            match (x.dtype(), dtype) {
+                (from, to) if from == to => x,
+                $((<$T as Element>::DTYPE, <$Y as Element>::DTYPE) => {
+                    elementwise(&Cast::<$T, $Y>(PhantomData), [x])
+                })+
+                (from, to) => unreachable!("no cast from {from} to {to}"),
+            }
+        };
+    }
+    casts! {
+        bool -> i64: x => i64::from(x);
+        bool -> f32: x => f32::from(u8::from(x));
+        bool -> f64: x => f64::from(u8::from(x));
+        i64 -> bool: x => x != 0;
+        i64 -> f32: x => x as f32;
+        i64 -> f64: x => x as f64;
+        f32 -> bool: x => x != 0.0;
+        f32 -> i64: x => x as i64;
+        f32 -> f64: x => f64::from(x);
+        f64 -> bool: x => x != 0.0;
+        f64 -> i64: x => x as i64;
+        f64 -> f32: x => x as f32;
+    }
+}
+
+/// [`Array::clip`] of arrays passed by value, which may give their memory to the result.
+///
+/// ```
+/// use bibun_array::{ops, Array};
+/// let y = ops::clip(Array::from([1, 7]), Array::from(2), Array::from([5, 6]));
+/// assert_eq!(y.to_vec::<i64>(), [2, 6]);
+/// ```
+#[track_caller]
+pub fn clip(x: Array, low: Array, high: Array) -> Array {
+    #[derive(Clone, Copy)]
+    struct Clip<T>(PhantomData<T>);
+    // The comparisons are turned so that a NaN among the bounds comes through, like one in x.
+    element_kernels! { Clip clip[3] [x, low, high]:
+        bool -> bool => (x | low) & high;
+        i64 -> i64 => x.max(low).min(high);
+        f32 -> f32 => {
+            let x = if x >= low || x.is_nan() { x } else { low };
+            if x <= high || x.is_nan() { x } else { high }
+        };
+        f64 -> f64 => {
+            let x = if x >= low || x.is_nan() { x } else { low };
+            if x <= high || x.is_nan() { x } else { high }
+        };
+    }
+    let dtype = x.dtype().promote(low.dtype()).promote(high.dtype());
+    let inputs = [x, low, high].map(|input| cast(input, dtype));
+    with_dtype!(dtype, T => elementwise(&Clip::<T>(PhantomData), inputs))
+}
+
+/// [`Array::where_`] of arrays passed by value, which may give their memory to the result.
+///
+/// ```
+/// use bibun_array::{ops, Array};
+/// let y = ops::where_(Array::from([true, false]), Array::from([1, 2]), Array::from(0));
+/// assert_eq!(y.to_vec::<i64>(), [1, 0]);
+/// ```
+#[track_caller]
+pub fn where_(condition: Array, a: Array, b: Array) -> Array {
+    let (a, b) = promoted(a, b);
+    let condition = cast(condition, DType::Bool);
+    with_dtype!(a.dtype(), T => run_kernel(&Where::<T>(PhantomData), [condition, a, b]))
+}
+
+/// Picks from `a` where the condition is true and from `b` elsewhere.
+struct Where<T>(PhantomData<T>);
+
+impl<T: Element> Kernel for Where<T> {
+    fn name(&self) -> &'static str {
+        "where_"
+    }
+    fn output(&self) -> DType {
+        T::DTYPE
+    }
+    fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        let [condition, a, b] = inputs else {
+            unreachable!("where_ has three inputs")
+        };
+        let operand = |slice| T::from_slice(slice).expect("where_ cast the operands");
+        Arch::new().dispatch(Selection {
+            condition: bool::from_slice(*condition).expect("where_ cast the condition"),
+            a: operand(*a),
+            b: operand(*b),
+            out: T::from_slice_mut(out).expect("the device made the output"),
+        });
+    }
+}
+
+struct Selection<'a, T> {
+    condition: &'a [bool],
+    a: &'a [T],
+    b: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Element> NullaryFnOnce for Selection<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let choices = self.condition.iter().zip(self.a.iter().zip(self.b));
+        for (y, (&condition, (&a, &b))) in self.out.iter_mut().zip(choices) {
+            *y = if condition { a } else { b };
+        }
+    }
+}
+
+impl Array {
+    /// The elements as another dtype: floats to integers are rounded towards zero and held in the
+    /// range of `i64` (NaN gives 0), and everything but zero is `true`.
+    ///
+    /// ```
+    /// use bibun_array::{Array, DType};
+    /// let x = Array::from([1.7, -0.5, 0.0]);
+    /// assert_eq!(x.cast(DType::I64).to_vec::<i64>(), [1, 0, 0]);
+    /// assert_eq!(x.cast(DType::Bool).to_vec::<bool>(), [true, true, false]);
+    /// ```
+    #[must_use]
+    pub fn cast(&self, dtype: DType) -> Self {
+        cast(self.clone(), dtype)
+    }
+
+    /// The elements held between `low` and `high`, arrays or numbers: `min(max(x, low), high)`.
+    /// Where `low > high` this is `high`; NaN in any of the three gives NaN.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([-2.0, 0.5, 3.0]).clip(0.0, 1.0).to_vec::<f64>(), [0.0, 0.5, 1.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn clip(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
+        let dtype = self.dtype();
+        clip(
+            self.clone(),
+            low.into().beside(dtype),
+            high.into().beside(dtype),
+        )
+    }
+
+    /// `a` where this is true and `b` elsewhere, all three broadcast: NumPy's `where`. Numbers count
+    /// as true unless they are zero.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([-1.0, 4.0]);
+    /// assert_eq!(x.less(0.0).where_(0.0, &x).to_vec::<f64>(), [0.0, 4.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn where_(&self, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
+        let (a, b) = Operand::pair(a.into(), b.into());
+        where_(self.clone(), a, b)
+    }
+}

@@ -1,0 +1,650 @@
+//! Random numbers: the counter-based generator Philox4x32-10.
+//!
+//! Block `c` of the stream with key `k` is a fixed scrambling of `(c, k)`, so any element of any
+//! draw can be computed alone. Results are the same for every number of threads and on every
+//! device: transformations of the random words use additions, multiplications, divisions and
+//! square roots only, which IEEE 754 rounds alike everywhere.
+//!
+//! Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as
+//! 1, 2, 3", SC 2011.
+
+use std::collections::HashMap;
+
+use crate::{Array, DType, Device, Error, Shape, cpu, raise};
+
+/// A stream of random numbers: a key and the next counter.
+///
+/// Drawing moves the counter on, by whole blocks of 128 bits. Equal keys and counters give equal
+/// numbers; streams with different keys are independent for all practical purposes (there are
+/// 2^64 keys, so collisions matter only from about 2^32 streams on). A key has 2^64 blocks.
+///
+/// | draw of n elements | blocks |
+/// |---|---|
+/// | `uniform` and `normal` of `F32`, `bernoulli` | n / 4, rounded up |
+/// | `uniform` and `normal` of `F64`, `integers`, `permutation`, `choice` | n / 2, rounded up |
+///
+/// In `permutation` n is the number of elements permuted. In `choice` it is the number of elements
+/// drawn; but with probabilities and without replacement it is the number of probabilities.
+///
+/// ```
+/// use bibun_array::{DType, Generator};
+/// let mut generator = Generator::new(7);
+/// let x = generator.normal([2, 3], 0.0, 1.0, DType::F32);
+/// let saved = (generator.key(), generator.counter());
+/// let y = generator.uniform(4, -1.0, 1.0, DType::F64);
+/// let mut again = Generator::from_state(saved.0, saved.1);
+/// assert_eq!(again.uniform(4, -1.0, 1.0, DType::F64).to_vec::<f64>(), y.to_vec::<f64>());
+/// assert_eq!(x.shape(), &[2, 3][..]);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Generator {
+    key: u64,
+    counter: u64,
+}
+
+/// What is drawn, and how it is made from the words of the stream.
+///
+/// Block `c` holds four 32-bit words, or two 64-bit words whose first half is the low one. Elements
+/// take the words in their order: element `i` of an array of 32-bit words takes word `i % 4` of
+/// block `i / 4`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Distribution {
+    /// `f32` on `[low, high)`: `low + (high - low) * u` where `u` is the 24 high bits of a 32-bit
+    /// word divided by 2^24; a result that was rounded up to `high` is the number below it.
+    UniformF32 {
+        /// Smallest value.
+        low: f32,
+        /// Bound, not reached.
+        high: f32,
+    },
+    /// `f64` on `[low, high)`, in the same way from the 53 high bits of a 64-bit word.
+    UniformF64 {
+        /// Smallest value.
+        low: f64,
+        /// Bound, not reached.
+        high: f64,
+    },
+    /// Normally distributed `f32` by the Box–Muller transformation (1958): two 32-bit words make
+    /// `r cos t` and `r sin t`, where the first, made odd and divided by 2^32, is `exp(-r²/2)`, and
+    /// the second, as a fraction of 2^32, is the angle `t` in turns (plus an eighth). No value is
+    /// farther than 6.7 standard deviations from the mean.
+    NormalF32 {
+        /// Mean.
+        mean: f32,
+        /// Standard deviation.
+        std: f32,
+    },
+    /// Normally distributed `f64`, in the same way from two 64-bit words. No value is farther than
+    /// 9.5 standard deviations from the mean.
+    NormalF64 {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        std: f64,
+    },
+    /// `i64` in `low..high`, all equally likely: the high half of the product of a 64-bit word and
+    /// `high - low`. Where the low half is below `2^64 mod (high - low)` the word would favour
+    /// some values and is drawn again: as the same word of the same block, with the number of the
+    /// attempt in the third word of the counter. Source: D. Lemire, "Fast random integer
+    /// generation in an interval", 2019.
+    Integers {
+        /// Smallest value.
+        low: i64,
+        /// Bound, not reached.
+        high: i64,
+    },
+    /// `bool`, `true` where a 32-bit word is below the number given (2^32: always).
+    Bernoulli(u64),
+}
+
+impl Distribution {
+    /// How many elements a block makes.
+    pub const fn elements_per_block(self) -> usize {
+        match self {
+            Self::UniformF32 { .. } | Self::NormalF32 { .. } | Self::Bernoulli(_) => 4,
+            Self::UniformF64 { .. } | Self::NormalF64 { .. } | Self::Integers { .. } => 2,
+        }
+    }
+
+    /// The type of the elements.
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::UniformF32 { .. } | Self::NormalF32 { .. } => DType::F32,
+            Self::UniformF64 { .. } | Self::NormalF64 { .. } => DType::F64,
+            Self::Integers { .. } => DType::I64,
+            Self::Bernoulli(_) => DType::Bool,
+        }
+    }
+}
+
+/// The fourth word of the counter keeps apart what blocks are used for.
+const FOR_NUMBERS: u32 = 0;
+const FOR_KEYS: u32 = 1;
+
+impl Generator {
+    /// The stream of a seed: the seed is the key, the counter starts at 0.
+    pub fn new(seed: u64) -> Self {
+        Self::from_state(seed, 0)
+    }
+
+    /// A stream at a place saved before by [`Generator::key`] and [`Generator::counter`].
+    pub fn from_state(key: u64, counter: u64) -> Self {
+        Self { key, counter }
+    }
+
+    /// The key, which tells streams apart.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The number of blocks drawn so far.
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// The stream number `stream` below this one: its key is a Philox block of this key and the
+    /// number (in a range of counters that no numbers are drawn from), its counter 0. It does not
+    /// depend on what has been drawn here.
+    ///
+    /// ```
+    /// use bibun_array::Generator;
+    /// let generator = Generator::new(0);
+    /// assert_eq!(generator.split(3), generator.split(3));
+    /// assert_ne!(generator.split(3), generator.split(4));
+    /// ```
+    #[must_use]
+    pub fn split(&self, stream: u64) -> Self {
+        let [low, high, ..] = block(self.key, stream, 0, FOR_KEYS);
+        Self::new(join_words(low, high))
+    }
+
+    /// Draws from any distribution on any device.
+    ///
+    /// ```
+    /// use bibun_array::{cpu, Distribution, Generator};
+    /// let dice = Distribution::Integers { low: 1, high: 7 };
+    /// let x = Generator::new(0).draw(dice, 10, cpu());
+    /// assert!(x.to_vec::<i64>().iter().all(|x| (1..7).contains(x)));
+    /// ```
+    pub fn draw(
+        &mut self,
+        distribution: Distribution,
+        shape: impl Into<Shape>,
+        device: &dyn Device,
+    ) -> Array {
+        let shape = shape.into();
+        let blocks = shape.size().div_ceil(distribution.elements_per_block());
+        let counter = self.advance(blocks);
+        device.random(distribution, self.key, counter, &shape)
+    }
+
+    /// Numbers equally likely everywhere on `[low, high)`, in steps of 2^-24 (`F32`) or 2^-53
+    /// (`F64`) of the interval; see [`Distribution`].
+    ///
+    /// # Panics
+    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    ///
+    /// ```
+    /// use bibun_array::{DType, Generator};
+    /// let x = Generator::new(1).uniform(1000, -1.0, 1.0, DType::F32).to_vec::<f32>();
+    /// assert!(x.iter().all(|x| (-1.0..1.0).contains(x)));
+    /// ```
+    #[track_caller]
+    pub fn uniform(&mut self, shape: impl Into<Shape>, low: f64, high: f64, dtype: DType) -> Array {
+        let distribution = match dtype {
+            DType::F32 => Distribution::UniformF32 {
+                low: low as f32,
+                high: high as f32,
+            },
+            DType::F64 => Distribution::UniformF64 { low, high },
+            DType::I64 | DType::Bool => raise(no_float("uniform", dtype)),
+        };
+        let fits = match distribution {
+            Distribution::UniformF32 { low, high } => low < high && (high - low).is_finite(),
+            _ => low < high && (high - low).is_finite(),
+        };
+        if !fits {
+            let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
+            raise(Error::invalid("uniform", what));
+        }
+        self.draw(distribution, shape, cpu())
+    }
+
+    /// Normally distributed numbers; see [`Distribution`].
+    ///
+    /// # Panics
+    /// If `std` is negative or not finite, or `dtype` is no float type.
+    ///
+    /// ```
+    /// use bibun_array::{DType, Generator};
+    /// let x = Generator::new(1).normal(10_000, 5.0, 2.0, DType::F64).to_vec::<f64>();
+    /// let mean = x.iter().sum::<f64>() / 10_000.0;
+    /// assert!((mean - 5.0).abs() < 0.1);
+    /// ```
+    #[track_caller]
+    pub fn normal(&mut self, shape: impl Into<Shape>, mean: f64, std: f64, dtype: DType) -> Array {
+        if !(std >= 0.0 && std.is_finite()) {
+            let what = format!("{std} is no standard deviation");
+            raise(Error::invalid("normal", what));
+        }
+        let distribution = match dtype {
+            DType::F32 => Distribution::NormalF32 {
+                mean: mean as f32,
+                std: std as f32,
+            },
+            DType::F64 => Distribution::NormalF64 { mean, std },
+            DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
+        };
+        self.draw(distribution, shape, cpu())
+    }
+
+    /// Integers in `low..high`, all exactly equally likely, as `i64`; see [`Distribution`].
+    ///
+    /// # Panics
+    /// If `low` is not below `high`.
+    ///
+    /// ```
+    /// use bibun_array::Generator;
+    /// let x = Generator::new(1).integers(0, 10, [2, 5]);
+    /// assert!(x.to_vec::<i64>().iter().all(|x| (0..10).contains(x)));
+    /// ```
+    #[track_caller]
+    pub fn integers(&mut self, low: i64, high: i64, shape: impl Into<Shape>) -> Array {
+        if low >= high {
+            let what = format!("there are no integers in {low}..{high}");
+            raise(Error::invalid("integers", what));
+        }
+        self.draw(Distribution::Integers { low, high }, shape, cpu())
+    }
+
+    /// `true` with probability `p` (rounded to a multiple of 2^-32), else `false`.
+    ///
+    /// # Panics
+    /// If `p` is not between 0 and 1.
+    ///
+    /// ```
+    /// use bibun_array::Generator;
+    /// let x = Generator::new(1).bernoulli(0.25, 10_000).to_vec::<bool>();
+    /// let count = x.iter().filter(|&&x| x).count();
+    /// assert!((2300..2700).contains(&count));
+    /// ```
+    #[track_caller]
+    pub fn bernoulli(&mut self, p: f64, shape: impl Into<Shape>) -> Array {
+        if !(0.0..=1.0).contains(&p) {
+            raise(Error::invalid(
+                "bernoulli",
+                format!("{p} is no probability"),
+            ));
+        }
+        let bound = (p * TWO_POW_32).round() as u64;
+        self.draw(Distribution::Bernoulli(bound), shape, cpu())
+    }
+
+    /// The integers `0..n` in random order, all orders equally likely, as `i64` (the shuffle of
+    /// Fisher and Yates, from the front).
+    ///
+    /// ```
+    /// use bibun_array::Generator;
+    /// let mut x = Generator::new(1).permutation(5).to_vec::<i64>();
+    /// x.sort();
+    /// assert_eq!(x, [0, 1, 2, 3, 4]);
+    /// ```
+    pub fn permutation(&mut self, n: usize) -> Array {
+        Array::from(self.distinct(n, n))
+    }
+
+    /// The parts of `x` along `axis` in random order, all orders equally likely.
+    ///
+    /// # Panics
+    /// If there is no such axis.
+    ///
+    /// ```
+    /// use bibun_array::{Array, Generator};
+    /// let x = Array::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let y = Generator::new(1).shuffle(&x, 0).to_vec::<f64>();
+    /// assert!(y == [1.0, 2.0, 3.0, 4.0] || y == [3.0, 4.0, 1.0, 2.0]);
+    /// ```
+    #[track_caller]
+    pub fn shuffle(&mut self, x: &Array, axis: isize) -> Array {
+        let axis = crate::normalize_axis("shuffle", axis, x.rank());
+        x.take(&self.permutation(x.shape()[axis]), axis as isize)
+    }
+
+    /// Integers in `0..n` as `i64`, with or without replacement, all equally likely or with the
+    /// `probabilities` given (a vector of `n` numbers that need not sum to one).
+    ///
+    /// With replacement and probabilities, a uniform `f64` is looked up in the running sums of the
+    /// probabilities. Without replacement, each choice has the probabilities given among those not
+    /// chosen yet: the smallest of `n` exponentially distributed numbers with these rates are
+    /// taken, in their order (P. S. Efraimidis, P. G. Spirakis, "Weighted random sampling with a
+    /// reservoir", 2006).
+    ///
+    /// # Panics
+    /// If there are too few integers (of positive probability) to choose from, or `probabilities`
+    /// is not a vector of `n` finite, nonnegative floats.
+    ///
+    /// ```
+    /// use bibun_array::{Array, Generator};
+    /// let mut generator = Generator::new(1);
+    /// let hand = generator.choice(52, 5, false, None);
+    /// assert_eq!(hand.shape(), &[5][..]);
+    /// let p = Array::from([0.0, 0.5, 0.5]);
+    /// let x = generator.choice(3, 100, true, Some(&p)).to_vec::<i64>();
+    /// assert!(x.iter().all(|&x| x == 1 || x == 2));
+    /// ```
+    #[track_caller]
+    pub fn choice(
+        &mut self,
+        n: usize,
+        shape: impl Into<Shape>,
+        replace: bool,
+        probabilities: Option<&Array>,
+    ) -> Array {
+        let shape = shape.into();
+        let size = shape.size();
+        let weights = probabilities.map(|p| weights_of(p, n));
+        let candidates = match &weights {
+            Some(weights) => weights.iter().filter(|&&weight| weight > 0.0).count(),
+            None => n,
+        };
+        if candidates < if replace { size.min(1) } else { size } {
+            let what = format!("{size} of {candidates} integers cannot be chosen");
+            raise(Error::invalid("choice", what));
+        }
+        if size == 0 {
+            return Array::zeros(shape, DType::I64);
+        }
+        match (weights, replace) {
+            (None, true) => self.integers(0, n as i64, shape),
+            (None, false) => Array::from_vec(self.distinct(n, size), shape),
+            (Some(weights), true) => {
+                let sums: Vec<f64> = (weights.iter())
+                    .scan(0.0, |sum, weight| {
+                        *sum += weight;
+                        Some(*sum)
+                    })
+                    .collect();
+                let total = sums[n - 1];
+                let last = weights.iter().rposition(|&weight| weight > 0.0);
+                let last = last.expect("there is a candidate");
+                let at = self.uniform(size, 0.0, 1.0, DType::F64).to_vec::<f64>();
+                let chosen = at.iter().map(|u| {
+                    // Rounding may reach the total, which no candidate lies above.
+                    sums.partition_point(|&sum| sum <= u * total).min(last) as i64
+                });
+                Array::from_vec(chosen.collect(), shape)
+            }
+            (Some(weights), false) => {
+                let counter = self.advance(n.div_ceil(2));
+                let mut arrivals: Vec<(f64, i64)> = (weights.iter().enumerate())
+                    .filter(|&(_, &weight)| weight > 0.0)
+                    .map(|(i, &weight)| {
+                        let word = word(self.key, counter, i, 0);
+                        (-ln_f64(unit_f64(word)) / weight, i as i64)
+                    })
+                    .collect();
+                arrivals.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                let chosen = arrivals[..size].iter().map(|&(_, i)| i);
+                Array::from_vec(chosen.collect(), shape)
+            }
+        }
+    }
+
+    /// The first `count` of `0..n` in random order.
+    fn distinct(&mut self, n: usize, count: usize) -> Vec<i64> {
+        let counter = self.advance(count.div_ceil(2));
+        let key = self.key;
+        let partner = |i: usize| {
+            let range = (n - i) as u64;
+            i + below(range, |attempt| word(key, counter, i, attempt)) as usize
+        };
+        if count >= n / 16 {
+            let mut order: Vec<i64> = (0..n as i64).collect();
+            (0..count).for_each(|i| order.swap(i, partner(i)));
+            order.truncate(count);
+            return order;
+        }
+        // Few of many: the same swaps, but only places that have been touched take memory.
+        let mut moved: HashMap<usize, i64> = HashMap::new();
+        (0..count)
+            .map(|i| {
+                let j = partner(i);
+                let here = moved.remove(&i).unwrap_or(i as i64);
+                if i == j {
+                    here
+                } else {
+                    moved.insert(j, here).unwrap_or(j as i64)
+                }
+            })
+            .collect()
+    }
+
+    /// The counter before `blocks` blocks are taken.
+    fn advance(&mut self, blocks: usize) -> u64 {
+        let counter = self.counter;
+        self.counter = counter.wrapping_add(blocks as u64);
+        counter
+    }
+}
+
+/// The probabilities of `choice` as numbers, after a check.
+#[track_caller]
+fn weights_of(probabilities: &Array, n: usize) -> Vec<f64> {
+    let weights = match probabilities.dtype() {
+        DType::F32 => (probabilities.to_vec::<f32>().into_iter())
+            .map(f64::from)
+            .collect(),
+        DType::F64 => probabilities.to_vec::<f64>(),
+        dtype @ (DType::I64 | DType::Bool) => raise(no_float("choice", dtype)),
+    };
+    if *probabilities.shape() != [n] {
+        let what = format!(
+            "the probabilities {} are no vector of {n}",
+            probabilities.shape()
+        );
+        raise(Error::invalid("choice", what));
+    }
+    if let Some(weight) = weights.iter().find(|&&x| !(x >= 0.0 && x.is_finite())) {
+        raise(Error::invalid(
+            "choice",
+            format!("{weight} is no probability"),
+        ));
+    }
+    weights
+}
+
+#[track_caller]
+fn no_float(function: &'static str, found: DType) -> Error {
+    Error::DType {
+        function,
+        found,
+        expected: DType::F64,
+        location: std::panic::Location::caller(),
+    }
+}
+
+// ----- the generator itself
+
+/// Philox4x32-10: ten rounds, each a multiplication of two of the words and an exchange.
+#[inline(always)]
+pub(crate) fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    let [mut a, mut b, mut c, mut d] = counter;
+    let [mut k, mut l] = key;
+    for _ in 0..10 {
+        let left = u64::from(a) * 0xD251_1F53;
+        let right = u64::from(c) * 0xCD9E_8D57;
+        (a, b, c, d) = (
+            (right >> 32) as u32 ^ b ^ k,
+            right as u32,
+            (left >> 32) as u32 ^ d ^ l,
+            left as u32,
+        );
+        k = k.wrapping_add(0x9E37_79B9);
+        l = l.wrapping_add(0xBB67_AE85);
+    }
+    [a, b, c, d]
+}
+
+#[inline(always)]
+fn block(key: u64, counter: u64, attempt: u32, purpose: u32) -> [u32; 4] {
+    let halves = |x: u64| [x as u32, (x >> 32) as u32];
+    let [low, high] = halves(counter);
+    philox([low, high, attempt, purpose], halves(key))
+}
+
+/// The block that numbers are made from; attempts after the first are for words rejected.
+#[inline(always)]
+pub(crate) fn number_block(key: u64, counter: u64, attempt: u32) -> [u32; 4] {
+    block(key, counter, attempt, FOR_NUMBERS)
+}
+
+#[inline(always)]
+pub(crate) fn join_words(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The 64-bit word number `i` from block `counter` on.
+pub(crate) fn word(key: u64, counter: u64, i: usize, attempt: u32) -> u64 {
+    let words = number_block(key, counter.wrapping_add(i as u64 / 2), attempt);
+    let [low, high] = [words[i % 2 * 2], words[i % 2 * 2 + 1]];
+    join_words(low, high)
+}
+
+/// A number below `range`, all equally likely, from the words of as many attempts as it takes.
+#[inline(always)]
+pub(crate) fn below(range: u64, mut word: impl FnMut(u32) -> u64) -> u64 {
+    for attempt in 0.. {
+        let product = u128::from(word(attempt)) * u128::from(range);
+        let (high, low) = ((product >> 64) as u64, product as u64);
+        if low >= range || low >= range.wrapping_neg() % range {
+            return high;
+        }
+    }
+    unreachable!("each attempt succeeds with more than even odds")
+}
+
+// ----- functions of the words, in operations that are rounded alike on every device
+
+const TWO_POW_32: f64 = (1u64 << 32) as f64;
+const TWO_POW_64: f64 = TWO_POW_32 * TWO_POW_32;
+
+/// A number in (0, 1], never 0.
+#[inline(always)]
+fn unit_f32(word: u32) -> f32 {
+    (word | 1) as f32 * (1.0 / TWO_POW_32) as f32
+}
+
+/// A number in (0, 1], never 0.
+#[inline(always)]
+fn unit_f64(word: u64) -> f64 {
+    (word | 1) as f64 * (1.0 / TWO_POW_64)
+}
+
+/// `1 + x/c + x²/c'...`: a polynomial from its coefficients, lowest first.
+macro_rules! polynomial {
+    ($x:expr, $last:expr) => { $last };
+    ($x:expr, $first:expr, $($rest:expr),+) => {
+        $first + $x * polynomial!($x, $($rest),+)
+    };
+}
+
+/// The logarithm of a positive normal number: `ln m + e ln 2` for `m` near 1, by the series of
+/// `2 artanh((m - 1) / (m + 1))`.
+#[inline(always)]
+fn ln_f32(x: f32) -> f32 {
+    const ROOT_HALF: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
+    let above = x.to_bits().wrapping_sub(ROOT_HALF);
+    let exponent = (above as i32 >> 23) as f32;
+    let m = f32::from_bits((above & 0x007F_FFFF) + ROOT_HALF);
+    let s = (m - 1.0) / (m + 1.0);
+    let z = s * s;
+    let series = polynomial!(z, 1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0, 1.0 / 9.0);
+    exponent * std::f32::consts::LN_2 + 2.0 * s * series
+}
+
+/// [`ln_f32`] for `f64`.
+#[inline(always)]
+fn ln_f64(x: f64) -> f64 {
+    const ROOT_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
+    let above = x.to_bits().wrapping_sub(ROOT_HALF);
+    let exponent = f64::from((above >> 32) as i32 >> 20);
+    let m = f64::from_bits((above & 0x000F_FFFF_FFFF_FFFF) + ROOT_HALF);
+    let s = (m - 1.0) / (m + 1.0);
+    let z = s * s;
+    let series = polynomial!(
+        z,
+        1.0,
+        1.0 / 3.0,
+        1.0 / 5.0,
+        1.0 / 7.0,
+        1.0 / 9.0,
+        1.0 / 11.0,
+        1.0 / 13.0,
+        1.0 / 15.0,
+        1.0 / 17.0,
+        1.0 / 19.0,
+        1.0 / 21.0
+    );
+    exponent * std::f64::consts::LN_2 + 2.0 * s * series
+}
+
+/// Two independent standard normal numbers (Box and Muller, with the Taylor series of cosine and
+/// sine within an eighth of a turn around each quarter).
+#[inline(always)]
+pub(crate) fn normal_pair_f32(first: u32, second: u32) -> [f32; 2] {
+    let radius = (-2.0 * ln_f32(unit_f32(first))).sqrt();
+    let turn = (std::f64::consts::FRAC_PI_2 / TWO_POW_32) as f32;
+    let x = (second << 2) as i32 as f32 * turn;
+    let z = x * x;
+    let cos = polynomial!(z, 1.0, -1.0 / 2.0, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40_320.0);
+    let sin = x * polynomial!(
+        z,
+        1.0,
+        -1.0 / 6.0,
+        1.0 / 120.0,
+        -1.0 / 5040.0,
+        1.0 / 362_880.0
+    );
+    let (swap, negative) = (second & 1 << 30 != 0, second & 1 << 31 != 0);
+    let (a, b) = if swap { (-sin, cos) } else { (cos, sin) };
+    let radius = if negative { -radius } else { radius };
+    [radius * a, radius * b]
+}
+
+/// [`normal_pair_f32`] for `f64`.
+#[inline(always)]
+pub(crate) fn normal_pair_f64(first: u64, second: u64) -> [f64; 2] {
+    let radius = (-2.0 * ln_f64(unit_f64(first))).sqrt();
+    // The 52 bits below the two that name the quarter, as a number around 1.5.
+    let fraction = f64::from_bits(0x3FF0_0000_0000_0000 | second << 2 >> 12) - 1.5;
+    let x = fraction * std::f64::consts::FRAC_PI_2;
+    let z = x * x;
+    let cos = polynomial!(
+        z,
+        1.0,
+        -1.0 / 2.0,
+        1.0 / 24.0,
+        -1.0 / 720.0,
+        1.0 / 40_320.0,
+        -1.0 / 3_628_800.0,
+        1.0 / 479_001_600.0,
+        -1.0 / 87_178_291_200.0,
+        1.0 / 20_922_789_888_000.0
+    );
+    let sin = x * polynomial!(
+        z,
+        1.0,
+        -1.0 / 6.0,
+        1.0 / 120.0,
+        -1.0 / 5040.0,
+        1.0 / 362_880.0,
+        -1.0 / 39_916_800.0,
+        1.0 / 6_227_020_800.0,
+        -1.0 / 1_307_674_368_000.0,
+        1.0 / 355_687_428_096_000.0
+    );
+    let (swap, negative) = (second & 1 << 62 != 0, second & 1 << 63 != 0);
+    let (a, b) = if swap { (-sin, cos) } else { (cos, sin) };
+    let radius = if negative { -radius } else { radius };
+    [radius * a, radius * b]
+}

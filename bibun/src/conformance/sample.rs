@@ -1,0 +1,110 @@
+//! A sample: a function call with inputs to try it on, and what it must give.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bibun_array::{Array, Shape};
+
+use crate::Variable;
+
+type Call = Arc<dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync>;
+type Reference = Arc<dyn Fn(&[Array]) -> Vec<Array> + Send + Sync>;
+
+/// One way to call a function: what the conformance test puts through every check.
+#[derive(Clone)]
+pub(crate) struct Sample {
+    /// The function's name.
+    pub(crate) name: &'static str,
+    /// The call.
+    pub(crate) call: Call,
+    /// The values it must give, by plain loops in f64.
+    pub(crate) reference: Reference,
+    /// The inputs that carry gradients: their shapes, and the range their elements are drawn from.
+    pub(crate) inputs: Vec<(Shape, Range<f64>)>,
+    /// Whether the function works element by element (and is checked on more shapes, layouts and
+    /// orders of derivative).
+    pub(crate) elementwise: bool,
+    /// The highest order of derivative to check; less than 2 where there are kinks everywhere.
+    pub(crate) order: usize,
+}
+
+impl Sample {
+    /// A call with its reference; inputs are added by [`Sample::input`].
+    pub(crate) fn new(
+        name: &'static str,
+        call: impl Fn(&[Variable]) -> Vec<Variable> + Send + Sync + 'static,
+        reference: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
+    ) -> Self {
+        let (call, reference) = (Arc::new(call), Arc::new(reference));
+        Self {
+            name,
+            call,
+            reference,
+            inputs: Vec::new(),
+            elementwise: false,
+            order: 2,
+        }
+    }
+
+    /// One more input.
+    pub(crate) fn input(mut self, shape: impl Into<Shape>, range: Range<f64>) -> Self {
+        self.inputs.push((shape.into(), range));
+        self
+    }
+
+    /// Derivatives are checked up to this order only.
+    pub(crate) fn order(self, order: usize) -> Self {
+        Self { order, ..self }
+    }
+
+    /// An elementwise function of one input.
+    pub(crate) fn unary(
+        name: &'static str,
+        range: Range<f64>,
+        call: impl Fn(&Variable) -> Variable + Send + Sync + 'static,
+        reference: impl Fn(f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        let reference = move |x: &[Array]| {
+            let elements = x[0].to_vec::<f64>().into_iter().map(&reference).collect();
+            vec![Array::from_vec(elements, x[0].shape())]
+        };
+        let sample = Self::new(name, move |x| vec![call(&x[0])], reference);
+        Self {
+            elementwise: true,
+            order: 3,
+            ..sample
+        }
+        .input([2, 3], range)
+    }
+
+    /// An elementwise function of two inputs of one shape.
+    pub(crate) fn binary(
+        name: &'static str,
+        range_a: Range<f64>,
+        range_b: Range<f64>,
+        call: impl Fn(&Variable, &Variable) -> Variable + Send + Sync + 'static,
+        reference: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        let reference = move |x: &[Array]| {
+            let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
+            let elements = pairs.map(|(a, b)| reference(a, b)).collect();
+            vec![Array::from_vec(elements, x[0].shape())]
+        };
+        let sample = Self::new(name, move |x| vec![call(&x[0], &x[1])], reference);
+        Self {
+            elementwise: true,
+            order: 3,
+            ..sample
+        }
+        .input([2, 3], range_a)
+        .input([2, 3], range_b)
+    }
+}
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shapes: Vec<&Shape> = self.inputs.iter().map(|(shape, _)| shape).collect();
+        write!(f, "{} of {shapes:?}", self.name)
+    }
+}

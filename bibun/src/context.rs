@@ -1,0 +1,134 @@
+//! What a derivative rule may look at: the values its function kept, and all shapes.
+
+use std::sync::Arc;
+
+use bibun_array::{DType, Shape};
+
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::node::{Edge, Node};
+use crate::scope;
+use crate::variable::Variable;
+
+/// The call whose derivative a rule is asked for.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub(crate) call: Call<'a>,
+    pub(crate) needs: &'a [bool],
+}
+
+/// Where the values come from: kept by a node (`vjp`), or at hand (`jvp`).
+pub(crate) enum Call<'a> {
+    Node(&'a Arc<Node>),
+    Values {
+        function: &'static str,
+        inputs: &'a [Variable],
+        input_specs: &'a [Spec],
+        outputs: &'a [Variable],
+        output_specs: &'a [Spec],
+    },
+}
+
+impl Context<'_> {
+    /// Input `i`.
+    ///
+    /// # Panics
+    /// If the function did not declare that it keeps it.
+    pub fn input(&self, i: usize) -> Variable {
+        match &self.call {
+            Call::Values { inputs, .. } => inputs[i].clone(),
+            Call::Node(node) => {
+                let Some(value) = &node.kept_inputs[i] else {
+                    not_kept(node.function.name(), format!("input {i}"))
+                };
+                let edge = match scope::is_recording() {
+                    true => node.inputs[i].clone(),
+                    false => Edge::None,
+                };
+                Variable::fixed(Arc::clone(value), edge)
+            }
+        }
+    }
+
+    /// Output `i`.
+    ///
+    /// # Panics
+    /// If the function did not declare that it keeps it.
+    pub fn output(&self, i: usize) -> Variable {
+        match &self.call {
+            Call::Values { outputs, .. } => outputs[i].clone(),
+            Call::Node(node) => {
+                let Some(value) = &node.kept_outputs[i] else {
+                    not_kept(node.function.name(), format!("output {i}"))
+                };
+                let edge = match scope::is_recording() {
+                    true => Edge::Output(Arc::clone(node), i as u32),
+                    false => Edge::None,
+                };
+                Variable::fixed(Arc::clone(value), edge)
+            }
+        }
+    }
+
+    /// Whether the gradient of input `i` is wanted. Rules may leave out the others.
+    pub fn needs(&self, i: usize) -> bool {
+        self.needs[i]
+    }
+
+    /// How many inputs there were.
+    pub fn input_count(&self) -> usize {
+        self.input_specs().len()
+    }
+
+    /// The shape and dtype of input `i`.
+    pub fn input_spec(&self, i: usize) -> &Spec {
+        &self.input_specs()[i]
+    }
+
+    /// The shape of input `i`.
+    pub fn input_shape(&self, i: usize) -> &Shape {
+        &self.input_specs()[i].shape
+    }
+
+    /// The dtype of input `i`.
+    pub fn input_dtype(&self, i: usize) -> DType {
+        self.input_specs()[i].dtype
+    }
+
+    /// The shape of output `i`.
+    pub fn output_shape(&self, i: usize) -> &Shape {
+        &self.output_specs()[i].shape
+    }
+
+    /// The dtype of output `i`.
+    pub fn output_dtype(&self, i: usize) -> DType {
+        self.output_specs()[i].dtype
+    }
+
+    fn input_specs(&self) -> &[Spec] {
+        match &self.call {
+            Call::Node(node) => &node.input_specs,
+            Call::Values { input_specs, .. } => input_specs,
+        }
+    }
+
+    fn output_specs(&self) -> &[Spec] {
+        match &self.call {
+            Call::Node(node) => &node.output_specs,
+            Call::Values { output_specs, .. } => output_specs,
+        }
+    }
+}
+
+fn not_kept(function: &'static str, argument: String) -> ! {
+    raise(Error::NotKept { function, argument })
+}
+
+impl std::fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Node(node) => node.function.name(),
+            Self::Values { function, .. } => function,
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! Errors: what a caller's mistake says, and where it happened.
+
+use std::panic::Location;
+
+use crate::function::Spec;
+
+/// The place in the source where a function was called.
+pub type Place = &'static Location<'static>;
+
+/// What can go wrong between Variables.
+///
+/// A caller's mistake panics with one of these, so that formulae stay formulae;
+/// [`attempt`](crate::attempt) turns the panic of any piece of code into a `Result`.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The inputs of a function do not fit together.
+    #[error("{function}: shapes do not fit: {what}, called at {place}")]
+    Mismatch {
+        /// The function's name.
+        function: &'static str,
+        /// Every shape by its name, and what must hold.
+        what: String,
+        /// Where the function was called.
+        place: Place,
+    },
+    /// An argument that is not a Variable (an axis, a size, an option) does not fit.
+    #[error("{function}: {what}, called at {place}")]
+    Argument {
+        /// The function's name.
+        function: &'static str,
+        /// What was given and what must hold.
+        what: String,
+        /// Where the function was called.
+        place: Place,
+    },
+    /// A function has no rule of the kind that a transformation asks for.
+    #[error("{function}: there is no {rule} rule ({advice}), called at {place}")]
+    MissingRule {
+        /// The function's name.
+        function: &'static str,
+        /// `vjp`, `jvp` or `batch`.
+        rule: &'static str,
+        /// What can be done instead.
+        advice: &'static str,
+        /// Where the function was called.
+        place: Place,
+    },
+    /// A rule went wrong while gradients were taken.
+    #[error("in the gradient of {function}, which was called at {place}: {source}")]
+    InGradient {
+        /// The function whose rule it was.
+        function: &'static str,
+        /// Where the function was called, going forward.
+        place: Place,
+        /// What went wrong.
+        source: Box<Error>,
+    },
+    /// A rule returned a gradient or tangent of a wrong shape or dtype.
+    #[error("{function}: the {rule} rule gave {found} for {argument}, which is {expected}")]
+    WrongRule {
+        /// The function's name.
+        function: &'static str,
+        /// `vjp`, `jvp` or `batch`.
+        rule: &'static str,
+        /// Which input or output.
+        argument: String,
+        /// The shape and dtype given.
+        found: Spec,
+        /// Those that are right.
+        expected: Spec,
+    },
+    /// A rule reads a value that its function did not declare in `keeps`.
+    #[error("{function}: a rule reads {argument}, which the function does not keep")]
+    NotKept {
+        /// The function's name.
+        function: &'static str,
+        /// Which input or output.
+        argument: String,
+    },
+    /// The elements of a Variable are asked for where a transformation hides them.
+    #[error(
+        "{function}: the elements of this Variable are hidden by {transformation} \
+         ({advice}), asked for at {place}"
+    )]
+    Hidden {
+        /// What asked for the elements.
+        function: &'static str,
+        /// `vmap` or `jvp`.
+        transformation: &'static str,
+        /// What can be done instead.
+        advice: &'static str,
+        /// Where they were asked for.
+        place: Place,
+    },
+    /// A mistake in the use of arrays.
+    #[error(transparent)]
+    Array(#[from] bibun_array::Error),
+}
+
+impl Error {
+    /// An [`Error::Argument`] at the caller's place.
+    #[track_caller]
+    pub fn argument(function: &'static str, what: impl Into<String>) -> Self {
+        Self::Argument {
+            function,
+            what: what.into(),
+            place: Location::caller(),
+        }
+    }
+}
+
+/// Panics with `error`, typed for [`attempt`].
+#[cold]
+#[track_caller]
+pub(crate) fn raise(error: Error) -> ! {
+    bibun_array::raise(error)
+}
+
+/// Runs `f`; a mistake that would panic (shapes, dtypes, axes, a missing rule) comes back as its
+/// typed error. Other panics go on.
+///
+/// This one function is the fallible form of every other, operators included.
+///
+/// ```
+/// use bibun::{attempt, Error, Variable};
+/// let x = Variable::new([1.0, 2.0, 3.0]);
+/// let w = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// let y = attempt(|| &w + &x);
+/// assert!(matches!(y, Err(Error::Mismatch { function: "add", .. })));
+/// ```
+///
+/// # Errors
+/// The error that `f` raised.
+pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
+    match bibun_array::attempt::<_, Error>(|| bibun_array::attempt::<_, bibun_array::Error>(f)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Error::Array(error)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,315 @@
+//! The contract of a differentiable operation: one function, all of its rules, in one place.
+
+use std::fmt;
+
+use bibun_array::{Array, DType, Shape};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::error::Error;
+use crate::variable::Variable;
+
+/// How many inputs or outputs a function has: [`Fixed`] or [`Many`].
+pub trait Arity: 'static {
+    /// One `T` for each of them.
+    type Of<T>: IntoIterator<Item = T>;
+    /// Collects one `T` for each.
+    ///
+    /// # Panics
+    /// If there are too few or too many.
+    fn collect<T>(items: impl Iterator<Item = T>) -> Self::Of<T>;
+}
+
+/// Just `N` inputs or outputs; lists of them are arrays, so that none can be forgotten.
+#[derive(Debug)]
+pub struct Fixed<const N: usize>;
+
+/// Any number of inputs or outputs.
+#[derive(Debug)]
+pub struct Many;
+
+impl<const N: usize> Arity for Fixed<N> {
+    type Of<T> = [T; N];
+    #[inline]
+    fn collect<T>(mut items: impl Iterator<Item = T>) -> [T; N] {
+        let list = std::array::from_fn(|_| items.next().expect("one item for each argument"));
+        debug_assert!(items.next().is_none(), "more items than arguments");
+        list
+    }
+}
+
+impl Arity for Many {
+    type Of<T> = Vec<T>;
+    fn collect<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+        items.collect()
+    }
+}
+
+/// One `T` for each input of `F`.
+pub type Inputs<F, T> = <<F as Function>::Inputs as Arity>::Of<T>;
+/// One `T` for each output of `F`.
+pub type Outputs<F, T> = <<F as Function>::Outputs as Arity>::Of<T>;
+
+/// What a shape rule sees and gives: the shape and the dtype of a value, without the value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spec {
+    /// The shape.
+    pub shape: Shape,
+    /// The dtype.
+    pub dtype: DType,
+}
+
+impl Spec {
+    /// A spec from its parts.
+    pub fn new(shape: impl Into<Shape>, dtype: DType) -> Self {
+        Self {
+            shape: shape.into(),
+            dtype,
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.shape, self.dtype)
+    }
+}
+
+/// Why inputs do not fit a function: every shape by its name, and what must hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mismatch(pub(crate) String);
+
+impl Mismatch {
+    /// A mismatch of the inputs named, such as `("x [n, i]", x)`.
+    ///
+    /// ```
+    /// use bibun::{Mismatch, Spec};
+    /// use bibun::array::DType;
+    /// let x = Spec::new([2, 3], DType::F32);
+    /// let mismatch = Mismatch::new(&[("x [n, i]", &x)], "i must be even");
+    /// assert_eq!(mismatch.to_string(), "x [n, i] = [2, 3] f32 (i must be even)");
+    /// ```
+    pub fn new(inputs: &[(&str, &Spec)], must_hold: impl fmt::Display) -> Self {
+        let inputs: Vec<String> = inputs
+            .iter()
+            .map(|(name, spec)| format!("{name} = {spec}"))
+            .collect();
+        Self(format!("{} ({must_hold})", inputs.join(", ")))
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which values a node keeps for its rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keeps {
+    inputs: u64,
+    outputs: u64,
+}
+
+impl Keeps {
+    /// No value at all.
+    pub const NOTHING: Self = Self {
+        inputs: 0,
+        outputs: 0,
+    };
+    /// All inputs and outputs.
+    pub const ALL: Self = Self {
+        inputs: u64::MAX,
+        outputs: u64::MAX,
+    };
+
+    /// Also input `i` (from 63 on: all from there on).
+    #[must_use]
+    pub const fn input(self, i: usize) -> Self {
+        Self {
+            inputs: self.inputs | bit(i),
+            ..self
+        }
+    }
+
+    /// Also output `i` (from 63 on: all from there on).
+    #[must_use]
+    pub const fn output(self, i: usize) -> Self {
+        Self {
+            outputs: self.outputs | bit(i),
+            ..self
+        }
+    }
+
+    pub(crate) const fn has_input(self, i: usize) -> bool {
+        self.inputs & bit(i) != 0
+    }
+
+    pub(crate) const fn has_output(self, i: usize) -> bool {
+        self.outputs & bit(i) != 0
+    }
+}
+
+const fn bit(i: usize) -> u64 {
+    1 << if i < 63 { i } else { 63 }
+}
+
+/// Which inputs a gradient is wanted for.
+pub type Needs<'a> = &'a [bool];
+
+/// A differentiable operation.
+///
+/// Each rule speaks its own language, and the types keep them apart: `shape` sees shapes and
+/// dtypes, `forward` sees arrays, all others see Variables only. What is written in Variables can
+/// be differentiated again, batched and recorded; a raw array cannot get into a derivative.
+///
+/// There are no default rules: a function that has no derivative says so.
+///
+/// (The per-example rule has its place behind `batch`.)
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::*;
+///
+/// /// y = x².
+/// #[derive(Clone, Debug)]
+/// struct Square;
+///
+/// impl Function for Square {
+///     type Inputs = Fixed<1>;
+///     type Outputs = Fixed<1>;
+///     fn name(&self) -> &'static str {
+///         "square"
+///     }
+///     fn keeps(&self, _: Needs<'_>) -> Keeps {
+///         Keeps::NOTHING.input(0)
+///     }
+///     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+///         Ok([x.clone()])
+///     }
+///     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+///         [&x * &x]
+///     }
+///     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+///         [Some(2.0 * cx.input(0) * gy)]
+///     }
+///     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+///         [dx.map(|dx| 2.0 * cx.input(0) * dx)]
+///     }
+///     fn batch(&self, [x]: [Lane; 1]) -> [Lane; 1] {
+///         let [y] = apply(Square, [x.value]);
+///         [Lane { value: y, axis: x.axis }]
+///     }
+/// }
+///
+/// let x = Variable::new(3.0);
+/// let [y] = apply(Square, [x.clone()]);
+/// y.backward();
+/// assert_eq!(x.grad().unwrap().item::<f64>(), 6.0);
+/// ```
+pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
+    /// How many inputs there are.
+    type Inputs: Arity;
+    /// How many outputs there are.
+    type Outputs: Arity;
+
+    /// The function's name, as users call it.
+    fn name(&self) -> &'static str;
+
+    /// The values that `vjp` reads when gradients of the inputs in `needs` are wanted.
+    fn keeps(&self, needs: Needs<'_>) -> Keeps;
+
+    /// The shapes and dtypes of the outputs.
+    ///
+    /// # Errors
+    /// If the inputs do not fit together; the caller sees the message with the function's name and
+    /// the place of the call.
+    fn shape(&self, inputs: Inputs<Self, &Spec>) -> Result<Outputs<Self, Spec>, Mismatch>;
+
+    /// The outputs. The shapes have been checked; an array that nobody else holds may be reused.
+    fn forward(&self, inputs: Inputs<Self, Array>) -> Outputs<Self, Array>;
+
+    /// The cotangents of the inputs from those of the outputs (zeros where none arrived). `None`
+    /// where there is no derivative or [`Context::needs`] asks for none.
+    fn vjp(&self, cx: &Context<'_>, gy: Outputs<Self, Variable>) -> Inputs<Self, Option<Variable>>;
+
+    /// The tangents of the outputs from those of the inputs; `None` is zero.
+    fn jvp(
+        &self,
+        cx: &Context<'_>,
+        dx: Inputs<Self, Option<Variable>>,
+    ) -> Outputs<Self, Option<Variable>>;
+
+    /// The outputs of all lanes at once; at least one input has a lane axis.
+    fn batch(&self, inputs: Inputs<Self, Lane>) -> Outputs<Self, Lane>;
+}
+
+/// As many items as most functions have inputs or outputs, without an allocation.
+pub(crate) type Items<T> = SmallVec<[T; 2]>;
+
+/// A [`Function`] whose arity has been forgotten: what a node and the walks hold.
+pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
+    fn name(&self) -> &'static str;
+    fn keeps(&self, needs: Needs<'_>) -> Keeps;
+    fn shape(&self, inputs: &[Spec]) -> Result<Items<Spec>, Mismatch>;
+    fn forward(&self, inputs: Items<Array>) -> Items<Array>;
+    fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>>;
+    fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
+    fn batch(&self, inputs: Items<Lane>) -> Items<Lane>;
+    fn boxed(&self) -> Box<dyn AnyFunction>;
+}
+
+impl<F: Function> AnyFunction for F {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        self.keeps(needs)
+    }
+    fn shape(&self, inputs: &[Spec]) -> Result<Items<Spec>, Mismatch> {
+        Ok(self
+            .shape(F::Inputs::collect(inputs.iter()))?
+            .into_iter()
+            .collect())
+    }
+    fn forward(&self, inputs: Items<Array>) -> Items<Array> {
+        self.forward(F::Inputs::collect(inputs.into_iter()))
+            .into_iter()
+            .collect()
+    }
+    fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>> {
+        self.vjp(cx, F::Outputs::collect(gy.into_iter()))
+            .into_iter()
+            .collect()
+    }
+    fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
+        self.jvp(cx, F::Inputs::collect(dx.into_iter()))
+            .into_iter()
+            .collect()
+    }
+    fn batch(&self, inputs: Items<Lane>) -> Items<Lane> {
+        self.batch(F::Inputs::collect(inputs.into_iter()))
+            .into_iter()
+            .collect()
+    }
+    fn boxed(&self) -> Box<dyn AnyFunction> {
+        Box::new(self.clone())
+    }
+}
+
+/// For a `vjp`, `jvp` or `batch` that a function does not have: says so, by name.
+///
+/// # Panics
+/// Always, with [`Error::MissingRule`].
+#[cold]
+#[track_caller]
+pub fn no_rule(function: &'static str, rule: &'static str, advice: &'static str) -> ! {
+    let place = std::panic::Location::caller();
+    crate::error::raise(Error::MissingRule {
+        function,
+        rule,
+        advice,
+        place,
+    })
+}

@@ -1,0 +1,85 @@
+//! Conversion between dtypes.
+
+use bibun_array::{Array, DType, ops};
+
+use crate::batch::Lane;
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Linear, LinearRule};
+use crate::variable::Variable;
+
+/// `x` as another dtype; nothing happens if it has it already.
+///
+/// Shapes: x any → the same. Types: from and to all; floats to integers round towards zero.
+/// Gradient: `gy` as the dtype of x, from one float to another; integers and bools have none.
+///
+/// ```
+/// use bibun::{array::DType, functions::cast, Variable};
+/// let x = Variable::new([1.5, 2.5]);
+/// assert_eq!(cast(&x, DType::I64).to_vec::<i64>(), [1, 2]);
+/// ```
+#[track_caller]
+pub fn cast(x: impl Into<Variable>, dtype: DType) -> Variable {
+    let x = x.into();
+    if x.dtype() == dtype {
+        x
+    } else {
+        Linear::of(Cast(dtype), x)
+    }
+}
+
+/// `x` itself if its elements are floats, as f64 otherwise: what functions of floats take.
+#[track_caller]
+pub(crate) fn to_float(x: Variable) -> Variable {
+    if x.dtype().is_float() {
+        x
+    } else {
+        cast(x, DType::F64)
+    }
+}
+
+impl Variable {
+    /// [`functions::cast`](crate::functions::cast) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn cast(&self, dtype: DType) -> Self {
+        cast(self, dtype)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Cast(DType);
+
+impl LinearRule for Cast {
+    fn name(&self) -> &'static str {
+        "cast"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(Spec {
+            shape: x.shape.clone(),
+            dtype: self.0,
+        })
+    }
+    fn forward(&self, x: Array) -> Array {
+        ops::cast(x, self.0)
+    }
+    fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
+        cast(gy, x.dtype)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        Lane::along(cast(x, self.0), axis)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    // There and back, for the checks are done in f64.
+    vec![
+        Sample::new(
+            "cast",
+            |x| vec![cast(&x[0], DType::F64)],
+            |x| vec![x[0].clone()],
+        )
+        .input([2, 3], -2.0..2.0),
+    ]
+}

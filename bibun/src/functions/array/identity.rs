@@ -1,0 +1,72 @@
+//! The identity.
+
+use bibun_array::Array;
+
+use crate::batch::Lane;
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Linear, LinearRule};
+use crate::variable::Variable;
+
+/// `y = x`: a step of history that changes nothing.
+///
+/// Shapes: x any → the same. Types: all. Gradient: `gy`.
+///
+/// ```
+/// use bibun::{functions::identity, Variable};
+/// let y = identity(&Variable::new([1.0, 2.0]));
+/// assert_eq!(y.creator().unwrap().name(), "identity");
+/// ```
+#[track_caller]
+pub fn identity(x: impl Into<Variable>) -> Variable {
+    Linear::of(Identity, x.into())
+}
+
+/// The same value behind an identity that is recorded in any case: gradients can be taken with
+/// respect to it wherever it is used, and go on to what `x` came from. A function that
+/// differentiates inside of another transformation begins with it.
+///
+/// ```
+/// use bibun::{functions::watch, grad, no_grad, Variable};
+/// let x = Variable::constant(3.0);
+/// let x = watch(&x);
+/// assert_eq!(grad(&[&(&x * &x)], &[&x])[0].as_ref().unwrap().item::<f64>(), 6.0);
+/// ```
+#[track_caller]
+pub fn watch(x: impl Into<Variable>) -> Variable {
+    let [y] = crate::apply::apply_watched(Linear(Identity), [x.into()]);
+    y
+}
+
+#[derive(Clone, Debug)]
+struct Identity;
+
+impl LinearRule for Identity {
+    fn name(&self) -> &'static str {
+        "identity"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(x.clone())
+    }
+    fn forward(&self, x: Array) -> Array {
+        x
+    }
+    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
+        gy
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        Lane::along(identity(x), axis)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    vec![
+        Sample::new(
+            "identity",
+            |x| vec![identity(&x[0])],
+            |x| vec![x[0].clone()],
+        )
+        .input([2, 3], -2.0..2.0),
+    ]
+}

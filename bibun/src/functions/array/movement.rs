@@ -1,0 +1,356 @@
+//! New shapes over the same elements: reshape, permute, broadcast, and what is made of them.
+
+use bibun_array::{Array, Axes, Shape, normalize_axes, normalize_axis};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::sum;
+use crate::variable::Variable;
+
+type AxisList = SmallVec<[isize; 4]>;
+
+/// The elements in row-major order in another shape.
+///
+/// Shapes: x any → `shape`, of the same size. Types: all. Gradient: `gy` in the shape of x.
+///
+/// # Panics
+/// If the sizes differ.
+///
+/// ```
+/// use bibun::{functions::reshape, Variable};
+/// let x = Variable::new([1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(reshape(&x, [2, 2]).shape(), [2, 2]);
+/// ```
+#[track_caller]
+pub fn reshape(x: impl Into<Variable>, shape: impl Into<Shape>) -> Variable {
+    Linear::of(Reshape(shape.into()), x.into())
+}
+method!(reshape, shape: impl Into<Shape>);
+
+#[derive(Clone, Debug)]
+struct Reshape(Shape);
+
+impl LinearRule for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        if x.shape.size() != self.0.size() {
+            let must_hold = format!("the new shape {} must have as many elements", self.0);
+            return Err(Mismatch::new(&[("x", x)], must_hold));
+        }
+        Ok(Spec::new(&self.0, x.dtype))
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.reshape(&self.0)
+    }
+    fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
+        reshape(gy, &x.shape)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        let x = lanes_in_front(x, axis);
+        let shape = self.0.inserted(0, x.shape()[0]);
+        Lane::along(reshape(x, shape), 0)
+    }
+}
+
+/// The axes in another order.
+///
+/// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, permuted back.
+///
+/// # Panics
+/// If `axes` does not name each axis once.
+///
+/// ```
+/// use bibun::{functions::permute, Variable};
+/// let x = Variable::new([[[1.0, 2.0, 3.0]]]);
+/// assert_eq!(permute(&x, &[2, 0, 1]).shape(), [3, 1, 1]);
+/// ```
+#[track_caller]
+pub fn permute(x: impl Into<Variable>, axes: &[isize]) -> Variable {
+    let x = x.into();
+    let rank = x.rank();
+    if normalize_axes("permute", axes, rank).len() != rank {
+        let what = format!("{axes:?} does not name every axis of x = {}", x.spec());
+        raise(Error::argument("permute", what));
+    }
+    let axes: AxisList = axes
+        .iter()
+        .map(|&axis| normalize_axis("permute", axis, rank) as isize)
+        .collect();
+    if axes.is_sorted() {
+        x
+    } else {
+        Linear::of(Permute(axes), x)
+    }
+}
+method!(permute, axes: &[isize]);
+
+#[derive(Clone, Debug)]
+struct Permute(AxisList);
+
+impl LinearRule for Permute {
+    fn name(&self) -> &'static str {
+        "permute"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        let shape: Shape = self.0.iter().map(|&axis| x.shape[axis as usize]).collect();
+        Ok(Spec {
+            shape,
+            dtype: x.dtype,
+        })
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.permute(&self.0)
+    }
+    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
+        let mut back: AxisList = SmallVec::from_elem(0, self.0.len());
+        for (to, &from) in self.0.iter().enumerate() {
+            back[from as usize] = to as isize;
+        }
+        permute(gy, &back)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        let own = |of_lane: isize| of_lane + isize::from(of_lane >= axis as isize);
+        let axes: AxisList = std::iter::once(axis as isize)
+            .chain(self.0.iter().map(|&a| own(a)))
+            .collect();
+        Lane::along(permute(x, &axes), 0)
+    }
+}
+
+/// The axes in reverse order: the transpose of a matrix.
+///
+/// Shapes: x `[n, m]` → `[m, n]`, and so on. Types: all. Gradient: `gy`, transposed.
+///
+/// ```
+/// use bibun::{functions::transpose, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(transpose(&x).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn transpose(x: impl Into<Variable>) -> Variable {
+    let x = x.into();
+    let axes: AxisList = (0..x.rank() as isize).rev().collect();
+    permute(x, &axes)
+}
+method!(transpose);
+
+/// One axis moved to another place; the others keep their order.
+///
+/// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, moved back.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::move_axis, Variable};
+/// let x = Variable::new([[[1.0, 2.0, 3.0]]]);
+/// assert_eq!(move_axis(&x, -1, 0).shape(), [3, 1, 1]);
+/// ```
+#[track_caller]
+pub fn move_axis(x: impl Into<Variable>, from: isize, to: isize) -> Variable {
+    let x = x.into();
+    let rank = x.rank();
+    let from = normalize_axis("move_axis", from, rank);
+    let to = normalize_axis("move_axis", to, rank);
+    let mut axes: AxisList = (0..rank as isize).collect();
+    let axis = axes.remove(from);
+    axes.insert(to, axis);
+    permute(x, &axes)
+}
+method!(move_axis, from: isize, to: isize);
+
+/// Two axes exchanged.
+///
+/// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, exchanged back.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::swap_axes, Variable};
+/// let x = Variable::new([[[1.0, 2.0, 3.0]]]);
+/// assert_eq!(swap_axes(&x, 0, 2).shape(), [3, 1, 1]);
+/// ```
+#[track_caller]
+pub fn swap_axes(x: impl Into<Variable>, a: isize, b: isize) -> Variable {
+    let x = x.into();
+    let rank = x.rank();
+    let mut axes: AxisList = (0..rank as isize).collect();
+    axes.swap(
+        normalize_axis("swap_axes", a, rank),
+        normalize_axis("swap_axes", b, rank),
+    );
+    permute(x, &axes)
+}
+method!(swap_axes, a: isize, b: isize);
+
+/// A new axis of size 1 before `axis`, which may be the rank (or `-1`: behind all).
+///
+/// Shapes: x any → one axis more. Types: all. Gradient: `gy` in the shape of x.
+///
+/// # Panics
+/// If `axis` is greater than the rank.
+///
+/// ```
+/// use bibun::{functions::expand_dims, Variable};
+/// assert_eq!(expand_dims(&Variable::new([1.0, 2.0]), -1).shape(), [2, 1]);
+/// ```
+#[track_caller]
+pub fn expand_dims(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let shape = x.shape();
+    let axis = normalize_axis("expand_dims", axis, shape.rank() + 1);
+    reshape(x, shape.inserted(axis, 1))
+}
+method!(expand_dims, axis: isize);
+
+/// Without the axes named, which must have size 1 (`..`: without all of size 1).
+///
+/// Shapes: x any → without these axes. Types: all. Gradient: `gy` in the shape of x.
+///
+/// # Panics
+/// If an axis has another size or does not exist.
+///
+/// ```
+/// use bibun::{functions::squeeze, Variable};
+/// let x = Variable::new([[[1.0, 2.0]]]);
+/// assert_eq!(squeeze(&x, 0).shape(), [1, 2]);
+/// assert_eq!(squeeze(&x, ..).shape(), [2]);
+/// ```
+#[track_caller]
+pub fn squeeze(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let (x, axes) = (x.into(), axes.into());
+    let shape = x.shape();
+    let (mut gone, _) = axes.resolve("squeeze", shape.rank());
+    if axes == Axes::from(..) {
+        gone.retain(|axis| shape[*axis] == 1);
+    }
+    if let Some(&axis) = gone.iter().find(|&&axis| shape[axis] != 1) {
+        let what = format!("axis {axis} of x = {} must have size 1", x.spec());
+        raise(Error::argument("squeeze", what));
+    }
+    reshape(x, shape.reduced(&gone, false))
+}
+method!(squeeze, axes: impl Into<Axes>);
+
+/// Repeats axes of size 1, and puts new ones in front, until the shape is `shape`. No element is
+/// copied.
+///
+/// Shapes: x any → `shape`, which it must broadcast to. Types: all.
+/// Gradient: `gy`, summed over the repeats.
+///
+/// # Panics
+/// If the shapes do not fit.
+///
+/// ```
+/// use bibun::{functions::broadcast_to, Variable};
+/// let x = Variable::new([1.0, 2.0]);
+/// let y = broadcast_to(&x, [3, 2]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [3.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn broadcast_to(x: impl Into<Variable>, shape: impl Into<Shape>) -> Variable {
+    let (x, shape) = (x.into(), shape.into());
+    if x.shape() == shape {
+        x
+    } else {
+        Linear::of(BroadcastTo(shape), x)
+    }
+}
+method!(broadcast_to, shape: impl Into<Shape>);
+
+#[derive(Clone, Debug)]
+struct BroadcastTo(Shape);
+
+impl LinearRule for BroadcastTo {
+    fn name(&self) -> &'static str {
+        "broadcast_to"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        if x.shape.broadcast(&self.0).as_ref() != Some(&self.0) {
+            let must_hold = format!("it cannot be repeated to the shape {}", self.0);
+            return Err(Mismatch::new(&[("x", x)], must_hold));
+        }
+        Ok(Spec::new(&self.0, x.dtype))
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.broadcast_to(&self.0)
+    }
+    fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
+        let new = self.0.rank() - x.shape.rank();
+        let repeated: AxisList = (0..self.0.rank())
+            .filter(|&axis| match axis.checked_sub(new) {
+                Some(own) => x.shape[own] != self.0[axis],
+                None => true,
+            })
+            .map(|axis| axis as isize)
+            .collect();
+        reshape(sum(gy, &repeated[..]), &x.shape)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        let x = lanes_in_front(x, axis);
+        let shape = x.shape();
+        let (count, own) = (shape[0], &shape[1..]);
+        // The new axes come between the lanes and the axes that x has.
+        let new = std::iter::repeat_n(1, self.0.rank() - own.len());
+        let aligned: Shape = [count]
+            .into_iter()
+            .chain(new)
+            .chain(own.iter().copied())
+            .collect();
+        Lane::along(
+            broadcast_to(reshape(x, aligned), self.0.inserted(0, count)),
+            0,
+        )
+    }
+}
+
+/// The value with its lanes moved from `axis` to the front.
+#[track_caller]
+pub(crate) fn lanes_in_front(x: Variable, axis: usize) -> Variable {
+    move_axis(x, axis as isize, 0)
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let range = -2.0..2.0;
+    vec![
+        Sample::new(
+            "reshape",
+            |x| vec![reshape(&x[0], [3, 2])],
+            |x| vec![x[0].reshape([3, 2])],
+        )
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "reshape",
+            |x| vec![reshape(&x[0], ())],
+            |x| vec![x[0].reshape(())],
+        )
+        .input([1, 1], range.clone()),
+        Sample::new(
+            "permute",
+            |x| vec![permute(&x[0], &[2, 0, -2])],
+            |x| vec![x[0].permute(&[2, 0, 1])],
+        )
+        .input([2, 3, 4], range.clone()),
+        Sample::new(
+            "broadcast_to",
+            |x| vec![broadcast_to(&x[0], [4, 2, 3])],
+            |x| vec![x[0].broadcast_to([4, 2, 3])],
+        )
+        .input([2, 1], range.clone()),
+        Sample::new(
+            "broadcast_to",
+            |x| vec![broadcast_to(&x[0], [2, 3])],
+            |x| vec![x[0].broadcast_to([2, 3])],
+        )
+        .input((), range),
+    ]
+}

@@ -1,0 +1,101 @@
+//! Bilinear functions: linear in each of two inputs, with a transpose for each.
+
+use std::fmt;
+
+use bibun_array::Array;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::variable::Variable;
+
+/// What is particular to one bilinear function.
+pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
+    /// The function's name.
+    fn name(&self) -> &'static str;
+
+    /// The output's shape and dtype.
+    fn shape(&self, a: &Spec, b: &Spec) -> Result<Spec, Mismatch>;
+
+    /// The value.
+    fn forward(&self, a: Array, b: Array) -> Array;
+
+    /// The cotangent of an `a` that looked like `a`, from `b`.
+    fn transpose_a(&self, a: &Spec, b: Variable, gy: Variable) -> Variable;
+
+    /// The cotangent of a `b` that looked like `b`, from `a`.
+    fn transpose_b(&self, b: &Spec, a: Variable, gy: Variable) -> Variable;
+
+    /// The function on all lanes; at least one of `a` and `b` has a lane axis.
+    fn batch(&self, a: Lane, b: Lane) -> Lane;
+}
+
+/// The family: a [`BilinearRule`] as a [`Function`].
+#[derive(Clone)]
+pub(crate) struct Bilinear<R>(pub(crate) R);
+
+impl<R: BilinearRule> Bilinear<R> {
+    /// The function of `a` and `b`.
+    #[track_caller]
+    pub(crate) fn of(rule: R, a: Variable, b: Variable) -> Variable {
+        let [y] = crate::apply(Self(rule), [a, b]);
+        y
+    }
+}
+
+impl<R: BilinearRule> Function for Bilinear<R> {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        let keeps = if needs[0] {
+            Keeps::NOTHING.input(1)
+        } else {
+            Keeps::NOTHING
+        };
+        if needs[1] { keeps.input(0) } else { keeps }
+    }
+
+    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        Ok([self.0.shape(a, b)?])
+    }
+
+    fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
+        [self.0.forward(a, b)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
+        let ga = || {
+            self.0
+                .transpose_a(cx.input_spec(0), cx.input(1), gy.clone())
+        };
+        let gb = || {
+            self.0
+                .transpose_b(cx.input_spec(1), cx.input(0), gy.clone())
+        };
+        [cx.needs(0).then(ga), cx.needs(1).then(gb)]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [da, db]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        let from_a = da.map(|da| Self::of(self.0.clone(), da, cx.input(1)));
+        let from_b = db.map(|db| Self::of(self.0.clone(), cx.input(0), db));
+        [match (from_a, from_b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        }]
+    }
+
+    fn batch(&self, [a, b]: [Lane; 2]) -> [Lane; 1] {
+        [self.0.batch(a, b)]
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for Bilinear<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,15 @@
+//! Families of functions: what their members share, so that each says only what is its own.
+//!
+//! A family is a type, not a habit: [`Elementwise`] takes `vjp` and `jvp` from one partial
+//! derivative, [`Linear`] from one transpose, [`Bilinear`] from two.
+
+mod bilinear;
+mod elementwise;
+mod lanes;
+mod linear;
+
+pub(crate) use bilinear::{Bilinear, BilinearRule};
+pub(crate) use elementwise::{
+    Elementwise, ElementwiseRule, binary, fused_or_composed, method, number_kernel, plain, unary,
+};
+pub(crate) use linear::{Linear, LinearRule};

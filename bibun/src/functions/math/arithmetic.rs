@@ -1,0 +1,195 @@
+//! Addition, subtraction, multiplication, division and negation: what the operators call.
+
+use bibun_array::{Array, ops};
+
+use crate::context::Context;
+use crate::function::{Keeps, Needs};
+use crate::functions::Operand;
+use crate::functions::family::{Elementwise, ElementwiseRule};
+use crate::variable::Variable;
+
+/// Declares the function in front of a rule of two inputs.
+macro_rules! front {
+    ($(#[$documentation:meta])* $name:ident, $Rule:ident) => {
+        $(#[$documentation])*
+        #[track_caller]
+        pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
+            let inputs = Operand::pair(stringify!($name), a.into(), b.into());
+            let [y] = crate::apply(Elementwise::<2, _>($Rule), inputs);
+            y
+        }
+
+        #[derive(Clone, Copy, Debug)]
+        struct $Rule;
+    };
+}
+
+front! {
+    /// `a + b`, broadcast; the operator `+`.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Gradient: `gy` to both.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let x = Variable::new([[1.0], [2.0]]);
+    /// let y = &x + &Variable::new([10.0, 20.0]);
+    /// assert_eq!(y.to_vec::<f64>(), [11.0, 21.0, 12.0, 22.0]);
+    /// ```
+    add, AddRule
+}
+
+impl ElementwiseRule<2> for AddRule {
+    const NAME: &'static str = "add";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+    fn forward(self, [a, b]: [Array; 2]) -> Array {
+        ops::add(a, b)
+    }
+    fn partial(self, _: usize, _: &Context<'_>, g: Variable) -> Variable {
+        g
+    }
+}
+
+front! {
+    /// `a - b`, broadcast; the operator `-`.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Gradient: `gy` to a, `-gy` to b.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// assert_eq!((3.0 - Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, -2.0]);
+    /// ```
+    subtract, SubtractRule
+}
+
+impl ElementwiseRule<2> for SubtractRule {
+    const NAME: &'static str = "subtract";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+    fn forward(self, [a, b]: [Array; 2]) -> Array {
+        ops::subtract(a, b)
+    }
+    fn partial(self, i: usize, _: &Context<'_>, g: Variable) -> Variable {
+        if i == 0 { g } else { -g }
+    }
+}
+
+front! {
+    /// `a b`, element by element, broadcast; the operator `*`.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Gradient: `gy b` to a, `gy a` to b.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// assert_eq!((2.0 * Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, 10.0]);
+    /// ```
+    multiply, MultiplyRule
+}
+
+impl ElementwiseRule<2> for MultiplyRule {
+    const NAME: &'static str = "multiply";
+    fn keeps(needs: Needs<'_>) -> Keeps {
+        let keeps = if needs[0] {
+            Keeps::NOTHING.b()
+        } else {
+            Keeps::NOTHING
+        };
+        if needs[1] { keeps.a() } else { keeps }
+    }
+    fn forward(self, [a, b]: [Array; 2]) -> Array {
+        ops::multiply(a, b)
+    }
+    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
+        g * if i == 0 { cx.b() } else { cx.a() }
+    }
+}
+
+front! {
+    /// `a / b`, element by element, broadcast; the operator `/`. Integers give f64.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Gradient: `gy / b` to a, `-gy y / b` to b.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// assert_eq!((1.0 / Variable::new([2.0, 4.0])).to_vec::<f64>(), [0.5, 0.25]);
+    /// ```
+    divide, DivideRule
+}
+
+impl ElementwiseRule<2> for DivideRule {
+    const NAME: &'static str = "divide";
+    fn keeps(needs: Needs<'_>) -> Keeps {
+        let keeps = Keeps::NOTHING.b();
+        if needs[1] { keeps.y() } else { keeps }
+    }
+    fn forward(self, [a, b]: [Array; 2]) -> Array {
+        ops::divide(a, b)
+    }
+    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
+        if i == 0 {
+            g / cx.b()
+        } else {
+            -(g * cx.y() / cx.b())
+        }
+    }
+}
+
+/// `-x`; the prefix operator `-`.
+///
+/// Shapes: x any → the same. Types: all but bool. Gradient: `-gy`.
+///
+/// ```
+/// use bibun::Variable;
+/// assert_eq!((-Variable::new([1.0, -2.0])).to_vec::<f64>(), [-1.0, 2.0]);
+/// ```
+#[track_caller]
+pub fn negative(x: impl Into<Variable>) -> Variable {
+    let [y] = crate::apply(Elementwise::<1, _>(NegativeRule), [x.into()]);
+    y
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NegativeRule;
+
+impl ElementwiseRule<1> for NegativeRule {
+    const NAME: &'static str = "negative";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+    fn forward(self, [x]: [Array; 1]) -> Array {
+        ops::negative(x)
+    }
+    fn partial(self, _: usize, _: &Context<'_>, g: Variable) -> Variable {
+        -g
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    vec![
+        Sample::binary("add", -2.0..2.0, -2.0..2.0, |a, b| a + b, |a, b| a + b),
+        Sample::binary("subtract", -2.0..2.0, -2.0..2.0, |a, b| a - b, |a, b| a - b),
+        Sample::binary("multiply", -2.0..2.0, -2.0..2.0, |a, b| a * b, |a, b| a * b),
+        Sample::binary("divide", -2.0..2.0, 0.5..2.0, |a, b| a / b, |a, b| a / b),
+        Sample::unary("negative", -2.0..2.0, |x| -x, |x| -x),
+    ]
+}

@@ -1,0 +1,35 @@
+//! The functions: what Variables can be put through.
+//!
+//! Each function stands in one place with all of its rules, most of them as a member of a family
+//! (elementwise, linear, bilinear; see `family`), where a line or two is all that is left to say.
+
+#[macro_use]
+mod family;
+
+mod activation;
+mod array;
+mod connection;
+mod loss;
+mod math;
+mod operand;
+mod operators;
+
+pub use activation::*;
+pub use array::*;
+pub use connection::*;
+pub use loss::*;
+pub use math::*;
+pub use operand::Operand;
+
+/// Every sample of every function, for the conformance test.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
+    [
+        activation::samples(),
+        array::samples(),
+        connection::samples(),
+        loss::samples(),
+        math::samples(),
+    ]
+    .concat()
+}

@@ -1,0 +1,131 @@
+//! What may stand beside a Variable in a formula.
+
+use bibun_array::{Array, DType, Scalar};
+
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::functions::{broadcast_to, cast};
+use crate::variable::Variable;
+
+/// A Variable, an array or a Rust number: what operators and functions of two arguments take.
+///
+/// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of what
+/// it stands beside, except that a float beside integers makes both `f64`.
+///
+/// ```
+/// use bibun::{array::DType, Variable};
+/// let x = Variable::new([1.0f32, 2.0]);
+/// assert_eq!((&x * 0.5).dtype(), DType::F32);
+/// assert_eq!((1 - &x).dtype(), DType::F32);
+/// ```
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A Variable, which has its own dtype.
+    Variable(Variable),
+    /// A number, which follows what stands beside it.
+    Number(Scalar),
+}
+
+impl Operand {
+    /// Two operands of equal shape and dtype: numbers filled out, arrays cast and broadcast.
+    #[track_caller]
+    pub(crate) fn pair(function: &'static str, a: Self, b: Self) -> [Variable; 2] {
+        match (a, b) {
+            (Self::Variable(a), Self::Variable(b)) => {
+                if a.has_same_spec(&b) {
+                    return [a, b];
+                }
+                let (a_spec, b_spec) = (a.spec(), b.spec());
+                let Some(shape) = a_spec.shape.broadcast(&b_spec.shape) else {
+                    not_broadcast(function, &a_spec, &b_spec)
+                };
+                let dtype = a_spec.dtype.promote(b_spec.dtype);
+                [a, b].map(|x| broadcast_to(cast(x, dtype), &shape))
+            }
+            (Self::Variable(a), Self::Number(b)) => {
+                let (a, b) = beside(a, b);
+                [a, b]
+            }
+            (Self::Number(a), Self::Variable(b)) => {
+                let (b, a) = beside(b, a);
+                [a, b]
+            }
+            (Self::Number(a), Self::Number(b)) => {
+                let dtype = a.dtype().promote(b.dtype());
+                [a, b].map(|x| Variable::constant(Array::scalar(x.cast(dtype))))
+            }
+        }
+    }
+
+    /// The operand as a Variable, beside values of `dtype`.
+    pub(crate) fn beside(self, dtype: DType) -> Variable {
+        match self {
+            Self::Variable(x) => x,
+            Self::Number(x) => Variable::constant(Array::scalar(x.cast(common(dtype, x)))),
+        }
+    }
+}
+
+/// The dtype in which an array and a number are computed.
+fn common(array: DType, number: Scalar) -> DType {
+    match number.dtype() {
+        DType::F32 | DType::F64 if !array.is_float() => DType::F64,
+        DType::I64 if array == DType::Bool => DType::I64,
+        _ => array,
+    }
+}
+
+/// A Variable and a number in its shape.
+#[track_caller]
+fn beside(x: Variable, number: Scalar) -> (Variable, Variable) {
+    let Spec { shape, dtype } = x.spec();
+    let common = common(dtype, number);
+    let number = Variable::constant(Array::full(shape, number.cast(common)));
+    (cast(x, common), number)
+}
+
+#[cold]
+#[track_caller]
+fn not_broadcast(function: &'static str, a: &Spec, b: &Spec) -> ! {
+    raise(Error::Mismatch {
+        function,
+        what: format!("a = {a}, b = {b} (sizes must be equal or 1, counted from the last axis)"),
+        place: std::panic::Location::caller(),
+    })
+}
+
+impl From<Variable> for Operand {
+    fn from(x: Variable) -> Self {
+        Self::Variable(x)
+    }
+}
+impl From<&Variable> for Operand {
+    fn from(x: &Variable) -> Self {
+        Self::Variable(x.clone())
+    }
+}
+impl From<&mut Variable> for Operand {
+    fn from(x: &mut Variable) -> Self {
+        Self::Variable(x.clone())
+    }
+}
+impl From<Array> for Operand {
+    fn from(x: Array) -> Self {
+        Self::Variable(Variable::constant(x))
+    }
+}
+impl From<&Array> for Operand {
+    fn from(x: &Array) -> Self {
+        Self::Variable(Variable::constant(x.clone()))
+    }
+}
+macro_rules! operand_from_numbers {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Operand {
+            fn from(x: $number) -> Self {
+                Self::Number(x.into())
+            }
+        }
+    )*};
+}
+operand_from_numbers!(bool, i32, i64, usize, f32, f64, Scalar);

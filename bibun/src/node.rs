@@ -1,0 +1,374 @@
+//! History: the nodes that function calls leave behind, and what anyone can read in them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use bibun_array::{DType, Shape};
+
+use crate::error::Place;
+use crate::function::{AnyFunction, Items, Spec};
+use crate::variable::{Value, Variable};
+
+/// A leaf: the end of all history, where gradients accumulate.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) value: RwLock<Arc<Value>>,
+    pub(crate) gradient: Mutex<Option<Variable>>,
+    pub(crate) name: Mutex<Option<String>>,
+}
+
+impl Leaf {
+    /// What a poisoned lock means.
+    pub(crate) const LOST: &str = "an update of this leaf panicked and lost its value";
+
+    pub(crate) fn value(&self) -> Arc<Value> {
+        Arc::clone(&self.value.read().expect(Self::LOST))
+    }
+}
+
+/// One call of a function. It owns the way back to its inputs, and of the values only those that
+/// the function's rules will read.
+pub(crate) struct Node {
+    pub(crate) function: Box<dyn AnyFunction>,
+    pub(crate) inputs: Items<Edge>,
+    pub(crate) input_specs: Items<Spec>,
+    pub(crate) kept_inputs: Items<Option<Arc<Value>>>,
+    pub(crate) output_specs: Items<Spec>,
+    pub(crate) kept_outputs: Items<Option<Arc<Value>>>,
+    pub(crate) generation: u64,
+    pub(crate) place: Place,
+    /// What users attached to outputs; rarely anything.
+    notes: OnceLock<Box<Mutex<Notes>>>,
+}
+
+/// Names and retained gradients, by output.
+#[derive(Default)]
+struct Notes {
+    names: BTreeMap<u32, String>,
+    gradients: BTreeMap<u32, Option<Variable>>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        function: Box<dyn AnyFunction>,
+        inputs: Items<Edge>,
+        input_specs: Items<Spec>,
+        kept_inputs: Items<Option<Arc<Value>>>,
+        output_specs: Items<Spec>,
+        kept_outputs: Items<Option<Arc<Value>>>,
+        place: Place,
+    ) -> Self {
+        let generation = 1 + inputs.iter().map(Edge::generation).max().unwrap_or(0);
+        Self {
+            function,
+            inputs,
+            input_specs,
+            kept_inputs,
+            output_specs,
+            kept_outputs,
+            generation,
+            place,
+            notes: OnceLock::new(),
+        }
+    }
+
+    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
+        let notes = self.notes.get_or_init(Box::default);
+        notes
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Keeps the gradient of an output, if somebody asked for it.
+    pub(crate) fn note_gradient(&self, slot: u32, gradient: &Variable) {
+        if self.notes.get().is_some()
+            && let Some(retained) = self.notes().gradients.get_mut(&slot)
+        {
+            *retained = Some(match retained.take() {
+                Some(old) => old + gradient,
+                None => gradient.clone(),
+            });
+        }
+    }
+}
+
+impl Drop for Node {
+    /// Frees the nodes behind this one in a loop: history may be millions of functions long.
+    fn drop(&mut self) {
+        let mut pending = std::mem::take(&mut self.inputs);
+        while let Some(edge) = pending.pop() {
+            if let Edge::Output(node, _) = edge
+                && let Some(mut node) = Arc::into_inner(node)
+            {
+                pending.append(&mut node.inputs);
+            }
+        }
+    }
+}
+
+/// The way from a Variable back to what it came from.
+#[derive(Clone, Default)]
+pub(crate) enum Edge {
+    /// A constant: there is no way back.
+    #[default]
+    None,
+    Leaf(Arc<Leaf>),
+    /// An output of a function call, by its position.
+    Output(Arc<Node>, u32),
+}
+
+/// What tells edges apart: the address of the leaf or node, and the output.
+pub(crate) type Key = (usize, u32);
+
+impl Edge {
+    pub(crate) fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        match self {
+            Self::Output(node, _) => node.generation,
+            Self::Leaf(_) | Self::None => 0,
+        }
+    }
+
+    pub(crate) fn key(&self) -> Option<Key> {
+        match self {
+            Self::None => None,
+            Self::Leaf(leaf) => Some((Arc::as_ptr(leaf) as usize, 0)),
+            Self::Output(node, slot) => Some((Arc::as_ptr(node) as usize, *slot)),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Leaf(leaf) => lock(&leaf.name).clone(),
+            Self::Output(node, slot) => {
+                node.notes.get()?;
+                node.notes().names.get(slot).cloned()
+            }
+        }
+    }
+
+    pub(crate) fn set_name(&self, name: String) -> Result<(), &'static str> {
+        match self {
+            Self::None => return Err("a constant has no name; make it a leaf by Variable::new"),
+            Self::Leaf(leaf) => *lock(&leaf.name) = Some(name),
+            Self::Output(node, slot) => {
+                node.notes().names.insert(*slot, name);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn gradient(&self) -> Option<Variable> {
+        match self {
+            Self::None => None,
+            Self::Leaf(leaf) => lock(&leaf.gradient).clone(),
+            Self::Output(node, slot) => {
+                node.notes.get()?;
+                node.notes().gradients.get(slot).cloned().flatten()
+            }
+        }
+    }
+
+    /// Whether there is a place for the gradient.
+    pub(crate) fn set_gradient(&self, gradient: Option<Variable>) -> bool {
+        match self {
+            Self::None => return false,
+            Self::Leaf(leaf) => *lock(&leaf.gradient) = gradient,
+            Self::Output(node, slot) => {
+                if node.notes.get().is_none() {
+                    return false;
+                }
+                match node.notes().gradients.get_mut(slot) {
+                    Some(retained) => *retained = gradient,
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
+
+    /// Adds to the gradient of a leaf.
+    pub(crate) fn add_gradient(&self, gradient: Variable) {
+        if let Self::Leaf(leaf) = self {
+            let mut sum = lock(&leaf.gradient);
+            *sum = Some(match sum.take() {
+                Some(old) => old + gradient,
+                None => gradient,
+            });
+        }
+    }
+
+    pub(crate) fn retain_gradient(&self) {
+        if let Self::Output(node, slot) = self {
+            node.notes().gradients.entry(*slot).or_default();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("constant"),
+            Self::Leaf(_) => f.write_str("leaf"),
+            Self::Output(node, slot) => write!(f, "output {slot} of {}", node.function.name()),
+        }
+    }
+}
+
+/// The function call that made a Variable: [`Variable::creator`].
+#[derive(Clone)]
+pub struct Creator(pub(crate) Arc<Node>);
+
+impl Creator {
+    /// The function's name.
+    pub fn name(&self) -> &'static str {
+        self.0.function.name()
+    }
+
+    /// The function with its parameters (axes, exponents, ...), for reading.
+    pub fn describe(&self) -> String {
+        format!("{:?}", self.0.function)
+    }
+
+    /// How many functions lie between the leaves and here, on the longest way.
+    pub fn generation(&self) -> u64 {
+        self.0.generation
+    }
+
+    /// Where the function was called.
+    pub fn place(&self) -> Place {
+        self.0.place
+    }
+
+    /// What the function was given, in order.
+    pub fn inputs(&self) -> Vec<HistoryEntry> {
+        let node = &self.0;
+        (0..node.inputs.len())
+            .map(|i| HistoryEntry {
+                edge: node.inputs[i].clone(),
+                spec: node.input_specs[i].clone(),
+                value: node.kept_inputs[i].clone(),
+            })
+            .collect()
+    }
+
+    /// What the function gave, in order.
+    pub fn outputs(&self) -> Vec<HistoryEntry> {
+        let node = &self.0;
+        (0..node.output_specs.len())
+            .map(|i| HistoryEntry {
+                edge: Edge::Output(Arc::clone(node), i as u32),
+                spec: node.output_specs[i].clone(),
+                value: node.kept_outputs[i].clone(),
+            })
+            .collect()
+    }
+
+    /// Whether both are the same call.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Bytes of values that this call keeps for its rules (shared ones are counted by each).
+    pub fn kept_bytes(&self) -> usize {
+        let kept = self
+            .0
+            .kept_inputs
+            .iter()
+            .chain(&self.0.kept_outputs)
+            .flatten();
+        kept.map(|value| match &**value {
+            Value::Array(x) => x.memory_bytes(),
+            Value::Batched(_) | Value::Dual(_) => 0,
+        })
+        .sum()
+    }
+}
+
+impl fmt::Debug for Creator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} called at {}", self.0.function, self.0.place)
+    }
+}
+
+/// A Variable as history remembers it: always its shape and where it came from, its value if a
+/// rule (or the [`retain`](crate::retain) scope) keeps it or it is a leaf.
+#[derive(Clone)]
+pub struct HistoryEntry {
+    edge: Edge,
+    spec: Spec,
+    value: Option<Arc<Value>>,
+}
+
+impl HistoryEntry {
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        &self.spec.shape
+    }
+
+    /// The dtype.
+    pub fn dtype(&self) -> DType {
+        self.spec.dtype
+    }
+
+    /// The function call that made it; `None` for leaves and constants.
+    pub fn creator(&self) -> Option<Creator> {
+        match &self.edge {
+            Edge::Output(node, _) => Some(Creator(Arc::clone(node))),
+            Edge::Leaf(_) | Edge::None => None,
+        }
+    }
+
+    /// Which output of its creator it is.
+    pub fn output_index(&self) -> Option<usize> {
+        match &self.edge {
+            Edge::Output(_, slot) => Some(*slot as usize),
+            Edge::Leaf(_) | Edge::None => None,
+        }
+    }
+
+    /// Whether it is a leaf.
+    pub fn is_leaf(&self) -> bool {
+        matches!(self.edge, Edge::Leaf(_))
+    }
+
+    /// The name, if one was given.
+    pub fn name(&self) -> Option<String> {
+        self.edge.name()
+    }
+
+    /// The gradient, where one has accumulated or is retained.
+    pub fn grad(&self) -> Option<Variable> {
+        self.edge.gradient()
+    }
+
+    /// The Variable itself, if its value is still there.
+    pub fn value(&self) -> Option<Variable> {
+        let value = match (&self.value, &self.edge) {
+            (Some(value), _) => Arc::clone(value),
+            (None, Edge::Leaf(leaf)) => leaf.value(),
+            (None, Edge::Output(node, slot)) => {
+                node.kept_outputs[*slot as usize].as_ref().map(Arc::clone)?
+            }
+            (None, Edge::None) => return None,
+        };
+        Some(Variable::fixed(value, self.edge.clone()))
+    }
+}
+
+impl fmt::Debug for HistoryEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?})", self.spec, self.edge)
+    }
+}

@@ -1,0 +1,131 @@
+//! Scopes that change how functions are run: few, for the current thread, and closed on panic.
+
+use std::cell::Cell;
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(Mode { record: true, train: true, retain: false }) };
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+#[derive(Clone, Copy)]
+struct Mode {
+    record: bool,
+    train: bool,
+    retain: bool,
+}
+
+/// Puts the old mode back, also when a panic passes.
+struct Restore(Mode);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        MODE.set(self.0);
+    }
+}
+
+fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
+    let _restore = Restore(MODE.replace(mode));
+    f()
+}
+
+/// Runs `f` without recording history: its results have no creator.
+///
+/// ```
+/// use bibun::{no_grad, Variable};
+/// let x = Variable::new(3.0);
+/// assert!(no_grad(|| &x * &x).creator().is_none());
+/// ```
+pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
+    recording(false, f)
+}
+
+/// Runs `f` with history recorded (`true`, the state at the start) or not.
+pub(crate) fn recording<T>(record: bool, f: impl FnOnce() -> T) -> T {
+    within(
+        Mode {
+            record,
+            ..MODE.get()
+        },
+        f,
+    )
+}
+
+/// Runs `f` in training mode, the mode at the start: dropout drops, batch statistics are taken.
+///
+/// ```
+/// use bibun::{is_training, test, train};
+/// test(|| {
+///     assert!(!is_training());
+///     train(|| assert!(is_training()));
+/// });
+/// ```
+pub fn train<T>(f: impl FnOnce() -> T) -> T {
+    within(
+        Mode {
+            train: true,
+            ..MODE.get()
+        },
+        f,
+    )
+}
+
+/// Runs `f` in test mode: what behaves differently while training behaves as in use.
+pub fn test<T>(f: impl FnOnce() -> T) -> T {
+    within(
+        Mode {
+            train: false,
+            ..MODE.get()
+        },
+        f,
+    )
+}
+
+/// Runs `f` so that every value of its history is kept, also those that no rule needs, and can be
+/// read there later.
+///
+/// ```
+/// use bibun::{retain, Variable};
+/// let x = Variable::new(3.0);
+/// let y = retain(|| -(&x + 1.0));
+/// let between = &y.creator().unwrap().inputs()[0];
+/// assert_eq!(between.value().unwrap().item::<f64>(), 4.0);
+/// ```
+pub fn retain<T>(f: impl FnOnce() -> T) -> T {
+    within(
+        Mode {
+            retain: true,
+            ..MODE.get()
+        },
+        f,
+    )
+}
+
+/// Whether functions record history now.
+pub fn is_recording() -> bool {
+    MODE.get().record
+}
+
+/// Whether training mode is on.
+pub fn is_training() -> bool {
+    MODE.get().train
+}
+
+pub(crate) fn is_retaining() -> bool {
+    MODE.get().retain
+}
+
+/// The nesting level of a transformation that hides values (`vmap`, `jvp`); 0 is none.
+pub(crate) type Level = u32;
+
+/// Runs `f` one level deeper, and tells it the level.
+pub(crate) fn nested<T>(f: impl FnOnce(Level) -> T) -> T {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let _leave = Leave;
+    f(DEPTH.get())
+}

@@ -1,0 +1,450 @@
+//! The Variable: a value that remembers the Function that made it.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, RwLock};
+
+use bibun_array::{Array, DType, Element, Shape};
+
+use crate::batch::{Batched, Lane};
+use crate::error::{Error, raise};
+use crate::forward::Dual;
+use crate::function::Spec;
+use crate::node::{Creator, Edge, Leaf};
+use crate::scope::Level;
+
+/// A value that remembers the Function that made it.
+///
+/// [`Variable::new`] makes a leaf, in which gradients accumulate; the results of functions of
+/// leaves know their [`creator`](Variable::creator); [`Variable::constant`] (and every number or
+/// array that is mixed in) takes part without gradients. Cloning is cheap, and all clones are the
+/// same Variable.
+///
+/// ```
+/// use bibun::Variable;
+/// let x = Variable::new(2.0);
+/// let y = &x * &x + 3.0 * &x;
+/// y.backward();
+/// assert_eq!(x.grad().unwrap().item::<f64>(), 7.0);
+/// ```
+#[derive(Clone)]
+pub struct Variable(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// A value that stays as it is, with the way back to where it came from.
+    Fixed { value: Arc<Value>, edge: Edge },
+    /// A leaf, whose value can be replaced.
+    Leaf(Arc<Leaf>),
+}
+
+/// What a Variable stands for: elements, or what a transformation makes of them.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Array(Array),
+    Batched(Batched),
+    Dual(Dual),
+}
+
+impl Value {
+    pub(crate) fn spec(&self) -> Spec {
+        match self {
+            Self::Array(x) => Spec {
+                shape: x.shape().clone(),
+                dtype: x.dtype(),
+            },
+            Self::Batched(x) => x.lane.spec(),
+            Self::Dual(x) => x.primal.spec(),
+        }
+    }
+
+    /// The elements, for values that are known to have them.
+    pub(crate) fn to_array(&self) -> Array {
+        match self {
+            Self::Array(x) => x.clone(),
+            hidden => unreachable!("the elements of {hidden:?} are hidden"),
+        }
+    }
+
+    /// The level of the transformation that hides the elements, 0 for none.
+    pub(crate) fn level(&self) -> Level {
+        match self {
+            Self::Array(_) => 0,
+            Self::Batched(x) => x.level,
+            Self::Dual(x) => x.level,
+        }
+    }
+}
+
+impl Variable {
+    /// A leaf: gradients accumulate in it. An integer or bool array has none and gives a constant.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.shape(), [2, 2]);
+    /// assert!(x.requires_grad());
+    /// ```
+    pub fn new(value: impl Into<Array>) -> Self {
+        let value = value.into();
+        if !value.dtype().is_float() {
+            return Self::constant(value);
+        }
+        Self(Kind::Leaf(Arc::new(Leaf {
+            value: RwLock::new(Arc::new(Value::Array(value))),
+            gradient: Mutex::new(None),
+            name: Mutex::new(None),
+        })))
+    }
+
+    /// A value without gradient: data, targets, masks.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let t = Variable::constant([0i64, 2, 1]);
+    /// assert!(!t.requires_grad());
+    /// ```
+    pub fn constant(value: impl Into<Array>) -> Self {
+        Self::from_value(Value::Array(value.into()))
+    }
+
+    pub(crate) fn from_value(value: Value) -> Self {
+        Self::fixed(Arc::new(value), Edge::None)
+    }
+
+    pub(crate) fn fixed(value: Arc<Value>, edge: Edge) -> Self {
+        Self(Kind::Fixed { value, edge })
+    }
+
+    // ----- the value
+
+    /// The elements.
+    ///
+    /// # Panics
+    /// Inside `vmap` and `jvp`, for a Variable whose elements they hide.
+    #[track_caller]
+    pub fn array(&self) -> Array {
+        let place = Location::caller();
+        match &*self.value() {
+            Value::Array(x) => x.clone(),
+            Value::Batched(_) => raise(Error::Hidden {
+                function: "array",
+                transformation: "vmap",
+                advice: "choose by where_ instead of by the values of one lane",
+                place,
+            }),
+            Value::Dual(_) => raise(Error::Hidden {
+                function: "array",
+                transformation: "jvp",
+                advice: "use detach if its derivative may be dropped",
+                place,
+            }),
+        }
+    }
+
+    /// The elements as a vector in row-major order.
+    ///
+    /// # Panics
+    /// If the dtype is not `T`, or the elements are hidden (see [`Variable::array`]).
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.array().to_vec()
+    }
+
+    /// The only element, converted to `T`.
+    ///
+    /// # Panics
+    /// If there is not just one element, or it is hidden (see [`Variable::array`]).
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> T {
+        self.array().item()
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.spec().shape
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape().rank()
+    }
+
+    /// The number of elements.
+    pub fn size(&self) -> usize {
+        self.shape().size()
+    }
+
+    /// The dtype.
+    pub fn dtype(&self) -> DType {
+        self.value().spec().dtype
+    }
+
+    /// Whether shape and dtype are these.
+    pub(crate) fn has_spec(&self, spec: &Spec) -> bool {
+        match &*self.value() {
+            Value::Array(x) => *x.shape() == spec.shape && x.dtype() == spec.dtype,
+            hidden => hidden.spec() == *spec,
+        }
+    }
+
+    /// Whether shape and dtype are those of another.
+    pub(crate) fn has_same_spec(&self, other: &Self) -> bool {
+        match (&*self.value(), &*other.value()) {
+            (Value::Array(a), Value::Array(b)) => a.shape() == b.shape() && a.dtype() == b.dtype(),
+            (a, b) => a.spec() == b.spec(),
+        }
+    }
+
+    /// The elements, unless a transformation hides them.
+    pub(crate) fn plain_array(&self) -> Option<Array> {
+        match &*self.value() {
+            Value::Array(x) => Some(x.clone()),
+            Value::Batched(_) | Value::Dual(_) => None,
+        }
+    }
+
+    /// The shape and the dtype.
+    pub fn spec(&self) -> Spec {
+        self.value().spec()
+    }
+
+    /// Replaces the value of a leaf; what was computed from the old one stays as it is.
+    ///
+    /// # Panics
+    /// If this is not a leaf, or shape or dtype change.
+    ///
+    /// ```
+    /// use bibun::{array::Array, Variable};
+    /// let w = Variable::new([1.0, 2.0]);
+    /// w.set_array(Array::from([5.0, 6.0]));
+    /// assert_eq!(w.to_vec::<f64>(), [5.0, 6.0]);
+    /// ```
+    #[track_caller]
+    pub fn set_array(&self, value: Array) {
+        self.update(|_| value);
+    }
+
+    /// Replaces the value of a leaf by a function of it, which may work in the array's own memory
+    /// when no history holds it.
+    ///
+    /// # Panics
+    /// If this is not a leaf, or shape or dtype change. A panic inside of `f` loses the value, and
+    /// every later use of the leaf says so.
+    #[track_caller]
+    pub fn update(&self, f: impl FnOnce(Array) -> Array) {
+        let Kind::Leaf(leaf) = &self.0 else {
+            raise(Error::argument(
+                "set_array",
+                "only a leaf's value can be replaced",
+            ))
+        };
+        let spec = self.spec();
+        let mut slot = leaf.value.write().expect(Leaf::LOST);
+        // The leaf lets go of its array for the call, so that it can be updated in place.
+        let placeholder = Value::Array(Array::zeros(&spec.shape, spec.dtype));
+        let old = std::mem::replace(&mut *slot, Arc::new(placeholder));
+        let new = f(match Arc::try_unwrap(old) {
+            Ok(Value::Array(array)) => array,
+            Ok(_) => unreachable!("a leaf holds an array"),
+            Err(shared) => shared.to_array(),
+        });
+        let found = Spec::new(new.shape(), new.dtype());
+        if found != spec {
+            raise(Error::argument(
+                "set_array",
+                format!("the leaf is {spec}, the value {found}"),
+            ));
+        }
+        *slot = Arc::new(Value::Array(new));
+    }
+
+    pub(crate) fn value(&self) -> Arc<Value> {
+        match &self.0 {
+            Kind::Fixed { value, .. } => Arc::clone(value),
+            Kind::Leaf(leaf) => leaf.value(),
+        }
+    }
+
+    /// The value and the way back, taken apart without another reference to either.
+    pub(crate) fn into_parts(self) -> (Arc<Value>, Edge) {
+        match self.0 {
+            Kind::Fixed { value, edge } => (value, edge),
+            Kind::Leaf(leaf) => (leaf.value(), Edge::Leaf(leaf)),
+        }
+    }
+
+    pub(crate) fn edge(&self) -> Edge {
+        match &self.0 {
+            Kind::Fixed { edge, .. } => edge.clone(),
+            Kind::Leaf(leaf) => Edge::Leaf(Arc::clone(leaf)),
+        }
+    }
+
+    // ----- history
+
+    /// The function call that made this Variable; `None` for leaves and constants.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let x = Variable::new(1.0);
+    /// let y = x.tanh();
+    /// let creator = y.creator().unwrap();
+    /// assert_eq!(creator.name(), "tanh");
+    /// assert_eq!(creator.inputs()[0].value().unwrap().item::<f64>(), 1.0);
+    /// ```
+    pub fn creator(&self) -> Option<Creator> {
+        match self.edge() {
+            Edge::Output(node, _) => Some(Creator(node)),
+            Edge::Leaf(_) | Edge::None => None,
+        }
+    }
+
+    /// How many functions lie between the leaves and this Variable, on the longest way.
+    pub fn generation(&self) -> u64 {
+        self.edge().generation()
+    }
+
+    /// Whether gradients reach this Variable: it is a leaf or was computed from one.
+    pub fn requires_grad(&self) -> bool {
+        !matches!(self.edge(), Edge::None)
+    }
+
+    /// Whether this is a leaf: made by [`Variable::new`].
+    pub fn is_leaf(&self) -> bool {
+        matches!(self.edge(), Edge::Leaf(_))
+    }
+
+    /// Whether both are the same Variable, not only equal.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self.edge(), other.edge()) {
+            (Edge::None, Edge::None) => Arc::ptr_eq(&self.value(), &other.value()),
+            (a, b) => a.key() == b.key(),
+        }
+    }
+
+    /// The same value, cut off from history (inside transformations too: its derivative is zero).
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let x = Variable::new(3.0);
+    /// assert!(!(&x * 2.0).detach().requires_grad());
+    /// ```
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        match &*self.value() {
+            Value::Array(_) => Self::fixed(self.value(), Edge::None),
+            Value::Dual(dual) => dual.primal.detach(),
+            Value::Batched(batched) => Self::from_value(Value::Batched(Batched {
+                lane: Lane {
+                    value: batched.lane.value.detach(),
+                    axis: batched.lane.axis,
+                },
+                ..*batched
+            })),
+        }
+    }
+
+    // ----- names
+
+    /// Gives a leaf, or the result of a function, a name for errors and pictures.
+    ///
+    /// # Panics
+    /// For a constant, which has nothing to remember a name.
+    #[track_caller]
+    pub fn set_name(&self, name: impl Into<String>) {
+        if let Err(nameless) = self.edge().set_name(name.into()) {
+            raise(Error::argument("set_name", nameless));
+        }
+    }
+
+    /// The same Variable with a name.
+    ///
+    /// # Panics
+    /// For a constant.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        self.set_name(name);
+        self
+    }
+
+    /// The name, if one was given.
+    pub fn name(&self) -> Option<String> {
+        self.edge().name()
+    }
+
+    // ----- gradients
+
+    /// The gradient that [`Variable::backward`] left here; `None` if none has arrived.
+    pub fn grad(&self) -> Option<Self> {
+        self.edge().gradient()
+    }
+
+    /// Forgets the gradient, so that the next one does not add to it.
+    pub fn clear_grad(&self) {
+        self.edge().set_gradient(None);
+    }
+
+    /// Puts a gradient in place of the accumulated one.
+    ///
+    /// # Panics
+    /// If this is neither a leaf nor retains its gradient, or shape or dtype differ.
+    #[track_caller]
+    pub fn set_grad(&self, gradient: &Self) {
+        let (own, other) = (self.spec(), gradient.spec());
+        if own != other {
+            let what = format!("the Variable is {own}, the gradient {other}");
+            raise(Error::argument("set_grad", what));
+        }
+        if !self.edge().set_gradient(Some(gradient.clone())) {
+            raise(Error::argument(
+                "set_grad",
+                "not a leaf, and retain_grad was not called",
+            ));
+        }
+    }
+
+    /// Keeps the gradient of the result of a function too, when one passes.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let x = Variable::new(2.0);
+    /// let y = &x * &x;
+    /// y.retain_grad();
+    /// (3.0 * &y).backward();
+    /// assert_eq!(y.grad().unwrap().item::<f64>(), 3.0);
+    /// ```
+    pub fn retain_grad(&self) {
+        self.edge().retain_gradient();
+    }
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.value() {
+            Value::Array(x) => write!(f, "Variable({x:?}")?,
+            hidden => write!(f, "Variable({}, hidden", hidden.spec())?,
+        }
+        if let Some(name) = self.name() {
+            write!(f, ", name = {name}")?;
+        }
+        if let Some(creator) = self.creator() {
+            write!(f, ", creator = {}", creator.name())?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl<T: Into<Array>> From<T> for Variable {
+    /// A constant, as [`Variable::constant`].
+    fn from(value: T) -> Self {
+        Self::constant(value)
+    }
+}
+
+impl From<&Variable> for Variable {
+    fn from(x: &Variable) -> Self {
+        x.clone()
+    }
+}

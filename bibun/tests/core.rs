@@ -1,0 +1,163 @@
+//! The core by itself: history, accumulation, nesting of walks, depth.
+
+use bibun::functions::{tanh, watch};
+use bibun::{GradOptions, Variable, grad, grad_with, jvp, vmap};
+
+fn first(gradients: Vec<Option<Variable>>) -> Variable {
+    gradients.into_iter().next().flatten().expect("a gradient")
+}
+
+fn derivative(y: &Variable, x: &Variable) -> Variable {
+    first(grad_with(&[y], &[x], &GradOptions::create_graph()))
+}
+
+#[test]
+fn a_variable_used_twice_and_in_two_functions_adds_up() {
+    let x = Variable::new(3.0);
+    (&x + &x).backward();
+    assert_eq!(x.grad().unwrap().item::<f64>(), 2.0);
+    x.clear_grad();
+    let a = &x * &x;
+    (&a * &a + &a * 3.0).backward();
+    assert_eq!(x.grad().unwrap().item::<f64>(), 4.0 * 27.0 + 6.0 * 3.0);
+}
+
+#[test]
+fn derivatives_of_any_order() {
+    // d/dx tanh = 1 - t², and so on; values by the recurrence on polynomials in t.
+    let x = Variable::new(0.3);
+    let t = 0.3f64.tanh();
+    let u = 1.0 - t * t;
+    let expected = [
+        u,
+        -2.0 * t * u,
+        u * (6.0 * t * t - 2.0),
+        u * t * (16.0 - 24.0 * t * t),
+    ];
+    let mut y = tanh(&x);
+    for expected in expected {
+        y = derivative(&y, &x);
+        assert!((y.item::<f64>() - expected).abs() < 1e-14);
+    }
+}
+
+#[test]
+fn walks_nest_without_confusion() {
+    // d/dx [x · d/dy (x + y)] = 1
+    let x = Variable::new(2.0);
+    let y = watch(&Variable::constant(5.0));
+    let inner = derivative(&(&x + &y), &y);
+    assert_eq!(derivative(&(&x * &inner), &x).item::<f64>(), 1.0);
+    // The same by jvp inside of a gradient, by a gradient inside of jvp, and by jvp inside of jvp.
+    let one = Variable::constant(1.0);
+    let inner = |x: &Variable| {
+        let (_, dy) = jvp(
+            |y| vec![x + &y[0]],
+            &[Variable::constant(5.0)],
+            &[one.clone()],
+        );
+        dy.into_iter().next().unwrap().unwrap()
+    };
+    assert_eq!(derivative(&(&x * inner(&x)), &x).item::<f64>(), 1.0);
+    let (_, dx) = jvp(
+        |x| vec![&x[0] * inner(&x[0])],
+        &[Variable::constant(2.0)],
+        &[one.clone()],
+    );
+    assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 1.0);
+    let by_grad = |x: &Variable| {
+        let y = watch(&Variable::constant(5.0));
+        derivative(&(x + &y), &y)
+    };
+    let (_, dx) = jvp(
+        |x| vec![&x[0] * by_grad(&x[0])],
+        &[Variable::constant(2.0)],
+        &[one.clone()],
+    );
+    assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 1.0);
+    // d/dx [x · d/dy (x y)] = 2 x
+    let by_grad = |x: &Variable| {
+        let y = watch(&Variable::constant(5.0));
+        derivative(&(x * &y), &y)
+    };
+    let (_, dx) = jvp(
+        |x| vec![&x[0] * by_grad(&x[0])],
+        &[Variable::constant(2.0)],
+        &[one.clone()],
+    );
+    assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 4.0);
+    // A captured leaf keeps its gradient through jvp and vmap.
+    let w = Variable::new(7.0);
+    let (y, dy) = jvp(
+        |a| vec![&a[0] * &w * &w],
+        &[Variable::constant(3.0)],
+        &[one],
+    );
+    assert_eq!(first(grad(&[&y[0]], &[&w])).item::<f64>(), 2.0 * 7.0 * 3.0);
+    assert_eq!(
+        first(grad(&[dy[0].as_ref().unwrap()], &[&w])).item::<f64>(),
+        14.0
+    );
+    let lanes = Variable::constant([1.0, 2.0, 3.0]);
+    let y = vmap(|a| vec![&a[0] * &w * &w], &[lanes], &[Some(0)]);
+    let total = y[0].sum(..);
+    assert_eq!(first(grad(&[&total], &[&w])).item::<f64>(), 14.0 * 6.0);
+}
+
+#[test]
+fn gradients_inside_of_vmap_and_vmap_inside_of_gradients() {
+    let data = [0.1, 0.4, -0.7];
+    let second = |x: f64| {
+        let t = x.tanh();
+        -2.0 * t * (1.0 - t * t)
+    };
+    let expected: Vec<f64> = data.iter().map(|&x| second(x)).collect();
+    let close = |found: Vec<f64>| {
+        assert!(
+            found
+                .iter()
+                .zip(&expected)
+                .all(|(a, b)| (a - b).abs() < 1e-14),
+            "{found:?}"
+        );
+    };
+    let x = Variable::new(data);
+    let twice = |x: &Variable| {
+        let x = watch(x);
+        derivative(&derivative(&tanh(&x), &x), &x)
+    };
+    close(vmap(|x| vec![twice(&x[0])], &[x.clone()], &[Some(0)])[0].to_vec());
+    let once = vmap(
+        |x| {
+            let x = watch(&x[0]);
+            vec![derivative(&tanh(&x), &x)]
+        },
+        &[x.clone()],
+        &[Some(0)],
+    );
+    close(derivative(&once[0].sum(..), &x).to_vec());
+    let y = vmap(|x| vec![tanh(&x[0])], &[x.clone()], &[Some(0)]);
+    let dy = derivative(&y[0].sum(..), &x);
+    close(derivative(&dy.sum(..), &x).to_vec());
+}
+
+#[test]
+fn a_million_functions_forward_backward_and_dropped_on_a_small_stack() {
+    std::thread::Builder::new()
+        .stack_size(2 << 20)
+        .spawn(|| {
+            let x = Variable::new(1.0);
+            let mut y = x.clone();
+            for _ in 0..1_000_000 {
+                y = &y * 1.000001;
+            }
+            y.backward();
+            let expected = 1.000001f64.powi(1_000_000);
+            assert!((x.grad().unwrap().item::<f64>() / expected - 1.0).abs() < 1e-9);
+            assert_eq!(y.generation(), 1_000_000);
+            drop(y);
+        })
+        .expect("a thread")
+        .join()
+        .expect("no overflow");
+}
