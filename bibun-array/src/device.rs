@@ -108,7 +108,10 @@ pub fn cpu() -> &'static dyn Device {
 
 /// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.
 #[track_caller]
-pub(crate) fn common(function: &'static str, inputs: &[Array]) -> &'static dyn Device {
+pub(crate) fn common<'a>(
+    function: &'static str,
+    inputs: impl IntoIterator<Item = &'a Array>,
+) -> &'static dyn Device {
     let mut device: Option<&'static dyn Device> = None;
     for input in inputs {
         if let Some(memory) = input.memory() {

@@ -1,15 +1,16 @@
 //! Matrix products.
 
-use crate::{Array, DType, Error, Shape, raise};
+use crate::{Array, DType, Error, Shape, ops, raise};
 
 /// Matrix product as in NumPy: of the last two axes, all axes before are broadcast. A vector on
 /// the left is a row, one on the right a column, and the axis that this adds is taken away again.
 ///
-/// For `f32`, `f64` and `i64` (which wraps around). Transposed and sliced operands are read where
+/// For `f32`, `f64` and `i64` (which wraps around), in [`DType::promote`] of the dtypes. Transposed
+/// and sliced operands are read where
 /// they lie. The number of threads does not change a bit of the result.
 ///
 /// # Panics
-/// If an operand is of rank 0, the dtypes differ or are `bool`, or the shapes do not fit.
+/// If an operand is of rank 0, all dtypes are `bool`, or the shapes do not fit.
 ///
 /// ```
 /// use bibun_array::{matmul, Array};
@@ -19,8 +20,7 @@ use crate::{Array, DType, Error, Shape, raise};
 /// ```
 #[track_caller]
 pub fn matmul(a: &Array, b: &Array) -> Array {
-    let zero = Array::zeros((), a.dtype());
-    product("matmul", 1.0, a, b, 0.0, zero)
+    product("matmul", 1.0, a, b, None)
 }
 
 /// `alpha a b + beta c`, with the product as by [`matmul`]. `c` is broadcast to the shape of the
@@ -28,8 +28,8 @@ pub fn matmul(a: &Array, b: &Array) -> Array {
 /// the result. It is not read if `beta` is 0.
 ///
 /// # Panics
-/// As [`matmul`]; and if `c` has another dtype or does not broadcast to the product, or a factor
-/// is not a whole number where the elements are.
+/// As [`matmul`]; and if `c` does not broadcast to the product, or a factor is not a whole number
+/// where the elements are.
 ///
 /// ```
 /// use bibun_array::{gemm, Array};
@@ -41,7 +41,7 @@ pub fn matmul(a: &Array, b: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
-    product("gemm", alpha, a, b, beta, c)
+    product("gemm", alpha, a, b, Some((beta, c)))
 }
 
 /// Sum of products over the last axis of `a` and the last but one of `b` (the only one of a
@@ -59,8 +59,7 @@ pub fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
 #[track_caller]
 pub fn dot(a: &Array, b: &Array) -> Array {
     if a.rank() <= 2 && b.rank() <= 2 {
-        let zero = Array::zeros((), a.dtype());
-        return product("dot", 1.0, a, b, 0.0, zero);
+        return product("dot", 1.0, a, b, None);
     }
     let (Some(k), Some(&n)) = (a.shape().last(), b.shape().last()) else {
         no_matrix("dot", a, b)
@@ -86,14 +85,13 @@ pub fn dot(a: &Array, b: &Array) -> Array {
         1 => b.expand_dims(1),
         _ => b.move_axis(-2, 0).reshape([b_rows, columns]),
     };
-    let zero = Array::zeros((), a.dtype());
-    product("dot", 1.0, &a.reshape([rows, *k]), &flat_b, 0.0, zero).reshape(shape)
+    product("dot", 1.0, &a.reshape([rows, *k]), &flat_b, None).reshape(shape)
 }
 
 /// All products of an element of `a` with one of `b`: a matrix `[a.size(), b.size()]`.
 ///
 /// # Panics
-/// If the dtypes differ or are `bool`.
+/// If both dtypes are `bool`.
 ///
 /// ```
 /// use bibun_array::{outer, Array};
@@ -102,52 +100,51 @@ pub fn dot(a: &Array, b: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn outer(a: &Array, b: &Array) -> Array {
-    let zero = Array::zeros((), a.dtype());
     let (a, b) = (a.reshape([a.size(), 1]), b.reshape([1, b.size()]));
-    product("outer", 1.0, &a, &b, 0.0, zero)
+    product("outer", 1.0, &a, &b, None)
 }
 
+/// `alpha a b`, plus `beta c` for an `addend` `(beta, c)`.
 #[track_caller]
-fn product(function: &'static str, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+fn product(
+    function: &'static str,
+    alpha: f64,
+    a: &Array,
+    b: &Array,
+    addend: Option<(f64, Array)>,
+) -> Array {
     if a.rank() == 0 || b.rank() == 0 {
         no_matrix(function, a, b);
     }
-    if a.dtype() != b.dtype() || a.dtype() != c.dtype() || a.dtype() == DType::Bool {
-        let what = format!(
-            "the dtypes are {}, {} and {}, expected one of f32, f64, i64 for all",
-            a.dtype(),
-            b.dtype(),
-            c.dtype()
-        );
+    let dtype = a.dtype().promote(b.dtype());
+    let dtype = (addend.iter()).fold(dtype, |dtype, (_, c)| dtype.promote(c.dtype()));
+    let (beta, c) = addend.unwrap_or_else(|| (0.0, Array::zeros((), dtype)));
+    if dtype == DType::Bool {
+        let what = "is not defined for the dtype bool";
         raise(Error::invalid(function, what));
     }
-    if a.dtype() == DType::I64 && (alpha.fract() != 0.0 || beta.fract() != 0.0) {
+    if dtype == DType::I64 && (alpha.fract() != 0.0 || beta.fract() != 0.0) {
         let what = format!("the factors {alpha} and {beta} of whole numbers are not whole");
         raise(Error::invalid(function, what));
     }
-    let (left, right) = (
-        if a.rank() == 1 {
-            a.expand_dims(0)
-        } else {
-            a.clone()
-        },
-        if b.rank() == 1 {
-            b.expand_dims(1)
-        } else {
-            b.clone()
-        },
-    );
-    let (left_batch, left_matrix) = left.shape().split_at(left.rank() - 2);
-    let (right_batch, right_matrix) = right.shape().split_at(right.rank() - 2);
-    let (&[m, k], &[rows, n]) = (left_matrix, right_matrix) else {
-        unreachable!("both were split off as two axes")
-    };
-    if k != rows {
+    if a.shape()[a.rank() - 1] != b.shape()[b.rank().saturating_sub(2)] {
         mismatch(function, a, b);
     }
-    let batch = Shape::from(left_batch)
-        .broadcast(&Shape::from(right_batch))
-        .unwrap_or_else(|| {
+
+    let matrix = |x: &Array, new_axis| match x.rank() {
+        1 => ops::cast(x.expand_dims(new_axis), dtype),
+        _ => ops::cast(x.clone(), dtype),
+    };
+    let (mut left, mut right) = (matrix(a, 0), matrix(b, 1));
+    let [m, n] = [
+        left.shape()[left.rank() - 2],
+        right.shape()[right.rank() - 1],
+    ];
+    let mut full = Shape::from([m, n]);
+    if left.rank() > 2 || right.rank() > 2 {
+        let batch_of = |x: &Array| Shape::from(&x.shape()[..x.rank() - 2]);
+        let batch = batch_of(&left).broadcast(&batch_of(&right));
+        let batch = batch.unwrap_or_else(|| {
             raise(Error::Broadcast {
                 function,
                 left: a.shape().clone(),
@@ -155,34 +152,34 @@ fn product(function: &'static str, alpha: f64, a: &Array, b: &Array, beta: f64, 
                 location: std::panic::Location::caller(),
             })
         });
-    let with_batch = |x: Array, rows, columns| {
-        let shape: Shape = batch.iter().copied().chain([rows, columns]).collect();
-        match *x.shape() == shape {
-            true => x,
-            false => x.broadcast_to(shape),
-        }
-    };
-    let (left, right) = (with_batch(left, m, k), with_batch(right, k, n));
+        let k = a.shape()[a.rank() - 1];
+        let with = |sizes: [usize; 2]| batch.iter().copied().chain(sizes).collect::<Shape>();
+        (left, right) = (
+            left.broadcast_to(with([m, k])),
+            right.broadcast_to(with([k, n])),
+        );
+        full = with([m, n]);
+    }
 
     // The result of vectors has fewer axes; `c` is written for those.
-    let shape: Shape = (batch.iter().copied())
-        .chain((a.rank() > 1).then_some(m))
-        .chain((b.rank() > 1).then_some(n))
-        .collect();
+    let mut shape = full.clone();
+    if b.rank() == 1 {
+        shape = shape.removed(shape.rank() - 1);
+    }
+    if a.rank() == 1 {
+        shape = shape.removed(full.rank() - 2);
+    }
     if c.shape().broadcast(&shape).as_ref() != Some(&shape) {
         let what = format!("c {} cannot be repeated to the shape {shape}", c.shape());
         raise(Error::invalid(function, what));
     }
-    let c = match beta == 0.0 || (a.rank() > 1 && b.rank() > 1) {
-        true => c,
-        false => {
-            let full: Shape = batch.iter().copied().chain([m, n]).collect();
-            c.broadcast_to(&shape).reshape(full)
-        }
-    };
-    let device = crate::device::common(function, &[left.clone(), right.clone(), c.clone()]);
+    let mut c = ops::cast(c, dtype);
+    if shape != full {
+        c = c.broadcast_to(&shape).reshape(&full);
+    }
+    let device = crate::device::common(function, [&left, &right, &c]);
     let y = device.gemm(alpha, &left, &right, beta, c);
-    match y.shape() == &shape {
+    match shape == full {
         true => y,
         false => y.reshape(shape),
     }

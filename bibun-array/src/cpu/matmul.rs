@@ -3,6 +3,8 @@
 //! The number of threads changes nothing in the result: gemm sums each of its elements in the same
 //! order whichever thread does it, and what is cut here is cut by its size alone.
 
+use std::borrow::Cow;
+
 use gemm::Parallelism;
 use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
@@ -14,7 +16,7 @@ use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar};
 
 /// Multiplications below which another thread costs more than it helps.
-const THREADS: usize = 1 << 20;
+const THREADS: usize = 1 << 19;
 /// Blocks that rows are cut into are multiples of this.
 const BLOCK: usize = 64;
 
@@ -245,8 +247,9 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
         a.shape()[rank - 1],
         b.shape()[rank - 1],
     );
-    let batch = Shape::from(&a.shape()[..rank - 2]);
-    let shape: Shape = batch.iter().copied().chain([m, n]).collect();
+    let shape: Shape = (a.shape()[..rank - 2].iter().copied())
+        .chain([m, n])
+        .collect();
     let (a, b) = (usable(a), usable(b));
     let (inline_a, inline_b) = (a.inline(), b.inline());
     let work = Batch {
@@ -279,10 +282,10 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
 }
 
 /// The array, or a copy if its matrices run backwards.
-fn usable(x: &Array) -> Array {
+fn usable(x: &Array) -> Cow<'_, Array> {
     match x.strides()[x.rank() - 2..].iter().any(|&step| step < 0) {
-        true => x.to_row_major(),
-        false => x.clone(),
+        true => Cow::Owned(x.to_row_major()),
+        false => Cow::Borrowed(x),
     }
 }
 
@@ -297,12 +300,14 @@ struct Operand<'a, T> {
 
 impl<'a, T: Element> Operand<'a, T> {
     fn new(x: &'a Array, inline: &'a Option<Scalar>) -> Self {
-        let (batch, [row, column]) = (x.rank() - 2, [x.rank() - 2, x.rank() - 1]);
+        let [row, column] = [x.rank() - 2, x.rank() - 1];
         let mut starts = SmallVec::new();
-        let steps = Steps::new(&leading(x.layout(), batch));
-        if x.size() > 0 {
+        if row == 0 {
+            starts.push(x.layout().offset);
+        } else if x.size() > 0 {
+            let steps = Steps::new(&leading(x.layout(), row));
             steps.for_each_run(0, steps.len(), |_, start, step, len| {
-                starts.extend((0..len as isize).map(|i| start.strict_add_signed(i * step)));
+                starts.extend((0..len as isize).map(|i| start.wrapping_add_signed(i * step)));
             });
         }
         Self {
@@ -347,15 +352,19 @@ impl<T: Number> Batch<'_, T> {
     /// One product instead of many, where the rows of all `a` are evenly spaced and `b` is the
     /// same for all of them.
     fn joined(mut self, a: &Array) -> Self {
-        let steps = Steps::new(&leading(a.layout(), a.rank() - 1));
-        let (Some(step), Some((first, rest))) = (steps.even_step(), self.b.starts.split_first())
-        else {
+        let [first, rest @ ..] = &self.b.starts[..] else {
             return self;
         };
-        if step >= 0 && !rest.is_empty() && rest.iter().all(|start| start == first) {
-            self.sizes[0] *= self.a.starts.len();
-            self.a.starts.truncate(1);
-            self.a.row = step as usize;
+        if rest.is_empty() || rest.iter().any(|start| start != first) {
+            return self;
+        }
+        match Steps::new(&leading(a.layout(), a.rank() - 1)).even_step() {
+            Some(step) if step >= 0 => {
+                self.sizes[0] *= self.a.starts.len();
+                self.a.starts.truncate(1);
+                self.a.row = step as usize;
+            }
+            _ => {}
         }
         self
     }
