@@ -88,6 +88,11 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// element is part of [`Distribution`]'s definition, so that all devices draw alike.
     fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array;
 
+    /// `alpha a b + beta c` with the matrix products of the last two axes; all axes before are
+    /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The
+    /// dtypes are one of `f32`, `f64` and `i64`. The device may take the memory of `c`.
+    fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array;
+
     /// Waits until everything asked so far has been done.
     fn synchronize(&self) {}
 }
@@ -103,7 +108,10 @@ pub fn cpu() -> &'static dyn Device {
 
 /// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.
 #[track_caller]
-pub(crate) fn common(function: &'static str, inputs: &[Array]) -> &'static dyn Device {
+pub(crate) fn common<'a>(
+    function: &'static str,
+    inputs: impl IntoIterator<Item = &'a Array>,
+) -> &'static dyn Device {
     let mut device: Option<&'static dyn Device> = None;
     for input in inputs {
         if let Some(memory) = input.memory() {

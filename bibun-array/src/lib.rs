@@ -18,6 +18,7 @@ mod index;
 mod join;
 mod kernel;
 pub mod math;
+mod matmul;
 mod number;
 #[cfg(feature = "ndarray")]
 mod interop;
@@ -37,6 +38,7 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
 pub use join::{concat, stack};
 pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
+pub use matmul::{dot, gemm, matmul, outer};
 pub use number::{Mask, Number};
 pub use npy::{FileError, read_npz, write_npz};
 pub use operand::Operand;

@@ -4,16 +4,16 @@ use std::marker::PhantomData;
 
 use crate::device::Reduction;
 use crate::kernel::elementwise;
-use crate::{Array, Axes, DType, ElementKernel, Error, raise};
+use crate::{Array, Axes, DType, ElementKernel, Error, ops, raise};
 
 impl Array {
     /// Sum over axes; of `bool` the number of `true`, as `i64`. Nothing sums to 0, integers wrap
     /// around.
     ///
     /// Elements of `f32` are added up in double precision and rounded once. Those of `f64` are
-    /// added up in parts of at most 16 elements, 32 parts are joined, and these are collected in
-    /// twice the precision: the error is below 22 ε Σ|x| with ε = 2⁻⁵³, however many elements
-    /// there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). The number of
+    /// added up in parts of at most 16 elements, 32 parts are joined (up to 32 elements one after
+    /// another), and these are collected in twice the precision: the error is below 32 ε Σ|x| with
+    /// ε = 2⁻⁵³, however many elements there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). The number of
     /// threads does not change a bit of the result.
     ///
     /// # Panics
@@ -159,10 +159,7 @@ impl Array {
     pub fn mean(&self, axes: impl Into<Axes>) -> Self {
         let axes = axes.into();
         let count = self.count_over("mean", &axes);
-        quotient(
-            self.to_float().reduced("mean", Reduction::Sum, &axes),
-            count as f64,
-        )
+        self.to_float().reduced("mean", Reduction::Sum, &axes) / count as f64
     }
 
     /// Variance over axes: the squared distances from the mean, summed and divided by `n - ddof`.
@@ -197,11 +194,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
-        let variance = self.variance("std", &axes.into(), ddof);
-        match variance.dtype() {
-            DType::F32 => elementwise(&Root(PhantomData::<f32>), [variance]),
-            _ => elementwise(&Root(PhantomData::<f64>), [variance]),
-        }
+        ops::sqrt(self.variance("std", &axes.into(), ddof))
     }
 
     #[track_caller]
@@ -242,7 +235,7 @@ impl Array {
         let x = self.to_float();
         let count = x.count_over(function, axes);
         let (reduced, _) = axes.resolve(function, self.rank());
-        let mut mean = quotient(x.reduced(function, Reduction::Sum, axes), count as f64);
+        let mut mean = x.reduced(function, Reduction::Sum, axes) / count as f64;
         if mean.rank() < x.rank() {
             for &axis in &reduced {
                 mean = mean.expand_dims(axis as isize);
@@ -252,48 +245,24 @@ impl Array {
             DType::F32 => elementwise(&SquaredDistance(PhantomData::<f32>), [x, mean]),
             _ => elementwise(&SquaredDistance(PhantomData::<f64>), [x, mean]),
         };
-        let sum = squares.reduced(function, Reduction::Sum, axes);
-        quotient(sum, count.saturating_sub(ddof) as f64)
+        squares.reduced(function, Reduction::Sum, axes) / count.saturating_sub(ddof) as f64
     }
 
     /// The array itself if it has floats, else as `f64`.
     fn to_float(&self) -> Self {
-        match self.dtype() {
-            DType::F32 | DType::F64 => self.clone(),
-            DType::I64 => elementwise(&ToDouble(PhantomData::<i64>), [self.clone()]),
-            DType::Bool => elementwise(&ToDouble(PhantomData::<bool>), [self.clone()]),
+        match self.dtype().is_float() {
+            true => self.clone(),
+            false => self.cast(DType::F64),
         }
     }
 }
 
-/// `sum / count`, in the precision of the sum.
-fn quotient(sum: Array, count: f64) -> Array {
-    match sum.dtype() {
-        DType::F32 => elementwise(&Quotient(count as f32), [sum]),
-        _ => elementwise(&Quotient(count), [sum]),
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Quotient<T>(T);
+/// The kernel of [`Array::var`].
 #[derive(Clone, Copy)]
 struct SquaredDistance<T>(PhantomData<T>);
-#[derive(Clone, Copy)]
-struct Root<T>(PhantomData<T>);
-#[derive(Clone, Copy)]
-struct ToDouble<T>(PhantomData<T>);
 
-macro_rules! float_kernels {
+macro_rules! squared_distance {
     ($($float:ty),*) => {$(
-        impl ElementKernel<1> for Quotient<$float> {
-            type Input = $float;
-            type Output = $float;
-            const NAME: &'static str = "mean";
-            #[inline(always)]
-            fn apply(self, [sum]: [$float; 1]) -> $float {
-                sum / self.0
-            }
-        }
         impl ElementKernel<2> for SquaredDistance<$float> {
             type Input = $float;
             type Output = $float;
@@ -303,34 +272,6 @@ macro_rules! float_kernels {
                 (x - mean) * (x - mean)
             }
         }
-        impl ElementKernel<1> for Root<$float> {
-            type Input = $float;
-            type Output = $float;
-            const NAME: &'static str = "std";
-            #[inline(always)]
-            fn apply(self, [variance]: [$float; 1]) -> $float {
-                variance.sqrt()
-            }
-        }
     )*};
 }
-float_kernels!(f32, f64);
-
-impl ElementKernel<1> for ToDouble<i64> {
-    type Input = i64;
-    type Output = f64;
-    const NAME: &'static str = "mean";
-    #[inline(always)]
-    fn apply(self, [x]: [i64; 1]) -> f64 {
-        x as f64
-    }
-}
-impl ElementKernel<1> for ToDouble<bool> {
-    type Input = bool;
-    type Output = f64;
-    const NAME: &'static str = "mean";
-    #[inline(always)]
-    fn apply(self, [x]: [bool; 1]) -> f64 {
-        f64::from(u8::from(x))
-    }
-}
+squared_distance!(f32, f64);

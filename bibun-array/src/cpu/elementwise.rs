@@ -298,6 +298,14 @@ impl Steps {
         }
     }
 
+    /// The step between neighbours, if all of them are equally far from each other.
+    pub(super) fn even_step(&self) -> Option<isize> {
+        match self.strides[..] {
+            [step] => Some(step),
+            _ => None,
+        }
+    }
+
     /// How many elements there are.
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()

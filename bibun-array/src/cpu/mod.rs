@@ -2,6 +2,7 @@
 
 mod elementwise;
 mod index;
+mod matmul;
 mod random;
 mod reduce;
 
@@ -69,6 +70,10 @@ impl Device for Cpu {
 
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
         reduce::reduce(reduction, x, axes)
+    }
+
+    fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+        matmul::gemm(alpha, a, b, beta, c)
     }
 
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {

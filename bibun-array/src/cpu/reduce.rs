@@ -24,7 +24,7 @@ use crate::{Array, Element};
 /// Parts that a fold along memory keeps side by side.
 const LANES: usize = 32;
 /// Results that a fold keeps at hand: their parts fit the first-level cache.
-const TILE: usize = 1024;
+const TILE: usize = 4096;
 /// Pieces that the elements of a few large results are cut into.
 const PIECES: usize = 16;
 /// Elements whose extreme is sought before asking whether it is a new one.
@@ -148,15 +148,21 @@ macro_rules! fold_float_extremes {
 }
 fold_float_extremes!(f32, f64);
 
+/// Truths are kept in as many bits as an element has, so that a vector holds as many of both.
 macro_rules! fold_truths {
-    ($($type:ty),*) => {$(
-        fold!(All<$type>: $type => bool => bool, true,
-              |a, x| a & (x != <$type>::default()), |a, b| a & b, |a, _| a);
-        fold!(Any<$type>: $type => bool => bool, false,
-              |a, x| a | (x != <$type>::default()), |a, b| a | b, |a, _| a);
+    ($($type:ty, $bits:ty;)*) => {$(
+        fold!(All<$type>: $type => $bits => bool, 1,
+              |a, x| a & <$bits>::from(x != <$type>::default()), |a, b| a & b, |a, _| a != 0);
+        fold!(Any<$type>: $type => $bits => bool, 0,
+              |a, x| a | <$bits>::from(x != <$type>::default()), |a, b| a | b, |a, _| a != 0);
     )*};
 }
-fold_truths!(bool, i64, f32, f64);
+fold_truths! {
+    bool, u8;
+    i64, u64;
+    f32, u32;
+    f64, u64;
+}
 
 /// Doubles: parts of few elements, collected in twice the precision.
 impl Fold for Sum<f64> {
@@ -227,7 +233,7 @@ impl Compensated {
 fn power<T: Copy>(x: T, n: usize, times: fn(T, T) -> T) -> T {
     match n {
         1 => x,
-        _ if n % 2 == 0 => power(times(x, x), n / 2, times),
+        _ if n.is_multiple_of(2) => power(times(x, x), n / 2, times),
         _ => times(power(times(x, x), n / 2, times), x),
     }
 }
@@ -298,7 +304,7 @@ impl Plan {
         for (axis, (&size, &step)) in x.shape.iter().zip(x.strides.iter()).enumerate() {
             let is_reduced = axes.contains(&axis);
             if size > 1 && step < 0 {
-                first = first.strict_add_signed((size - 1) as isize * step);
+                first = first.wrapping_add_signed((size - 1) as isize * step);
             }
             if is_reduced {
                 match step {
@@ -453,10 +459,9 @@ fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
     }
 
     let take_tile = |(i, out): (usize, &mut [R::Output])| {
-        let mut totals = [R::EMPTY; TILE];
-        let totals = &mut totals[..out.len()];
-        take(i * tile, totals, 0, depth);
-        for (y, &total) in out.iter_mut().zip(&*totals) {
+        let mut totals = vec![R::EMPTY; out.len()];
+        take(i * tile, &mut totals, 0, depth);
+        for (y, &total) in out.iter_mut().zip(&totals) {
             *y = R::finish(total, plan.repeats);
         }
     };
@@ -487,6 +492,7 @@ impl<F: Fold> Reducer for Folded<F> {
             from,
             count,
         } = part;
+        let mut parts = vec![F::START; if plan.across { totals.len() } else { 0 }];
         plan.kept.for_each_run(
             first,
             totals.len(),
@@ -494,7 +500,12 @@ impl<F: Fold> Reducer for Folded<F> {
             |done, start, step, len| {
                 let totals = &mut totals[done..done + len];
                 if plan.across {
-                    let mut rows = Rows::<F>::new(totals);
+                    let parts = &mut parts[done..done + len];
+                    let mut rows = Rows::<F> {
+                        parts,
+                        taken: 0,
+                        totals,
+                    };
                     plan.reduced.for_each_run(
                         from,
                         count,
@@ -510,16 +521,32 @@ impl<F: Fold> Reducer for Folded<F> {
                     return;
                 }
                 for (i, total) in totals.iter_mut().enumerate() {
-                    let start = start + i * step as usize;
-                    let mut lanes = Lanes::<F>::new(*total);
-                    plan.reduced.for_each_run(
-                        from,
-                        count,
-                        #[inline(always)]
-                        |_, run, step, len| lanes.take(&memory[start + run..], step as usize, len),
-                    );
-                    lanes.collect();
-                    *total = lanes.total;
+                    let memory = &memory[start + i * step as usize..];
+                    *total = match plan.reduced.even_step() {
+                        Some(1) if count <= LANES => {
+                            let part = memory[..count].iter().fold(F::START, |a, &x| F::add(a, x));
+                            F::collect(*total, part)
+                        }
+                        Some(step) => {
+                            let mut lanes = Lanes::<F>::new(*total);
+                            lanes.take(&memory[from * step as usize..], step as usize, count);
+                            lanes.collect();
+                            lanes.total
+                        }
+                        None => {
+                            let mut lanes = Lanes::<F>::new(*total);
+                            plan.reduced.for_each_run(
+                                from,
+                                count,
+                                #[inline(always)]
+                                |_, run, step, len| {
+                                    lanes.take(&memory[run..], step as usize, len);
+                                },
+                            );
+                            lanes.collect();
+                            lanes.total
+                        }
+                    };
                 }
             },
         );
@@ -558,8 +585,8 @@ impl<F: Fold> Lanes<F> {
         while len > 0 {
             let count = len.min((F::RUN - self.taken).saturating_mul(LANES));
             match step {
-                1 => self.advance(&memory[..count], 1),
-                _ => self.advance(&memory[..(count - 1) * step + 1], step),
+                1 => self.advance(&memory[..count]),
+                _ => self.advance_in_steps(&memory[..(count - 1) * step + 1], step),
             }
             self.taken += count.div_ceil(LANES);
             if self.taken == F::RUN {
@@ -573,19 +600,28 @@ impl<F: Fold> Lanes<F> {
     }
 
     #[inline(always)]
-    fn advance(&mut self, memory: &[F::Input], step: usize) {
+    fn advance(&mut self, memory: &[F::Input]) {
+        let (chunks, rest) = memory.as_chunks::<LANES>();
+        // A copy that is only ever indexed by constants stays in registers.
         let mut parts = self.parts;
-        let mut chunks = memory.chunks_exact(LANES * step);
-        for chunk in &mut chunks {
-            for (lane, part) in parts.iter_mut().enumerate() {
-                *part = F::add(*part, chunk[lane * step]);
+        for chunk in chunks {
+            for lane in 0..LANES {
+                parts[lane] = F::add(parts[lane], chunk[lane]);
             }
         }
-        let rest = chunks.remainder().iter().step_by(step);
-        for (part, &x) in parts.iter_mut().zip(rest) {
+        self.parts = parts;
+        for (part, &x) in self.parts.iter_mut().zip(rest) {
             *part = F::add(*part, x);
         }
-        self.parts = parts;
+    }
+
+    #[inline(always)]
+    fn advance_in_steps(&mut self, memory: &[F::Input], step: usize) {
+        for chunk in memory.chunks(LANES * step) {
+            for (part, &x) in self.parts.iter_mut().zip(chunk.iter().step_by(step)) {
+                *part = F::add(*part, x);
+            }
+        }
     }
 
     #[inline(always)]
@@ -605,29 +641,20 @@ impl<F: Fold> Lanes<F> {
 
 /// Neighbouring results, each with a part of its own.
 struct Rows<'a, F: Fold> {
-    parts: [F::Part; TILE],
+    parts: &'a mut [F::Part],
     /// Elements in each part.
     taken: usize,
     totals: &'a mut [F::Total],
 }
 
-impl<'a, F: Fold> Rows<'a, F> {
-    #[inline(always)]
-    fn new(totals: &'a mut [F::Total]) -> Self {
-        Self {
-            parts: [F::START; TILE],
-            taken: 0,
-            totals,
-        }
-    }
-
+impl<F: Fold> Rows<'_, F> {
     /// Takes one element into each result, in steps of `step`.
     #[inline(always)]
     fn take(&mut self, memory: &[F::Input], step: usize) {
-        let parts = &mut self.parts[..self.totals.len()];
+        let parts = self.parts.iter_mut();
         match step {
-            1 => (parts.iter_mut().zip(memory)).for_each(|(part, &x)| *part = F::add(*part, x)),
-            _ => (parts.iter_mut().zip(memory.iter().step_by(step)))
+            1 => (parts.zip(memory)).for_each(|(part, &x)| *part = F::add(*part, x)),
+            _ => (parts.zip(memory.iter().step_by(step)))
                 .for_each(|(part, &x)| *part = F::add(*part, x)),
         }
         self.taken += 1;
@@ -638,7 +665,7 @@ impl<'a, F: Fold> Rows<'a, F> {
 
     #[inline(always)]
     fn collect(&mut self) {
-        for (total, part) in self.totals.iter_mut().zip(&mut self.parts) {
+        for (total, part) in self.totals.iter_mut().zip(&mut *self.parts) {
             *total = F::collect(*total, std::mem::replace(part, F::START));
         }
         self.taken = 0;
@@ -712,6 +739,14 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
 fn best_of_run<T: Element, F: Extreme<T>>(memory: &[T], step: usize, count: usize) -> Best<T> {
     let run = &memory[..(count - 1) * step + 1];
     let mut best: Best<T> = None;
+    if count <= LANES {
+        for (i, &x) in run.iter().step_by(step).enumerate() {
+            if best.is_none_or(|(best, _)| F::beats(x, best)) {
+                best = Some((x, i));
+            }
+        }
+        return best;
+    }
     for (i, block) in run.chunks(BLOCK * step).enumerate() {
         let mut lanes = Lanes::<F>::new(F::EMPTY);
         lanes.take(block, step, block.len().div_ceil(step));
@@ -740,27 +775,32 @@ fn take_rows<T: Element, F: Extreme<T>>(
     count: usize,
     totals: &mut [Best<T>],
 ) {
-    let len = totals.len();
-    let mut best = [F::EMPTY; TILE];
-    let mut at = [from; TILE];
-    for (best, &x) in best[..len].iter_mut().zip(memory.iter().step_by(step)) {
-        *best = x;
-    }
-    for i in 1..count {
-        let row = &memory[i * row_step..];
-        let take = |best: &mut T, at: &mut usize, x: T| {
-            let beats = F::beats(x, *best);
-            *best = if beats { x } else { *best };
-            *at = if beats { from + i } else { *at };
-        };
-        let results = best[..len].iter_mut().zip(&mut at);
-        match step {
-            1 => (results.zip(row)).for_each(|((best, at), &x)| take(best, at, x)),
-            _ => (results.zip(row.iter().step_by(step)))
-                .for_each(|((best, at), &x)| take(best, at, x)),
+    // Positions of 32 bits, counted anew in each block of rows: vectors hold more of them.
+    let mut best = vec![F::EMPTY; totals.len()];
+    let mut at = vec![0u32; totals.len()];
+    for block in (0..count).step_by(u32::MAX as usize) {
+        let memory = &memory[block * row_step..];
+        for (best, &x) in best.iter_mut().zip(memory.iter().step_by(step)) {
+            *best = x;
         }
-    }
-    for (total, found) in totals.iter_mut().zip(best.into_iter().zip(at)) {
-        *total = <Position<T, F> as Reducer>::merge(*total, Some(found));
+        at.fill(0);
+        for i in 1..(count - block).min(u32::MAX as usize) {
+            let row = &memory[i * row_step..];
+            let take = |best: &mut T, at: &mut u32, x: T| {
+                let beats = F::beats(x, *best);
+                *best = if beats { x } else { *best };
+                *at = if beats { i as u32 } else { *at };
+            };
+            let results = best.iter_mut().zip(&mut at);
+            match step {
+                1 => (results.zip(row)).for_each(|((best, at), &x)| take(best, at, x)),
+                _ => (results.zip(row.iter().step_by(step)))
+                    .for_each(|((best, at), &x)| take(best, at, x)),
+            }
+        }
+        for (total, (&x, &at)) in totals.iter_mut().zip(best.iter().zip(&at)) {
+            let found = Some((x, from + block + at as usize));
+            *total = <Position<T, F> as Reducer>::merge(*total, found);
+        }
     }
 }

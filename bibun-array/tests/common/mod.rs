@@ -5,10 +5,10 @@
 use bibun_array::{Array, DType, Element, Index, Shape};
 
 /// Numbers that look random (the splitmix64 generator).
-pub struct Numbers(pub u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    pub fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,17 +17,17 @@ impl Numbers {
     }
 
     /// Between -1 and 1.
-    pub fn float(&mut self) -> f64 {
+    pub(crate) fn float(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
     /// Below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.word() % bound as u64) as usize
     }
 
     /// A row-major array of some dtype; small integers, so that ties and zeros occur.
-    pub fn array(&mut self, shape: &[usize], dtype: DType) -> Array {
+    pub(crate) fn array(&mut self, shape: &[usize], dtype: DType) -> Array {
         let size = shape.iter().product();
         match dtype {
             DType::Bool => Array::from_vec(
@@ -47,7 +47,7 @@ impl Numbers {
 
     /// An array of this shape in some layout: axes permuted in memory, cut out of a larger one,
     /// backwards, in steps, or repeated.
-    pub fn layout(&mut self, shape: &[usize], dtype: DType) -> Array {
+    pub(crate) fn layout(&mut self, shape: &[usize], dtype: DType) -> Array {
         let rank = shape.len();
         if self.below(12) == 0 {
             return Array::full(shape, self.array(&[], dtype).element(&[])).broadcast_to(shape);
@@ -99,7 +99,7 @@ impl Numbers {
 }
 
 /// Every index of a shape in row-major order.
-pub fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+pub(crate) fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let shape = shape.to_vec();
     (0..shape.iter().product()).map(move |mut rest: usize| {
         let mut index = vec![0; shape.len()];
@@ -112,7 +112,7 @@ pub fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
 }
 
 /// The elements that go into each result of a reduction, in row-major order.
-pub fn groups<T: Element>(x: &Array, axes: &[usize]) -> (Shape, Vec<Vec<T>>) {
+pub(crate) fn groups<T: Element>(x: &Array, axes: &[usize]) -> (Shape, Vec<Vec<T>>) {
     let shape = x.shape().reduced(axes, false);
     let mut groups = vec![Vec::new(); shape.size()];
     let elements = x.to_vec::<T>();
@@ -125,12 +125,12 @@ pub fn groups<T: Element>(x: &Array, axes: &[usize]) -> (Shape, Vec<Vec<T>>) {
 }
 
 /// All sets of axes of a rank.
-pub fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
+pub(crate) fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..1usize << rank).map(move |set| (0..rank).filter(|axis| set >> axis & 1 == 1).collect())
 }
 
 /// Shapes of rank 0 to 4 with sizes around all thresholds.
-pub fn shapes(numbers: &mut Numbers) -> Vec<Vec<usize>> {
+pub(crate) fn shapes(numbers: &mut Numbers) -> Vec<Vec<usize>> {
     let sizes = [0, 1, 2, 3, 7, 17, 64, 65, 1000];
     let mut shapes: Vec<Vec<usize>> = vec![vec![]];
     shapes.extend(sizes.iter().map(|&size| vec![size]));
@@ -156,7 +156,9 @@ pub fn shapes(numbers: &mut Numbers) -> Vec<Vec<usize>> {
 }
 
 /// Runs `f` with 1, 2 and 3 threads and asserts that all results are equal.
-pub fn same_for_all_thread_counts<T: PartialEq + std::fmt::Debug + Send>(f: impl Fn() -> T + Sync) {
+pub(crate) fn same_for_all_thread_counts<T: PartialEq + std::fmt::Debug + Send>(
+    f: impl Fn() -> T + Sync,
+) {
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.expect("threads start").install(&f)

@@ -1,0 +1,405 @@
+//! Matrix products by the `gemm` crate: one of the crate's two files with `unsafe` code.
+//!
+//! The number of threads changes nothing in the result: gemm sums each of its elements in the same
+//! order whichever thread does it, and what is cut here is cut by its size alone.
+
+use std::borrow::Cow;
+
+use gemm::Parallelism;
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::elements;
+use super::elementwise::{self, PARALLEL, Steps};
+use crate::shape::{Layout, Shape};
+use crate::{Array, DType, Element, Scalar};
+
+/// Multiplications below which another thread costs more than it helps.
+const THREADS: usize = 1 << 19;
+/// Blocks that rows are cut into are multiples of this.
+const BLOCK: usize = 64;
+
+/// `alpha a b + beta c`; see [`crate::Device::gemm`].
+pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+    match a.dtype() {
+        DType::F32 => multiply::<f32>(alpha as f32, a, b, beta as f32, c),
+        DType::F64 => multiply::<f64>(alpha, a, b, beta, c),
+        DType::I64 => multiply::<i64>(alpha as i64, a, b, beta as i64, c),
+        DType::Bool => unreachable!("the caller checked the dtype"),
+    }
+}
+
+/// What a matrix can be made of.
+trait Number: Element {
+    const ZERO: Self;
+    const ONE: Self;
+    /// `self + a * b`
+    fn plus_product(self, a: Self, b: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    /// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
+    fn product(product: Product<'_, Self>, parallelism: Parallelism);
+}
+
+impl Number for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    #[inline(always)]
+    fn plus_product(self, a: f32, b: f32) -> f32 {
+        self + a * b
+    }
+    #[inline(always)]
+    fn times(self, other: f32) -> f32 {
+        self * other
+    }
+    fn product(product: Product<'_, f32>, parallelism: Parallelism) {
+        product.by_gemm(parallelism);
+    }
+}
+
+impl Number for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    #[inline(always)]
+    fn plus_product(self, a: f64, b: f64) -> f64 {
+        self + a * b
+    }
+    #[inline(always)]
+    fn times(self, other: f64) -> f64 {
+        self * other
+    }
+    fn product(product: Product<'_, f64>, parallelism: Parallelism) {
+        product.by_gemm(parallelism);
+    }
+}
+
+impl Number for i64 {
+    const ZERO: i64 = 0;
+    const ONE: i64 = 1;
+    #[inline(always)]
+    fn plus_product(self, a: i64, b: i64) -> i64 {
+        self.wrapping_add(a.wrapping_mul(b))
+    }
+    #[inline(always)]
+    fn times(self, other: i64) -> i64 {
+        self.wrapping_mul(other)
+    }
+    fn product(product: Product<'_, i64>, _: Parallelism) {
+        Arch::new().dispatch(ByRows(product));
+    }
+}
+
+/// The window of a matrix: element `[i, j]` is `memory[i * row + j * column]`.
+#[derive(Clone, Copy)]
+struct Matrix<'a, T> {
+    memory: &'a [T],
+    row: usize,
+    column: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    fn from_row(self, first: usize) -> Self {
+        let start = (first * self.row).min(self.memory.len());
+        Self {
+            memory: &self.memory[start..],
+            ..self
+        }
+    }
+
+    /// Whether all elements of `rows` and `columns` lie in the memory.
+    fn holds(self, rows: usize, columns: usize) -> bool {
+        rows == 0
+            || columns == 0
+            || (rows - 1) * self.row + (columns - 1) * self.column < self.memory.len()
+    }
+}
+
+/// `out = alpha a b + beta out` with `out` in row-major order.
+struct Product<'a, T> {
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: T,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    beta: T,
+    out: &'a mut [T],
+}
+
+impl<T: Number> Product<'_, T> {
+    /// Computes a product, cut into blocks of rows where that does not happen further down: for
+    /// integers, for outer products and for products with a vector.
+    fn cut(self, parallelism: Parallelism) {
+        let Self { m, n, k, a, b, .. } = self;
+        let plain = T::DTYPE == DType::I64 || k <= 2 || n == 1;
+        if !plain || m * n * k < THREADS {
+            return T::product(self, parallelism);
+        }
+        let rows = (PARALLEL / (n * k).max(1))
+            .next_multiple_of(BLOCK)
+            .max(BLOCK);
+        let block = |(i, out): (usize, &mut [T])| {
+            T::product(
+                Product {
+                    m: out.len() / n,
+                    n,
+                    k,
+                    alpha: self.alpha,
+                    a: a.from_row(i * rows),
+                    b,
+                    beta: self.beta,
+                    out,
+                },
+                Parallelism::None,
+            );
+        };
+        match parallelism {
+            Parallelism::None => self.out.chunks_mut(rows * n).enumerate().for_each(block),
+            Parallelism::Rayon(_) => self
+                .out
+                .par_chunks_mut(rows * n)
+                .enumerate()
+                .for_each(block),
+        }
+    }
+
+    fn by_gemm(self, parallelism: Parallelism) {
+        let Self { m, n, k, a, b, .. } = self;
+        assert!(self.out.len() == m * n && a.holds(m, k) && b.holds(k, n));
+        if k == 1 {
+            // The crate has no vector code for this one.
+            return Arch::new().dispatch(ByRows(self));
+        }
+        // SAFETY: `Number` calls this for f32 and f64 only, which gemm has kernels for. gemm reads
+        // a[i, l] and b[l, j] and reads and writes out[i, j] for i < m, j < n, l < k at the steps
+        // given, all of which lie in their slices by the assertion; `out` is borrowed mutably and
+        // so overlaps with neither. Its elements are initialised.
+        unsafe {
+            gemm::gemm(
+                m,
+                n,
+                k,
+                self.out.as_mut_ptr(),
+                1,
+                n as isize,
+                self.beta != T::ZERO,
+                a.memory.as_ptr(),
+                a.column as isize,
+                a.row as isize,
+                b.memory.as_ptr(),
+                b.column as isize,
+                b.row as isize,
+                self.beta,
+                self.alpha,
+                false,
+                false,
+                false,
+                parallelism,
+            );
+        }
+    }
+}
+
+/// A product by plain loops, one row of the result at a time.
+struct ByRows<'a, T>(Product<'a, T>);
+
+impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let Product {
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            beta,
+            out,
+            ..
+        } = self.0;
+        for (i, row) in out.chunks_exact_mut(n.max(1)).enumerate() {
+            if beta == T::ZERO {
+                row.fill(T::ZERO);
+            } else if beta != T::ONE {
+                row.iter_mut().for_each(|y| *y = y.times(beta));
+            }
+            for l in 0..k {
+                let factor = alpha.times(a.memory[i * a.row + l * a.column]);
+                let others = &b.memory[l * b.row..];
+                if b.column == 1 {
+                    for (y, &x) in row.iter_mut().zip(others) {
+                        *y = y.plus_product(factor, x);
+                    }
+                } else {
+                    for (j, y) in row.iter_mut().enumerate() {
+                        *y = y.plus_product(factor, others[j * b.column]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) -> Array {
+    let rank = a.rank();
+    let (m, k, n) = (
+        a.shape()[rank - 2],
+        a.shape()[rank - 1],
+        b.shape()[rank - 1],
+    );
+    let shape: Shape = (a.shape()[..rank - 2].iter().copied())
+        .chain([m, n])
+        .collect();
+    let (a, b) = (usable(a), usable(b));
+    let (inline_a, inline_b) = (a.inline(), b.inline());
+    let work = Batch {
+        sizes: [m, n, k],
+        alpha,
+        a: Operand::<T>::new(&a, &inline_a),
+        b: Operand::<T>::new(&b, &inline_b),
+        beta,
+    }
+    .joined(&a);
+    if beta == T::ZERO {
+        return Array::filled_by(shape, |out| work.run(out));
+    }
+    let in_place = *c.shape() == shape && c.layout().is_row_major() && c.unique_buffer().is_some();
+    if in_place {
+        work.run(c.as_mut_slice());
+        return c;
+    }
+    let c = match *c.shape() == shape {
+        true => c,
+        false => c.broadcast_to(&shape),
+    };
+    Array::filled_by(shape, |out: &mut [T]| {
+        match c.inline() {
+            Some(value) => out.fill(T::from_scalar(value)),
+            None => elementwise::copy(&c, out),
+        }
+        work.run(out);
+    })
+}
+
+/// The array, or a copy if its matrices run backwards.
+fn usable(x: &Array) -> Cow<'_, Array> {
+    match x.strides()[x.rank() - 2..].iter().any(|&step| step < 0) {
+        true => Cow::Owned(x.to_row_major()),
+        false => Cow::Borrowed(x),
+    }
+}
+
+/// Matrices in one memory.
+struct Operand<'a, T> {
+    memory: &'a [T],
+    /// Where each starts.
+    starts: SmallVec<[usize; 4]>,
+    row: usize,
+    column: usize,
+}
+
+impl<'a, T: Element> Operand<'a, T> {
+    fn new(x: &'a Array, inline: &'a Option<Scalar>) -> Self {
+        let [row, column] = [x.rank() - 2, x.rank() - 1];
+        let mut starts = SmallVec::new();
+        if row == 0 {
+            starts.push(x.layout().offset);
+        } else if x.size() > 0 {
+            let steps = Steps::new(&leading(x.layout(), row));
+            steps.for_each_run(0, steps.len(), |_, start, step, len| {
+                starts.extend((0..len as isize).map(|i| start.wrapping_add_signed(i * step)));
+            });
+        }
+        Self {
+            memory: elements(x, inline),
+            starts,
+            row: x.strides()[row].unsigned_abs(),
+            column: x.strides()[column].unsigned_abs(),
+        }
+    }
+
+    fn matrix(&self, i: usize) -> Matrix<'a, T> {
+        Matrix {
+            memory: self
+                .starts
+                .get(i)
+                .map_or(&[], |&start| &self.memory[start..]),
+            row: self.row,
+            column: self.column,
+        }
+    }
+}
+
+/// The first `axes` axes.
+fn leading(layout: &Layout, axes: usize) -> Layout {
+    Layout {
+        shape: layout.shape.iter().copied().take(axes).collect(),
+        strides: layout.strides.iter().copied().take(axes).collect(),
+        offset: layout.offset,
+    }
+}
+
+/// Products of the same sizes, one after another in the result.
+struct Batch<'a, T> {
+    sizes: [usize; 3],
+    alpha: T,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    beta: T,
+}
+
+impl<T: Number> Batch<'_, T> {
+    /// One product instead of many, where the rows of all `a` are evenly spaced and `b` is the
+    /// same for all of them.
+    fn joined(mut self, a: &Array) -> Self {
+        let [first, rest @ ..] = &self.b.starts[..] else {
+            return self;
+        };
+        if rest.is_empty() || rest.iter().any(|start| start != first) {
+            return self;
+        }
+        match Steps::new(&leading(a.layout(), a.rank() - 1)).even_step() {
+            Some(step) if step >= 0 => {
+                self.sizes[0] *= self.a.starts.len();
+                self.a.starts.truncate(1);
+                self.a.row = step as usize;
+            }
+            _ => {}
+        }
+        self
+    }
+
+    fn run(&self, out: &mut [T]) {
+        let [m, n, k] = self.sizes;
+        if out.is_empty() {
+            return;
+        }
+        let product = |i, out, parallelism| {
+            let product = Product {
+                m,
+                n,
+                k,
+                alpha: self.alpha,
+                a: self.a.matrix(i),
+                b: self.b.matrix(i),
+                beta: self.beta,
+                out,
+            };
+            product.cut(parallelism);
+        };
+        let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
+        if out.len() * k < THREADS || threads == 1 {
+            let one = |(i, out)| product(i, out, Parallelism::None);
+            out.chunks_mut(m * n).enumerate().for_each(one);
+        } else if batch < threads {
+            let one = |(i, out)| product(i, out, Parallelism::Rayon(0));
+            out.chunks_mut(m * n).enumerate().for_each(one);
+        } else {
+            let share = batch.div_ceil(4 * threads);
+            out.par_chunks_mut(m * n)
+                .enumerate()
+                .with_min_len(share)
+                .for_each(|(i, out)| product(i, out, Parallelism::None));
+        }
+    }
+}
