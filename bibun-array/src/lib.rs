@@ -15,14 +15,14 @@ mod display;
 mod dtype;
 mod error;
 mod index;
+#[cfg(feature = "ndarray")]
+mod interop;
 mod join;
 mod kernel;
 pub mod math;
 mod matmul;
-mod number;
-#[cfg(feature = "ndarray")]
-mod interop;
 mod npy;
+mod number;
 mod operand;
 pub mod ops;
 mod random;
@@ -39,8 +39,8 @@ pub use error::{Error, attempt, raise};
 pub use join::{concat, stack};
 pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
 pub use matmul::{dot, gemm, matmul, outer};
-pub use number::{Mask, Number};
 pub use npy::{FileError, read_npz, write_npz};
+pub use number::{Mask, Number};
 pub use operand::Operand;
 pub use random::{Distribution, Generator};
 pub use shape::Shape;
