@@ -97,6 +97,17 @@ impl Device for Cpu {
     }
 }
 
+/// Whether work of about so many nanoseconds on one thread gains from several. Handing work to the
+/// pool from outside takes tens of microseconds where its threads have gone to sleep; on a thread of
+/// the pool itself, a few.
+fn worth_threads(nanoseconds: usize) -> bool {
+    let least = match rayon::current_thread_index() {
+        Some(_) => 10_000,
+        None => 150_000,
+    };
+    nanoseconds >= least && rayon::current_num_threads() > 1
+}
+
 /// The elements under `x`: its memory, or the single value it repeats.
 fn elements<'a, T: Element>(x: &'a Array, inline: &'a Option<Scalar>) -> &'a [T] {
     match inline {
