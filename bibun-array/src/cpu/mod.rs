@@ -5,6 +5,8 @@ mod index;
 mod matmul;
 mod random;
 mod reduce;
+mod scan;
+mod sort;
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
 use crate::{Array, DType, Element, Scalar, Shape, View};
 
-use crate::device::{Device, Memory, Reduction};
+use crate::device::{Device, Memory, Reduction, Scan};
 use crate::storage::Buffer;
 
 /// The CPU.
@@ -70,6 +72,14 @@ impl Device for Cpu {
 
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
         reduce::reduce(reduction, x, axes)
+    }
+
+    fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array {
+        scan::scan(scan, x, axis)
+    }
+
+    fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
+        sort::argsort(x, axis, descending, count)
     }
 
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {

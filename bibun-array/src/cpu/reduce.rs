@@ -55,7 +55,7 @@ fn forward(x: &Array, axes: &[usize]) -> Array {
 // ----- what is computed
 
 /// A fold of elements into one value.
-trait Fold: Send + Sync {
+pub(super) trait Fold: Send + Sync {
     type Input: Element;
     /// What a lane holds.
     type Part: Copy + Send + Sync;
@@ -74,8 +74,8 @@ trait Fold: Send + Sync {
     fn finish(total: Self::Total, repeats: usize) -> Self::Output;
 }
 
-struct Sum<T>(PhantomData<T>);
-struct Product<T>(PhantomData<T>);
+pub(super) struct Sum<T>(PhantomData<T>);
+pub(super) struct Product<T>(PhantomData<T>);
 struct Max<T>(PhantomData<T>);
 struct Min<T>(PhantomData<T>);
 struct All<T>(PhantomData<T>);
@@ -203,7 +203,7 @@ impl Fold for Sum<f64> {
 
 /// A sum and what rounding has taken from it.
 #[derive(Clone, Copy)]
-struct Compensated {
+pub(super) struct Compensated {
     sum: f64,
     error: f64,
 }
@@ -527,7 +527,9 @@ impl<F: Fold> Reducer for Folded<F> {
                     let memory = &memory[start + i * step as usize..];
                     *total = match plan.reduced.even_step() {
                         Some(1) if count <= LANES => {
-                            let part = memory[..count].iter().fold(F::START, |a, &x| F::add(a, x));
+                            let part = memory[from..from + count]
+                                .iter()
+                                .fold(F::START, |a, &x| F::add(a, x));
                             F::collect(*total, part)
                         }
                         Some(step) => {
