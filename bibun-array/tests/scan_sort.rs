@@ -23,7 +23,7 @@ fn lines<T: Element>(x: &Array, axis: usize) -> Vec<Vec<T>> {
 fn for_all(dtype: DType, mut test: impl FnMut(&Array, usize)) {
     let mut numbers = Numbers(11 + dtype.size() as u64);
     for shape in shapes(&mut numbers) {
-        for _ in 0..if shape.iter().product::<usize>() > 10_000 {
+        for _ in 0..if shape.iter().product::<usize>() > 5_000 {
             1
         } else {
             4
