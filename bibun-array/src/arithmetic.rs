@@ -1,9 +1,19 @@
 //! The operators of arrays: `+ - * / %`, `& | ^`, `-x`, `!x`, and `+=` and its like.
 //!
-//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`Operand`] for the dtypes). An
-//! array that is moved in and shared with nobody gives its memory to the result. Broadcasting and
-//! what happens at the ends of the integers are told with the methods of the same meaning, such as
-//! [`Array::add`] and [`Array::remainder`].
+//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`Operand`] for the dtypes).
+//! An array that is moved in and shared with nobody gives its memory to the result. Broadcasting
+//! and what happens at the ends of the integers are told with the methods of the same meaning, such
+//! as [`Array::add`] and [`Array::remainder`].
+//!
+//! On the left stand `f64`, `i32` and, for the bitwise ones, `bool`. With a second float type there
+//! Rust would not know what `1.0` is in time for `(1.0 - x).log()`, and the dtype of the result is
+//! that of `x` in any case: a variable of type `f32` goes in as `f64::from(scale)`, without loss.
+//!
+//! ```
+//! use bibun_array::Array;
+//! let x = Array::from([0.0f32, 1.0]);
+//! assert_eq!((1.0 - &x).sqrt().to_vec::<f32>(), [1.0, 0.0]);
+//! ```
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -15,7 +25,10 @@ use crate::{Array, Error, Operand, ops, raise};
 /// One implementation for every right side keeps the type of `x + 1.0` known, so that methods may
 /// follow it.
 macro_rules! operators {
-    ($($Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident, [$($number:ty),*];)+) => {$(
+    ($(
+        $Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident,
+        [$($number:ty),*];
+    )+) => {$(
         impl<B: Into<Operand>> $Trait<B> for Array {
             type Output = Array;
             #[track_caller]
@@ -57,14 +70,14 @@ macro_rules! operators {
 }
 
 operators! {
-    Add add, AddAssign add_assign: add, [f32, f64, i32, i64];
-    Sub sub, SubAssign sub_assign: subtract, [f32, f64, i32, i64];
-    Mul mul, MulAssign mul_assign: multiply, [f32, f64, i32, i64];
-    Div div, DivAssign div_assign: divide, [f32, f64, i32, i64];
-    Rem rem, RemAssign rem_assign: remainder, [f32, f64, i32, i64];
-    BitAnd bitand, BitAndAssign bitand_assign: bitwise_and, [bool, i32, i64];
-    BitOr bitor, BitOrAssign bitor_assign: bitwise_or, [bool, i32, i64];
-    BitXor bitxor, BitXorAssign bitxor_assign: bitwise_xor, [bool, i32, i64];
+    Add add, AddAssign add_assign: add, [f64, i32];
+    Sub sub, SubAssign sub_assign: subtract, [f64, i32];
+    Mul mul, MulAssign mul_assign: multiply, [f64, i32];
+    Div div, DivAssign div_assign: divide, [f64, i32];
+    Rem rem, RemAssign rem_assign: remainder, [f64, i32];
+    BitAnd bitand, BitAndAssign bitand_assign: bitwise_and, [bool, i32];
+    BitOr bitor, BitOrAssign bitor_assign: bitwise_or, [bool, i32];
+    BitXor bitxor, BitXorAssign bitxor_assign: bitwise_xor, [bool, i32];
 }
 
 macro_rules! prefix_operators {
@@ -91,8 +104,8 @@ prefix_operators! {
     Not not: invert;
 }
 
-/// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its shape,
-/// and its dtype, into which the result must fit without a change of kind.
+/// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its
+/// shape, and its dtype, into which the result must fit without a change of kind.
 #[track_caller]
 fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array, b: Operand) {
     let dtype = x.dtype();

@@ -480,9 +480,3 @@ impl<T: Element, const L: usize, const M: usize, const N: usize> From<[[[T; N]; 
         Self::from_slice(elements.as_flattened().as_flattened(), [L, M, N])
     }
 }
-
-impl std::fmt::Debug for Array {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Array({}, {})", self.shape(), self.dtype())
-    }
-}

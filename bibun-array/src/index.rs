@@ -280,10 +280,8 @@ impl Array {
         let value = fitted("add_assign_slice", value, self.dtype(), &part.shape);
         let old = self.slice(index);
         let sum = match self.dtype() {
-            DType::Bool => elementwise(&AddBool, [old, value]),
-            DType::I64 => elementwise(&AddI64, [old, value]),
-            DType::F32 => elementwise(&AddF32, [old, value]),
-            DType::F64 => elementwise(&AddF64, [old, value]),
+            DType::Bool => old | value,
+            DType::I64 | DType::F32 | DType::F64 => old + value,
         };
         self.write(part, &sum);
     }
@@ -302,29 +300,6 @@ impl Array {
         *self = target;
         device.assign(self, View(part), &value);
     }
-}
-
-macro_rules! addition {
-    ($($name:ident, $type:ty, $add:expr;)*) => {$(
-        #[derive(Clone, Copy)]
-        struct $name;
-        impl ElementKernel<2> for $name {
-            type Input = $type;
-            type Output = $type;
-            const NAME: &'static str = "add_assign_slice";
-            #[inline(always)]
-            fn apply(self, [a, b]: [$type; 2]) -> $type {
-                let add: fn($type, $type) -> $type = $add;
-                add(a, b)
-            }
-        }
-    )*};
-}
-addition! {
-    AddBool, bool, |a, b| a | b;
-    AddI64, i64, i64::wrapping_add;
-    AddF32, f32, |a, b| a + b;
-    AddF64, f64, |a, b| a + b;
 }
 
 /// Counts negative indices from the front.

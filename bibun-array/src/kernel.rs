@@ -149,6 +149,8 @@ pub fn elementwise<const N: usize, K: ElementKernel<N>>(kernel: &K, inputs: [Arr
 pub fn run_kernel<const N: usize>(kernel: &dyn Kernel, mut inputs: [Array; N]) -> Array {
     let (first, rest) = inputs.split_first().expect("a kernel has inputs");
     if rest.iter().any(|input| input.shape() != first.shape()) {
+        // Closures have no caller of their own.
+        let location = std::panic::Location::caller();
         let mut shape = first.shape().clone();
         for input in rest {
             shape = shape.broadcast(input.shape()).unwrap_or_else(|| {
@@ -156,7 +158,7 @@ pub fn run_kernel<const N: usize>(kernel: &dyn Kernel, mut inputs: [Array; N]) -
                     function: kernel.name(),
                     left: shape.clone(),
                     right: input.shape().clone(),
-                    location: std::panic::Location::caller(),
+                    location,
                 })
             });
         }

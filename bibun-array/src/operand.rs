@@ -5,9 +5,9 @@ use crate::{Array, DType, Scalar, ops};
 /// An array or a Rust number beside an array: what operators and functions of two arguments take.
 ///
 /// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
-/// array beside it, so that `x + 1.0` keeps an `f32` array `f32`, with one exception: it never loses
-/// its kind. A float beside an array of `i64` or `bool` makes both `f64`, and an integer beside an
-/// array of `bool` makes both `i64`, as in NumPy.
+/// array beside it, so that `x + 1.0` keeps an `f32` array `f32`, with one exception: it never
+/// loses its kind. A float beside an array of `i64` or `bool` makes both `f64`, and an integer
+/// beside an array of `bool` makes both `i64`, as in NumPy.
 ///
 /// ```
 /// use bibun_array::{Array, DType};

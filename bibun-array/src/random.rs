@@ -66,7 +66,7 @@ pub enum Distribution {
     },
     /// Normally distributed `f32` by the Box–Muller transformation (1958): two 32-bit words make
     /// `r cos t` and `r sin t`, where the first, made odd and divided by 2^32, is `exp(-r²/2)`, and
-    /// the second, as a fraction of 2^32, is the angle `t` in turns (plus an eighth). No value is
+    /// the second divided by 2^32 is the angle `t` in turns, less an eighth. No value is
     /// farther than 6.7 standard deviations from the mean.
     NormalF32 {
         /// Mean.
@@ -540,7 +540,7 @@ fn unit_f64(word: u64) -> f64 {
     (word | 1) as f64 * (1.0 / TWO_POW_64)
 }
 
-/// `1 + x/c + x²/c'...`: a polynomial from its coefficients, lowest first.
+/// The polynomial in `x` with these coefficients, lowest first.
 macro_rules! polynomial {
     ($x:expr, $last:expr) => { $last };
     ($x:expr, $first:expr, $($rest:expr),+) => {
@@ -594,7 +594,8 @@ fn ln_f64(x: f64) -> f64 {
 pub(crate) fn normal_pair_f32(first: u32, second: u32) -> [f32; 2] {
     let radius = (-2.0 * ln_f32(unit_f32(first))).sqrt();
     let turn = (std::f64::consts::FRAC_PI_2 / TWO_POW_32) as f32;
-    let x = (second << 2) as i32 as f32 * turn;
+    // The 30 bits below the two that name the quarter, less an eighth of a turn.
+    let x = (second << 2 ^ 1 << 31) as i32 as f32 * turn;
     let z = x * x;
     let cos = polynomial!(z, 1.0, -1.0 / 2.0, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40_320.0);
     let sin = x * polynomial!(
@@ -647,4 +648,210 @@ pub(crate) fn normal_pair_f64(first: u64, second: u64) -> [f64; 2] {
     let (a, b) = if swap { (-sin, cos) } else { (cos, sin) };
     let radius = if negative { -radius } else { radius };
     [radius * a, radius * b]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The known answers that come with the authors' own implementation, Random123.
+    #[test]
+    fn philox_gives_the_published_answers() {
+        let cases = [
+            (
+                [0; 4],
+                [0; 2],
+                [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8],
+            ),
+            (
+                [u32::MAX; 4],
+                [u32::MAX; 2],
+                [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd],
+            ),
+            (
+                [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
+                [0xa409_3822, 0x299f_31d0],
+                [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
+            ),
+        ];
+        for (counter, key, answer) in cases {
+            assert_eq!(philox(counter, key), answer);
+        }
+    }
+
+    /// One element, straight from the definition of the distribution.
+    fn element(distribution: Distribution, key: u64, counter: u64, i: usize) -> f64 {
+        let block = number_block(key, counter.wrapping_add(i as u64 / 4), 0);
+        let word32 = block[i % 4];
+        let word64 = word(key, counter, i, 0);
+        match distribution {
+            Distribution::UniformF32 { low, high } => {
+                let u = (word32 >> 8) as f32 / 16_777_216.0;
+                f64::from((low + (high - low) * u).min(high.next_down()))
+            }
+            Distribution::UniformF64 { low, high } => {
+                let u = (word64 >> 11) as f64 / 9_007_199_254_740_992.0;
+                (low + (high - low) * u).min(high.next_down())
+            }
+            Distribution::NormalF32 { mean, std } => {
+                let first = i % 4 / 2 * 2;
+                let pair = normal_pair_f32(block[first], block[first + 1]);
+                f64::from(mean + std * pair[i % 2])
+            }
+            Distribution::NormalF64 { mean, std } => {
+                let first = i / 2 * 2;
+                let words = [first, first + 1].map(|i| word(key, counter, i, 0));
+                mean + std * normal_pair_f64(words[0], words[1])[i % 2]
+            }
+            Distribution::Integers { low, high } => {
+                let range = high.wrapping_sub(low) as u64;
+                let biased_below = ((1u128 << 64) % u128::from(range)) as u64;
+                let accepted = (0..).map(|attempt| word(key, counter, i, attempt));
+                let accepted = accepted
+                    .map(|word| u128::from(word) * u128::from(range))
+                    .find(|&product| product as u64 >= biased_below);
+                low.wrapping_add((accepted.unwrap() >> 64) as i64) as f64
+            }
+            Distribution::Bernoulli(bound) => f64::from(u8::from(u64::from(word32) < bound)),
+        }
+    }
+
+    fn numbers(x: &Array) -> Vec<f64> {
+        match x.dtype() {
+            DType::Bool => (x.to_vec::<bool>().iter())
+                .map(|&x| f64::from(u8::from(x)))
+                .collect(),
+            DType::I64 => x.to_vec::<i64>().iter().map(|&x| x as f64).collect(),
+            DType::F32 => x.to_vec::<f32>().iter().map(|&x| f64::from(x)).collect(),
+            DType::F64 => x.to_vec::<f64>(),
+        }
+    }
+
+    const DISTRIBUTIONS: [Distribution; 8] = [
+        Distribution::UniformF32 {
+            low: -3.0,
+            high: 0.7,
+        },
+        Distribution::UniformF64 {
+            low: 1e-3,
+            high: 2.5,
+        },
+        Distribution::NormalF32 {
+            mean: 0.5,
+            std: 3.0,
+        },
+        Distribution::NormalF64 {
+            mean: -2.0,
+            std: 0.1,
+        },
+        Distribution::Integers {
+            low: -3,
+            high: 1000,
+        },
+        Distribution::Integers {
+            low: i64::MIN,
+            high: 1 << 62,
+        },
+        Distribution::Integers {
+            low: i64::MIN,
+            high: i64::MAX,
+        },
+        Distribution::Bernoulli(1 << 30),
+    ];
+
+    #[test]
+    fn draws_follow_their_definition_for_any_size_and_number_of_threads() {
+        // The second stream begins close to the end of the counters.
+        for (key, counter) in [(5, 0), (0xDEAD_BEEF_0123_4567, u64::MAX - 300)] {
+            for distribution in DISTRIBUTIONS {
+                for size in [
+                    0, 1, 2, 3, 4, 5, 7, 8, 511, 512, 513, 1023, 1024, 1027, 3000,
+                ] {
+                    let mut generator = Generator::from_state(key, counter);
+                    let x = generator.draw(distribution, size, cpu());
+                    let per_block = distribution.elements_per_block() as u64;
+                    let blocks = (size as u64).div_ceil(per_block);
+                    assert_eq!(generator.counter(), counter.wrapping_add(blocks));
+                    assert_eq!(
+                        (x.dtype(), &**x.shape()),
+                        (distribution.dtype(), &[size][..])
+                    );
+                    let expected: Vec<f64> = (0..size)
+                        .map(|i| element(distribution, key, counter, i))
+                        .collect();
+                    assert_eq!(numbers(&x), expected, "{distribution:?} {size}");
+                }
+                let size = 200_001;
+                let expected: Vec<f64> = (0..size)
+                    .map(|i| element(distribution, key, counter, i))
+                    .collect();
+                for threads in [1, 2, 3, 5] {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                    let draw =
+                        || Generator::from_state(key, counter).draw(distribution, size, cpu());
+                    let x = pool.unwrap().install(draw);
+                    assert!(
+                        numbers(&x) == expected,
+                        "{distribution:?} on {threads} threads"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn normal_pairs_agree_with_the_standard_functions() {
+        for i in 0..200_000 {
+            let [a, b, c, d] = number_block(11, i, 0);
+            // Few leading bits and many make large and small radii.
+            let (shift, a) = (i as u32 % 31, if i % 2 == 0 { a } else { !0 - (a >> 20) });
+            let first = a >> shift;
+            let angle = |turns: f64| (turns - 0.125) * std::f64::consts::TAU;
+            let radius = (-2.0 * (f64::from(first | 1) / TWO_POW_32).ln()).sqrt();
+            let t = angle(f64::from(b) / TWO_POW_32);
+            let [x, y] = normal_pair_f32(first, b);
+            // Near radius 0 the distance of the f32 fraction from 1 decides.
+            let tolerance = 1e-6 * radius + if radius < 0.1 { 1e-3 } else { 2e-6 };
+            assert!(
+                (f64::from(x) - radius * t.cos()).abs() < tolerance,
+                "{first} {b} {x}"
+            );
+            assert!(
+                (f64::from(y) - radius * t.sin()).abs() < tolerance,
+                "{first} {b} {y}"
+            );
+
+            let (first, second) = (join_words(c, a) >> (2 * shift), join_words(d, b));
+            let radius = (-2.0 * ((first | 1) as f64 / TWO_POW_64).ln()).sqrt();
+            let t = angle(second as f64 / TWO_POW_64);
+            let [x, y] = normal_pair_f64(first, second);
+            assert!(
+                (x - radius * t.cos()).abs() < 5e-15 * (1.0 + radius),
+                "{first} {second}"
+            );
+            assert!(
+                (y - radius * t.sin()).abs() < 5e-15 * (1.0 + radius),
+                "{first} {second}"
+            );
+        }
+        let largest = normal_pair_f64(0, 0)
+            .map(f64::abs)
+            .into_iter()
+            .fold(0.0, f64::max);
+        assert!(largest < 9.5 && largest > 6.0);
+        assert!(normal_pair_f32(u32::MAX, 1).iter().all(|x| *x == 0.0));
+    }
+
+    #[test]
+    fn words_that_would_favour_some_numbers_are_rejected() {
+        let range = 3 << 62;
+        let mut attempts = 0;
+        // The low half of 1 * range is below 2^64 mod range = 2^62 only for words 0 mod 4.
+        let words = [4u64, 8, 5];
+        let number = below(range, |attempt| {
+            attempts += 1;
+            words[attempt as usize]
+        });
+        assert_eq!((number, attempts), (3, 3));
+    }
 }

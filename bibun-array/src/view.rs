@@ -364,7 +364,7 @@ impl Array {
             .saturating_sub(down)
             .min(shape[rows + 1].saturating_sub(right));
         let steps = down as isize * strides[rows] + right as isize * strides[rows + 1];
-        let first = if length == 0 {
+        let first = if length == 0 || shape.size() == 0 {
             *first
         } else {
             first.strict_add_signed(steps)

@@ -81,7 +81,7 @@ pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array
                 let (rows, rest) = out.split_at_mut(count * row);
                 let start = element_at(&outer, position / indices.len());
                 let starts = (indices[begin..begin + count].iter())
-                    .map(|&index| start.strict_add_signed(index as isize * stride));
+                    .map(|&index| (start as isize + index as isize * stride) as usize);
                 if row == 1 {
                     rows.iter_mut()
                         .zip(starts)

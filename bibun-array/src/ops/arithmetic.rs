@@ -5,6 +5,7 @@
 
 use super::{binary, unary_of_numbers};
 use crate::DType;
+use crate::math::Float;
 
 /// `a - b floor(a / b)` without rounding on the way: the exact remainder of the quotient rounded
 /// towards zero, moved to the sign of `b`.
@@ -61,7 +62,8 @@ unary_of_numbers! {
         float: x.abs(),
     }
 
-    /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as `i64`.
+    /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as
+    /// `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -69,10 +71,7 @@ unary_of_numbers! {
     /// ```
     sign(x) {
         i64: x.signum(),
-        float: {
-            let sign = f32::from(x > 0.0) - f32::from(x < 0.0);
-            if x.is_nan() { x } else { sign.into() }
-        },
+        float: Float::sign(x),
     }
 
     /// `x²`; integers wrap around, `bool` counts as `i64`.
@@ -169,16 +168,16 @@ binary! {
             // Zero has no quotient; one is divided by instead and the result put aside.
             let quotient = a.wrapping_div(if b == 0 { 1 } else { b });
             let remainder = a.wrapping_sub(quotient.wrapping_mul(b));
-            let floor = quotient - i64::from(remainder != 0 && (remainder < 0) != (b < 0));
-            if b == 0 { 0 } else { floor }
+            let below = remainder != 0 && (remainder < 0) != (b < 0);
+            if b == 0 { 0 } else { quotient - i64::from(below) }
         },
         f32 -> f32: floor_quotient!(a, b),
         f64 -> f64: floor_quotient!(a, b),
         @via numbers
     }
 
-    /// What [`floor_divide`](Self::floor_divide) leaves, with the sign of `b`: Python's `a % b`, and
-    /// the operator `%` of arrays. Integers by zero give 0, floats NaN.
+    /// What [`floor_divide`](Self::floor_divide) leaves, with the sign of `b`: Python's `a % b`,
+    /// and the operator `%` of arrays. Integers by zero give 0, floats NaN.
     ///
     /// # Panics
     /// If the shapes do not broadcast.

@@ -140,12 +140,12 @@ struct Not<T>(T);
 element_kernels! { Not logical_not[1] [x]: bool -> bool => !x; }
 element_kernels! { Not invert[1] [x]: i64 -> i64 => !x; }
 
-/// [`Array::logical_not`] of an array passed by value, which may give its memory to the result.
+#[doc = super::by_value!(logical_not(x))]
 pub fn logical_not(x: Array) -> Array {
     elementwise(&Not(false), [cast(x, DType::Bool)])
 }
 
-/// [`Array::invert`] of an array passed by value, which may give its memory to the result.
+#[doc = super::by_value!(invert(x))]
 #[track_caller]
 pub fn invert(x: Array) -> Array {
     match x.dtype() {
@@ -186,13 +186,19 @@ impl Array {
 
 /// Predicates of floats, and the one answer for all integers.
 macro_rules! predicates {
-    ($($(#[$documentation:meta])* $name:ident($x:ident): $value:expr, integers: $integers:literal;)+) => {
+    ($(
+        $(#[$documentation:meta])*
+        $name:ident($x:ident): $value:expr, integers: $integers:literal;
+    )+) => {
         $(
-            #[doc = super::by_value!($name)]
+            #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
-                element_kernels! { Kernel $name[1] [$x]: f32 -> bool => $value; f64 -> bool => $value; }
+                element_kernels! { Kernel $name[1] [$x]:
+                    f32 -> bool => $value;
+                    f64 -> bool => $value;
+                }
                 match x.dtype() {
                     DType::Bool | DType::I64 => Array::full(x.shape(), $integers),
                     DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [x]),

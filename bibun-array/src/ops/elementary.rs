@@ -45,7 +45,7 @@ unary_of_floats! {
     ///
     /// ```
     /// use bibun_array::Array;
-    /// assert_eq!(Array::from([0.0, 1.0]).exp().to_vec::<f64>(), [1.0, std::f64::consts::E]);
+    /// assert_eq!(Array::from([0.0, -1000.0]).exp().to_vec::<f64>(), [1.0, 0.0]);
     /// ```
     exp(x): Float::exp(x);
 
@@ -101,7 +101,8 @@ unary_of_floats! {
     ///
     /// ```
     /// use bibun_array::Array;
-    /// assert_eq!(Array::from([0.0, std::f64::consts::FRAC_PI_2]).sin().to_vec::<f64>(), [0.0, 1.0]);
+    /// let y = Array::from([0.0, std::f64::consts::FRAC_PI_2]).sin();
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
     /// ```
     sin(x): Float::sin(x);
 
@@ -125,7 +126,8 @@ unary_of_floats! {
     ///
     /// ```
     /// use bibun_array::Array;
-    /// assert_eq!(Array::from([0.0, 1.0]).asin().to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_2]);
+    /// let y = Array::from([0.0, 1.0]).asin();
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_2]);
     /// ```
     asin(x): Float::asin(x);
 
@@ -141,7 +143,8 @@ unary_of_floats! {
     ///
     /// ```
     /// use bibun_array::Array;
-    /// assert_eq!(Array::from([0.0, 1.0]).atan().to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_4]);
+    /// let y = Array::from([0.0, 1.0]).atan();
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_4]);
     /// ```
     atan(x): Float::atan(x);
 
@@ -253,8 +256,8 @@ unary_of_floats! {
 }
 
 binary! {
-    /// The angle of the point `(b, a)`, in `[-π, π]`, with the signs of zeros and infinities counted
-    /// as C99 does.
+    /// The angle of the point `(b, a)`, in `[-π, π]`, with the signs of zeros and infinities
+    /// counted as C99 does.
     ///
     /// # Panics
     /// If the shapes do not broadcast.
@@ -277,7 +280,8 @@ binary! {
     ///
     /// ```
     /// use bibun_array::Array;
-    /// assert_eq!(Array::from([3e300, 5.0]).hypot(Array::from([4e300, 12.0])).to_vec::<f64>(), [5e300, 13.0]);
+    /// let y = Array::from([3e300, 5.0]).hypot(Array::from([4e300, 12.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [5e300, 13.0]);
     /// ```
     hypot(a, b) {
         f32 -> f32: Float::hypot(a, b),
@@ -382,8 +386,8 @@ fn wrapping_power(mut base: i64, mut exponent: i64) -> i64 {
 impl Array {
     /// `x^exponent` for an array or a number; `x^0` and `1^exponent` are 1 even for NaN.
     ///
-    /// Integers to integers stay integers and wrap around. The numbers -1 and 1 to 4 as exponents of
-    /// floats are quotients and products.
+    /// Integers to integers stay integers and wrap around. The numbers -1 and 1 to 4 as exponents
+    /// of floats are quotients and products.
     ///
     /// # Panics
     /// If the shapes do not broadcast, or integers have a negative integer exponent.

@@ -11,8 +11,8 @@
 //! assert_eq!(y.to_vec::<f64>(), (-&x).exp().to_vec::<f64>());
 //! ```
 //!
-//! Functions of floats take integers and `bool` as `f64`. Functions of two arrays broadcast them and
-//! compute in [`DType::promote`](crate::DType::promote) of their dtypes.
+//! Functions of floats take integers and `bool` as `f64`. Functions of two arrays broadcast them
+//! and compute in [`DType::promote`](crate::DType::promote) of their dtypes.
 
 mod arithmetic;
 mod comparison;
@@ -29,7 +29,10 @@ pub use selection::*;
 /// An [`ElementKernel`](crate::ElementKernel) of the enclosing type `$kernel<T>` for each type `T`
 /// listed: the number of inputs, the pattern that names them, and the value at each element.
 macro_rules! element_kernels {
-    ($kernel:ident $name:ident[$count:literal] $inputs:tt: $($T:ident -> $Y:ident => $value:expr;)+) => {$(
+    (
+        $kernel:ident $name:ident[$count:literal] $inputs:tt:
+        $($T:ident -> $Y:ident => $value:expr;)+
+    ) => {$(
         impl $crate::ElementKernel<$count> for $kernel<$T> {
             type Input = $T;
             type Output = $Y;
@@ -45,13 +48,22 @@ pub(super) use element_kernels;
 
 /// The documentation of a by-value function whose method tells the rest.
 macro_rules! by_value {
-    ($name:ident) => {
+    ($name:ident(x)) => {
+        $crate::ops::by_value!(@text $name, "an array", "(x.clone())", "()")
+    };
+    ($name:ident(a, b)) => {
+        $crate::ops::by_value!(@text $name, "arrays", "(x.clone(), x.clone())", "(&x)")
+    };
+    (@text $name:ident, $what:literal, $values:literal, $references:literal) => {
         concat!(
-            "[`Array::",
-            stringify!($name),
-            "`](crate::Array::",
-            stringify!($name),
-            ") of arrays passed by value, which may give their memory to the result."
+            "[`Array::", stringify!($name), "`](crate::Array::", stringify!($name), ") of ", $what,
+            " by value, whose memory may become that of the result.\n\n",
+            "```\n",
+            "use bibun_array::{ops, Array};\n",
+            "let x = Array::from([1, 2]);\n",
+            "let y = ops::", stringify!($name), $values, ";\n",
+            "assert_eq!(y.to_string(), x.", stringify!($name), $references, ".to_string());\n",
+            "```\n",
         )
     };
 }
@@ -65,7 +77,7 @@ macro_rules! unary_of_numbers {
         float: $float:expr $(,)?
     })+) => {
         $(
-            #[doc = $crate::ops::by_value!($name)]
+            #[doc = $crate::ops::by_value!($name(x))]
             pub fn $name($x: $crate::Array) -> $crate::Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
@@ -98,7 +110,7 @@ pub(super) use unary_of_numbers;
 macro_rules! unary_of_floats {
     ($($(#[$documentation:meta])* $name:ident($x:ident): $value:expr;)+) => {
         $(
-            #[doc = $crate::ops::by_value!($name)]
+            #[doc = $crate::ops::by_value!($name(x))]
             pub fn $name($x: $crate::Array) -> $crate::Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
@@ -125,13 +137,13 @@ macro_rules! unary_of_floats {
 }
 pub(super) use unary_of_floats;
 
-/// Functions of two arrays: an expression for each dtype in which they are computed with the type of
-/// the result there, and at the end how the promoted dtype leads to one of those.
+/// Functions of two arrays: an expression for each dtype in which they are computed with the type
+/// of the result there, and at the end how the promoted dtype leads to one of those.
 macro_rules! binary {
     ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) $body:tt)+) => {
         $($crate::ops::binary! {
             @function
-            #[doc = $crate::ops::by_value!($name)]
+            #[doc = $crate::ops::by_value!($name(a, b))]
             pub $name = $name($a, $b) $body
         })+
         impl $crate::Array {$(
@@ -143,10 +155,13 @@ macro_rules! binary {
             }
         )+}
     };
-    (@function $(#[$documentation:meta])* $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) {
-        $($T:ident -> $Y:ident: $value:expr,)+
-        @via $via:expr
-    }) => {
+    (
+        @function $(#[$documentation:meta])*
+        $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) {
+            $($T:ident -> $Y:ident: $value:expr,)+
+            @via $via:expr
+        }
+    ) => {
         $(#[$documentation])*
         #[track_caller]
         $visibility fn $function($a: $crate::Array, $b: $crate::Array) -> $crate::Array {

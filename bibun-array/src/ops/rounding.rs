@@ -7,11 +7,14 @@ use crate::{Array, DType, elementwise};
 macro_rules! rounding {
     ($($(#[$documentation:meta])* $name:ident: $method:ident;)+) => {
         $(
-            #[doc = super::by_value!($name)]
+            #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
                 #[derive(Clone, Copy)]
                 struct Kernel<T>(std::marker::PhantomData<T>);
-                element_kernels! { Kernel $name[1] [x]: f32 -> f32 => x.$method(); f64 -> f64 => x.$method(); }
+                element_kernels! { Kernel $name[1] [x]:
+                    f32 -> f32 => x.$method();
+                    f64 -> f64 => x.$method();
+                }
                 match x.dtype() {
                     DType::Bool | DType::I64 => x,
                     DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [x]),
@@ -54,7 +57,8 @@ rounding! {
     /// ```
     trunc: trunc;
 
-    /// The nearest integer, in the dtype of `x`; halves go to the even one, as in NumPy and IEEE 754.
+    /// The nearest integer, in the dtype of `x`; halves go to the even one, as in NumPy and IEEE
+    /// 754.
     ///
     /// ```
     /// use bibun_array::Array;

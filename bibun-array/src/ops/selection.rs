@@ -177,8 +177,8 @@ impl Array {
         )
     }
 
-    /// `a` where this is true and `b` elsewhere, all three broadcast: NumPy's `where`. Numbers count
-    /// as true unless they are zero.
+    /// `a` where this is true and `b` elsewhere, all three broadcast: NumPy's `where`. Numbers
+    /// count as true unless they are zero.
     ///
     /// # Panics
     /// If the shapes do not broadcast.

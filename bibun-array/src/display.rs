@@ -1,0 +1,329 @@
+//! Arrays as text, laid out as NumPy does: `Display` like `str`, `Debug` like `repr`.
+//!
+//! Floats have the fewest digits that tell them apart, but at most eight behind the point; all of
+//! an array are written with a power of ten if one is 1e8 or more (1e6 in `f32`), one is below
+//! 1e-4, or the largest exceeds the smallest a thousand times. Lines hold 75 columns. Arrays of
+//! more than 1000 elements show three at either end of each axis.
+
+use std::fmt::{self, Write};
+
+use crate::{Array, DType, Scalar};
+
+/// Digits behind the point.
+const PRECISION: usize = 8;
+const LINE_WIDTH: usize = 75;
+/// Larger arrays are summarised.
+const THRESHOLD: usize = 1000;
+/// Elements shown at either end of an axis that is summarised.
+const EDGE: usize = 3;
+
+/// The elements as NumPy's `str` writes them.
+///
+/// ```
+/// use bibun_array::Array;
+/// let x = Array::from([[1.0, 2.5], [-3.0, 4.0]]);
+/// assert_eq!(x.to_string(), "[[ 1.   2.5]\n [-3.   4. ]]");
+/// ```
+impl fmt::Display for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.rank(), self.dtype()) {
+            (0, DType::Bool | DType::I64) => write!(f, "{}", Words::new(self).words[0]),
+            (0, DType::F32 | DType::F64) => f.write_str(&number(self.element(&[]))),
+            _ => f.write_str(&Words::new(self).laid_out(" ", 0, LINE_WIDTH)),
+        }
+    }
+}
+
+/// The elements and, where they do not tell it, the dtype and the shape, as NumPy's `repr` does.
+///
+/// ```
+/// use bibun_array::Array;
+/// assert_eq!(format!("{:?}", Array::from([1.0, 0.5])), "array([1. , 0.5])");
+/// assert_eq!(format!("{:?}", Array::from([1.0f32])), "array([1.], dtype=float32)");
+/// ```
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const START: &str = "array(";
+        let body = Words::new(self).laid_out(", ", START.len(), LINE_WIDTH - 1);
+        let mut extras = Vec::new();
+        if self.size() > THRESHOLD || self.size() == 0 && **self.shape() != [0] {
+            let sizes: Vec<String> = self.shape().iter().map(usize::to_string).collect();
+            let comma = if sizes.len() == 1 { "," } else { "" };
+            extras.push(format!("shape=({}{comma})", sizes.join(", ")));
+        }
+        let dtype = match self.dtype() {
+            DType::F32 => Some("float32"),
+            DType::F64 if self.size() == 0 => Some("float64"),
+            DType::I64 if self.size() == 0 => Some("int64"),
+            DType::Bool if self.size() == 0 => Some("bool"),
+            DType::F64 | DType::I64 | DType::Bool => None,
+        };
+        extras.extend(dtype.map(|dtype| format!("dtype={dtype}")));
+        if extras.is_empty() {
+            return write!(f, "{START}{body})");
+        }
+        let text = format!("{START}{body},");
+        let extras = extras.join(", ") + ")";
+        let last_line = text.len() - text.rfind('\n').map_or(0, |position| position + 1);
+        let space = match last_line + extras.len() + 1 > LINE_WIDTH {
+            true => format!("\n{:1$}", "", START.len()),
+            false => " ".to_owned(),
+        };
+        write!(f, "{text}{space}{extras}")
+    }
+}
+
+/// The elements to be shown, each written alike.
+struct Words {
+    words: Vec<String>,
+    /// How many elements an axis has, if all are shown; `None` stands for the edges.
+    axes: Vec<Option<usize>>,
+}
+
+impl Words {
+    fn new(x: &Array) -> Self {
+        let summarise = x.size() > THRESHOLD;
+        let mut indices = vec![Vec::new()];
+        let mut axes = Vec::new();
+        for &size in x.shape().iter() {
+            let edges = summarise && size > 2 * EDGE;
+            let shown: Vec<usize> = match edges {
+                true => (0..EDGE).chain(size - EDGE..size).collect(),
+                false => (0..size).collect(),
+            };
+            axes.push((!edges).then_some(size));
+            indices = indices
+                .iter()
+                .flat_map(|index: &Vec<usize>| {
+                    shown.iter().map(|&i| [index.as_slice(), &[i]].concat())
+                })
+                .collect();
+        }
+        // One copy from wherever the array lies, unless most of it is left out.
+        let x = if summarise {
+            x.clone()
+        } else {
+            x.to_row_major()
+        };
+        let elements: Vec<Scalar> = indices.iter().map(|index| x.element(index)).collect();
+        let words = match x.dtype() {
+            DType::Bool if x.rank() == 0 => {
+                elements.iter().map(|x| python_bool(*x).into()).collect()
+            }
+            DType::Bool => aligned(elements.iter().map(|x| python_bool(*x).into()).collect(), 5),
+            DType::I64 => aligned(elements.iter().map(Scalar::to_string).collect(), 0),
+            DType::F32 | DType::F64 => floats(&elements, x.dtype()),
+        };
+        Self { words, axes }
+    }
+
+    /// The words in nested brackets; `indent` columns stand before the first one already.
+    fn laid_out(&self, separator: &str, indent: usize, width: usize) -> String {
+        if self.words.is_empty() {
+            return "[]".to_owned();
+        }
+        self.axis(0, &mut self.words.iter(), separator, indent, width)
+    }
+
+    /// One bracket along `axis`, or a single word behind the last one. Every bracket that closes
+    /// behind this one takes a column of the line.
+    fn axis(
+        &self,
+        axis: usize,
+        words: &mut std::slice::Iter<'_, String>,
+        separator: &str,
+        indent: usize,
+        width: usize,
+    ) -> String {
+        let Some(&size) = self.axes.get(axis) else {
+            return words
+                .next()
+                .expect("as many words as the axes have")
+                .clone();
+        };
+        let is_row = axis + 1 == self.axes.len();
+        let mut parts: Vec<String> = (0..size.unwrap_or(2 * EDGE))
+            .map(|_| self.axis(axis + 1, words, separator, indent + 1, width - 1))
+            .collect();
+        if size.is_none() {
+            parts.insert(EDGE, "...".to_owned());
+        }
+        let margin = " ".repeat(indent + 1);
+        if !is_row {
+            let lines = "\n".repeat(self.axes.len() - axis - 1);
+            let between = format!("{}{lines}{margin}", separator.trim_end());
+            return format!("[{}]", parts.join(&between));
+        }
+        let (mut text, mut line) = (String::new(), margin.clone());
+        for (i, part) in parts.iter().enumerate() {
+            if line.len() + part.len() > width - 1 && line.len() > margin.len() {
+                text += line.trim_end();
+                text.push('\n');
+                line.clone_from(&margin);
+            }
+            line += part;
+            if i + 1 < parts.len() {
+                line += separator;
+            }
+        }
+        text += &line;
+        format!("[{}]", &text[margin.len()..])
+    }
+}
+
+fn python_bool(x: Scalar) -> &'static str {
+    if x == Scalar::Bool(true) {
+        "True"
+    } else {
+        "False"
+    }
+}
+
+/// The words set flush right, at least `width` wide.
+fn aligned(words: Vec<String>, width: usize) -> Vec<String> {
+    let width = words.iter().map(String::len).max().unwrap_or(0).max(width);
+    words.iter().map(|word| format!("{word:>width$}")).collect()
+}
+
+/// Floats with their points in one column.
+fn floats(elements: &[Scalar], dtype: DType) -> Vec<String> {
+    let magnitudes = || {
+        let magnitudes = elements.iter().map(|x| x.to_f64().abs());
+        magnitudes.filter(|x| x.is_finite() && *x != 0.0)
+    };
+    let largest = magnitudes().fold(0.0, f64::max);
+    let smallest = magnitudes().fold(f64::INFINITY, f64::min);
+    // Compared in the dtype: 1e-4 as `f32` is below 1e-4 itself.
+    let (high, low, ratio) = match dtype {
+        DType::F32 => (
+            1e6,
+            f64::from(1e-4f32),
+            f64::from(largest as f32 / smallest as f32),
+        ),
+        _ => (1e8, 1e-4, largest / smallest),
+    };
+    let scientific = largest >= high || smallest < low || ratio > 1000.0;
+    let parts: Vec<Parts> = elements
+        .iter()
+        .map(|&x| match (x.to_f64().is_finite(), scientific) {
+            (false, _) => Parts::Other(number(x)),
+            (true, true) => scientific_parts(x, PRECISION),
+            (true, false) => positional_parts(x),
+        })
+        .collect();
+    let widest = |part: fn(&Parts) -> &str| parts.iter().map(|x| part(x).len()).max().unwrap_or(0);
+    let (whole, fraction) = (widest(Parts::whole), widest(Parts::fraction));
+    let exponent = parts.iter().map(|x| x.exponent().len()).max().unwrap_or(0);
+    let words = parts.iter().zip(elements).map(|(part, x)| match part {
+        Parts::Positional(before, behind) => format!("{before:>whole$}.{behind:<fraction$}"),
+        Parts::Scientific(..) => {
+            // Further digits are those of the exact value, not zeros.
+            let text = format!("{:.fraction$e}", x.to_f64());
+            let (mantissa, _) = text.split_once('e').expect("a power of ten");
+            let point = if fraction == 0 { "." } else { "" };
+            let (sign, digits) = part.exponent().split_at(1);
+            let digits_width = exponent - 1;
+            let width = whole + 1 + fraction - point.len();
+            format!("{mantissa:>width$}{point}e{sign}{digits:0>digits_width$}")
+        }
+        Parts::Other(word) => word.clone(),
+    });
+    aligned(words.collect(), 0)
+}
+
+/// A float taken apart for its columns.
+enum Parts {
+    /// The digits before and behind the point.
+    Positional(String, String),
+    /// The same, and the sign and digits of the power of ten.
+    Scientific(String, String, String),
+    /// `nan`, `inf` or `-inf`.
+    Other(String),
+}
+
+impl Parts {
+    fn whole(&self) -> &str {
+        match self {
+            Self::Positional(whole, _) | Self::Scientific(whole, ..) => whole,
+            Self::Other(_) => "",
+        }
+    }
+    fn fraction(&self) -> &str {
+        match self {
+            Self::Positional(_, fraction) | Self::Scientific(_, fraction, _) => fraction,
+            Self::Other(_) => "",
+        }
+    }
+    fn exponent(&self) -> &str {
+        match self {
+            Self::Scientific(.., exponent) => exponent,
+            Self::Positional(..) | Self::Other(_) => "",
+        }
+    }
+}
+
+/// `x` without a power of ten.
+fn positional_parts(x: Scalar) -> Parts {
+    let shortest = x.to_string();
+    let (whole, fraction) = shortest.split_once('.').unwrap_or((&shortest, ""));
+    if fraction.len() <= PRECISION {
+        return Parts::Positional(whole.to_owned(), fraction.to_owned());
+    }
+    let rounded = format!("{:.PRECISION$}", x.to_f64());
+    let (whole, fraction) = rounded.split_once('.').expect("digits behind a point");
+    Parts::Positional(whole.to_owned(), fraction.trim_end_matches('0').to_owned())
+}
+
+/// `x` with a power of ten of at least two digits and at most `precision` digits behind the point.
+fn scientific_parts(x: Scalar, precision: usize) -> Parts {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = match x {
+        Scalar::F32(x) => write!(text, "{x:e}"),
+        x => write!(text, "{:e}", x.to_f64()),
+    };
+    let digits = |text: &str| {
+        let (mantissa, exponent) = text.split_once('e').expect("a power of ten");
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let exponent: i32 = exponent.parse().expect("a small integer");
+        (
+            whole.to_owned(),
+            fraction.trim_end_matches('0').to_owned(),
+            format!("{exponent:+03}"),
+        )
+    };
+    let (whole, fraction, exponent) = match digits(&text) {
+        (_, fraction, _) if fraction.len() > precision => {
+            digits(&format!("{:.precision$e}", x.to_f64()))
+        }
+        shortest => shortest,
+    };
+    Parts::Scientific(whole, fraction, exponent)
+}
+
+/// A float alone, with all the digits that it needs, as Python writes it.
+fn number(x: Scalar) -> String {
+    let value = x.to_f64();
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let high = if x.dtype() == DType::F32 { 1e6 } else { 1e16 };
+    if value == 0.0 || (1e-4..high).contains(&value.abs()) {
+        let text = x.to_string();
+        return if text.contains('.') {
+            text
+        } else {
+            text + ".0"
+        };
+    }
+    match scientific_parts(x, usize::MAX) {
+        Parts::Scientific(whole, fraction, exponent) if fraction.is_empty() => {
+            format!("{whole}e{exponent}")
+        }
+        Parts::Scientific(whole, fraction, exponent) => format!("{whole}.{fraction}e{exponent}"),
+        Parts::Positional(..) | Parts::Other(_) => unreachable!("asked for a power of ten"),
+    }
+}
