@@ -18,6 +18,7 @@ mod batch;
 #[cfg(test)]
 mod conformance;
 mod context;
+mod custom;
 mod error;
 mod forward;
 mod function;
@@ -32,6 +33,7 @@ pub use bibun_array as array;
 pub use apply::apply;
 pub use batch::{Lane, vmap};
 pub use context::Context;
+pub use custom::{Custom, custom};
 pub use error::{Error, Place, attempt};
 pub use forward::jvp;
 pub use function::{
