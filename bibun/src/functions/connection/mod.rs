@@ -1,14 +1,14 @@
 //! Functions that connect values by weights: products of matrices and what is made of them.
 
-
+mod einsum;
 mod linear;
 mod matmul;
 
-
+pub use einsum::*;
 pub use linear::*;
 pub use matmul::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    [matmul::samples(), linear::samples()].concat()
+    [einsum::samples(), linear::samples(), matmul::samples()].concat()
 }

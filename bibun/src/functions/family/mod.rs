@@ -4,11 +4,13 @@
 //! derivative, [`Linear`] from one transpose, [`Bilinear`] from two.
 
 mod bilinear;
+mod discrete;
 mod elementwise;
 mod lanes;
 mod linear;
 
 pub(crate) use bilinear::{Bilinear, BilinearRule};
+pub(crate) use discrete::{Discrete, DiscreteRule};
 pub(crate) use elementwise::{
     Elementwise, ElementwiseRule, binary, fused_or_composed, method, number_kernel, plain, unary,
 };

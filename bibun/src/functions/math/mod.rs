@@ -4,20 +4,30 @@ mod arithmetic;
 mod comparison;
 mod error_function;
 mod exponential;
+mod extreme;
+mod finding;
 mod hyperbolic;
+mod logsumexp;
 mod power;
 mod reduction;
 mod rounding;
+mod scan;
+mod sort;
 mod trigonometric;
 
 pub use arithmetic::*;
 pub use comparison::*;
 pub use error_function::*;
 pub use exponential::*;
+pub use extreme::*;
+pub use finding::*;
 pub use hyperbolic::*;
+pub use logsumexp::*;
 pub use power::*;
 pub use reduction::*;
 pub use rounding::*;
+pub use scan::*;
+pub use sort::*;
 pub use trigonometric::*;
 
 #[cfg(test)]
@@ -27,10 +37,15 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         comparison::samples(),
         error_function::samples(),
         exponential::samples(),
+        extreme::samples(),
+        finding::samples(),
         hyperbolic::samples(),
+        logsumexp::samples(),
         power::samples(),
         reduction::samples(),
         rounding::samples(),
+        scan::samples(),
+        sort::samples(),
         trigonometric::samples(),
     ]
     .concat()

@@ -1,0 +1,204 @@
+//! The largest and the smallest element over axes.
+
+use bibun_array::{Array, Axes};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::method;
+use crate::functions::{
+    axes, cast, greater, lanes_in_front, less, logical_not, reshape, sum, where_,
+};
+use crate::variable::Variable;
+
+/// The largest element over axes; NaN if there is one.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: all.
+/// Gradient: `gy` to the largest element; equal ones share it equally.
+///
+/// # Panics
+/// If there is nothing to choose from, or no such axis.
+///
+/// ```
+/// use bibun::{functions::max, Variable};
+/// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 2.0, 0.0]]);
+/// let y = max(&x, 1);
+/// assert_eq!(y.to_vec::<f64>(), [5.0, 3.0]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 0.5, 0.5, 1.0, 0.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn max(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    extreme("max", x.into(), &axes.into())
+}
+method!(max, axes: impl Into<Axes>);
+
+/// The smallest element over axes; NaN if there is one.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: all.
+/// Gradient: `gy` to the smallest element; equal ones share it equally.
+///
+/// # Panics
+/// If there is nothing to choose from, or no such axis.
+///
+/// ```
+/// use bibun::{functions::min, Variable};
+/// let x = Variable::new([[1.0, 5.0], [3.0, 2.0]]);
+/// assert_eq!(min(&x, ..).item::<f64>(), 1.0);
+/// ```
+#[track_caller]
+pub fn min(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    extreme("min", x.into(), &axes.into())
+}
+method!(min, axes: impl Into<Axes>);
+
+#[track_caller]
+fn extreme(name: &'static str, x: Variable, axes: &Axes) -> Variable {
+    let (axes, keep_dims) = axes.resolve(name, x.rank());
+    let rule = Extreme {
+        largest: name == "max",
+        axes,
+        keep_dims,
+    };
+    let [y] = crate::apply(rule, [x]);
+    y
+}
+
+#[derive(Clone, Debug)]
+struct Extreme {
+    largest: bool,
+    axes: SmallVec<[usize; 4]>,
+    keep_dims: bool,
+}
+
+impl Extreme {
+    /// Which elements are less extreme than the result, and how many are not, as floats. (Written
+    /// so that NaN is not less than NaN.)
+    fn others(&self, cx: &Context<'_>) -> (Variable, Variable) {
+        let (x, y) = (cx.input(0), cx.output(0));
+        let dtype = x.dtype();
+        let y = reshape(y, cx.input_shape(0).reduced(&self.axes, true));
+        let others = if self.largest {
+            less(x, y)
+        } else {
+            greater(x, y)
+        };
+        let equal = sum(logical_not(&others), axes(&self.axes, true));
+        (others, cast(equal, dtype))
+    }
+}
+
+impl Function for Extreme {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        if self.largest { "max" } else { "min" }
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(0).output(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        let shape = x.shape.reduced(&self.axes, self.keep_dims);
+        if x.shape.size() == 0 && x.shape.reduced(&self.axes, false).size() > 0 {
+            let must_hold = format!("there must be something over axes {:?}", self.axes);
+            return Err(Mismatch::new(&[("x", x)], must_hold));
+        }
+        Ok([Spec::new(shape, x.dtype)])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        let axes = axes(&self.axes, self.keep_dims);
+        [if self.largest {
+            x.max(axes)
+        } else {
+            x.min(axes)
+        }]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        let (others, count) = self.others(cx);
+        let share = reshape(gy, count.shape()) / count;
+        [Some(where_(others, 0.0, share))]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| {
+            let (others, count) = self.others(cx);
+            let total = sum(where_(others, 0.0, dx), axes(&self.axes, true));
+            reshape(total / count, cx.output_shape(0))
+        })]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        let [y] = crate::apply(Self { axes, ..*self }, [x]);
+        [Lane::along(y, 0)]
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::functions::reduction_samples;
+    let largest = |x: &[f64]| x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let smallest = |x: &[f64]| x.iter().copied().fold(f64::INFINITY, f64::min);
+    [
+        reduction_samples("max", -2.0..2.0, |x, axes| max(x, axes), largest),
+        reduction_samples("min", -2.0..2.0, |x, axes| min(x, axes), smallest),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad, jvp};
+    use bibun_array::DType;
+
+    #[test]
+    fn equal_elements_share_equally_in_both_directions() {
+        let x = Variable::new([[2.0, 2.0, 1.0], [3.0, 3.0, 3.0]]);
+        let y = min(&x, 0) * Variable::constant([1.0, 2.0, 4.0]);
+        let gradients = grad(&[&y.sum(..)], &[&x]);
+        let expected = [1.0, 2.0, 4.0, 0.0, 0.0, 0.0];
+        assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), expected);
+        let gradients = grad(&[&(max(&x, ..) * 6.0)], &[&x]);
+        assert_eq!(
+            gradients[0].as_ref().unwrap().to_vec::<f64>(),
+            [0.0, 0.0, 0.0, 2.0, 2.0, 2.0]
+        );
+        let tangent = Variable::constant([[1.0, 3.0, 0.0], [1.0, 2.0, 6.0]]);
+        let (_, dy) = jvp(|x| vec![max(&x[0], 1)], &[x], &[tangent]);
+        assert_eq!(dy[0].as_ref().unwrap().to_vec::<f64>(), [2.0, 3.0]);
+    }
+
+    #[test]
+    fn nan_propagates_and_infinity_counts() {
+        let x = Variable::new([1.0, f64::NAN]);
+        assert!(max(&x, ..).item::<f64>().is_nan());
+        let x = Variable::new([f64::NEG_INFINITY, f64::NEG_INFINITY]);
+        let y = max(&x, ..);
+        assert_eq!(y.item::<f64>(), f64::NEG_INFINITY);
+        let gradients = grad(&[&y], &[&x]);
+        assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn whole_numbers_have_extremes_and_nothing_has_none() {
+        let x = Variable::constant([3i64, -1]);
+        assert_eq!(
+            (max(&x, 0).item::<i64>(), min(&x, 0).item::<i64>()),
+            (3, -1)
+        );
+        let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
+        let message = attempt(|| max(&nothing, 1)).unwrap_err().to_string();
+        assert!(message.contains("something over axes [1]"), "{message}");
+        assert_eq!(max(&nothing, 0).shape(), [0]);
+    }
+}

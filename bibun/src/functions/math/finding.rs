@@ -1,0 +1,245 @@
+//! What can be found along axes: the position of an extreme, truth of all or any.
+
+use bibun_array::{Array, Axes, DType, normalize_axis};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::{axes, beside_lane, lanes_in_front};
+use crate::variable::Variable;
+
+/// The position along an axis of the largest element: the first of equal ones, and the first NaN
+/// before all others.
+///
+/// Shapes: x any → without the axis. Types: all → i64. Gradient: none.
+///
+/// # Panics
+/// If there is no such axis, or nothing along it.
+///
+/// ```
+/// use bibun::{functions::argmax, Variable};
+/// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 0.0, 2.0]]);
+/// assert_eq!(argmax(&x, 1).to_vec::<i64>(), [1, 0]);
+/// ```
+#[track_caller]
+pub fn argmax(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("argmax", axis, x.rank());
+    let largest = true;
+    Discrete::of(ArgExtreme { axis, largest }, x)
+}
+method!(argmax, axis: isize);
+
+/// The position along an axis of the smallest element: the first of equal ones, and the first NaN
+/// before all others.
+///
+/// Shapes: x any → without the axis. Types: all → i64. Gradient: none.
+///
+/// # Panics
+/// If there is no such axis, or nothing along it.
+///
+/// ```
+/// use bibun::{functions::argmin, Variable};
+/// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 0.0, 2.0]]);
+/// assert_eq!(argmin(&x, -1).to_vec::<i64>(), [0, 1]);
+/// ```
+#[track_caller]
+pub fn argmin(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("argmin", axis, x.rank());
+    let largest = false;
+    Discrete::of(ArgExtreme { axis, largest }, x)
+}
+method!(argmin, axis: isize);
+
+#[derive(Clone, Debug)]
+struct ArgExtreme {
+    axis: usize,
+    largest: bool,
+}
+
+impl DiscreteRule for ArgExtreme {
+    fn name(&self) -> &'static str {
+        if self.largest { "argmax" } else { "argmin" }
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        if x.shape[self.axis] == 0 {
+            let must_hold = format!("there must be something along axis {}", self.axis);
+            return Err(Mismatch::new(&[("x", x)], must_hold));
+        }
+        Ok(Spec::new(x.shape.removed(self.axis), DType::I64))
+    }
+    fn forward(&self, x: Array) -> Array {
+        let axis = self.axis as isize;
+        if self.largest {
+            x.argmax(axis)
+        } else {
+            x.argmin(axis)
+        }
+    }
+    fn batch(&self, x: Variable, lane: usize) -> Lane {
+        let axis = beside_lane(self.axis, lane);
+        let y = Discrete::of(Self { axis, ..*self }, x);
+        Lane::along(y, lane - usize::from(axis < lane))
+    }
+}
+
+/// Whether all elements over axes are true, that is, not zero (so NaN is true). All of nothing is
+/// true.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: all → bool. Gradient: none.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::all, Variable};
+/// let x = Variable::constant([[true, true], [true, false]]);
+/// assert_eq!(all(&x, 1).to_vec::<bool>(), [true, false]);
+/// ```
+#[track_caller]
+pub fn all(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let x = x.into();
+    let (axes, keep_dims) = axes.into().resolve("all", x.rank());
+    let all = true;
+    Discrete::of(
+        Truth {
+            axes,
+            keep_dims,
+            all,
+        },
+        x,
+    )
+}
+method!(all, axes: impl Into<Axes>);
+
+/// Whether any element over axes is true, that is, not zero (so NaN is true). Any of nothing is
+/// false.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: all → bool. Gradient: none.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::any, Variable};
+/// let x = Variable::constant([[true, false], [false, false]]);
+/// assert_eq!(any(&x, 1).to_vec::<bool>(), [true, false]);
+/// ```
+#[track_caller]
+pub fn any(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let x = x.into();
+    let (axes, keep_dims) = axes.into().resolve("any", x.rank());
+    let all = false;
+    Discrete::of(
+        Truth {
+            axes,
+            keep_dims,
+            all,
+        },
+        x,
+    )
+}
+method!(any, axes: impl Into<Axes>);
+
+#[derive(Clone, Debug)]
+struct Truth {
+    axes: SmallVec<[usize; 4]>,
+    keep_dims: bool,
+    /// Whether all must be true, or any.
+    all: bool,
+}
+
+impl DiscreteRule for Truth {
+    fn name(&self) -> &'static str {
+        if self.all { "all" } else { "any" }
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(
+            x.shape.reduced(&self.axes, self.keep_dims),
+            DType::Bool,
+        ))
+    }
+    fn forward(&self, x: Array) -> Array {
+        let axes = axes(&self.axes, self.keep_dims);
+        if self.all { x.all(axes) } else { x.any(axes) }
+    }
+    fn batch(&self, x: Variable, lane: usize) -> Lane {
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        let rule = Self { axes, ..*self };
+        Lane::along(Discrete::of(rule, lanes_in_front(x, lane)), 0)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use crate::functions::{along_axis, over_axes};
+    use bibun_array::keep_dims;
+    let range = -2.0..2.0;
+    let position = |x: &[f64], better: fn(f64, f64) -> bool| {
+        let best = (1..x.len()).fold(0, |best, i| if better(x[i], x[best]) { i } else { best });
+        vec![best as f64]
+    };
+    vec![
+        Sample::new(
+            "argmax",
+            |x| vec![argmax(&x[0], 1)],
+            move |x| {
+                let y = along_axis(&x[0], 1, |x| position(x, |a, b| a > b));
+                vec![y.reshape([2, 2]).cast(DType::I64)]
+            },
+        )
+        .input([2, 3, 2], range.clone()),
+        Sample::new(
+            "argmin",
+            |x| vec![argmin(&x[0], -3)],
+            move |x| {
+                let y = along_axis(&x[0], 0, |x| position(x, |a, b| a < b));
+                vec![y.reshape([1, 2]).cast(DType::I64)]
+            },
+        )
+        .input([3, 1, 2], range.clone()),
+        Sample::new(
+            "all",
+            |x| vec![all(x[0].greater(-1.0), keep_dims([0, -1]))],
+            |x| {
+                let all = |x: &[f64]| f64::from(x.iter().all(|&x| x > -1.0));
+                vec![over_axes(&x[0], &[0, 2], true, all).cast(DType::Bool)]
+            },
+        )
+        .input([2, 3, 1], range.clone()),
+        Sample::new(
+            "any",
+            |x| vec![any(x[0].greater(1.0), 1)],
+            |x| {
+                let any = |x: &[f64]| f64::from(x.iter().any(|&x| x > 1.0));
+                vec![over_axes(&x[0], &[1], false, any).cast(DType::Bool)]
+            },
+        )
+        .input([3, 2], range),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn nan_comes_first_and_nothing_has_no_position() {
+        let x = Variable::new([1.0, f64::NAN, 3.0, f64::NAN]);
+        assert_eq!(
+            (argmax(&x, 0).item::<i64>(), argmin(&x, 0).item::<i64>()),
+            (1, 1)
+        );
+        let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
+        let message = attempt(|| argmax(&nothing, 1)).unwrap_err().to_string();
+        assert!(message.contains("something along axis 1"), "{message}");
+        assert_eq!(all(&nothing, 1).to_vec::<bool>(), [true, true]);
+        assert_eq!(any(&nothing, 1).to_vec::<bool>(), [false, false]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The logarithm of a sum of exponentials.
+
+use bibun_array::{Array, Axes, ops};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::method;
+use crate::functions::{axes, equal, lanes_in_front, reshape, shifted_exp, sum, to_float, where_};
+use crate::variable::Variable;
+
+/// `log Σ exp x` over axes, computed from the differences to the largest element, so that nothing
+/// overflows.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers give f64.
+/// Gradient: `gy exp(x - y)`; 0 for elements of -∞, also where all are and so is y.
+///
+/// # Panics
+/// If there is nothing to add up, or no such axis.
+///
+/// ```
+/// use bibun::{functions::logsumexp, Variable};
+/// let x = Variable::new([[1000.0, 1000.0], [0.0, f64::NEG_INFINITY]]);
+/// assert_eq!(logsumexp(&x, 1).to_vec::<f64>(), [1000.0 + 2f64.ln(), 0.0]);
+/// ```
+#[track_caller]
+pub fn logsumexp(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let x = to_float(x.into());
+    let (axes, keep_dims) = axes.into().resolve("logsumexp", x.rank());
+    let [y] = crate::apply(LogSumExp { axes, keep_dims }, [x]);
+    y
+}
+method!(logsumexp, axes: impl Into<Axes>);
+
+#[derive(Clone, Debug)]
+struct LogSumExp {
+    axes: SmallVec<[usize; 4]>,
+    keep_dims: bool,
+}
+
+impl LogSumExp {
+    /// `exp(x - y)`.
+    fn softmax(&self, cx: &Context<'_>) -> Variable {
+        let y = reshape(cx.output(0), cx.input_shape(0).reduced(&self.axes, true));
+        // Beside -∞ for all, every share is 0.
+        let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
+        (cx.input(0) - y).exp()
+    }
+}
+
+impl Function for LogSumExp {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "logsumexp"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(0).output(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        if x.shape.size() == 0 && x.shape.reduced(&self.axes, false).size() > 0 {
+            let must_hold = format!("there must be something over axes {:?}", self.axes);
+            return Err(Mismatch::new(&[("x", x)], must_hold));
+        }
+        Ok([Spec::new(
+            x.shape.reduced(&self.axes, self.keep_dims),
+            x.dtype,
+        )])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        let axes = axes(&self.axes, true);
+        let largest = x.max(axes.clone());
+        // Infinity less infinity would not be a number.
+        let shift = largest.is_finite().where_(&largest, 0.0);
+        let total = shifted_exp(&x, &shift).sum(axes);
+        let y = ops::add(ops::log(total), shift);
+        [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
+        [Some(self.softmax(cx) * gy)]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| sum(self.softmax(cx) * dx, axes(&self.axes, self.keep_dims)))]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        let [y] = crate::apply(Self { axes, ..*self }, [x]);
+        [Lane::along(y, 0)]
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::functions::reduction_samples;
+    let reference = |x: &[f64]| x.iter().map(|x| x.exp()).sum::<f64>().ln();
+    reduction_samples(
+        "logsumexp",
+        -2.0..2.0,
+        |x, axes| logsumexp(x, axes),
+        reference,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GradOptions, attempt, grad_with};
+    use bibun_array::DType;
+
+    #[test]
+    fn infinities_are_safe() {
+        let low = f64::NEG_INFINITY;
+        let x = Variable::new([[low, low], [low, 3.0], [0.0, f64::INFINITY]]);
+        let y = logsumexp(&x, 1);
+        assert_eq!(y.to_vec::<f64>(), [low, 3.0, f64::INFINITY]);
+        let x = Variable::new([[low, low], [low, 3.0], [-1e4, 1e4]]);
+        let total = logsumexp(&x, 1).sum(..);
+        let first = grad_with(&[&total], &[&x], &GradOptions::create_graph());
+        let first = first[0].clone().unwrap();
+        assert_eq!(first.to_vec::<f64>(), [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]);
+        let second = grad_with(
+            &[&first.square().sum(..)],
+            &[&x],
+            &GradOptions::create_graph(),
+        );
+        assert_eq!(second[0].as_ref().unwrap().to_vec::<f64>(), [0.0; 6]);
+    }
+
+    #[test]
+    fn nothing_has_no_sum_of_exponentials() {
+        let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
+        assert!(attempt(|| logsumexp(&nothing, 1)).is_err());
+        assert_eq!(logsumexp(&nothing, 0).shape(), [0]);
+    }
+}

@@ -1,0 +1,422 @@
+//! Running sums and products, and the product over axes, which is differentiated by them.
+
+use bibun_array::{Array, Axes, DType, Index, normalize_axis};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::{beside_lane, concat, expand_dims, permute, reshape, slice, sum};
+use crate::variable::Variable;
+
+/// The running sum along an axis, `yᵢ = Σⱼ≤ᵢ xⱼ`.
+///
+/// Shapes: x any → the same. Types: all; bools are counted as i64.
+/// Gradient: the running sum of `gy` from the end.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::cumsum, Variable};
+/// let x = Variable::new([1.0, 2.0, 3.0]);
+/// assert_eq!(cumsum(&x, 0).to_vec::<f64>(), [1.0, 3.0, 6.0]);
+/// ```
+#[track_caller]
+pub fn cumsum(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("cumsum", axis, x.rank());
+    Linear::of(CumSum { axis }, x)
+}
+method!(cumsum, axis: isize);
+
+#[derive(Clone, Debug)]
+struct CumSum {
+    axis: usize,
+}
+
+impl LinearRule for CumSum {
+    fn name(&self) -> &'static str {
+        "cumsum"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(&x.shape, counted(x.dtype)))
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.cumsum(self.axis as isize)
+    }
+    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
+        let running = Linear::of(self.clone(), reversed(&gy, self.axis));
+        reversed(&running, self.axis)
+    }
+    fn batch(&self, x: Variable, lane: usize) -> Lane {
+        let axis = beside_lane(self.axis, lane);
+        Lane::along(Linear::of(Self { axis }, x), lane)
+    }
+}
+
+/// The running product along an axis, `yᵢ = Πⱼ≤ᵢ xⱼ`.
+///
+/// Shapes: x any → the same. Types: all; bools are counted as i64.
+/// Gradient: `Σᵢ gyᵢ Πⱼ≤ᵢ xⱼ` without the factor itself, by products alone: exact with zeros, in
+/// every order.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::cumprod, Variable};
+/// let x = Variable::new([2.0, 0.0, 3.0]);
+/// let y = cumprod(&x, 0);
+/// assert_eq!(y.to_vec::<f64>(), [2.0, 0.0, 0.0]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [1.0, 8.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn cumprod(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("cumprod", axis, x.rank());
+    let [y] = crate::apply(CumProd { axis }, [x]);
+    y
+}
+method!(cumprod, axis: isize);
+
+#[derive(Clone, Copy, Debug)]
+struct CumProd {
+    axis: usize,
+}
+
+impl Function for CumProd {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "cumprod"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(0).output(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        Ok([Spec::new(&x.shape, counted(x.dtype))])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        [x.cumprod(self.axis as isize)]
+    }
+
+    /// With `before` the product of all factors before one, and `rest` what the factors behind
+    /// make of the cotangents, `restᵢ = gyᵢ + xᵢ₊₁ restᵢ₊₁`, the gradient is `before rest`.
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        let (x, size) = (cx.input(0), cx.input_shape(0)[self.axis]);
+        if size == 0 {
+            return [Some(gy)];
+        }
+        let behind = part(&x, self.axis, 1, size);
+        let rest = recurrence(behind, gy, self.axis);
+        [Some(shifted(cx.output(0), self.axis) * rest)]
+    }
+
+    /// The same recurrence from the front: `dyᵢ = beforeᵢ dxᵢ + xᵢ dyᵢ₋₁`.
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        let (x, size) = (cx.input(0), cx.input_shape(0)[self.axis]);
+        [dx.map(|dx| {
+            if size == 0 {
+                return dx;
+            }
+            let own = shifted(cx.output(0), self.axis) * dx;
+            let factors = part(&reversed(&x, self.axis), self.axis, 0, size - 1);
+            reversed(
+                &recurrence(factors, reversed(&own, self.axis), self.axis),
+                self.axis,
+            )
+        })]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let lane = axis.expect("the only input has lanes");
+        let axis = beside_lane(self.axis, lane);
+        let [y] = crate::apply(Self { axis }, [value]);
+        [Lane::along(y, lane)]
+    }
+}
+
+/// The product over axes.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: all; bools are counted as i64.
+/// Gradient: `gy` times the product of the other elements, exact with zeros, in every order.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::prod, Variable};
+/// let x = Variable::new([2.0, 0.0, 3.0]);
+/// let y = prod(&x, ..);
+/// assert_eq!(y.item::<f64>(), 0.0);
+/// y.backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 6.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn prod(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let x = x.into();
+    let shape = x.shape();
+    let (axes, keep_dims) = axes.into().resolve("prod", shape.rank());
+    let y = match axes[..] {
+        [axis] => product_along(x, axis),
+        // All axes as one, which comes last.
+        _ => {
+            let kept = (0..shape.rank()).filter(|axis| !axes.contains(axis));
+            let order = kept.chain(axes.iter().copied()).map(|axis| axis as isize);
+            let order: SmallVec<[isize; 4]> = order.collect();
+            let result = shape.reduced(&axes, false);
+            let count = axes.iter().map(|&axis| shape[axis]).product();
+            let x = reshape(permute(x, &order), result.inserted(result.rank(), count));
+            product_along(x, result.rank())
+        }
+    };
+    match keep_dims {
+        true => reshape(y, shape.reduced(&axes, true)),
+        false => y,
+    }
+}
+method!(prod, axes: impl Into<Axes>);
+
+#[track_caller]
+fn product_along(x: Variable, axis: usize) -> Variable {
+    let [y] = crate::apply(Product { axis }, [x]);
+    y
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    axis: usize,
+}
+
+impl Product {
+    /// The product of all elements but one, for each: of those before and of those behind.
+    fn of_others(self, x: &Variable) -> Variable {
+        let axis = self.axis;
+        let running = |x: &Variable| shifted(cumprod(x, axis as isize), axis);
+        running(x) * reversed(&running(&reversed(x, axis)), axis)
+    }
+}
+
+impl Function for Product {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "prod"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        Ok([Spec::new(x.shape.removed(self.axis), counted(x.dtype))])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        [x.prod(self.axis as isize)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        let x = cx.input(0);
+        if x.size() == 0 {
+            return [Some(x)];
+        }
+        [Some(
+            self.of_others(&x) * expand_dims(gy, self.axis as isize),
+        )]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        let x = cx.input(0);
+        [dx.map(|dx| {
+            let terms = if x.size() == 0 {
+                dx
+            } else {
+                self.of_others(&x) * dx
+            };
+            sum(terms, self.axis as isize)
+        })]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let lane = axis.expect("the only input has lanes");
+        let axis = beside_lane(self.axis, lane);
+        let y = product_along(value, axis);
+        [Lane::along(y, lane - usize::from(axis < lane))]
+    }
+}
+
+/// What running sums and products of a dtype are computed in.
+fn counted(dtype: DType) -> DType {
+    if dtype == DType::Bool {
+        DType::I64
+    } else {
+        dtype
+    }
+}
+
+/// The elements `start..stop` along an axis.
+fn part(x: &Variable, axis: usize, start: usize, stop: usize) -> Variable {
+    let range = Index::Range {
+        start: Some(start as isize),
+        stop: Some(stop as isize),
+        step: 1,
+    };
+    along(x, axis, range)
+}
+
+/// The elements in reverse order along an axis.
+fn reversed(x: &Variable, axis: usize) -> Variable {
+    along(x, axis, Index::ALL.step_by(-1))
+}
+
+fn along(x: &Variable, axis: usize, range: Index) -> Variable {
+    let mut index = vec![Index::ALL; axis];
+    index.push(range);
+    slice(x, &index)
+}
+
+/// A one, then all elements but the last, of at least one along an axis.
+fn shifted(x: Variable, axis: usize) -> Variable {
+    let shape = x.shape();
+    let one = Variable::constant(Array::ones(shape.replaced(axis, 1), x.dtype()));
+    match shape[axis] {
+        1 => one,
+        size => concat(&[&one, &part(&x, axis, 0, size - 1)], axis as isize),
+    }
+}
+
+/// The sequence of `yᵢ = bᵢ + aᵢ yᵢ₊₁`, which starts at the end with the last of `b`; there is one
+/// `a` less. In as many steps as the length has binary digits: each doubles how far an element has
+/// looked (W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986).
+fn recurrence(a: Variable, b: Variable, axis: usize) -> Variable {
+    let size = b.shape()[axis];
+    let (mut a, mut y) = (a, b);
+    let mut reach = 1;
+    while reach < size {
+        let left = size - reach;
+        let more = part(&y, axis, 0, left) + &a * part(&y, axis, reach, size);
+        y = concat(&[&more, &part(&y, axis, left, size)], axis as isize);
+        if 2 * reach < size {
+            a = part(&a, axis, 0, left - reach) * part(&a, axis, reach, left);
+        }
+        reach *= 2;
+    }
+    y
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use crate::functions::{along_axis, reduction_samples};
+    let running = |x: &[f64], start: f64, step: fn(f64, f64) -> f64| {
+        let mut total = start;
+        let next = |&x: &f64| {
+            total = step(total, x);
+            total
+        };
+        x.iter().map(next).collect::<Vec<f64>>()
+    };
+    let mut samples = reduction_samples(
+        "prod",
+        -2.0..2.0,
+        |x, axes| prod(x, axes),
+        |x| x.iter().product(),
+    );
+    for (shape, axis) in [
+        (vec![2, 3], 1),
+        (vec![3, 1, 2], 0),
+        (vec![2, 1, 3], 1),
+        (vec![5], 0),
+    ] {
+        samples.push(
+            Sample::new(
+                "cumsum",
+                move |x| vec![cumsum(&x[0], axis)],
+                move |x| {
+                    vec![along_axis(&x[0], axis as usize, |x| {
+                        running(x, 0.0, |a, b| a + b)
+                    })]
+                },
+            )
+            .input(&shape, -2.0..2.0),
+        );
+        samples.push(
+            Sample::new(
+                "cumprod",
+                move |x| vec![cumprod(&x[0], axis)],
+                move |x| {
+                    vec![along_axis(&x[0], axis as usize, |x| {
+                        running(x, 1.0, |a, b| a * b)
+                    })]
+                },
+            )
+            .input(&shape, -2.0..2.0),
+        );
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GradOptions, grad_with};
+
+    fn derivative(y: &Variable, x: &Variable) -> Variable {
+        let gradients = grad_with(&[&y.sum(..)], &[x], &GradOptions::create_graph());
+        gradients[0].clone().expect("a gradient")
+    }
+
+    #[test]
+    fn zeros_are_exact_in_the_second_order() {
+        // d²(x₀ x₁ x₂) / dxᵢ dxⱼ is the third factor.
+        for factors in [
+            [0.0, 0.0, 3.0],
+            [0.0, 2.0, 5.0],
+            [0.0, 0.0, 0.0],
+            [4.0, 2.0, 5.0],
+        ] {
+            let [a, b, c] = factors;
+            let x = Variable::new(factors);
+            let first = derivative(&prod(&x, 0), &x);
+            assert_eq!(first.to_vec::<f64>(), [b * c, a * c, a * b]);
+            for (i, expected) in [[0.0, c, b], [c, 0.0, a], [b, a, 0.0]]
+                .into_iter()
+                .enumerate()
+            {
+                let picked = part(&first, 0, i, i + 1);
+                assert_eq!(derivative(&picked, &x).to_vec::<f64>(), expected);
+            }
+            // The sum of running products: a + a b + a b c.
+            let first = derivative(&cumprod(&x, 0), &x);
+            assert_eq!(first.to_vec::<f64>(), [1.0 + b + b * c, a + a * c, a * b]);
+            let second = [[0.0, 1.0 + c, b], [1.0 + c, 0.0, a], [b, a, 0.0]];
+            for (i, expected) in second.into_iter().enumerate() {
+                let picked = part(&first, 0, i, i + 1);
+                assert_eq!(derivative(&picked, &x).to_vec::<f64>(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_and_truths() {
+        let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
+        assert_eq!(prod(&nothing, 1).to_vec::<f64>(), [1.0, 1.0]);
+        assert_eq!(derivative(&prod(&nothing, 1), &nothing).shape(), [2, 0]);
+        assert_eq!(derivative(&cumprod(&nothing, 1), &nothing).shape(), [2, 0]);
+        assert_eq!(derivative(&cumsum(&nothing, 1), &nothing).shape(), [2, 0]);
+        let truths = Variable::constant([true, true, false]);
+        assert_eq!(cumsum(&truths, 0).to_vec::<i64>(), [1, 2, 2]);
+        assert_eq!(cumprod(&truths, 0).to_vec::<i64>(), [1, 1, 0]);
+        assert_eq!(prod(&truths, ..).item::<i64>(), 0);
+    }
+}

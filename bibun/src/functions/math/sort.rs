@@ -1,0 +1,224 @@
+//! Order along an axis.
+
+use bibun_array::{Array, DType, normalize_axis};
+
+use crate::batch::Lane;
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::{beside_lane, gather};
+use crate::variable::Variable;
+
+/// The positions that put an axis in ascending order; NaN is last, and equal elements stay in
+/// their order.
+///
+/// Shapes: x any → the same. Types: all → i64. Gradient: none.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::argsort, Variable};
+/// let x = Variable::new([2.0, 1.0, 2.0]);
+/// assert_eq!(argsort(&x, 0).to_vec::<i64>(), [1, 0, 2]);
+/// ```
+#[track_caller]
+pub fn argsort(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("argsort", axis, x.rank());
+    Discrete::of(ArgSort { axis }, x)
+}
+method!(argsort, axis: isize);
+
+/// The elements of an axis in ascending order; see [`argsort`].
+///
+/// Shapes: x any → the same. Types: all. Gradient: `gy`, put back in the old order; of equal
+/// elements, the first in x takes that of the first in y.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::sort, Variable};
+/// let x = Variable::new([3.0, 1.0, 2.0]);
+/// let y = sort(&x, 0);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0, 3.0]);
+/// (y * Variable::constant([1.0, 10.0, 100.0])).sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [100.0, 1.0, 10.0]);
+/// ```
+#[track_caller]
+pub fn sort(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("sort", axis, x.rank());
+    let positions = Discrete::of(ArgSort { axis }, x.clone());
+    gather(x, positions, axis as isize)
+}
+method!(sort, axis: isize);
+
+/// The `k` largest elements of an axis, largest first, and their positions. NaN counts as larger
+/// than all numbers; of equal elements the first comes first.
+///
+/// Shapes: x any → twice the shape with size `k` along the axis. Types: all; positions are i64.
+/// Gradient: `gy` of the values at their positions, 0 elsewhere; positions have none.
+///
+/// # Panics
+/// If there is no such axis, or fewer than `k` elements along it.
+///
+/// ```
+/// use bibun::{functions::top_k, Variable};
+/// let (values, positions) = top_k(&Variable::new([3.0, 9.0, 1.0]), 2, 0);
+/// assert_eq!(values.to_vec::<f64>(), [9.0, 3.0]);
+/// assert_eq!(positions.to_vec::<i64>(), [1, 0]);
+/// ```
+#[track_caller]
+pub fn top_k(x: impl Into<Variable>, k: usize, axis: isize) -> (Variable, Variable) {
+    let x = x.into();
+    let axis = normalize_axis("top_k", axis, x.rank());
+    if k > x.shape()[axis] {
+        let what = format!(
+            "axis {axis} of x = {} has fewer than {k} elements",
+            x.spec()
+        );
+        raise(Error::argument("top_k", what));
+    }
+    let positions = Discrete::of(TopK { k, axis }, x.clone());
+    (gather(x, &positions, axis as isize), positions)
+}
+
+impl Variable {
+    /// [`functions::top_k`](crate::functions::top_k) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn top_k(&self, k: usize, axis: isize) -> (Self, Self) {
+        top_k(self, k, axis)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ArgSort {
+    axis: usize,
+}
+
+impl DiscreteRule for ArgSort {
+    fn name(&self) -> &'static str {
+        "argsort"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(&x.shape, DType::I64))
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.argsort(self.axis as isize)
+    }
+    fn batch(&self, x: Variable, lane: usize) -> Lane {
+        let axis = beside_lane(self.axis, lane);
+        Lane::along(Discrete::of(Self { axis }, x), lane)
+    }
+}
+
+/// The positions of the largest elements.
+#[derive(Clone, Debug)]
+struct TopK {
+    k: usize,
+    axis: usize,
+}
+
+impl DiscreteRule for TopK {
+    fn name(&self) -> &'static str {
+        "top_k"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(x.shape.replaced(self.axis, self.k), DType::I64))
+    }
+    fn forward(&self, x: Array) -> Array {
+        let (_, positions) = x.top_k(self.k, self.axis as isize);
+        positions
+    }
+    fn batch(&self, x: Variable, lane: usize) -> Lane {
+        let axis = beside_lane(self.axis, lane);
+        Lane::along(Discrete::of(Self { axis, ..*self }, x), lane)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use crate::functions::along_axis;
+    let ranked = |x: &[f64]| {
+        let mut positions: Vec<usize> = (0..x.len()).collect();
+        positions.sort_by(|&i, &j| x[i].total_cmp(&x[j]));
+        positions
+    };
+    let mut samples = Vec::new();
+    for (shape, axis) in [(vec![2, 3], 1), (vec![3, 1, 2], 0), (vec![2, 1, 3], 1)] {
+        let at = axis as usize;
+        samples.push(
+            Sample::new(
+                "sort",
+                move |x| vec![sort(&x[0], axis)],
+                move |x| {
+                    let sorted = |x: &[f64]| ranked(x).into_iter().map(|i| x[i]).collect();
+                    vec![along_axis(&x[0], at, sorted)]
+                },
+            )
+            .input(&shape, -2.0..2.0),
+        );
+        samples.push(
+            Sample::new(
+                "argsort",
+                move |x| vec![argsort(&x[0], axis)],
+                move |x| {
+                    let positions = |x: &[f64]| ranked(x).into_iter().map(|i| i as f64).collect();
+                    vec![along_axis(&x[0], at, positions).cast(DType::I64)]
+                },
+            )
+            .input(&shape, -2.0..2.0),
+        );
+        let k = if shape[at] == 1 { 1 } else { 2 };
+        samples.push(
+            Sample::new(
+                "top_k",
+                move |x| {
+                    let (values, positions) = top_k(&x[0], k, axis);
+                    vec![values, positions]
+                },
+                move |x| {
+                    let best = |x: &[f64]| ranked(x).into_iter().rev().take(k).collect::<Vec<_>>();
+                    let values = |x: &[f64]| best(x).into_iter().map(|i| x[i]).collect();
+                    let positions = |x: &[f64]| best(x).into_iter().map(|i| i as f64).collect();
+                    vec![
+                        along_axis(&x[0], at, values),
+                        along_axis(&x[0], at, positions).cast(DType::I64),
+                    ]
+                },
+            )
+            .input(&shape, -2.0..2.0),
+        );
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad};
+
+    #[test]
+    fn equal_elements_and_nan_have_their_places() {
+        let x = Variable::new([2.0, f64::NAN, 1.0, 2.0]);
+        assert_eq!(argsort(&x, 0).to_vec::<i64>(), [2, 0, 3, 1]);
+        let (_, positions) = top_k(&x, 3, -1);
+        assert_eq!(positions.to_vec::<i64>(), [1, 0, 3]);
+        let x = Variable::new([5.0, 5.0]);
+        let y = sort(&x, 0) * Variable::constant([1.0, 2.0]);
+        let gradients = grad(&[&y.sum(..)], &[&x]);
+        assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn there_must_be_k() {
+        let x = Variable::new([2.0, 1.0]);
+        let message = attempt(|| top_k(&x, 3, 0)).unwrap_err().to_string();
+        assert!(message.contains("fewer than 3 elements"), "{message}");
+        assert_eq!(top_k(&x, 0, 0).0.shape(), [0]);
+    }
+}
