@@ -15,6 +15,7 @@
 
 mod apply;
 mod batch;
+mod check;
 #[cfg(test)]
 mod conformance;
 mod context;
@@ -31,6 +32,7 @@ pub use bibun_array as array;
 
 pub use apply::apply;
 pub use batch::{Lane, vmap};
+pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
 pub use error::{Error, Place, attempt};
 pub use forward::jvp;
