@@ -102,7 +102,7 @@ impl Array {
 
     /// `value` at every index of `shape`, without memory of its own.
     pub(crate) fn constant(value: Scalar, shape: Shape) -> Self {
-        let strides = std::iter::repeat_n(0, shape.rank()).collect();
+        let strides = shape.no_steps();
         Self {
             dtype: value.dtype(),
             layout: Layout {

@@ -21,6 +21,7 @@ mod batch;
 #[cfg(test)]
 mod conformance;
 mod context;
+mod custom;
 pub mod datasets;
 mod error;
 mod forward;
@@ -39,6 +40,7 @@ pub use bibun_array as array;
 pub use apply::apply;
 pub use batch::{Lane, vmap};
 pub use context::Context;
+pub use custom::{Custom, custom};
 pub use error::{Error, Place, attempt};
 pub use forward::jvp;
 pub use function::{

@@ -143,7 +143,7 @@ pub(crate) fn shapes(numbers: &mut Numbers) -> Vec<Vec<usize>> {
         );
     }
     for rank in 3..5 {
-        for _ in 0..40 {
+        for _ in 0..25 {
             let shape: Vec<usize> = (0..rank)
                 .map(|_| sizes[numbers.below(sizes.len())])
                 .collect();
