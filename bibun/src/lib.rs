@@ -13,17 +13,24 @@
 
 #![forbid(unsafe_code)]
 
+// What #[derive(Chain)] writes names the crate from outside.
+extern crate self as bibun;
+
 mod apply;
 mod batch;
 #[cfg(test)]
 mod conformance;
 mod context;
 mod custom;
+pub mod datasets;
 mod error;
 mod forward;
 mod function;
 pub mod functions;
+pub mod initializers;
+pub mod links;
 mod node;
+pub mod optimizers;
 mod reverse;
 mod scope;
 mod variable;
