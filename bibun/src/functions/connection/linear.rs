@@ -4,7 +4,7 @@ use bibun_array::{Array, DType, Shape};
 
 use crate::batch::Lane;
 use crate::context::Context;
-use crate::function::{Function, Keeps, Many, Fixed, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swap_axes};
 use crate::variable::Variable;
@@ -54,12 +54,18 @@ impl Function for LinearLayer {
     }
 
     fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        let keeps = if needs[0] { Keeps::NOTHING.input(1) } else { Keeps::NOTHING };
+        let keeps = if needs[0] {
+            Keeps::NOTHING.input(1)
+        } else {
+            Keeps::NOTHING
+        };
         if needs[1] { keeps.input(0) } else { keeps }
     }
 
     fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
-        let named = ["x [.., i]", "w [o, i]", "b [o]"].into_iter().zip(inputs.iter().copied());
+        let named = ["x [.., i]", "w [o, i]", "b [o]"]
+            .into_iter()
+            .zip(inputs.iter().copied());
         let fail = |must_hold| Err(Mismatch::new(&named.collect::<Vec<_>>(), must_hold));
         let (x, w) = (inputs[0], inputs[1]);
         let Some(&i) = x.shape.last() else {
@@ -90,7 +96,9 @@ impl Function for LinearLayer {
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> Vec<Option<Variable>> {
         let x_shape = cx.input_shape(0);
         let rows = reshaped(gy, folded(cx.output_shape(0)));
-        let gx = cx.needs(0).then(|| reshaped(matmul(&rows, cx.input(1)), x_shape));
+        let gx = cx
+            .needs(0)
+            .then(|| reshaped(matmul(&rows, cx.input(1)), x_shape));
         let gw = cx.needs(1).then(|| {
             let x = reshaped(cx.input(0), folded(x_shape));
             matmul(swap_axes(&rows, 0, 1), x)
@@ -130,7 +138,10 @@ impl Function for LinearLayer {
                     Some(axis) if axis == last => Lane::along(x.to_front(count), 0),
                     _ => x,
                 };
-                Lane { value: linear(x.value, w.value, same_b.as_ref()), axis: x.axis }
+                Lane {
+                    value: linear(x.value, w.value, same_b.as_ref()),
+                    axis: x.axis,
+                }
             }
             // Lanes of w are more outputs.
             (None, Some(_)) => {
@@ -151,7 +162,10 @@ impl Function for LinearLayer {
                     Some(b) => y + b,
                     None => y,
                 };
-                Lane::along(reshape(y, shape.replaced(shape.rank() - 1, w.shape()[1])), 0)
+                Lane::along(
+                    reshape(y, shape.replaced(shape.rank() - 1, w.shape()[1])),
+                    0,
+                )
             }
         };
         let Some(b) = own_b else {
@@ -185,7 +199,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         let sample = Sample::new("linear", call, reference)
             .input(x, range.clone())
             .input([o, 3], range.clone());
-        if biased { sample.input(o, range.clone()) } else { sample }
+        if biased {
+            sample.input(o, range.clone())
+        } else {
+            sample
+        }
     };
     vec![
         sample([2, 3].into(), 4, true),

@@ -31,7 +31,12 @@ pub fn matmul(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
     let [a, b] = promoted(a.into(), b.into());
     let (a_shape, b_shape) = (a.shape(), b.shape());
     let (Some(&k), false) = (a_shape.last(), b_shape.is_empty()) else {
-        mismatch("matmul", &a, &b, "a product needs at least one axis on both sides")
+        mismatch(
+            "matmul",
+            &a,
+            &b,
+            "a product needs at least one axis on both sides",
+        )
     };
     if k != b_shape[b_shape.rank().saturating_sub(2)] {
         mismatch("matmul", &a, &b, "k must be equal")
@@ -83,7 +88,12 @@ method!(matmul, b: impl Into<Variable>);
 pub fn dot(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
     let (a, b) = (a.into(), b.into());
     if a.rank() == 0 || b.rank() == 0 {
-        mismatch("dot", &a, &b, "a product needs at least one axis on both sides")
+        mismatch(
+            "dot",
+            &a,
+            &b,
+            "a product needs at least one axis on both sides",
+        )
     }
     let row = if b.rank() == 1 { -1 } else { -2 };
     contract("dot", a, b, &[-1], &[row])
@@ -156,11 +166,17 @@ fn contract(
     let own = |axes: &[isize], rank| {
         // For the error; the pairs need their order.
         bibun_array::normalize_axes(function, axes, rank);
-        let axes = axes.iter().map(|&axis| normalize_axis(function, axis, rank));
+        let axes = axes
+            .iter()
+            .map(|&axis| normalize_axis(function, axis, rank));
         axes.collect::<SmallVec<[usize; 4]>>()
     };
     let (axes_a, axes_b) = (own(axes_a, a_shape.rank()), own(axes_b, b_shape.rank()));
-    if axes_a.iter().zip(&axes_b).any(|(&i, &j)| a_shape[i] != b_shape[j]) {
+    if axes_a
+        .iter()
+        .zip(&axes_b)
+        .any(|(&i, &j)| a_shape[i] != b_shape[j])
+    {
         let must_hold = format!("sizes along {axes_a:?} of a and {axes_b:?} of b must be equal");
         mismatch(function, &a, &b, &must_hold)
     }
@@ -168,7 +184,10 @@ fn contract(
         let others = (0..rank).filter(|axis| !axes.contains(axis));
         others.collect::<SmallVec<[usize; 4]>>()
     };
-    let (rows, columns) = (others(&axes_a, a_shape.rank()), others(&axes_b, b_shape.rank()));
+    let (rows, columns) = (
+        others(&axes_a, a_shape.rank()),
+        others(&axes_b, b_shape.rank()),
+    );
     let in_order = |x: Variable, first: &[usize], then: &[usize]| {
         let order: SmallVec<[isize; 4]> = first.iter().chain(then).map(|&i| i as isize).collect();
         permute(x, &order)
@@ -178,10 +197,17 @@ fn contract(
     let y = Bilinear::of(
         MatMul,
         reshaped(in_order(a, &rows, &axes_a), [size(&a_shape, &rows), k]),
-        reshaped(in_order(b, &axes_b, &columns), [k, size(&b_shape, &columns)]),
+        reshaped(
+            in_order(b, &axes_b, &columns),
+            [k, size(&b_shape, &columns)],
+        ),
     );
     let rows = rows.iter().map(|&axis| a_shape[axis]);
-    reshaped(y, rows.chain(columns.iter().map(|&axis| b_shape[axis])).collect::<Shape>())
+    reshaped(
+        y,
+        rows.chain(columns.iter().map(|&axis| b_shape[axis]))
+            .collect::<Shape>(),
+    )
 }
 
 /// Both in the dtype that the product is computed in.
@@ -195,7 +221,11 @@ pub(crate) fn promoted(a: Variable, b: Variable) -> [Variable; 2] {
 #[track_caller]
 pub(crate) fn reshaped(x: Variable, shape: impl Into<Shape>) -> Variable {
     let shape = shape.into();
-    if x.shape() == shape { x } else { reshape(x, shape) }
+    if x.shape() == shape {
+        x
+    } else {
+        reshape(x, shape)
+    }
 }
 
 #[cold]
@@ -229,7 +259,10 @@ impl BilinearRule for MatMul {
             && a.shape[..rank - 2] == b.shape[..rank - 2]
             && a.shape[rank - 1] == b.shape[rank - 2];
         if !fit || a.dtype != b.dtype {
-            return Err(Mismatch::new(&inputs, "the axes in front and k must be equal"));
+            return Err(Mismatch::new(
+                &inputs,
+                "the axes in front and k must be equal",
+            ));
         }
         Ok(Spec {
             shape: a.shape.replaced(rank - 1, b.shape[rank - 1]),
@@ -301,22 +334,63 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let named = |name: &'static str, sample: Sample| Sample { name, ..sample };
     let product = |a: &Variable, b: &Variable| matmul(a, b);
     vec![
-        sample(product, [2, 3].into(), [3, 4].into(), [2, 4].into(), 3, |a, b, i, k| {
-            a[i / 4 * 3 + k] * b[k * 4 + i % 4]
-        }),
-        sample(product, [3].into(), [3].into(), ().into(), 3, |a, b, _, k| a[k] * b[k]),
-        sample(product, [3].into(), [3, 2].into(), [2].into(), 3, |a, b, i, k| a[k] * b[k * 2 + i]),
-        sample(product, [2, 3].into(), [3].into(), [2].into(), 3, |a, b, i, k| a[i * 3 + k] * b[k]),
+        sample(
+            product,
+            [2, 3].into(),
+            [3, 4].into(),
+            [2, 4].into(),
+            3,
+            |a, b, i, k| a[i / 4 * 3 + k] * b[k * 4 + i % 4],
+        ),
+        sample(
+            product,
+            [3].into(),
+            [3].into(),
+            ().into(),
+            3,
+            |a, b, _, k| a[k] * b[k],
+        ),
+        sample(
+            product,
+            [3].into(),
+            [3, 2].into(),
+            [2].into(),
+            3,
+            |a, b, i, k| a[k] * b[k * 2 + i],
+        ),
+        sample(
+            product,
+            [2, 3].into(),
+            [3].into(),
+            [2].into(),
+            3,
+            |a, b, i, k| a[i * 3 + k] * b[k],
+        ),
         // Batches: on both sides, broadcast on either, of a vector.
-        sample(product, [2, 1, 3].into(), [2, 3, 2].into(), [2, 1, 2].into(), 3, |a, b, i, k| {
-            a[i / 2 * 3 + k] * b[i / 2 * 6 + k * 2 + i % 2]
-        }),
-        sample(product, [2, 2, 3].into(), [3, 1].into(), [2, 2, 1].into(), 3, |a, b, i, k| {
-            a[i * 3 + k] * b[k]
-        }),
-        sample(product, [2, 3].into(), [2, 1, 3, 1].into(), [2, 1, 2, 1].into(), 3, |a, b, i, k| {
-            a[i % 2 * 3 + k] * b[i / 2 * 3 + k]
-        }),
+        sample(
+            product,
+            [2, 1, 3].into(),
+            [2, 3, 2].into(),
+            [2, 1, 2].into(),
+            3,
+            |a, b, i, k| a[i / 2 * 3 + k] * b[i / 2 * 6 + k * 2 + i % 2],
+        ),
+        sample(
+            product,
+            [2, 2, 3].into(),
+            [3, 1].into(),
+            [2, 2, 1].into(),
+            3,
+            |a, b, i, k| a[i * 3 + k] * b[k],
+        ),
+        sample(
+            product,
+            [2, 3].into(),
+            [2, 1, 3, 1].into(),
+            [2, 1, 2, 1].into(),
+            3,
+            |a, b, i, k| a[i % 2 * 3 + k] * b[i / 2 * 3 + k],
+        ),
         sample(
             product,
             [2, 1, 1, 3].into(),
@@ -325,9 +399,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             3,
             |a, b, i, k| a[i / 6 * 3 + k] * b[i / 2 % 3 * 6 + k * 2 + i % 2],
         ),
-        sample(product, [3].into(), [2, 3, 2].into(), [2, 2].into(), 3, |a, b, i, k| {
-            a[k] * b[i / 2 * 6 + k * 2 + i % 2]
-        }),
+        sample(
+            product,
+            [3].into(),
+            [2, 3, 2].into(),
+            [2, 2].into(),
+            3,
+            |a, b, i, k| a[k] * b[i / 2 * 6 + k * 2 + i % 2],
+        ),
         sample(
             |a, b| matmul(transpose_last(a), transpose_last(b)),
             [3, 2].into(),
@@ -338,7 +417,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         ),
         named(
             "dot",
-            sample(|a, b| dot(a, b), [3].into(), [3].into(), ().into(), 3, |a, b, _, k| a[k] * b[k]),
+            sample(
+                |a, b| dot(a, b),
+                [3].into(),
+                [3].into(),
+                ().into(),
+                3,
+                |a, b, _, k| a[k] * b[k],
+            ),
         ),
         named(
             "dot",
@@ -353,9 +439,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         ),
         named(
             "outer",
-            sample(|a, b| outer(a, b), [3].into(), [1, 2].into(), [3, 2].into(), 1, |a, b, i, _| {
-                a[i / 2] * b[i % 2]
-            }),
+            sample(
+                |a, b| outer(a, b),
+                [3].into(),
+                [1, 2].into(),
+                [3, 2].into(),
+                1,
+                |a, b, i, _| a[i / 2] * b[i % 2],
+            ),
         ),
         Sample::new(
             "tensordot",
@@ -363,7 +454,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             move |x| {
                 let element = |i: usize, j: usize| {
                     let pairs = (0..4).flat_map(|k| (0..2).map(move |l| (k, l)));
-                    let products = pairs.map(|(k, l)| at(&x[0], &[l, i, k]) * at(&x[1], &[k, j, l]));
+                    let products =
+                        pairs.map(|(k, l)| at(&x[0], &[l, i, k]) * at(&x[1], &[k, j, l]));
                     products.sum::<f64>()
                 };
                 let elements = (0..3).flat_map(|i| (0..2).map(move |j| (i, j)));
@@ -390,7 +482,13 @@ mod tests {
     fn what_does_not_fit_is_named() {
         let a = Variable::new([[1.0, 2.0]]);
         let error = attempt(|| matmul(&a, &a)).unwrap_err();
-        assert!(matches!(error, Error::Mismatch { function: "matmul", .. }));
+        assert!(matches!(
+            error,
+            Error::Mismatch {
+                function: "matmul",
+                ..
+            }
+        ));
         let message = error.to_string();
         assert!(message.contains("a [.., m, k] = [1, 2] f64"), "{message}");
         assert!(message.contains("k must be equal"), "{message}");
@@ -399,14 +497,21 @@ mod tests {
         assert!(attempt(|| matmul(&a, &scalar)).is_err());
         assert!(attempt(|| dot(&scalar, &a)).is_err());
         let truths = Variable::constant([[true], [false]]);
-        let message = attempt(|| matmul(truths.transpose(), &truths)).unwrap_err().to_string();
+        let message = attempt(|| matmul(truths.transpose(), &truths))
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("bools"), "{message}");
         let wide = Variable::new(Array::zeros([2, 2, 1], DType::F64));
         let other = Variable::new(Array::zeros([3, 1, 2], DType::F64));
         let message = attempt(|| matmul(&wide, &other)).unwrap_err().to_string();
         assert!(message.contains("must broadcast"), "{message}");
-        let message = attempt(|| tensordot(&wide, &other, &[0], &[0])).unwrap_err().to_string();
-        assert!(message.starts_with("tensordot: shapes do not fit"), "{message}");
+        let message = attempt(|| tensordot(&wide, &other, &[0], &[0]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("tensordot: shapes do not fit"),
+            "{message}"
+        );
         assert!(attempt(|| tensordot(&wide, &other, &[0, 0], &[0, 1])).is_err());
         assert!(attempt(|| tensordot(&wide, &other, &[0], &[])).is_err());
     }

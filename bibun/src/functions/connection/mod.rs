@@ -1,9 +1,7 @@
 //! Functions that connect values by weights: products of matrices and what is made of them.
 
-
 mod linear;
 mod matmul;
-
 
 pub use linear::*;
 pub use matmul::*;
