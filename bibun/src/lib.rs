@@ -36,6 +36,7 @@ mod scope;
 mod variable;
 
 pub use bibun_array as array;
+pub use bibun_array::s;
 
 pub use apply::apply;
 pub use batch::{Lane, vmap};

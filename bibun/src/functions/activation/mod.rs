@@ -5,12 +5,14 @@ mod gelu;
 mod relu;
 mod shrink;
 mod sigmoid;
+mod softmax;
 
 pub use exponential_unit::*;
 pub use gelu::*;
 pub use relu::*;
 pub use shrink::*;
 pub use sigmoid::*;
+pub use softmax::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
@@ -20,6 +22,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         relu::samples(),
         shrink::samples(),
         sigmoid::samples(),
+        softmax::samples(),
     ]
     .concat()
 }
