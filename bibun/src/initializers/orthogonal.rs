@@ -34,7 +34,7 @@ impl Initializer for Orthogonal {
             let what = format!("the shape is {shape}, expected at least one axis");
             raise(Error::argument("Orthogonal", what))
         };
-        let (rows, columns) = (*rows, rest.iter().product::<usize>());
+        let (rows, columns): (usize, usize) = (*rows, rest.iter().product());
         let (count, length) = (columns.min(rows), columns.max(rows));
         let mut vectors = generator
             .normal([count, length], 0.0, 1.0, DType::F64)
