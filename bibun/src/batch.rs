@@ -146,8 +146,8 @@ pub(crate) fn run(
                 function: function.name(),
                 rule: "batch",
                 argument: format!("output {i}"),
-                found: lane.spec(),
-                expected: expected.clone(),
+                found: Box::new(lane.spec()),
+                expected: Box::new(expected.clone()),
             });
         }
     }

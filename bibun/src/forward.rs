@@ -134,8 +134,8 @@ fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spe
                 function: function.name(),
                 rule: "jvp",
                 argument: format!("output {i}"),
-                found: tangent.spec(),
-                expected: expected.clone(),
+                found: Box::new(tangent.spec()),
+                expected: Box::new(expected.clone()),
             });
         }
     }

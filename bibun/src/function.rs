@@ -161,6 +161,21 @@ impl Keeps {
         }
     }
 
+    /// Also what `other` keeps.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            inputs: self.inputs | other.inputs,
+            outputs: self.outputs | other.outputs,
+        }
+    }
+
+    /// The same where `condition` holds, nothing elsewhere.
+    #[must_use]
+    pub const fn only_if(self, condition: bool) -> Self {
+        if condition { self } else { Self::NOTHING }
+    }
+
     pub(crate) const fn has_input(self, i: usize) -> bool {
         self.inputs & bit(i) != 0
     }
