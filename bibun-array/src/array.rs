@@ -102,7 +102,7 @@ impl Array {
 
     /// `value` at every index of `shape`, without memory of its own.
     pub(crate) fn constant(value: Scalar, shape: Shape) -> Self {
-        let strides = std::iter::repeat_n(0, shape.rank()).collect();
+        let strides = shape.no_steps();
         Self {
             dtype: value.dtype(),
             layout: Layout {
@@ -447,6 +447,13 @@ where
 {
     fn from(value: T) -> Self {
         Self::scalar(value)
+    }
+}
+
+impl From<&Array> for Array {
+    /// The same elements, shared.
+    fn from(x: &Array) -> Self {
+        x.clone()
     }
 }
 

@@ -42,6 +42,15 @@ pub enum Reduction {
     Any,
 }
 
+/// A running reduction along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scan {
+    /// Running sum.
+    Sum,
+    /// Running product.
+    Product,
+}
+
 /// The operations a device provides. Callers have checked shapes, dtypes and bounds.
 pub trait Device: fmt::Debug + Send + Sync {
     /// A name for people, such as `cpu`.
@@ -92,6 +101,13 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The
     /// dtypes are one of `f32`, `f64` and `i64`. The device may take the memory of `c`.
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array;
+
+    /// Runs along `axis`; `x` is not of `bool`.
+    fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array;
+
+    /// The positions along `axis` of its `count` first elements in ascending or descending order,
+    /// as `i64`. NaN is greater than all numbers; equal elements stay in their order.
+    fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array;
 
     /// Waits until everything asked so far has been done.
     fn synchronize(&self) {}

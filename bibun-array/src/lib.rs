@@ -27,13 +27,15 @@ mod operand;
 pub mod ops;
 mod random;
 mod reduce;
+mod scan;
 mod shape;
+mod sort;
 mod storage;
 mod view;
 
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
-pub use device::{Device, Memory, Reduction, View, cpu};
+pub use device::{Device, Memory, Reduction, Scan, View, cpu};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
 pub use join::{concat, stack};

@@ -94,6 +94,13 @@ impl<T: Float> Number<T> {
         Self(self.0.ln())
     }
 
+    /// `log(sigmoid(self))`, exact on both tails.
+    #[inline(always)]
+    #[must_use]
+    pub fn log_sigmoid(self) -> Self {
+        -(-self).softplus()
+    }
+
     /// `self²`.
     #[inline(always)]
     #[must_use]
@@ -120,6 +127,24 @@ impl<T: Float> Number<T> {
     #[must_use]
     pub fn minimum(self, other: impl Into<Self>) -> Self {
         Self(self.0.minimum(other.into().0))
+    }
+
+    /// Whether this is NaN.
+    #[inline(always)]
+    pub fn is_nan(self) -> Mask<T> {
+        Mask(self.0.is_nan(), std::marker::PhantomData)
+    }
+
+    /// `self == other`.
+    #[inline(always)]
+    pub fn equal(self, other: impl Into<Self>) -> Mask<T> {
+        Mask(self.0 == other.into().0, std::marker::PhantomData)
+    }
+
+    /// `self != other`.
+    #[inline(always)]
+    pub fn not_equal(self, other: impl Into<Self>) -> Mask<T> {
+        Mask(self.0 != other.into().0, std::marker::PhantomData)
     }
 
     /// `self > other`.
@@ -157,7 +182,14 @@ impl<T: Float> Mask<T> {
     /// Whether both hold.
     #[inline(always)]
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn logical_and(self, other: Self) -> Self {
         Self(self.0 & other.0, self.1)
+    }
+
+    /// Whether one or both hold.
+    #[inline(always)]
+    #[must_use]
+    pub fn logical_or(self, other: Self) -> Self {
+        Self(self.0 | other.0, self.1)
     }
 }

@@ -13,12 +13,27 @@ use smallvec::SmallVec;
 /// assert_eq!(shape.size(), 6);
 /// assert_eq!(shape.to_string(), "[2, 3]");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
 
 /// Steps between neighbouring elements of each axis, in elements; they may be zero or negative.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(PartialEq, Eq, Debug, Default)]
 pub(crate) struct Strides(SmallVec<[isize; 4]>);
+
+// PERF: `SmallVec::clone` pushes element by element; a copy of the slice is a few instructions.
+impl Clone for Shape {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
+
+impl Clone for Strides {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// A shape from its sizes.
@@ -96,6 +111,11 @@ impl Shape {
             })
             .collect::<Option<_>>()
             .map(Self)
+    }
+
+    /// Strides of a single value repeated over the shape.
+    pub(crate) fn no_steps(&self) -> Strides {
+        Strides(SmallVec::from_elem(0, self.rank()))
     }
 
     /// Strides of the row-major order.

@@ -13,10 +13,10 @@ fn axes_of(axes: &[usize]) -> Axes {
 fn for_all(dtype: DType, mut test: impl FnMut(&Array, &[usize])) {
     let mut numbers = Numbers(dtype.size() as u64);
     for shape in shapes(&mut numbers) {
-        for _ in 0..if shape.iter().product::<usize>() > 10_000 {
-            2
+        for _ in 0..if shape.iter().product::<usize>() > 5_000 {
+            1
         } else {
-            5
+            4
         } {
             let x = numbers.layout(&shape, dtype);
             for axes in subsets(shape.len()) {

@@ -10,15 +10,17 @@ use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::elements;
 use super::elementwise::{self, PARALLEL, Steps};
+use super::{elements, worth_threads};
 use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar};
 
-/// Multiplications below which another thread costs more than it helps.
-const THREADS: usize = 1 << 19;
+/// Multiplications from which on a product with a vector is cut into blocks.
+const CUT: usize = 1 << 20;
 /// Blocks that rows are cut into are multiples of this.
 const BLOCK: usize = 64;
+/// Multiplications up to which plain loops are faster than setting up a product.
+const TINY: usize = 64;
 
 /// `alpha a b + beta c`; see [`crate::Device::gemm`].
 pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
@@ -98,7 +100,7 @@ struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    fn from_row(self, first: usize) -> Self {
+    fn rows_from(self, first: usize) -> Self {
         let start = (first * self.row).min(self.memory.len());
         Self {
             memory: &self.memory[start..],
@@ -132,7 +134,7 @@ impl<T: Number> Product<'_, T> {
     fn cut(self, parallelism: Parallelism) {
         let Self { m, n, k, a, b, .. } = self;
         let plain = T::DTYPE == DType::I64 || k <= 2 || n == 1;
-        if !plain || m * n * k < THREADS {
+        if !plain || m * n * k < CUT {
             return T::product(self, parallelism);
         }
         let rows = (PARALLEL / (n * k).max(1))
@@ -145,7 +147,7 @@ impl<T: Number> Product<'_, T> {
                     n,
                     k,
                     alpha: self.alpha,
-                    a: a.from_row(i * rows),
+                    a: a.rows_from(i * rows),
                     b,
                     beta: self.beta,
                     out,
@@ -166,8 +168,8 @@ impl<T: Number> Product<'_, T> {
     fn by_gemm(self, parallelism: Parallelism) {
         let Self { m, n, k, a, b, .. } = self;
         assert!(self.out.len() == m * n && a.holds(m, k) && b.holds(k, n));
-        if k == 1 {
-            // The crate has no vector code for this one.
+        if k == 1 || m * n * k <= TINY {
+            // The crate has no vector code for outer products.
             return Arch::new().dispatch(ByRows(self));
         }
         // SAFETY: `Number` calls this for f32 and f64 only, which gemm has kernels for. gemm reads
@@ -388,7 +390,8 @@ impl<T: Number> Batch<'_, T> {
             product.cut(parallelism);
         };
         let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
-        if out.len() * k < THREADS || threads == 1 {
+        // A hundred multiplications in a nanosecond are about what vector instructions do.
+        if !worth_threads(out.len() * k / 100) {
             let one = |(i, out)| product(i, out, Parallelism::None);
             out.chunks_mut(m * n).enumerate().for_each(one);
         } else if batch < threads {

@@ -5,6 +5,8 @@ mod index;
 mod matmul;
 mod random;
 mod reduce;
+mod scan;
+mod sort;
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
 use crate::{Array, DType, Element, Scalar, Shape, View};
 
-use crate::device::{Device, Memory, Reduction};
+use crate::device::{Device, Memory, Reduction, Scan};
 use crate::storage::Buffer;
 
 /// The CPU.
@@ -72,6 +74,14 @@ impl Device for Cpu {
         reduce::reduce(reduction, x, axes)
     }
 
+    fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array {
+        scan::scan(scan, x, axis)
+    }
+
+    fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
+        sort::argsort(x, axis, descending, count)
+    }
+
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
         matmul::gemm(alpha, a, b, beta, c)
     }
@@ -95,6 +105,17 @@ impl Device for Cpu {
     fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {
         random::random(distribution, key, counter, shape)
     }
+}
+
+/// Whether work of about so many nanoseconds on one thread gains from several. Handing work to the
+/// pool from outside takes tens of microseconds where its threads have gone to sleep; on a thread of
+/// the pool itself, a few.
+fn worth_threads(nanoseconds: usize) -> bool {
+    let least = match rayon::current_thread_index() {
+        Some(_) => 10_000,
+        None => 150_000,
+    };
+    nanoseconds >= least && rayon::current_num_threads() > 1
 }
 
 /// The elements under `x`: its memory, or the single value it repeats.

@@ -14,8 +14,8 @@ use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::elements;
 use super::elementwise::{PARALLEL, Steps};
+use super::{elements, worth_threads};
 use crate::device::Reduction;
 use crate::dtype::with_dtype;
 use crate::shape::{Layout, Shape};
@@ -55,7 +55,7 @@ fn forward(x: &Array, axes: &[usize]) -> Array {
 // ----- what is computed
 
 /// A fold of elements into one value.
-trait Fold: Send + Sync {
+pub(super) trait Fold: Send + Sync {
     type Input: Element;
     /// What a lane holds.
     type Part: Copy + Send + Sync;
@@ -74,8 +74,8 @@ trait Fold: Send + Sync {
     fn finish(total: Self::Total, repeats: usize) -> Self::Output;
 }
 
-struct Sum<T>(PhantomData<T>);
-struct Product<T>(PhantomData<T>);
+pub(super) struct Sum<T>(PhantomData<T>);
+pub(super) struct Product<T>(PhantomData<T>);
 struct Max<T>(PhantomData<T>);
 struct Min<T>(PhantomData<T>);
 struct All<T>(PhantomData<T>);
@@ -148,20 +148,22 @@ macro_rules! fold_float_extremes {
 }
 fold_float_extremes!(f32, f64);
 
-/// Truths are kept in as many bits as an element has, so that a vector holds as many of both.
+/// Truths are kept as elements, zero or not, which vector instructions compare and select alike.
 macro_rules! fold_truths {
-    ($($type:ty, $bits:ty;)*) => {$(
-        fold!(All<$type>: $type => $bits => bool, 1,
-              |a, x| a & <$bits>::from(x != <$type>::default()), |a, b| a & b, |a, _| a != 0);
-        fold!(Any<$type>: $type => $bits => bool, 0,
-              |a, x| a | <$bits>::from(x != <$type>::default()), |a, b| a | b, |a, _| a != 0);
+    ($($type:ty, $true:expr, $false:expr;)*) => {$(
+        fold!(All<$type>: $type => $type => bool, $true,
+              |a, x| if x == $false { x } else { a },
+              |a, b| if b == $false { b } else { a }, |a, _| a != $false);
+        fold!(Any<$type>: $type => $type => bool, $false,
+              |a, x| if x == $false { a } else { $true },
+              |a, b| if b == $false { a } else { b }, |a, _| a != $false);
     )*};
 }
 fold_truths! {
-    bool, u8;
-    i64, u64;
-    f32, u32;
-    f64, u64;
+    bool, true, false;
+    i64, 1, 0;
+    f32, 1.0, 0.0;
+    f64, 1.0, 0.0;
 }
 
 /// Doubles: parts of few elements, collected in twice the precision.
@@ -201,7 +203,7 @@ impl Fold for Sum<f64> {
 
 /// A sum and what rounding has taken from it.
 #[derive(Clone, Copy)]
-struct Compensated {
+pub(super) struct Compensated {
     sum: f64,
     error: f64,
 }
@@ -416,7 +418,8 @@ fn run<R: Reducer>(x: &Array, axes: &[usize]) -> Array {
 fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
     let depth = plan.reduced.len();
     let work = out.len() * depth;
-    let threads = work >= PARALLEL && rayon::current_num_threads() > 1;
+    // Four elements in a nanosecond are about what memory delivers.
+    let threads = worth_threads(work / 4);
     let tile = match plan.across {
         true => TILE,
         false => (PARALLEL / 4 / depth).clamp(1, TILE),
@@ -524,7 +527,9 @@ impl<F: Fold> Reducer for Folded<F> {
                     let memory = &memory[start + i * step as usize..];
                     *total = match plan.reduced.even_step() {
                         Some(1) if count <= LANES => {
-                            let part = memory[..count].iter().fold(F::START, |a, &x| F::add(a, x));
+                            let part = memory[from..from + count]
+                                .iter()
+                                .fold(F::START, |a, &x| F::add(a, x));
                             F::collect(*total, part)
                         }
                         Some(step) => {
@@ -738,15 +743,17 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
 #[inline(always)]
 fn best_of_run<T: Element, F: Extreme<T>>(memory: &[T], step: usize, count: usize) -> Best<T> {
     let run = &memory[..(count - 1) * step + 1];
-    let mut best: Best<T> = None;
     if count <= LANES {
-        for (i, &x) in run.iter().step_by(step).enumerate() {
-            if best.is_none_or(|(best, _)| F::beats(x, best)) {
-                best = Some((x, i));
-            }
+        let (mut best, mut at) = (run[0], 0);
+        for i in 1..count {
+            let x = run[i * step];
+            let beats = F::beats(x, best);
+            best = if beats { x } else { best };
+            at = if beats { i } else { at };
         }
-        return best;
+        return Some((best, at));
     }
+    let mut best: Best<T> = None;
     for (i, block) in run.chunks(BLOCK * step).enumerate() {
         let mut lanes = Lanes::<F>::new(F::EMPTY);
         lanes.take(block, step, block.len().div_ceil(step));

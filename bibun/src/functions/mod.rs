@@ -13,6 +13,8 @@ mod loss;
 mod math;
 mod operand;
 mod operators;
+#[cfg(test)]
+mod probe;
 
 pub use activation::*;
 pub use array::*;

@@ -1,6 +1,28 @@
-//! TODO
+//! Activation functions.
+
+mod exponential_unit;
+mod gelu;
+mod relu;
+mod shrink;
+mod sigmoid;
+mod softmax;
+
+pub use exponential_unit::*;
+pub use gelu::*;
+pub use relu::*;
+pub use shrink::*;
+pub use sigmoid::*;
+pub use softmax::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    Vec::new()
+    [
+        exponential_unit::samples(),
+        gelu::samples(),
+        relu::samples(),
+        shrink::samples(),
+        sigmoid::samples(),
+        softmax::samples(),
+    ]
+    .concat()
 }

@@ -37,6 +37,16 @@ pub(crate) fn to_float(x: Variable) -> Variable {
     }
 }
 
+/// `x` itself unless it is `bool`, which counts as i64: what arithmetic takes.
+#[track_caller]
+pub(crate) fn to_number(x: Variable) -> Variable {
+    if x.dtype() == DType::Bool {
+        cast(x, DType::I64)
+    } else {
+        x
+    }
+}
+
 impl Variable {
     /// [`functions::cast`](crate::functions::cast) of this Variable.
     #[must_use]

@@ -1,14 +1,51 @@
 //! Functions that rearrange, pick, join and convert.
 
 mod cast;
+mod creation;
 mod identity;
+mod index;
+mod join;
 mod movement;
+mod rearrange;
+mod slice;
 
 pub use cast::*;
+pub use creation::*;
 pub use identity::*;
+pub use index::*;
+pub use join::*;
 pub use movement::*;
+pub use rearrange::*;
+pub use slice::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    [cast::samples(), identity::samples(), movement::samples()].concat()
+    [
+        cast::samples(),
+        identity::samples(),
+        index::samples(),
+        join::samples(),
+        movement::samples(),
+        rearrange::samples(),
+        slice::samples(),
+    ]
+    .concat()
+}
+
+/// An array whose elements are told by their index: what references are written in.
+#[cfg(test)]
+fn by_index(
+    shape: impl Into<bibun_array::Shape>,
+    element: impl Fn(&[usize]) -> f64,
+) -> bibun_array::Array {
+    let shape = shape.into();
+    let elements = (0..shape.size()).map(|position| {
+        let mut rest = position;
+        let mut index = vec![0; shape.rank()];
+        for (i, &size) in index.iter_mut().zip(shape.iter()).rev() {
+            (*i, rest) = (rest % size, rest / size);
+        }
+        element(&index)
+    });
+    bibun_array::Array::from_vec(elements.collect(), &shape)
 }

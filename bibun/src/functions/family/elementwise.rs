@@ -190,9 +190,10 @@ pub(crate) use method;
 
 /// Elementwise functions of one float array, a few lines each: the name and parameters, the value,
 /// and `gy dy/dx` from whichever of `x` and `y` it reads. Both formulae become vector loops; the
-/// second is compiled in Variables too, where it can be differentiated again.
+/// second is compiled in Variables too, where it can be differentiated again. A file that needs
+/// another list of samples beside this one gives it a name: `samples in unary_samples;`.
 macro_rules! unary {
-    ($(
+    (samples in $samples:ident; $(
         $(#[$documentation:meta])*
         $name:ident($x:ident $(, $parameter:ident)*) -> $Rule:ident {
             value: $value:expr,
@@ -250,7 +251,7 @@ macro_rules! unary {
         )+
 
         #[cfg(test)]
-        pub(super) fn samples() -> Vec<$crate::conformance::Sample> {
+        pub(super) fn $samples() -> Vec<$crate::conformance::Sample> {
             vec![$({
                 let settings: &[f64] = &[$($($setting),*)?];
                 #[allow(unused_mut, unused_variables, reason = "most have no parameters")]
@@ -265,15 +266,19 @@ macro_rules! unary {
             }),+]
         }
     };
+    ($($entries:tt)+) => {
+        $crate::functions::family::unary! { samples in samples; $($entries)+ }
+    };
 }
 pub(crate) use unary;
 
-/// Elementwise functions of two arrays, broadcast against each other: the name, the value on arrays
-/// of any dtype, and for each of `a` and `b` its gradient from whichever of `a`, `b`, `y` it reads.
+/// Elementwise functions of two arrays, broadcast against each other: the name (`via` a conversion
+/// of both where not all dtypes will do), the value on arrays, and for each of `a` and `b` its
+/// gradient from whichever of `a`, `b`, `y` it reads.
 macro_rules! binary {
-    ($(
+    (samples in $samples:ident; $(
         $(#[$documentation:meta])*
-        $name:ident -> $Rule:ident {
+        $name:ident $(via $convert:ident)? -> $Rule:ident {
             value: $value:expr,
             gradient_a($($kept_a:ident),*; $ga:ident): $gradient_a:expr,
             gradient_b($($kept_b:ident),*; $gb:ident): $gradient_b:expr,
@@ -288,6 +293,7 @@ macro_rules! binary {
                 b: impl Into<$crate::functions::Operand>,
             ) -> $crate::Variable {
                 let inputs = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
+                $(let inputs = inputs.map($crate::functions::$convert);)?
                 let [y] = $crate::apply($crate::functions::family::Elementwise::<2, _>($Rule {}), inputs);
                 y
             }
@@ -310,14 +316,9 @@ macro_rules! binary {
                     const NAME: &'static str = stringify!($name);
 
                     fn keeps(needs: Needs<'_>) -> Keeps {
-                        let mut keeps = Keeps::NOTHING;
-                        if needs[0] {
-                            keeps = keeps$(.$kept_a())*;
-                        }
-                        if needs[1] {
-                            keeps = keeps$(.$kept_b())*;
-                        }
-                        keeps
+                        let of_a = Keeps::NOTHING$(.$kept_a())*;
+                        let of_b = Keeps::NOTHING$(.$kept_b())*;
+                        of_a.only_if(needs[0]).and(of_b.only_if(needs[1]))
                     }
 
                     fn forward(self, [a, b]: [bibun_array::Array; 2]) -> bibun_array::Array {
@@ -347,13 +348,16 @@ macro_rules! binary {
         )+
 
         #[cfg(test)]
-        pub(super) fn samples() -> Vec<$crate::conformance::Sample> {
+        pub(super) fn $samples() -> Vec<$crate::conformance::Sample> {
             vec![$(
                 $crate::conformance::Sample::binary(
                     stringify!($name), $range_a, $range_b, |a, b| $name(a, b), $reference,
                 )
             ),+]
         }
+    };
+    ($($entries:tt)+) => {
+        $crate::functions::family::binary! { samples in samples; $($entries)+ }
     };
 }
 pub(crate) use binary;

@@ -1,6 +1,25 @@
-//! TODO
+//! Losses: how far predictions are from their targets.
+
+mod cross_entropy;
+mod error;
+mod huber;
+mod mean_error;
+mod sigmoid_cross_entropy;
+
+pub use cross_entropy::*;
+pub use error::*;
+pub use huber::*;
+pub use mean_error::*;
+pub use sigmoid_cross_entropy::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    Vec::new()
+    [
+        cross_entropy::samples(),
+        error::samples(),
+        huber::samples(),
+        mean_error::samples(),
+        sigmoid_cross_entropy::samples(),
+    ]
+    .concat()
 }

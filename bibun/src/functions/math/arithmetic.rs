@@ -4,17 +4,18 @@ use bibun_array::{Array, ops};
 
 use crate::context::Context;
 use crate::function::{Keeps, Needs};
-use crate::functions::Operand;
 use crate::functions::family::{Elementwise, ElementwiseRule};
+use crate::functions::{Operand, to_number};
 use crate::variable::Variable;
 
 /// Declares the function in front of a rule of two inputs.
 macro_rules! front {
-    ($(#[$documentation:meta])* $name:ident, $Rule:ident) => {
+    ($(#[$documentation:meta])* $name:ident $(via $convert:ident)?, $Rule:ident) => {
         $(#[$documentation])*
         #[track_caller]
         pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
             let inputs = Operand::pair(stringify!($name), a.into(), b.into());
+            $(let inputs = inputs.map(crate::functions::$convert);)?
             let [y] = crate::apply(Elementwise::<2, _>($Rule), inputs);
             y
         }
@@ -58,7 +59,7 @@ impl ElementwiseRule<2> for AddRule {
 front! {
     /// `a - b`, broadcast; the operator `-`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
     /// Gradient: `gy` to a, `-gy` to b.
     ///
     /// # Panics
@@ -68,7 +69,7 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((3.0 - Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, -2.0]);
     /// ```
-    subtract, SubtractRule
+    subtract via to_number, SubtractRule
 }
 
 impl ElementwiseRule<2> for SubtractRule {
@@ -131,7 +132,7 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((1.0 / Variable::new([2.0, 4.0])).to_vec::<f64>(), [0.5, 0.25]);
     /// ```
-    divide, DivideRule
+    divide via to_float, DivideRule
 }
 
 impl ElementwiseRule<2> for DivideRule {
@@ -154,7 +155,7 @@ impl ElementwiseRule<2> for DivideRule {
 
 /// `-x`; the prefix operator `-`.
 ///
-/// Shapes: x any → the same. Types: all but bool. Gradient: `-gy`.
+/// Shapes: x any → the same. Types: all; bool gives i64. Gradient: `-gy`.
 ///
 /// ```
 /// use bibun::Variable;
@@ -162,7 +163,7 @@ impl ElementwiseRule<2> for DivideRule {
 /// ```
 #[track_caller]
 pub fn negative(x: impl Into<Variable>) -> Variable {
-    let [y] = crate::apply(Elementwise::<1, _>(NegativeRule), [x.into()]);
+    let [y] = crate::apply(Elementwise::<1, _>(NegativeRule), [to_number(x.into())]);
     y
 }
 
@@ -192,4 +193,22 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::binary("divide", -2.0..2.0, 0.5..2.0, |a, b| a / b, |a, b| a / b),
         Sample::unary("negative", -2.0..2.0, |x| -x, |x| -x),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use bibun_array::DType;
+
+    use crate::Variable;
+
+    #[test]
+    fn integers_and_bools() {
+        let x = Variable::new([1, 2]);
+        assert_eq!((&x + &x).dtype(), DType::I64);
+        assert_eq!((&x / 4).to_vec::<f64>(), [0.25, 0.5]);
+        assert_eq!((&x / 0.5).to_vec::<f64>(), [2.0, 4.0]);
+        let flag = Variable::new([true, false]);
+        assert_eq!((&flag - &flag).to_vec::<i64>(), [0, 0]);
+        assert_eq!((-&flag).to_vec::<i64>(), [-1, 0]);
+    }
 }

@@ -3,6 +3,34 @@
 use crate::functions::family::unary;
 
 unary! {
+    /// The hyperbolic sine, `(eˣ - e⁻ˣ) / 2`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy cosh x`.
+    ///
+    /// ```
+    /// use bibun::{functions::sinh, Variable};
+    /// assert_eq!(sinh(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
+    /// ```
+    sinh(x) -> Sinh {
+        value: x.sinh(),
+        gradient(x; gy): gy * x.cosh(),
+        sample: (-2.0..2.0, f64::sinh),
+    }
+
+    /// The hyperbolic cosine, `(eˣ + e⁻ˣ) / 2`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy sinh x`.
+    ///
+    /// ```
+    /// use bibun::{functions::cosh, Variable};
+    /// assert_eq!(cosh(Variable::new([0.0])).to_vec::<f64>(), [1.0]);
+    /// ```
+    cosh(x) -> Cosh {
+        value: x.cosh(),
+        gradient(x; gy): gy * x.sinh(),
+        sample: (-2.0..2.0, f64::cosh),
+    }
+
     /// The hyperbolic tangent, `tanh x = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)`.
     ///
     /// Shapes: x any → the same. Types: f32, f64; integers give f64.
@@ -17,5 +45,73 @@ unary! {
         value: x.tanh(),
         gradient(y; gy): gy * (1.0 - y * y),
         sample: (-3.0..3.0, f64::tanh),
+    }
+
+    /// The inverse hyperbolic sine, `log(x + √(x² + 1))`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy / √(1 + x²)`.
+    ///
+    /// ```
+    /// use bibun::{functions::asinh, Variable};
+    /// assert_eq!(asinh(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
+    /// ```
+    asinh(x) -> Asinh {
+        value: x.asinh(),
+        gradient(x; gy): gy * (1.0 + x * x).rsqrt(),
+        sample: (-2.0..2.0, f64::asinh),
+    }
+
+    /// The inverse hyperbolic cosine, `log(x + √(x² - 1))`; NaN below 1.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy / √(x² - 1)`, infinite at 1.
+    ///
+    /// ```
+    /// use bibun::{functions::acosh, Variable};
+    /// assert_eq!(acosh(Variable::new([1.0])).to_vec::<f64>(), [0.0]);
+    /// ```
+    acosh(x) -> Acosh {
+        value: x.acosh(),
+        // (x - 1)(x + 1) loses nothing near 1, where x² - 1 does.
+        gradient(x; gy): gy * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
+        sample: (1.3..3.0, f64::acosh),
+    }
+
+    /// The inverse hyperbolic tangent, `log((1 + x) / (1 - x)) / 2`; NaN beyond 1.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy / (1 - x²)`, infinite at -1 and 1.
+    ///
+    /// ```
+    /// use bibun::{functions::atanh, Variable};
+    /// assert_eq!(atanh(Variable::new([0.0, 1.0])).to_vec::<f64>(), [0.0, f64::INFINITY]);
+    /// ```
+    atanh(x) -> Atanh {
+        value: x.atanh(),
+        gradient(x; gy): gy / ((1.0 - x) * (1.0 + x)),
+        sample: (-0.7..0.7, f64::atanh),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, gradient};
+
+    #[test]
+    fn far_from_zero() {
+        let points = [-1000.0, -80.0, 0.0, 80.0, 1000.0];
+        assert_finite("tanh", |x| tanh(x), &points);
+        assert_finite("asinh", |x| asinh(x), &points);
+        assert_finite("acosh", |x| acosh(x), &[1.5, 80.0, 1000.0]);
+        assert_finite("sinh", |x| sinh(x), &[-80.0, 0.0, 80.0]);
+        assert_finite("cosh", |x| cosh(x), &[-80.0, 0.0, 80.0]);
+    }
+
+    #[test]
+    fn ends() {
+        assert_eq!(gradient(|x| acosh(x), 1.0), f64::INFINITY);
+        assert_eq!(gradient(|x| atanh(x), -1.0), f64::INFINITY);
+        assert!(gradient(|x| acosh(x), -2.0).is_nan());
     }
 }

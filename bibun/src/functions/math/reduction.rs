@@ -1,12 +1,15 @@
-//! Reductions over axes.
+//! Sums over axes, and what is made of sums.
 
-use bibun_array::{Array, Axes, DType};
+use bibun_array::{Array, Axes, DType, keep_dims};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{broadcast_to, lanes_in_front, reshape};
+use crate::functions::{
+    broadcast_to, equal, lanes_in_front, reshape, sqrt, square, to_float, where_,
+};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -31,6 +34,180 @@ pub fn sum(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     Linear::of(Sum { axes, keep_dims }, x)
 }
 method!(sum, axes: impl Into<Axes>);
+
+/// The mean over axes.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// Gradient: `gy / n` to each of the n elements. The mean of nothing is NaN.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::mean, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(mean(&x, 0).to_vec::<f64>(), [2.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let (x, axes) = (to_float(x.into()), axes.into());
+    let count = count_over("mean", &x, &axes);
+    sum(x, axes) / count as f64
+}
+method!(mean, axes: impl Into<Axes>);
+
+/// The variance over axes, `Σ (x - mean)² / (n - ddof)`: with `ddof` 0 that of the elements, with 1
+/// an unbiased estimate from a sample.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// Gradient: `2 gy (x - mean) / (n - ddof)`. NaN or ∞ if there are not more than `ddof` elements.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::var, Variable};
+/// let x = Variable::new([1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(var(&x, .., 0).item::<f64>(), 1.25);
+/// ```
+#[track_caller]
+pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+    variance("var", to_float(x.into()), axes.into(), ddof)
+}
+method!(var, axes: impl Into<Axes>, ddof: usize);
+
+/// The standard deviation over axes, the square root of [`var`].
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// Gradient: `gy (x - mean) / (n - ddof) / y`. Where all elements are equal there is a kink, and
+/// the gradient is 0.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::std, Variable};
+/// assert_eq!(std(Variable::new([1.0, 3.0]), .., 0).item::<f64>(), 1.0);
+/// ```
+#[track_caller]
+pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+    root(variance("std", to_float(x.into()), axes.into(), ddof))
+}
+method!(std, axes: impl Into<Axes>, ddof: usize);
+
+/// The weighted mean over axes, `Σ w x / Σ w`.
+///
+/// Shapes: x any; weights that broadcast to x, or a vector along the only axis named → without the
+/// axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims). Types: f32, f64,
+/// promoted; integers give f64. Gradient: `gy w / Σ w` to x, `gy (x - y) / Σ w` to w.
+///
+/// # Panics
+/// If there is no such axis or the weights do not fit.
+///
+/// ```
+/// use bibun::{functions::average, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 6.0]]);
+/// let y = average(&x, 0, Variable::constant([3.0, 1.0]));
+/// assert_eq!(y.to_vec::<f64>(), [1.5, 3.0]);
+/// ```
+#[track_caller]
+pub fn average(
+    x: impl Into<Variable>,
+    axes: impl Into<Axes>,
+    weights: impl Into<Variable>,
+) -> Variable {
+    let (x, axes) = (to_float(x.into()), axes.into());
+    let (x_spec, mut weights) = (x.spec(), to_float(weights.into()));
+    let (reduced, _) = axes.resolve("average", x_spec.shape.rank());
+    if let ([axis], 1) = (&reduced[..], weights.rank()) {
+        let mut along = vec![1; x_spec.shape.rank()];
+        along[*axis] = weights.size();
+        weights = reshape(weights, along);
+    }
+    if weights.shape().broadcast(&x_spec.shape).as_ref() != Some(&x_spec.shape) {
+        let inputs = [("x", &x_spec), ("weights", &weights.spec())];
+        raise(Error::Mismatch {
+            function: "average",
+            what: Mismatch::new(&inputs, "the weights must broadcast to x").0,
+            place: std::panic::Location::caller(),
+        })
+    }
+    let weights = broadcast_to(weights, &x_spec.shape);
+    sum(x * &weights, axes.clone()) / sum(weights, axes)
+}
+method!(average, axes: impl Into<Axes>, weights: impl Into<Variable>);
+
+/// The Euclidean norm over axes, `√Σ x²`.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers give f64.
+/// Gradient: `gy x / y`; 0 where the norm is 0.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::norm2, Variable};
+/// let x = Variable::new([[3.0, 4.0], [0.0, 0.0]]);
+/// let y = norm2(&x, 1);
+/// assert_eq!(y.to_vec::<f64>(), [5.0, 0.0]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.6, 0.8, 0.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn norm2(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    root(sum(square(to_float(x.into())), axes))
+}
+method!(norm2, axes: impl Into<Axes>);
+
+/// The squared Euclidean norm of each example, `yᵢ = Σ xᵢ²`.
+///
+/// Shapes: x `[n, ..]` → `[n]`. Types: all but bool. Gradient: `2 gy x`.
+///
+/// # Panics
+/// If x is a scalar.
+///
+/// ```
+/// use bibun::{functions::batch_l2_norm_squared, Variable};
+/// let x = Variable::new([[3.0, 4.0], [1.0, 0.0]]);
+/// assert_eq!(batch_l2_norm_squared(&x).to_vec::<f64>(), [25.0, 1.0]);
+/// ```
+#[track_caller]
+pub fn batch_l2_norm_squared(x: impl Into<Variable>) -> Variable {
+    let x = x.into();
+    let own: SmallVec<[isize; 4]> = (1..x.rank() as isize).collect();
+    if x.rank() == 0 {
+        let what = format!("x [n, ..] = {} has no axis of examples", x.spec());
+        raise(Error::argument("batch_l2_norm_squared", what));
+    }
+    sum(square(x), &own[..])
+}
+method!(batch_l2_norm_squared);
+
+/// How many elements go into each of the result.
+#[track_caller]
+fn count_over(function: &'static str, x: &Variable, axes: &Axes) -> usize {
+    let shape = x.shape();
+    let (axes, _) = axes.resolve(function, shape.rank());
+    axes.iter().map(|&axis| shape[axis]).product()
+}
+
+#[track_caller]
+fn variance(function: &'static str, x: Variable, axes: Axes, ddof: usize) -> Variable {
+    let count = count_over(function, &x, &axes);
+    let difference = &x - mean(&x, keep_dims(axes.clone()));
+    sum(square(difference), axes) / count.saturating_sub(ddof) as f64
+}
+
+/// The square root of a sum of squares, with a gradient of 0 at 0.
+#[track_caller]
+fn root(squares: Variable) -> Variable {
+    let nothing = equal(&squares, 0);
+    where_(&nothing, 0.0, sqrt(where_(&nothing, 1.0, squares)))
+}
 
 #[derive(Clone, Debug)]
 struct Sum {
@@ -76,33 +253,184 @@ pub(crate) fn axes(axes: &[usize], keep_dims: bool) -> Axes {
     }
 }
 
+/// Each line of `x` along `axis` put through `f`: what references are written in.
+#[cfg(test)]
+pub(crate) fn along_axis(x: &Array, axis: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Array {
+    let size = x.shape()[axis];
+    let last = x.move_axis(axis as isize, -1);
+    let lines = last.to_vec::<f64>();
+    let results: Vec<Vec<f64>> = lines.chunks(size).map(f).collect();
+    let shape = last.shape().replaced(x.rank() - 1, results[0].len());
+    Array::from_vec(results.concat(), shape).move_axis(-1, axis as isize)
+}
+
+/// The elements of `x` over `axes` put through `f`.
+#[cfg(test)]
+pub(crate) fn over_axes(
+    x: &Array,
+    axes: &[usize],
+    keep_dims: bool,
+    f: impl Fn(&[f64]) -> f64,
+) -> Array {
+    let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
+    let order: Vec<isize> = kept
+        .chain(axes.iter().copied())
+        .map(|axis| axis as isize)
+        .collect();
+    let size: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let lines = x.permute(&order).to_vec::<f64>();
+    let results = lines.chunks(size).map(f).collect();
+    Array::from_vec(results, x.shape().reduced(axes, keep_dims))
+}
+
+/// Samples of a reduction over several axes of several shapes.
+#[cfg(test)]
+pub(crate) fn reduction_samples(
+    name: &'static str,
+    range: std::ops::Range<f64>,
+    call: impl Fn(&Variable, Axes) -> Variable + Clone + Send + Sync + 'static,
+    reference: impl Fn(&[f64]) -> f64 + Clone + Send + Sync + 'static,
+) -> Vec<crate::conformance::Sample> {
+    let cases: [(&[usize], Axes, &[usize], bool); 5] = [
+        (&[2, 3], Axes::from(..), &[0, 1], false),
+        (&[2, 3], Axes::from(0), &[0], false),
+        (&[3, 1, 2], keep_dims([0, -1]), &[0, 2], true),
+        (&[2, 1, 3], Axes::from(1), &[1], false),
+        (&[2, 3, 2], keep_dims(1), &[1], true),
+    ];
+    let sample = |(shape, axes, own, keep): (&[usize], Axes, &'static [usize], bool)| {
+        let (call, reference) = (call.clone(), reference.clone());
+        crate::conformance::Sample::new(
+            name,
+            move |x| vec![call(&x[0], axes.clone())],
+            move |x| vec![over_axes(&x[0], own, keep, &reference)],
+        )
+        .input(shape, range.clone())
+    };
+    cases.into_iter().map(sample).collect()
+}
+
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
-    use bibun_array::keep_dims;
     let range = -2.0..2.0;
-    vec![
-        Sample::new(
+    let mean_of = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+    let variance_of = move |x: &[f64], ddof: usize| {
+        let mean = mean_of(x);
+        let squares: f64 = x.iter().map(|x| (x - mean).powi(2)).sum();
+        squares / (x.len() - ddof) as f64
+    };
+    let norm_of = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let mut samples = [
+        reduction_samples(
             "sum",
-            |x| vec![sum(&x[0], ..)],
-            |x| {
-                let total: f64 = x[0].to_vec::<f64>().iter().sum();
-                vec![Array::scalar(total)]
-            },
+            range.clone(),
+            |x, axes| sum(x, axes),
+            |x| x.iter().sum(),
+        ),
+        reduction_samples("mean", range.clone(), |x, axes| mean(x, axes), mean_of),
+        reduction_samples(
+            "var",
+            range.clone(),
+            |x, axes| var(x, axes, 0),
+            move |x| variance_of(x, 0),
+        ),
+        reduction_samples("norm2", 0.3..2.0, |x, axes| norm2(x, axes), norm_of),
+    ]
+    .concat();
+    samples.push(
+        Sample::new(
+            "var",
+            |x| vec![var(&x[0], 1, 1)],
+            move |x| vec![over_axes(&x[0], &[1], false, |x| variance_of(x, 1))],
         )
         .input([2, 3], range.clone()),
+    );
+    // Over more than one element, which are not all equal.
+    samples.push(
         Sample::new(
-            "sum",
-            |x| vec![sum(&x[0], keep_dims([0, 2]))],
-            |x| {
-                let x = &x[0];
-                let total = |j| {
-                    let terms = (0..2).flat_map(|i| (0..4).map(move |k| [i, j, k]));
-                    terms.map(|index| x.element(&index).to_f64()).sum::<f64>()
-                };
-                vec![Array::from_vec((0..3).map(total).collect(), [1, 3, 1])]
+            "std",
+            |x| vec![std(&x[0], keep_dims(0), 1)],
+            move |x| vec![over_axes(&x[0], &[0], true, |x| variance_of(x, 1).sqrt())],
+        )
+        .input([3, 2], range.clone()),
+    );
+    let average_of = |x: &[f64], w: &[f64]| {
+        let products: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+        products / w.iter().sum::<f64>()
+    };
+    samples.push(
+        Sample::new(
+            "average",
+            |x| vec![average(&x[0], 0, &x[1])],
+            move |x| {
+                let w = x[1].to_vec::<f64>();
+                vec![over_axes(&x[0], &[0], false, |x| average_of(x, &w))]
             },
         )
-        .input([2, 3, 4], range),
-    ]
+        .input([3, 2], range.clone())
+        .input([3], 0.5..2.0),
+    );
+    samples.push(
+        Sample::new(
+            "average",
+            |x| vec![average(&x[0], .., &x[1])],
+            move |x| {
+                let w = x[1].broadcast_to([2, 3]).to_vec::<f64>();
+                vec![over_axes(&x[0], &[0, 1], false, |x| average_of(x, &w))]
+            },
+        )
+        .input([2, 3], range.clone())
+        .input([2, 1], 0.5..2.0),
+    );
+    samples.push(
+        Sample::new(
+            "batch_l2_norm_squared",
+            |x| vec![batch_l2_norm_squared(&x[0])],
+            move |x| vec![over_axes(&x[0], &[1, 2], false, |x| norm_of(x).powi(2))],
+        )
+        .input([2, 3, 1], range),
+    );
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad};
+
+    #[test]
+    fn equal_elements_have_no_deviation_and_no_gradient() {
+        let x = Variable::new([[2.0, 2.0], [1.0, 3.0]]);
+        let y = std(&x, 1, 0);
+        assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
+        let gradients = grad(&[&y.sum(..)], &[&x]);
+        assert_eq!(
+            gradients[0].as_ref().unwrap().to_vec::<f64>(),
+            [0.0, 0.0, -0.5, 0.5]
+        );
+    }
+
+    #[test]
+    fn whole_numbers_have_fractional_means() {
+        let x = Variable::constant([true, false, true, true]);
+        assert_eq!(mean(&x, ..).item::<f64>(), 0.75);
+        let nothing = Variable::new(Array::zeros([0], DType::F32));
+        assert!(mean(&nothing, ..).item::<f32>().is_nan());
+    }
+
+    #[test]
+    fn weights_that_do_not_fit_are_named() {
+        let x = Variable::new([[1.0, 2.0], [3.0, 6.0]]);
+        let weights = Variable::constant([1.0, 1.0, 1.0]);
+        let message = attempt(|| average(&x, 1, &weights))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("average: shapes do not fit: x = [2, 2] f64"),
+            "{message}"
+        );
+        assert!(attempt(|| average(&x, 2, &weights)).is_err());
+        assert!(attempt(|| batch_l2_norm_squared(Variable::new(1.0))).is_err());
+    }
 }

@@ -1,0 +1,92 @@
+//! Running sums and products, by the folds of reductions: one result after every element.
+
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::reduce::{Fold, Product, Sum};
+use super::{elementwise, worth_threads};
+use crate::device::Scan;
+use crate::{Array, DType, Element};
+
+/// Runs along `axis` of `x`.
+pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
+    // A dense array is run through in the order in which it lies, and so does the result.
+    let mut order: SmallVec<[usize; 4]> = (0..x.rank()).collect();
+    if x.inline().is_none() && x.layout().is_dense() {
+        order = x.layout().order();
+    }
+    let signed = |axes: &[usize]| {
+        axes.iter()
+            .map(|&a| a as isize)
+            .collect::<SmallVec<[_; 4]>>()
+    };
+    let place = |axis| {
+        order
+            .iter()
+            .position(|&a| a == axis)
+            .expect("an order has all axes")
+    };
+    let places: SmallVec<[usize; 4]> = (0..x.rank()).map(place).collect();
+
+    let (moved, axis) = (x.permute(&signed(&order)), places[axis]);
+    let y = match (scan, x.dtype()) {
+        (Scan::Sum, DType::I64) => run::<i64, Sum<i64>>(&moved, axis),
+        (Scan::Sum, DType::F32) => run::<f32, Sum<f32>>(&moved, axis),
+        (Scan::Sum, DType::F64) => run::<f64, Sum<f64>>(&moved, axis),
+        (Scan::Product, DType::I64) => run::<i64, Product<i64>>(&moved, axis),
+        (Scan::Product, DType::F32) => run::<f32, Product<f32>>(&moved, axis),
+        (Scan::Product, DType::F64) => run::<f64, Product<f64>>(&moved, axis),
+        (_, DType::Bool) => unreachable!("the caller converts bool"),
+    };
+    y.permute(&signed(&places))
+}
+
+/// A row-major result.
+fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Array {
+    let width: usize = x.shape()[axis + 1..].iter().product();
+    Array::filled_by(x.shape().clone(), |out: &mut [T]| {
+        if out.is_empty() {
+            return;
+        }
+        match x.inline() {
+            Some(value) => out.fill(T::from_scalar(value)),
+            None => elementwise::copy(x, out),
+        }
+        let threads = worth_threads(out.len());
+        let blocks = x.shape()[axis] * width;
+        let one = |block| Arch::new().dispatch(Block::<F> { block, width });
+        match threads {
+            true => out.par_chunks_mut(blocks).for_each(one),
+            false => out.chunks_mut(blocks).for_each(one),
+        }
+    })
+}
+
+/// Rows that are added up in place, one onto the next.
+struct Block<'a, F: Fold> {
+    block: &'a mut [F::Input],
+    width: usize,
+}
+
+impl<T: Element, F: Fold<Input = T, Output = T>> NullaryFnOnce for Block<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let next = |total: &mut F::Total, x: &mut T| {
+            *total = F::collect(*total, F::add(F::START, *x));
+            *x = F::finish(*total, 1);
+        };
+        if self.width == 1 {
+            let mut total = F::EMPTY;
+            self.block.iter_mut().for_each(|x| next(&mut total, x));
+            return;
+        }
+        let mut totals = vec![F::EMPTY; self.width];
+        for row in self.block.chunks_mut(self.width) {
+            for (total, x) in totals.iter_mut().zip(row) {
+                next(total, x);
+            }
+        }
+    }
+}

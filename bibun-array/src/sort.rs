@@ -1,0 +1,68 @@
+//! Sorting along an axis.
+
+use crate::{Array, Error, normalize_axis, raise};
+
+impl Array {
+    /// The positions, as `i64`, that put `axis` in ascending order: NaN is last, and equal elements
+    /// (the two zeros among them) stay in their order.
+    ///
+    /// # Panics
+    /// If there is no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([2.0, f64::NAN, 1.0, 2.0]);
+    /// assert_eq!(x.argsort(0).to_vec::<i64>(), [2, 0, 3, 1]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn argsort(&self, axis: isize) -> Self {
+        let axis = normalize_axis("argsort", axis, self.rank());
+        let count = self.shape()[axis];
+        self.device().argsort(self, axis, false, count)
+    }
+
+    /// The elements of `axis` in ascending order; see [`Array::argsort`].
+    ///
+    /// # Panics
+    /// If there is no such axis.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([[3, 1, 2], [6, 5, 4]]);
+    /// assert_eq!(x.sort(-1).to_vec::<i64>(), [1, 2, 3, 4, 5, 6]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn sort(&self, axis: isize) -> Self {
+        let axis = normalize_axis("sort", axis, self.rank());
+        let device = self.device();
+        let positions = device.argsort(self, axis, false, self.shape()[axis]);
+        device.gather(self, &positions, axis)
+    }
+
+    /// The `k` largest elements of `axis`, largest first, and their positions as `i64`. NaN counts
+    /// as larger than all numbers, as for [`Array::max`]; of equal elements the first comes first.
+    ///
+    /// # Panics
+    /// If there is no such axis or it has fewer than `k` elements.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let (values, positions) = Array::from([3, 9, 1, 9]).top_k(3, 0);
+    /// assert_eq!(values.to_vec::<i64>(), [9, 9, 3]);
+    /// assert_eq!(positions.to_vec::<i64>(), [1, 3, 0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn top_k(&self, k: usize, axis: isize) -> (Self, Self) {
+        let axis = normalize_axis("top_k", axis, self.rank());
+        if k > self.shape()[axis] {
+            let what = format!("{k} elements of axis {axis} of the shape {}", self.shape());
+            raise(Error::invalid("top_k", what));
+        }
+        let device = self.device();
+        let positions = device.argsort(self, axis, true, k);
+        (device.gather(self, &positions, axis), positions)
+    }
+}

@@ -1,0 +1,138 @@
+//! Rectifiers with an exponential on the left, and smooth ones made of logarithms.
+
+use crate::functions::family::unary;
+
+/// The constants of [`selu`], with which layers keep mean 0 and variance 1.
+const SELU_ALPHA: f64 = 1.6732632423543772;
+const SELU_SCALE: f64 = 1.0507009873554805;
+
+// The exponentials see no positive numbers: where the other branch is chosen they would overflow,
+// and derivatives of what overflowed are NaN even where they are not used.
+unary! {
+    /// `x` where it is positive, `alpha (eˣ - 1)` elsewhere.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, at zero too.
+    ///
+    /// Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by
+    /// Exponential Linear Units", 2015.
+    ///
+    /// ```
+    /// use bibun::{functions::elu, Variable};
+    /// assert_eq!(elu(Variable::new([-1000.0, 2.0]), 0.5).to_vec::<f64>(), [-0.5, 2.0]);
+    /// ```
+    elu(x, alpha) -> Elu {
+        value: x.greater(0.0).where_(x, alpha * x.expm1()),
+        gradient(x; gy): x
+            .greater(0.0)
+            .where_(gy, gy * alpha * x.greater(0.0).where_(0.0, x).exp()),
+        sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
+    }
+
+    /// The [`elu`] with the constants that keep mean and variance from layer to layer.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: as of elu, times 1.0507...
+    ///
+    /// Source: Klambauer, Unterthiner, Mayr and Hochreiter, "Self-Normalizing Neural Networks",
+    /// 2017.
+    ///
+    /// ```
+    /// use bibun::{functions::selu, Variable};
+    /// assert_eq!(selu(Variable::new([0.0, 2.0])).to_vec::<f64>(), [0.0, 2.101401974710961]);
+    /// ```
+    selu(x) -> Selu {
+        value: SELU_SCALE * x.greater(0.0).where_(x, SELU_ALPHA * x.expm1()),
+        gradient(x; gy): SELU_SCALE * x
+            .greater(0.0)
+            .where_(gy, gy * SELU_ALPHA * x.greater(0.0).where_(0.0, x).exp()),
+        sample: (-2.0..2.0, |x| {
+            SELU_SCALE * if x > 0.0 { x } else { SELU_ALPHA * x.exp_m1() }
+        }),
+    }
+
+    /// `x` where it is positive, `alpha (exp(x / alpha) - 1)` elsewhere, whose slope is continuous.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, at zero too.
+    ///
+    /// Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
+    ///
+    /// ```
+    /// use bibun::{functions::celu, Variable};
+    /// assert_eq!(celu(Variable::new([-1000.0, 2.0]), 0.5).to_vec::<f64>(), [-0.5, 2.0]);
+    /// ```
+    celu(x, alpha) -> Celu {
+        value: x.greater(0.0).where_(x, alpha * (x / alpha).expm1()),
+        gradient(x; gy): x
+            .greater(0.0)
+            .where_(gy, gy * (x.greater(0.0).where_(0.0, x) / alpha).exp()),
+        sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() }),
+    }
+
+    /// `log(1 + exp(beta x)) / beta`: a smooth [`relu`](crate::functions::relu), the sharper the
+    /// greater `beta` is.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy sigmoid(beta x)`.
+    ///
+    /// ```
+    /// use bibun::{functions::softplus, Variable};
+    /// let y = softplus(Variable::new([0.0, 1000.0]), 1.0);
+    /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
+    /// ```
+    softplus(x, beta) -> Softplus {
+        value: (beta * x).softplus() / beta,
+        gradient(x; gy): gy * (beta * x).sigmoid(),
+        sample(1.5): (-2.0..2.0, move |x| (1.0 + (beta * x).exp()).ln() / beta),
+    }
+
+    /// `x tanh(log(1 + eˣ))`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy (t + x (1 - t²) sigmoid(x))`, `t = tanh(log(1 + eˣ))`.
+    ///
+    /// Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
+    ///
+    /// ```
+    /// use bibun::{functions::mish, Variable};
+    /// assert_eq!(mish(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
+    /// ```
+    mish(x) -> Mish {
+        value: x * x.softplus().tanh(),
+        // log(1 + eˣ) as -log_sigmoid(-x); the signs cancel in the square.
+        gradient(x; gy): gy
+            * (x * x.sigmoid() * (1.0 - (-x).log_sigmoid().tanh().square())
+                - (-x).log_sigmoid().tanh()),
+        sample: (-3.0..3.0, |x| x * (1.0 + x.exp()).ln().tanh()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, derivatives, gradient};
+
+    #[test]
+    fn far_from_zero() {
+        let points = [-1000.0, -89.0, -1.0, 0.0, 1.0, 89.0, 1000.0];
+        assert_finite("elu", |x| elu(x, 0.7), &points);
+        assert_finite("selu", |x| selu(x), &points);
+        assert_finite("celu", |x| celu(x, 0.7), &points);
+        assert_finite("softplus", |x| softplus(x, 2.0), &points);
+        assert_finite("mish", |x| mish(x), &points);
+        assert_eq!(
+            derivatives(|x| softplus(x, 3.0), 1000.0, 2),
+            [1000.0, 1.0, 0.0]
+        );
+        assert_eq!(derivatives(|x| mish(x), 1000.0, 2), [1000.0, 1.0, 0.0]);
+        assert_eq!(derivatives(|x| elu(x, 1.0), -1000.0, 2), [-1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn at_zero_the_left_side_counts() {
+        assert_eq!(derivatives(|x| elu(x, 0.5), 0.0, 2), [0.0, 0.5, 0.5]);
+        assert_eq!(gradient(|x| selu(x), 0.0), SELU_SCALE * SELU_ALPHA);
+        assert_eq!(derivatives(|x| celu(x, 0.5), 0.0, 2), [0.0, 1.0, 2.0]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Gaussian error linear units.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+use crate::functions::family::unary;
+
+/// The height of the normal density, `1/√2π`.
+const DENSITY: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+
+/// `2√(2/π)`, for `(1 + tanh u) / 2 = sigmoid(2u)`.
+const SLOPE: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+const CUBIC: f64 = 0.044715;
+
+/// `x` where the sigmoid of its cubic is neither 0 nor 1, held beyond: powers cannot overflow.
+macro_rules! held {
+    ($x:ident) => {
+        $x.maximum(-30.0).minimum(30.0)
+    };
+}
+
+/// What [`gelu_tanh`] puts through the sigmoid.
+macro_rules! cubic {
+    ($x:ident) => {
+        held!($x) * (SLOPE + SLOPE * CUBIC * held!($x).square())
+    };
+}
+
+unary! {
+    /// `x Φ(x)` with the distribution function of the normal distribution,
+    /// `Φ(x) = (1 + erf(x/√2)) / 2`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy (Φ(x) + x φ(x))` with the density `φ(x) = e^(-x²/2) / √2π`.
+    ///
+    /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
+    ///
+    /// ```
+    /// use bibun::{functions::gelu, Variable};
+    /// assert_eq!(gelu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
+    /// ```
+    gelu(x) -> Gelu {
+        value: x * (x * -FRAC_1_SQRT_2).erfc() * 0.5,
+        gradient(x; gy): gy
+            * ((x * -FRAC_1_SQRT_2).erfc() * 0.5 + x * (x * x * -0.5).exp() * DENSITY),
+        sample: (-3.0..3.0, |x| x * normal_distribution(x)),
+    }
+
+    /// The approximation of [`gelu`] by `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: that of the approximation.
+    ///
+    /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
+    ///
+    /// ```
+    /// use bibun::{functions::gelu_tanh, Variable};
+    /// assert_eq!(gelu_tanh(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
+    /// ```
+    gelu_tanh(x) -> GeluTanh {
+        value: x * (x * (SLOPE + SLOPE * CUBIC * x * x)).sigmoid(),
+        gradient(x; gy): gy
+            * cubic!(x).sigmoid()
+            * (held!(x)
+                * (-cubic!(x)).sigmoid()
+                * (SLOPE + 3.0 * SLOPE * CUBIC * held!(x).square())
+                + 1.0),
+        sample: (-3.0..3.0, |x| {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }),
+    }
+}
+
+/// `Φ(x)` by its series, `1/2 + φ(x) Σ x²ⁿ⁺¹ / (2n + 1)!!`.
+/// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.11.
+#[cfg(test)]
+fn normal_distribution(x: f64) -> f64 {
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= x * x / f64::from(2 * n + 1);
+        sum += term;
+    }
+    0.5 + DENSITY * (-0.5 * x * x).exp() * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, derivatives};
+
+    #[test]
+    fn far_from_zero() {
+        let points = [-1e18, -1000.0, -20.0, -1.0, 0.0, 1.0, 20.0, 1000.0, 1e18];
+        assert_finite("gelu", |x| gelu(x), &points);
+        assert_finite("gelu_tanh", |x| gelu_tanh(x), &points);
+        let functions: [fn(&crate::Variable) -> crate::Variable; 2] =
+            [|x| gelu(x), |x| gelu_tanh(x)];
+        for function in functions {
+            assert_eq!(derivatives(function, 1000.0, 2), [1000.0, 1.0, 0.0]);
+            assert_eq!(derivatives(function, -1000.0, 2), [0.0, 0.0, 0.0]);
+            assert_eq!(derivatives(function, 0.0, 1), [0.0, 0.5]);
+        }
+    }
+}

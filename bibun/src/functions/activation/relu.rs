@@ -1,0 +1,170 @@
+//! Rectifiers.
+
+use bibun_array::Shape;
+
+use crate::error::{Error, raise};
+use crate::functions::family::{method, unary};
+use crate::functions::{reshape, where_};
+use crate::variable::Variable;
+
+unary! {
+    samples in unary_samples;
+
+    /// `max(x, 0)`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `x > 0`, zero elsewhere, at zero too.
+    ///
+    /// ```
+    /// use bibun::{functions::relu, Variable};
+    /// assert_eq!(relu(Variable::new([-1.0, 2.0])).to_vec::<f64>(), [0.0, 2.0]);
+    /// ```
+    relu(x) -> Relu {
+        value: x.maximum(0.0),
+        gradient(y; gy): y.greater(0.0).where_(gy, 0.0),
+        sample: (-2.0..2.0, |x| x.max(0.0)),
+    }
+
+    /// `min(max(x, 0), 6)`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `0 < x < 6`, zero elsewhere, at both ends too.
+    ///
+    /// ```
+    /// use bibun::{functions::relu6, Variable};
+    /// assert_eq!(relu6(Variable::new([-1.0, 2.0, 7.0])).to_vec::<f64>(), [0.0, 2.0, 6.0]);
+    /// ```
+    relu6(x) -> Relu6 {
+        value: x.maximum(0.0).minimum(6.0),
+        gradient(y; gy): y.greater(0.0).logical_and(y.less(6.0)).where_(gy, 0.0),
+        sample: (-4.0..10.0, |x| x.clamp(0.0, 6.0)),
+    }
+
+    /// `min(max(x, 0), limit)`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, at both ends too.
+    ///
+    /// ```
+    /// use bibun::{functions::clipped_relu, Variable};
+    /// let y = clipped_relu(Variable::new([-1.0, 2.0, 30.0]), 20.0);
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 2.0, 20.0]);
+    /// ```
+    clipped_relu(x, limit) -> ClippedRelu {
+        value: x.maximum(0.0).minimum(limit),
+        gradient(x; gy): x.greater(0.0).logical_and(x.less(limit)).where_(gy, 0.0),
+        sample(0.8): (-2.0..2.0, move |x| x.clamp(0.0, limit)),
+    }
+
+    /// `x` where it is positive, `slope x` elsewhere.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, at zero too.
+    ///
+    /// ```
+    /// use bibun::{functions::leaky_relu, Variable};
+    /// assert_eq!(leaky_relu(Variable::new([-1.0, 2.0]), 0.5).to_vec::<f64>(), [-0.5, 2.0]);
+    /// ```
+    leaky_relu(x, slope) -> LeakyRelu {
+        value: x.greater(0.0).where_(x, slope * x),
+        gradient(x; gy): x.greater(0.0).where_(gy, slope * gy),
+        sample(0.2): (-2.0..2.0, move |x| if x > 0.0 { x } else { slope * x }),
+    }
+}
+
+/// `x` where it is positive, `w x` elsewhere, with a slope `w` that is learnt.
+///
+/// Shapes: x \[n, ...\], w the sizes of the axes of x from the second on, or the first few of them
+/// (\[c\] is one slope for each channel, \[\] one for all) → the shape of x. Types: f32, f64.
+/// Gradient: `gy` to x where `x > 0`, `w gy` elsewhere; to w the sum of `gy x` over where it is not.
+///
+/// Source: He, Zhang, Ren and Sun, "Delving Deep into Rectifiers", 2015.
+///
+/// # Panics
+/// If the sizes of w are not those of x.
+///
+/// ```
+/// use bibun::{functions::prelu, Variable};
+/// let x = Variable::new([[-1.0, -1.0], [2.0, -4.0]]);
+/// let w = Variable::new([0.5, 0.25]);
+/// assert_eq!(prelu(&x, &w).to_vec::<f64>(), [-0.5, -0.25, 2.0, -1.0]);
+/// ```
+#[track_caller]
+pub fn prelu(x: impl Into<Variable>, w: impl Into<Variable>) -> Variable {
+    let (x, w) = (x.into(), w.into());
+    let (x_spec, w_spec) = (x.spec(), w.spec());
+    let sizes = x_spec.shape.iter().skip(1);
+    if w.rank() >= x.rank().max(1) || sizes.zip(w_spec.shape.iter()).any(|(x, w)| x != w) {
+        let what =
+            format!("w = {w_spec} must be the sizes of x = {x_spec} from the second axis on");
+        raise(Error::argument("prelu", what));
+    }
+    let trailing = x.rank().saturating_sub(1 + w.rank());
+    let ones = std::iter::repeat_n(&1, trailing);
+    let shape: Shape = w_spec.shape.iter().chain(ones).copied().collect();
+    where_(x.greater(0.0), &x, &x * reshape(w, shape))
+}
+method!(prelu, w: impl Into<Variable>);
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use bibun_array::Array;
+
+    use crate::conformance::Sample;
+    let mut samples = unary_samples();
+    samples.push(
+        Sample::new(
+            "prelu",
+            |x| vec![prelu(&x[0], &x[1])],
+            |x| {
+                let (x, w) = (x[0].to_vec::<f64>(), x[1].to_vec::<f64>());
+                let y = x.iter().enumerate();
+                let y = y.map(|(i, &x)| if x > 0.0 { x } else { w[i / 2 % 3] * x });
+                vec![Array::from_vec(y.collect(), [2, 3, 2])]
+            },
+        )
+        .input([2, 3, 2], -2.0..2.0)
+        .input([3], 0.1..0.5),
+    );
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, derivatives, gradient};
+
+    #[test]
+    fn kinks() {
+        assert_eq!(derivatives(|x| relu(x), 0.0, 2), [0.0; 3]);
+        assert_eq!(gradient(|x| relu(x), 1e-300), 1.0);
+        assert_eq!(gradient(|x| relu6(x), 6.0), 0.0);
+        assert_eq!(gradient(|x| relu6(x), 0.0), 0.0);
+        assert_eq!(gradient(|x| clipped_relu(x, 2.0), 2.0), 0.0);
+        assert_eq!(gradient(|x| clipped_relu(x, 2.0), 1.9), 1.0);
+        assert_eq!(gradient(|x| leaky_relu(x, 0.1), 0.0), 0.1);
+        assert!(derivatives(|x| relu(x), f64::NAN, 0)[0].is_nan());
+    }
+
+    #[test]
+    fn far_from_zero() {
+        let points = [-1000.0, -1.0, 0.0, 1.0, 1000.0];
+        assert_finite("relu", |x| relu(x), &points);
+        assert_finite("relu6", |x| relu6(x), &points);
+        assert_finite("clipped_relu", |x| clipped_relu(x, 20.0), &points);
+        assert_finite("leaky_relu", |x| leaky_relu(x, 0.2), &points);
+    }
+
+    #[test]
+    fn slopes_of_prelu() {
+        let x = Variable::new([[-1.0, 2.0], [-3.0, -4.0]]);
+        let w = Variable::new(0.5);
+        let y = prelu(&x, &w);
+        assert_eq!(y.to_vec::<f64>(), [-0.5, 2.0, -1.5, -2.0]);
+        y.sum(..).backward();
+        assert_eq!(w.grad().expect("a gradient").item::<f64>(), -8.0);
+        let wrong = Variable::new([0.5, 0.5, 0.5]);
+        let error = crate::attempt(|| prelu(&x, &wrong)).expect_err("three slopes for two");
+        assert!(error.to_string().contains("w = [3] f64"), "{error}");
+    }
+}

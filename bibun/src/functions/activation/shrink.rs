@@ -1,0 +1,101 @@
+//! Shrinkage towards zero, and thresholds.
+
+use crate::functions::family::unary;
+
+unary! {
+    /// `x - tanh x`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy tanh² x`.
+    ///
+    /// ```
+    /// use bibun::{functions::tanhshrink, Variable};
+    /// assert_eq!(tanhshrink(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 999.0]);
+    /// ```
+    tanhshrink(x) -> Tanhshrink {
+        value: x - x.tanh(),
+        gradient(x; gy): gy * x.tanh().square(),
+        sample: (-3.0..3.0, |x| x - x.tanh()),
+    }
+
+    /// `x` moved towards zero by `lambda`, and zero where it is nearer than that.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, at the bounds too.
+    ///
+    /// ```
+    /// use bibun::{functions::softshrink, Variable};
+    /// let y = softshrink(Variable::new([-2.0, 0.25, 2.0]), 0.5);
+    /// assert_eq!(y.to_vec::<f64>(), [-1.5, 0.0, 1.5]);
+    /// ```
+    softshrink(x, lambda) -> Softshrink {
+        value: x - x.maximum(-lambda).minimum(lambda),
+        gradient(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
+        sample(0.6): (-2.0..2.0, move |x| {
+            if x > lambda {
+                x - lambda
+            } else if x < -lambda {
+                x + lambda
+            } else {
+                0.0
+            }
+        }),
+    }
+
+    /// `x`, but zero where it is no further from zero than `lambda`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, at the bounds too.
+    ///
+    /// ```
+    /// use bibun::{functions::hardshrink, Variable};
+    /// let y = hardshrink(Variable::new([-2.0, 0.25, 2.0]), 0.5);
+    /// assert_eq!(y.to_vec::<f64>(), [-2.0, 0.0, 2.0]);
+    /// ```
+    hardshrink(x, lambda) -> Hardshrink {
+        value: x.abs().less_equal(lambda).where_(0.0, x),
+        gradient(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
+        sample(0.6): (-2.0..2.0, move |x| if x.abs() > lambda { x } else { 0.0 }),
+    }
+
+    /// `x` where it is greater than `bound`, the number `replacement` elsewhere.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `x > bound`, zero elsewhere, at the bound too.
+    ///
+    /// ```
+    /// use bibun::{functions::threshold, Variable};
+    /// let y = threshold(Variable::new([-2.0, 0.25, 2.0]), 0.5, -1.0);
+    /// assert_eq!(y.to_vec::<f64>(), [-1.0, -1.0, 2.0]);
+    /// ```
+    threshold(x, bound, replacement) -> Threshold {
+        value: x.less_equal(bound).where_(replacement, x),
+        gradient(x; gy): x.greater(bound).where_(gy, 0.0),
+        sample(0.4, 3.0): (-2.0..2.0, move |x| if x > bound { x } else { replacement }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, derivatives, gradient};
+
+    #[test]
+    fn far_from_zero() {
+        let points = [-1000.0, -1.0, 0.0, 1.0, 1000.0];
+        assert_finite("tanhshrink", |x| tanhshrink(x), &points);
+        assert_finite("softshrink", |x| softshrink(x, 0.5), &points);
+        assert_finite("hardshrink", |x| hardshrink(x, 0.5), &points);
+        assert_finite("threshold", |x| threshold(x, 0.5, 2.0), &points);
+    }
+
+    #[test]
+    fn bounds() {
+        for x in [-0.5, 0.0, 0.5] {
+            assert_eq!(derivatives(|x| softshrink(x, 0.5), x, 1), [0.0, 0.0]);
+            assert_eq!(derivatives(|x| hardshrink(x, 0.5), x, 1), [0.0, 0.0]);
+        }
+        assert_eq!(gradient(|x| threshold(x, 0.5, 0.0), 0.5), 0.0);
+        assert_eq!(gradient(|x| softshrink(x, 0.5), -0.6), 1.0);
+        assert!(derivatives(|x| softshrink(x, 0.5), f64::NAN, 0)[0].is_nan());
+    }
+}

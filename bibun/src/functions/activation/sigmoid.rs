@@ -1,0 +1,200 @@
+//! The sigmoid and what is made of it, with the piecewise linear forms of it and of tanh.
+
+use crate::functions::Operand;
+use crate::functions::family::unary;
+use crate::variable::Variable;
+
+unary! {
+    samples in unary_samples;
+
+    /// `1 / (1 + e⁻ˣ)`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy y (1 - y)`.
+    ///
+    /// ```
+    /// use bibun::{functions::sigmoid, Variable};
+    /// assert_eq!(sigmoid(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.5, 1.0]);
+    /// ```
+    sigmoid(x) -> Sigmoid {
+        value: x.sigmoid(),
+        gradient(y; gy): gy * y * (1.0 - y),
+        sample: (-3.0..3.0, |x| 1.0 / (1.0 + (-x).exp())),
+    }
+
+    /// `log(1 / (1 + e⁻ˣ))`, which neither overflows nor reaches `-∞`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy sigmoid(-x)`.
+    ///
+    /// ```
+    /// use bibun::{functions::log_sigmoid, Variable};
+    /// assert_eq!(log_sigmoid(Variable::new([-1000.0, 1000.0])).to_vec::<f64>(), [-1000.0, 0.0]);
+    /// ```
+    log_sigmoid(x) -> LogSigmoid {
+        value: x.log_sigmoid(),
+        gradient(x; gy): gy * (-x).sigmoid(),
+        sample: (-3.0..3.0, |x| -(1.0 + (-x).exp()).ln()),
+    }
+
+    /// `x sigmoid(x)`: the sigmoid-weighted linear unit, also [`swish`] with `beta = 1`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy sigmoid(x) (1 + x sigmoid(-x))`.
+    ///
+    /// Source: Elfwing, Uchibe and Doya, "Sigmoid-Weighted Linear Units for Neural Network Function
+    /// Approximation in Reinforcement Learning", 2017.
+    ///
+    /// ```
+    /// use bibun::{functions::silu, Variable};
+    /// assert_eq!(silu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
+    /// ```
+    silu(x) -> Silu {
+        value: x * x.sigmoid(),
+        gradient(x; gy): gy * x.sigmoid() * (1.0 + x * (-x).sigmoid()),
+        sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
+    }
+
+    /// `0.2 x + 0.5` held between 0 and 1: a sigmoid of three straight lines.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `0.2 gy` for `-2.5 ≤ x ≤ 2.5`, zero elsewhere.
+    ///
+    /// ```
+    /// use bibun::{functions::hard_sigmoid, Variable};
+    /// let y = hard_sigmoid(Variable::new([-3.0, 0.0, 3.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 1.0]);
+    /// ```
+    hard_sigmoid(x) -> HardSigmoid {
+        value: (0.2 * x + 0.5).maximum(0.0).minimum(1.0),
+        gradient(x; gy): x.abs().less_equal(2.5).where_(gy * 0.2, 0.0),
+        sample: (-4.0..4.0, |x| (0.2 * x + 0.5).clamp(0.0, 1.0)),
+    }
+
+    /// `x` held between -1 and 1.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` for `-1 ≤ x ≤ 1`, zero elsewhere.
+    ///
+    /// ```
+    /// use bibun::{functions::hard_tanh, Variable};
+    /// let y = hard_tanh(Variable::new([-3.0, 0.5, 3.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [-1.0, 0.5, 1.0]);
+    /// ```
+    hard_tanh(x) -> HardTanh {
+        value: x.maximum(-1.0).minimum(1.0),
+        gradient(x; gy): x.abs().less_equal(1.0).where_(gy, 0.0),
+        sample: (-2.0..2.0, |x| x.clamp(-1.0, 1.0)),
+    }
+
+    /// `x / 6` times `x + 3` held between 0 and 6: a [`silu`] without an exponential.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy (x / 3 + 1/2)` between -3 and 3, zero from -3 down, `gy` from 3 up.
+    ///
+    /// Source: Howard et al., "Searching for MobileNetV3", 2019.
+    ///
+    /// ```
+    /// use bibun::{functions::hard_swish, Variable};
+    /// let y = hard_swish(Variable::new([-4.0, 3.0, 4.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 3.0, 4.0]);
+    /// ```
+    hard_swish(x) -> HardSwish {
+        value: x * ((x + 3.0).maximum(0.0).minimum(6.0) / 6.0),
+        gradient(x; gy): x.less_equal(-3.0).where_(
+            0.0,
+            x.greater_equal(3.0).where_(gy, gy * (x / 3.0 + 0.5))
+        ),
+        sample: (-5.0..5.0, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+    }
+
+    /// `x / (1 + |x|)`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy / (1 + |x|)²`.
+    ///
+    /// ```
+    /// use bibun::{functions::softsign, Variable};
+    /// assert_eq!(softsign(Variable::new([-1.0, 3.0])).to_vec::<f64>(), [-0.5, 0.75]);
+    /// ```
+    softsign(x) -> Softsign {
+        value: x / (1.0 + x.abs()),
+        gradient(x; gy): gy * (1.0 + x.abs()).reciprocal().square(),
+        sample: (0.2..3.0, |x| x / (1.0 + x.abs())),
+    }
+}
+
+/// `x sigmoid(beta x)`, where `beta` may be learnt.
+///
+/// Shapes: x, beta that broadcast → their common shape. Types: f32, f64, promoted.
+/// Gradient: to both.
+///
+/// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
+///
+/// # Panics
+/// If the shapes do not broadcast.
+///
+/// ```
+/// use bibun::{functions::swish, Variable};
+/// assert_eq!(swish(Variable::new([0.0, 2.0]), 1000.0).to_vec::<f64>(), [0.0, 2.0]);
+/// ```
+#[track_caller]
+pub fn swish(x: impl Into<Variable>, beta: impl Into<Operand>) -> Variable {
+    let x = x.into();
+    let gate = sigmoid(&x * beta);
+    x * gate
+}
+crate::functions::family::method!(swish, beta: impl Into<Operand>);
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let mut samples = unary_samples();
+    samples.push(Sample::binary(
+        "swish",
+        -2.0..2.0,
+        -2.0..2.0,
+        |x, beta| swish(x, beta),
+        |x, beta| x / (1.0 + (-beta * x).exp()),
+    ));
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, derivatives, gradient};
+
+    #[test]
+    fn far_from_zero() {
+        let points = [-1000.0, -89.0, -1.0, 0.0, 1.0, 89.0, 1000.0];
+        assert_finite("sigmoid", |x| sigmoid(x), &points);
+        assert_finite("log_sigmoid", |x| log_sigmoid(x), &points);
+        assert_finite("silu", |x| silu(x), &points);
+        assert_finite("hard_sigmoid", |x| hard_sigmoid(x), &points);
+        assert_finite("hard_tanh", |x| hard_tanh(x), &points);
+        assert_finite("hard_swish", |x| hard_swish(x), &points);
+        assert_finite("softsign", |x| softsign(x), &points);
+        assert_finite("swish", |x| swish(x, 2.0), &points);
+        assert_eq!(derivatives(|x| sigmoid(x), -1000.0, 1), [0.0, 0.0]);
+        assert_eq!(derivatives(|x| log_sigmoid(x), -1000.0, 1), [-1000.0, 1.0]);
+        assert_eq!(derivatives(|x| silu(x), 1000.0, 2), [1000.0, 1.0, 0.0]);
+        assert_eq!(gradient(|x| softsign(x), 1e300), 0.0);
+    }
+
+    #[test]
+    fn kinks() {
+        let slopes =
+            |f: fn(&Variable) -> Variable, points: [f64; 4]| points.map(|x| gradient(f, x));
+        assert_eq!(
+            slopes(|x| hard_sigmoid(x), [-2.6, -2.5, 2.5, 2.6]),
+            [0.0, 0.2, 0.2, 0.0]
+        );
+        assert_eq!(
+            slopes(|x| hard_tanh(x), [-1.1, -1.0, 1.0, 1.1]),
+            [0.0, 1.0, 1.0, 0.0]
+        );
+        assert_eq!(
+            slopes(|x| hard_swish(x), [-3.0, 0.0, 3.0, 9.0]),
+            [0.0, 0.5, 1.0, 1.0]
+        );
+        assert_eq!(derivatives(|x| softsign(x), 0.0, 2), [0.0, 1.0, 0.0]);
+    }
+}

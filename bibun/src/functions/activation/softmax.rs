@@ -1,0 +1,260 @@
+//! Softmax and its logarithm.
+
+use bibun_array::{Array, keep_dims, normalize_axis, ops};
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::{method, number_kernel};
+use crate::functions::{broadcast_to, sum, to_float};
+use crate::variable::Variable;
+
+/// Softmax along an axis, `yᵢ = exp xᵢ / Σⱼ exp xⱼ`, computed from the differences to the largest
+/// element, so that nothing overflows.
+///
+/// Shapes: x any → the same. Types: f32, f64; integers give f64.
+/// Gradient: `y (gy - Σ gy y)`. An element of -∞ gives 0 and has the gradient 0; where all along
+/// the axis are -∞ the result is NaN.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::softmax, Variable};
+/// let y = softmax(&Variable::new([[1000.0, 1000.0]]), 1);
+/// assert_eq!(y.to_vec::<f64>(), [0.5, 0.5]);
+/// ```
+#[track_caller]
+pub fn softmax(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = to_float(x.into());
+    let axis = normalize_axis("softmax", axis, x.rank());
+    let [y] = crate::apply(Softmax { axis }, [x]);
+    y
+}
+method!(softmax, axis: isize);
+
+/// The logarithm of [`softmax`], `yᵢ = xᵢ - log Σⱼ exp xⱼ`, without the detour over numbers that
+/// may be too small.
+///
+/// Shapes: x any → the same. Types: f32, f64; integers give f64.
+/// Gradient: `gy - (exp y) Σ gy`.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::log_softmax, Variable};
+/// let y = log_softmax(&Variable::new([0.0, 1000.0]), 0);
+/// assert_eq!(y.to_vec::<f64>(), [-1000.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn log_softmax(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = to_float(x.into());
+    let axis = normalize_axis("log_softmax", axis, x.rank());
+    let [y] = crate::apply(LogSoftmax { axis }, [x]);
+    y
+}
+method!(log_softmax, axis: isize);
+
+/// `exp(x - shift)` in one loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shifted {}
+number_kernel!(ShiftedExp, "exp", Shifted {}, [x, shift], (x - shift).exp());
+
+/// `exp(x - shift)`, broadcast.
+pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
+    ShiftedExp::run(Shifted {}, [x.clone(), shift.clone()])
+}
+
+/// Where `axis` of one lane is in a value with lanes along `lane`.
+pub(crate) fn beside_lane(axis: usize, lane: usize) -> usize {
+    axis + usize::from(axis >= lane)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Softmax {
+    axis: usize,
+}
+
+impl Function for Softmax {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.output(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        Ok([x.clone()])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        if x.size() == 0 {
+            return [x];
+        }
+        let axis = keep_dims(self.axis as isize);
+        let largest = x.max(axis.clone());
+        let y = ShiftedExp::run(Shifted {}, [x, largest]);
+        let total = y.sum(axis);
+        [ops::divide(y, total)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        [Some(self.derivative(cx.output(0), gy))]
+    }
+
+    /// The Jacobian is symmetric.
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| self.derivative(cx.output(0), dx))]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let lane = axis.expect("the only input has lanes");
+        let axis = beside_lane(self.axis, lane);
+        let [value] = crate::apply(Self { axis }, [value]);
+        [Lane::along(value, lane)]
+    }
+}
+
+impl Softmax {
+    fn derivative(self, y: Variable, g: Variable) -> Variable {
+        let mean = sum(&y * &g, keep_dims(self.axis as isize));
+        (g - mean) * y
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LogSoftmax {
+    axis: usize,
+}
+
+impl Function for LogSoftmax {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "log_softmax"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.output(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        Ok([x.clone()])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        if x.size() == 0 {
+            return [x];
+        }
+        let axis = keep_dims(self.axis as isize);
+        let largest = x.max(axis.clone());
+        let total = shifted_exp(&x, &largest).sum(axis);
+        // Taken away one after the other: added up first, a large `largest` would swallow the
+        // logarithm.
+        [ops::subtract(ops::subtract(x, largest), ops::log(total))]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        let total = sum(&gy, keep_dims(self.axis as isize));
+        [Some(gy - cx.output(0).exp() * total)]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| {
+            let mean = sum(cx.output(0).exp() * &dx, keep_dims(self.axis as isize));
+            let shape = dx.shape();
+            dx - broadcast_to(mean, shape)
+        })]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let lane = axis.expect("the only input has lanes");
+        let axis = beside_lane(self.axis, lane);
+        let [value] = crate::apply(Self { axis }, [value]);
+        [Lane::along(value, lane)]
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use crate::functions::along_axis;
+    let range = -2.0..2.0;
+    let mut samples = Vec::new();
+    for (shape, axis) in [
+        (vec![2, 3], 1),
+        (vec![2, 3], 0),
+        (vec![3, 1, 2], -1),
+        (vec![3, 1, 2], 1),
+    ] {
+        let at = normalize_axis("softmax", axis, shape.len());
+        let softmax_of = |x: &[f64]| {
+            let total: f64 = x.iter().map(|x| x.exp()).sum();
+            x.iter().map(|x| x.exp() / total).collect::<Vec<_>>()
+        };
+        samples.push(
+            Sample::new(
+                "softmax",
+                move |x| vec![softmax(&x[0], axis)],
+                move |x| vec![along_axis(&x[0], at, softmax_of)],
+            )
+            .input(&shape, range.clone()),
+        );
+        let log_softmax_of = move |x: &[f64]| softmax_of(x).into_iter().map(f64::ln).collect();
+        samples.push(
+            Sample::new(
+                "log_softmax",
+                move |x| vec![log_softmax(&x[0], axis)],
+                move |x| vec![along_axis(&x[0], at, log_softmax_of)],
+            )
+            .input(&shape, range.clone()),
+        );
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad};
+    use bibun_array::DType;
+
+    fn gradient(y: &Variable, x: &Variable) -> Vec<f64> {
+        let gradients = grad(&[y], &[x]);
+        gradients[0].as_ref().expect("a gradient").to_vec()
+    }
+
+    #[test]
+    fn large_numbers_do_not_overflow() {
+        let x = Variable::new([1e300, 1e300, -1e300]);
+        assert_eq!(softmax(&x, 0).to_vec::<f64>(), [0.5, 0.5, 0.0]);
+        let y = log_softmax(&Variable::new([1e5f32, 1e5]), 0);
+        assert_eq!(y.to_vec::<f32>(), [-std::f32::consts::LN_2; 2]);
+    }
+
+    #[test]
+    fn what_is_masked_by_infinity_takes_no_part() {
+        let x = Variable::new([0.0, f64::NEG_INFINITY, 0.0]);
+        let y = softmax(&x, 0);
+        assert_eq!(y.to_vec::<f64>(), [0.5, 0.0, 0.5]);
+        let weights = Variable::constant([1.0, 5.0, 3.0]);
+        assert_eq!(gradient(&(&y * &weights).sum(..), &x), [-0.5, 0.0, 0.5]);
+        let y = log_softmax(&x, 0);
+        let picked = y.take(Variable::constant([0i64]), 0);
+        assert_eq!(gradient(&picked.sum(..), &x), [0.5, 0.0, -0.5]);
+    }
+
+    #[test]
+    fn nothing_has_a_softmax() {
+        let x = Variable::new(Array::zeros([2, 0], DType::F32));
+        assert_eq!(softmax(&x, 1).shape(), [2, 0]);
+        assert_eq!(log_softmax(&x, 0).shape(), [2, 0]);
+        assert!(attempt(|| softmax(&x, 2)).is_err());
+    }
+}

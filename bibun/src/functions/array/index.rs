@@ -1,0 +1,854 @@
+//! Picking by computed indices, and adding back to where was picked.
+//!
+//! Each function of indices has its transpose beside it: [`take`] and [`add_at`], [`gather`] and
+//! [`scatter_add`]. Indices are `i64`, have no gradient, and may differ between the lanes of a
+//! `vmap`.
+
+use bibun_array::{Array, DType, Shape, normalize_axis};
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::method;
+use crate::functions::{Operand, broadcast_to, expand_dims, lanes_in_front, move_axis, reshape};
+use crate::variable::Variable;
+
+/// Picks along `axis`: the axes of `indices` come in the place of `axis`. Negative indices count
+/// from the end. Rows of an embedding are `take(&table, &words, 0)`.
+///
+/// Shapes: x `[a.., n, b..]`, indices any `[i..]` → `[a.., i.., b..]`. Types: x all, indices i64.
+/// Gradient: `gy`, added up where x was picked ([`add_at`]); indices have none.
+///
+/// # Panics
+/// If indices are not i64, an index is out of bounds, or there is no such axis.
+///
+/// ```
+/// use bibun::{functions::take, Variable};
+/// let x = Variable::new([1.0, 2.0, 3.0]);
+/// let y = take(&x, [2i64, 0, -1], 0);
+/// assert_eq!(y.to_vec::<f64>(), [3.0, 1.0, 3.0]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [1.0, 0.0, 2.0]);
+/// ```
+#[track_caller]
+pub fn take(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("take", axis, x.rank());
+    let [y] = crate::apply(Take { axis }, [x, indices.into()]);
+    y
+}
+method!(take, indices: impl Into<Variable>, axis: isize);
+
+/// x with `value`, broadcast, added to what [`take`] picks; equal indices add up.
+///
+/// Shapes: x `[a.., n, b..]`, indices any `[i..]`, value that broadcasts to `[a.., i.., b..]` →
+/// `[a.., n, b..]`. Types: x all, indices i64, value as x (integers wrap around, bools combine by
+/// "or"). Gradient: `gy` to x, what [`take`] picks from `gy` to value; indices have none.
+///
+/// # Panics
+/// As [`take`], and if value does not fit.
+///
+/// ```
+/// use bibun::{functions::add_at, Variable};
+/// let x = Variable::new([1.0, 2.0, 3.0]);
+/// let y = add_at(&x, [2i64, 0, 2], 0, 10.0);
+/// assert_eq!(y.to_vec::<f64>(), [11.0, 2.0, 23.0]);
+/// ```
+#[track_caller]
+pub fn add_at(
+    x: impl Into<Variable>,
+    indices: impl Into<Variable>,
+    axis: isize,
+    value: impl Into<Operand>,
+) -> Variable {
+    let (x, indices) = (x.into(), indices.into());
+    let axis = normalize_axis("add_at", axis, x.rank());
+    let picked = picked(&x.shape(), &indices.shape(), axis);
+    let value = broadcast_to(value.into().beside(x.dtype()), picked);
+    let [y] = crate::apply(AddAt { axis }, [x, indices, value]);
+    y
+}
+method!(add_at, indices: impl Into<Variable>, axis: isize, value: impl Into<Operand>);
+
+/// Picks along `axis` with one index for each element of the result (NumPy's `take_along_axis`):
+/// `y[i, j] = x[indices[i, j], j]` for `axis` 0 of a matrix. Negative indices count from the end.
+///
+/// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]` → `[a.., m, b..]`. Types: x all, indices i64.
+/// Gradient: `gy`, added up where x was picked ([`scatter_add`]); indices have none.
+///
+/// # Panics
+/// If indices are not i64, an index is out of bounds, the shapes do not fit, or there is no such
+/// axis.
+///
+/// ```
+/// use bibun::{functions::gather, Variable};
+/// let x = Variable::new([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// assert_eq!(gather(&x, [[2i64], [0]], 1).to_vec::<f64>(), [3.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn gather(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("gather", axis, x.rank());
+    let [y] = crate::apply(Gather { axis }, [x, indices.into()]);
+    y
+}
+method!(gather, indices: impl Into<Variable>, axis: isize);
+
+/// x with `value`, broadcast, added to what [`gather`] picks; equal indices add up.
+///
+/// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]`, value that broadcasts to `[a.., m, b..]` →
+/// `[a.., n, b..]`. Types: x all, indices i64, value as x (integers wrap around, bools combine by
+/// "or"). Gradient: `gy` to x, what [`gather`] picks from `gy` to value; indices have none.
+///
+/// # Panics
+/// As [`gather`], and if value does not fit.
+///
+/// ```
+/// use bibun::{functions::scatter_add, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// let y = scatter_add(&x, [[1i64], [0]], 1, 10.0);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 12.0, 13.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn scatter_add(
+    x: impl Into<Variable>,
+    indices: impl Into<Variable>,
+    axis: isize,
+    value: impl Into<Operand>,
+) -> Variable {
+    let (x, indices) = (x.into(), indices.into());
+    let axis = normalize_axis("scatter_add", axis, x.rank());
+    let value = broadcast_to(value.into().beside(x.dtype()), indices.shape());
+    let [y] = crate::apply(ScatterAdd { axis }, [x, indices, value]);
+    y
+}
+method!(scatter_add, indices: impl Into<Variable>, axis: isize, value: impl Into<Operand>);
+
+/// Ones at the classes that `indices` name and zeros elsewhere, along a new last axis. Negative
+/// indices count from the end.
+///
+/// Shapes: indices any `[i..]` → `[i.., classes]`. Types: i64 → `dtype`. Gradient: none.
+///
+/// # Panics
+/// If indices are not i64 or an index is out of bounds.
+///
+/// ```
+/// use bibun::{array::DType, functions::one_hot};
+/// let y = one_hot([1i64, 0], 3, DType::F32);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Variable {
+    let [y] = crate::apply(OneHot { classes, dtype }, [indices.into()]);
+    y
+}
+
+/// One element of each row: `y[i] = x[i, t[i]]`. Negative indices count from the end.
+///
+/// Shapes: x `[n, c]`, t `[n]` → `[n]`. Types: x all, t i64.
+/// Gradient: `gy` at the elements picked, zero elsewhere; t has none.
+///
+/// # Panics
+/// If t is not i64, an index is out of bounds, or the shapes do not fit.
+///
+/// ```
+/// use bibun::{functions::select_item, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(select_item(&x, [1i64, 0]).to_vec::<f64>(), [2.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn select_item(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    let t = t.into();
+    let shape = t.shape();
+    reshape(gather(x, expand_dims(t, -1), 1), shape)
+}
+
+/// The shape of what `indices` pick.
+fn picked(x: &Shape, indices: &Shape, axis: usize) -> Shape {
+    let (before, after) = (&x[..axis], &x[axis + 1..]);
+    let sizes = before.iter().chain(indices.iter()).chain(after);
+    sizes.copied().collect()
+}
+
+fn expect_indices(x: &Spec, indices: &Spec) -> Result<(), Mismatch> {
+    match indices.dtype {
+        DType::I64 => Ok(()),
+        _ => Err(Mismatch::new(
+            &[("x", x), ("indices", indices)],
+            "indices must be i64",
+        )),
+    }
+}
+
+fn expect_value(x: &Spec, value: &Spec, shape: &Shape) -> Result<(), Mismatch> {
+    if value.dtype == x.dtype && value.shape == *shape {
+        return Ok(());
+    }
+    let must_hold = format!("value must be {shape} {}", x.dtype);
+    Err(Mismatch::new(&[("x", x), ("value", value)], must_hold))
+}
+
+/// The shapes of x and of its indices must be equal apart from `axis`.
+fn expect_aligned(x: &Spec, indices: &Spec, axis: usize) -> Result<(), Mismatch> {
+    let fits = indices.shape.rank() == x.shape.rank()
+        && indices.shape == x.shape.replaced(axis, indices.shape[axis]);
+    if fits {
+        return Ok(());
+    }
+    let must_hold = format!("all sizes but those of axis {axis} must be equal");
+    Err(Mismatch::new(&[("x", x), ("indices", indices)], must_hold))
+}
+
+/// Zeros that look like an input, for cotangents to be added to.
+fn zeros(spec: &Spec) -> Variable {
+    Variable::constant(Array::zeros(&spec.shape, spec.dtype))
+}
+
+/// The tangent of an input, zeros where there is none.
+fn tangent(dx: Option<Variable>, spec: &Spec) -> Variable {
+    dx.unwrap_or_else(|| zeros(spec))
+}
+
+/// x with `axis` first and lanes, which are in front, folded into it: lane `l` has the rows from
+/// `l n` on.
+fn fold_lanes(x: Variable, axis: usize) -> Variable {
+    let x = move_axis(x, axis as isize + 1, 1);
+    let shape = x.shape();
+    let folded = shape.removed(0).replaced(0, shape[0] * shape[1]);
+    reshape(x, folded)
+}
+
+#[derive(Clone, Debug)]
+struct Take {
+    axis: usize,
+}
+
+impl Function for Take {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "take"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(1)
+    }
+
+    fn shape(&self, [x, indices]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        expect_indices(x, indices)?;
+        let shape = picked(&x.shape, &indices.shape, self.axis);
+        Ok([Spec::new(shape, x.dtype)])
+    }
+
+    fn forward(&self, [x, indices]: [Array; 2]) -> [Array; 1] {
+        [x.take(&indices, self.axis as isize)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
+        let function = AddAt { axis: self.axis };
+        let [gx] = crate::apply(function, [zeros(cx.input_spec(0)), cx.input(1), gy]);
+        [Some(gx), None]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| take(dx, cx.input(1), self.axis as isize))]
+    }
+
+    fn batch(&self, [x, indices]: [Lane; 2]) -> [Lane; 1] {
+        let axis = self.axis as isize;
+        match (x.axis, indices.axis) {
+            // The lanes of the indices are picked like further axes of them.
+            (None, Some(lanes)) => {
+                let indices = lanes_in_front(indices.value, lanes);
+                [Lane::along(take(x.value, indices, axis), self.axis)]
+            }
+            (Some(lanes), None) => {
+                let x = lanes_in_front(x.value, lanes);
+                [Lane::along(take(x, indices.value, axis + 1), 0)]
+            }
+            (Some(x_lanes), Some(lanes)) => {
+                let x = lanes_in_front(x.value, x_lanes);
+                let indices = lanes_in_front(indices.value, lanes);
+                let own_rank = indices.rank() - 1;
+                let rows = rows_of_lanes(indices, x.shape()[self.axis + 1]);
+                // [lanes, i.., a.., b..]: the axes a.. go back to where they were.
+                let mut y = take(fold_lanes(x, self.axis), rows, 0);
+                for before in 0..self.axis {
+                    y = move_axis(y, (1 + own_rank + before) as isize, 1 + before as isize);
+                }
+                [Lane::along(y, 0)]
+            }
+            (None, None) => unreachable!("a batch rule is asked only where there are lanes"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct AddAt {
+    axis: usize,
+}
+
+impl Function for AddAt {
+    type Inputs = Fixed<3>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "add_at"
+    }
+
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        match needs[2] {
+            true => Keeps::NOTHING.input(1),
+            false => Keeps::NOTHING,
+        }
+    }
+
+    fn shape(&self, [x, indices, value]: [&Spec; 3]) -> Result<[Spec; 1], Mismatch> {
+        expect_indices(x, indices)?;
+        expect_value(x, value, &picked(&x.shape, &indices.shape, self.axis))?;
+        Ok([x.clone()])
+    }
+
+    fn forward(&self, [x, indices, value]: [Array; 3]) -> [Array; 1] {
+        [x.add_at(&indices, self.axis as isize, &value)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 3] {
+        let axis = self.axis as isize;
+        let of_value = cx.needs(2).then(|| take(&gy, cx.input(1), axis));
+        [cx.needs(0).then_some(gy), None, of_value]
+    }
+
+    fn jvp(
+        &self,
+        cx: &Context<'_>,
+        [dx, _, dvalue]: [Option<Variable>; 3],
+    ) -> [Option<Variable>; 1] {
+        let dx = tangent(dx, cx.input_spec(0));
+        [Some(match dvalue {
+            Some(dvalue) => {
+                let [dy] = crate::apply(self.clone(), [dx, cx.input(1), dvalue]);
+                dy
+            }
+            None => dx,
+        })]
+    }
+
+    fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
+        let count = Lane::common_count(&inputs);
+        let [x, indices, value] = inputs;
+        let (x, value) = (x.to_front(count), value.to_front(count));
+        let Some(lanes) = indices.axis else {
+            let function = Self {
+                axis: self.axis + 1,
+            };
+            return crate::apply(function, [x, indices.value, value]).map(|y| Lane::along(y, 0));
+        };
+        let indices = lanes_in_front(indices.value, lanes);
+        let own_rank = indices.rank() - 1;
+        let rows = rows_of_lanes(indices, x.shape()[self.axis + 1]);
+        let unfolded = move_axis(&x, self.axis as isize + 1, 1).shape();
+        // [lanes, a.., i.., b..] to [lanes, i.., a.., b..], as rows of the folded x are picked.
+        let mut value = value;
+        for _ in 0..self.axis {
+            value = move_axis(value, 1, (self.axis + own_rank) as isize);
+        }
+        let y = add_at(fold_lanes(x, self.axis), rows, 0, value);
+        let y = move_axis(reshape(y, unfolded), 1, self.axis as isize + 1);
+        [Lane::along(y, 0)]
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Gather {
+    axis: usize,
+}
+
+impl Function for Gather {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(1)
+    }
+
+    fn shape(&self, [x, indices]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        expect_indices(x, indices)?;
+        expect_aligned(x, indices, self.axis)?;
+        Ok([Spec::new(&indices.shape, x.dtype)])
+    }
+
+    fn forward(&self, [x, indices]: [Array; 2]) -> [Array; 1] {
+        [x.gather(&indices, self.axis as isize)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
+        let function = ScatterAdd { axis: self.axis };
+        let [gx] = crate::apply(function, [zeros(cx.input_spec(0)), cx.input(1), gy]);
+        [Some(gx), None]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| gather(dx, cx.input(1), self.axis as isize))]
+    }
+
+    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
+        let count = Lane::common_count(&inputs);
+        let function = Self {
+            axis: self.axis + 1,
+        };
+        let inputs = inputs.map(|lane| lane.to_front(count));
+        crate::apply(function, inputs).map(|y| Lane::along(y, 0))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ScatterAdd {
+    axis: usize,
+}
+
+impl Function for ScatterAdd {
+    type Inputs = Fixed<3>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "scatter_add"
+    }
+
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        match needs[2] {
+            true => Keeps::NOTHING.input(1),
+            false => Keeps::NOTHING,
+        }
+    }
+
+    fn shape(&self, [x, indices, value]: [&Spec; 3]) -> Result<[Spec; 1], Mismatch> {
+        expect_indices(x, indices)?;
+        expect_aligned(x, indices, self.axis)?;
+        expect_value(x, value, &indices.shape)?;
+        Ok([x.clone()])
+    }
+
+    fn forward(&self, [x, indices, value]: [Array; 3]) -> [Array; 1] {
+        [x.scatter_add(&indices, self.axis as isize, &value)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 3] {
+        let axis = self.axis as isize;
+        let of_value = cx.needs(2).then(|| gather(&gy, cx.input(1), axis));
+        [cx.needs(0).then_some(gy), None, of_value]
+    }
+
+    fn jvp(
+        &self,
+        cx: &Context<'_>,
+        [dx, _, dvalue]: [Option<Variable>; 3],
+    ) -> [Option<Variable>; 1] {
+        let dx = tangent(dx, cx.input_spec(0));
+        [Some(match dvalue {
+            Some(dvalue) => {
+                let [dy] = crate::apply(self.clone(), [dx, cx.input(1), dvalue]);
+                dy
+            }
+            None => dx,
+        })]
+    }
+
+    fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
+        let count = Lane::common_count(&inputs);
+        let function = Self {
+            axis: self.axis + 1,
+        };
+        let inputs = inputs.map(|lane| lane.to_front(count));
+        crate::apply(function, inputs).map(|y| Lane::along(y, 0))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct OneHot {
+    classes: usize,
+    dtype: DType,
+}
+
+impl Function for OneHot {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "one_hot"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+
+    fn shape(&self, [indices]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        if indices.dtype != DType::I64 {
+            return Err(Mismatch::new(&[("indices", indices)], "must be i64"));
+        }
+        let rank = indices.shape.rank();
+        let shape = indices.shape.inserted(rank, self.classes);
+        Ok([Spec::new(shape, self.dtype)])
+    }
+
+    fn forward(&self, [indices]: [Array; 1]) -> [Array; 1] {
+        [Array::one_hot(&indices, self.classes, self.dtype)]
+    }
+
+    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
+        [None]
+    }
+
+    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [None]
+    }
+
+    fn batch(&self, [indices]: [Lane; 1]) -> [Lane; 1] {
+        let y = one_hot(indices.value, self.classes, self.dtype);
+        [Lane {
+            value: y,
+            axis: indices.axis,
+        }]
+    }
+}
+
+/// The rows of lanes that lie one after another, `size` each, from the indices of each lane, which
+/// lie along `axis`: an index that is out of bounds must not reach the next lane's rows.
+#[derive(Clone, Debug)]
+struct RowsOfLanes {
+    axis: usize,
+    size: usize,
+}
+
+/// [`RowsOfLanes`] of indices with lanes in front.
+#[track_caller]
+fn rows_of_lanes(indices: Variable, size: usize) -> Variable {
+    let [rows] = crate::apply(RowsOfLanes { axis: 0, size }, [indices]);
+    rows
+}
+
+impl Function for RowsOfLanes {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "rows_of_lanes"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+
+    fn shape(&self, [indices]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        Ok([indices.clone()])
+    }
+
+    fn forward(&self, [indices]: [Array; 1]) -> [Array; 1] {
+        let lanes = indices.shape()[self.axis];
+        // Picked from all positions, indices are checked and count from the front.
+        let own = Array::arange(0, self.size as i64).take(&indices, 0);
+        let mut aligned = vec![1; indices.rank() - self.axis];
+        aligned[0] = lanes;
+        let first = Array::arange(0, lanes as i64) * self.size as i64;
+        [own + first.reshape(aligned)]
+    }
+
+    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
+        [None]
+    }
+
+    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [None]
+    }
+
+    fn batch(&self, [indices]: [Lane; 1]) -> [Lane; 1] {
+        let indices = lanes_in_front(indices.value, indices.axis.expect("it has lanes"));
+        let function = Self {
+            axis: self.axis + 1,
+            ..*self
+        };
+        crate::apply(function, [indices]).map(|rows| Lane::along(rows, 0))
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::by_index;
+    use crate::conformance::Sample;
+    let range = -2.0..2.0;
+    let at = |x: &Array, index: &[usize]| x.element(index).to_f64();
+    vec![
+        Sample::new(
+            "take",
+            |x| vec![take(&x[0], [2i64, 0, -1, 2], 0)],
+            move |x| vec![by_index([4, 2], |i| at(&x[0], &[[2, 0, 2, 2][i[0]], i[1]]))],
+        )
+        .input([3, 2], range.clone()),
+        Sample::new(
+            "take",
+            |x| vec![take(&x[0], [[1i64, 0], [-1, 1], [0, 0]], 1)],
+            move |x| {
+                let indices = [[1, 0], [1, 1], [0, 0]];
+                vec![by_index([3, 3, 2, 1], |i| {
+                    at(&x[0], &[i[0], indices[i[1]][i[2]], i[3]])
+                })]
+            },
+        )
+        .input([3, 2, 1], range.clone()),
+        Sample::new(
+            "take",
+            |x| vec![take(&x[0], 1i64, -1)],
+            move |x| vec![by_index([2], |i| at(&x[0], &[i[0], 1]))],
+        )
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "add_at",
+            |x| vec![add_at(&x[0], [[2i64, 0], [-1, 2]], 1, &x[1])],
+            move |x| {
+                let indices = [[2, 0], [2, 2]];
+                vec![by_index([2, 3], |i| {
+                    let mut sum = at(&x[0], i);
+                    for (j, row) in indices.iter().enumerate() {
+                        for (k, &index) in row.iter().enumerate() {
+                            if index == i[1] {
+                                sum += at(&x[1], &[i[0], j, k]);
+                            }
+                        }
+                    }
+                    sum
+                })]
+            },
+        )
+        .input([2, 3], range.clone())
+        .input([2, 2, 2], range.clone()),
+        Sample::new(
+            "add_at",
+            |x| vec![add_at(&x[0], [1i64, 1], 0, &x[1])],
+            move |x| {
+                vec![by_index([2, 3], |i| {
+                    at(&x[0], i) + (2 * i[0]) as f64 * at(&x[1], &[i[1]])
+                })]
+            },
+        )
+        .input([2, 3], range.clone())
+        .input([3], range.clone()),
+        Sample::new(
+            "gather",
+            |x| vec![gather(&x[0], [[2i64, 0], [-1, 1]], 1)],
+            move |x| {
+                let indices = [[2, 0], [2, 1]];
+                vec![by_index([2, 2], |i| {
+                    at(&x[0], &[i[0], indices[i[0]][i[1]]])
+                })]
+            },
+        )
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "gather",
+            |x| vec![gather(&x[0], [[0i64, 1, -2]], -2)],
+            move |x| vec![by_index([1, 3], |i| at(&x[0], &[[0, 1, 0][i[1]], i[1]]))],
+        )
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "scatter_add",
+            |x| vec![scatter_add(&x[0], [[1i64, 1, 0], [1, 0, -1]], 0, &x[1])],
+            move |x| {
+                let indices = [[1, 1, 0], [1, 0, 1]];
+                vec![by_index([2, 3], |i| {
+                    let mut sum = at(&x[0], i);
+                    for (j, row) in indices.iter().enumerate() {
+                        if row[i[1]] == i[0] {
+                            sum += at(&x[1], &[j, i[1]]);
+                        }
+                    }
+                    sum
+                })]
+            },
+        )
+        .input([2, 3], range.clone())
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "scatter_add",
+            |x| vec![scatter_add(&x[0], [[1i64, 0, -1]], 1, &x[1])],
+            move |x| {
+                vec![by_index([1, 2], |i| {
+                    at(&x[0], i) + [1.0, 2.0][i[1]] * at(&x[1], &[])
+                })]
+            },
+        )
+        .input([1, 2], range.clone())
+        .input((), range.clone()),
+        Sample::new(
+            "select_item",
+            |x| vec![select_item(&x[0], [1i64, 2, -3])],
+            move |x| vec![by_index([3], |i| at(&x[0], &[i[0], [1, 2, 0][i[0]]]))],
+        )
+        .input([3, 3], range),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad, vmap};
+    use bibun_array::Generator;
+
+    /// `f` and its gradients under `vmap` against a loop over lanes, for every choice of inputs
+    /// that are mapped and every place of the lanes. Inputs have the lanes in front.
+    fn check_lanes(f: &dyn Fn(&[Variable]) -> Variable, inputs: &[Array]) {
+        let with_gradients = |x: &[Variable]| {
+            let x: Vec<Variable> = x.iter().map(crate::functions::watch).collect();
+            let y = f(&x);
+            let weights = Array::arange(1, y.size() as i64 + 1).cast(DType::F64);
+            let loss = (&y * &Variable::constant(weights.reshape(y.shape()))).sum(..);
+            let floats: Vec<&Variable> = x.iter().filter(|x| x.dtype().is_float()).collect();
+            let gradients = grad(&[&loss], &floats).into_iter();
+            let gradients = gradients.map(|g| g.expect("every input is used"));
+            [y].into_iter().chain(gradients).collect::<Vec<_>>()
+        };
+        let count = inputs[0].shape()[0];
+        for choice in 1..1usize << inputs.len() {
+            for behind in [false, true] {
+                let mapped = |i: usize| choice >> i & 1 == 1;
+                let lane = |i: usize, l: usize| {
+                    let first = Array::from(if mapped(i) { l as i64 } else { 0 });
+                    Variable::constant(inputs[i].take(&first, 0))
+                };
+                let whole: Vec<Variable> = (0..inputs.len())
+                    .map(|i| match (mapped(i), behind) {
+                        (false, _) => lane(i, 0),
+                        (true, false) => Variable::constant(inputs[i].clone()),
+                        (true, true) => Variable::constant(inputs[i].move_axis(0, -1)),
+                    })
+                    .collect();
+                let axis = if behind { -1 } else { 0 };
+                let axes: Vec<Option<isize>> = (0..inputs.len())
+                    .map(|i| mapped(i).then_some(axis))
+                    .collect();
+                let together = vmap(with_gradients, &whole, &axes);
+                for l in 0..count {
+                    let lanes: Vec<Variable> = (0..inputs.len()).map(|i| lane(i, l)).collect();
+                    let alone = with_gradients(&lanes);
+                    for (all, one) in together.iter().zip(alone) {
+                        let all = all.array().take(&Array::from(l as i64), 0);
+                        assert_eq!(all.shape(), &*one.shape());
+                        for (a, b) in all.to_vec::<f64>().iter().zip(one.to_vec::<f64>()) {
+                            assert!((a - b).abs() < 1e-12, "{a} {b}, mapped {axes:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn indices_may_differ_between_lanes() {
+        let mut generator = Generator::new(1);
+        let mut draw = |shape: &[usize]| generator.uniform(shape, -1.0, 1.0, DType::F64);
+        let mut indices = Generator::new(2);
+        for count in [1, 3] {
+            for axis in 0..3isize {
+                let x = draw(&[count, 2, 3, 4]);
+                let size = x.shape()[axis as usize + 1] as i64;
+                let picks = indices.integers(-size, size, [count, 5, 1]);
+                check_lanes(&|x| take(&x[0], &x[1], axis), &[x.clone(), picks.clone()]);
+                let value = x.slice(bibun_array::s![..1]);
+                let one = value.take(&Array::zeros([5, 1], DType::I64), axis + 1);
+                let value = one.broadcast_to(one.shape().replaced(0, count)) * 2.0;
+                check_lanes(
+                    &|x| add_at(&x[0], &x[1], axis, &x[2]),
+                    &[x.clone(), picks, value],
+                );
+                let single = indices.integers(-size, size, [count]);
+                check_lanes(&|x| take(&x[0], &x[1], axis), &[x.clone(), single]);
+                let shape = x.shape().replaced(axis as usize + 1, 2);
+                let picks = indices.integers(-size, size, &shape);
+                check_lanes(&|x| gather(&x[0], &x[1], axis), &[x.clone(), picks.clone()]);
+                let value = draw(&shape);
+                check_lanes(
+                    &|x| scatter_add(&x[0], &x[1], axis, &x[2]),
+                    &[x, picks, value],
+                );
+            }
+            let x = draw(&[count, 4, 3]);
+            let t = indices.integers(-3, 3, [count, 4]);
+            check_lanes(&|x| select_item(&x[0], &x[1]), &[x, t]);
+        }
+    }
+
+    #[test]
+    fn indices_may_differ_between_lanes_of_lanes() {
+        let x = Generator::new(3).uniform([2, 3, 4], -1.0, 1.0, DType::F64);
+        let picks = Generator::new(4).integers(-4, 4, [3, 2, 5]);
+        let y = vmap(
+            |v| vmap(|v| vec![take(&v[0], &v[1], 0)], v, &[Some(0), Some(0)]),
+            &[Variable::new(x.clone()), Variable::constant(picks.clone())],
+            &[Some(0), Some(1)],
+        );
+        let expected = x.gather(&picks.swap_axes(0, 1), 2);
+        assert_eq!(y[0].to_vec::<f64>(), expected.to_vec::<f64>());
+    }
+
+    #[test]
+    fn no_lanes_at_all() {
+        let x = Variable::new(Array::zeros([0, 3], DType::F64));
+        let t = Variable::constant(Array::zeros([0, 2], DType::I64));
+        let axes = [Some(0), Some(0)];
+        let y = vmap(
+            |v| vec![take(&v[0], &v[1], 0)],
+            &[x.clone(), t.clone()],
+            &axes,
+        );
+        assert_eq!(y[0].shape(), [0, 2]);
+        let y = vmap(|v| vec![add_at(&v[0], &v[1], 0, 1.0)], &[x, t], &axes);
+        assert_eq!(y[0].shape(), [0, 3]);
+    }
+
+    #[test]
+    fn an_index_does_not_reach_the_next_lane() {
+        let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+        let t = Variable::constant([[2i64], [0]]);
+        let pick = |v: &[Variable]| vec![take(&v[0], &v[1], 0)];
+        let error = attempt(|| vmap(pick, &[x, t], &[Some(0), Some(0)])).unwrap_err();
+        assert!(error.to_string().contains("index 2 is outside"), "{error}");
+    }
+
+    #[test]
+    fn integers_and_bools_are_picked() {
+        let flags = Variable::constant([true, false]);
+        assert_eq!(flags.take([1i64, 0], 0).to_vec::<bool>(), [false, true]);
+        assert_eq!(flags.add_at([1i64], 0, true).to_vec::<bool>(), [true, true]);
+        let counts = Variable::constant([1i64, 2]);
+        assert_eq!(counts.add_at([1i64, 1], 0, 3).to_vec::<i64>(), [1, 8]);
+        assert_eq!(counts.scatter_add([0i64], 0, 3).to_vec::<i64>(), [4, 2]);
+    }
+
+    #[test]
+    fn one_hot_of_lanes() {
+        let t = Variable::constant([[0i64, -1, 1]]);
+        let y = vmap(|v| vec![one_hot(&v[0], 2, DType::I64)], &[t], &[Some(1)]);
+        assert_eq!(y[0].shape(), [3, 1, 2]);
+        assert_eq!(y[0].to_vec::<i64>(), [1, 0, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let x = Variable::new([[1.0, 2.0]]);
+        let message = |f: &dyn Fn() -> Variable| attempt(f).unwrap_err().to_string();
+        let error = message(&|| take(&x, [0.0], 0));
+        assert!(error.contains("indices must be i64"), "{error}");
+        let error = message(&|| one_hot([0.0], 2, DType::F64));
+        assert!(error.contains("must be i64"), "{error}");
+        let error = message(&|| gather(&x, [[0i64], [0]], 1));
+        assert!(error.contains("all sizes but those of axis 1"), "{error}");
+        let error = message(&|| add_at(&x, [0i64], 0, Array::from([1i64, 2])));
+        assert!(error.contains("value must be [1, 2] f64"), "{error}");
+        let error = message(&|| take(&x, [2i64], 1));
+        assert!(error.contains("index 2 is outside of axis 1"), "{error}");
+    }
+}

@@ -1,0 +1,616 @@
+//! Arrays put together and taken apart.
+
+use bibun_array::{Array, DType, normalize_axis};
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::error::{Error, raise};
+use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::functions::{cast, expand_dims, reshape};
+use crate::variable::Variable;
+
+/// The arrays one after another along `axis`.
+///
+/// Shapes: x₀ `[.., n₀, ..]`, x₁ `[.., n₁, ..]`, ... → `[.., n₀ + n₁ + ..., ..]`; all sizes but
+/// those of `axis` are equal. Types: all, promoted.
+/// Gradient: to each array its part of `gy`.
+///
+/// # Panics
+/// If there are no arrays, there is no such axis, or the shapes do not fit.
+///
+/// ```
+/// use bibun::{functions::concat, Variable};
+/// let (a, b) = (Variable::new([[1.0], [2.0]]), Variable::new([[3.0, 4.0], [5.0, 6.0]]));
+/// assert_eq!(concat(&[&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+/// ```
+#[track_caller]
+pub fn concat(xs: &[&Variable], axis: isize) -> Variable {
+    let xs = promoted("concat", xs);
+    let axis = normalize_axis("concat", axis, xs[0].rank());
+    let [y] = crate::apply(Concat { axis }, xs);
+    y
+}
+
+/// The arrays, all of one shape, along a new axis at `axis`, which may be the rank (or `-1`: behind
+/// all).
+///
+/// Shapes: n arrays `[a, ..]` → `[a, .., n, ..]`. Types: all, promoted.
+/// Gradient: to each array its part of `gy`.
+///
+/// # Panics
+/// If there are no arrays, there is no such axis, or the shapes differ.
+///
+/// ```
+/// use bibun::{functions::stack, Variable};
+/// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
+/// assert_eq!(stack(&[&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
+    let xs = promoted("stack", xs);
+    let (first, rank) = (xs[0].spec(), xs[0].rank());
+    if let Some(other) = xs.iter().find(|x| x.shape() != first.shape) {
+        let what = format!("the shapes {} and {} differ", first.shape, other.shape());
+        raise(Error::argument("stack", what));
+    }
+    let axis = normalize_axis("stack", axis, rank + 1);
+    let [y] = crate::apply(Concat { axis }, layers(xs, axis));
+    y
+}
+
+/// The arrays side by side: along the second axis, vectors and scalars along the only one.
+///
+/// Shapes: `[n, a]`, `[n, b]`, ... → `[n, a + b + ...]`. Types: all, promoted.
+/// Gradient: to each array its part of `gy`.
+///
+/// # Panics
+/// If there are no arrays or the shapes do not fit.
+///
+/// ```
+/// use bibun::{functions::hstack, Variable};
+/// let (a, b) = (Variable::new([[1.0], [2.0]]), Variable::new([[3.0], [4.0]]));
+/// assert_eq!(hstack(&[&a, &b]).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn hstack(xs: &[&Variable]) -> Variable {
+    let xs = with_axes(promoted("hstack", xs), |shape| match shape {
+        [] => Some([1].into()),
+        _ => None,
+    });
+    let axis = usize::from(xs[0].rank() > 1);
+    let [y] = crate::apply(Concat { axis }, xs);
+    y
+}
+
+/// The arrays one above the other: along the first axis; vectors are rows.
+///
+/// Shapes: `[a, m]`, `[b, m]`, ... → `[a + b + ..., m]`; `[m]` counts as `[1, m]`. Types: all,
+/// promoted. Gradient: to each array its part of `gy`.
+///
+/// # Panics
+/// If there are no arrays or the shapes do not fit.
+///
+/// ```
+/// use bibun::{functions::vstack, Variable};
+/// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([[3.0, 4.0]]));
+/// assert_eq!(vstack(&[&a, &b]).shape(), [2, 2]);
+/// ```
+#[track_caller]
+pub fn vstack(xs: &[&Variable]) -> Variable {
+    let xs = with_axes(promoted("vstack", xs), |shape| match *shape {
+        [] => Some([1, 1].into()),
+        [m] => Some([1, m].into()),
+        _ => None,
+    });
+    let [y] = crate::apply(Concat { axis: 0 }, xs);
+    y
+}
+
+/// The arrays one behind the other: along the third axis, which vectors `[m]` (as `[1, m, 1]`) and
+/// matrices `[n, m]` (as `[n, m, 1]`) get.
+///
+/// Shapes: `[n, m, a]`, `[n, m, b]`, ... → `[n, m, a + b + ...]`. Types: all, promoted.
+/// Gradient: to each array its part of `gy`.
+///
+/// # Panics
+/// If there are no arrays or the shapes do not fit.
+///
+/// ```
+/// use bibun::{functions::dstack, Variable};
+/// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
+/// let y = dstack(&[&a, &b]);
+/// assert_eq!(y.shape(), [1, 2, 2]);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn dstack(xs: &[&Variable]) -> Variable {
+    let xs = with_axes(promoted("dstack", xs), |shape| match *shape {
+        [] => Some([1, 1, 1].into()),
+        [m] => Some([1, m, 1].into()),
+        [n, m] => Some([n, m, 1].into()),
+        _ => None,
+    });
+    let [y] = crate::apply(Concat { axis: 2 }, xs);
+    y
+}
+
+/// `sections` parts of equal size, one after another along `axis`.
+///
+/// Shapes: x `[.., n, ..]` → `sections` times `[.., n / sections, ..]`. Types: all.
+/// Gradient: those of the parts, joined; zeros for parts that are not used.
+///
+/// # Panics
+/// If the axis cannot be cut into equal sections (see [`array_split`]) or does not exist.
+///
+/// ```
+/// use bibun::{functions::split, Variable};
+/// let parts = split(&Variable::new([1.0, 2.0, 3.0, 4.0]), 2, 0);
+/// assert_eq!(parts[1].to_vec::<f64>(), [3.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn split(x: impl Into<Variable>, sections: usize, axis: isize) -> Vec<Variable> {
+    let x = x.into();
+    let axis = normalize_axis("split", axis, x.rank());
+    if sections == 0 || !x.shape()[axis].is_multiple_of(sections) {
+        let spec = x.spec();
+        let what = format!("axis {axis} of x = {spec} has no {sections} sections of equal size");
+        raise(Error::argument("split", what));
+    }
+    array_split(x, sections, axis as isize)
+}
+
+/// `sections` parts along `axis` whose sizes differ by at most one, the larger ones first.
+///
+/// Shapes: x `[.., n, ..]` → `sections` times `[.., m, ..]` with `m` about `n / sections`.
+/// Types: all. Gradient: those of the parts, joined; zeros for parts that are not used.
+///
+/// # Panics
+/// If `sections` is zero or there is no such axis.
+///
+/// ```
+/// use bibun::{functions::array_split, Variable};
+/// let parts = array_split(&Variable::new([1.0, 2.0, 3.0]), 2, 0);
+/// assert_eq!(parts[0].to_vec::<f64>(), [1.0, 2.0]);
+/// assert_eq!(parts[1].to_vec::<f64>(), [3.0]);
+/// ```
+#[track_caller]
+pub fn array_split(x: impl Into<Variable>, sections: usize, axis: isize) -> Vec<Variable> {
+    let x = x.into();
+    let axis = normalize_axis("array_split", axis, x.rank());
+    if sections == 0 {
+        raise(Error::argument("array_split", "no sections are asked for"));
+    }
+    let size = x.shape()[axis];
+    let (each, larger) = (size / sections, size % sections);
+    let positions = (1..sections).map(|section| section * each + section.min(larger));
+    let positions = positions.collect();
+    crate::apply(Split { positions, axis }, [x])
+}
+
+/// The parts along `axis`, cut before each of `positions`: from the start to the first, from there
+/// to the second, ..., and from the last to the end. Positions behind the end give empty parts.
+///
+/// Shapes: x `[.., n, ..]` → one array more than there are positions. Types: all.
+/// Gradient: those of the parts, joined; zeros for parts that are not used.
+///
+/// # Panics
+/// If the positions are not in ascending order or there is no such axis.
+///
+/// ```
+/// use bibun::{functions::split_at, Variable};
+/// let parts = split_at(&Variable::new([1.0, 2.0, 3.0, 4.0]), &[1], 0);
+/// assert_eq!(parts[0].to_vec::<f64>(), [1.0]);
+/// assert_eq!(parts[1].to_vec::<f64>(), [2.0, 3.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn split_at(x: impl Into<Variable>, positions: &[usize], axis: isize) -> Vec<Variable> {
+    let x = x.into();
+    let axis = normalize_axis("split_at", axis, x.rank());
+    if !positions.is_sorted() {
+        let what = format!("the positions {positions:?} are not in ascending order");
+        raise(Error::argument("split_at", what));
+    }
+    let size = x.shape()[axis];
+    let positions = positions.iter().map(|&position| position.min(size));
+    let positions = positions.collect();
+    crate::apply(Split { positions, axis }, [x])
+}
+
+/// The layers along `axis`, one by one and without it: what [`stack`] puts together.
+///
+/// Shapes: x `[.., n, ..]` → n arrays `[.., ..]`. Types: all.
+/// Gradient: those of the layers, stacked; zeros for layers that are not used.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::separate, Variable};
+/// let columns = separate(&Variable::new([[1.0, 2.0], [3.0, 4.0]]), 1);
+/// assert_eq!(columns[1].to_vec::<f64>(), [2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn separate(x: impl Into<Variable>, axis: isize) -> Vec<Variable> {
+    let x = x.into();
+    let shape = x.shape();
+    let axis = normalize_axis("separate", axis, shape.rank());
+    if shape[axis] == 0 {
+        return Vec::new();
+    }
+    let layer = shape.removed(axis);
+    let positions = (1..shape[axis]).collect();
+    let layers = crate::apply(Split { positions, axis }, [x]);
+    layers.into_iter().map(|x| reshape(x, &layer)).collect()
+}
+
+impl Variable {
+    /// [`functions::split`](crate::functions::split) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn split(&self, sections: usize, axis: isize) -> Vec<Self> {
+        split(self, sections, axis)
+    }
+
+    /// [`functions::array_split`](crate::functions::array_split) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn array_split(&self, sections: usize, axis: isize) -> Vec<Self> {
+        array_split(self, sections, axis)
+    }
+
+    /// [`functions::split_at`](crate::functions::split_at) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn split_at(&self, positions: &[usize], axis: isize) -> Vec<Self> {
+        split_at(self, positions, axis)
+    }
+
+    /// [`functions::separate`](crate::functions::separate) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn separate(&self, axis: isize) -> Vec<Self> {
+        separate(self, axis)
+    }
+}
+
+/// All in the dtype that they promote to; there is at least one.
+#[track_caller]
+fn promoted(function: &'static str, xs: &[&Variable]) -> Vec<Variable> {
+    let Some(dtype) = xs.iter().map(|x| x.dtype()).reduce(DType::promote) else {
+        raise(Error::argument(function, "there are no arrays to join"))
+    };
+    xs.iter().map(|&x| cast(x, dtype)).collect()
+}
+
+/// Each with a new axis of size 1.
+#[track_caller]
+fn layers(xs: Vec<Variable>, axis: usize) -> Vec<Variable> {
+    let axis = axis as isize;
+    xs.into_iter().map(|x| expand_dims(x, axis)).collect()
+}
+
+/// Each in the shape that stands for its own, where there is one.
+#[track_caller]
+fn with_axes(
+    xs: Vec<Variable>,
+    longer: impl Fn(&[usize]) -> Option<bibun_array::Shape>,
+) -> Vec<Variable> {
+    xs.into_iter()
+        .map(|x| match longer(&x.shape()) {
+            Some(shape) => reshape(x, shape),
+            None => x,
+        })
+        .collect()
+}
+
+#[derive(Clone, Debug)]
+struct Concat {
+    axis: usize,
+}
+
+impl Function for Concat {
+    type Inputs = Many;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+
+    fn shape(&self, xs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
+        let (first, axis) = (xs[0], self.axis);
+        if axis >= first.shape.rank() {
+            let must_hold = format!("there must be an axis {axis}");
+            return Err(Mismatch::new(&[("x0", first)], must_hold));
+        }
+        for (i, x) in xs.iter().enumerate() {
+            let fits = x.dtype == first.dtype
+                && x.shape.rank() == first.shape.rank()
+                && x.shape == first.shape.replaced(axis, x.shape[axis]);
+            if !fits {
+                let must_hold = format!("all sizes but those of axis {axis} must be equal");
+                let inputs = [("x0", first), (&format!("x{i}"), x)];
+                return Err(Mismatch::new(&inputs, must_hold));
+            }
+        }
+        let size = xs.iter().map(|x| x.shape[axis]).sum();
+        Ok([Spec::new(first.shape.replaced(axis, size), first.dtype)])
+    }
+
+    fn forward(&self, xs: Vec<Array>) -> [Array; 1] {
+        let xs: Vec<&Array> = xs.iter().collect();
+        [bibun_array::concat(&xs, self.axis as isize)]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> Vec<Option<Variable>> {
+        let mut end = 0;
+        let positions = (0..cx.input_count() - 1).map(|i| {
+            end += cx.input_shape(i)[self.axis];
+            end
+        });
+        let positions = positions.collect();
+        let axis = self.axis;
+        let parts = crate::apply(Split { positions, axis }, [gy]);
+        let parts = parts.into_iter().enumerate();
+        parts.map(|(i, gx)| cx.needs(i).then_some(gx)).collect()
+    }
+
+    fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> [Option<Variable>; 1] {
+        let zeros = |i| Array::zeros(cx.input_shape(i), cx.input_dtype(i));
+        let dx = dx.into_iter().enumerate();
+        let dx = dx.map(|(i, dx)| dx.unwrap_or_else(|| Variable::constant(zeros(i))));
+        crate::apply(self.clone(), dx.collect()).map(Some)
+    }
+
+    fn batch(&self, xs: Vec<Lane>) -> [Lane; 1] {
+        let count = Lane::common_count(&xs);
+        let xs = xs.iter().map(|x| x.to_front(count)).collect();
+        let axis = self.axis + 1;
+        crate::apply(Self { axis }, xs).map(|y| Lane::along(y, 0))
+    }
+}
+
+/// Cuts before each of `positions`, which ascend within the axis.
+#[derive(Clone, Debug)]
+struct Split {
+    positions: Vec<usize>,
+    axis: usize,
+}
+
+impl Function for Split {
+    type Inputs = Fixed<1>;
+    type Outputs = Many;
+
+    fn name(&self) -> &'static str {
+        "split"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<Vec<Spec>, Mismatch> {
+        let size = x.shape[self.axis];
+        let starts = [0].into_iter().chain(self.positions.iter().copied());
+        let stops = self.positions.iter().copied().chain([size]);
+        let part = |(start, stop)| Spec::new(x.shape.replaced(self.axis, stop - start), x.dtype);
+        Ok(starts.zip(stops).map(part).collect())
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> Vec<Array> {
+        x.split_at(&self.positions, self.axis as isize)
+    }
+
+    fn vjp(&self, _: &Context<'_>, gy: Vec<Variable>) -> [Option<Variable>; 1] {
+        crate::apply(Concat { axis: self.axis }, gy).map(Some)
+    }
+
+    fn jvp(&self, _: &Context<'_>, [dx]: [Option<Variable>; 1]) -> Vec<Option<Variable>> {
+        let parts = self.positions.len() + 1;
+        match dx {
+            Some(dx) => crate::apply(self.clone(), [dx])
+                .into_iter()
+                .map(Some)
+                .collect(),
+            None => vec![None; parts],
+        }
+    }
+
+    fn batch(&self, [x]: [Lane; 1]) -> Vec<Lane> {
+        let lanes = x.axis.expect("the only input has lanes");
+        // Parts of a mapped array are cut where it lies: only the axis may have moved on.
+        let split = Self {
+            axis: self.axis + usize::from(lanes <= self.axis),
+            ..self.clone()
+        };
+        let parts = crate::apply(split, [x.value]);
+        parts.into_iter().map(|y| Lane::along(y, lanes)).collect()
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::by_index;
+    use crate::conformance::Sample;
+    let range = -2.0..2.0;
+    let at = |x: &Array, index: &[usize]| x.element(index).to_f64();
+    vec![
+        Sample::new(
+            "concat",
+            |x| vec![concat(&[&x[0], &x[1], &x[2]], -1)],
+            move |x| {
+                vec![by_index([2, 6], |i| match i[1] {
+                    0 | 1 => at(&x[0], i),
+                    2..5 => at(&x[1], &[i[0], i[1] - 2]),
+                    _ => at(&x[2], &[i[0], i[1] - 5]),
+                })]
+            },
+        )
+        .input([2, 2], range.clone())
+        .input([2, 3], range.clone())
+        .input([2, 1], range.clone()),
+        Sample::new(
+            "concat",
+            |x| vec![concat(&[&x[0], &x[0]], 0)],
+            move |x| vec![by_index([4, 3], |i| at(&x[0], &[i[0] % 2, i[1]]))],
+        )
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "stack",
+            |x| vec![stack(&[&x[0], &x[1]], 1)],
+            move |x| vec![by_index([3, 2, 1], |i| at(&x[i[1]], &[i[0], i[2]]))],
+        )
+        .input([3, 1], range.clone())
+        .input([3, 1], range.clone()),
+        Sample::new(
+            "stack",
+            |x| vec![stack(&[&x[0], &x[1]], -1)],
+            move |x| vec![by_index([2], |i| at(&x[i[0]], &[]))],
+        )
+        .input((), range.clone())
+        .input((), range.clone()),
+        Sample::new(
+            "hstack",
+            |x| vec![hstack(&[&x[0], &x[1]])],
+            move |x| {
+                vec![by_index([2, 4], |i| match i[1] {
+                    0 => at(&x[0], i),
+                    _ => at(&x[1], &[i[0], i[1] - 1]),
+                })]
+            },
+        )
+        .input([2, 1], range.clone())
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "vstack",
+            |x| vec![vstack(&[&x[0], &x[1]])],
+            move |x| {
+                vec![by_index([3, 3], |i| match i[0] {
+                    0 => at(&x[0], &[i[1]]),
+                    _ => at(&x[1], &[i[0] - 1, i[1]]),
+                })]
+            },
+        )
+        .input([3], range.clone())
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "dstack",
+            |x| vec![dstack(&[&x[0], &x[1]])],
+            move |x| vec![by_index([2, 3, 2], |i| at(&x[i[2]], &[i[0], i[1]]))],
+        )
+        .input([2, 3], range.clone())
+        .input([2, 3], range.clone()),
+        Sample::new(
+            "split",
+            |x| split(&x[0], 2, 1),
+            move |x| {
+                let part = |p: usize| by_index([3, 2], |i| at(&x[0], &[i[0], 2 * p + i[1]]));
+                vec![part(0), part(1)]
+            },
+        )
+        .input([3, 4], range.clone()),
+        Sample::new(
+            "split",
+            |x| split(&x[0], 3, 0).split_off(2),
+            move |x| vec![by_index([1, 2], |i| at(&x[0], &[2, i[1]]))],
+        )
+        .input([3, 2], range.clone()),
+        Sample::new(
+            "array_split",
+            |x| array_split(&x[0], 2, -2),
+            move |x| {
+                vec![
+                    by_index([2, 2], |i| at(&x[0], i)),
+                    by_index([1, 2], |i| at(&x[0], &[2, i[1]])),
+                ]
+            },
+        )
+        .input([3, 2], range.clone()),
+        Sample::new(
+            "split_at",
+            |x| split_at(&x[0], &[1, 1, 7], 0),
+            move |x| {
+                vec![
+                    by_index([1, 2], |i| at(&x[0], i)),
+                    by_index([0, 2], |_| 0.0),
+                    by_index([2, 2], |i| at(&x[0], &[i[0] + 1, i[1]])),
+                    by_index([0, 2], |_| 0.0),
+                ]
+            },
+        )
+        .input([3, 2], range.clone()),
+        Sample::new(
+            "separate",
+            |x| separate(&x[0], 1),
+            move |x| {
+                let layer = |p: usize| by_index([2, 2], |i| at(&x[0], &[i[0], p, i[1]]));
+                vec![layer(0), layer(1), layer(2)]
+            },
+        )
+        .input([2, 3, 2], range),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn joining_promotes() {
+        let (a, b) = (Variable::constant([1i64, 2]), Variable::new([0.5f32]));
+        assert_eq!(concat(&[&a, &b], 0).dtype(), DType::F32.promote(DType::I64));
+        assert_eq!(stack(&[&a, &a], 0).to_vec::<i64>(), [1, 2, 1, 2]);
+        let flags = Variable::constant([true, false]);
+        assert!(!separate(&flags, 0)[1].item::<bool>());
+        assert_eq!(concat(&[&flags, &a], 0).to_vec::<i64>(), [1, 0, 1, 2]);
+    }
+
+    #[test]
+    fn scalars_and_vectors_get_axes() {
+        let scalar = Variable::new(1.0);
+        assert_eq!(hstack(&[&scalar, &Variable::new([2.0, 3.0])]).shape(), [3]);
+        assert_eq!(vstack(&[&scalar, &scalar]).shape(), [2, 1]);
+        assert_eq!(dstack(&[&scalar, &scalar]).shape(), [1, 1, 2]);
+    }
+
+    #[test]
+    fn nothing_is_separated_into_nothing() {
+        assert!(separate(&Variable::new(Array::zeros([2, 0], DType::F64)), 1).is_empty());
+    }
+
+    #[test]
+    fn a_part_that_is_not_used_has_zero_gradient() {
+        let x = Variable::new([1.0, 2.0, 3.0]);
+        (3.0 * &separate(&x, 0)[1]).backward();
+        assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 3.0, 0.0]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let (a, b) = (Variable::new([[1.0, 2.0]]), Variable::new([[1.0]]));
+        let message = |f: &dyn Fn() -> Vec<Variable>| attempt(f).unwrap_err().to_string();
+        let error = message(&|| vec![concat(&[&a, &b], 0)]);
+        assert!(
+            error.contains("x0 = [1, 2] f64, x1 = [1, 1] f64"),
+            "{error}"
+        );
+        let error = message(&|| vec![stack(&[&a, &b], 0)]);
+        assert!(error.contains("[1, 2] and [1, 1] differ"), "{error}");
+        let error = message(&|| vec![concat(&[], 0)]);
+        assert!(error.contains("no arrays to join"), "{error}");
+        let error = message(&|| split(&a, 3, 1));
+        assert!(error.contains("no 3 sections of equal size"), "{error}");
+        let error = message(&|| split_at(&a, &[2, 1], 1));
+        assert!(error.contains("ascending"), "{error}");
+        for error in [
+            message(&|| separate(&a, 2)),
+            message(&|| array_split(&a, 0, 0)),
+        ] {
+            assert!(error.contains(file!()), "{error}");
+        }
+    }
+}

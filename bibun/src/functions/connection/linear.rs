@@ -1,0 +1,250 @@
+//! The fully connected layer's function.
+
+use bibun_array::{Array, DType, Shape};
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::functions::connection::matmul::reshaped;
+use crate::functions::{cast, matmul, reshape, sum, swap_axes};
+use crate::variable::Variable;
+
+/// `y = x Wᵀ + b`: a fully connected layer, with the weight as rows of what one output reads.
+///
+/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`. Types: f32, f64, i64, promoted.
+/// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b.
+///
+/// # Panics
+/// If the shapes do not fit, or all are bool.
+///
+/// ```
+/// use bibun::{functions::linear, Variable};
+/// let x = Variable::new([[1.0, 2.0]]);
+/// let w = Variable::new([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
+/// let b = Variable::new([0.0, 10.0, 100.0]);
+/// assert_eq!(linear(&x, &w, Some(&b)).to_vec::<f64>(), [1.0, 12.0, 103.0]);
+/// ```
+#[track_caller]
+pub fn linear(x: impl Into<Variable>, w: impl Into<Variable>, b: Option<&Variable>) -> Variable {
+    let mut inputs = vec![x.into(), w.into()];
+    inputs.extend(b.cloned());
+    let dtypes = inputs.iter().map(Variable::dtype);
+    let dtype = dtypes.reduce(DType::promote).expect("at least two");
+    let inputs = inputs.into_iter().map(|input| cast(input, dtype));
+    let y = crate::apply(LinearLayer, inputs.collect());
+    y.into_iter().next().expect("one output")
+}
+
+#[derive(Clone, Debug)]
+struct LinearLayer;
+
+/// All axes but the last as one.
+fn folded(shape: &Shape) -> [usize; 2] {
+    let (columns, rows) = shape.split_last().expect("checked by the shape rule");
+    [rows.iter().product(), *columns]
+}
+
+impl Function for LinearLayer {
+    /// x, w and perhaps b.
+    type Inputs = Many;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        let keeps = if needs[0] {
+            Keeps::NOTHING.input(1)
+        } else {
+            Keeps::NOTHING
+        };
+        if needs[1] { keeps.input(0) } else { keeps }
+    }
+
+    fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
+        let named = ["x [.., i]", "w [o, i]", "b [o]"]
+            .into_iter()
+            .zip(inputs.iter().copied());
+        let fail = |must_hold| Err(Mismatch::new(&named.collect::<Vec<_>>(), must_hold));
+        let (x, w) = (inputs[0], inputs[1]);
+        let Some(&i) = x.shape.last() else {
+            return fail("x must have an axis");
+        };
+        let Some([o, _]) = w.shape.dims().filter(|&[_, columns]| columns == i) else {
+            return fail("w must be a matrix, and i be equal");
+        };
+        if inputs.get(2).is_some_and(|b| b.shape != [o]) {
+            return fail("b must be a vector with as many elements as w has rows");
+        }
+        if x.dtype == DType::Bool {
+            return fail("a product is not defined for bools");
+        }
+        Ok([Spec::new(x.shape.replaced(x.shape.rank() - 1, o), x.dtype)])
+    }
+
+    fn forward(&self, inputs: Vec<Array>) -> [Array; 1] {
+        let (x, w) = (&inputs[0], &inputs[1]);
+        let rows = x.reshape(folded(x.shape()));
+        let y = match inputs.get(2) {
+            Some(b) => bibun_array::gemm(1.0, &rows, &w.transpose(), 1.0, b.clone()),
+            None => bibun_array::matmul(&rows, &w.transpose()),
+        };
+        [y.reshape(x.shape().replaced(x.rank() - 1, w.shape()[0]))]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> Vec<Option<Variable>> {
+        let x_shape = cx.input_shape(0);
+        let rows = reshaped(gy, folded(cx.output_shape(0)));
+        let gx = cx
+            .needs(0)
+            .then(|| reshaped(matmul(&rows, cx.input(1)), x_shape));
+        let gw = cx.needs(1).then(|| {
+            let x = reshaped(cx.input(0), folded(x_shape));
+            matmul(swap_axes(&rows, 0, 1), x)
+        });
+        let mut gradients = vec![gx, gw];
+        if cx.input_count() == 3 {
+            gradients.push(cx.needs(2).then(|| sum(rows, 0)));
+        }
+        gradients
+    }
+
+    fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> [Option<Variable>; 1] {
+        let mut tangents = dx.into_iter();
+        let (dx, dw) = (tangents.next().flatten(), tangents.next().flatten());
+        let db = tangents.next().flatten();
+        let from_x = dx.map(|dx| linear(dx, cx.input(1), None));
+        let from_w = dw.map(|dw| linear(cx.input(0), dw, None));
+        let from_b = db.map(|db| db.broadcast_to(cx.output_shape(0)));
+        let terms = [from_x, from_w, from_b];
+        [terms.into_iter().flatten().reduce(|sum, term| sum + term)]
+    }
+
+    fn batch(&self, inputs: Vec<Lane>) -> [Lane; 1] {
+        let count = Lane::common_count(&inputs);
+        let mut inputs = inputs.into_iter();
+        let (x, w) = (inputs.next().expect("x"), inputs.next().expect("w"));
+        let (same_b, own_b) = match inputs.next() {
+            Some(Lane { value, axis: None }) => (Some(value), None),
+            Some(lane) => (None, Some(lane)),
+            None => (None, None),
+        };
+        let y = match (x.axis, w.axis) {
+            // Lanes of x are more rows.
+            (axis, None) => {
+                let last = x.value.rank() - 1;
+                let x = match axis {
+                    Some(axis) if axis == last => Lane::along(x.to_front(count), 0),
+                    _ => x,
+                };
+                Lane {
+                    value: linear(x.value, w.value, same_b.as_ref()),
+                    axis: x.axis,
+                }
+            }
+            // Lanes of w are more outputs.
+            (None, Some(_)) => {
+                let w = w.to_front(count);
+                let [lanes, o, i] = w.shape().dims().expect("lanes of matrices");
+                let b = same_b.map(|b| reshape(b.broadcast_to([lanes, o]), lanes * o));
+                let y = linear(&x.value, reshape(w, [lanes * o, i]), b.as_ref());
+                let axis = y.rank() - 1;
+                let shape = y.shape().replaced(axis, lanes).inserted(axis + 1, o);
+                Lane::along(reshape(y, shape), axis)
+            }
+            (Some(_), Some(_)) => {
+                let (x, w) = (x.to_front(count), w.to_front(count));
+                let shape = x.shape();
+                let [rows, i] = folded(&shape.removed(0));
+                let y = matmul(reshape(x, [count, rows, i]), swap_axes(&w, 1, 2));
+                let y = match &same_b {
+                    Some(b) => y + b,
+                    None => y,
+                };
+                Lane::along(
+                    reshape(y, shape.replaced(shape.rank() - 1, w.shape()[1])),
+                    0,
+                )
+            }
+        };
+        let Some(b) = own_b else {
+            return [y];
+        };
+        let (y, b) = (y.to_front(count), b.to_front(count));
+        let mut shape = Shape::from(vec![1; y.rank()]).replaced(0, count);
+        shape = shape.replaced(y.rank() - 1, b.shape()[1]);
+        [Lane::along(y + reshape(b, shape), 0)]
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let reference = |x: &[Array]| {
+        let (rows, i, o) = (x[0].size() / 3, 3, x[1].shape()[0]);
+        let at = |x: &Array, position: usize| x.to_vec::<f64>()[position];
+        let element = |row: usize, column: usize| {
+            let products = (0..i).map(|k| at(&x[0], row * i + k) * at(&x[1], column * i + k));
+            products.sum::<f64>() + x.get(2).map_or(0.0, |b| at(b, column))
+        };
+        let elements = (0..rows).flat_map(|row| (0..o).map(move |column| (row, column)));
+        let elements = elements.map(|(row, column)| element(row, column)).collect();
+        let shape = x[0].shape().replaced(x[0].rank() - 1, o);
+        vec![Array::from_vec(elements, shape)]
+    };
+    let range = -2.0..2.0;
+    let sample = |x: Shape, o: usize, biased: bool| {
+        let call = |x: &[Variable]| vec![linear(&x[0], &x[1], x.get(2))];
+        let sample = Sample::new("linear", call, reference)
+            .input(x, range.clone())
+            .input([o, 3], range.clone());
+        if biased {
+            sample.input(o, range.clone())
+        } else {
+            sample
+        }
+    };
+    vec![
+        sample([2, 3].into(), 4, true),
+        sample([2, 3].into(), 1, false),
+        sample([2, 1, 3].into(), 2, true),
+        sample([3].into(), 2, true),
+        sample([3].into(), 2, false),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = Variable::new([[1.0, 2.0]]);
+        let w = Variable::new([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+        let message = |x: &Variable, w: &Variable, b: Option<&Variable>| {
+            attempt(|| linear(x, w, b)).unwrap_err().to_string()
+        };
+        let long = Variable::new([1.0; 4]);
+        let found = message(&x, &w, Some(&long));
+        assert!(found.contains("x [.., i] = [1, 2] f64, w [o, i] = [3, 2] f64, b [o] = [4] f64"));
+        assert!(found.contains("as many elements as w has rows"), "{found}");
+        assert!(message(&x, &w.transpose(), None).contains("i be equal"));
+        assert!(message(&x, &long, None).contains("w must be a matrix"));
+        assert!(message(&Variable::new(1.0), &w, None).contains("x must have an axis"));
+        let truth = Variable::constant([[true]]);
+        assert!(message(&truth, &truth, None).contains("bools"));
+    }
+
+    #[test]
+    fn only_what_is_read_is_kept() {
+        let x = Variable::constant([[1.0, 2.0]]);
+        let w = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+        let y = linear(&x, &w * 1.0, None);
+        let kept = y.creator().unwrap().inputs();
+        assert!(kept[0].value().is_some() && kept[1].value().is_none());
+        y.sum(..).backward();
+        assert_eq!(w.grad().unwrap().to_vec::<f64>(), [1.0, 2.0, 1.0, 2.0]);
+    }
+}

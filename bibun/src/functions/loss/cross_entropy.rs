@@ -1,0 +1,639 @@
+//! Losses of class probabilities: cross entropy with softmax, negative log likelihood.
+
+use bibun_array::{Array, DType, keep_dims, ops, raise as raise_array};
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::error::{Error, raise};
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::{number_kernel, plain};
+use crate::functions::{
+    cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
+    sum, take, to_float, where_,
+};
+use crate::variable::Variable;
+
+/// What is made of the losses of all examples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reduce {
+    /// Their mean over the examples that are not ignored.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// Nothing: one loss for each example (0 for an ignored one), as gradients of single examples
+    /// need them.
+    No,
+}
+
+/// The settings of [`softmax_cross_entropy_with`] and [`nll_with`].
+///
+/// ```
+/// use bibun::functions::{CrossEntropyOptions, Reduce};
+/// let options = CrossEntropyOptions { reduce: Reduce::Sum, ..Default::default() };
+/// assert_eq!(options.ignore_label, -1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct CrossEntropyOptions {
+    /// What is made of the losses; by default their mean.
+    pub reduce: Reduce,
+    /// The class number of examples that take no part; by default -1.
+    pub ignore_label: i64,
+    /// A factor for each class `[c]`, by which the losses of its examples are multiplied (the mean
+    /// still divides by the number of examples).
+    pub class_weight: Option<Variable>,
+}
+
+impl Default for CrossEntropyOptions {
+    fn default() -> Self {
+        Self {
+            reduce: Reduce::Mean,
+            ignore_label: -1,
+            class_weight: None,
+        }
+    }
+}
+
+/// The mean cross entropy of targets and the softmax of scores, `-log softmax(x)[t]`.
+///
+/// Shapes: x `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example); t class
+/// numbers, i64 of the shape of x without the classes, or the probabilities of the classes, float
+/// of the shape of x → `[]`. Class -1 marks examples that are ignored; the mean is over the others,
+/// and 0 if there are none. Types: x f32, f64; integers give f64.
+/// Gradient: `gy (softmax(x) - onehot(t)) / n` to x; to probabilities t `-gy log softmax(x) / n`.
+///
+/// [`softmax_cross_entropy_with`] has settings.
+///
+/// # Panics
+/// If the shapes do not fit or a class number is outside of `0..c`.
+///
+/// ```
+/// use bibun::{functions::softmax_cross_entropy, Variable};
+/// let x = Variable::new([[0.0, 0.0], [1000.0, 0.0]]);
+/// let t = Variable::constant([1i64, 0]);
+/// let loss = softmax_cross_entropy(&x, &t);
+/// assert!((loss.item::<f64>() - 2f64.ln() / 2.0).abs() < 1e-15);
+/// loss.backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.25, -0.25, 0.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn softmax_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    softmax_cross_entropy_with(x, t, &CrossEntropyOptions::default())
+}
+
+/// [`softmax_cross_entropy`] with settings: another reduction, another class number to ignore,
+/// factors for classes.
+///
+/// Shapes: x, t as there → `[]`, or one loss for each example under [`Reduce::No`].
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::{softmax_cross_entropy_with, CrossEntropyOptions, Reduce}, Variable};
+/// let x = Variable::new([[0.0, 0.0], [1000.0, 0.0], [7.0, 7.0]]);
+/// let t = Variable::constant([1i64, 1, -1]);
+/// let options = CrossEntropyOptions { reduce: Reduce::No, ..Default::default() };
+/// let losses = softmax_cross_entropy_with(&x, &t, &options);
+/// assert_eq!(losses.to_vec::<f64>(), [2f64.ln(), 1000.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn softmax_cross_entropy_with(
+    x: impl Into<Variable>,
+    t: impl Into<Variable>,
+    options: &CrossEntropyOptions,
+) -> Variable {
+    let (x, t) = (to_float(x.into()), t.into());
+    let [x, t] = with_examples(x, t);
+    if t.dtype() == DType::I64 {
+        return of_classes("softmax_cross_entropy", t, x, options, |x, t| {
+            let [losses, ..] = crate::apply(SoftmaxCrossEntropy, [x, t]);
+            losses
+        });
+    }
+    let (x_spec, t_spec) = (x.spec(), t.spec());
+    if x_spec.shape.rank() < 2 || x_spec.shape != t_spec.shape {
+        mismatch("softmax_cross_entropy", &x_spec, &t_spec);
+    }
+    let mut t = cast(t, x_spec.dtype);
+    if let Some(weight) = &options.class_weight {
+        let weight = expect_weight("softmax_cross_entropy", weight, &x_spec);
+        let mut along = vec![1; x_spec.shape.rank()];
+        along[1] = x_spec.shape[1];
+        t *= reshape(weight, along);
+    }
+    let losses = -sum(t * log_softmax(x, 1), 1);
+    match options.reduce {
+        Reduce::No => reshape(losses, without_classes(&x_spec)),
+        Reduce::Sum => sum(losses, ..),
+        Reduce::Mean => sum(&losses, ..) / losses.size().max(1) as f64,
+    }
+}
+
+/// The mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
+/// [`log_softmax`] gives.
+///
+/// Shapes: p `[n, c]` or `[n, c, d..]`, t i64 of its shape without the classes (axis 1) → `[]`.
+/// Class -1 marks examples that are ignored; the mean is over the others, and 0 if there are none.
+/// Types: p f32, f64; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
+///
+/// # Panics
+/// If the shapes do not fit or a class number is outside of `0..c`.
+///
+/// ```
+/// use bibun::{functions::nll, Variable};
+/// let p = Variable::new([[-1.0, -2.0], [-3.0, -4.0]]);
+/// assert_eq!(nll(&p, Variable::constant([1i64, 0])).item::<f64>(), 2.5);
+/// ```
+#[track_caller]
+pub fn nll(log_probabilities: impl Into<Variable>, classes: impl Into<Variable>) -> Variable {
+    nll_with(log_probabilities, classes, &CrossEntropyOptions::default())
+}
+
+/// [`nll`] with settings, those of [`softmax_cross_entropy_with`].
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::{nll_with, CrossEntropyOptions, Reduce}, Variable};
+/// let p = Variable::new([[-1.0, -2.0], [-3.0, -4.0]]);
+/// let options = CrossEntropyOptions { reduce: Reduce::No, ..Default::default() };
+/// assert_eq!(nll_with(&p, Variable::constant([1i64, 0]), &options).to_vec::<f64>(), [2.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn nll_with(
+    log_probabilities: impl Into<Variable>,
+    classes: impl Into<Variable>,
+    options: &CrossEntropyOptions,
+) -> Variable {
+    let [x, t] = with_examples(to_float(log_probabilities.into()), classes.into());
+    of_classes("nll", t, x, options, |x, t| {
+        let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
+        losses
+    })
+}
+
+/// One example `[c]` as one of one `[1, c]`.
+#[track_caller]
+fn with_examples(x: Variable, t: Variable) -> [Variable; 2] {
+    match x.rank() {
+        1 => [x, t].map(|x| expand_dims(x, 0)),
+        _ => [x, t],
+    }
+}
+
+/// Losses of examples with class numbers by a function of scores and valid class numbers, the
+/// ignored ones left out.
+#[track_caller]
+fn of_classes(
+    function: &'static str,
+    t: Variable,
+    x: Variable,
+    options: &CrossEntropyOptions,
+    losses: impl FnOnce(Variable, Variable) -> Variable,
+) -> Variable {
+    let (x_spec, t_spec) = (x.spec(), t.spec());
+    if x_spec.shape.rank() < 2
+        || t_spec.dtype != DType::I64
+        || without_classes(&x_spec) != t_spec.shape
+    {
+        mismatch(function, &x_spec, &t_spec);
+    }
+    let counted = not_equal(&t, options.ignore_label);
+    let valid = where_(&counted, t, 0);
+    let mut losses = losses(x, expand_dims(&valid, 1));
+    losses = reshape(losses, &t_spec.shape);
+    if let Some(weight) = &options.class_weight {
+        losses *= take(expect_weight(function, weight, &x_spec), valid, 0);
+    }
+    losses = where_(&counted, losses, 0.0);
+    match options.reduce {
+        Reduce::No => losses,
+        Reduce::Sum => sum(losses, ..),
+        Reduce::Mean => {
+            let count = maximum(sum(counted, ..), 1);
+            sum(losses, ..) / cast(count, x_spec.dtype)
+        }
+    }
+}
+
+fn without_classes(x: &Spec) -> bibun_array::Shape {
+    x.shape.removed(1)
+}
+
+#[track_caller]
+fn expect_weight(function: &'static str, weight: &Variable, x: &Spec) -> Variable {
+    if weight.shape() != [x.shape[1]] {
+        let inputs = [("x [n, c, ..]", x), ("class_weight [c]", &weight.spec())];
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(&inputs, "c must be equal").0,
+            place: std::panic::Location::caller(),
+        })
+    }
+    cast(weight, x.dtype)
+}
+
+#[cold]
+#[track_caller]
+fn mismatch(function: &'static str, x: &Spec, t: &Spec) -> ! {
+    let must_hold = "t must be i64 class numbers [n, ..] or, for softmax_cross_entropy, \
+                     probabilities [n, c, ..]";
+    raise(Error::Mismatch {
+        function,
+        what: Mismatch::new(&[("x [n, c, ..]", x), ("t", t)], must_hold).0,
+        place: std::panic::Location::caller(),
+    })
+}
+
+/// Class numbers `t [n, 1, ..]` beside scores `x [n, c, ..]`: one loss for each.
+fn shape_of_losses(x: &Spec, t: &Spec) -> Result<Spec, Mismatch> {
+    if x.shape.rank() < 2 || x.shape.replaced(1, 1) != t.shape || t.dtype != DType::I64 {
+        let inputs = [("x [n, c, ..]", x), ("t [n, 1, ..]", t)];
+        return Err(Mismatch::new(&inputs, "the sizes must be equal, t be i64"));
+    }
+    Ok(Spec::new(&t.shape, x.dtype))
+}
+
+/// Refuses class numbers that are none, negative ones too.
+fn check_classes(function: &'static str, t: &Array, classes: usize) {
+    if t.size() == 0 {
+        return;
+    }
+    for class in [t.min(..).item::<i64>(), t.max(..).item::<i64>()] {
+        if class < 0 || class >= classes as i64 {
+            let what = format!("there is no class {class} among {classes}");
+            raise_array(bibun_array::Error::invalid(function, what));
+        }
+    }
+}
+
+/// Lanes as further examples: x `[l, n, c, ..]` and t alike, as `[l n, c, ..]`.
+fn lanes_as_examples([x, t]: [Lane; 2]) -> (usize, [Variable; 2]) {
+    let count = Lane::common_count(&[x.clone(), t.clone()]);
+    let folded = [x, t].map(|lane| {
+        let value = lane.to_front(count);
+        let shape = value.shape();
+        let examples = shape[0] * shape[1];
+        reshape(value, shape.removed(0).replaced(0, examples))
+    });
+    (count, folded)
+}
+
+/// The opposite of [`lanes_as_examples`], for a result.
+fn examples_as_lanes(y: Variable, count: usize, examples: usize) -> Lane {
+    let shape = y.shape().replaced(0, examples).inserted(0, count);
+    Lane::along(reshape(y, shape), 0)
+}
+
+/// The losses and, for the derivatives, the logarithms of the denominators of
+/// `exp(x - shift) / Σ exp(x - shift)`, and those shifts, which cancel and so count as constants.
+#[derive(Clone, Copy, Debug)]
+struct SoftmaxCrossEntropy;
+
+#[derive(Clone, Copy, Debug)]
+struct Gradient {}
+number_kernel!(
+    ScaledSoftmax,
+    "softmax_cross_entropy gradient",
+    Gradient {},
+    [x, shift, log_total, scale],
+    (x - shift - log_total).exp() * scale
+);
+
+impl SoftmaxCrossEntropy {
+    fn softmax(cx: &Context<'_>) -> Variable {
+        (cx.input(0) - cx.output(2) - cx.output(1)).exp()
+    }
+}
+
+impl Function for SoftmaxCrossEntropy {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<3>;
+
+    fn name(&self) -> &'static str {
+        "softmax_cross_entropy"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(0).input(1).output(1).output(2)
+    }
+
+    fn shape(&self, [x, t]: [&Spec; 2]) -> Result<[Spec; 3], Mismatch> {
+        let y = shape_of_losses(x, t)?;
+        Ok([y.clone(), y.clone(), y])
+    }
+
+    fn forward(&self, [x, t]: [Array; 2]) -> [Array; 3] {
+        check_classes("softmax_cross_entropy", &t, x.shape()[1]);
+        if t.size() == 0 {
+            let nothing = Array::zeros(t.shape(), x.dtype());
+            return [nothing.clone(), nothing.clone(), nothing];
+        }
+        let classes = keep_dims(1);
+        let shift = x.max(classes.clone());
+        let log_total = ops::log(shifted_exp(&x, &shift).sum(classes));
+        // The difference of the large ones comes first, and is exact where it matters.
+        let losses = (&shift - x.gather(&t, 1)) + &log_total;
+        [losses, log_total, shift]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy, g_total, _]: [Variable; 3]) -> [Option<Variable>; 2] {
+        if !cx.needs(0) {
+            return [None, None];
+        }
+        let (x, t) = (cx.input(0), cx.input(1));
+        let gx = match plain([&x, &t, &cx.output(2), &cx.output(1), &gy, &g_total]) {
+            Some([x, t, shift, log_total, gy, g_total]) => {
+                let scale = ops::add(gy.clone(), g_total);
+                let gx = ScaledSoftmax::run(Gradient {}, [x, shift, log_total, scale]);
+                Variable::constant(gx.scatter_add(&t, 1, &ops::negative(gy)))
+            }
+            None => scatter_add(Self::softmax(cx) * (&gy + g_total), t, 1, -gy),
+        };
+        [Some(gx), None]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 3] {
+        let Some(dx) = dx else {
+            return [None, None, None];
+        };
+        let d_total = sum(Self::softmax(cx) * &dx, keep_dims(1));
+        [
+            Some(&d_total - gather(dx, cx.input(1), 1)),
+            Some(d_total),
+            None,
+        ]
+    }
+
+    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 3] {
+        let examples = inputs[0].spec().shape[0];
+        let (count, folded) = lanes_as_examples(inputs);
+        crate::apply(*self, folded).map(|y| examples_as_lanes(y, count, examples))
+    }
+}
+
+/// `-x[t]` along axis 1.
+#[derive(Clone, Copy, Debug)]
+struct NegativeLogLikelihood;
+
+impl Function for NegativeLogLikelihood {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "nll"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(1)
+    }
+
+    fn shape(&self, [x, t]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        Ok([shape_of_losses(x, t)?])
+    }
+
+    fn forward(&self, [x, t]: [Array; 2]) -> [Array; 1] {
+        check_classes("nll", &t, x.shape()[1]);
+        [ops::negative(x.gather(&t, 1))]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
+        let x = cx.input_spec(0);
+        let nothing = Variable::constant(Array::zeros(&x.shape, x.dtype));
+        [
+            cx.needs(0)
+                .then(|| scatter_add(nothing, cx.input(1), 1, -gy)),
+            None,
+        ]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| -gather(dx, cx.input(1), 1))]
+    }
+
+    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
+        let examples = inputs[0].spec().shape[0];
+        let (count, folded) = lanes_as_examples(inputs);
+        crate::apply(*self, folded).map(|y| examples_as_lanes(y, count, examples))
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let range = -2.0..2.0;
+    let weight = [0.5, 2.0, 1.5];
+    // `x [n, 3, d]` in a flat vector; the losses of class numbers by plain loops.
+    let losses = move |x: &[f64], t: &[i64], d: usize, weighted: bool| -> Vec<f64> {
+        let loss = |(place, &t): (usize, &i64)| {
+            if t == -1 {
+                return 0.0;
+            }
+            let at = |class: usize| x[place / d * 3 * d + class * d + place % d];
+            let total: f64 = (0..3).map(|class| at(class).exp()).sum();
+            let factor = if weighted { weight[t as usize] } else { 1.0 };
+            factor * (total.ln() - at(t as usize))
+        };
+        t.iter().enumerate().map(loss).collect()
+    };
+    let options = move |reduce, weighted: bool| CrossEntropyOptions {
+        reduce,
+        class_weight: weighted.then(|| Variable::constant(weight)),
+        ..CrossEntropyOptions::default()
+    };
+    let classes = |shape: &[usize]| match *shape {
+        [] => Array::scalar(2i64),
+        [_] => Array::from([2i64, -1, 0, 0]),
+        _ => Array::from([[1i64, 2], [-1, 0]]),
+    };
+    let mut samples = Vec::new();
+    for (x_shape, t_shape) in [
+        (vec![4, 3], vec![4]),
+        (vec![2, 3, 2], vec![2, 2]),
+        (vec![3], vec![]),
+    ] {
+        for (reduce, weighted) in [
+            (Reduce::Mean, false),
+            (Reduce::Sum, true),
+            (Reduce::No, false),
+            (Reduce::Mean, true),
+        ] {
+            let t = classes(&t_shape);
+            let d = if x_shape.len() == 3 { 2 } else { 1 };
+            // One example has one loss, however it is reduced.
+            let t_of = t.clone();
+            let reference = move |x: &[f64]| {
+                let t = t_of.to_vec::<i64>();
+                let losses = losses(x, &t, d, weighted);
+                let total: f64 = losses.iter().sum();
+                let count = t.iter().filter(|&&t| t != -1).count() as f64;
+                match reduce {
+                    Reduce::Mean => Array::scalar(total / count),
+                    Reduce::Sum => Array::scalar(total),
+                    Reduce::No => match t_of.rank() {
+                        0 => Array::from([total]),
+                        _ => Array::from_vec(losses, t_of.shape()),
+                    },
+                }
+            };
+            let of_scores = reference.clone();
+            let targets = Variable::constant(t);
+            let call_targets = targets.clone();
+            samples.push(
+                Sample::new(
+                    "softmax_cross_entropy",
+                    move |x| {
+                        let options = options(reduce, weighted);
+                        vec![softmax_cross_entropy_with(&x[0], &call_targets, &options)]
+                    },
+                    move |x| vec![of_scores(&x[0].to_vec::<f64>())],
+                )
+                .input(&x_shape, range.clone()),
+            );
+            // The scores' own log softmax, so that the losses are the same.
+            samples.push(
+                Sample::new(
+                    "nll",
+                    move |x| {
+                        let axis = if x[0].rank() == 1 { 0 } else { 1 };
+                        let p = log_softmax(&x[0], axis);
+                        vec![nll_with(p, &targets, &options(reduce, weighted))]
+                    },
+                    move |x| vec![reference(&x[0].to_vec::<f64>())],
+                )
+                .input(&x_shape, range.clone()),
+            );
+        }
+    }
+    for (reduce, weighted) in [(Reduce::Mean, false), (Reduce::No, true)] {
+        let reference = move |x: &[Array]| {
+            let (x, t) = (x[0].to_vec::<f64>(), x[1].to_vec::<f64>());
+            let losses: Vec<f64> = (0..2)
+                .map(|i| {
+                    let total: f64 = (0..3).map(|c| x[i * 3 + c].exp()).sum();
+                    let terms = (0..3).map(|c| {
+                        let factor = if weighted { weight[c] } else { 1.0 };
+                        factor * t[i * 3 + c] * (total.ln() - x[i * 3 + c])
+                    });
+                    terms.sum()
+                })
+                .collect();
+            vec![match reduce {
+                Reduce::No => Array::from(losses),
+                _ => Array::scalar(losses.iter().sum::<f64>() / 2.0),
+            }]
+        };
+        samples.push(
+            Sample::new(
+                "softmax_cross_entropy",
+                move |x| {
+                    let options = options(reduce, weighted);
+                    vec![softmax_cross_entropy_with(&x[0], &x[1], &options)]
+                },
+                reference,
+            )
+            .input([2, 3], range.clone())
+            .input([2, 3], 0.1..0.9),
+        );
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad, vmap};
+
+    #[test]
+    fn classes_may_have_lanes_too() {
+        let x = Variable::new([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]);
+        let t = Variable::constant([2i64, 1]);
+        let options = CrossEntropyOptions {
+            reduce: Reduce::No,
+            ..CrossEntropyOptions::default()
+        };
+        let whole = softmax_cross_entropy_with(&x, &t, &options);
+        let lanes = vmap(
+            |v| vec![softmax_cross_entropy(&v[0], &v[1])],
+            &[x.clone(), t.clone()],
+            &[Some(0), Some(0)],
+        );
+        assert_eq!(lanes[0].to_vec::<f64>(), whole.to_vec::<f64>());
+        // One row of scores for every class.
+        let lanes = vmap(
+            |v| {
+                vec![softmax_cross_entropy(
+                    Variable::constant([0.0, 1.0, 2.0]),
+                    &v[0],
+                )]
+            },
+            &[Variable::constant([0i64, 1, 2])],
+            &[Some(0)],
+        );
+        let steps = lanes[0].to_vec::<f64>();
+        assert!(
+            (steps[0] - steps[1] - 1.0).abs() < 1e-15 && (steps[1] - steps[2] - 1.0).abs() < 1e-15
+        );
+    }
+
+    #[test]
+    fn both_ways_to_the_gradient_agree_and_ignored_examples_have_none() {
+        let x = Variable::new([[1.0, -2.0, 300.0], [0.5, 0.25, 1.0], [1.0, 2.0, 3.0]]);
+        let t = Variable::constant([0i64, 2, -1]);
+        let loss = softmax_cross_entropy(&x, &t);
+        let fused = grad(&[&loss], &[&x])[0].clone().unwrap();
+        let options = crate::GradOptions::create_graph();
+        let composed = crate::grad_with(&[&loss], &[&x], &options)[0]
+            .clone()
+            .unwrap();
+        let (fused, composed) = (fused.to_vec::<f64>(), composed.to_vec::<f64>());
+        for (a, b) in fused.iter().zip(&composed) {
+            assert!((a - b).abs() < 1e-15, "{fused:?} {composed:?}");
+        }
+        assert_eq!(fused[6..], [0.0; 3]);
+    }
+
+    #[test]
+    fn nothing_but_ignored_examples_is_zero() {
+        let x = Variable::new([[1.0f32, 2.0]]);
+        let loss = softmax_cross_entropy(&x, Variable::constant([-1i64]));
+        assert_eq!(loss.item::<f32>(), 0.0);
+        let none = Variable::new(Array::zeros([0, 3], DType::F32));
+        let loss = softmax_cross_entropy(&none, Variable::constant(Array::zeros([0], DType::I64)));
+        assert_eq!(loss.item::<f32>(), 0.0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = Variable::new([[1.0, 2.0]]);
+        let message = |t: Variable| {
+            let first = attempt(|| softmax_cross_entropy(&x, &t))
+                .unwrap_err()
+                .to_string();
+            let second = attempt(|| nll(&x, &t)).unwrap_err().to_string();
+            (first, second)
+        };
+        let (first, second) = message(Variable::constant([2i64]));
+        assert!(first.contains("no class 2 among 2") && second.contains("no class 2 among 2"));
+        let (first, second) = message(Variable::constant([-2i64]));
+        assert!(first.contains("no class -2") && second.contains("no class -2"));
+        let (first, second) = message(Variable::constant([0i64, 0]));
+        assert!(
+            first.contains("x [n, c, ..] = [1, 2] f64, t = [2] i64"),
+            "{first}"
+        );
+        assert!(second.starts_with("nll: shapes do not fit"), "{second}");
+        let options = CrossEntropyOptions {
+            class_weight: Some(Variable::constant([1.0])),
+            ..CrossEntropyOptions::default()
+        };
+        let t = Variable::constant([0i64]);
+        let message = attempt(|| softmax_cross_entropy_with(&x, &t, &options)).unwrap_err();
+        assert!(
+            message.to_string().contains("class_weight [c] = [1] f64"),
+            "{message}"
+        );
+    }
+}

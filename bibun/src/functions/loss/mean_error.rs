@@ -1,0 +1,112 @@
+//! Mean errors.
+
+use crate::error::{Error, raise};
+use crate::function::Mismatch;
+use crate::functions::{absolute_error, mean, squared_error};
+use crate::variable::Variable;
+
+/// The mean squared error, `Σ (x - t)² / size`.
+///
+/// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64.
+/// Gradient: `2 gy (x - t) / size` to x, the opposite to t.
+///
+/// # Panics
+/// If the shapes differ: here, broadcasting would be a mistake. [`squared_error`] broadcasts.
+///
+/// ```
+/// use bibun::{functions::mean_squared_error, Variable};
+/// let x = Variable::new([1.0, 5.0]);
+/// assert_eq!(mean_squared_error(&x, Variable::constant([2.0, 2.0])).item::<f64>(), 5.0);
+/// ```
+#[track_caller]
+pub fn mean_squared_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    let (x, t) = alike("mean_squared_error", x.into(), t.into());
+    mean(squared_error(x, t), ..)
+}
+
+/// The mean absolute error, `Σ |x - t| / size`.
+///
+/// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64.
+/// Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
+///
+/// # Panics
+/// If the shapes differ: here, broadcasting would be a mistake. [`absolute_error`] broadcasts.
+///
+/// ```
+/// use bibun::{functions::mean_absolute_error, Variable};
+/// let x = Variable::new([1.0, 5.0]);
+/// assert_eq!(mean_absolute_error(&x, Variable::constant([2.0, 2.0])).item::<f64>(), 2.0);
+/// ```
+#[track_caller]
+pub fn mean_absolute_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    let (x, t) = alike("mean_absolute_error", x.into(), t.into());
+    mean(absolute_error(x, t), ..)
+}
+
+#[track_caller]
+fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
+    if x.shape() != t.shape() {
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(
+                &[("x", &x.spec()), ("t", &t.spec())],
+                "shapes must be equal",
+            )
+            .0,
+            place: std::panic::Location::caller(),
+        })
+    }
+    (x, t)
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use bibun_array::Array;
+    let mean_of = |error: fn(f64) -> f64| {
+        move |x: &[Array]| {
+            let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
+            let total: f64 = pairs.map(|(x, t)| error(x - t)).sum();
+            vec![Array::scalar(total / x[0].size() as f64)]
+        }
+    };
+    vec![
+        Sample::new(
+            "mean_squared_error",
+            |x| vec![mean_squared_error(&x[0], &x[1])],
+            mean_of(|d| d * d),
+        )
+        .input([2, 3], -2.0..2.0)
+        .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "mean_absolute_error",
+            |x| vec![mean_absolute_error(&x[0], &x[1])],
+            mean_of(f64::abs),
+        )
+        .input([2, 3], 0.5..2.0)
+        .input([2, 3], -2.0..0.2),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn a_column_is_not_a_row() {
+        let x = Variable::new([[1.0], [2.0]]);
+        let message = attempt(|| mean_squared_error(&x, Variable::constant([1.0, 2.0])));
+        let message = message.unwrap_err().to_string();
+        assert!(
+            message
+                .starts_with("mean_squared_error: shapes do not fit: x = [2, 1] f64, t = [2] f64")
+        );
+    }
+
+    #[test]
+    fn integers_give_f64() {
+        let loss = mean_squared_error(Variable::constant([1i64, 2]), Variable::constant([1i64, 3]));
+        assert_eq!(loss.item::<f64>(), 0.5);
+    }
+}

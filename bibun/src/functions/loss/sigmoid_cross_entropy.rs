@@ -1,0 +1,211 @@
+//! Cross entropy of yes-or-no answers.
+
+use bibun_array::{Array, DType};
+
+use crate::context::Context;
+use crate::error::{Error, raise};
+use crate::function::{Keeps, Mismatch, Needs};
+use crate::functions::family::{Elementwise, ElementwiseRule, fused_or_composed, number_kernel};
+use crate::functions::{Reduce, cast, maximum, not_equal, sum, to_float, where_};
+use crate::variable::Variable;
+
+/// The mean cross entropy of answers and the sigmoid of scores,
+/// `-t log σ(x) - (1 - t) log(1 - σ(x)) = softplus(x) - x t`, stable for all scores.
+///
+/// Shapes: x, t of one shape → `[]`. Types: x f32, f64; t i64 or bool (0 or 1, and -1 for what is
+/// ignored), or float probabilities. The mean is over what is not ignored, and 0 if there is none.
+/// Gradient: `gy (σ(x) - t) / n` to x, to probabilities t `-gy x / n`.
+///
+/// # Panics
+/// If the shapes differ.
+///
+/// ```
+/// use bibun::{functions::sigmoid_cross_entropy, Variable};
+/// let x = Variable::new([1000.0, 0.0]);
+/// let loss = sigmoid_cross_entropy(&x, Variable::constant([1i64, -1]));
+/// assert_eq!(loss.item::<f64>(), 0.0);
+/// ```
+#[track_caller]
+pub fn sigmoid_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    sigmoid_cross_entropy_with(x, t, Reduce::Mean)
+}
+
+/// [`sigmoid_cross_entropy`] with another reduction.
+///
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduce::No`].
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::{sigmoid_cross_entropy_with, Reduce}, Variable};
+/// let x = Variable::new([0.0, 1000.0, 3.0]);
+/// let t = Variable::constant([1i64, 0, -1]);
+/// let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+/// assert_eq!(losses.to_vec::<f64>(), [2f64.ln(), 1000.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn sigmoid_cross_entropy_with(
+    x: impl Into<Variable>,
+    t: impl Into<Variable>,
+    reduce: Reduce,
+) -> Variable {
+    let (x, t) = (to_float(x.into()), t.into());
+    let (x_spec, t_spec) = (x.spec(), t.spec());
+    if x_spec.shape != t_spec.shape {
+        raise(Error::Mismatch {
+            function: "sigmoid_cross_entropy",
+            what: Mismatch::new(&[("x", &x_spec), ("t", &t_spec)], "shapes must be equal").0,
+            place: std::panic::Location::caller(),
+        })
+    }
+    let counted = (t_spec.dtype == DType::I64).then(|| not_equal(&t, -1));
+    let rule = Elementwise::<2, _>(SigmoidCrossEntropy {});
+    let [mut losses] = crate::apply(rule, [x, cast(t, x_spec.dtype)]);
+    if let Some(counted) = &counted {
+        losses = where_(counted, losses, 0.0);
+    }
+    match (reduce, counted) {
+        (Reduce::No, _) => losses,
+        (Reduce::Sum, _) => sum(losses, ..),
+        (Reduce::Mean, None) => sum(losses, ..) / x_spec.shape.size().max(1) as f64,
+        (Reduce::Mean, Some(counted)) => {
+            let count = maximum(sum(counted, ..), 1);
+            sum(losses, ..) / cast(count, x_spec.dtype)
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SigmoidCrossEntropy {}
+
+number_kernel!(
+    Value,
+    "sigmoid_cross_entropy",
+    SigmoidCrossEntropy {},
+    [x, t],
+    x.softplus() - x * t
+);
+number_kernel!(
+    GradientX,
+    "sigmoid_cross_entropy gradient",
+    SigmoidCrossEntropy {},
+    [a, b, gy],
+    gy * (a.sigmoid() - b)
+);
+number_kernel!(
+    GradientT,
+    "sigmoid_cross_entropy gradient",
+    SigmoidCrossEntropy {},
+    [a, gy],
+    -(gy * a)
+);
+
+impl ElementwiseRule<2> for SigmoidCrossEntropy {
+    const NAME: &'static str = "sigmoid_cross_entropy";
+
+    fn keeps(needs: Needs<'_>) -> Keeps {
+        let keeps = Keeps::NOTHING.a();
+        if needs[0] { keeps.b() } else { keeps }
+    }
+
+    fn forward(self, inputs: [Array; 2]) -> Array {
+        Value::run(self, inputs)
+    }
+
+    fn partial(self, i: usize, cx: &Context<'_>, gy: Variable) -> Variable {
+        if i == 0 {
+            fused_or_composed!(
+                self,
+                cx,
+                GradientX,
+                SigmoidCrossEntropy {},
+                [a, b],
+                gy,
+                gy * (a.sigmoid() - b)
+            )
+        } else {
+            fused_or_composed!(
+                self,
+                cx,
+                GradientT,
+                SigmoidCrossEntropy {},
+                [a],
+                gy,
+                -(gy * a)
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let loss = |x: f64, t: f64| {
+        let p = 1.0 / (1.0 + (-x).exp());
+        -t * p.ln() - (1.0 - t) * (1.0 - p).ln()
+    };
+    let answers = Variable::constant([[1i64, 0, -1], [0, 0, 1]]);
+    let of_answers = move |x: &Array| {
+        let t = [1.0, 0.0, -1.0, 0.0, 0.0, 1.0];
+        let pairs = x.to_vec::<f64>().into_iter().zip(t);
+        let losses = pairs.map(|(x, t)| if t < 0.0 { 0.0 } else { loss(x, t) });
+        losses.collect::<Vec<f64>>()
+    };
+    let per_answer = answers.clone();
+    vec![
+        Sample::new(
+            "sigmoid_cross_entropy",
+            |x| vec![sigmoid_cross_entropy(&x[0], &x[1])],
+            move |x| {
+                let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
+                vec![Array::scalar(
+                    pairs.map(|(x, t)| loss(x, t)).sum::<f64>() / 6.0,
+                )]
+            },
+        )
+        .input([2, 3], -2.0..2.0)
+        .input([2, 3], 0.1..0.9),
+        Sample::new(
+            "sigmoid_cross_entropy",
+            move |x| vec![sigmoid_cross_entropy(&x[0], &answers)],
+            move |x| vec![Array::scalar(of_answers(&x[0]).iter().sum::<f64>() / 5.0)],
+        )
+        .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "sigmoid_cross_entropy",
+            move |x| vec![sigmoid_cross_entropy_with(&x[0], &per_answer, Reduce::No)],
+            move |x| vec![Array::from_vec(of_answers(&x[0]), [2, 3])],
+        )
+        .input([2, 3], -2.0..2.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad};
+
+    #[test]
+    fn large_scores_have_finite_losses_and_gradients() {
+        let x = Variable::new([1e4f32, -1e4, 1e4, -1e4]);
+        let t = Variable::constant([true, true, false, false]);
+        let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+        assert_eq!(losses.to_vec::<f32>(), [0.0, 1e4, 1e4, 0.0]);
+        let gradients = grad(&[&losses.sum(..)], &[&x]);
+        assert_eq!(
+            gradients[0].as_ref().unwrap().to_vec::<f32>(),
+            [0.0, -1.0, 1.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn shapes_must_be_equal() {
+        let error = attempt(|| sigmoid_cross_entropy(Variable::new([[1.0]]), Variable::new([1.0])));
+        let message = error.unwrap_err().to_string();
+        assert!(
+            message.contains("x = [1, 1] f64, t = [1] f64 (shapes must be equal)"),
+            "{message}"
+        );
+    }
+}

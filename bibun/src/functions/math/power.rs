@@ -1,0 +1,308 @@
+//! Powers and roots.
+
+use bibun_array::{Array, DType, Scalar, ops};
+
+use crate::context::Context;
+use crate::function::{Keeps, Needs};
+use crate::functions::family::{Elementwise, ElementwiseRule, method, unary};
+use crate::functions::{Operand, to_float, to_number};
+use crate::variable::Variable;
+
+unary! {
+    samples in unary_samples;
+
+    /// The square root; NaN left of zero.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy / 2y`, infinite at zero.
+    ///
+    /// ```
+    /// use bibun::{functions::sqrt, Variable};
+    /// assert_eq!(sqrt(Variable::new([4.0, 9.0])).to_vec::<f64>(), [2.0, 3.0]);
+    /// ```
+    sqrt(x) -> Sqrt {
+        value: x.sqrt(),
+        gradient(y; gy): gy * 0.5 / y,
+        sample: (0.3..3.0, f64::sqrt),
+    }
+
+    /// `1 / √x`; infinite at zero, NaN left of it.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-gy y³ / 2`.
+    ///
+    /// ```
+    /// use bibun::{functions::rsqrt, Variable};
+    /// assert_eq!(rsqrt(Variable::new([4.0, 0.25])).to_vec::<f64>(), [0.5, 2.0]);
+    /// ```
+    rsqrt(x) -> Rsqrt {
+        value: x.rsqrt(),
+        gradient(y; gy): gy * -0.5 * y * y * y,
+        sample: (0.3..3.0, |x| 1.0 / x.sqrt()),
+    }
+
+    /// The cube root, of negative numbers too.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy / 3y²`, infinite at zero.
+    ///
+    /// ```
+    /// use bibun::{functions::cbrt, Variable};
+    /// assert_eq!(cbrt(Variable::new([8.0, -27.0])).to_vec::<f64>(), [2.0, -3.0]);
+    /// ```
+    cbrt(x) -> Cbrt {
+        value: x.cbrt(),
+        gradient(y; gy): gy / (3.0 * y * y),
+        sample: (-3.0..-0.3, f64::cbrt),
+    }
+
+    /// `1 / x`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-gy y²`.
+    ///
+    /// ```
+    /// use bibun::{functions::reciprocal, Variable};
+    /// assert_eq!(reciprocal(Variable::new([4.0, -2.0])).to_vec::<f64>(), [0.25, -0.5]);
+    /// ```
+    reciprocal(x) -> Reciprocal {
+        value: x.reciprocal(),
+        gradient(y; gy): -(gy * y * y),
+        sample: (-3.0..-0.5, |x| 1.0 / x),
+    }
+}
+
+/// `x²`.
+///
+/// Shapes: x any → the same. Types: all; integers wrap around, bool counts as i64.
+/// Gradient: `2 gy x`.
+///
+/// ```
+/// use bibun::{functions::square, Variable};
+/// assert_eq!(square(Variable::new([3.0, -4.0])).to_vec::<f64>(), [9.0, 16.0]);
+/// ```
+#[track_caller]
+pub fn square(x: impl Into<Variable>) -> Variable {
+    let [y] = crate::apply(Elementwise::<1, _>(Square), [to_number(x.into())]);
+    y
+}
+method!(square);
+
+#[derive(Clone, Copy, Debug)]
+struct Square;
+
+impl ElementwiseRule<1> for Square {
+    const NAME: &'static str = "square";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.x()
+    }
+    fn forward(self, [x]: [Array; 1]) -> Array {
+        ops::square(x)
+    }
+    fn partial(self, _: usize, cx: &Context<'_>, g: Variable) -> Variable {
+        g * cx.x() * 2.0
+    }
+}
+
+/// `xᵉ`, for an exponent that is a number or an array; `x⁰` and `1ᵉ` are 1, even for NaN.
+///
+/// A number as the exponent is a constant: the exponents -1 and 1 to 4 are then quotients and
+/// products, and derivatives of every order are right at zero and left of it.
+///
+/// Shapes: x, exponent that broadcast → their common shape. Types: all, promoted; integers to
+/// integers wrap around, bool counts as i64.
+/// Gradient: `gy e xᵉ⁻¹` to x, zero where `e = 0`; `gy y log x` to the exponent, zero where `x = 0`
+/// and `e ≥ 0`, NaN left of zero.
+///
+/// # Panics
+/// If the shapes do not broadcast, or integers have a negative integer exponent.
+///
+/// ```
+/// use bibun::{functions::pow, Variable};
+/// let x = Variable::new([-2.0, 3.0]);
+/// assert_eq!(pow(&x, 3).to_vec::<f64>(), [-8.0, 27.0]);
+/// assert_eq!(pow(2, &x).to_vec::<f64>(), [0.25, 8.0]);
+/// assert_eq!(x.pow(Variable::new([3.0, 2.0])).to_vec::<f64>(), [-8.0, 9.0]);
+/// ```
+#[track_caller]
+pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
+    match (x.into(), exponent.into()) {
+        (Operand::Variable(x), Operand::Number(exponent)) => {
+            let x = match exponent.dtype() {
+                DType::F32 | DType::F64 => to_float(x),
+                DType::I64 | DType::Bool => to_number(x),
+            };
+            let [y] = crate::apply(Elementwise::<1, _>(Power { exponent }), [x]);
+            y
+        }
+        (x, exponent) => {
+            let inputs = Operand::pair("pow", x, exponent).map(to_number);
+            let [y] = crate::apply(Elementwise::<2, _>(VariablePower), inputs);
+            y
+        }
+    }
+}
+method!(pow, exponent: impl Into<Operand>);
+
+/// The power with one constant exponent.
+#[derive(Clone, Copy, Debug)]
+struct Power {
+    exponent: Scalar,
+}
+
+impl ElementwiseRule<1> for Power {
+    const NAME: &'static str = "pow";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.x()
+    }
+    fn forward(self, [x]: [Array; 1]) -> Array {
+        let exponent = self.exponent.cast(x.dtype());
+        ops::pow(x, Array::scalar(exponent))
+    }
+    fn partial(self, _: usize, cx: &Context<'_>, g: Variable) -> Variable {
+        // The exponents that end the chain of derivatives come first: there is no 0 · x⁻¹.
+        match self.exponent.to_f64() {
+            0.0 => Variable::constant(Array::zeros(g.shape(), g.dtype())),
+            1.0 => g,
+            2.0 => g * cx.x() * 2.0,
+            exponent => g * (pow(cx.x(), exponent - 1.0) * exponent),
+        }
+    }
+}
+
+/// The power whose exponent may have a gradient.
+#[derive(Clone, Copy, Debug)]
+struct VariablePower;
+
+impl ElementwiseRule<2> for VariablePower {
+    const NAME: &'static str = "pow";
+    fn keeps(needs: Needs<'_>) -> Keeps {
+        let keeps = Keeps::NOTHING.a().b();
+        if needs[1] { keeps.y() } else { keeps }
+    }
+    fn forward(self, [a, b]: [Array; 2]) -> Array {
+        ops::pow(a, b)
+    }
+    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
+        let (a, b) = (cx.a(), cx.b());
+        if i == 0 {
+            // 0 · 0⁻¹ is zero here, and so is what comes of it.
+            let undefined = a.equal(0.0).logical_and(b.equal(0.0));
+            let a = undefined.where_(1.0, a);
+            g * &b * pow(a, &b - 1.0)
+        } else {
+            // So is 0ᵉ log 0.
+            let undefined = a.equal(0.0).logical_and(b.greater_equal(0.0));
+            g * cx.y() * undefined.where_(1.0, a).log()
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let mut samples = unary_samples();
+    samples.push(Sample::unary("square", -2.0..2.0, |x| square(x), |x| x * x));
+    for exponent in [0, 1, 2, 3, 5, -1, -3] {
+        let range = if exponent < 0 { -2.0..-0.5 } else { -2.0..2.0 };
+        samples.push(Sample::unary(
+            "pow",
+            range,
+            move |x| pow(x, exponent),
+            move |x| x.powi(exponent),
+        ));
+    }
+    for exponent in [0.5, 1.7, -0.3] {
+        samples.push(Sample::unary(
+            "pow",
+            0.4..2.0,
+            move |x| pow(x, exponent),
+            move |x| x.powf(exponent),
+        ));
+    }
+    samples.push(Sample::unary(
+        "pow",
+        -2.0..2.0,
+        |x| pow(1.5, x),
+        |x| 1.5f64.powf(x),
+    ));
+    samples.push(Sample::binary(
+        "pow",
+        0.4..2.0,
+        -2.0..2.0,
+        |a, b| pow(a, b),
+        f64::powf,
+    ));
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, derivatives, gradient, gradients};
+
+    #[test]
+    fn derivatives_of_constant_powers_at_zero_and_left_of_it() {
+        assert_eq!(derivatives(|x| pow(x, 0), 0.0, 2), [1.0, 0.0, 0.0]);
+        assert_eq!(derivatives(|x| pow(x, 1), 0.0, 3), [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(
+            derivatives(|x| pow(x, 2), 0.0, 4),
+            [0.0, 0.0, 2.0, 0.0, 0.0]
+        );
+        assert_eq!(derivatives(|x| pow(x, 2.0), 0.0, 3), [0.0, 0.0, 2.0, 0.0]);
+        assert_eq!(
+            derivatives(|x| pow(x, 3), 0.0, 4),
+            [0.0, 0.0, 0.0, 6.0, 0.0]
+        );
+        assert_eq!(derivatives(|x| square(x), 0.0, 3), [0.0, 0.0, 2.0, 0.0]);
+        assert_eq!(
+            derivatives(|x| pow(x, 3), -2.0, 4),
+            [-8.0, 12.0, -12.0, 6.0, 0.0]
+        );
+        assert_eq!(derivatives(|x| pow(x, -1), -2.0, 2), [-0.5, -0.25, -0.25]);
+        let infinity = f64::INFINITY;
+        assert_eq!(derivatives(|x| pow(x, 1.5), 0.0, 2), [0.0, 0.0, infinity]);
+        assert_eq!(gradient(|x| sqrt(x), 0.0), infinity);
+        assert_eq!(gradient(|x| pow(x, 0), f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn variable_exponents_at_zero_and_left_of_it() {
+        let power = |a: &Variable, b: &Variable| pow(a, b);
+        assert_eq!(gradients(power, 0.0, 2.0), [0.0, 0.0]);
+        assert_eq!(gradients(power, 0.0, 1.0), [1.0, 0.0]);
+        assert_eq!(gradients(power, 0.0, 0.0), [0.0, 0.0]);
+        assert_eq!(gradients(power, 3.0, 0.0), [0.0, 3.0f64.ln()]);
+        let [base, exponent] = gradients(power, -2.0, 3.0);
+        assert_eq!(base, 12.0);
+        assert!(exponent.is_nan());
+        let exponents = Array::from([2.0, 3.0, 0.0, 1.0]);
+        assert_finite(
+            "pow of a negative base",
+            |x| pow(x, exponents.cast(x.dtype())),
+            &[-2.0, -0.5, -1.0, -3.0],
+        );
+        assert_finite(
+            "pow of zero",
+            |x| pow(x, exponents.cast(x.dtype())),
+            &[0.0; 4],
+        );
+        // d²(xᵉ)/dx² = 2 where e = 2, whatever x.
+        let two = Variable::constant([2.0]);
+        assert_eq!(derivatives(|x| pow(x, &two), 0.0, 3), [0.0, 0.0, 2.0, 0.0]);
+        assert_eq!(
+            derivatives(|x| pow(x, &two), -3.0, 3),
+            [9.0, -6.0, 2.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn dtypes() {
+        let x = Variable::new([2, 3]);
+        assert_eq!(pow(&x, 2).to_vec::<i64>(), [4, 9]);
+        assert_eq!(pow(&x, 0.5).dtype(), DType::F64);
+        assert_eq!(pow(2, &x).to_vec::<i64>(), [4, 8]);
+        let x = Variable::new([2.0f32]);
+        assert_eq!(pow(&x, 0.5).dtype(), DType::F32);
+        assert_eq!(pow(0.5, &x).dtype(), DType::F32);
+        assert_eq!(square(Variable::new([true])).to_vec::<i64>(), [1]);
+    }
+}

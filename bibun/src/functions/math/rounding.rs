@@ -1,0 +1,329 @@
+//! Rounding, signs, ranges, and the greater or lesser of two.
+
+use bibun_array::{Array, ops};
+
+use crate::context::Context;
+use crate::function::{Keeps, Needs};
+use crate::functions::family::{
+    Elementwise, ElementwiseRule, binary, fused_or_composed, method, number_kernel, unary,
+};
+use crate::functions::to_number;
+use crate::variable::Variable;
+
+/// Functions that are constant between their steps.
+macro_rules! steps {
+    ($($(#[$documentation:meta])* $name:ident -> $Rule:ident;)+) => {$(
+        $(#[$documentation])*
+        #[track_caller]
+        pub fn $name(x: impl Into<Variable>) -> Variable {
+            let [y] = crate::apply(Elementwise::<1, _>($Rule), [to_number(x.into())]);
+            y
+        }
+        method!($name);
+
+        #[derive(Clone, Copy, Debug)]
+        struct $Rule;
+
+        impl ElementwiseRule<1> for $Rule {
+            const NAME: &'static str = stringify!($name);
+            fn keeps(_: Needs<'_>) -> Keeps {
+                Keeps::NOTHING
+            }
+            fn forward(self, [x]: [Array; 1]) -> Array {
+                ops::$name(x)
+            }
+            fn partial(self, _: usize, _: &Context<'_>, g: Variable) -> Variable {
+                Variable::constant(Array::zeros(g.shape(), g.dtype()))
+            }
+        }
+    )+};
+}
+
+steps! {
+    /// The greatest integer that is at most `x`, in the dtype of x.
+    ///
+    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    ///
+    /// ```
+    /// use bibun::{functions::floor, Variable};
+    /// assert_eq!(floor(Variable::new([1.5, -1.5])).to_vec::<f64>(), [1.0, -2.0]);
+    /// ```
+    floor -> Floor;
+
+    /// The least integer that is at least `x`, in the dtype of x.
+    ///
+    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    ///
+    /// ```
+    /// use bibun::{functions::ceil, Variable};
+    /// assert_eq!(ceil(Variable::new([1.5, -1.5])).to_vec::<f64>(), [2.0, -1.0]);
+    /// ```
+    ceil -> Ceil;
+
+    /// The nearest integer, in the dtype of x; halves go to the even one.
+    ///
+    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    ///
+    /// ```
+    /// use bibun::{functions::round, Variable};
+    /// assert_eq!(round(Variable::new([0.5, 1.5, -2.6])).to_vec::<f64>(), [0.0, 2.0, -3.0]);
+    /// ```
+    round -> Round;
+
+    /// The integer part, towards zero, in the dtype of x.
+    ///
+    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    ///
+    /// ```
+    /// use bibun::{functions::trunc, Variable};
+    /// assert_eq!(trunc(Variable::new([1.5, -1.5])).to_vec::<f64>(), [1.0, -1.0]);
+    /// ```
+    trunc -> Trunc;
+
+    /// -1, 0 or 1 as `x` is negative, zero or positive; NaN stays NaN.
+    ///
+    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at zero too.
+    ///
+    /// ```
+    /// use bibun::{functions::sign, Variable};
+    /// assert_eq!(sign(Variable::new([-2.0, 0.0, 7.0])).to_vec::<f64>(), [-1.0, 0.0, 1.0]);
+    /// ```
+    sign -> Sign;
+}
+
+/// The magnitude `|x|`.
+///
+/// Shapes: x any → the same. Types: all; bool gives i64. Gradient: `gy sign(x)`, zero at zero.
+///
+/// ```
+/// use bibun::{functions::abs, Variable};
+/// assert_eq!(abs(Variable::new([1.0, -2.0])).to_vec::<f64>(), [1.0, 2.0]);
+/// ```
+#[track_caller]
+pub fn abs(x: impl Into<Variable>) -> Variable {
+    let [y] = crate::apply(Elementwise::<1, _>(Abs {}), [to_number(x.into())]);
+    y
+}
+method!(abs);
+
+#[derive(Clone, Copy, Debug)]
+struct Abs {}
+
+number_kernel!(AbsGradient, "abs gradient", Abs {}, [x, gy], gy * x.sign());
+
+impl ElementwiseRule<1> for Abs {
+    const NAME: &'static str = "abs";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.x()
+    }
+    fn forward(self, [x]: [Array; 1]) -> Array {
+        ops::abs(x)
+    }
+    fn partial(self, _: usize, cx: &Context<'_>, gy: Variable) -> Variable {
+        fused_or_composed!(self, cx, AbsGradient, Abs {}, [x], gy, gy * x.sign())
+    }
+}
+
+unary! {
+    samples in unary_samples;
+
+    /// `x` held between two numbers, `min(max(x, low), high)`: `high` where `low > high`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy` where `low ≤ x ≤ high`, the bounds included, zero elsewhere.
+    ///
+    /// ```
+    /// use bibun::{functions::clip, Variable};
+    /// let y = clip(Variable::new([-2.0, 0.5, 3.0]), 0.0, 1.0);
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 1.0]);
+    /// ```
+    clip(x, low, high) -> Clip {
+        value: x.maximum(low).minimum(high),
+        gradient(x; gy): x
+            .greater_equal(low)
+            .logical_and(x.less_equal(high))
+            .where_(gy, 0.0),
+        sample(-0.7, 0.9): (-2.0..2.0, move |x| f64::min(f64::max(x, low), high)),
+    }
+}
+
+binary! {
+    samples in binary_samples;
+
+    /// The greater of both; NaN if one is NaN.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Gradient: `gy` to the greater, half to each where they are equal.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::maximum, Variable};
+    /// assert_eq!(maximum(Variable::new([-1.0, 2.0]), 0.0).to_vec::<f64>(), [0.0, 2.0]);
+    /// ```
+    maximum -> Maximum {
+        value: ops::maximum,
+        gradient_a(a, b; gy): a.less(b).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+        gradient_b(a, b; gy): b.less(a).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+        sample: (-2.0..2.0, -2.0..2.0, f64::max),
+    }
+
+    /// The lesser of both; NaN if one is NaN.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Gradient: `gy` to the lesser, half to each where they are equal.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::minimum, Variable};
+    /// assert_eq!(minimum(Variable::new([-1.0, 2.0]), 0.0).to_vec::<f64>(), [-1.0, 0.0]);
+    /// ```
+    minimum -> Minimum {
+        value: ops::minimum,
+        gradient_a(a, b; gy): a.greater(b).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+        gradient_b(a, b; gy): b.greater(a).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+        sample: (-2.0..2.0, -2.0..2.0, f64::min),
+    }
+
+    /// `a - b n` for the quotient `n = a / b` rounded towards zero: what is left has the sign of a,
+    /// as with Rust's `%` and C's `fmod`.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
+    /// Floats by zero give NaN, integers 0. Gradient: `gy` to a, `-gy n` to b, at the steps too.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::fmod, Variable};
+    /// assert_eq!(fmod(Variable::new([7.0, -7.0]), 4.0).to_vec::<f64>(), [3.0, -3.0]);
+    /// ```
+    fmod via to_number -> Fmod {
+        value: ops::fmod,
+        gradient_a(; gy): gy,
+        // What the remainder leaves divides evenly, but for rounding.
+        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round()),
+        sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::trunc(a / b)),
+    }
+
+    /// `a - b n` for the quotient `n = a / b` rounded down: what is left has the sign of b, as with
+    /// Python's `%`.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
+    /// Floats by zero give NaN, integers 0. Gradient: `gy` to a, `-gy n` to b, at the steps too.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::remainder, Variable};
+    /// assert_eq!(remainder(Variable::new([7.0, -7.0]), 4.0).to_vec::<f64>(), [3.0, 1.0]);
+    /// ```
+    remainder via to_number -> Remainder {
+        value: ops::remainder,
+        gradient_a(; gy): gy,
+        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round()),
+        sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::floor(a / b)),
+    }
+
+    /// `√(a² + b²)`, without overflow or underflow between.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// f64. Gradient: `gy a / y` to a, `gy b / y` to b, both zero at the origin.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::hypot, Variable};
+    /// assert_eq!(hypot(Variable::new([3.0, 3e300]), 4.0).to_vec::<f64>(), [5.0, 3e300]);
+    /// ```
+    hypot via to_float -> Hypot {
+        value: ops::hypot,
+        gradient_a(a, y; gy): gy * (a / y.equal(0.0).where_(1.0, y)),
+        gradient_b(b, y; gy): gy * (b / y.equal(0.0).where_(1.0, y)),
+        sample: (0.5..2.0, -2.0..-0.5, f64::hypot),
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let mut samples = [unary_samples(), binary_samples()].concat();
+    samples.extend([
+        Sample::unary("floor", 0.1..0.9, |x| floor(x), f64::floor),
+        Sample::unary("ceil", -1.9..-1.1, |x| ceil(x), f64::ceil),
+        Sample::unary("round", 0.6..1.4, |x| round(x), f64::round),
+        Sample::unary("trunc", -1.9..-1.1, |x| trunc(x), f64::trunc),
+        Sample::unary("sign", -2.0..-0.1, |x| sign(x), f64::signum),
+        Sample::unary("abs", -2.0..2.0, |x| abs(x), f64::abs),
+    ]);
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use bibun_array::DType;
+
+    use super::*;
+    use crate::functions::probe::{derivatives, gradient, gradients};
+
+    #[test]
+    fn steps_have_zero_gradients() {
+        let functions: [fn(&Variable) -> Variable; 5] = [
+            |x| floor(x),
+            |x| ceil(x),
+            |x| round(x),
+            |x| trunc(x),
+            |x| sign(x),
+        ];
+        for function in functions {
+            for x in [-1.5, 0.0, 2.0, 2.5] {
+                assert_eq!(gradient(function, x), 0.0);
+            }
+        }
+        assert_eq!(derivatives(|x| round(x), 2.5, 0), [2.0]);
+    }
+
+    #[test]
+    fn kinks_and_ties() {
+        assert_eq!(gradient(|x| abs(x), 0.0), 0.0);
+        assert_eq!(derivatives(|x| abs(x), -3.0, 2), [3.0, -1.0, 0.0]);
+        let clipped = |x| gradient(|x| clip(x, -1.0, 2.0), x);
+        assert_eq!(
+            [-1.1, -1.0, 0.0, 2.0, 2.1].map(clipped),
+            [0.0, 1.0, 1.0, 1.0, 0.0]
+        );
+        assert_eq!(clip(Variable::new([0.0]), 2.0, 1.0).to_vec::<f64>(), [1.0]);
+        assert!(clip(Variable::new([f64::NAN]), 1.0, 2.0).to_vec::<f64>()[0].is_nan());
+        assert_eq!(gradients(|a, b| maximum(a, b), 1.0, 1.0), [0.5, 0.5]);
+        assert_eq!(gradients(|a, b| maximum(a, b), 1.0, 2.0), [0.0, 1.0]);
+        assert_eq!(gradients(|a, b| minimum(a, b), 1.0, 1.0), [0.5, 0.5]);
+        assert_eq!(gradients(|a, b| minimum(a, b), 1.0, 2.0), [1.0, 0.0]);
+        assert_eq!(gradients(|a, b| hypot(a, b), 0.0, 0.0), [0.0, 0.0]);
+        assert_eq!(gradients(|a, b| hypot(a, b), 3e300, -4e300), [0.6, -0.8]);
+    }
+
+    #[test]
+    fn remainders() {
+        assert_eq!(gradients(|a, b| fmod(a, b), -7.0, 2.0), [1.0, 3.0]);
+        assert_eq!(gradients(|a, b| remainder(a, b), -7.0, 2.0), [1.0, 4.0]);
+        assert_eq!(gradients(|a, b| remainder(a, b), 6.0, 2.0), [1.0, -3.0]);
+        assert_eq!(gradients(|a, b| remainder(a, b), 0.3, 0.1), [1.0, -2.0]);
+        let x = Variable::new([true, false]);
+        assert_eq!(remainder(&x, true).to_vec::<i64>(), [0, 0]);
+    }
+
+    #[test]
+    fn integers_stay_integers() {
+        let x = Variable::new([-3, 4]);
+        assert_eq!(abs(&x).to_vec::<i64>(), [3, 4]);
+        assert_eq!(sign(&x).to_vec::<i64>(), [-1, 1]);
+        assert_eq!(floor(&x).to_vec::<i64>(), [-3, 4]);
+        assert_eq!(maximum(&x, 0).to_vec::<i64>(), [0, 4]);
+        assert_eq!(hypot(&x, 4).dtype(), DType::F64);
+    }
+}

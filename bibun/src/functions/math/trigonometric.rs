@@ -1,0 +1,189 @@
+//! Trigonometric functions and their inverses; angles are in radians.
+
+use crate::functions::family::{binary, method, unary};
+use crate::functions::to_float;
+use crate::variable::Variable;
+
+unary! {
+    samples in unary_samples;
+
+    /// The sine; NaN at infinity.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy cos x`.
+    ///
+    /// ```
+    /// use bibun::{functions::sin, Variable};
+    /// assert_eq!(sin(Variable::new([0.0, std::f64::consts::FRAC_PI_2])).to_vec::<f64>(), [0.0, 1.0]);
+    /// ```
+    sin(x) -> Sin {
+        value: x.sin(),
+        gradient(x; gy): gy * x.cos(),
+        sample: (-3.0..3.0, f64::sin),
+    }
+
+    /// The cosine; NaN at infinity.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-gy sin x`.
+    ///
+    /// ```
+    /// use bibun::{functions::cos, Variable};
+    /// assert_eq!(cos(Variable::new([0.0, std::f64::consts::PI])).to_vec::<f64>(), [1.0, -1.0]);
+    /// ```
+    cos(x) -> Cos {
+        value: x.cos(),
+        gradient(x; gy): -(gy * x.sin()),
+        sample: (-3.0..3.0, f64::cos),
+    }
+
+    /// The tangent; NaN at infinity.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy (1 + y²)`.
+    ///
+    /// ```
+    /// use bibun::{functions::tan, Variable};
+    /// assert_eq!(tan(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
+    /// ```
+    tan(x) -> Tan {
+        value: x.tan(),
+        gradient(y; gy): gy * (1.0 + y * y),
+        sample: (-1.0..1.0, f64::tan),
+    }
+
+    /// The inverse sine, in `[-π/2, π/2]`; NaN beyond 1.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy / √(1 - x²)`, infinite at -1 and 1.
+    ///
+    /// ```
+    /// use bibun::{functions::asin, Variable};
+    /// assert_eq!(asin(Variable::new([1.0])).to_vec::<f64>(), [std::f64::consts::FRAC_PI_2]);
+    /// ```
+    asin(x) -> Asin {
+        value: x.asin(),
+        // (1 - x)(1 + x) loses nothing near 1, where 1 - x² does.
+        gradient(x; gy): gy * ((1.0 - x) * (1.0 + x)).rsqrt(),
+        sample: (-0.8..0.8, f64::asin),
+    }
+
+    /// The inverse cosine, in `[0, π]`; NaN beyond 1.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `-gy / √(1 - x²)`, infinite at -1 and 1.
+    ///
+    /// ```
+    /// use bibun::{functions::acos, Variable};
+    /// assert_eq!(acos(Variable::new([1.0])).to_vec::<f64>(), [0.0]);
+    /// ```
+    acos(x) -> Acos {
+        value: x.acos(),
+        gradient(x; gy): -(gy * ((1.0 - x) * (1.0 + x)).rsqrt()),
+        sample: (-0.8..0.8, f64::acos),
+    }
+
+    /// The inverse tangent, in `[-π/2, π/2]`.
+    ///
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy / (1 + x²)`.
+    ///
+    /// ```
+    /// use bibun::{functions::atan, Variable};
+    /// assert_eq!(atan(Variable::new([1.0])).to_vec::<f64>(), [std::f64::consts::FRAC_PI_4]);
+    /// ```
+    atan(x) -> Atan {
+        value: x.atan(),
+        gradient(x; gy): gy * (1.0 + x * x).reciprocal(),
+        sample: (-3.0..3.0, f64::atan),
+    }
+}
+
+binary! {
+    samples in binary_samples;
+
+    /// The angle of the point `(b, a)`, in `[-π, π]`: the inverse tangent of `a / b` in the right
+    /// quadrant.
+    ///
+    /// Shapes: a, b that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// f64. Gradient: `gy b / (a² + b²)` to a, `-gy a / (a² + b²)` to b, both zero at the origin.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::atan2, Variable};
+    /// let y = atan2(Variable::new([1.0, 0.0]), Variable::new([0.0, -1.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::FRAC_PI_2, std::f64::consts::PI]);
+    /// ```
+    atan2 via to_float -> Atan2 {
+        value: bibun_array::ops::atan2,
+        gradient_a(a, b; gy): gy * b / (a * a + b * b).equal(0.0).where_(1.0, a * a + b * b),
+        gradient_b(a, b; gy): -(gy * a) / (a * a + b * b).equal(0.0).where_(1.0, a * a + b * b),
+        sample: (-2.0..2.0, 0.4..2.0, f64::atan2),
+    }
+}
+
+/// `180 x / π`: radians as degrees.
+///
+/// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `180 gy / π`.
+///
+/// ```
+/// use bibun::{functions::degrees, Variable};
+/// assert_eq!(degrees(Variable::new([std::f64::consts::PI])).to_vec::<f64>(), [180.0]);
+/// ```
+#[track_caller]
+pub fn degrees(x: impl Into<Variable>) -> Variable {
+    to_float(x.into()) * 1f64.to_degrees()
+}
+method!(degrees);
+
+/// `π x / 180`: degrees as radians.
+///
+/// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `π gy / 180`.
+///
+/// ```
+/// use bibun::{functions::radians, Variable};
+/// assert_eq!(radians(Variable::new([180.0])).to_vec::<f64>(), [std::f64::consts::PI]);
+/// ```
+#[track_caller]
+pub fn radians(x: impl Into<Variable>) -> Variable {
+    to_float(x.into()) * 1f64.to_radians()
+}
+method!(radians);
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let mut samples = [unary_samples(), binary_samples()].concat();
+    samples.extend([
+        Sample::binary("atan2", 0.4..2.0, -2.0..2.0, |a, b| atan2(a, b), f64::atan2),
+        Sample::unary("degrees", -2.0..2.0, |x| degrees(x), f64::to_degrees),
+        Sample::unary("radians", -200.0..200.0, |x| radians(x), f64::to_radians),
+    ]);
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::probe::{assert_finite, gradient, gradients};
+
+    #[test]
+    fn large_arguments() {
+        let points = [-1000.0, -1.0, 0.0, 1.0, 1000.0];
+        assert_finite("sin", |x| sin(x), &points);
+        assert_finite("cos", |x| cos(x), &points);
+        assert_finite("tan", |x| tan(x), &points);
+        assert_finite("atan", |x| atan(x), &points);
+        assert_eq!(gradient(|x| atan(x), 1e200), 0.0);
+    }
+
+    #[test]
+    fn ends_and_the_origin() {
+        assert_eq!(gradient(|x| asin(x), 1.0), f64::INFINITY);
+        assert_eq!(gradient(|x| acos(x), -1.0), f64::NEG_INFINITY);
+        assert!(gradient(|x| asin(x), 1.5).is_nan());
+        assert_eq!(gradients(|a, b| atan2(a, b), 0.0, 0.0), [0.0, 0.0]);
+        assert_eq!(gradients(|a, b| atan2(a, b), 0.0, 2.0), [0.5, 0.0]);
+        assert_eq!(gradients(|a, b| atan2(a, b), 0.0, -2.0), [-0.5, 0.0]);
+        let y = atan2(Variable::new([1]), Variable::new([1]));
+        assert_eq!(y.to_vec::<f64>(), [std::f64::consts::FRAC_PI_4]);
+    }
+}
