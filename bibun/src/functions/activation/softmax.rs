@@ -187,7 +187,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::functions::along_axis;
     let range = -2.0..2.0;
     let mut samples = Vec::new();
-    for (shape, axis) in [(vec![2, 3], 1), (vec![2, 3], 0), (vec![3, 1, 2], -1), (vec![3, 1, 2], 1)] {
+    for (shape, axis) in [
+        (vec![2, 3], 1),
+        (vec![2, 3], 0),
+        (vec![3, 1, 2], -1),
+        (vec![3, 1, 2], 1),
+    ] {
         let at = normalize_axis("softmax", axis, shape.len());
         let softmax_of = |x: &[f64]| {
             let total: f64 = x.iter().map(|x| x.exp()).sum();

@@ -8,8 +8,8 @@ use crate::error::{Error, raise};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
-    cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add,
-    shifted_exp, sum, take, to_float, where_,
+    cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
+    sum, take, to_float, where_,
 };
 use crate::variable::Variable;
 
@@ -295,7 +295,10 @@ struct SoftmaxCrossEntropy;
 #[derive(Clone, Copy, Debug)]
 struct Gradient {}
 number_kernel!(
-    ScaledSoftmax, "softmax_cross_entropy gradient", Gradient {}, [x, shift, log_total, scale],
+    ScaledSoftmax,
+    "softmax_cross_entropy gradient",
+    Gradient {},
+    [x, shift, log_total, scale],
     (x - shift - log_total).exp() * scale
 );
 
@@ -357,7 +360,11 @@ impl Function for SoftmaxCrossEntropy {
             return [None, None, None];
         };
         let d_total = sum(Self::softmax(cx) * &dx, keep_dims(1));
-        [Some(&d_total - gather(dx, cx.input(1), 1)), Some(d_total), None]
+        [
+            Some(&d_total - gather(dx, cx.input(1), 1)),
+            Some(d_total),
+            None,
+        ]
     }
 
     fn batch(&self, inputs: [Lane; 2]) -> [Lane; 3] {
@@ -395,7 +402,11 @@ impl Function for NegativeLogLikelihood {
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
         let x = cx.input_spec(0);
         let nothing = Variable::constant(Array::zeros(&x.shape, x.dtype));
-        [cx.needs(0).then(|| scatter_add(nothing, cx.input(1), 1, -gy)), None]
+        [
+            cx.needs(0)
+                .then(|| scatter_add(nothing, cx.input(1), 1, -gy)),
+            None,
+        ]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
@@ -438,7 +449,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         _ => Array::from([[1i64, 2], [-1, 0]]),
     };
     let mut samples = Vec::new();
-    for (x_shape, t_shape) in [(vec![4, 3], vec![4]), (vec![2, 3, 2], vec![2, 2]), (vec![3], vec![])] {
+    for (x_shape, t_shape) in [
+        (vec![4, 3], vec![4]),
+        (vec![2, 3, 2], vec![2, 2]),
+        (vec![3], vec![]),
+    ] {
         for (reduce, weighted) in [
             (Reduce::Mean, false),
             (Reduce::Sum, true),
@@ -548,12 +563,19 @@ mod tests {
         assert_eq!(lanes[0].to_vec::<f64>(), whole.to_vec::<f64>());
         // One row of scores for every class.
         let lanes = vmap(
-            |v| vec![softmax_cross_entropy(Variable::constant([0.0, 1.0, 2.0]), &v[0])],
+            |v| {
+                vec![softmax_cross_entropy(
+                    Variable::constant([0.0, 1.0, 2.0]),
+                    &v[0],
+                )]
+            },
             &[Variable::constant([0i64, 1, 2])],
             &[Some(0)],
         );
         let steps = lanes[0].to_vec::<f64>();
-        assert!((steps[0] - steps[1] - 1.0).abs() < 1e-15 && (steps[1] - steps[2] - 1.0).abs() < 1e-15);
+        assert!(
+            (steps[0] - steps[1] - 1.0).abs() < 1e-15 && (steps[1] - steps[2] - 1.0).abs() < 1e-15
+        );
     }
 
     #[test]
@@ -563,7 +585,9 @@ mod tests {
         let loss = softmax_cross_entropy(&x, &t);
         let fused = grad(&[&loss], &[&x])[0].clone().unwrap();
         let options = crate::GradOptions::create_graph();
-        let composed = crate::grad_with(&[&loss], &[&x], &options)[0].clone().unwrap();
+        let composed = crate::grad_with(&[&loss], &[&x], &options)[0]
+            .clone()
+            .unwrap();
         let (fused, composed) = (fused.to_vec::<f64>(), composed.to_vec::<f64>());
         for (a, b) in fused.iter().zip(&composed) {
             assert!((a - b).abs() < 1e-15, "{fused:?} {composed:?}");
@@ -585,7 +609,9 @@ mod tests {
     fn what_does_not_fit_is_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let message = |t: Variable| {
-            let first = attempt(|| softmax_cross_entropy(&x, &t)).unwrap_err().to_string();
+            let first = attempt(|| softmax_cross_entropy(&x, &t))
+                .unwrap_err()
+                .to_string();
             let second = attempt(|| nll(&x, &t)).unwrap_err().to_string();
             (first, second)
         };
@@ -594,7 +620,10 @@ mod tests {
         let (first, second) = message(Variable::constant([-2i64]));
         assert!(first.contains("no class -2") && second.contains("no class -2"));
         let (first, second) = message(Variable::constant([0i64, 0]));
-        assert!(first.contains("x [n, c, ..] = [1, 2] f64, t = [2] i64"), "{first}");
+        assert!(
+            first.contains("x [n, c, ..] = [1, 2] f64, t = [2] i64"),
+            "{first}"
+        );
         assert!(second.starts_with("nll: shapes do not fit"), "{second}");
         let options = CrossEntropyOptions {
             class_weight: Some(Variable::constant([1.0])),
@@ -602,6 +631,9 @@ mod tests {
         };
         let t = Variable::constant([0i64]);
         let message = attempt(|| softmax_cross_entropy_with(&x, &t, &options)).unwrap_err();
-        assert!(message.to_string().contains("class_weight [c] = [1] f64"), "{message}");
+        assert!(
+            message.to_string().contains("class_weight [c] = [1] f64"),
+            "{message}"
+        );
     }
 }

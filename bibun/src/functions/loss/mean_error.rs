@@ -48,7 +48,11 @@ fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variabl
     if x.shape() != t.shape() {
         raise(Error::Mismatch {
             function,
-            what: Mismatch::new(&[("x", &x.spec()), ("t", &t.spec())], "shapes must be equal").0,
+            what: Mismatch::new(
+                &[("x", &x.spec()), ("t", &t.spec())],
+                "shapes must be equal",
+            )
+            .0,
             place: std::panic::Location::caller(),
         })
     }
@@ -94,7 +98,10 @@ mod tests {
         let x = Variable::new([[1.0], [2.0]]);
         let message = attempt(|| mean_squared_error(&x, Variable::constant([1.0, 2.0])));
         let message = message.unwrap_err().to_string();
-        assert!(message.starts_with("mean_squared_error: shapes do not fit: x = [2, 1] f64, t = [2] f64"));
+        assert!(
+            message
+                .starts_with("mean_squared_error: shapes do not fit: x = [2, 1] f64, t = [2] f64")
+        );
     }
 
     #[test]

@@ -79,13 +79,25 @@ pub fn sigmoid_cross_entropy_with(
 #[derive(Clone, Copy, Debug)]
 struct SigmoidCrossEntropy {}
 
-number_kernel!(Value, "sigmoid_cross_entropy", SigmoidCrossEntropy {}, [x, t], x.softplus() - x * t);
 number_kernel!(
-    GradientX, "sigmoid_cross_entropy gradient", SigmoidCrossEntropy {}, [a, b, gy],
+    Value,
+    "sigmoid_cross_entropy",
+    SigmoidCrossEntropy {},
+    [x, t],
+    x.softplus() - x * t
+);
+number_kernel!(
+    GradientX,
+    "sigmoid_cross_entropy gradient",
+    SigmoidCrossEntropy {},
+    [a, b, gy],
     gy * (a.sigmoid() - b)
 );
 number_kernel!(
-    GradientT, "sigmoid_cross_entropy gradient", SigmoidCrossEntropy {}, [a, gy],
+    GradientT,
+    "sigmoid_cross_entropy gradient",
+    SigmoidCrossEntropy {},
+    [a, gy],
     -(gy * a)
 );
 
@@ -104,11 +116,24 @@ impl ElementwiseRule<2> for SigmoidCrossEntropy {
     fn partial(self, i: usize, cx: &Context<'_>, gy: Variable) -> Variable {
         if i == 0 {
             fused_or_composed!(
-                self, cx, GradientX, SigmoidCrossEntropy {}, [a, b], gy,
+                self,
+                cx,
+                GradientX,
+                SigmoidCrossEntropy {},
+                [a, b],
+                gy,
                 gy * (a.sigmoid() - b)
             )
         } else {
-            fused_or_composed!(self, cx, GradientT, SigmoidCrossEntropy {}, [a], gy, -(gy * a))
+            fused_or_composed!(
+                self,
+                cx,
+                GradientT,
+                SigmoidCrossEntropy {},
+                [a],
+                gy,
+                -(gy * a)
+            )
         }
     }
 }
@@ -134,7 +159,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| vec![sigmoid_cross_entropy(&x[0], &x[1])],
             move |x| {
                 let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
-                vec![Array::scalar(pairs.map(|(x, t)| loss(x, t)).sum::<f64>() / 6.0)]
+                vec![Array::scalar(
+                    pairs.map(|(x, t)| loss(x, t)).sum::<f64>() / 6.0,
+                )]
             },
         )
         .input([2, 3], -2.0..2.0)
@@ -166,13 +193,19 @@ mod tests {
         let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
         assert_eq!(losses.to_vec::<f32>(), [0.0, 1e4, 1e4, 0.0]);
         let gradients = grad(&[&losses.sum(..)], &[&x]);
-        assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f32>(), [0.0, -1.0, 1.0, 0.0]);
+        assert_eq!(
+            gradients[0].as_ref().unwrap().to_vec::<f32>(),
+            [0.0, -1.0, 1.0, 0.0]
+        );
     }
 
     #[test]
     fn shapes_must_be_equal() {
         let error = attempt(|| sigmoid_cross_entropy(Variable::new([[1.0]]), Variable::new([1.0])));
         let message = error.unwrap_err().to_string();
-        assert!(message.contains("x = [1, 1] f64, t = [1] f64 (shapes must be equal)"), "{message}");
+        assert!(
+            message.contains("x = [1, 1] f64, t = [1] f64 (shapes must be equal)"),
+            "{message}"
+        );
     }
 }

@@ -273,7 +273,10 @@ pub(crate) fn over_axes(
     f: impl Fn(&[f64]) -> f64,
 ) -> Array {
     let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
-    let order: Vec<isize> = kept.chain(axes.iter().copied()).map(|axis| axis as isize).collect();
+    let order: Vec<isize> = kept
+        .chain(axes.iter().copied())
+        .map(|axis| axis as isize)
+        .collect();
     let size: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
     let lines = x.permute(&order).to_vec::<f64>();
     let results = lines.chunks(size).map(f).collect();
@@ -319,7 +322,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     };
     let norm_of = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
     let mut samples = [
-        reduction_samples("sum", range.clone(), |x, axes| sum(x, axes), |x| x.iter().sum()),
+        reduction_samples(
+            "sum",
+            range.clone(),
+            |x, axes| sum(x, axes),
+            |x| x.iter().sum(),
+        ),
         reduction_samples("mean", range.clone(), |x, axes| mean(x, axes), mean_of),
         reduction_samples(
             "var",
@@ -397,7 +405,10 @@ mod tests {
         let y = std(&x, 1, 0);
         assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
         let gradients = grad(&[&y.sum(..)], &[&x]);
-        assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [0.0, 0.0, -0.5, 0.5]);
+        assert_eq!(
+            gradients[0].as_ref().unwrap().to_vec::<f64>(),
+            [0.0, 0.0, -0.5, 0.5]
+        );
     }
 
     #[test]
@@ -412,8 +423,13 @@ mod tests {
     fn weights_that_do_not_fit_are_named() {
         let x = Variable::new([[1.0, 2.0], [3.0, 6.0]]);
         let weights = Variable::constant([1.0, 1.0, 1.0]);
-        let message = attempt(|| average(&x, 1, &weights)).unwrap_err().to_string();
-        assert!(message.contains("average: shapes do not fit: x = [2, 2] f64"), "{message}");
+        let message = attempt(|| average(&x, 1, &weights))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("average: shapes do not fit: x = [2, 2] f64"),
+            "{message}"
+        );
         assert!(attempt(|| average(&x, 2, &weights)).is_err());
         assert!(attempt(|| batch_l2_norm_squared(Variable::new(1.0))).is_err());
     }
