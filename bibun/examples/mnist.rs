@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bibun::array::Generator;
 use bibun::datasets::{Digits, LabeledImages, Mnist, mnist};
-use bibun::functions::relu;
+use bibun::functions::{CrossEntropyOptions, Reduce, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer, Sgd};
 use bibun::{Variable, no_grad};
@@ -188,6 +188,10 @@ fn train(
     let bar = ProgressBar::new(order.len() as u64)
         .with_style(style.expect("a template as the crate wants it"))
         .with_prefix(format!("epoch {epoch:2}"));
+    let summed = CrossEntropyOptions {
+        reduce: Reduce::Sum,
+        ..Default::default()
+    };
     let (mut total, mut correct) = (0.0, 0);
     for batch in order.chunks(options.batch_size) {
         let (x, t) = images.batch(batch);
@@ -195,14 +199,14 @@ fn train(
         {
             let y = model.forward(&x.into());
             correct += count_correct(&y, &t.clone().into());
-            let mean = softmax_cross_entropy(y, t);
-            let sum = mean.item::<f64>() * batch.len() as f64;
-            total += sum;
-            if options.seed_recipe {
-                (mean * batch.len() as f64).backward();
+            let sum = softmax_cross_entropy_with(y, t, &summed);
+            total += sum.item::<f64>();
+            let loss = if options.seed_recipe {
+                sum
             } else {
-                mean.backward();
-            }
+                sum / batch.len() as f64
+            };
+            loss.backward();
             // Here the history ends, so that parameters can be updated in place.
         }
         optimizer.update(model);
@@ -242,13 +246,4 @@ fn count_correct(y: &Variable, t: &Variable) -> i64 {
 fn shuffled(count: usize, generator: &mut Generator) -> Vec<usize> {
     let order = generator.permutation(count).to_vec::<i64>();
     order.into_iter().map(|index| index as usize).collect()
-}
-
-// TEMPORARY
-fn softmax_cross_entropy(y: Variable, t: bibun::array::Array) -> Variable {
-    let top = y.array().max(bibun::array::keep_dims(1));
-    let y = y - top;
-    let one_hot = bibun::array::Array::one_hot(&t, 10, y.dtype());
-    let n = t.size() as f64;
-    (y.exp().sum(1).log().sum(..) - (y * one_hot).sum(..)) / n
 }
