@@ -450,6 +450,13 @@ where
     }
 }
 
+impl From<&Array> for Array {
+    /// The same elements, shared.
+    fn from(x: &Array) -> Self {
+        x.clone()
+    }
+}
+
 impl<T: Element> From<Vec<T>> for Array {
     fn from(elements: Vec<T>) -> Self {
         let shape = elements.len();

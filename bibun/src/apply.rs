@@ -7,7 +7,7 @@ use bibun_array::Array;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Place, raise};
-use crate::function::{AnyFunction, Arity, Function, Inputs, Items, Outputs, Spec};
+use crate::function::{AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec};
 use crate::node::{Edge, Node};
 use crate::variable::{Value, Variable};
 use crate::{batch, forward, scope};
@@ -21,9 +21,7 @@ use crate::{batch, forward, scope};
 /// If the inputs do not fit the function.
 #[track_caller]
 pub fn apply<F: Function>(function: F, inputs: Inputs<F, Variable>) -> Outputs<F, Variable> {
-    let place = Location::caller();
-    let outputs = run(&function, inputs.into_iter().collect(), place);
-    F::Outputs::collect(outputs.into_iter())
+    run(&function, inputs, Location::caller(), false)
 }
 
 /// [`apply`], recorded in any case, as if every input required a gradient.
@@ -32,129 +30,146 @@ pub(crate) fn apply_watched<F: Function>(
     function: F,
     inputs: Inputs<F, Variable>,
 ) -> Outputs<F, Variable> {
-    let place = Location::caller();
-    let outputs = run_and_record(&function, inputs.into_iter().collect(), place, true);
-    F::Outputs::collect(outputs.into_iter())
-}
-
-/// [`apply`] without the arity.
-pub(crate) fn run(
-    function: &dyn AnyFunction,
-    inputs: Items<Variable>,
-    place: Place,
-) -> Items<Variable> {
-    run_and_record(function, inputs, place, false)
+    run(&function, inputs, Location::caller(), true)
 }
 
 /// Shape rule, run, record.
-fn run_and_record(
-    function: &dyn AnyFunction,
-    inputs: Items<Variable>,
+// PERF: lists stay in the arity's own form, arrays for most functions: a scalar function costs more
+// in moving lists about than in arithmetic.
+pub(crate) fn run<F: Function>(
+    function: &F,
+    inputs: Inputs<F, Variable>,
     place: Place,
     watched: bool,
-) -> Items<Variable> {
-    let mut values: Items<Arc<Value>> = SmallVec::with_capacity(inputs.len());
-    let mut edges: Items<Edge> = SmallVec::with_capacity(inputs.len());
-    for input in inputs {
+) -> Outputs<F, Variable> {
+    let mut edges: Items<Edge> = SmallVec::new();
+    let values: Inputs<F, Arc<Value>> = F::Inputs::map(inputs, |input| {
         let (value, edge) = input.into_parts();
-        values.push(value);
         edges.push(edge);
-    }
-    let input_specs: Items<Spec> = values.iter().map(|value| value.spec()).collect();
-    let output_specs = function.shape(&input_specs).unwrap_or_else(|mismatch| {
-        raise(Error::Mismatch {
-            function: function.name(),
-            what: mismatch.0,
-            place,
-        })
+        value
     });
+    let input_specs = F::Inputs::map_ref(&values, |value| value.spec());
+    let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, |spec| spec)) {
+        Ok(specs) => specs,
+        Err(mismatch) => mismatched(function.name(), mismatch, place),
+    };
+    let call = Call {
+        input_specs: input_specs.as_ref(),
+        output_specs: output_specs.as_ref(),
+        edges: &edges,
+        place,
+    };
 
     let differentiable = watched || edges.iter().any(Edge::is_some) && scope::is_recording();
-    if !(differentiable && output_specs.iter().any(|spec| spec.dtype.is_float())) {
-        let outputs = compute(function, values, &edges, &input_specs, &output_specs, place);
-        return outputs
-            .into_iter()
-            .map(|value| Variable::fixed(value, Edge::None))
-            .collect();
+    if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
+        let outputs = compute(function, values, &call);
+        return F::Outputs::map(outputs, |value| Variable::fixed(value, Edge::None));
     }
 
     let needs: SmallVec<[bool; 4]> = edges.iter().map(Edge::is_some).collect();
     let keeps = function.keeps(&needs);
     let retain = scope::is_retaining();
     let kept = |kept: bool, value: &Arc<Value>| (kept || retain).then(|| Arc::clone(value));
-    let kept_inputs = values
-        .iter()
-        .enumerate()
+    let kept_inputs = (values.as_ref().iter().enumerate())
         .map(|(i, value)| kept(keeps.has_input(i), value))
         .collect();
-    let outputs = compute(function, values, &edges, &input_specs, &output_specs, place);
-    let kept_outputs = outputs
-        .iter()
-        .enumerate()
+    let outputs = compute(function, values, &call);
+    let kept_outputs = (outputs.as_ref().iter().enumerate())
         .map(|(i, value)| kept(keeps.has_output(i), value))
         .collect();
     let node = Arc::new(Node::new(
         function.boxed(),
         edges,
-        input_specs,
+        input_specs.into_iter().collect(),
         kept_inputs,
-        output_specs,
+        output_specs.into_iter().collect(),
         kept_outputs,
         place,
     ));
-    outputs
-        .into_iter()
-        .enumerate()
-        .map(|(i, value)| {
-            let edge = match node.output_specs[i].dtype.is_float() {
-                true => Edge::Output(Arc::clone(&node), i as u32),
-                false => Edge::None,
-            };
-            Variable::fixed(value, edge)
-        })
-        .collect()
+    let mut slot = 0;
+    F::Outputs::map(outputs, |value| {
+        let edge = match node.output_specs[slot].dtype.is_float() {
+            true => Edge::Output(Arc::clone(&node), slot as u32),
+            false => Edge::None,
+        };
+        slot += 1;
+        Variable::fixed(value, edge)
+    })
 }
 
-/// Computes the outputs: by the innermost transformation that hides an input, or on arrays.
-///
-/// A transformation works one level below, on Variables with their history there, so that an outer
-/// walk finds its way through it; what is recorded here is the history at this level.
-fn compute(
-    function: &dyn AnyFunction,
-    values: Items<Arc<Value>>,
-    edges: &[Edge],
-    input_specs: &[Spec],
-    output_specs: &[Spec],
+/// What a call is known by, apart from its values.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    input_specs: &'a [Spec],
+    output_specs: &'a [Spec],
+    edges: &'a [Edge],
     place: Place,
-) -> Items<Arc<Value>> {
-    let level = values.iter().map(|value| value.level()).max().unwrap_or(0);
-    if level == 0 {
-        let outputs = function.forward(values.into_iter().map(into_array).collect());
-        debug_assert!(
-            outputs.len() == output_specs.len()
-                && outputs.iter().zip(output_specs).all(|(array, spec)| {
+}
+
+/// Computes the outputs: on arrays, or by the innermost transformation that hides an input.
+fn compute<F: Function>(
+    function: &F,
+    values: Inputs<F, Arc<Value>>,
+    call: &Call<'_>,
+) -> Outputs<F, Arc<Value>> {
+    let level = values
+        .as_ref()
+        .iter()
+        .map(|value| value.level())
+        .max()
+        .unwrap_or(0);
+    if level > 0 {
+        let outputs = transform(function, values.into_iter().collect(), level, call);
+        return F::Outputs::collect(outputs.into_iter());
+    }
+    let outputs = function.forward(F::Inputs::map(values, into_array));
+    debug_assert!(
+        outputs.as_ref().len() == call.output_specs.len()
+            && outputs
+                .as_ref()
+                .iter()
+                .zip(call.output_specs)
+                .all(|(array, spec)| {
                     *array.shape() == spec.shape && array.dtype() == spec.dtype
                 }),
-            "{}: forward gave {outputs:?}, the shape rule said {output_specs:?}",
-            function.name(),
-        );
-        return outputs
-            .into_iter()
-            .map(|array| Arc::new(Value::Array(array)))
-            .collect();
-    }
+        "{}: forward gave {:?}, the shape rule said {:?}",
+        function.name(),
+        outputs.as_ref(),
+        call.output_specs,
+    );
+    F::Outputs::map(outputs, |array| Arc::new(Value::Array(array)))
+}
+
+/// Lets the transformation at `level` run a function.
+///
+/// It works one level below, on Variables with their history there, so that an outer walk finds
+/// its way through it; what `run` records is the history at this level.
+fn transform(
+    function: &dyn AnyFunction,
+    values: Items<Arc<Value>>,
+    level: scope::Level,
+    call: &Call<'_>,
+) -> Items<Arc<Value>> {
     let batched = values.iter().any(|value| match &**value {
         Value::Batched(batched) => batched.level == level,
         Value::Dual(_) | Value::Array(_) => false,
     });
-    let inputs = values
-        .into_iter()
-        .zip(edges)
+    let inputs = (values.into_iter().zip(call.edges))
         .map(|(value, edge)| Variable::fixed(value, edge.clone()))
         .collect();
     match batched {
-        true => batch::run(function, inputs, level, output_specs, place),
-        false => forward::run(function, inputs, level, input_specs, output_specs, place),
+        true => batch::run(function, inputs, level, call.output_specs, call.place),
+        false => {
+            let (input_specs, output_specs) = (call.input_specs, call.output_specs);
+            forward::run(
+                function,
+                inputs,
+                level,
+                input_specs,
+                output_specs,
+                call.place,
+            )
+        }
     }
 }
 
@@ -164,4 +179,13 @@ fn into_array(value: Arc<Value>) -> Array {
         Ok(hidden) => unreachable!("{hidden:?} is handled by its transformation"),
         Err(shared) => shared.to_array(),
     }
+}
+
+#[cold]
+fn mismatched(function: &'static str, mismatch: Mismatch, place: Place) -> ! {
+    raise(Error::Mismatch {
+        function,
+        what: mismatch.0,
+        place,
+    })
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::apply;
 use crate::error::{Error, Place, raise};
 use crate::function::{AnyFunction, Items, Spec};
 use crate::scope::{self, Level};
@@ -127,7 +126,7 @@ pub(crate) fn run(
     drop(inputs);
     let outputs: Items<Lane> = if lanes.iter().all(|lane| lane.axis.is_none()) {
         let inputs = lanes.into_iter().map(|lane| lane.value).collect();
-        let outputs = apply::run(function, inputs, place);
+        let outputs = function.apply(inputs, place);
         outputs
             .into_iter()
             .map(|value| Lane { value, axis: None })
@@ -147,8 +146,8 @@ pub(crate) fn run(
                 function: function.name(),
                 rule: "batch",
                 argument: format!("output {i}"),
-                found: lane.spec(),
-                expected: expected.clone(),
+                found: Box::new(lane.spec()),
+                expected: Box::new(expected.clone()),
             });
         }
     }

@@ -66,9 +66,9 @@ pub enum Error {
         /// Which input or output.
         argument: String,
         /// The shape and dtype given.
-        found: Spec,
+        found: Box<Spec>,
         /// Those that are right.
-        expected: Spec,
+        expected: Box<Spec>,
     },
     /// A rule reads a value that its function did not declare in `keeps`.
     #[error("{function}: a rule reads {argument}, which the function does not keep")]

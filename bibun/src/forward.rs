@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::apply;
 use crate::context::{Call, Context};
 use crate::error::{Error, Place, raise};
 use crate::function::{AnyFunction, Items, Spec};
@@ -85,7 +84,7 @@ pub(crate) fn run(
 ) -> Items<Arc<Value>> {
     let (primals, tangents): (Items<_>, Items<_>) =
         inputs.iter().map(|input| split(input, level)).unzip();
-    let outputs = apply::run(function, primals.clone(), place);
+    let outputs = function.apply(primals.clone(), place);
     let needs: Items<bool> = tangents.iter().map(Option::is_some).collect();
     let tangents = if needs.contains(&true) {
         let cx = Context {
@@ -135,8 +134,8 @@ fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spe
                 function: function.name(),
                 rule: "jvp",
                 argument: format!("output {i}"),
-                found: tangent.spec(),
-                expected: expected.clone(),
+                found: Box::new(tangent.spec()),
+                expected: Box::new(expected.clone()),
             });
         }
     }

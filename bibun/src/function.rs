@@ -5,20 +5,25 @@ use std::fmt;
 use bibun_array::{Array, DType, Shape};
 use smallvec::SmallVec;
 
+use crate::apply;
 use crate::batch::Lane;
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Place};
 use crate::variable::Variable;
 
 /// How many inputs or outputs a function has: [`Fixed`] or [`Many`].
 pub trait Arity: 'static {
     /// One `T` for each of them.
-    type Of<T>: IntoIterator<Item = T>;
+    type Of<T>: IntoIterator<Item = T> + AsRef<[T]>;
     /// Collects one `T` for each.
     ///
     /// # Panics
     /// If there are too few or too many.
     fn collect<T>(items: impl Iterator<Item = T>) -> Self::Of<T>;
+    /// A function of each item.
+    fn map<T, U>(items: Self::Of<T>, f: impl FnMut(T) -> U) -> Self::Of<U>;
+    /// A function of a reference to each item.
+    fn map_ref<'a, T: 'a, U>(items: &'a Self::Of<T>, f: impl FnMut(&'a T) -> U) -> Self::Of<U>;
 }
 
 /// Just `N` inputs or outputs; lists of them are arrays, so that none can be forgotten.
@@ -37,12 +42,26 @@ impl<const N: usize> Arity for Fixed<N> {
         debug_assert!(items.next().is_none(), "more items than arguments");
         list
     }
+    #[inline]
+    fn map<T, U>(items: [T; N], f: impl FnMut(T) -> U) -> [U; N] {
+        items.map(f)
+    }
+    #[inline]
+    fn map_ref<'a, T: 'a, U>(items: &'a [T; N], f: impl FnMut(&'a T) -> U) -> [U; N] {
+        items.each_ref().map(f)
+    }
 }
 
 impl Arity for Many {
     type Of<T> = Vec<T>;
     fn collect<T>(items: impl Iterator<Item = T>) -> Vec<T> {
         items.collect()
+    }
+    fn map<T, U>(items: Vec<T>, f: impl FnMut(T) -> U) -> Vec<U> {
+        items.into_iter().map(f).collect()
+    }
+    fn map_ref<'a, T: 'a, U>(items: &'a Vec<T>, f: impl FnMut(&'a T) -> U) -> Vec<U> {
+        items.iter().map(f).collect()
     }
 }
 
@@ -140,6 +159,21 @@ impl Keeps {
             outputs: self.outputs | bit(i),
             ..self
         }
+    }
+
+    /// Also what `other` keeps.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            inputs: self.inputs | other.inputs,
+            outputs: self.outputs | other.outputs,
+        }
+    }
+
+    /// The same where `condition` holds, nothing elsewhere.
+    #[must_use]
+    pub const fn only_if(self, condition: bool) -> Self {
+        if condition { self } else { Self::NOTHING }
     }
 
     pub(crate) const fn has_input(self, i: usize) -> bool {
@@ -251,9 +285,8 @@ pub(crate) type Items<T> = SmallVec<[T; 2]>;
 /// A [`Function`] whose arity has been forgotten: what a node and the walks hold.
 pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
-    fn keeps(&self, needs: Needs<'_>) -> Keeps;
-    fn shape(&self, inputs: &[Spec]) -> Result<Items<Spec>, Mismatch>;
-    fn forward(&self, inputs: Items<Array>) -> Items<Array>;
+    /// [`apply`](crate::apply), as if called at `place`.
+    fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable>;
     fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane>;
@@ -264,19 +297,9 @@ impl<F: Function> AnyFunction for F {
     fn name(&self) -> &'static str {
         self.name()
     }
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        self.keeps(needs)
-    }
-    fn shape(&self, inputs: &[Spec]) -> Result<Items<Spec>, Mismatch> {
-        Ok(self
-            .shape(F::Inputs::collect(inputs.iter()))?
-            .into_iter()
-            .collect())
-    }
-    fn forward(&self, inputs: Items<Array>) -> Items<Array> {
-        self.forward(F::Inputs::collect(inputs.into_iter()))
-            .into_iter()
-            .collect()
+    fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable> {
+        let inputs = F::Inputs::collect(inputs.into_iter());
+        apply::run(self, inputs, place, false).into_iter().collect()
     }
     fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>> {
         self.vjp(cx, F::Outputs::collect(gy.into_iter()))

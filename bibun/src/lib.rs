@@ -13,17 +13,25 @@
 
 #![forbid(unsafe_code)]
 
+// What #[derive(Chain)] writes names the crate from outside.
+extern crate self as bibun;
+
 mod apply;
 mod batch;
+mod check;
 #[cfg(test)]
 mod conformance;
 mod context;
 mod custom;
+pub mod datasets;
 mod error;
 mod forward;
 mod function;
 pub mod functions;
+pub mod initializers;
+pub mod links;
 mod node;
+pub mod optimizers;
 mod reverse;
 mod scope;
 mod variable;
@@ -33,6 +41,7 @@ pub use bibun_array::s;
 
 pub use apply::apply;
 pub use batch::{Lane, vmap};
+pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
 pub use custom::{Custom, custom};
 pub use error::{Error, Place, attempt};

@@ -377,8 +377,8 @@ fn pull_back(
                     function,
                     rule: "vjp",
                     argument: format!("input {i}"),
-                    found: gradient.spec(),
-                    expected: expected.clone(),
+                    found: Box::new(gradient.spec()),
+                    expected: Box::new(expected.clone()),
                 });
             }
         }

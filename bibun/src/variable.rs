@@ -10,7 +10,7 @@ use crate::batch::{Batched, Lane};
 use crate::error::{Error, raise};
 use crate::forward::Dual;
 use crate::function::Spec;
-use crate::node::{Creator, Edge, Leaf};
+use crate::node::{Creator, Edge, Key, Leaf};
 use crate::scope::Level;
 
 /// A value that remembers the Function that made it.
@@ -313,6 +313,11 @@ impl Variable {
     /// Whether this is a leaf: made by [`Variable::new`].
     pub fn is_leaf(&self) -> bool {
         matches!(self.edge(), Edge::Leaf(_))
+    }
+
+    /// What tells this Variable from others as long as it lives; `None` for constants.
+    pub(crate) fn key(&self) -> Option<Key> {
+        self.edge().key()
     }
 
     /// Whether both are the same Variable, not only equal.

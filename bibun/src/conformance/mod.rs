@@ -1,5 +1,84 @@
 //! The conformance test: one table of samples, and every check for every function.
+//!
+//! Each test here is one check. It goes through all samples of all functions and reports everything
+//! that fails, so that one run shows the state of the whole library.
 
+mod checks;
 mod sample;
+mod wrong;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use sample::Sample;
+
+/// What a check says of a sample: nothing, or what is wrong with which numbers.
+type Verdict = Result<(), String>;
+
+/// The verdict on one sample; a panic is a failure like any other.
+fn verdict(check: Check, sample: &Sample) -> Verdict {
+    let attempted = catch_unwind(AssertUnwindSafe(|| crate::attempt(|| check(sample))));
+    match attempted {
+        Ok(Ok(verdict)) => verdict,
+        Ok(Err(error)) => Err(format!("raised: {error}")),
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            Err(format!("panicked: {}", text.unwrap_or("without a message")))
+        }
+    }
+}
+
+/// Puts every sample through a check.
+fn every_sample(check: Check) {
+    let samples = crate::functions::samples();
+    let failures: Vec<String> = (samples.iter().enumerate())
+        .filter_map(|(i, sample)| {
+            let wrong = verdict(check, sample).err()?;
+            Some(format!("sample {i}, {sample:?}: {wrong}"))
+        })
+        .collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} samples fail:\n{}",
+        failures.len(),
+        samples.len(),
+        failures.join("\n")
+    );
+}
+
+/// A check.
+type Check = fn(&Sample) -> Verdict;
+
+/// One test for each check, and a list of all.
+macro_rules! tests {
+    ($($check:ident),+ $(,)?) => {
+        $(
+            #[test]
+            fn $check() {
+                every_sample(checks::$check);
+            }
+        )+
+
+        const CHECKS: &[(&str, Check)] = &[$((stringify!($check), checks::$check)),+];
+    };
+}
+
+tests! {
+    values,
+    finite_differences,
+    dot_products,
+    subsets_of_inputs,
+    the_same_input_twice,
+    second_order,
+    third_order,
+    forward_over_reverse,
+    lanes,
+    lanes_of_derivatives,
+    gradients_of_lanes,
+    layouts,
+    shapes,
+    special_points,
+    precisions,
+    repetition,
+    kept_values,
+}

@@ -188,7 +188,7 @@ fn expect_value(x: &Spec, value: &Spec, shape: &Shape) -> Result<(), Mismatch> {
     Err(Mismatch::new(&[("x", x), ("value", value)], must_hold))
 }
 
-/// Raises no error if the shapes are equal apart from `axis`.
+/// The shapes of x and of its indices must be equal apart from `axis`.
 fn expect_aligned(x: &Spec, indices: &Spec, axis: usize) -> Result<(), Mismatch> {
     let fits = indices.shape.rank() == x.shape.rank()
         && indices.shape == x.shape.replaced(axis, indices.shape[axis]);

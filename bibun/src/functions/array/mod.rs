@@ -1,17 +1,21 @@
 //! Functions that rearrange, pick, join and convert.
 
 mod cast;
+mod creation;
 mod identity;
 mod index;
 mod join;
 mod movement;
+mod rearrange;
 mod slice;
 
 pub use cast::*;
+pub use creation::*;
 pub use identity::*;
 pub use index::*;
 pub use join::*;
 pub use movement::*;
+pub use rearrange::*;
 pub use slice::*;
 
 #[cfg(test)]
@@ -22,6 +26,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         index::samples(),
         join::samples(),
         movement::samples(),
+        rearrange::samples(),
         slice::samples(),
     ]
     .concat()

@@ -316,14 +316,9 @@ macro_rules! binary {
                     const NAME: &'static str = stringify!($name);
 
                     fn keeps(needs: Needs<'_>) -> Keeps {
-                        let mut keeps = Keeps::NOTHING;
-                        if needs[0] {
-                            keeps = keeps$(.$kept_a())*;
-                        }
-                        if needs[1] {
-                            keeps = keeps$(.$kept_b())*;
-                        }
-                        keeps
+                        let of_a = Keeps::NOTHING$(.$kept_a())*;
+                        let of_b = Keeps::NOTHING$(.$kept_b())*;
+                        of_a.only_if(needs[0]).and(of_b.only_if(needs[1]))
                     }
 
                     fn forward(self, [a, b]: [bibun_array::Array; 2]) -> bibun_array::Array {

@@ -120,7 +120,7 @@ pub fn softmax_cross_entropy_with(
         let weight = expect_weight("softmax_cross_entropy", weight, &x_spec);
         let mut along = vec![1; x_spec.shape.rank()];
         along[1] = x_spec.shape[1];
-        t = t * reshape(weight, along);
+        t *= reshape(weight, along);
     }
     let losses = -sum(t * log_softmax(x, 1), 1);
     match options.reduce {
@@ -205,7 +205,7 @@ fn of_classes(
     let mut losses = losses(x, expand_dims(&valid, 1));
     losses = reshape(losses, &t_spec.shape);
     if let Some(weight) = &options.class_weight {
-        losses = losses * take(expect_weight(function, weight, &x_spec), valid, 0);
+        losses *= take(expect_weight(function, weight, &x_spec), valid, 0);
     }
     losses = where_(&counted, losses, 0.0);
     match options.reduce {

@@ -1,0 +1,497 @@
+//! Gradients checked by numbers: against finite differences, and reverse against forward.
+//!
+//! The derivatives of `f` are asked for in the way every walk sees them, as a map of Variables, so
+//! that the map from inputs and cotangents to gradients is checked by the same means as `f`, and
+//! with it the second derivative.
+
+use bibun_array::{Array, DType, Generator, concat};
+
+use crate::error::{Error, attempt, raise};
+use crate::forward::jvp;
+use crate::functions::watch;
+use crate::reverse::{GradOptions, grad_with};
+use crate::scope::{no_grad, recording};
+use crate::variable::Variable;
+
+/// How thoroughly [`gradient_check`] looks.
+#[derive(Clone, Debug)]
+pub struct GradientCheckOptions {
+    /// The highest order of derivative that is checked: 1 by default, 2 for functions whose
+    /// gradients will be differentiated again.
+    pub order: usize,
+    /// How far a derivative may be from the one found by finite differences, relative to it.
+    pub tolerance: f64,
+    /// Whether `jvp` is checked too. Functions without such a rule must leave it out.
+    pub forward: bool,
+    /// How many elements of each input are varied; more than that are drawn at random.
+    pub positions: usize,
+    /// What cotangents and tangents are drawn from.
+    pub seed: u64,
+}
+
+impl Default for GradientCheckOptions {
+    fn default() -> Self {
+        Self {
+            order: 1,
+            tolerance: 1e-6,
+            forward: true,
+            positions: 64,
+            seed: 0,
+        }
+    }
+}
+
+impl GradientCheckOptions {
+    /// Checks derivatives up to this order.
+    ///
+    /// ```
+    /// use bibun::GradientCheckOptions;
+    /// assert_eq!(GradientCheckOptions::order(2).order, 2);
+    /// ```
+    pub fn order(order: usize) -> Self {
+        Self {
+            order,
+            ..Self::default()
+        }
+    }
+}
+
+/// What [`gradient_check`] found wrong.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GradientError {
+    /// A gradient is not what finite differences give.
+    #[error(
+        "derivative {order}: the gradient of {argument} at {position:?} is {found}, \
+         finite differences give {expected}"
+    )]
+    Gradient {
+        /// The order of the derivative.
+        order: usize,
+        /// Which input (or, in higher orders, which cotangent) of the function.
+        argument: String,
+        /// Where in it.
+        position: Vec<usize>,
+        /// The gradient taken by the reverse walk.
+        found: f64,
+        /// The gradient by finite differences.
+        expected: f64,
+    },
+    /// The forward and the reverse walk do not agree: one rule is not the transpose of the other.
+    #[error("derivative {order}: the product <w, J v> is {forward} by jvp, {reverse} by vjp")]
+    Transpose {
+        /// The order of the derivative.
+        order: usize,
+        /// The product by the forward walk.
+        forward: f64,
+        /// The product by the reverse walk.
+        reverse: f64,
+    },
+    /// The function or one of its rules raised an error.
+    #[error("derivative {order}: {source}")]
+    Failed {
+        /// The order of the derivative.
+        order: usize,
+        /// What was raised.
+        source: Error,
+    },
+}
+
+/// Checks the derivatives of `f` at `inputs`: each gradient against finite differences, and the
+/// forward walk against the reverse one.
+///
+/// The cotangents of the outputs are random, so the gradients compared are those of a random
+/// weighted sum of all output elements. `f` may return one Variable or a `Vec` of them; it is
+/// called many times and must give the same result each time (a random function must start from
+/// the same state). Inputs must lie far enough from kinks, and are f64, for f32 is too coarse to
+/// tell a wrong gradient from a rounded one; integer and bool inputs are held fixed.
+///
+/// Source: central differences at steps h, h/2, h/4, extrapolated to 0 (L. F. Richardson, 1911).
+///
+/// # Errors
+/// The first gradient that is wrong, with its input and position; or that `f` fails.
+///
+/// # Panics
+/// If an input is f32.
+///
+/// ```
+/// use bibun::{gradient_check, GradientCheckOptions, GradientError, Variable};
+///
+/// let inputs = [Variable::new([0.5, -1.5]), Variable::new([2.0, 3.0])];
+/// let product = |x: &[Variable]| (&x[0] * &x[1]).tanh();
+/// gradient_check(product, &inputs, &GradientCheckOptions::order(2)).unwrap();
+///
+/// // A function that forgets where one of its inputs came from.
+/// let broken = |x: &[Variable]| &x[0] * x[1].detach();
+/// let error = gradient_check(broken, &inputs, &GradientCheckOptions::default()).unwrap_err();
+/// assert!(matches!(error, GradientError::Gradient { argument, .. } if argument == "input 1"));
+/// ```
+#[track_caller]
+pub fn gradient_check<R: Into<Vec<Variable>>>(
+    f: impl Fn(&[Variable]) -> R,
+    inputs: &[Variable],
+    options: &GradientCheckOptions,
+) -> Result<(), GradientError> {
+    let (x, fixed): (Vec<_>, Vec<_>) =
+        (inputs.iter().enumerate()).partition(|(_, input)| input.dtype().is_float());
+    if let Some((i, _)) = x.iter().find(|(_, input)| input.dtype() != DType::F64) {
+        let what = format!("input {i} is f32; finite differences need f64");
+        raise(Error::argument("gradient_check", what));
+    }
+    let whole = |x: &[Variable]| {
+        let mut all: Vec<(usize, Variable)> = fixed.iter().map(|&(i, x)| (i, x.clone())).collect();
+        all.extend(free_positions(inputs).zip(x.iter().cloned()));
+        all.sort_by_key(|&(i, _)| i);
+        let all: Vec<Variable> = all.into_iter().map(|(_, x)| x).collect();
+        floats(f(&all).into())
+    };
+    let arguments = x.iter().map(|(i, input)| Argument {
+        name: match input.name() {
+            Some(name) => format!("input {i} ({name})"),
+            None => format!("input {i}"),
+        },
+        value: input.array(),
+    });
+    let mut generator = Generator::new(options.seed);
+    check_order(
+        &whole,
+        &arguments.collect::<Vec<_>>(),
+        1,
+        options,
+        &mut generator,
+    )
+}
+
+/// [`gradient_check`] for tests.
+///
+/// # Panics
+/// With the error, if there is one.
+///
+/// ```
+/// use bibun::{assert_gradients, GradientCheckOptions, Variable};
+/// let x = Variable::new([[0.5, -1.5], [0.1, 2.0]]);
+/// assert_gradients(|x| (&x[0] * &x[0]).sum(0), &[x], &GradientCheckOptions::order(2));
+/// ```
+#[track_caller]
+pub fn assert_gradients<R: Into<Vec<Variable>>>(
+    f: impl Fn(&[Variable]) -> R,
+    inputs: &[Variable],
+    options: &GradientCheckOptions,
+) {
+    if let Err(error) = gradient_check(f, inputs, options) {
+        panic!("{error}");
+    }
+}
+
+impl From<Variable> for Vec<Variable> {
+    /// A list of one: what a function with one output gives, as one with many.
+    fn from(x: Variable) -> Self {
+        vec![x]
+    }
+}
+
+/// An input that is varied, and what it is called in errors.
+struct Argument {
+    name: String,
+    value: Array,
+}
+
+/// The places of the inputs that have gradients.
+fn free_positions(inputs: &[Variable]) -> impl Iterator<Item = usize> {
+    (inputs.iter().enumerate())
+        .filter(|(_, input)| input.dtype().is_float())
+        .map(|(i, _)| i)
+}
+
+/// Checks the first derivative of `f`, which is the one of `order` of what the user gave, and the
+/// higher ones by checking the map to its gradients.
+fn check_order(
+    f: Call<'_>,
+    arguments: &[Argument],
+    order: usize,
+    options: &GradientCheckOptions,
+    generator: &mut Generator,
+) -> Result<(), GradientError> {
+    let failed = |source| GradientError::Failed { order, source };
+    let x: Vec<Variable> = (arguments.iter())
+        .map(|argument| Variable::constant(argument.value.clone()))
+        .collect();
+    let y = attempt(|| f(&x)).map_err(failed)?;
+    let w = normal_like(&y, generator);
+    let gradients = attempt(|| pull(f, &x, &w, false)).map_err(failed)?;
+    let weighted = |x: &[Variable]| vec![inner(&no_grad(|| f(x)), &w)];
+    for (i, argument) in arguments.iter().enumerate() {
+        let gradient = gradients[i].to_vec::<f64>();
+        let shape = argument.value.shape();
+        for position in chosen(shape.size(), options.positions, generator) {
+            let mut direction = vec![0.0; shape.size()];
+            direction[position] = 1.0;
+            let direction = Array::from_vec(direction, shape);
+            let curve = |t: f64| {
+                let mut moved = x.clone();
+                moved[i] = Variable::constant(&argument.value + &(&direction * t));
+                weighted(&moved)
+            };
+            let found = gradient[position];
+            let difference = attempt(|| disagreement(&[found], &curve, options.tolerance));
+            if let Some(Disagreement { expected, .. }) = difference.map_err(failed)? {
+                return Err(GradientError::Gradient {
+                    order,
+                    argument: argument.name.clone(),
+                    position: index_of(position, shape),
+                    found,
+                    expected,
+                });
+            }
+        }
+    }
+    if options.forward {
+        let v = normal_like(&x, generator);
+        let (tangents, again) =
+            attempt(|| (push(f, &x, &v), pull(f, &x, &w, true))).map_err(failed)?;
+        for gradients in [gradients, again] {
+            if let Err((forward, reverse)) = transposed(&tangents, &w, &gradients, &v) {
+                return Err(GradientError::Transpose {
+                    order,
+                    forward,
+                    reverse,
+                });
+            }
+        }
+    }
+    if order == options.order {
+        return Ok(());
+    }
+    let cotangents = w.iter().enumerate().map(|(i, w)| Argument {
+        name: format!("the cotangent of output {i}"),
+        value: w.array(),
+    });
+    let arguments: Vec<Argument> = (arguments.iter())
+        .map(|argument| Argument {
+            name: argument.name.clone(),
+            value: argument.value.clone(),
+        })
+        .chain(cotangents)
+        .collect();
+    let count = x.len();
+    let gradients = |args: &[Variable]| pull(f, &args[..count], &args[count..], true);
+    check_order(&gradients, &arguments, order + 1, options, generator)
+}
+
+/// All positions, or as many as are wanted of them.
+fn chosen(size: usize, wanted: usize, generator: &mut Generator) -> Vec<usize> {
+    if size <= wanted {
+        return (0..size).collect();
+    }
+    let order = generator.permutation(size).to_vec::<i64>();
+    order.into_iter().take(wanted).map(|i| i as usize).collect()
+}
+
+fn index_of(mut position: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (i, size) in index.iter_mut().zip(shape).rev() {
+        *i = position % size;
+        position /= size;
+    }
+    index
+}
+
+/// A function of a list of Variables.
+pub(crate) type Call<'a> = &'a dyn Fn(&[Variable]) -> Vec<Variable>;
+
+/// The outputs that have derivatives.
+pub(crate) fn floats(outputs: Vec<Variable>) -> Vec<Variable> {
+    let mut outputs = outputs;
+    outputs.retain(|y| y.dtype().is_float());
+    outputs
+}
+
+/// The gradients of `<w, f(x)>` by the reverse walk, zeros where none arrives; also where history
+/// is not recorded.
+pub(crate) fn pull(
+    f: Call<'_>,
+    x: &[Variable],
+    w: &[Variable],
+    create_graph: bool,
+) -> Vec<Variable> {
+    let x: Vec<Variable> = x.iter().map(watch).collect();
+    let y = recording(true, || f(&x));
+    let options = GradOptions {
+        cotangents: w.to_vec(),
+        create_graph,
+        ..GradOptions::default()
+    };
+    if y.is_empty() {
+        return x.iter().map(zeros_like).collect();
+    }
+    let outputs: Vec<&Variable> = y.iter().collect();
+    let inputs: Vec<&Variable> = x.iter().collect();
+    grad_with(&outputs, &inputs, &options)
+        .into_iter()
+        .zip(&x)
+        .map(|(gradient, x)| gradient.unwrap_or_else(|| zeros_like(x)))
+        .collect()
+}
+
+/// The derivative of `f` at `x` along `v` by the forward walk, zeros where none arrives.
+pub(crate) fn push(f: Call<'_>, x: &[Variable], v: &[Variable]) -> Vec<Variable> {
+    let (y, tangents) = jvp(f, x, v);
+    y.iter()
+        .zip(tangents)
+        .map(|(y, tangent)| tangent.unwrap_or_else(|| zeros_like(y)))
+        .collect()
+}
+
+fn zeros_like(x: &Variable) -> Variable {
+    Variable::constant(Array::zeros(x.shape(), x.dtype()))
+}
+
+/// Normally distributed numbers in the shapes of `x`.
+pub(crate) fn normal_like(x: &[Variable], generator: &mut Generator) -> Vec<Variable> {
+    x.iter()
+        .map(|x| Variable::constant(generator.normal(x.shape(), 0.0, 1.0, x.dtype())))
+        .collect()
+}
+
+/// All elements, one list after the other.
+pub(crate) fn flat(x: &[Variable]) -> Vec<f64> {
+    let parts = x
+        .iter()
+        .map(|x| x.array().cast(DType::F64).reshape(x.size()));
+    let parts: Vec<Array> = parts.collect();
+    match parts.is_empty() {
+        true => Vec::new(),
+        false => concat(&parts.iter().collect::<Vec<_>>(), 0).to_vec(),
+    }
+}
+
+/// The inner product of two lists.
+fn inner(a: &[Variable], b: &[Variable]) -> Variable {
+    let product = flat(a)
+        .iter()
+        .zip(&flat(b))
+        .map(|(a, b)| a * b)
+        .sum::<f64>();
+    Variable::constant(product)
+}
+
+/// Whether `<w, tangents> = <gradients, v>`, up to rounding; both products if not.
+pub(crate) fn transposed(
+    tangents: &[Variable],
+    w: &[Variable],
+    gradients: &[Variable],
+    v: &[Variable],
+) -> Result<(), (f64, f64)> {
+    let product = |a: &[Variable], b: &[Variable]| {
+        let terms = flat(a).into_iter().zip(flat(b)).map(|(a, b)| a * b);
+        terms.fold((0.0, 0.0), |(sum, size), term| {
+            (sum + term, size + term.abs())
+        })
+    };
+    let ((forward, forward_size), (reverse, reverse_size)) =
+        (product(tangents, w), product(gradients, v));
+    let allowed = 1e-12 * (1.0 + forward_size + reverse_size);
+    match (forward - reverse).abs() <= allowed {
+        true => Ok(()),
+        false => Err((forward, reverse)),
+    }
+}
+
+/// Where a derivative differs from the one by finite differences.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Disagreement {
+    pub(crate) position: usize,
+    pub(crate) found: f64,
+    pub(crate) expected: f64,
+}
+
+/// Steps to try: the largest is the most exact where the function is smooth, the smaller ones are
+/// for points near a kink or a pole. A wrong derivative agrees with none of them.
+const STEPS: [f64; 3] = [2e-3, 5e-5, 2e-6];
+
+/// Compares a derivative of a curve at 0 with finite differences.
+pub(crate) fn disagreement(
+    found: &[f64],
+    curve: &dyn Fn(f64) -> Vec<Variable>,
+    tolerance: f64,
+) -> Option<Disagreement> {
+    let mut closest: Option<(f64, Disagreement)> = None;
+    for step in STEPS {
+        let (expected, noise) = slope(curve, step);
+        assert_eq!(found.len(), expected.len(), "a derivative for each element");
+        let largest = expected
+            .iter()
+            .fold(0.0f64, |largest, x| largest.max(x.abs()));
+        let worst = (found.iter().zip(&expected).enumerate())
+            .map(|(position, (&found, &expected))| {
+                let allowed = tolerance * expected.abs() + 1e-2 * tolerance * largest + noise;
+                let excess = (found - expected).abs() / allowed.max(f64::MIN_POSITIVE);
+                let excess = if excess.is_nan() {
+                    f64::INFINITY
+                } else {
+                    excess
+                };
+                let disagreement = Disagreement {
+                    position,
+                    found,
+                    expected,
+                };
+                (excess, disagreement)
+            })
+            .max_by(|(a, _), (b, _)| a.total_cmp(b));
+        let Some((excess, disagreement)) = worst.filter(|&(excess, _)| excess > 1.0) else {
+            return None;
+        };
+        if closest.is_none_or(|(least, _)| excess < least) {
+            closest = Some((excess, disagreement));
+        }
+    }
+    closest.map(|(_, disagreement)| disagreement)
+}
+
+/// The derivative at 0 of a curve, by central differences at three steps and extrapolation, and how
+/// much of it is rounding.
+fn slope(curve: &dyn Fn(f64) -> Vec<Variable>, step: f64) -> (Vec<f64>, f64) {
+    let mut largest = 0.0f64;
+    let mut central = |step: f64| -> Vec<f64> {
+        let (ahead, behind) = (flat(&curve(step)), flat(&curve(-step)));
+        let size = |list: &[f64]| list.iter().fold(0.0f64, |size, x| size.max(x.abs()));
+        largest = largest.max(size(&ahead)).max(size(&behind));
+        let pairs = ahead.iter().zip(&behind);
+        pairs.map(|(a, b)| (a - b) / (2.0 * step)).collect()
+    };
+    let extrapolated = |coarse: &[f64], fine: &[f64], factor: f64| -> Vec<f64> {
+        let pairs = coarse.iter().zip(fine);
+        pairs
+            .map(|(coarse, fine)| fine + (fine - coarse) / (factor - 1.0))
+            .collect()
+    };
+    let [first, second, third] = [step, step / 2.0, step / 4.0].map(&mut central);
+    let once = [
+        extrapolated(&first, &second, 4.0),
+        extrapolated(&second, &third, 4.0),
+    ];
+    let slope = extrapolated(&once[0], &once[1], 16.0);
+    (slope, 64.0 * f64::EPSILON * largest / step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_exact_for_polynomials_of_degree_six() {
+        let curve = |t: f64| vec![Variable::constant((1.0 + t).powi(6))];
+        let (slope, _) = slope(&curve, 2e-3);
+        assert!((slope[0] - 6.0).abs() < 1e-11, "{slope:?}");
+    }
+
+    #[test]
+    fn a_derivative_that_is_off_by_a_millionth_is_seen() {
+        let curve = |t: f64| vec![Variable::constant((0.7 + t).sin())];
+        let right = 0.7f64.cos();
+        assert!(disagreement(&[right], &curve, 1e-7).is_none());
+        assert!(disagreement(&[right * (1.0 + 1e-6)], &curve, 1e-7).is_some());
+        assert!(disagreement(&[f64::NAN], &curve, 1e-7).is_some());
+    }
+}

@@ -1,0 +1,874 @@
+//! The checks: what must hold for every function.
+
+use std::sync::Arc;
+
+use bibun_array::{Array, DType, Generator, Index, Shape, stack};
+
+use super::{Sample, Verdict};
+use crate::check::{self, disagreement, flat, floats, normal_like, pull, push, transposed};
+use crate::node::Edge;
+use crate::scope::no_grad;
+use crate::variable::Variable;
+use crate::{attempt, vmap};
+
+/// How far derivatives may be from finite differences, relative to them.
+const TOLERANCE: f64 = 1e-7;
+/// How far two ways of computing the same may be apart.
+const ROUNDING: f64 = 1e-12;
+
+// ----- what is checked: a map at a point
+
+/// A function of float inputs, and the point where it is checked.
+#[derive(Clone)]
+struct Map {
+    call: Arc<dyn Fn(&[Variable]) -> Vec<Variable>>,
+    point: Vec<Array>,
+}
+
+impl Map {
+    /// A sample's call at a random point.
+    fn of(sample: &Sample, generator: &mut Generator) -> Self {
+        let call = Arc::clone(&sample.call);
+        Self {
+            call: Arc::new(move |x| call(x)),
+            point: drawn(sample, generator),
+        }
+    }
+
+    /// The outputs that have derivatives.
+    fn differentiable(self) -> Self {
+        let call = self.call;
+        Self {
+            call: Arc::new(move |x| floats(call(x))),
+            ..self
+        }
+    }
+
+    fn at(&self, x: &[Variable]) -> Vec<Variable> {
+        (self.call)(x)
+    }
+
+    fn inputs(&self) -> Vec<Variable> {
+        self.point.iter().map(constant).collect()
+    }
+
+    /// A function of only some inputs, with the others fixed.
+    fn of_subset(&self, chosen: &[usize]) -> Self {
+        let (call, fixed, chosen) = (Arc::clone(&self.call), self.inputs(), chosen.to_vec());
+        let point = chosen.iter().map(|&i| self.point[i].clone()).collect();
+        let call = move |x: &[Variable]| {
+            let mut all = fixed.clone();
+            for (&i, x) in chosen.iter().zip(x) {
+                all[i] = x.clone();
+            }
+            call(&all)
+        };
+        Self {
+            call: Arc::new(call),
+            point,
+        }
+    }
+
+    /// The map from inputs and cotangents to the gradients.
+    fn reversed(&self, generator: &mut Generator) -> Self {
+        let call = Arc::clone(&self.call);
+        let cotangents = normal_like(&self.at(&self.inputs()), generator);
+        let count = self.point.len();
+        Self {
+            call: Arc::new(move |x| pull(&*call, &x[..count], &x[count..], true)),
+            point: with(&self.point, &cotangents),
+        }
+    }
+
+    /// The map from inputs and tangents to the outputs' tangents.
+    fn pushed(&self, generator: &mut Generator) -> Self {
+        let call = Arc::clone(&self.call);
+        let tangents = normal_like(&self.inputs(), generator);
+        let count = self.point.len();
+        Self {
+            call: Arc::new(move |x| push(&*call, &x[..count], &x[count..])),
+            point: with(&self.point, &tangents),
+        }
+    }
+}
+
+fn with(point: &[Array], more: &[Variable]) -> Vec<Array> {
+    let more = more.iter().map(Variable::array);
+    point.iter().cloned().chain(more).collect()
+}
+
+fn constant(x: &Array) -> Variable {
+    Variable::constant(x.clone())
+}
+
+/// The generator for a sample: the same in every run.
+fn generator(sample: &Sample) -> Generator {
+    let name = sample.name.bytes();
+    Generator::new(name.fold(1, |hash, byte| hash * 31 % 1_000_003 + u64::from(byte)))
+}
+
+/// Inputs in the sample's ranges.
+fn drawn(sample: &Sample, generator: &mut Generator) -> Vec<Array> {
+    let inputs = sample.inputs.iter();
+    inputs
+        .map(|(shape, range)| generator.uniform(shape, range.start, range.end, DType::F64))
+        .collect()
+}
+
+/// The non-empty subsets of `count` inputs; of many inputs, one alone, all but one, and all.
+fn subsets(count: usize) -> Vec<Vec<usize>> {
+    if count <= 4 {
+        return (1..1u32 << count)
+            .map(|bits| (0..count).filter(|i| bits >> i & 1 == 1).collect())
+            .collect();
+    }
+    let alone = (0..count).map(|i| vec![i]);
+    let others = (0..count).map(|i| (0..count).filter(|&j| j != i).collect());
+    alone.chain(others).chain([(0..count).collect()]).collect()
+}
+
+// ----- comparisons
+
+/// Whether two arrays are the same: shape, dtype, and elements up to a part of the largest.
+fn same(what: &str, found: &Array, expected: &Array, tolerance: f64) -> Verdict {
+    if found.shape() != expected.shape() || found.dtype() != expected.dtype() {
+        return Err(format!(
+            "{what}: found {} {}, expected {} {}",
+            found.shape(),
+            found.dtype(),
+            expected.shape(),
+            expected.dtype()
+        ));
+    }
+    let [a, b] = [found, expected].map(|x| x.cast(DType::F64).to_vec::<f64>());
+    let finite = b.iter().filter(|x| x.is_finite());
+    let size = finite.fold(1.0f64, |size, x| size.max(x.abs()));
+    for (i, (&a, &b)) in a.iter().zip(&b).enumerate() {
+        let equal = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * size;
+        if !equal {
+            return Err(format!("{what}: element {i} is {a:e}, expected {b:e}"));
+        }
+    }
+    Ok(())
+}
+
+/// [`same`] for lists.
+fn all_same(what: &str, found: &[Array], expected: &[Array], tolerance: f64) -> Verdict {
+    if found.len() != expected.len() {
+        let (found, expected) = (found.len(), expected.len());
+        return Err(format!("{what}: {found} results, expected {expected}"));
+    }
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        same(&format!("{what} {i}"), found, expected, tolerance)?;
+    }
+    Ok(())
+}
+
+fn arrays(x: &[Variable]) -> Vec<Array> {
+    x.iter().map(Variable::array).collect()
+}
+
+/// All elements with every bit.
+fn bits(x: &[Array]) -> Vec<Vec<u64>> {
+    let elements = |x: &Array| x.cast(DType::F64).to_vec::<f64>();
+    x.iter()
+        .map(|x| elements(x).into_iter().map(f64::to_bits).collect())
+        .collect()
+}
+
+// ----- values
+
+/// The value is the reference's, the shape rule tells the shape made, and inputs are left alone.
+pub(super) fn values(sample: &Sample) -> Verdict {
+    let mut generator = generator(sample);
+    for _ in 0..3 {
+        let map = Map::of(sample, &mut generator);
+        let before = bits(&map.point);
+        let leaves: Vec<Variable> = map.point.iter().cloned().map(Variable::new).collect();
+        for x in [map.inputs(), leaves] {
+            let y = map.at(&x);
+            let reference = (sample.reference)(&map.point);
+            all_same("value", &arrays(&y), &reference, ROUNDING)?;
+            for y in &y {
+                if let Edge::Output(node, at) = y.edge()
+                    && node.output_specs[at as usize] != y.spec()
+                {
+                    let (name, told) = (node.function.name(), &node.output_specs[at as usize]);
+                    return Err(format!(
+                        "{name} made {}, its shape rule told {told}",
+                        y.spec()
+                    ));
+                }
+            }
+            if x.iter().all(Variable::is_leaf) {
+                let map = map.clone().differentiable();
+                let w = normal_like(&map.at(&x), &mut generator);
+                pull(&*map.call, &x, &w, true);
+                pull(&*map.call, &x, &w, false);
+                push(&*map.call, &x, &normal_like(&x, &mut generator));
+            }
+            if bits(&arrays(&x)) != before {
+                return Err("an input was changed".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+// ----- derivatives
+
+/// The forward derivative along a random direction is the one by finite differences, recorded and
+/// not recorded.
+fn differences(map: &Map, generator: &mut Generator) -> Verdict {
+    let x = map.inputs();
+    let v = normal_like(&x, generator);
+    let recorded = push(&*map.call, &x, &v);
+    let unrecorded = no_grad(|| push(&*map.call, &x, &v));
+    let curve = |t: f64| {
+        let moved = x.iter().zip(&v).map(|(x, v)| x.array() + v.array() * t);
+        no_grad(|| map.at(&moved.map(Variable::constant).collect::<Vec<_>>()))
+    };
+    for (how, tangents) in [("recorded", recorded), ("unrecorded", unrecorded)] {
+        if let Some(wrong) = disagreement(&flat(&tangents), &curve, TOLERANCE) {
+            return Err(format!("jvp ({how}) against finite differences: {wrong}"));
+        }
+    }
+    Ok(())
+}
+
+/// The reverse derivative is the transpose of the forward one, recorded and not recorded.
+fn transposes(map: &Map, generator: &mut Generator) -> Verdict {
+    let x = map.inputs();
+    let v = normal_like(&x, generator);
+    let tangents = push(&*map.call, &x, &v);
+    let w = normal_like(&tangents, generator);
+    for recorded in [true, false] {
+        let gradients = pull(&*map.call, &x, &w, recorded);
+        if let Err((forward, reverse)) = transposed(&tangents, &w, &gradients, &v) {
+            return Err(format!(
+                "dot product (recorded: {recorded}): <w, jvp(v)> = {forward:e}, \
+                 <vjp(w), v> = {reverse:e}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn both(map: &Map, generator: &mut Generator) -> Verdict {
+    differences(map, generator)?;
+    transposes(map, generator)
+}
+
+/// The sample's derivatives, if it has any.
+fn differentiated(
+    sample: &Sample,
+    order: usize,
+    check: impl Fn(&Map, &mut Generator) -> Verdict,
+) -> Verdict {
+    if sample.order < order {
+        return Ok(());
+    }
+    let mut generator = generator(sample);
+    let map = Map::of(sample, &mut generator).differentiable();
+    check(&map, &mut generator)
+}
+
+/// Forward derivatives are those by finite differences.
+pub(super) fn finite_differences(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, differences)
+}
+
+/// Reverse derivatives are the transposes of the forward ones.
+pub(super) fn dot_products(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, transposes)
+}
+
+/// Both, where only some of the inputs have derivatives.
+pub(super) fn subsets_of_inputs(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        for chosen in subsets(map.point.len()) {
+            both(&map.of_subset(&chosen), generator)
+                .map_err(|wrong| format!("derivatives of inputs {chosen:?} only: {wrong}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Both, where one Variable is passed for two inputs.
+pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        let count = sample.inputs.len();
+        for (i, j) in (0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))) {
+            let ((shape, a), (other, b)) = (&sample.inputs[i], &sample.inputs[j]);
+            let (low, high) = (a.start.max(b.start), a.end.min(b.end));
+            if shape != other || low >= high {
+                continue;
+            }
+            let call = Arc::clone(&map.call);
+            let rest = map.inputs();
+            let tied = Map {
+                call: Arc::new(move |x| {
+                    let mut all = rest.clone();
+                    all[i] = x[0].clone();
+                    all[j] = x[0].clone();
+                    call(&all)
+                }),
+                point: vec![generator.uniform(shape, low, high, DType::F64)],
+            };
+            both(&tied, generator).map_err(|wrong| format!("inputs {i} and {j} tied: {wrong}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Both, for the map from inputs and cotangents to gradients.
+pub(super) fn second_order(sample: &Sample) -> Verdict {
+    differentiated(sample, 2, |map, generator| {
+        let gradients = map.reversed(generator);
+        for chosen in subsets(gradients.point.len()) {
+            both(&gradients.of_subset(&chosen), generator)
+                .map_err(|wrong| format!("gradients as functions of {chosen:?}: {wrong}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Both, for the gradients of gradients.
+pub(super) fn third_order(sample: &Sample) -> Verdict {
+    differentiated(sample, 3, |map, generator| {
+        let second = map.reversed(generator).reversed(generator);
+        both(&second, generator)?;
+        for i in 0..map.point.len() {
+            both(&second.of_subset(&[i]), generator)
+                .map_err(|wrong| format!("as a function of input {i}: {wrong}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// The derivative of the gradient along a direction is the gradient of the derivative along it.
+pub(super) fn forward_over_reverse(sample: &Sample) -> Verdict {
+    differentiated(sample, 2, |map, generator| {
+        let x = map.inputs();
+        let v = normal_like(&x, generator);
+        let w = normal_like(&map.at(&x), generator);
+        let gradient = |x: &[Variable]| pull(&*map.call, x, &w, true);
+        let tangent = |x: &[Variable]| push(&*map.call, x, &v);
+        let forward = push(&gradient, &x, &v);
+        let reverse = pull(&tangent, &x, &w, false);
+        all_same(
+            "forward over reverse against reverse over forward, input",
+            &arrays(&forward),
+            &arrays(&reverse),
+            1e-11,
+        )
+    })
+}
+
+// ----- lanes
+
+/// Every choice of a lane axis for every input, or of many choices some, spread evenly.
+fn choices_of_axes(point: &[Array], most: usize) -> Vec<Vec<Option<usize>>> {
+    let mut choices: Vec<Vec<Option<usize>>> = vec![Vec::new()];
+    for x in point {
+        let axes = (0..=x.rank()).map(Some).chain([None]);
+        let longer = axes.flat_map(|axis| {
+            choices.iter().map(move |choice| {
+                let mut choice = choice.clone();
+                choice.push(axis);
+                choice
+            })
+        });
+        choices = longer.collect();
+    }
+    choices.retain(|choice| choice.iter().any(Option::is_some));
+    let step = choices.len().div_ceil(most);
+    choices.into_iter().step_by(step.max(1)).collect()
+}
+
+/// Inputs with lanes, and what every lane looks like.
+struct Lanes {
+    count: usize,
+    axes: Vec<Option<usize>>,
+    inputs: Vec<Variable>,
+    /// The inputs of each lane; of one that is not there if there are none.
+    singles: Vec<Vec<Variable>>,
+}
+
+impl Lanes {
+    /// Lanes whose values are drawn by `point`.
+    fn new(count: usize, axes: &[Option<usize>], mut point: impl FnMut() -> Vec<Array>) -> Self {
+        let first = point();
+        let mut points: Vec<Vec<Array>> = (0..count.max(1)).map(|_| point()).collect();
+        for (i, axis) in axes.iter().enumerate() {
+            if axis.is_none() {
+                points
+                    .iter_mut()
+                    .for_each(|lane| lane[i] = first[i].clone());
+            }
+        }
+        let inputs = axes.iter().enumerate().map(|(i, axis)| {
+            let lane = &points[0][i];
+            Variable::constant(match *axis {
+                None => lane.clone(),
+                Some(axis) if count == 0 => {
+                    Array::zeros(lane.shape().inserted(axis, 0), lane.dtype())
+                }
+                Some(axis) => {
+                    let lanes: Vec<&Array> = points.iter().map(|lane| &lane[i]).collect();
+                    stack(&lanes, axis as isize)
+                }
+            })
+        });
+        Self {
+            count,
+            axes: axes.to_vec(),
+            inputs: inputs.collect(),
+            singles: (points.iter())
+                .map(|lane| lane.iter().map(constant).collect())
+                .collect(),
+        }
+    }
+
+    /// The axes as `vmap` takes them.
+    fn signed_axes(&self) -> Vec<Option<isize>> {
+        let axes = self.axes.iter();
+        axes.map(|axis| axis.map(|axis| axis as isize)).collect()
+    }
+
+    /// The results of all lanes on a first axis.
+    fn stacked(&self, results: &[Vec<Array>]) -> Vec<Array> {
+        let outputs = 0..results[0].len();
+        outputs
+            .map(|i| match self.count {
+                0 => Array::zeros(results[0][i].shape().inserted(0, 0), results[0][i].dtype()),
+                _ => {
+                    let lanes: Vec<&Array> = results.iter().map(|lane| &lane[i]).collect();
+                    stack(&lanes, 0)
+                }
+            })
+            .collect()
+    }
+
+    fn describe(&self) -> String {
+        format!("{} lanes along {:?}", self.count, self.axes)
+    }
+}
+
+/// All lanes at once give what each gives alone.
+fn like_a_loop(map: &Map, lanes: &Lanes) -> Verdict {
+    let found = vmap(|x| map.at(x), &lanes.inputs, &lanes.signed_axes());
+    let singles: Vec<Vec<Array>> = (lanes.singles.iter())
+        .map(|lane| arrays(&map.at(lane)))
+        .collect();
+    all_same(
+        &format!("vmap against a loop, {}, output", lanes.describe()),
+        &arrays(&found),
+        &lanes.stacked(&singles),
+        ROUNDING,
+    )
+}
+
+/// `vmap` is a loop, whatever the axes.
+pub(super) fn lanes(sample: &Sample) -> Verdict {
+    let mut generator = generator(sample);
+    let map = Map::of(sample, &mut generator);
+    for axes in choices_of_axes(&map.point, 400) {
+        for count in [0, 1, 3] {
+            let lanes = Lanes::new(count, &axes, || drawn(sample, &mut generator));
+            like_a_loop(&map, &lanes)?;
+        }
+    }
+    Ok(())
+}
+
+/// `vmap` of gradients and of tangents is a loop over them.
+pub(super) fn lanes_of_derivatives(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        let maps = [
+            ("gradients", map.reversed(generator)),
+            ("tangents", map.pushed(generator)),
+        ];
+        for (what, derivative) in &maps {
+            for axes in choices_of_axes(&derivative.point, 48) {
+                for count in [0, 1, 3] {
+                    let lanes = Lanes::new(count, &axes, || {
+                        let mut point = drawn(sample, generator);
+                        let more = &derivative.point[point.len()..];
+                        point.extend(
+                            (more.iter())
+                                .map(|x| generator.normal(x.shape(), 0.0, 1.0, DType::F64)),
+                        );
+                        point
+                    });
+                    like_a_loop(derivative, &lanes).map_err(|wrong| format!("{what}: {wrong}"))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The gradients of `vmap` are those of each lane, summed for inputs that all lanes share.
+pub(super) fn gradients_of_lanes(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        for axes in choices_of_axes(&map.point, 48) {
+            for count in [0, 1, 3] {
+                let lanes = Lanes::new(count, &axes, || drawn(sample, generator));
+                gradients_like_a_loop(map, &lanes, generator)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn gradients_like_a_loop(map: &Map, lanes: &Lanes, generator: &mut Generator) -> Verdict {
+    let axes = lanes.signed_axes();
+    let all = |x: &[Variable]| vmap(|x| map.at(x), x, &axes);
+    let w = normal_like(&all(&lanes.inputs), generator);
+    let found = pull(&all, &lanes.inputs, &w, false);
+    let single = |(k, lane): (usize, &Vec<Variable>)| {
+        let w: Vec<Variable> = w
+            .iter()
+            .map(|w| Variable::constant(w.array().slice(&[Index::from(k), Index::Ellipsis])))
+            .collect();
+        arrays(&pull(&*map.call, lane, &w, false))
+    };
+    let singles = lanes.singles.iter().take(lanes.count).enumerate();
+    let singles: Vec<Vec<Array>> = singles.map(single).collect();
+    for (i, (found, axis)) in found.iter().zip(&lanes.axes).enumerate() {
+        let parts: Vec<&Array> = singles.iter().map(|gradients| &gradients[i]).collect();
+        let expected = match axis {
+            Some(axis) if !parts.is_empty() => stack(&parts, *axis as isize),
+            _ => {
+                let zeros = Array::zeros(found.shape(), DType::F64);
+                parts.iter().fold(zeros, |sum, &part| sum + part)
+            }
+        };
+        let what = format!("gradient of vmap, {}, input {i}", lanes.describe());
+        same(&what, &found.array(), &expected, ROUNDING)?;
+    }
+    Ok(())
+}
+
+// ----- layouts and shapes
+
+/// The same elements in other places: transposed, backwards, every second of a larger array.
+fn laid_out(x: &Array) -> Vec<(&'static str, Array)> {
+    let mut layouts = vec![
+        ("row-major", x.clone()),
+        ("transposed", x.transpose().to_row_major().transpose()),
+        ("backwards", x.flip(&[]).to_row_major().flip(&[])),
+        ("every second", every_second(x)),
+    ];
+    if x.rank() > 1 {
+        let swapped = x.swap_axes(0, 1).to_row_major().swap_axes(0, 1);
+        layouts.push(("first axes swapped", swapped));
+    }
+    layouts
+}
+
+fn every_second(x: &Array) -> Array {
+    let larger: Shape = x.shape().iter().map(|size| 2 * size + 1).collect();
+    let odd: Vec<Index> = (0..x.rank())
+        .map(|_| Index::from(1isize..).step_by(2))
+        .collect();
+    let mut memory = Array::full(larger, 7.0);
+    memory.assign(&odd, x);
+    memory.slice(&odd)
+}
+
+/// The first row of each axis, repeated without memory.
+fn repeated(x: &Array) -> Vec<Array> {
+    let rows = (0..x.rank())
+        .filter(|&axis| x.shape()[axis] > 0)
+        .map(|axis| {
+            let mut first = vec![Index::ALL; axis];
+            first.push(Index::from(0..1usize));
+            x.slice(&first).broadcast_to(x.shape())
+        });
+    rows.collect()
+}
+
+fn copied(x: &Array) -> Array {
+    Array::from_vec(x.to_vec::<f64>(), x.shape())
+}
+
+/// Values, gradients and tangents.
+fn results(map: &Map, point: &[Array], w: &[Array], v: &[Array]) -> Vec<Array> {
+    let [x, w, v] = [point, w, v].map(|list| list.iter().map(constant).collect::<Vec<_>>());
+    let differentiable = map.clone().differentiable();
+    let mut results = arrays(&map.at(&x));
+    for recorded in [true, false] {
+        results.extend(arrays(&pull(&*differentiable.call, &x, &w, recorded)));
+    }
+    results.extend(arrays(&push(&*differentiable.call, &x, &v)));
+    results.extend(arrays(&no_grad(|| push(&*differentiable.call, &x, &v))));
+    results
+}
+
+/// Where the elements lie in memory makes no difference.
+pub(super) fn layouts(sample: &Sample) -> Verdict {
+    let mut generator = generator(sample);
+    let map = Map::of(sample, &mut generator);
+    let x = map.inputs();
+    let w = arrays(&normal_like(&floats(map.at(&x)), &mut generator));
+    let v = arrays(&normal_like(&x, &mut generator));
+    let expected = results(&map, &map.point, &w, &v);
+    let lists: [&[Array]; 3] = [&map.point, &w, &v];
+    for (place, list) in lists.iter().enumerate() {
+        for i in 0..list.len() {
+            for (layout, other) in laid_out(&list[i]) {
+                let mut lists = lists.map(<[Array]>::to_vec);
+                lists[place][i] = other;
+                let found = results(&map, &lists[0], &lists[1], &lists[2]);
+                let list = ["input", "cotangent", "tangent"][place];
+                all_same(
+                    &format!("{list} {i} {layout}: result"),
+                    &found,
+                    &expected,
+                    ROUNDING,
+                )?;
+            }
+            for other in repeated(&list[i]) {
+                let [mut plain, mut strided] = [(); 2].map(|()| lists.map(<[Array]>::to_vec));
+                plain[place][i] = copied(&other);
+                strided[place][i] = other;
+                // Equal rows may be outside of what a function takes, such as a regular matrix.
+                let expected = attempt(|| results(&map, &plain[0], &plain[1], &plain[2]));
+                let Ok(expected) = expected else { continue };
+                let found = results(&map, &strided[0], &strided[1], &strided[2]);
+                let list = ["input", "cotangent", "tangent"][place];
+                all_same(
+                    &format!("{list} {i} repeated: result"),
+                    &found,
+                    &expected,
+                    ROUNDING,
+                )?;
+            }
+        }
+    }
+    let shapes = |list: &[Array]| list.iter().map(laid_out).collect::<Vec<_>>();
+    let all: Vec<Vec<(&str, Array)>> = shapes(&map.point);
+    for k in 0..all.iter().map(Vec::len).min().unwrap_or(0) {
+        let point: Vec<Array> = all.iter().map(|layouts| layouts[k].1.clone()).collect();
+        let found = results(&map, &point, &w, &v);
+        let what = format!("all inputs {}: result", all[0][k].0);
+        all_same(&what, &found, &expected, ROUNDING)?;
+    }
+    Ok(())
+}
+
+/// Elementwise functions in all ranks and sizes, empty and large ones too.
+pub(super) fn shapes(sample: &Sample) -> Verdict {
+    if !sample.elementwise {
+        return Ok(());
+    }
+    let mut generator = generator(sample);
+    let all: [&[usize]; 6] = [&[], &[1], &[0, 3], &[2, 3], &[3, 1, 2, 5], &[3, 5501]];
+    for shape in all {
+        let mut sample = sample.clone();
+        sample
+            .inputs
+            .iter_mut()
+            .for_each(|input| input.0 = shape.into());
+        let map = Map::of(&sample, &mut generator);
+        let found = arrays(&map.at(&map.inputs()));
+        let what = format!("of {shape:?}: ");
+        all_same(
+            &format!("{what}value"),
+            &found,
+            &(sample.reference)(&map.point),
+            ROUNDING,
+        )?;
+        if sample.order > 0 {
+            both(&map.differentiable(), &mut generator).map_err(|wrong| what + &wrong)?;
+        }
+    }
+    Ok(())
+}
+
+// ----- special values
+
+/// Values at which formulae break.
+const SPECIAL: [f64; 19] = [
+    0.0,
+    -0.0,
+    5e-324,
+    -1e-310,
+    1e-40,
+    -1e-40,
+    1.0,
+    -1.0,
+    0.5,
+    50.0,
+    -50.0,
+    1e4,
+    -1e4,
+    1e18,
+    -1e18,
+    1e300,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+];
+
+/// All special values, or all combinations of them.
+fn special_inputs(values: &[f64], inputs: usize) -> Vec<Array> {
+    let total = values.len().pow(inputs as u32);
+    let input = |i: usize| {
+        let period = values.len().pow(i as u32);
+        let elements = (0..total).map(|k| values[k / period % values.len()]);
+        Array::from_vec(elements.collect(), total)
+    };
+    (0..inputs).map(input).collect()
+}
+
+/// Nothing panics at special points, and where the function is finite around a point and no steeper
+/// than a float can say, its derivative there is a number.
+pub(super) fn special_points(sample: &Sample) -> Verdict {
+    if !sample.elementwise {
+        return Ok(());
+    }
+    let mut generator = generator(sample);
+    let count = sample.inputs.len();
+    let call = Arc::clone(&sample.call);
+    let map = Map {
+        call: Arc::new(move |x| call(x)),
+        point: special_inputs(&SPECIAL, count),
+    };
+    let x = map.inputs();
+    let y = map.at(&x)[0].array().cast(DType::F64).to_vec::<f64>();
+    if sample.order == 0 {
+        return Ok(());
+    }
+    let map = map.differentiable();
+    let gradients = map.reversed(&mut generator);
+    gradients.at(&gradients.inputs());
+    let w: Vec<Variable> = (map.at(&x).iter())
+        .map(|y| Variable::constant(Array::ones(y.shape(), y.dtype())))
+        .collect();
+    let pulled = [true, false].map(|recorded| pull(&*map.call, &x, &w, recorded));
+    for i in 0..count {
+        let moved = |by: f64| {
+            let mut x = x.clone();
+            let elements = map.point[i].to_vec::<f64>().into_iter();
+            let elements = elements.map(|x| x + by * x.abs().max(1.0)).collect();
+            x[i] = Variable::constant(Array::from_vec(elements, map.point[i].shape()));
+            flat(&map.at(&x))
+        };
+        let (ahead, behind) = (moved(1e-3), moved(-1e-3));
+        for gradients in &pulled {
+            for (k, gradient) in gradients[i].to_vec::<f64>().into_iter().enumerate() {
+                let finite = [y[k], ahead[k], behind[k]].iter().all(|y| y.is_finite());
+                if finite && gradient.is_nan() {
+                    let at: Vec<f64> = map.point.iter().map(|x| x.to_vec::<f64>()[k]).collect();
+                    let y = y[k];
+                    return Err(format!("at {at:?} the value is {y}, gradient {i} is NaN"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// f32 gives what f64 gives, up to its precision, also at special points.
+pub(super) fn precisions(sample: &Sample) -> Verdict {
+    let mut generator = generator(sample);
+    let call = Arc::clone(&sample.call);
+    let call: Arc<dyn Fn(&[Variable]) -> Vec<Variable>> = Arc::new(move |x| floats(call(x)));
+    let mut points = vec![drawn(sample, &mut generator)];
+    if sample.elementwise {
+        // Subnormal numbers of f64 and more than f32 can hold are left out.
+        let held = SPECIAL
+            .into_iter()
+            .filter(|x| !x.is_finite() || x.abs() < 1e5);
+        let held: Vec<f64> = held
+            .filter(|&x| x == 0.0 || x.abs() > 1e-41 || x.is_nan())
+            .collect();
+        points.push(special_inputs(&held, sample.inputs.len()));
+    }
+    for (special, point) in [false, true].into_iter().zip(points) {
+        // Numbers that both can hold.
+        let narrow: Vec<Array> = point.iter().map(|x| x.cast(DType::F32)).collect();
+        let wide: Vec<Array> = narrow.iter().map(|x| x.cast(DType::F64)).collect();
+        let [narrow, wide] = [narrow, wide].map(|point| {
+            let x: Vec<Variable> = point.iter().map(constant).collect();
+            let y = call(&x);
+            let w: Vec<Variable> = (y.iter())
+                .map(|y| Variable::constant(Array::ones(y.shape(), y.dtype())))
+                .collect();
+            let mut results = y;
+            if sample.order > 0 {
+                results.extend(pull(&*call, &x, &w, false));
+                results.extend(pull(&*call, &x, &w, true));
+            }
+            results
+        });
+        for (i, (narrow, wide)) in narrow.iter().zip(&wide).enumerate() {
+            if sample.elementwise && narrow.dtype() != DType::F32 {
+                return Err(format!("result {i} of f32 inputs is {}", narrow.dtype()));
+            }
+            let [narrow, wide] = [narrow, wide].map(|x| flat(std::slice::from_ref(x)));
+            let size = if special {
+                0.0
+            } else {
+                wide.iter().fold(0.0f64, |size, x| size.max(x.abs()))
+            };
+            for (k, (narrow, wide)) in narrow.iter().zip(&wide).enumerate() {
+                let beyond = wide.abs() > 1e30;
+                let allowed = 2e-5 * (1.0 + size) + 1e-3 * wide.abs();
+                let close = narrow == wide || (narrow - wide).abs() <= allowed;
+                if !(beyond || close || narrow.is_nan() && wide.is_nan()) {
+                    let at: Vec<f64> = match special {
+                        true => point.iter().map(|x| x.to_vec::<f64>()[k]).collect(),
+                        false => Vec::new(),
+                    };
+                    return Err(format!(
+                        "result {i}, element {k} at {at:?}: {narrow:e} in f32, {wide:e} in f64"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+// ----- again
+
+/// The same call gives the same bits.
+pub(super) fn repetition(sample: &Sample) -> Verdict {
+    let mut generator = generator(sample);
+    let map = Map::of(sample, &mut generator);
+    let x = map.inputs();
+    let w = arrays(&normal_like(&floats(map.at(&x)), &mut generator));
+    let v = arrays(&normal_like(&x, &mut generator));
+    let [first, second] = [(); 2].map(|()| bits(&results(&map, &map.point, &w, &v)));
+    match first == second {
+        true => Ok(()),
+        false => Err("a second run gave other bits".into()),
+    }
+}
+
+/// What rules read is what their functions keep, whichever inputs have gradients. (A value that is
+/// not kept is not there, and reading it is an error.)
+pub(super) fn kept_values(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        for chosen in subsets(map.point.len()) {
+            let map = map.of_subset(&chosen);
+            let w = normal_like(&map.at(&map.inputs()), generator);
+            for recorded in [true, false] {
+                attempt(|| pull(&*map.call, &map.inputs(), &w, recorded))
+                    .map_err(|error| format!("gradients of inputs {chosen:?}: {error}"))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+impl std::fmt::Display for check::Disagreement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (position, found, expected) = (self.position, self.found, self.expected);
+        write!(f, "element {position} is {found:e}, expected {expected:e}")
+    }
+}

@@ -1,0 +1,303 @@
+//! The checks are checked: a function that is wrong on purpose must fail, and fail the check that
+//! is there for its fault.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bibun_array::{Array, DType};
+
+use super::{CHECKS, Sample, verdict};
+use crate::{Context, Fixed, Function, Keeps, Lane, Mismatch, Needs, Spec, Variable, apply};
+
+/// `a b²`, with a fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Product(Fault);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// All is right.
+    None,
+    /// The value is off by a billionth.
+    Value,
+    /// The value in f32 is off by a hundredth.
+    Narrow,
+    /// The value is wrong where both inputs are the same.
+    Aliased,
+    /// Each call gives a little more.
+    Drift,
+    /// The derivative with respect to b is off by 0.05 %, in both rules.
+    SlightlyOff,
+    /// No gradient for b.
+    Missing,
+    /// The forward derivative has another sign for b.
+    Sign,
+    /// The reverse rule multiplies by the cotangent twice.
+    CotangentTwice,
+    /// The reverse rule computes with elements instead of Variables.
+    RawArray,
+    /// The reverse rule cuts off where b came from.
+    Detached,
+    /// The reverse rule is right up to its first derivative only.
+    DetachedTwice,
+    /// The forward rule cuts off where b came from.
+    DetachedTangent,
+    /// The batch rule takes lanes to be in front.
+    LanesInFront,
+    /// The batch rule cuts off where b came from.
+    DetachedLanes,
+    /// The value is computed from memory as it lies there.
+    Layout,
+    /// Right for one row only.
+    FirstRow,
+    /// The gradient is not a number at 0.
+    Kink,
+    /// The reverse rule reads what was not kept where only a has a gradient.
+    Dishonest,
+}
+
+impl Function for Product {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "product"
+    }
+
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        match (self.0, needs[1]) {
+            (Fault::Dishonest, false) => Keeps::NOTHING.input(0),
+            (_, false) => Keeps::NOTHING.input(1),
+            (_, true) => Keeps::NOTHING.input(0).input(1),
+        }
+    }
+
+    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        match a == b {
+            true => Ok([a.clone()]),
+            false => Err(Mismatch::new(&[("a", a), ("b", b)], "both must be equal")),
+        }
+    }
+
+    fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        let y = &a * &(&b * &b);
+        [match self.0 {
+            Fault::Value => y * (1.0 + 1e-9),
+            Fault::Narrow if y.dtype() == DType::F32 => y * 1.01,
+            Fault::Aliased if a.shares_memory_with(&b) => y * 1.01,
+            Fault::Drift => y * (1.0 + 1e-14 * CALLS.fetch_add(1, Ordering::Relaxed) as f64),
+            Fault::Layout if a.as_slice::<f64>().is_none() => y.flip(&[]),
+            Fault::FirstRow if a.rank() != 2 => y * 2.0,
+            _ => y,
+        }]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
+        let from_a = || {
+            let b = cx.input(1);
+            Some(match self.0 {
+                Fault::RawArray => &gy * b.array() * b.array(),
+                Fault::Detached => &gy * b.detach() * b.detach(),
+                Fault::DetachedTwice => {
+                    let fixed = b.detach();
+                    &gy * (2.0 * &fixed * &b - &fixed * &fixed)
+                }
+                Fault::CotangentTwice => &gy * &gy * &b * &b,
+                Fault::Kink => &gy * &b * &b * &b / &b,
+                _ => &gy * &b * &b,
+            })
+        };
+        let from_b = || match self.0 {
+            Fault::Missing => None,
+            Fault::SlightlyOff => Some(2.001 * &gy * cx.input(0) * cx.input(1)),
+            _ => Some(2.0 * &gy * cx.input(0) * cx.input(1)),
+        };
+        [
+            cx.needs(0).then(from_a).flatten(),
+            cx.needs(1).then(from_b).flatten(),
+        ]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [da, db]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        let (a, b) = (cx.input(0), cx.input(1));
+        let from_a = da.map(|da| match self.0 {
+            Fault::DetachedTangent => da * b.detach() * b.detach(),
+            _ => da * &b * &b,
+        });
+        let factor = match self.0 {
+            Fault::Sign => -2.0,
+            Fault::SlightlyOff => 2.001,
+            _ => 2.0,
+        };
+        let from_b = db.map(|db| factor * db * &a * &b);
+        [match (from_a, from_b) {
+            (Some(from_a), Some(from_b)) => Some(from_a + from_b),
+            (from_a, from_b) => from_a.or(from_b),
+        }]
+    }
+
+    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
+        let inputs = match self.0 {
+            Fault::LanesInFront => {
+                let count = Lane::common_count(&inputs);
+                let in_front = |lane: Lane| match lane.axis {
+                    Some(_) => Lane::along(lane.value, 0),
+                    None => lane,
+                };
+                inputs.map(|lane| in_front(lane).to_front(count))
+            }
+            _ => {
+                let count = Lane::common_count(&inputs);
+                inputs.map(|lane| lane.to_front(count))
+            }
+        };
+        let [a, b] = inputs;
+        let b = match self.0 {
+            Fault::DetachedLanes => b.detach(),
+            _ => b,
+        };
+        let [y] = apply(*self, [a, b]);
+        [Lane::along(y, 0)]
+    }
+}
+
+/// A sample of the function. Its two sizes are equal, so that mistaken axes show in the values.
+fn sample(fault: Fault) -> Sample {
+    let call = move |a: &Variable, b: &Variable| {
+        let [y] = apply(Product(fault), [a.clone(), b.clone()]);
+        y
+    };
+    let mut sample = Sample::binary("product", -2.0..2.0, -2.0..2.0, call, |a, b| a * (b * b));
+    for (shape, _) in &mut sample.inputs {
+        *shape = [3, 3].into();
+    }
+    sample
+}
+
+/// The checks that a function with this fault fails.
+fn failed(fault: Fault) -> Vec<&'static str> {
+    let sample = sample(fault);
+    let failed = CHECKS
+        .iter()
+        .filter(|(_, check)| verdict(*check, &sample).is_err());
+    failed.map(|&(name, _)| name).collect()
+}
+
+#[test]
+fn a_right_function_passes_every_check() {
+    assert_eq!(failed(Fault::None), [""; 0]);
+}
+
+/// The function with the fault fails the named checks, and passes those where it is right.
+fn caught(fault: Fault, by: &[&str], passes: &[&str]) {
+    let failed = failed(fault);
+    for name in by.iter().chain(passes) {
+        assert!(
+            CHECKS.iter().any(|(check, _)| check == name),
+            "no check {name}"
+        );
+    }
+    for name in by {
+        assert!(
+            failed.contains(name),
+            "{fault:?} is not caught by {name}, only by {failed:?}"
+        );
+    }
+    for name in passes {
+        assert!(
+            !failed.contains(name),
+            "{fault:?} fails {name}, where it is right"
+        );
+    }
+}
+
+#[test]
+fn wrong_values_are_caught() {
+    caught(Fault::Value, &["values"], &["dot_products", "layouts"]);
+    caught(Fault::Narrow, &["precisions"], &["values", "third_order"]);
+    caught(
+        Fault::Aliased,
+        &["the_same_input_twice"],
+        &["values", "third_order", "subsets_of_inputs"],
+    );
+    caught(Fault::Drift, &["repetition"], &["dot_products"]);
+    caught(Fault::Layout, &["layouts"], &["values", "dot_products"]);
+    caught(
+        Fault::FirstRow,
+        &["shapes"],
+        &["values", "dot_products", "layouts"],
+    );
+}
+
+#[test]
+fn wrong_first_derivatives_are_caught() {
+    caught(
+        Fault::SlightlyOff,
+        &["finite_differences", "subsets_of_inputs"],
+        &["values", "dot_products", "lanes"],
+    );
+    caught(
+        Fault::Missing,
+        &["dot_products", "subsets_of_inputs"],
+        &["values", "finite_differences", "kept_values"],
+    );
+    caught(
+        Fault::Sign,
+        &["finite_differences", "dot_products"],
+        &["values"],
+    );
+    caught(
+        Fault::CotangentTwice,
+        &["dot_products"],
+        &["finite_differences"],
+    );
+    caught(
+        Fault::Kink,
+        &["special_points"],
+        &["dot_products", "third_order"],
+    );
+    caught(
+        Fault::Dishonest,
+        &["kept_values", "subsets_of_inputs"],
+        &["dot_products", "finite_differences"],
+    );
+}
+
+#[test]
+fn wrong_higher_derivatives_are_caught() {
+    let first = [
+        "finite_differences",
+        "dot_products",
+        "subsets_of_inputs",
+        "lanes",
+    ];
+    caught(
+        Fault::RawArray,
+        &["second_order", "third_order", "lanes_of_derivatives"],
+        &first,
+    );
+    caught(
+        Fault::Detached,
+        &["second_order", "forward_over_reverse"],
+        &first,
+    );
+    caught(
+        Fault::DetachedTwice,
+        &["third_order"],
+        &["second_order", "forward_over_reverse"],
+    );
+    caught(Fault::DetachedTangent, &["forward_over_reverse"], &first);
+}
+
+#[test]
+fn wrong_lanes_are_caught() {
+    caught(
+        Fault::LanesInFront,
+        &["lanes", "gradients_of_lanes"],
+        &["third_order"],
+    );
+    caught(
+        Fault::DetachedLanes,
+        &["gradients_of_lanes"],
+        &["lanes", "third_order"],
+    );
+}

@@ -1,0 +1,527 @@
+//! Chainer's own function tests as data: values, gradients, tangents and second derivatives of its
+//! functions for given inputs. The data lies beside the project; where it is absent the test says
+//! so and passes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use bibun::array::{Array, Axes, DType, Index, Shape, keep_dims};
+use bibun::functions as f;
+use bibun::{GradOptions, Variable, grad_with, jvp};
+use serde_json::Value;
+
+/// Relative to the largest element of what is compared.
+const TOLERANCE: f64 = 1e-6;
+
+struct Cases {
+    floats: Vec<f64>,
+    integers: Vec<i64>,
+    bools: Vec<bool>,
+    cases: Vec<Value>,
+}
+
+impl Cases {
+    fn read(folder: &Path) -> Self {
+        let index = std::fs::read_to_string(folder.join("chainer.index.json")).expect("the index");
+        let index: Value = serde_json::from_str(&index).expect("JSON");
+        let bytes = std::fs::read(folder.join("chainer.safetensors")).expect("the tensors");
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");
+        let data = |dtype| {
+            let (_, tensor) = tensors
+                .iter()
+                .find(|(_, tensor)| tensor.dtype() == dtype)
+                .expect("the tensor");
+            tensor.data()
+        };
+        let words = |dtype| {
+            data(dtype)
+                .chunks_exact(8)
+                .map(|word| word.try_into().expect("eight"))
+        };
+        Self {
+            floats: words(safetensors::Dtype::F64)
+                .map(f64::from_le_bytes)
+                .collect(),
+            integers: words(safetensors::Dtype::I64)
+                .map(i64::from_le_bytes)
+                .collect(),
+            bools: data(safetensors::Dtype::U8)
+                .iter()
+                .map(|&byte| byte != 0)
+                .collect(),
+            cases: index["cases"].as_array().expect("cases").clone(),
+        }
+    }
+
+    /// An array named as `[kind, offset, shape]`.
+    fn array(&self, name: &Value) -> Array {
+        let shape: Shape = name[2]
+            .as_array()
+            .expect("a shape")
+            .iter()
+            .map(size)
+            .collect();
+        let range = size(&name[1])..size(&name[1]) + shape.size();
+        match name[0].as_str() {
+            Some("f") => Array::from_slice(&self.floats[range], shape),
+            Some("i") => Array::from_slice(&self.integers[range], shape),
+            _ => Array::from_slice(&self.bools[range], shape),
+        }
+    }
+
+    fn arrays(&self, names: &Value) -> Vec<Array> {
+        names
+            .as_array()
+            .expect("arrays")
+            .iter()
+            .map(|name| self.array(name))
+            .collect()
+    }
+}
+
+fn size(value: &Value) -> usize {
+    value.as_u64().expect("a size") as usize
+}
+
+/// The arguments of one call, positional and by name.
+struct Call<'a> {
+    cases: &'a Cases,
+    inputs: &'a [Variable],
+    list: Vec<Value>,
+    named: Value,
+}
+
+impl Call<'_> {
+    fn value(&self, position: usize, name: &str) -> &Value {
+        self.list.get(position).unwrap_or(&self.named[name])
+    }
+
+    fn variable(&self, value: &Value) -> Option<Variable> {
+        if let Some(i) = value["in"].as_u64() {
+            return Some(self.inputs[i as usize].clone());
+        }
+        value["a"]
+            .is_array()
+            .then(|| Variable::constant(self.cases.array(&value["a"])))
+    }
+
+    fn x(&self, position: usize) -> Option<Variable> {
+        self.variable(self.list.get(position)?)
+    }
+
+    fn xs(&self, position: usize) -> Option<Vec<Variable>> {
+        let list = self.list.get(position)?["list"].as_array()?;
+        list.iter().map(|value| self.variable(value)).collect()
+    }
+
+    fn number(&self, position: usize, name: &str, default: f64) -> Option<f64> {
+        match self.value(position, name) {
+            Value::Null => Some(default),
+            Value::Number(x) => x.as_f64(),
+            other => Some(self.variable(other)?.item()),
+        }
+    }
+
+    fn axis(&self, position: usize, name: &str, default: isize) -> Option<isize> {
+        Some(self.number(position, name, default as f64)? as isize)
+    }
+
+    fn integers(&self, position: usize, name: &str) -> Option<Vec<isize>> {
+        integers(self.value(position, name))
+    }
+
+    /// `axis` and `keepdims`.
+    fn axes(&self, position: usize) -> Option<Axes> {
+        let axes = match self.value(position, "axis") {
+            Value::Null => Axes::from(..),
+            value => Axes::new(&integers(value)?),
+        };
+        let keep = self
+            .list
+            .get(position + 1)
+            .unwrap_or(&self.named["keepdims"]);
+        Some(if keep.as_bool() == Some(true) {
+            keep_dims(axes)
+        } else {
+            axes
+        })
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.named[name].as_bool() == Some(true)
+    }
+}
+
+fn integers(value: &Value) -> Option<Vec<isize>> {
+    match value {
+        Value::Number(x) => Some(vec![x.as_i64()? as isize]),
+        other => {
+            let list = other["list"].as_array()?;
+            list.iter().map(|x| Some(x.as_i64()? as isize)).collect()
+        }
+    }
+}
+
+/// A basic index: integers and slices only.
+fn index(value: &Value) -> Option<Vec<Index>> {
+    let parts = match value["list"].as_array() {
+        Some(parts) => parts.clone(),
+        None => vec![value.clone()],
+    };
+    let bound = |x: &Value| x.as_i64().map(|x| x as isize);
+    parts
+        .iter()
+        .map(|part| match part {
+            Value::Null => Some(Index::NewAxis),
+            Value::Number(at) => Some(Index::At(at.as_i64()? as isize)),
+            part => {
+                let slice = part["slice"].as_array()?;
+                let (start, stop) = (bound(&slice[0]), bound(&slice[1]));
+                Some(Index::Range {
+                    start,
+                    stop,
+                    step: bound(&slice[2]).unwrap_or(1),
+                })
+            }
+        })
+        .collect()
+}
+
+/// The call in bibun's functions; `None` where bibun has no such function or option yet.
+fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
+    let x = || call.x(0);
+    let one = |y: Variable| Some(vec![y]);
+    let references = |xs: &[Variable], g: &dyn Fn(&[&Variable]) -> Variable| {
+        one(g(&xs.iter().collect::<Vec<_>>()))
+    };
+    match name {
+        "relu" => one(f::relu(x()?)),
+        "relu6" => one(f::relu6(x()?)),
+        "clipped_relu" => one(f::clipped_relu(x()?, call.number(1, "z", 20.0)?)),
+        "leaky_relu" => one(f::leaky_relu(x()?, call.number(1, "slope", 0.2)?)),
+        "elu" => one(f::elu(x()?, call.number(1, "alpha", 1.0)?)),
+        "hard_sigmoid" => one(f::hard_sigmoid(x()?)),
+        "sigmoid" => one(f::sigmoid(x()?)),
+        "tanh" => one(f::tanh(x()?)),
+        "softplus" => one(f::softplus(x()?, call.number(1, "beta", 1.0)?)),
+        "prelu" => one(f::prelu(x()?, call.x(1)?)),
+        "crelu" => one(f::crelu(x()?, call.axis(1, "axis", 1)?)),
+        "softmax" => one(f::softmax(x()?, call.axis(1, "axis", 1)?)),
+        "log_softmax" => one(f::log_softmax(x()?, call.axis(1, "axis", 1)?)),
+        "concat" => references(&call.xs(0)?, &|xs| {
+            f::concat(xs, call.axis(1, "axis", 1).unwrap_or(1))
+        }),
+        "hstack" => references(&call.xs(0)?, &f::hstack),
+        "vstack" => references(&call.xs(0)?, &f::vstack),
+        "dstack" => references(&call.xs(0)?, &f::dstack),
+        "expand_dims" => one(f::expand_dims(x()?, call.axis(1, "axis", 0)?)),
+        "flatten" => one(f::flatten(x()?)),
+        "flip" => one(f::flip(x()?, call.axis(1, "axis", 0)?)),
+        "fliplr" => one(f::fliplr(x()?)),
+        "flipud" => one(f::flipud(x()?)),
+        "get_item" => one(f::slice(x()?, &index(call.value(1, "slices"))?)),
+        "moveaxis" => match (
+            &call.integers(1, "source")?[..],
+            &call.integers(2, "destination")?[..],
+        ) {
+            (&[from], &[to]) => one(f::move_axis(x()?, from, to)),
+            _ => None,
+        },
+        "reshape" => {
+            let sizes = call.integers(1, "shape")?;
+            let x = x()?;
+            let known: isize = sizes.iter().filter(|&&size| size >= 0).product();
+            let open = x.size() as isize / known.max(1);
+            let fill = |size: &isize| {
+                if *size < 0 {
+                    open as usize
+                } else {
+                    *size as usize
+                }
+            };
+            one(f::reshape(x, sizes.iter().map(fill).collect::<Shape>()))
+        }
+        "separate" => Some(f::separate(x()?, call.axis(1, "axis", 0)?)),
+        "split_axis" => {
+            let positions = call.integers(1, "indices_or_sections")?;
+            let axis = call.axis(2, "axis", 0)?;
+            match call.value(1, "indices_or_sections") {
+                Value::Number(sections) => {
+                    Some(f::split(x()?, size(&Value::Number(sections.clone())), axis))
+                }
+                _ => {
+                    let positions: Vec<usize> = positions.iter().map(|&at| at as usize).collect();
+                    Some(f::split_at(x()?, &positions, axis))
+                }
+            }
+        }
+        "squeeze" => match call.value(1, "axis") {
+            Value::Null => one(f::squeeze(x()?, ..)),
+            axes => one(f::squeeze(x()?, Axes::new(&integers(axes)?))),
+        },
+        "swapaxes" => one(f::swap_axes(
+            x()?,
+            call.axis(1, "axis1", 0)?,
+            call.axis(2, "axis2", 0)?,
+        )),
+        "transpose" => match call.list.get(1) {
+            None | Some(Value::Null) => one(f::transpose(x()?)),
+            Some(axes) => one(f::permute(x()?, &integers(axes)?)),
+        },
+        "where" => one(f::where_(x()?, call.x(1)?, call.x(2)?)),
+        "absolute_error" => one(f::absolute_error(x()?, call.x(1)?)),
+        "squared_error" | "squared_difference" => one(f::squared_error(x()?, call.x(1)?)),
+        "mean_absolute_error" => one(f::mean_absolute_error(x()?, call.x(1)?)),
+        "mean_squared_error" => one(f::mean_squared_error(x()?, call.x(1)?)),
+        "softmax_cross_entropy" => {
+            let plain = call.named["class_weight"].is_null()
+                && call.named["reduce"].as_str() == Some("mean")
+                && call.flag("normalize");
+            if plain {
+                one(f::softmax_cross_entropy(x()?, call.x(1)?))
+            } else {
+                None
+            }
+        }
+        "cumsum" => match call.value(1, "axis") {
+            Value::Null => one(f::cumsum(f::flatten(x()?), 0)),
+            _ => one(f::cumsum(x()?, call.axis(1, "axis", 0)?)),
+        },
+        "cumprod" => match call.value(1, "axis") {
+            Value::Null => one(f::cumprod(f::flatten(x()?), 0)),
+            _ => one(f::cumprod(x()?, call.axis(1, "axis", 0)?)),
+        },
+        "exp" => one(f::exp(x()?)),
+        "expm1" => one(f::expm1(x()?)),
+        "log" => one(f::log(x()?)),
+        "log2" => one(f::log2(x()?)),
+        "log10" => one(f::log10(x()?)),
+        "log1p" => one(f::log1p(x()?)),
+        "cosh" => one(f::cosh(x()?)),
+        "sinh" => one(f::sinh(x()?)),
+        "fmod" => one(f::fmod(x()?, call.x(1)?)),
+        "maximum" => one(f::maximum(x()?, call.x(1)?)),
+        "minimum" => one(f::minimum(x()?, call.x(1)?)),
+        "logsumexp" => one(f::logsumexp(x()?, call.axes(1)?)),
+        "max" => one(f::max(x()?, call.axes(1)?)),
+        "min" => one(f::min(x()?, call.axes(1)?)),
+        "prod" => one(f::prod(x()?, call.axes(1)?)),
+        "sum" => one(f::sum(x()?, call.axes(1)?)),
+        "matmul" => {
+            let transposed = |x: Variable, name| match call.flag(name) && x.rank() > 1 {
+                true => f::swap_axes(x, -1, -2),
+                false => x,
+            };
+            one(f::matmul(
+                transposed(x()?, "transa"),
+                transposed(call.x(1)?, "transb"),
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn close(what: &str, found: &[Variable], expected: &[Array], failures: &mut Vec<String>) {
+    if found.len() != expected.len() {
+        failures.push(format!(
+            "{what}: {} arrays instead of {}",
+            found.len(),
+            expected.len()
+        ));
+        return;
+    }
+    for (found, expected) in found.iter().zip(expected) {
+        let (found, expected) = (found.array().cast(DType::F64), expected.cast(DType::F64));
+        if found.shape() != expected.shape() {
+            failures.push(format!(
+                "{what}: {} instead of {}",
+                found.shape(),
+                expected.shape()
+            ));
+            continue;
+        }
+        let (found, expected) = (found.to_vec::<f64>(), expected.to_vec::<f64>());
+        let scale = expected
+            .iter()
+            .fold(1.0, |scale: f64, x| scale.max(x.abs()));
+        let error = found
+            .iter()
+            .zip(&expected)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f64::max);
+        if error.is_nan() || error > TOLERANCE * scale {
+            failures.push(format!("{what}: off by {error:e} at size {scale:e}"));
+        }
+    }
+}
+
+/// Checks one case; false where bibun lacks the function.
+fn check(cases: &Cases, case: &Value, failures: &mut Vec<String>) -> bool {
+    let id = case["id"].as_str().expect("an id");
+    let inputs: Vec<Variable> = cases
+        .arrays(&case["in"])
+        .into_iter()
+        .map(Variable::new)
+        .collect();
+    let [name, list, named] = &case["calls"][0].as_array().expect("a call")[..] else {
+        panic!("{id}: a call has three parts")
+    };
+    let run = |inputs: &[Variable]| {
+        let list = list["list"].as_array().expect("arguments").clone();
+        let call = Call {
+            cases,
+            inputs,
+            list,
+            named: named["dict"].clone(),
+        };
+        evaluate(name.as_str().expect("a name"), &call)
+    };
+    let Some(outputs) = run(&inputs) else {
+        return false;
+    };
+    close(
+        &format!("{id}: value"),
+        &outputs,
+        &cases.arrays(&case["out"]),
+        failures,
+    );
+
+    let grad = &case["grad"];
+    if grad.is_null() {
+        return true;
+    }
+    let positions: Vec<usize> = (grad["wrt"].as_array().expect("wrt").iter())
+        .map(|name| {
+            let name = name.as_str().expect("a name");
+            name["in[".len()..name.len() - 1]
+                .parse()
+                .expect("a position")
+        })
+        .collect();
+    let wrt: Vec<&Variable> = positions.iter().map(|&i| &inputs[i]).collect();
+    let outputs: Vec<&Variable> = grad["out"]
+        .as_array()
+        .expect("out")
+        .iter()
+        .map(|i| &outputs[size(i)])
+        .collect();
+    let constants = |name: &str| {
+        cases
+            .arrays(&grad[name])
+            .into_iter()
+            .map(Variable::constant)
+            .collect()
+    };
+    let cotangents: Vec<Variable> = constants("v");
+    let directions: Vec<Variable> = constants("u");
+    let filled = |gradients: Vec<Option<Variable>>| -> Vec<Variable> {
+        let zeros = |x: &Variable| Variable::constant(Array::zeros(x.shape(), DType::F64));
+        gradients
+            .into_iter()
+            .zip(&wrt)
+            .map(|(g, x)| g.unwrap_or_else(|| zeros(x)))
+            .collect()
+    };
+    let options = GradOptions {
+        cotangents,
+        create_graph: true,
+        ..GradOptions::default()
+    };
+    let first = filled(grad_with(&outputs, &wrt, &options));
+    close(
+        &format!("{id}: vjp"),
+        &first,
+        &cases.arrays(&grad["vjp"]),
+        failures,
+    );
+    if grad["jvp"].is_array() {
+        let primals: Vec<Variable> = wrt.iter().map(|x| x.detach()).collect();
+        let (_, tangents) = jvp(
+            |duals| {
+                let mut inputs = inputs.clone();
+                for (&i, dual) in positions.iter().zip(duals) {
+                    inputs[i] = dual.clone();
+                }
+                let outputs = run(&inputs).expect("it ran above");
+                grad["out"]
+                    .as_array()
+                    .expect("out")
+                    .iter()
+                    .map(|i| outputs[size(i)].clone())
+                    .collect()
+            },
+            &primals,
+            &directions,
+        );
+        let zeros = |y: &Variable| Variable::constant(Array::zeros(y.shape(), DType::F64));
+        let tangents: Vec<Variable> = tangents
+            .into_iter()
+            .zip(&outputs)
+            .map(|(dy, y)| dy.unwrap_or_else(|| zeros(y)))
+            .collect();
+        close(
+            &format!("{id}: jvp"),
+            &tangents,
+            &cases.arrays(&grad["jvp"]),
+            failures,
+        );
+    }
+    if grad["hvp_x"].is_array() {
+        let products: Vec<Variable> = first
+            .iter()
+            .zip(&directions)
+            .map(|(g, u)| (g * u).sum(..))
+            .collect();
+        let total = products
+            .into_iter()
+            .reduce(|a, b| a + b)
+            .expect("something to differentiate");
+        let second = match total.requires_grad() {
+            true => grad_with(&[&total], &wrt, &GradOptions::default()),
+            false => wrt.iter().map(|_| None).collect(),
+        };
+        close(
+            &format!("{id}: second"),
+            &filled(second),
+            &cases.arrays(&grad["hvp_x"]),
+            failures,
+        );
+    }
+    true
+}
+
+#[test]
+fn chainer_cases() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/chainer-cases");
+    if !folder.exists() {
+        println!("skipped: the folder of Chainer's cases is not beside the project");
+        return;
+    }
+    let cases = Cases::read(&folder);
+    let mut failures = Vec::new();
+    let (mut passed, mut names, mut missing) = (0, BTreeSet::new(), BTreeMap::new());
+    for case in &cases.cases {
+        let flags = case["flags"].as_array().expect("flags");
+        let op = case["op"].as_str().expect("a name").to_owned();
+        if !flags.is_empty() || case["calls"].as_array().expect("calls").len() != 1 {
+            continue;
+        }
+        if check(&cases, case, &mut failures) {
+            passed += 1;
+            names.insert(op);
+        } else {
+            *missing.entry(op).or_insert(0) += 1;
+        }
+    }
+    println!(
+        "{passed} cases of {} functions checked; not here yet: {missing:?}",
+        names.len()
+    );
+    assert!(
+        failures.is_empty(),
+        "{} failures:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    assert!(passed > 200, "only {passed} cases ran");
+}

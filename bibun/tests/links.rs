@@ -1,0 +1,328 @@
+//! Chains, initializers and links.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use bibun::array::{Array, DType, Generator, Shape, matmul};
+use bibun::initializers::*;
+use bibun::links::{Chain, Linear, Link};
+use bibun::{Error, Variable, attempt};
+
+fn names(chain: &dyn Chain) -> Vec<String> {
+    chain
+        .parameters()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn leaf() -> Variable {
+    Variable::new([1.0, 2.0])
+}
+
+/// A type that is no Chain.
+struct Opaque;
+
+#[derive(Chain)]
+struct Everything<T, U> {
+    plain: Variable,
+    list: Vec<(Variable, Option<T>)>,
+    boxed: Box<dyn Chain>,
+    array: [Variable; 2],
+    map: BTreeMap<String, Variable>,
+    shared: Rc<Variable>,
+    r#type: Pair<Variable>,
+    unit: Unit,
+    rate: f64,
+    name: String,
+    on: bool,
+    phantom: PhantomData<U>,
+    #[chain(skip)]
+    opaque: Opaque,
+    #[chain(skip)]
+    hidden: Variable,
+}
+
+#[derive(Chain)]
+struct Pair<T>(T, T);
+
+#[derive(Chain)]
+struct Wrapper<T>(T);
+
+#[derive(Chain)]
+struct Unit;
+
+#[derive(Chain)]
+struct Tree<T> {
+    value: T,
+    children: Vec<Tree<T>>,
+}
+
+#[derive(Chain)]
+#[expect(dead_code, reason = "a variant without fields")]
+enum Layer {
+    Linear(Linear),
+    Scale {
+        factor: Variable,
+        #[chain(skip)]
+        opaque: Opaque,
+    },
+    Pair(Variable, #[chain(skip)] Opaque, Variable),
+    Flatten,
+}
+
+trait Family {
+    type Member;
+}
+struct Variables;
+impl Family for Variables {
+    type Member = Variable;
+}
+
+#[derive(Chain)]
+struct Associated<F: Family> {
+    member: F::Member,
+    members: Vec<F::Member>,
+    family: PhantomData<F>,
+}
+
+#[test]
+fn names_are_paths() {
+    let chain = Everything::<Wrapper<Variable>, Opaque> {
+        plain: leaf(),
+        list: vec![(leaf(), None), (leaf(), Some(Wrapper(leaf())))],
+        boxed: Box::new(Pair(leaf(), leaf())),
+        array: [leaf(), leaf()],
+        map: [("k".to_owned(), leaf())].into(),
+        shared: Rc::new(leaf()),
+        r#type: Pair(leaf(), Variable::constant(1.0)),
+        unit: Unit,
+        rate: 0.5,
+        name: "x".to_owned(),
+        on: true,
+        phantom: PhantomData,
+        opaque: Opaque,
+        hidden: leaf(),
+    };
+    let expected = [
+        "plain", "list/0/0", "list/1/0", "list/1/1", "boxed/0", "boxed/1", "array/0", "array/1",
+        "map/k", "shared", "type/0",
+    ];
+    assert_eq!(names(&chain), expected);
+    let buffers: Vec<_> = chain.buffers().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(buffers, ["type/1"]);
+    assert_eq!(chain.parameter_count(), 2 * expected.len());
+    assert!(chain.hidden.is_leaf() && chain.on && chain.rate > 0.0 && chain.name == "x");
+    let Opaque = chain.opaque;
+}
+
+#[test]
+fn recursive_and_associated_types() {
+    let tree = Tree {
+        value: leaf(),
+        children: vec![Tree {
+            value: leaf(),
+            children: vec![],
+        }],
+    };
+    assert_eq!(names(&tree), ["value", "children/0/value"]);
+    let associated = Associated::<Variables> {
+        member: leaf(),
+        members: vec![leaf()],
+        family: PhantomData,
+    };
+    assert_eq!(names(&associated), ["member", "members/0"]);
+}
+
+#[test]
+fn variants_and_wrappers_are_transparent() {
+    let layers = vec![
+        Layer::Linear(Linear::new(2, 2, &mut Generator::new(0))),
+        Layer::Flatten,
+        Layer::Scale {
+            factor: leaf(),
+            opaque: Opaque,
+        },
+        Layer::Pair(leaf(), Opaque, leaf()),
+    ];
+    let expected = ["0/w", "0/b", "2/factor", "3/0", "3/2"];
+    assert_eq!(names(&Wrapper(layers)), expected);
+}
+
+#[test]
+fn shared_parameters_count_once() {
+    let w = leaf();
+    let pair = Pair(w.clone(), w.clone());
+    assert_eq!(names(&pair), ["0"]);
+    assert_eq!(pair.parameter_count(), 2);
+    (&pair.0 * &pair.1).sum(..).backward();
+    assert!(w.grad().is_some());
+    pair.clear_grads();
+    assert!(w.grad().is_none());
+}
+
+#[test]
+fn results_of_functions_are_neither_parameters_nor_buffers() {
+    let x = &leaf() * 2.0;
+    assert!(x.parameters().is_empty() && x.buffers().is_empty());
+}
+
+fn statistics(initializer: &dyn Initializer, shape: &[usize], dtype: DType) -> (f64, f64, f64) {
+    let w = initializer.initialize(&shape.into(), dtype, &mut Generator::new(7));
+    assert_eq!((w.shape(), w.dtype()), (&Shape::from(shape), dtype));
+    let w = w.cast(DType::F64).to_vec::<f64>();
+    let mean = w.iter().sum::<f64>() / w.len() as f64;
+    let variance = w.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / w.len() as f64;
+    let largest = w.iter().fold(0.0, |largest: f64, w| largest.max(w.abs()));
+    (mean, variance, largest)
+}
+
+#[test]
+fn variances_follow_the_fans() {
+    // fan_in = 30 * 6, fan_out = 200 * 6.
+    let shape = [200, 30, 2, 3];
+    let cases: [(&dyn Initializer, &dyn Initializer, f64); 3] = [
+        (&LeCunNormal, &LeCunUniform, 1.0 / 180.0),
+        (&GlorotNormal, &GlorotUniform, 2.0 / 1380.0),
+        (&HeNormal, &HeUniform, 2.0 / 180.0),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for (normal, uniform, expected) in cases {
+            for initializer in [normal, uniform] {
+                let (mean, variance, largest) = statistics(initializer, &shape, dtype);
+                assert!(
+                    mean.abs() < 0.02 * expected.sqrt(),
+                    "{initializer:?}: mean {mean}"
+                );
+                let ratio = variance / expected;
+                assert!((ratio - 1.0).abs() < 0.03, "{initializer:?}: {ratio}");
+                // Normal numbers go far beyond three standard deviations, uniform ones end at √3.
+                let spread = largest / expected.sqrt();
+                let is_uniform = format!("{initializer:?}").ends_with("Uniform");
+                assert_eq!(
+                    is_uniform,
+                    spread < 3f64.sqrt() + 1e-6,
+                    "{initializer:?}: {spread}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_initializers() {
+    let (mean, variance, _) = statistics(
+        &Normal {
+            mean: 3.0,
+            std: 0.5,
+        },
+        &[20_000],
+        DType::F64,
+    );
+    assert!((mean - 3.0).abs() < 0.02 && (variance - 0.25).abs() < 0.01);
+    let (mean, variance, _) = statistics(
+        &Uniform {
+            low: 1.0,
+            high: 3.0,
+        },
+        &[20_000],
+        DType::F32,
+    );
+    assert!((mean - 2.0).abs() < 0.02 && (variance - 1.0 / 3.0).abs() < 0.01);
+    assert_eq!(statistics(&Zero, &[3, 2], DType::F32), (0.0, 0.0, 0.0));
+    assert_eq!(statistics(&One, &[3, 2], DType::F64), (1.0, 0.0, 1.0));
+    assert_eq!(
+        statistics(&Constant(-2.5), &[3], DType::F32),
+        (-2.5, 0.0, 2.5)
+    );
+}
+
+#[test]
+fn orthogonal_rows_or_columns() {
+    for (shape, dtype, tolerance) in [
+        ([6, 9], DType::F64, 1e-13),
+        ([9, 6], DType::F64, 1e-13),
+        ([64, 64], DType::F64, 1e-12),
+        ([7, 7], DType::F32, 1e-5),
+    ] {
+        let w = Orthogonal { gain: 3.0 }.initialize(&shape.into(), dtype, &mut Generator::new(1));
+        let w = w.cast(DType::F64);
+        let product = if shape[0] <= shape[1] {
+            matmul(&w, &w.transpose())
+        } else {
+            matmul(&w.transpose(), &w)
+        };
+        let size = shape[0].min(shape[1]);
+        for (i, x) in product.to_vec::<f64>().into_iter().enumerate() {
+            let expected = if i % (size + 1) == 0 { 9.0 } else { 0.0 };
+            assert!(
+                (x - expected).abs() < 9.0 * tolerance,
+                "{shape:?}: {x} for {expected}"
+            );
+        }
+    }
+    let w = Orthogonal { gain: 1.0 };
+    let w = w.initialize(&[4, 2, 3, 3].into(), DType::F32, &mut Generator::new(1));
+    assert_eq!(w.shape(), &[4, 2, 3, 3][..]);
+    let empty =
+        Orthogonal { gain: 1.0 }.initialize(&[0, 5].into(), DType::F32, &mut Generator::new(1));
+    assert_eq!(empty.size(), 0);
+}
+
+#[test]
+fn initializers_refuse_what_is_no_weight() {
+    for initializer in [&HeNormal as &dyn Initializer, &GlorotUniform] {
+        let error =
+            attempt(|| initializer.initialize(&[5].into(), DType::F32, &mut Generator::new(0)));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("the shape is [5], expected the one of a weight"),
+            "{error}"
+        );
+    }
+    let empty = HeNormal.initialize(&[3, 0].into(), DType::F32, &mut Generator::new(0));
+    assert_eq!(empty.size(), 0);
+}
+
+#[test]
+fn linear_is_a_product_and_a_sum() {
+    let g = &mut Generator::new(0);
+    let layer = Linear::builder(3, 2)
+        .bias_initializer(Constant(0.5))
+        .dtype(DType::F64)
+        .build(g);
+    let x = Array::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let y = layer.forward(&Variable::constant(x.clone()));
+    let expected = matmul(&x, &layer.w.array().transpose()) + 0.5;
+    for (y, expected) in y.to_vec::<f64>().iter().zip(expected.to_vec::<f64>()) {
+        assert!((y - expected).abs() < 1e-14);
+    }
+    assert_eq!(names(&layer), ["w", "b"]);
+    assert_eq!(names(&Linear::builder(3, 2).without_bias().build(g)), ["w"]);
+    let again = Linear::new(3, 2, &mut Generator::new(0));
+    assert_eq!(
+        again.w.to_vec::<f32>(),
+        Linear::new(3, 2, &mut Generator::new(0)).w.to_vec::<f32>()
+    );
+}
+
+#[test]
+fn linear_names_both_shapes() {
+    let layer = Linear::new(4, 5, &mut Generator::new(0));
+    let error = attempt(|| layer.forward(&Variable::constant([[1f32, 2.0, 3.0]]))).unwrap_err();
+    let Error::Mismatch { what, place, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(
+        what.contains("[1, 3]") && what.contains("[5, 4]"),
+        "{error}"
+    );
+    assert!(place.file().ends_with("links.rs"), "{error}");
+    let error = attempt(|| {
+        Linear::builder(1, 1)
+            .dtype(DType::I64)
+            .build(&mut Generator::new(0))
+    });
+    assert!(error.unwrap_err().to_string().contains("the dtype is i64"));
+}
