@@ -206,6 +206,24 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "softplus" => one(f::softplus(x()?, call.number(1, "beta", 1.0)?)),
         "prelu" => one(f::prelu(x()?, call.x(1)?)),
         "crelu" => one(f::crelu(x()?, call.axis(1, "axis", 1)?)),
+        "maxout" => one(f::maxout(
+            x()?,
+            call.axis(1, "pool_size", 0)? as usize,
+            call.axis(2, "axis", 1)?,
+        )),
+        "tile" => {
+            let repeats = call.integers(1, "reps")?;
+            one(f::tile(
+                x()?,
+                &repeats.iter().map(|&n| n as usize).collect::<Vec<_>>(),
+            ))
+        }
+        "rollaxis" => one(f::rollaxis(
+            x()?,
+            call.axis(1, "axis", 0)?,
+            call.axis(2, "start", 0)?,
+        )),
+        "swish" => one(f::swish(x()?, call.variable(call.value(1, "beta"))?)),
         "softmax" => one(f::softmax(x()?, call.axis(1, "axis", 1)?)),
         "log_softmax" => one(f::log_softmax(x()?, call.axis(1, "axis", 1)?)),
         "concat" => references(&call.xs(0)?, &|xs| {

@@ -2,6 +2,7 @@
 
 mod exponential_unit;
 mod gelu;
+mod joined;
 mod relu;
 mod shrink;
 mod sigmoid;
@@ -9,6 +10,7 @@ mod softmax;
 
 pub use exponential_unit::*;
 pub use gelu::*;
+pub use joined::*;
 pub use relu::*;
 pub use shrink::*;
 pub use sigmoid::*;
@@ -19,6 +21,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         exponential_unit::samples(),
         gelu::samples(),
+        joined::samples(),
         relu::samples(),
         shrink::samples(),
         sigmoid::samples(),
