@@ -23,7 +23,7 @@ unary! {
     /// ```
     elu(x, alpha) -> Elu {
         value: x.greater(0.0).where_(x, alpha * x.expm1()),
-        gradient(x; gy): x
+        fused(x; gy): x
             .greater(0.0)
             .where_(gy, gy * alpha * x.greater(0.0).where_(0.0, x).exp()),
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
@@ -43,7 +43,7 @@ unary! {
     /// ```
     selu(x) -> Selu {
         value: SELU_SCALE * x.greater(0.0).where_(x, SELU_ALPHA * x.expm1()),
-        gradient(x; gy): SELU_SCALE * x
+        fused(x; gy): SELU_SCALE * x
             .greater(0.0)
             .where_(gy, gy * SELU_ALPHA * x.greater(0.0).where_(0.0, x).exp()),
         sample: (-2.0..2.0, |x| {
@@ -83,7 +83,7 @@ unary! {
     /// ```
     softplus(x, beta) -> Softplus {
         value: (beta * x).softplus() / beta,
-        gradient(x; gy): gy * (beta * x).sigmoid(),
+        fused(x; gy): gy * (beta * x).sigmoid(),
         sample(1.5): (-2.0..2.0, move |x| (1.0 + (beta * x).exp()).ln() / beta),
     }
 

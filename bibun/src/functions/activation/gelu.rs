@@ -40,7 +40,7 @@ unary! {
     /// ```
     gelu(x) -> Gelu {
         value: x * (x * -FRAC_1_SQRT_2).erfc() * 0.5,
-        gradient(x; gy): gy
+        fused(x; gy): gy
             * ((x * -FRAC_1_SQRT_2).erfc() * 0.5 + x * (x * x * -0.5).exp() * DENSITY),
         sample: (-3.0..3.0, |x| x * normal_distribution(x)),
     }
@@ -58,7 +58,7 @@ unary! {
     /// ```
     gelu_tanh(x) -> GeluTanh {
         value: x * (x * (SLOPE + SLOPE * CUBIC * x * x)).sigmoid(),
-        gradient(x; gy): gy
+        fused(x; gy): gy
             * cubic!(x).sigmoid()
             * (held!(x)
                 * (-cubic!(x)).sigmoid()

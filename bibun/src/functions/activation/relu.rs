@@ -21,7 +21,7 @@ unary! {
     /// ```
     relu(x) -> Relu {
         value: x.maximum(0.0),
-        gradient(y; gy): y.greater(0.0).where_(gy, 0.0),
+        fused(y; gy): y.greater(0.0).where_(gy, 0.0),
         sample: (-2.0..2.0, |x| x.max(0.0)),
     }
 
@@ -36,7 +36,7 @@ unary! {
     /// ```
     relu6(x) -> Relu6 {
         value: x.maximum(0.0).minimum(6.0),
-        gradient(y; gy): y.greater(0.0).logical_and(y.less(6.0)).where_(gy, 0.0),
+        fused(y; gy): y.greater(0.0).logical_and(y.less(6.0)).where_(gy, 0.0),
         sample: (-4.0..10.0, |x| x.clamp(0.0, 6.0)),
     }
 
@@ -52,7 +52,7 @@ unary! {
     /// ```
     clipped_relu(x, limit) -> ClippedRelu {
         value: x.maximum(0.0).minimum(limit),
-        gradient(x; gy): x.greater(0.0).logical_and(x.less(limit)).where_(gy, 0.0),
+        fused(x; gy): x.greater(0.0).logical_and(x.less(limit)).where_(gy, 0.0),
         sample(0.8): (-2.0..2.0, move |x| x.clamp(0.0, limit)),
     }
 
@@ -67,7 +67,7 @@ unary! {
     /// ```
     leaky_relu(x, slope) -> LeakyRelu {
         value: x.greater(0.0).where_(x, slope * x),
-        gradient(x; gy): x.greater(0.0).where_(gy, slope * gy),
+        fused(x; gy): x.greater(0.0).where_(gy, slope * gy),
         sample(0.2): (-2.0..2.0, move |x| if x > 0.0 { x } else { slope * x }),
     }
 }

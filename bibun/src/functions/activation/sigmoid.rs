@@ -16,8 +16,8 @@ unary! {
     /// assert_eq!(sigmoid(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.5, 1.0]);
     /// ```
     sigmoid(x) -> Sigmoid {
-        value: x.sigmoid(),
-        gradient(y; gy): gy * y * (1.0 - y),
+        array: bibun_array::ops::sigmoid,
+        fused(y; gy): gy * y * (1.0 - y),
         sample: (-3.0..3.0, |x| 1.0 / (1.0 + (-x).exp())),
     }
 
@@ -49,7 +49,7 @@ unary! {
     /// ```
     silu(x) -> Silu {
         value: x * x.sigmoid(),
-        gradient(x; gy): gy * x.sigmoid() * (1.0 + x * (-x).sigmoid()),
+        fused(x; gy): gy * x.sigmoid() * (1.0 + x * (-x).sigmoid()),
         sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
     }
 
@@ -65,7 +65,7 @@ unary! {
     /// ```
     hard_sigmoid(x) -> HardSigmoid {
         value: (0.2 * x + 0.5).maximum(0.0).minimum(1.0),
-        gradient(x; gy): x.abs().less_equal(2.5).where_(gy * 0.2, 0.0),
+        fused(x; gy): x.abs().less_equal(2.5).where_(gy * 0.2, 0.0),
         sample: (-4.0..4.0, |x| (0.2 * x + 0.5).clamp(0.0, 1.0)),
     }
 
@@ -81,7 +81,7 @@ unary! {
     /// ```
     hard_tanh(x) -> HardTanh {
         value: x.maximum(-1.0).minimum(1.0),
-        gradient(x; gy): x.abs().less_equal(1.0).where_(gy, 0.0),
+        fused(x; gy): x.abs().less_equal(1.0).where_(gy, 0.0),
         sample: (-2.0..2.0, |x| x.clamp(-1.0, 1.0)),
     }
 
@@ -99,7 +99,7 @@ unary! {
     /// ```
     hard_swish(x) -> HardSwish {
         value: x * ((x + 3.0).maximum(0.0).minimum(6.0) / 6.0),
-        gradient(x; gy): x.less_equal(-3.0).where_(
+        fused(x; gy): x.less_equal(-3.0).where_(
             0.0,
             x.greater_equal(3.0).where_(gy, gy * (x / 3.0 + 0.5))
         ),

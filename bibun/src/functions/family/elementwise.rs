@@ -117,8 +117,8 @@ macro_rules! number_kernel {
     ($Kernel:ident, $name:expr, $Rule:ident { $($parameter:ident),* }, $inputs:tt, $value:expr) => {
         #[derive(Clone, Copy)]
         struct $Kernel<T>($Rule, std::marker::PhantomData<T>);
-        number_kernel!(@precision f32, $Kernel, $name, $Rule { $($parameter),* }, $inputs, $value);
-        number_kernel!(@precision f64, $Kernel, $name, $Rule { $($parameter),* }, $inputs, $value);
+        $crate::functions::family::number_kernel!(@precision f32, $Kernel, $name, $Rule { $($parameter),* }, $inputs, $value);
+        $crate::functions::family::number_kernel!(@precision f64, $Kernel, $name, $Rule { $($parameter),* }, $inputs, $value);
         impl $Kernel<()> {
             fn run<const N: usize>(rule: $Rule, inputs: [bibun_array::Array; N]) -> bibun_array::Array
             where
@@ -152,26 +152,53 @@ macro_rules! number_kernel {
 }
 pub(crate) use number_kernel;
 
-/// `$gradient`, computed by one kernel where nobody will differentiate it, in Variables elsewhere.
-macro_rules! fused_or_composed {
-    ($self:ident, $cx:ident, $Kernel:ident, $Rule:ident { $($parameter:ident),* }, [$($kept:ident),*], $gy:ident, $gradient:expr) => {{
+/// `g ∂y/∂xᵢ` by its formula: `fused` into one kernel where nobody will differentiate it, or always
+/// composed of functions.
+macro_rules! partial {
+    (fused: $self:ident, $cx:ident, $Kernel:ident, $Rule:ident { $($parameter:ident),* }, [$($kept:ident),*], $g:ident, $gradient:expr) => {{
         $(let $kept = $cx.$kept();)*
-        match $crate::functions::family::plain([$(&$kept,)* &$gy]) {
+        match $crate::functions::family::plain([$(&$kept,)* &$g]) {
             Some(arrays) => {
                 $(drop($kept);)*
-                drop($gy);
+                drop($g);
                 $crate::Variable::constant($Kernel::run($self, arrays))
             }
             None => {
                 let $Rule { $($parameter),* } = $self;
                 $(let $kept = &$kept;)*
-                let $gy = &$gy;
+                let $g = &$g;
                 $crate::Variable::from($gradient)
             }
         }
     }};
+    (gradient: $self:ident, $cx:ident, $Kernel:ident, $Rule:ident { $($parameter:ident),* }, [$($kept:ident),*], $g:ident, $gradient:expr) => {{
+        $(let $kept = &$cx.$kept();)*
+        let $g = &$g;
+        let $Rule { $($parameter),* } = $self;
+        $crate::Variable::from($gradient)
+    }};
 }
-pub(crate) use fused_or_composed;
+pub(crate) use partial;
+
+/// The kernels that one of the two ways to give a formula needs, and none for the other.
+macro_rules! kernel_if {
+    (value: $($kernel:tt)*) => { $crate::functions::family::number_kernel!($($kernel)*); };
+    (fused: $($kernel:tt)*) => { $crate::functions::family::number_kernel!($($kernel)*); };
+    ($other:ident: $($kernel:tt)*) => {};
+}
+pub(crate) use kernel_if;
+
+/// The value by a formula's own kernel, or by a function of arrays that has one already.
+macro_rules! value_of {
+    (value: $rule:expr, $inputs:expr, $formula:expr) => {
+        Value::run($rule, $inputs)
+    };
+    (array: $rule:expr, $inputs:expr, $function:expr) => {{
+        let [x] = $inputs;
+        $function(x)
+    }};
+}
+pub(crate) use value_of;
 
 /// The method of a function of the same name.
 macro_rules! method {
@@ -188,16 +215,18 @@ macro_rules! method {
 }
 pub(crate) use method;
 
-/// Elementwise functions of one float array, a few lines each: the name and parameters, the value,
-/// and `gy dy/dx` from whichever of `x` and `y` it reads. Both formulae become vector loops; the
-/// second is compiled in Variables too, where it can be differentiated again. A file that needs
-/// another list of samples beside this one gives it a name: `samples in unary_samples;`.
+/// Elementwise functions of one float array, a few lines each: the name and parameters, the value as
+/// a formula (`value: x.exp()`, which becomes a vector loop) or as a function of arrays
+/// (`array: ops::exp`), and `gy dy/dx` from whichever of `x` and `y` it reads, composed of functions
+/// (`gradient(y; gy)`) or also as a vector loop of its own (`fused(y; gy)`), which spares the
+/// passes over memory between them and costs compile time: for functions that train networks. A
+/// file that needs another list of samples beside this one names it: `samples in unary_samples;`.
 macro_rules! unary {
     (samples in $samples:ident; $(
         $(#[$documentation:meta])*
         $name:ident($x:ident $(, $parameter:ident)*) -> $Rule:ident {
-            value: $value:expr,
-            gradient($($kept:ident),*; $gy:ident): $gradient:expr,
+            $value_kind:ident: $value:expr,
+            $gradient_kind:ident($($kept:ident),*; $gy:ident): $gradient:expr,
             sample$(($($setting:expr),*))?: ($range:expr, $reference:expr) $(,)?
         }
     )+) => {
@@ -215,12 +244,12 @@ macro_rules! unary {
             struct $Rule { $($parameter: f64),* }
 
             const _: () = {
-                use $crate::functions::family::{fused_or_composed, number_kernel};
+                use $crate::functions::family::{kernel_if, partial, value_of};
                 use $crate::{Context, Keeps, Needs, Variable};
 
-                number_kernel!(Value, stringify!($name), $Rule { $($parameter),* }, [$x], $value);
-                number_kernel!(
-                    Gradient,
+                kernel_if!($value_kind: Value, stringify!($name), $Rule { $($parameter),* }, [$x], $value);
+                kernel_if!(
+                    $gradient_kind: Gradient,
                     concat!(stringify!($name), " gradient"),
                     $Rule { $($parameter),* },
                     [$($kept,)* $gy],
@@ -235,13 +264,13 @@ macro_rules! unary {
                     }
 
                     fn forward(self, inputs: [bibun_array::Array; 1]) -> bibun_array::Array {
-                        Value::run(self, inputs)
+                        value_of!($value_kind: self, inputs, $value)
                     }
 
                     #[allow(unused_variables, reason = "not every derivative reads all")]
                     fn partial(self, _: usize, cx: &Context<'_>, $gy: Variable) -> Variable {
-                        fused_or_composed!(
-                            self, cx, Gradient, $Rule { $($parameter),* }, [$($kept),*], $gy, $gradient
+                        partial!(
+                            $gradient_kind: self, cx, Gradient, $Rule { $($parameter),* }, [$($kept),*], $gy, $gradient
                         )
                     }
                 }
@@ -302,15 +331,8 @@ macro_rules! binary {
             struct $Rule {}
 
             const _: () = {
-                use $crate::functions::family::{fused_or_composed, number_kernel};
+                use $crate::functions::family::partial;
                 use $crate::{Context, Keeps, Needs, Variable};
-
-                number_kernel!(
-                    GradientA, concat!(stringify!($name), " gradient"), $Rule {}, [$($kept_a,)* $ga], $gradient_a
-                );
-                number_kernel!(
-                    GradientB, concat!(stringify!($name), " gradient"), $Rule {}, [$($kept_b,)* $gb], $gradient_b
-                );
 
                 impl $crate::functions::family::ElementwiseRule<2> for $Rule {
                     const NAME: &'static str = stringify!($name);
@@ -328,10 +350,10 @@ macro_rules! binary {
                     fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
                         if i == 0 {
                             let $ga = g;
-                            fused_or_composed!(self, cx, GradientA, $Rule {}, [$($kept_a),*], $ga, $gradient_a)
+                            partial!(gradient: self, cx, None, $Rule {}, [$($kept_a),*], $ga, $gradient_a)
                         } else {
                             let $gb = g;
-                            fused_or_composed!(self, cx, GradientB, $Rule {}, [$($kept_b),*], $gb, $gradient_b)
+                            partial!(gradient: self, cx, None, $Rule {}, [$($kept_b),*], $gb, $gradient_b)
                         }
                     }
                 }

@@ -5,7 +5,7 @@ use bibun_array::{Array, DType};
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Keeps, Mismatch, Needs};
-use crate::functions::family::{Elementwise, ElementwiseRule, fused_or_composed, number_kernel};
+use crate::functions::family::{Elementwise, ElementwiseRule, number_kernel, partial};
 use crate::functions::{Reduce, cast, maximum, not_equal, sum, to_float, where_};
 use crate::variable::Variable;
 
@@ -115,7 +115,7 @@ impl ElementwiseRule<2> for SigmoidCrossEntropy {
 
     fn partial(self, i: usize, cx: &Context<'_>, gy: Variable) -> Variable {
         if i == 0 {
-            fused_or_composed!(
+            partial!(fused:
                 self,
                 cx,
                 GradientX,
@@ -125,7 +125,7 @@ impl ElementwiseRule<2> for SigmoidCrossEntropy {
                 gy * (a.sigmoid() - b)
             )
         } else {
-            fused_or_composed!(
+            partial!(fused:
                 self,
                 cx,
                 GradientT,

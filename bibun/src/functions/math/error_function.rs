@@ -14,7 +14,7 @@ unary! {
     /// assert_eq!(erf(Variable::new([0.0, 9.0])).to_vec::<f64>(), [0.0, 1.0]);
     /// ```
     erf(x) -> Erf {
-        value: x.erf(),
+        array: bibun_array::ops::erf,
         gradient(x; gy): gy * (-(x * x)).exp() * FRAC_2_SQRT_PI,
         sample: (-2.0..2.0, |x| reference(x)),
     }
@@ -28,7 +28,7 @@ unary! {
     /// assert_eq!(erfc(Variable::new([0.0, 40.0])).to_vec::<f64>(), [1.0, 0.0]);
     /// ```
     erfc(x) -> Erfc {
-        value: x.erfc(),
+        array: bibun_array::ops::erfc,
         gradient(x; gy): gy * (-(x * x)).exp() * -FRAC_2_SQRT_PI,
         sample: (-2.0..2.0, |x| 1.0 - reference(x)),
     }
@@ -42,7 +42,7 @@ unary! {
     /// assert_eq!(erfinv(Variable::new([0.0, 1.0])).to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
     erfinv(x) -> Erfinv {
-        value: x.erfinv(),
+        array: bibun_array::ops::erfinv,
         gradient(y; gy): gy * (y * y).exp() / FRAC_2_SQRT_PI,
         sample: (-0.8..0.8, |x| {
             // Newton's method on the reference of erf.

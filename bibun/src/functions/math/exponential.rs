@@ -14,7 +14,7 @@ unary! {
     /// assert_eq!(exp(Variable::new([0.0, -1000.0])).to_vec::<f64>(), [1.0, 0.0]);
     /// ```
     exp(x) -> Exp {
-        value: x.exp(),
+        array: bibun_array::ops::exp,
         gradient(y; gy): gy * y,
         sample: (-2.0..2.0, f64::exp),
     }
@@ -28,7 +28,7 @@ unary! {
     /// assert_eq!(exp2(Variable::new([3.0, -1.0])).to_vec::<f64>(), [8.0, 0.5]);
     /// ```
     exp2(x) -> Exp2 {
-        value: x.exp2(),
+        array: bibun_array::ops::exp2,
         gradient(y; gy): gy * y * std::f64::consts::LN_2,
         sample: (-2.0..2.0, f64::exp2),
     }
@@ -42,7 +42,7 @@ unary! {
     /// assert_eq!(expm1(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
     expm1(x) -> Expm1 {
-        value: x.expm1(),
+        array: bibun_array::ops::expm1,
         gradient(x; gy): gy * x.exp(),
         sample: (-2.0..2.0, f64::exp_m1),
     }
@@ -57,7 +57,7 @@ unary! {
     /// assert_eq!(log(Variable::new([1.0, 0.0])).to_vec::<f64>(), [0.0, f64::NEG_INFINITY]);
     /// ```
     log(x) -> Log {
-        value: x.log(),
+        array: bibun_array::ops::log,
         gradient(x; gy): gy / x,
         sample: (0.3..3.0, f64::ln),
     }
@@ -72,7 +72,7 @@ unary! {
     /// assert_eq!(log2(Variable::new([8.0, 0.5])).to_vec::<f64>(), [3.0, -1.0]);
     /// ```
     log2(x) -> Log2 {
-        value: x.log2(),
+        array: bibun_array::ops::log2,
         gradient(x; gy): gy / (x * std::f64::consts::LN_2),
         sample: (0.3..3.0, f64::log2),
     }
@@ -87,7 +87,7 @@ unary! {
     /// assert_eq!(log10(Variable::new([1.0, 1000.0])).to_vec::<f64>(), [0.0, 3.0]);
     /// ```
     log10(x) -> Log10 {
-        value: x.log10(),
+        array: bibun_array::ops::log10,
         gradient(x; gy): gy / (x * std::f64::consts::LN_10),
         sample: (0.3..3.0, f64::log10),
     }
@@ -102,7 +102,7 @@ unary! {
     /// assert_eq!(log1p(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
     log1p(x) -> Log1p {
-        value: x.log1p(),
+        array: bibun_array::ops::log1p,
         gradient(x; gy): gy / (x + 1.0),
         sample: (-0.6..2.0, f64::ln_1p),
     }

@@ -21,7 +21,7 @@ unary! {
     /// assert_eq!(sqrt(Variable::new([4.0, 9.0])).to_vec::<f64>(), [2.0, 3.0]);
     /// ```
     sqrt(x) -> Sqrt {
-        value: x.sqrt(),
+        array: bibun_array::ops::sqrt,
         gradient(y; gy): gy * 0.5 / y,
         sample: (0.3..3.0, f64::sqrt),
     }
@@ -35,7 +35,7 @@ unary! {
     /// assert_eq!(rsqrt(Variable::new([4.0, 0.25])).to_vec::<f64>(), [0.5, 2.0]);
     /// ```
     rsqrt(x) -> Rsqrt {
-        value: x.rsqrt(),
+        array: bibun_array::ops::rsqrt,
         gradient(y; gy): gy * -0.5 * y * y * y,
         sample: (0.3..3.0, |x| 1.0 / x.sqrt()),
     }
@@ -50,7 +50,7 @@ unary! {
     /// assert_eq!(cbrt(Variable::new([8.0, -27.0])).to_vec::<f64>(), [2.0, -3.0]);
     /// ```
     cbrt(x) -> Cbrt {
-        value: x.cbrt(),
+        array: bibun_array::ops::cbrt,
         gradient(y; gy): gy / (3.0 * y * y),
         sample: (-3.0..-0.3, f64::cbrt),
     }
@@ -64,7 +64,7 @@ unary! {
     /// assert_eq!(reciprocal(Variable::new([4.0, -2.0])).to_vec::<f64>(), [0.25, -0.5]);
     /// ```
     reciprocal(x) -> Reciprocal {
-        value: x.reciprocal(),
+        array: bibun_array::ops::reciprocal,
         gradient(y; gy): -(gy * y * y),
         sample: (-3.0..-0.5, |x| 1.0 / x),
     }

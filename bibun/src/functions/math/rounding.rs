@@ -5,7 +5,7 @@ use bibun_array::{Array, ops};
 use crate::context::Context;
 use crate::function::{Keeps, Needs};
 use crate::functions::family::{
-    Elementwise, ElementwiseRule, binary, fused_or_composed, method, number_kernel, unary,
+    Elementwise, ElementwiseRule, binary, method, number_kernel, partial, unary,
 };
 use crate::functions::to_number;
 use crate::variable::Variable;
@@ -120,7 +120,7 @@ impl ElementwiseRule<1> for Abs {
         ops::abs(x)
     }
     fn partial(self, _: usize, cx: &Context<'_>, gy: Variable) -> Variable {
-        fused_or_composed!(self, cx, AbsGradient, Abs {}, [x], gy, gy * x.sign())
+        partial!(fused: self, cx, AbsGradient, Abs {}, [x], gy, gy * x.sign())
     }
 }
 
@@ -139,7 +139,7 @@ unary! {
     /// ```
     clip(x, low, high) -> Clip {
         value: x.maximum(low).minimum(high),
-        gradient(x; gy): x
+        fused(x; gy): x
             .greater_equal(low)
             .logical_and(x.less_equal(high))
             .where_(gy, 0.0),
