@@ -53,10 +53,6 @@ impl Sample {
         self
     }
 
-    /// Derivatives are checked up to this order only.
-    pub(crate) fn order(self, order: usize) -> Self {
-        Self { order, ..self }
-    }
 
     /// An elementwise function of one input.
     pub(crate) fn unary(
