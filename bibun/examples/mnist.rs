@@ -5,11 +5,12 @@
 //! cargo run --release --example mnist -- --data FOLDER    # MNIST, from its four files
 //! ```
 
+use std::ops::AddAssign;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use bibun::array::Generator;
+use bibun::array::{Array, Generator};
 use bibun::datasets::{Digits, LabeledImages, Mnist, mnist};
 use bibun::functions::{CrossEntropyOptions, Reduce, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
@@ -25,25 +26,26 @@ struct Options {
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// How often to go through all training images
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    epochs: u32,
+    #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = positive)]
+    epochs: usize,
     /// Images in a step
-    #[arg(long, default_value_t = 128, value_parser = positive)]
+    #[arg(long, default_value_t = 128, allow_negative_numbers = true, value_parser = positive)]
     batch_size: usize,
     /// Units in each hidden layer
-    #[arg(long, default_value_t = 256, value_parser = positive)]
+    #[arg(long, default_value_t = 256, allow_negative_numbers = true, value_parser = positive)]
     hidden: usize,
     /// How the parameters follow their gradients
     #[arg(long, value_enum, default_value_t = Method::Adam)]
     optimizer: Method,
-    /// Learning rate [default: 0.1 for sgd, 0.05 for momentum, 0.001 for adam]
-    #[arg(long, value_parser = learning_rate)]
+    /// Learning rate of the first step, from which it falls in equal steps to zero [default: 0.1 for
+    /// sgd, 0.05 for momentum, 0.001 for adam]
+    #[arg(long, allow_negative_numbers = true, value_parser = learning_rate)]
     lr: Option<f64>,
     /// Seed of everything random: the same seed, the same result
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// The settings of the article that bibun began with: 100 hidden units, plain gradient descent
-    /// on the summed loss with rate 0.0001, images shuffled once, 30 epochs
+    /// on the summed loss with a constant rate of 0.0001, images shuffled once, 30 epochs
     #[arg(long, conflicts_with_all = ["epochs", "batch_size", "hidden", "optimizer", "lr"])]
     seed_recipe: bool,
 }
@@ -141,6 +143,9 @@ fn run(options: &Options, data: &Mnist) {
         model.parameter_count(),
     );
 
+    let first_rate = optimizer.learning_rate();
+    let steps = options.epochs * data.train.len().div_ceil(options.batch_size);
+    let mut step = 0;
     let mut order = shuffled(data.train.len(), &mut shuffler);
     let mut accuracy = 0.0;
     for epoch in 1..=options.epochs {
@@ -148,12 +153,26 @@ fn run(options: &Options, data: &Mnist) {
         if epoch > 1 && !options.seed_recipe {
             order = shuffled(data.train.len(), &mut shuffler);
         }
-        let trained = train(&model, &mut *optimizer, &data.train, &order, epoch, options);
-        accuracy = test(&model, &data.test);
+        let bar = progress_bar(epoch, order.len());
+        let mut trained = Score::default();
+        for batch in order.chunks(options.batch_size) {
+            if !options.seed_recipe {
+                optimizer.set_learning_rate(first_rate * (1.0 - step as f64 / steps as f64));
+            }
+            step += 1;
+            let (x, t) = data.train.batch(batch);
+            model.clear_grads();
+            trained += learn(&model, x, t, options.seed_recipe);
+            optimizer.update(&model);
+            bar.set_message(format!("loss {:.4}", trained.mean_loss()));
+            bar.inc(batch.len() as u64);
+        }
+        bar.finish_and_clear();
+        accuracy = test(&model, &data.test).accuracy();
         println!(
             "epoch {epoch:2}: loss {:.4}, accuracy {:.4}, test accuracy {accuracy:.4}, {:.1} s",
-            trained.loss,
-            trained.accuracy,
+            trained.mean_loss(),
+            trained.accuracy(),
             start.elapsed().as_secs_f64(),
         );
     }
@@ -169,78 +188,75 @@ fn optimizer(options: &Options) -> Box<dyn Optimizer> {
     }
 }
 
-/// What an epoch was like, on average over its images.
-struct Trained {
-    loss: f64,
-    accuracy: f64,
+/// Drawn to the terminal if there is one. The cursor stays visible, so that Ctrl-C leaves the
+/// terminal as it was.
+fn progress_bar(epoch: usize, images: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {msg}");
+    ProgressBar::new(images as u64)
+        .with_style(style.expect("a template as the crate wants it"))
+        .with_prefix(format!("epoch {epoch:2}"))
 }
 
-fn train(
-    model: &Mlp,
-    optimizer: &mut dyn Optimizer,
-    images: &LabeledImages,
-    order: &[usize],
-    epoch: u32,
-    options: &Options,
-) -> Trained {
-    // Drawn to the terminal if there is one; the cursor stays visible, so Ctrl-C leaves no traces.
-    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {msg}");
-    let bar = ProgressBar::new(order.len() as u64)
-        .with_style(style.expect("a template as the crate wants it"))
-        .with_prefix(format!("epoch {epoch:2}"));
-    let summed = CrossEntropyOptions {
+/// How well images have been read.
+#[derive(Default)]
+struct Score {
+    images: usize,
+    correct: i64,
+    loss: f64,
+}
+
+impl Score {
+    fn accuracy(&self) -> f64 {
+        self.correct as f64 / self.images as f64
+    }
+
+    fn mean_loss(&self) -> f64 {
+        self.loss / self.images as f64
+    }
+}
+
+impl AddAssign for Score {
+    fn add_assign(&mut self, other: Self) {
+        self.images += other.images;
+        self.correct += other.correct;
+        self.loss += other.loss;
+    }
+}
+
+/// Reads images and compares with the truth; also gives the summed loss, to learn from.
+fn score(model: &Mlp, x: Array, t: Array) -> (Score, Variable) {
+    let y = model.forward(&x.into());
+    let read = y.array().argmax(1);
+    let options = CrossEntropyOptions {
         reduce: Reduce::Sum,
         ..Default::default()
     };
-    let (mut total, mut correct) = (0.0, 0);
-    for batch in order.chunks(options.batch_size) {
-        let (x, t) = images.batch(batch);
-        model.clear_grads();
-        {
-            let y = model.forward(&x.into());
-            correct += count_correct(&y, &t.clone().into());
-            let sum = softmax_cross_entropy_with(y, t, &summed);
-            total += sum.item::<f64>();
-            let loss = if options.seed_recipe {
-                sum
-            } else {
-                sum / batch.len() as f64
-            };
-            loss.backward();
-            // Here the history ends, so that parameters can be updated in place.
-        }
-        optimizer.update(model);
-        bar.set_message(format!(
-            "loss {:.4}",
-            total / (bar.position() as f64 + batch.len() as f64)
-        ));
-        bar.inc(batch.len() as u64);
-    }
-    bar.finish_and_clear();
-    let count = order.len() as f64;
-    Trained {
-        loss: total / count,
-        accuracy: correct as f64 / count,
-    }
+    let loss = softmax_cross_entropy_with(y, t.clone(), &options);
+    let score = Score {
+        images: t.size(),
+        correct: read.equal(&t).sum(..).item(),
+        loss: loss.item(),
+    };
+    (score, loss)
 }
 
-/// The share of images that are read right.
-fn test(model: &Mlp, images: &LabeledImages) -> f64 {
+/// Leaves gradients of the loss in the model. The history ends with this function, so that the
+/// parameters can then be updated in place.
+fn learn(model: &Mlp, x: Array, t: Array, summed: bool) -> Score {
+    let (score, loss) = score(model, x, t);
+    let loss = if summed { loss } else { loss / score.images };
+    loss.backward();
+    score
+}
+
+fn test(model: &Mlp, images: &LabeledImages) -> Score {
     let indices: Vec<usize> = (0..images.len()).collect();
-    let correct: i64 = indices
-        .chunks(1000)
-        .map(|batch| {
-            let (x, t) = images.batch(batch);
-            count_correct(&no_grad(|| model.forward(&x.into())), &t.into())
-        })
-        .sum();
-    correct as f64 / images.len() as f64
-}
-
-/// How often the largest output is that of the right class.
-fn count_correct(y: &Variable, t: &Variable) -> i64 {
-    let read = y.array().argmax(1);
-    read.equal(&t.array()).sum(..).item()
+    let mut total = Score::default();
+    for batch in indices.chunks(1000) {
+        let (x, t) = images.batch(batch);
+        total += no_grad(|| score(model, x, t)).0;
+    }
+    total
 }
 
 fn shuffled(count: usize, generator: &mut Generator) -> Vec<usize> {

@@ -181,7 +181,7 @@ fn compressed_files_that_end_early_or_are_damaged() {
         };
         assert!(named.ends_with(IMAGES));
     }
-    let mut damaged = whole.clone();
+    let mut damaged = whole;
     let checksum = damaged.len() - 6;
     damaged[checksum] ^= 1;
     folder.write(IMAGES, &damaged);
@@ -296,8 +296,8 @@ fn digits_have_some_ink_and_all_classes() {
     );
 }
 
-/// The nearest mean image of each class reads about every other digit (chance would read one in ten): they look like their
-/// classes, and yet there is much to learn.
+/// The nearest mean image of each class reads about every other digit (chance would read one in
+/// ten): they look like their classes, and yet there is much to learn.
 #[test]
 fn digits_are_neither_noise_nor_stencils() {
     let train = Digits::new(2).images(0..4000);
