@@ -760,9 +760,11 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
         let (ahead, behind) = (moved(1e-3), moved(-1e-3));
         for gradients in &pulled {
             for (k, gradient) in gradients[i].to_vec::<f64>().into_iter().enumerate() {
+                let at: Vec<f64> = map.point.iter().map(|x| x.to_vec::<f64>()[k]).collect();
+                // Where one argument is infinite, the derivative by another may have no limit.
+                let settled = count == 1 || at.iter().all(|x| x.is_finite());
                 let finite = [y[k], ahead[k], behind[k]].iter().all(|y| y.is_finite());
-                if finite && gradient.is_nan() {
-                    let at: Vec<f64> = map.point.iter().map(|x| x.to_vec::<f64>()[k]).collect();
+                if settled && finite && gradient.is_nan() {
                     let y = y[k];
                     return Err(format!("at {at:?} the value is {y}, gradient {i} is NaN"));
                 }

@@ -53,7 +53,6 @@ impl Sample {
         self
     }
 
-
     /// An elementwise function of one input.
     pub(crate) fn unary(
         name: &'static str,

@@ -418,7 +418,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |a, _| a.greater(0).logical_not(),
             |a, _| a <= 0.0,
         ),
-        choice("is_nan", |a, b| (a * b).log().is_nan(), |a, b| a * b < 0.0),
+        choice("is_nan", |_, b| b.log().is_nan(), |_, b| b < 0.0),
         choice("is_finite", |a, _| a.log().is_finite(), |a, _| a > 0.0),
         choice("is_inf", |a, _| (a / 0.0).is_inf(), |_, _| true),
     ];

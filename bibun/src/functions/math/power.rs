@@ -184,8 +184,8 @@ impl ElementwiseRule<2> for VariablePower {
     fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
         let (a, b) = (cx.a(), cx.b());
         if i == 0 {
-            // 0 · 0⁻¹ is zero here, and so is what comes of it.
-            let undefined = a.equal(0.0).logical_and(b.equal(0.0));
+            // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows.
+            let undefined = a.reciprocal().is_inf().logical_and(b.equal(0.0));
             let a = undefined.where_(1.0, a);
             g * &b * pow(a, &b - 1.0)
         } else {

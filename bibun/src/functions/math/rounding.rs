@@ -259,7 +259,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::unary("round", 0.6..1.4, |x| round(x), f64::round),
         Sample::unary("trunc", -1.9..-1.1, |x| trunc(x), f64::trunc),
         Sample::unary("sign", -2.0..-0.1, |x| sign(x), f64::signum),
-        Sample::unary("abs", -2.0..2.0, |x| abs(x), f64::abs),
+        Sample::unary("abs", -2.0..-0.1, |x| abs(x), f64::abs),
+        Sample::unary("abs", 0.1..2.0, |x| abs(x), f64::abs),
     ]);
     samples
 }
