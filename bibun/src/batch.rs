@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, Place, asked_at, raise};
 use crate::function::{AnyFunction, Items, Spec};
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
@@ -67,12 +67,15 @@ pub fn vmap(
         let what = format!("{} inputs, but {} axes", inputs.len(), axes.len());
         raise(Error::argument("vmap", what));
     }
-    let lanes: Vec<Lane> = (inputs.iter().zip(axes))
-        .map(|(input, axis)| Lane {
-            value: input.clone(),
-            axis: axis.map(|axis| bibun_array::normalize_axis("vmap", axis, input.rank())),
-        })
-        .collect();
+    let mut lanes: Vec<Lane> = Vec::with_capacity(inputs.len());
+    for (input, &axis) in inputs.iter().zip(axes) {
+        let axis = match axis {
+            Some(axis) => Some(bibun_array::normalize_axis("vmap", axis, input.rank())),
+            None => None,
+        };
+        let value = input.clone();
+        lanes.push(Lane { value, axis });
+    }
     let mut counts = lanes.iter().filter_map(Lane::count);
     let Some(count) = counts.next() else {
         raise(Error::argument("vmap", "no input has an axis of lanes"))
@@ -132,7 +135,7 @@ pub(crate) fn run(
             .map(|value| Lane { value, axis: None })
             .collect()
     } else {
-        function.batch(lanes)
+        asked_at(place, || function.batch(lanes))
     };
     assert_eq!(
         outputs.len(),

@@ -406,47 +406,44 @@ pub(crate) struct Disagreement {
 }
 
 /// Steps to try: the largest is the most exact where the function is smooth, the smaller ones are
-/// for points near a kink or a pole. A wrong derivative agrees with none of them.
+/// for elements near a kink or a pole. A wrong derivative agrees with none of them.
 const STEPS: [f64; 3] = [2e-3, 5e-5, 2e-6];
 
-/// Compares a derivative of a curve at 0 with finite differences.
+/// Compares a derivative of a curve at 0 with finite differences, each element at the step that
+/// suits it best; the element that is farthest off, if one is.
 pub(crate) fn disagreement(
     found: &[f64],
     curve: &dyn Fn(f64) -> Vec<Variable>,
     tolerance: f64,
 ) -> Option<Disagreement> {
-    let mut closest: Option<(f64, Disagreement)> = None;
+    // How far each element is off at its best step, as a part of what is allowed.
+    let mut best: Vec<(f64, Disagreement)> = Vec::new();
     for step in STEPS {
         let (expected, noise) = slope(curve, step);
         assert_eq!(found.len(), expected.len(), "a derivative for each element");
-        let largest = expected
-            .iter()
-            .fold(0.0f64, |largest, x| largest.max(x.abs()));
-        let worst = (found.iter().zip(&expected).enumerate())
-            .map(|(position, (&found, &expected))| {
-                let allowed = tolerance * expected.abs() + 1e-2 * tolerance * largest + noise;
-                let excess = (found - expected).abs() / allowed.max(f64::MIN_POSITIVE);
-                let excess = if excess.is_nan() {
-                    f64::INFINITY
-                } else {
-                    excess
-                };
-                let disagreement = Disagreement {
-                    position,
-                    found,
-                    expected,
-                };
-                (excess, disagreement)
-            })
-            .max_by(|(a, _), (b, _)| a.total_cmp(b));
-        let Some((excess, disagreement)) = worst.filter(|&(excess, _)| excess > 1.0) else {
+        let sizes = expected.iter().map(|x| x.abs());
+        let largest = sizes.fold(0.0f64, f64::max);
+        for (position, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+            let allowed = tolerance * expected.abs() + 1e-2 * tolerance * largest + noise;
+            let off = (found - expected).abs() / allowed.max(f64::MIN_POSITIVE);
+            let off = if off.is_nan() { f64::INFINITY } else { off };
+            let disagreement = Disagreement {
+                position,
+                found,
+                expected,
+            };
+            match best.get_mut(position) {
+                None => best.push((off, disagreement)),
+                Some(best) if off < best.0 => *best = (off, disagreement),
+                Some(_) => {}
+            }
+        }
+        if best.iter().all(|&(off, _)| off <= 1.0) {
             return None;
-        };
-        if closest.is_none_or(|(least, _)| excess < least) {
-            closest = Some((excess, disagreement));
         }
     }
-    closest.map(|(_, disagreement)| disagreement)
+    let farthest = best.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
+    farthest.map(|(_, disagreement)| disagreement)
 }
 
 /// The derivative at 0 of a curve, by central differences at three steps and extrapolation, and how

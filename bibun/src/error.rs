@@ -139,3 +139,24 @@ pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
         Err(error) => Err(error),
     }
 }
+
+/// Runs a rule of a function that was called at `place`: if it is missing, the place to look at is
+/// that call, not the rule.
+pub(crate) fn asked_at<T>(place: Place, rule: impl FnOnce() -> T) -> T {
+    attempt(rule).unwrap_or_else(|error| {
+        raise(match error {
+            Error::MissingRule {
+                function,
+                rule,
+                advice,
+                ..
+            } => Error::MissingRule {
+                function,
+                rule,
+                advice,
+                place,
+            },
+            other => other,
+        })
+    })
+}

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::context::{Call, Context};
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, Place, asked_at, raise};
 use crate::function::{AnyFunction, Items, Spec};
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
@@ -37,10 +37,14 @@ pub fn jvp(
     primals: &[Variable],
     tangents: &[Variable],
 ) -> (Vec<Variable>, Vec<Option<Variable>>) {
-    let specs = |list: &[Variable]| list.iter().map(Variable::spec).collect::<Vec<_>>();
-    if specs(primals) != specs(tangents) {
+    let fits = |(primal, tangent): (&Variable, &Variable)| primal.has_same_spec(tangent);
+    if primals.len() != tangents.len() || !primals.iter().zip(tangents).all(fits) {
+        let specs = |list: &[Variable]| {
+            let specs: Vec<String> = list.iter().map(|x| x.spec().to_string()).collect();
+            specs.join(", ")
+        };
         let what = format!(
-            "primals are {:?}, tangents {:?}; they must be equal in number, shape and dtype",
+            "primals are [{}], tangents are [{}]; they must be equal in number, shape and dtype",
             specs(primals),
             specs(tangents)
         );
@@ -97,7 +101,7 @@ pub(crate) fn run(
             },
             needs: &needs,
         };
-        let tangents = function.jvp(&cx, tangents);
+        let tangents = asked_at(place, || function.jvp(&cx, tangents));
         check(function, &tangents, output_specs);
         tangents
     } else {

@@ -160,7 +160,8 @@ fn seeded(
         let what = format!("{} outputs, but {} cotangents", outputs.len(), given.len());
         raise(Error::argument(function, what));
     }
-    let seed = |(i, output): (usize, &&Variable)| {
+    let mut seeds = Vec::with_capacity(outputs.len());
+    for (i, output) in outputs.iter().enumerate() {
         let spec = output.spec();
         let cotangent = match given.get(i) {
             Some(cotangent) if cotangent.spec() == spec => cotangent.clone(),
@@ -178,9 +179,9 @@ fn seeded(
                 raise(Error::argument(function, what))
             }
         };
-        (output.edge(), cotangent)
-    };
-    outputs.iter().enumerate().map(seed).collect()
+        seeds.push((output.edge(), cotangent));
+    }
+    seeds
 }
 
 /// What a walk is for, and so which edges are worth following.

@@ -222,23 +222,20 @@ impl Variable {
     /// ```
     #[track_caller]
     pub fn set_array(&self, value: Array) {
-        self.update(|_| value);
+        let leaf = self.leaf("set_array");
+        check_replacement("set_array", &self.spec(), &value);
+        *leaf.value.write().expect(Leaf::LOST) = Arc::new(Value::Array(value));
     }
 
     /// Replaces the value of a leaf by a function of it, which may work in the array's own memory
     /// when no history holds it.
     ///
     /// # Panics
-    /// If this is not a leaf, or shape or dtype change. A panic inside of `f` loses the value, and
-    /// every later use of the leaf says so.
+    /// If this is not a leaf, or shape or dtype change. A panic inside of `f`, or a value that does
+    /// not fit, loses the old value, and every later use of the leaf says so.
     #[track_caller]
     pub fn update(&self, f: impl FnOnce(Array) -> Array) {
-        let Kind::Leaf(leaf) = &self.0 else {
-            raise(Error::argument(
-                "set_array",
-                "only a leaf's value can be replaced",
-            ))
-        };
+        let leaf = self.leaf("update");
         let spec = self.spec();
         let mut slot = leaf.value.write().expect(Leaf::LOST);
         // The leaf lets go of its array for the call, so that it can be updated in place.
@@ -249,14 +246,20 @@ impl Variable {
             Ok(_) => unreachable!("a leaf holds an array"),
             Err(shared) => shared.to_array(),
         });
-        let found = Spec::new(new.shape(), new.dtype());
-        if found != spec {
-            raise(Error::argument(
-                "set_array",
-                format!("the leaf is {spec}, the value {found}"),
-            ));
-        }
+        check_replacement("update", &spec, &new);
         *slot = Arc::new(Value::Array(new));
+    }
+
+    /// The leaf that a function is about to change.
+    #[track_caller]
+    fn leaf(&self, function: &'static str) -> &Leaf {
+        match &self.0 {
+            Kind::Leaf(leaf) => leaf,
+            Kind::Fixed { .. } => raise(Error::argument(
+                function,
+                "only a leaf's value can be replaced",
+            )),
+        }
     }
 
     pub(crate) fn value(&self) -> Arc<Value> {
@@ -422,6 +425,16 @@ impl Variable {
     /// ```
     pub fn retain_grad(&self) {
         self.edge().retain_gradient();
+    }
+}
+
+/// A leaf keeps its shape and dtype.
+#[track_caller]
+fn check_replacement(function: &'static str, leaf: &Spec, value: &Array) {
+    let found = Spec::new(value.shape(), value.dtype());
+    if found != *leaf {
+        let what = format!("the leaf is {leaf}, the value {found}");
+        raise(Error::argument(function, what));
     }
 }
 

@@ -1,0 +1,454 @@
+//! Every message of the core, provoked once: its words, its type, and the caller's line in it.
+
+use bibun::array::{Array, DType, s};
+use bibun::functions::{broadcast_to, reshape, sum, tanh};
+use bibun::{
+    Context, Error, Fixed, Function, GradOptions, Keeps, Lane, Mismatch, Needs, Spec, Variable,
+    apply, attempt, grad, grad_with, gradient_check, is_recording, is_training, jvp, no_grad,
+    no_rule, retain, vmap,
+};
+
+/// The error that the code raises, and the message with this line in place of `{here}`. Messages
+/// end with the column, which says nothing more and is left out.
+macro_rules! raises {
+    ($code:expr, $message:expr) => {{
+        let here = format!("{}:{}", file!(), line!());
+        let error = attempt(|| drop($code)).expect_err("an error");
+        assert_eq!(without_columns(&error), $message.replace("{here}", &here));
+        error
+    }};
+}
+
+/// The message without the columns of places in this file.
+fn without_columns(error: &Error) -> String {
+    let message = error.to_string();
+    let mut parts = message.split(file!());
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // ":line:column" and what follows.
+        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).count();
+        let line = 1 + digits(&part[1..]);
+        let column = 1 + digits(&part[line + 1..]);
+        kept = kept + file!() + &part[..line] + &part[line + column..];
+    }
+    kept
+}
+
+fn leaf(elements: &[f64]) -> Variable {
+    Variable::new(Array::from(elements.to_vec()))
+}
+
+// ----- calls that do not fit
+
+#[test]
+fn shapes_that_do_not_fit() {
+    let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
+    let message = "add: shapes do not fit: a = [2] f64, b = [3] f64 \
+                   (sizes must be equal or 1, counted from the last axis), called at {here}";
+    let error = raises!(&a + &b, message);
+    assert!(matches!(
+        error,
+        Error::Mismatch {
+            function: "add",
+            ..
+        }
+    ));
+    let message = "reshape: shapes do not fit: x = [3] f64 \
+                   (the new shape [2, 2] must have as many elements), called at {here}";
+    raises!(reshape(&b, [2, 2]), message);
+    raises!(b.reshape([2, 2]), message);
+    let message = "broadcast_to: shapes do not fit: x = [2] f64 \
+                   (it cannot be repeated to the shape [3]), called at {here}";
+    raises!(broadcast_to(&a, 3), message);
+}
+
+#[test]
+fn arguments_of_functions() {
+    let x = leaf(&[1.0, 2.0]);
+    let message = "permute: [] does not name every axis of x = [2] f64, called at {here}";
+    let error = raises!(x.permute(&[]), message);
+    assert!(matches!(
+        error,
+        Error::Argument {
+            function: "permute",
+            ..
+        }
+    ));
+    let message = "sum: axis 1 is outside of the rank 1, called at {here}";
+    let error = raises!(sum(&x, 1), message);
+    assert!(matches!(error, Error::Array(_)));
+    let message = "sum: axis -1 is named twice in [0, -1], called at {here}";
+    raises!(x.sum([0, -1]), message);
+}
+
+#[test]
+fn mistakes_with_arrays() {
+    let x = leaf(&[1.0, 2.0]);
+    let message = "to_vec: the dtype is f64, expected f32, called at {here}";
+    let error = raises!(x.array().to_vec::<f32>(), message);
+    assert!(matches!(
+        error,
+        Error::Array(bibun::array::Error::DType { .. })
+    ));
+    let error = attempt(|| x.array().slice(s![5])).expect_err("an error");
+    assert!(matches!(error, Error::Array(_)));
+    raises!(x.to_vec::<f32>(), message);
+}
+
+// ----- gradients
+
+#[test]
+fn backward_without_a_leaf() {
+    let y = Variable::constant(1.0) * 2.0;
+    let message = "backward: no leaf took part in this Variable, so it has no gradient, \
+                   called at {here}";
+    let error = raises!(y.backward(), message);
+    assert!(matches!(
+        error,
+        Error::Argument {
+            function: "backward",
+            ..
+        }
+    ));
+}
+
+#[test]
+fn outputs_without_cotangents() {
+    let x = leaf(&[1.0, 2.0]);
+    let y = &x * 2.0;
+    let message = "backward: the output is [2] f64; \
+                   without a cotangent it must have a single element, called at {here}";
+    raises!(y.backward(), message);
+    let message = message.replace("backward", "grad");
+    raises!(grad(&[&y], &[&x]), message);
+}
+
+#[test]
+fn cotangents_that_do_not_fit() {
+    let x = leaf(&[1.0, 2.0]);
+    let y = &x * 2.0;
+    let options = GradOptions::cotangents(&[&Variable::constant([1.0, 2.0, 3.0])]);
+    let message = "backward: the output is [2] f64, its cotangent [3] f64, called at {here}";
+    raises!(y.backward_with(&options), message);
+    let message = message.replace("backward", "grad");
+    raises!(grad_with(&[&y], &[&x], &options), message);
+    let message = "grad: 2 outputs, but 1 cotangents, called at {here}";
+    raises!(grad_with(&[&y, &y], &[&x], &options), message);
+}
+
+#[test]
+fn gradients_that_do_not_fit() {
+    let x = leaf(&[1.0, 2.0]);
+    let message = "set_grad: the Variable is [2] f64, the gradient [] f64, called at {here}";
+    raises!(x.set_grad(&Variable::constant(1.0)), message);
+    let y = &x * 2.0;
+    let message = "set_grad: not a leaf, and retain_grad was not called, called at {here}";
+    raises!(y.set_grad(&x), message);
+}
+
+// ----- leaves
+
+#[test]
+fn values_that_do_not_fit_a_leaf() {
+    let x = leaf(&[1.0, 2.0]);
+    let message = "set_array: the leaf is [2] f64, the value [] f64, called at {here}";
+    raises!(x.set_array(Array::from(1.0)), message);
+    // Nothing has happened to the leaf.
+    assert_eq!(x.to_vec::<f64>(), [1.0, 2.0]);
+    x.set_array(Array::from([3.0, 4.0]));
+    assert_eq!(x.to_vec::<f64>(), [3.0, 4.0]);
+    let message = "set_array: only a leaf's value can be replaced, called at {here}";
+    raises!((&x * 2.0).set_array(Array::from([1.0, 2.0])), message);
+    let message = "update: only a leaf's value can be replaced, called at {here}";
+    raises!(Variable::constant(1.0).update(|x| x), message);
+    let message = "update: the leaf is [2] f64, the value [2] f32, called at {here}";
+    raises!(x.update(|x| x.cast(DType::F32)), message);
+}
+
+#[test]
+fn a_leaf_whose_update_panicked_says_so() {
+    let x = leaf(&[1.0, 2.0]);
+    let update = || x.update(|_| std::panic::resume_unwind(Box::new("in the middle")));
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(update)).expect_err("a panic");
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| x.array()));
+    let payload = payload.expect_err("the value is lost");
+    let message = payload.downcast_ref::<String>().expect("a message");
+    assert!(
+        message.starts_with("an update of this leaf panicked and lost its value"),
+        "{message}"
+    );
+}
+
+#[test]
+fn constants_have_no_names() {
+    let message = "set_name: a constant has no name; make it a leaf by Variable::new, \
+                   called at {here}";
+    raises!(Variable::constant(1.0).set_name("x"), message);
+    raises!(Variable::constant(1.0).named("x"), message);
+}
+
+// ----- transformations
+
+#[test]
+fn arguments_of_vmap() {
+    let x = [leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0])];
+    let f = |x: &[Variable]| x.to_vec();
+    let message = "vmap: 2 inputs, but 1 axes, called at {here}";
+    raises!(vmap(f, &x, &[Some(0)]), message);
+    let message = "vmap: no input has an axis of lanes, called at {here}";
+    raises!(vmap(f, &x, &[None, None]), message);
+    let message = "vmap: one input has 2 lanes, another 3, called at {here}";
+    raises!(vmap(f, &x, &[Some(0), Some(0)]), message);
+    let message = "vmap: axis 1 is outside of the rank 1, called at {here}";
+    raises!(vmap(f, &x, &[Some(1), None]), message);
+}
+
+#[test]
+fn arguments_of_jvp() {
+    let x = [Variable::constant(1.0)];
+    let v = [Variable::constant(1.0f32)];
+    let error = attempt(|| jvp(<[Variable]>::to_vec, &x, &v)).expect_err("an error");
+    assert!(matches!(
+        error,
+        Error::Argument {
+            function: "jvp",
+            ..
+        }
+    ));
+    let message = "jvp: primals are [[] f64], tangents are [[] f32]; \
+                   they must be equal in number, shape and dtype, called at {here}";
+    raises!(jvp(<[Variable]>::to_vec, &x, &v), message);
+    let message = "jvp: primals are [[] f64], tangents are []; \
+                   they must be equal in number, shape and dtype, called at {here}";
+    raises!(jvp(<[Variable]>::to_vec, &x, &[]), message);
+}
+
+#[test]
+fn hidden_elements() {
+    let x = [leaf(&[1.0, 2.0])];
+    let one = [leaf(&[1.0, 1.0])];
+    let message = "array: the elements of this Variable are hidden by vmap \
+                   (choose by where_ instead of by the values of one lane), asked for at {here}";
+    let read = |x: &[Variable]| vec![Variable::constant(x[0].array())];
+    let error = attempt(|| vmap(read, &x, &[Some(0)])).expect_err("an error");
+    assert!(matches!(
+        error,
+        Error::Hidden {
+            transformation: "vmap",
+            ..
+        }
+    ));
+    raises!(vmap(|x| vec![x[0].array().into()], &x, &[Some(0)]), message);
+    let message = "array: the elements of this Variable are hidden by jvp \
+                   (use detach if its derivative may be dropped), asked for at {here}";
+    raises!(jvp(|x| vec![x[0].array().into()], &x, &one), message);
+    raises!(
+        jvp(|x| vec![x[0].to_vec::<f64>().into()], &x, &one),
+        message
+    );
+}
+
+// ----- rules
+
+/// `2 x`, with rules that are missing or wrong.
+#[derive(Clone, Debug)]
+enum Double {
+    /// Has only a forward rule.
+    Bare,
+    /// Its rules forget an axis.
+    Flattening,
+    /// Its reverse rule reads the input without keeping it.
+    Dishonest,
+    /// Its reverse rule calls a function that does not fit.
+    Misfit,
+}
+
+fn flat(x: Variable) -> Variable {
+    let size = x.size();
+    reshape(x, size)
+}
+
+impl Function for Double {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+    fn name(&self) -> &'static str {
+        "double"
+    }
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        Ok([x.clone()])
+    }
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        [x * 2.0]
+    }
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        [Some(match self {
+            Self::Bare => no_rule("double", "vjp", "use a product"),
+            Self::Flattening => flat(gy * 2.0),
+            Self::Dishonest => gy * cx.input(0),
+            Self::Misfit => gy * Variable::constant([1.0, 2.0, 3.0]),
+        })]
+    }
+    fn jvp(&self, _: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        match self {
+            Self::Flattening => [dx.map(flat)],
+            _ => no_rule("double", "jvp", "use a product"),
+        }
+    }
+    fn batch(&self, [x]: [Lane; 1]) -> [Lane; 1] {
+        match self {
+            Self::Flattening => [Lane::along(flat(x.value), 0)],
+            _ => no_rule("double", "batch", "use a product"),
+        }
+    }
+}
+
+fn matrix() -> Variable {
+    Variable::new([[1.0, 2.0], [3.0, 4.0]])
+}
+
+#[test]
+fn missing_rules() {
+    let x = [matrix()];
+    let f = |x: &[Variable]| apply(Double::Bare, [x[0].clone()]).to_vec();
+    // The place is that of the call in `f`, wherever the rule was asked for.
+    let called = line!() - 2;
+    let place = format!("called at {}:{called}", file!());
+    let error = attempt(|| jvp(f, &x, &x)).expect_err("an error");
+    let message = format!("double: there is no jvp rule (use a product), {place}");
+    assert_eq!(without_columns(&error), message);
+    assert!(matches!(error, Error::MissingRule { rule: "jvp", .. }));
+    let error = attempt(|| vmap(f, &x, &[Some(0)])).expect_err("an error");
+    assert_eq!(without_columns(&error), message.replace("jvp", "batch"));
+    // In a gradient: the place of the call, and that of the rule.
+    let y = f(&x);
+    let error = attempt(|| grad(&[&y[0].sum(..)], &[&x[0]])).expect_err("an error");
+    let Error::InGradient {
+        function, source, ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(*function, "double");
+    assert!(matches!(**source, Error::MissingRule { rule: "vjp", .. }));
+    let start = format!("in the gradient of double, which was {place}: double: there is no vjp");
+    assert!(without_columns(&error).starts_with(&start), "{error}");
+}
+
+#[test]
+fn wrong_rules() {
+    let x = [matrix()];
+    let f = |x: &[Variable]| apply(Double::Flattening, [x[0].clone()]).to_vec();
+    let place = format!("{}:{}", file!(), line!() - 1);
+    let y = f(&x)[0].sum(..);
+    let error = attempt(|| y.backward()).expect_err("an error");
+    let message = format!(
+        "in the gradient of double, which was called at {place}: \
+         double: the vjp rule gave [4] f64 for input 0, which is [2, 2] f64"
+    );
+    assert_eq!(without_columns(&error), message);
+    let error = attempt(|| jvp(f, &x, &x)).expect_err("an error");
+    let message = "double: the jvp rule gave [4] f64 for output 0, which is [2, 2] f64";
+    assert_eq!(error.to_string(), message);
+    assert!(matches!(error, Error::WrongRule { rule: "jvp", .. }));
+    let error = attempt(|| vmap(f, &x, &[Some(0)])).expect_err("an error");
+    let message = "double: the batch rule gave [] f64 for output 0, which is [2] f64";
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn values_that_were_not_kept() {
+    let x = matrix();
+    let [y] = apply(Double::Dishonest, [x.clone()]);
+    let place = format!("{}:{}", file!(), line!() - 1);
+    let error = attempt(|| y.sum(..).backward()).expect_err("an error");
+    let message = format!(
+        "in the gradient of double, which was called at {place}: \
+         double: a rule reads input 0, which the function does not keep"
+    );
+    assert_eq!(without_columns(&error), message);
+    let Error::InGradient { source, .. } = error else {
+        panic!("{error}")
+    };
+    assert!(matches!(*source, Error::NotKept { .. }));
+}
+
+#[test]
+fn errors_inside_of_rules() {
+    let x = matrix();
+    let [y] = apply(Double::Misfit, [x.clone()]);
+    let place = format!("{}:{}", file!(), line!() - 1);
+    let error = attempt(|| y.sum(..).backward()).expect_err("an error");
+    let start = format!(
+        "in the gradient of double, which was called at {place}: \
+         multiply: shapes do not fit: a = [2, 2] f64, b = [3] f64"
+    );
+    assert!(without_columns(&error).starts_with(&start), "{error}");
+}
+
+// ----- attempt and scopes
+
+#[test]
+fn other_panics_go_through_attempt() {
+    let other = || attempt(|| std::panic::resume_unwind(Box::new(5)));
+    let payload = std::panic::catch_unwind(|| drop(other())).expect_err("a panic");
+    assert_eq!(payload.downcast_ref::<i32>(), Some(&5));
+}
+
+#[test]
+fn attempts_nest() {
+    let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
+    let outer = attempt(|| {
+        assert!(attempt(|| &a + &b).is_err());
+        &a + &a
+    });
+    assert_eq!(outer.expect("a sum").to_vec::<f64>(), [2.0, 4.0]);
+}
+
+#[test]
+fn an_error_outside_of_attempt_is_a_panic_with_the_same_words() {
+    let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
+    let error = attempt(|| &a + &b).expect_err("an error").to_string();
+    let sum = std::panic::AssertUnwindSafe(|| &a + &b);
+    let payload = std::panic::catch_unwind(sum).expect_err("a panic");
+    let message = payload.downcast_ref::<String>().expect("a message");
+    let words = |text: &str| text.split(", called at").next().map(str::to_owned);
+    assert_eq!(words(message), words(&error));
+}
+
+#[test]
+fn scopes_close_when_a_panic_passes() {
+    let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
+    assert!(attempt(|| no_grad(|| bibun::test(|| retain(|| &a + &b)))).is_err());
+    assert!(is_recording() && is_training());
+    bibun::test(|| {
+        assert!(attempt(|| bibun::train(|| &a + &b)).is_err());
+        assert!(!is_training());
+    });
+    // Not retaining: the sum keeps nothing.
+    let y = &a + 1.0;
+    assert_eq!(y.creator().expect("a sum").kept_bytes(), 0);
+    // Not inside of vmap, jvp or a walk: elements can be read and functions are recorded.
+    let f = |_: &[Variable]| vec![&a + &b];
+    assert!(attempt(|| vmap(f, &[a.clone()], &[Some(0)])).is_err());
+    assert!(attempt(|| jvp(f, &[a.clone()], &[a.clone()])).is_err());
+    let [y] = apply(Double::Bare, [matrix()]);
+    assert!(attempt(|| y.sum(..).backward()).is_err());
+    assert!(is_recording());
+    let y = vmap(|x| vec![tanh(&x[0])], &[a.clone()], &[Some(0)]);
+    assert_eq!(y[0].to_vec::<f64>(), tanh(&a).to_vec::<f64>());
+    y[0].sum(..).backward();
+    assert!(a.grad().is_some());
+}
+
+#[test]
+fn gradients_are_checked_in_f64() {
+    let x = [Variable::new([1.0f32])];
+    let message = "gradient_check: input 0 is f32; finite differences need f64, called at {here}";
+    raises!(
+        gradient_check(<[Variable]>::to_vec, &x, &Default::default()),
+        message
+    );
+}

@@ -1,0 +1,262 @@
+//! Random formulae: every way to a derivative leads to the same one.
+//!
+//! A formula is drawn as a list of numbers that are read as instructions for a machine with a list
+//! of values: each takes one or two of the values so far, used before or not, and adds its result.
+//! Failing lists are shrunk and kept in `property.regressions`.
+
+use bibun::array::{Array, DType, Generator, stack};
+use bibun::functions::{broadcast_to, permute, reshape, sum, tanh, watch};
+use bibun::{GradOptions, GradientCheckOptions, Variable, assert_gradients, grad_with, jvp, vmap};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+/// An instruction: what to do, to which values, and along which axis.
+type Instruction = (u8, usize, usize, usize);
+
+/// A function of several inputs, and where to take it.
+#[derive(Clone, Debug)]
+struct Formula {
+    shapes: Vec<Vec<usize>>,
+    program: Vec<Instruction>,
+    seed: u64,
+}
+
+fn formulae() -> impl Strategy<Value = Formula> {
+    let shape = prop::collection::vec(1usize..4, 0..4);
+    let instruction = (0u8..11, 0usize..8, 0usize..8, 0usize..4);
+    (
+        prop::collection::vec(shape, 1..4),
+        prop::collection::vec(instruction, 1..9),
+        any::<u64>(),
+    )
+        .prop_map(|(shapes, program, seed)| Formula {
+            shapes,
+            program,
+            seed,
+        })
+}
+
+impl Formula {
+    /// The two last values.
+    fn run(&self, inputs: &[Variable]) -> Vec<Variable> {
+        let mut values = inputs.to_vec();
+        for &(what, i, j, axis) in &self.program {
+            let (a, b) = (&values[i % values.len()], &values[j % values.len()]);
+            values.push(step(what, a, b, axis));
+        }
+        values.split_off(values.len() - 2)
+    }
+
+    fn inputs(&self) -> Vec<Variable> {
+        let mut generator = Generator::new(self.seed);
+        let draw = |shape: &Vec<usize>| generator.uniform(shape, -1.0, 1.0, DType::F64);
+        self.shapes
+            .iter()
+            .map(draw)
+            .map(Variable::constant)
+            .collect()
+    }
+
+    /// Numbers in the shapes of `x`.
+    fn like(&self, x: &[Variable], stream: u64) -> Vec<Variable> {
+        let mut generator = Generator::new(self.seed).split(stream);
+        x.iter()
+            .map(|x| Variable::constant(generator.normal(x.shape(), 0.0, 1.0, DType::F64)))
+            .collect()
+    }
+
+    /// The gradients of `<w, run(x)>`.
+    fn gradients(&self, x: &[Variable], w: &[Variable]) -> Vec<Variable> {
+        let x: Vec<Variable> = x.iter().map(watch).collect();
+        let y = self.run(&x);
+        let [y, x] = [&y, &x].map(|list| list.iter().collect::<Vec<_>>());
+        let options = GradOptions {
+            cotangents: w.to_vec(),
+            ..GradOptions::create_graph()
+        };
+        let gradients = grad_with(&y, &x, &options);
+        gradients
+            .into_iter()
+            .zip(x)
+            .map(|(gradient, x)| gradient.unwrap_or_else(|| zeros_like(x)))
+            .collect()
+    }
+
+    /// The derivative along `v`.
+    fn tangents(&self, x: &[Variable], v: &[Variable]) -> Vec<Variable> {
+        let (y, tangents) = jvp(|x| self.run(x), x, v);
+        tangents
+            .into_iter()
+            .zip(&y)
+            .map(|(tangent, y)| tangent.unwrap_or_else(|| zeros_like(y)))
+            .collect()
+    }
+}
+
+/// One instruction. Operands that do not broadcast are brought together by a sum.
+fn step(what: u8, a: &Variable, b: &Variable, axis: usize) -> Variable {
+    let fits = a.shape().broadcast(&b.shape()).is_some();
+    let b = if fits { b.clone() } else { sum(b, ..) };
+    let rank = a.rank();
+    match what {
+        0 => a + b,
+        1 => a - b,
+        2 | 3 => 0.5 * a * b,
+        4 => tanh(a),
+        5 => -a,
+        6 if rank > 0 => sum(a, (axis % rank) as isize),
+        7 if rank > 0 => {
+            let axes: Vec<isize> = (0..rank).map(|i| ((i + axis) % rank) as isize).collect();
+            permute(a, &axes)
+        }
+        8 if rank < 4 => {
+            let mut shape = a.shape().to_vec();
+            shape.insert(0, 1 + axis % 3);
+            broadcast_to(a, shape)
+        }
+        9 => reshape(a, a.size()),
+        10 => {
+            let mut shape = a.shape().to_vec();
+            shape.insert(axis % (rank + 1), 1);
+            reshape(a, shape)
+        }
+        _ => a / (2.0 + b.tanh()),
+    }
+}
+
+fn zeros_like(x: &Variable) -> Variable {
+    Variable::constant(Array::zeros(x.shape(), DType::F64))
+}
+
+fn flat(x: &[Variable]) -> Vec<f64> {
+    x.iter().flat_map(|x| x.to_vec::<f64>()).collect()
+}
+
+fn inner(a: &[Variable], b: &[Variable]) -> f64 {
+    flat(a).iter().zip(flat(b)).map(|(a, b)| a * b).sum()
+}
+
+/// Equal up to rounding, as a part of the largest element.
+fn close(what: &str, a: &[f64], b: &[f64]) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    let size = b.iter().fold(1.0f64, |size, x| size.max(x.abs()));
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        assert!(
+            (a - b).abs() <= 1e-11 * size,
+            "{what}: element {i} is {a}, not {b}"
+        );
+    }
+}
+
+fn configuration() -> ProptestConfig {
+    ProptestConfig {
+        cases: 48,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
+            "tests/property.regressions",
+        ))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(configuration())]
+
+    #[test]
+    fn gradients_are_finite_differences(formula in formulae()) {
+        let options = GradientCheckOptions { positions: 8, ..GradientCheckOptions::order(2) };
+        assert_gradients(|x| formula.run(x), &formula.inputs(), &options);
+    }
+
+    #[test]
+    fn reverse_is_forward_element_by_element(formula in formulae()) {
+        let x = formula.inputs();
+        let w = formula.like(&formula.run(&x), 1);
+        let gradients = formula.gradients(&x, &w);
+        for (i, input) in x.iter().enumerate() {
+            let by_forward: Vec<f64> = (0..input.size())
+                .map(|position| {
+                    let mut unit = vec![0.0; input.size()];
+                    unit[position] = 1.0;
+                    let mut v: Vec<Variable> = x.iter().map(zeros_like).collect();
+                    v[i] = Variable::constant(Array::from_vec(unit, input.shape()));
+                    inner(&formula.tangents(&x, &v), &w)
+                })
+                .collect();
+            close("forward", &by_forward, &gradients[i].to_vec::<f64>());
+        }
+    }
+
+    #[test]
+    fn tangents_are_linear(formula in formulae(), a in -2.0..2.0, b in -2.0..2.0) {
+        let x = formula.inputs();
+        let (u, v) = (formula.like(&x, 1), formula.like(&x, 2));
+        let sum: Vec<Variable> = u.iter().zip(&v).map(|(u, v)| a * u + b * v).collect();
+        let [u, v, sum] = [&u, &v, &sum].map(|v| flat(&formula.tangents(&x, v)));
+        let expected: Vec<f64> = u.iter().zip(&v).map(|(u, v)| a * u + b * v).collect();
+        close("sum", &sum, &expected);
+    }
+
+    #[test]
+    fn the_reverse_walk_transposes_the_forward_walk(formula in formulae()) {
+        let x = formula.inputs();
+        let (v, w) = (formula.like(&x, 1), formula.like(&formula.run(&x), 2));
+        let forward = inner(&formula.tangents(&x, &v), &w);
+        let reverse = inner(&formula.gradients(&x, &w), &v);
+        close("product", &[forward], &[reverse]);
+    }
+
+    #[test]
+    fn lanes_and_gradients_commute(formula in formulae(), count in 1usize..4, axis in 0usize..4) {
+        let single = formula.inputs();
+        // Every second input has lanes, the others are shared.
+        let lanes: Vec<Vec<Variable>> = (0..count as u64)
+            .map(|k| formula.like(&single, k))
+            .map(|mut lane| {
+                for (i, x) in lane.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
+                    *x = single[i].clone();
+                }
+                lane
+            })
+            .collect();
+        let axes: Vec<Option<isize>> = (single.iter().enumerate())
+            .map(|(i, x)| (i % 2 == 0).then_some((axis % (x.rank() + 1)) as isize))
+            .collect();
+        let x: Vec<Variable> = (axes.iter().enumerate())
+            .map(|(i, axis)| match axis {
+                None => single[i].clone(),
+                Some(axis) => {
+                    let lanes: Vec<Array> = lanes.iter().map(|lane| lane[i].array()).collect();
+                    stack(&lanes.iter().collect::<Vec<_>>(), *axis).into()
+                }
+            })
+            .collect();
+        let w = formula.like(&formula.run(&single), 9);
+
+        // Gradients within each lane.
+        let by_lane = vmap(|x| formula.gradients(x, &w), &x, &axes);
+        let by_loop: Vec<Vec<Variable>> =
+            lanes.iter().map(|lane| formula.gradients(lane, &w)).collect();
+        for (i, by_lane) in by_lane.iter().enumerate() {
+            let by_loop: Vec<f64> =
+                by_loop.iter().flat_map(|lane| lane[i].to_vec::<f64>()).collect();
+            close("vmap of gradients", &by_lane.to_vec::<f64>(), &by_loop);
+        }
+
+        // Gradients of the sum over all lanes.
+        let x: Vec<Variable> = x.iter().map(watch).collect();
+        let y = vmap(|x| formula.run(x), &x, &axes);
+        let total = y.iter().zip(&w).map(|(y, w)| (y * w).sum(..));
+        let total = total.reduce(|a, b| a + b).expect("two outputs");
+        let inputs: Vec<&Variable> = x.iter().collect();
+        let gradients = grad_with(&[&total], &inputs, &GradOptions::default());
+        for (i, gradient) in gradients.into_iter().enumerate() {
+            let gradient = gradient.unwrap_or_else(|| zeros_like(&x[i]));
+            let by_loop: Vec<Array> = by_loop.iter().map(|lane| lane[i].array()).collect();
+            let expected = match axes[i] {
+                Some(axis) => stack(&by_loop.iter().collect::<Vec<_>>(), axis),
+                None => by_loop.into_iter().reduce(|a, b| a + b).expect("a lane"),
+            };
+            close("gradients of vmap", &gradient.to_vec::<f64>(), &expected.to_vec::<f64>());
+        }
+    }
+}
