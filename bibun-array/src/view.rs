@@ -126,8 +126,8 @@ macro_rules! s {
 }
 
 impl Array {
-    /// The same elements in another shape, taken in row-major order. One size may be left open as
-    /// `usize::MAX` by [`Array::reshape_infer`]. Copies only where the order in memory demands it.
+    /// The same elements in another shape, taken in row-major order. Copies only where the order in
+    /// memory demands it.
     ///
     /// # Panics
     /// If the shapes have different sizes.

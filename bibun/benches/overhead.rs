@@ -16,7 +16,8 @@ fn chain(x: &Variable, f: fn(&Variable) -> Variable) -> Variable {
     y
 }
 
-const FUNCTIONS: &[(&str, fn(&Variable) -> Variable)] = &[
+type Unary = fn(&Variable) -> Variable;
+const FUNCTIONS: &[(&str, Unary)] = &[
     ("multiply by a number", |x| x * 1.000_1),
     ("add to itself", |x| x + x),
     ("sin", |x| x.sin()),

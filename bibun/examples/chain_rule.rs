@@ -7,7 +7,7 @@ fn main() {
     let weights = [2.0, 3.0, 4.0].map(|w| Variable::new([w; 4]));
 
     // A parameter for each element, so that its gradient can be seen element by element.
-    let mut layers = vec![x.clone()];
+    let mut layers = vec![x];
     for w in &weights {
         let y = layers.last().unwrap() * w;
         layers.push(y);

@@ -69,10 +69,7 @@ pub fn vmap(
     }
     let mut lanes: Vec<Lane> = Vec::with_capacity(inputs.len());
     for (input, &axis) in inputs.iter().zip(axes) {
-        let axis = match axis {
-            Some(axis) => Some(bibun_array::normalize_axis("vmap", axis, input.rank())),
-            None => None,
-        };
+        let axis = axis.map(|axis| bibun_array::normalize_axis("vmap", axis, input.rank()));
         let value = input.clone();
         lanes.push(Lane { value, axis });
     }

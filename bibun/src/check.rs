@@ -234,7 +234,7 @@ fn check_order(
             };
             let found = gradient[position];
             let difference = attempt(|| disagreement(&[found], &curve, options.tolerance));
-            if let Some(Disagreement { expected, .. }) = difference.map_err(failed)? {
+            if let Some((_, expected)) = difference.map_err(failed)? {
                 return Err(GradientError::Gradient {
                     order,
                     argument: argument.name.clone(),
@@ -397,53 +397,38 @@ pub(crate) fn transposed(
     }
 }
 
-/// Where a derivative differs from the one by finite differences.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Disagreement {
-    pub(crate) position: usize,
-    pub(crate) found: f64,
-    pub(crate) expected: f64,
-}
-
 /// Steps to try: the largest is the most exact where the function is smooth, the smaller ones are
 /// for elements near a kink or a pole. A wrong derivative agrees with none of them.
 const STEPS: [f64; 3] = [2e-3, 5e-5, 2e-6];
 
 /// Compares a derivative of a curve at 0 with finite differences, each element at the step that
-/// suits it best; the element that is farthest off, if one is.
+/// suits it best; where it is farthest off and what is expected there, if it is off.
 pub(crate) fn disagreement(
     found: &[f64],
     curve: &dyn Fn(f64) -> Vec<Variable>,
     tolerance: f64,
-) -> Option<Disagreement> {
-    // How far each element is off at its best step, as a part of what is allowed.
-    let mut best: Vec<(f64, Disagreement)> = Vec::new();
+) -> Option<(usize, f64)> {
+    // How far each element is off at its best step as a part of what is allowed, and what that
+    // step expects.
+    let mut best = vec![(f64::INFINITY, f64::NAN); found.len()];
     for step in STEPS {
         let (expected, noise) = slope(curve, step);
         assert_eq!(found.len(), expected.len(), "a derivative for each element");
         let sizes = expected.iter().map(|x| x.abs());
         let largest = sizes.fold(0.0f64, f64::max);
-        for (position, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+        for ((best, &found), &expected) in best.iter_mut().zip(found).zip(&expected) {
             let allowed = tolerance * expected.abs() + 1e-2 * tolerance * largest + noise;
             let off = (found - expected).abs() / allowed.max(f64::MIN_POSITIVE);
-            let off = if off.is_nan() { f64::INFINITY } else { off };
-            let disagreement = Disagreement {
-                position,
-                found,
-                expected,
-            };
-            match best.get_mut(position) {
-                None => best.push((off, disagreement)),
-                Some(best) if off < best.0 => *best = (off, disagreement),
-                Some(_) => {}
+            if off < best.0 || best.1.is_nan() {
+                *best = (if off.is_nan() { f64::INFINITY } else { off }, expected);
             }
         }
         if best.iter().all(|&(off, _)| off <= 1.0) {
             return None;
         }
     }
-    let farthest = best.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
-    farthest.map(|(_, disagreement)| disagreement)
+    let farthest = (best.into_iter().enumerate()).max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b));
+    farthest.map(|(position, (_, expected))| (position, expected))
 }
 
 /// The derivative at 0 of a curve, by central differences at three steps and extrapolation, and how

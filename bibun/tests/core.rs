@@ -45,7 +45,7 @@ fn derivatives_of_any_order() {
 fn walks_nest_without_confusion() {
     // d/dx [x · d/dy (x + y)] = 1
     let x = Variable::new(2.0);
-    let y = watch(&Variable::constant(5.0));
+    let y = watch(Variable::constant(5.0));
     let inner = derivative(&(&x + &y), &y);
     assert_eq!(derivative(&(&x * &inner), &x).item::<f64>(), 1.0);
     // The same by jvp inside of a gradient, by a gradient inside of jvp, and by jvp inside of jvp.
@@ -66,7 +66,7 @@ fn walks_nest_without_confusion() {
     );
     assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 1.0);
     let by_grad = |x: &Variable| {
-        let y = watch(&Variable::constant(5.0));
+        let y = watch(Variable::constant(5.0));
         derivative(&(x + &y), &y)
     };
     let (_, dx) = jvp(
@@ -77,7 +77,7 @@ fn walks_nest_without_confusion() {
     assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 1.0);
     // d/dx [x · d/dy (x y)] = 2 x
     let by_grad = |x: &Variable| {
-        let y = watch(&Variable::constant(5.0));
+        let y = watch(Variable::constant(5.0));
         derivative(&(x * &y), &y)
     };
     let (_, dx) = jvp(

@@ -13,7 +13,10 @@ use bibun::{
 macro_rules! raises {
     ($code:expr, $message:expr) => {{
         let here = format!("{}:{}", file!(), line!());
-        let error = attempt(|| drop($code)).expect_err("an error");
+        let error = attempt(|| {
+            $code;
+        })
+        .expect_err("an error");
         assert_eq!(without_columns(&error), $message.replace("{here}", &here));
         error
     }};
@@ -361,7 +364,7 @@ fn wrong_rules() {
 #[test]
 fn values_that_were_not_kept() {
     let x = matrix();
-    let [y] = apply(Double::Dishonest, [x.clone()]);
+    let [y] = apply(Double::Dishonest, [x]);
     let place = format!("{}:{}", file!(), line!() - 1);
     let error = attempt(|| y.sum(..).backward()).expect_err("an error");
     let message = format!(
@@ -378,7 +381,7 @@ fn values_that_were_not_kept() {
 #[test]
 fn errors_inside_of_rules() {
     let x = matrix();
-    let [y] = apply(Double::Misfit, [x.clone()]);
+    let [y] = apply(Double::Misfit, [x]);
     let place = format!("{}:{}", file!(), line!() - 1);
     let error = attempt(|| y.sum(..).backward()).expect_err("an error");
     let start = format!(

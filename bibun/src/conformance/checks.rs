@@ -1,11 +1,12 @@
 //! The checks: what must hold for every function.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bibun_array::{Array, DType, Generator, Index, Shape, stack};
 
 use super::{Sample, Verdict};
-use crate::check::{self, disagreement, flat, floats, normal_like, pull, push, transposed};
+use crate::check::{disagreement, flat, floats, normal_like, pull, push, transposed};
 use crate::node::Edge;
 use crate::scope::no_grad;
 use crate::variable::Variable;
@@ -18,10 +19,12 @@ const ROUNDING: f64 = 1e-12;
 
 // ----- what is checked: a map at a point
 
+type Call = Rc<dyn Fn(&[Variable]) -> Vec<Variable>>;
+
 /// A function of float inputs, and the point where it is checked.
 #[derive(Clone)]
 struct Map {
-    call: Arc<dyn Fn(&[Variable]) -> Vec<Variable>>,
+    call: Call,
     point: Vec<Array>,
 }
 
@@ -30,7 +33,7 @@ impl Map {
     fn of(sample: &Sample, generator: &mut Generator) -> Self {
         let call = Arc::clone(&sample.call);
         Self {
-            call: Arc::new(move |x| call(x)),
+            call: Rc::new(move |x| call(x)),
             point: drawn(sample, generator),
         }
     }
@@ -39,7 +42,7 @@ impl Map {
     fn differentiable(self) -> Self {
         let call = self.call;
         Self {
-            call: Arc::new(move |x| floats(call(x))),
+            call: Rc::new(move |x| floats(call(x))),
             ..self
         }
     }
@@ -54,7 +57,7 @@ impl Map {
 
     /// A function of only some inputs, with the others fixed.
     fn of_subset(&self, chosen: &[usize]) -> Self {
-        let (call, fixed, chosen) = (Arc::clone(&self.call), self.inputs(), chosen.to_vec());
+        let (call, fixed, chosen) = (Rc::clone(&self.call), self.inputs(), chosen.to_vec());
         let point = chosen.iter().map(|&i| self.point[i].clone()).collect();
         let call = move |x: &[Variable]| {
             let mut all = fixed.clone();
@@ -64,29 +67,29 @@ impl Map {
             call(&all)
         };
         Self {
-            call: Arc::new(call),
+            call: Rc::new(call),
             point,
         }
     }
 
     /// The map from inputs and cotangents to the gradients.
     fn reversed(&self, generator: &mut Generator) -> Self {
-        let call = Arc::clone(&self.call);
+        let call = Rc::clone(&self.call);
         let cotangents = normal_like(&self.at(&self.inputs()), generator);
         let count = self.point.len();
         Self {
-            call: Arc::new(move |x| pull(&*call, &x[..count], &x[count..], true)),
+            call: Rc::new(move |x| pull(&*call, &x[..count], &x[count..], true)),
             point: with(&self.point, &cotangents),
         }
     }
 
     /// The map from inputs and tangents to the outputs' tangents.
     fn pushed(&self, generator: &mut Generator) -> Self {
-        let call = Arc::clone(&self.call);
+        let call = Rc::clone(&self.call);
         let tangents = normal_like(&self.inputs(), generator);
         let count = self.point.len();
         Self {
-            call: Arc::new(move |x| push(&*call, &x[..count], &x[count..])),
+            call: Rc::new(move |x| push(&*call, &x[..count], &x[count..])),
             point: with(&self.point, &tangents),
         }
     }
@@ -229,8 +232,13 @@ fn differences(map: &Map, generator: &mut Generator) -> Verdict {
         no_grad(|| map.at(&moved.map(Variable::constant).collect::<Vec<_>>()))
     };
     for (how, tangents) in [("recorded", recorded), ("unrecorded", unrecorded)] {
-        if let Some(wrong) = disagreement(&flat(&tangents), &curve, TOLERANCE) {
-            return Err(format!("jvp ({how}) against finite differences: {wrong}"));
+        let tangents = flat(&tangents);
+        if let Some((position, expected)) = disagreement(&tangents, &curve, TOLERANCE) {
+            let found = tangents[position];
+            return Err(format!(
+                "jvp ({how}) against finite differences: element {position} is {found:e}, expected \
+                 {expected:e}"
+            ));
         }
     }
     Ok(())
@@ -304,10 +312,10 @@ pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
             if shape != other || low >= high {
                 continue;
             }
-            let call = Arc::clone(&map.call);
+            let call = Rc::clone(&map.call);
             let rest = map.inputs();
             let tied = Map {
-                call: Arc::new(move |x| {
+                call: Rc::new(move |x| {
                     let mut all = rest.clone();
                     all[i] = x[0].clone();
                     all[j] = x[0].clone();
@@ -734,7 +742,7 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
     let count = sample.inputs.len();
     let call = Arc::clone(&sample.call);
     let map = Map {
-        call: Arc::new(move |x| call(x)),
+        call: Rc::new(move |x| call(x)),
         point: special_inputs(&SPECIAL, count),
     };
     let x = map.inputs();
@@ -779,7 +787,7 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
 pub(super) fn precisions(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let call = Arc::clone(&sample.call);
-    let call: Arc<dyn Fn(&[Variable]) -> Vec<Variable>> = Arc::new(move |x| floats(call(x)));
+    let call: Call = Rc::new(move |x| floats(call(x)));
     let mut points = vec![drawn(sample, &mut generator)];
     if sample.elementwise {
         // Subnormal numbers of either type and more than f32 can hold are left out.
@@ -867,11 +875,4 @@ pub(super) fn kept_values(sample: &Sample) -> Verdict {
         }
         Ok(())
     })
-}
-
-impl std::fmt::Display for check::Disagreement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (position, found, expected) = (self.position, self.found, self.expected);
-        write!(f, "element {position} is {found:e}, expected {expected:e}")
-    }
 }

@@ -579,7 +579,7 @@ mod tests {
 
     #[test]
     fn nothing_is_separated_into_nothing() {
-        assert!(separate(&Variable::new(Array::zeros([2, 0], DType::F64)), 1).is_empty());
+        assert!(separate(Variable::new(Array::zeros([2, 0], DType::F64)), 1).is_empty());
     }
 
     #[test]

@@ -34,10 +34,10 @@ pub fn slice(x: impl Into<Variable>, index: &[Index]) -> Variable {
 }
 method!(slice, index: &[Index]);
 
-/// Zeros of a shape with x, broadcast, at the part that [`slice`] would show.
+/// Zeros of a shape with x, broadcast, at the part that [`slice()`] would show.
 ///
 /// Shapes: x that broadcasts to the part → `shape`. Types: all.
-/// Gradient: the part of `gy` ([`slice`]).
+/// Gradient: the part of `gy` ([`slice()`]).
 ///
 /// # Panics
 /// If x cannot be broadcast to the part, there are more indices than axes, or an integer index is
@@ -160,7 +160,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3, 2], range.clone()),
         Sample::new(
             "slice",
-            |x| vec![slice(&x[0], s![2..1, 0])],
+            |x| vec![slice(&x[0], s![2..2, 0])],
             |_| vec![by_index([0], |_| 0.0)],
         )
         .input([3, 2], range.clone()),

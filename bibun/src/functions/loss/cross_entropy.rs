@@ -557,7 +557,7 @@ mod tests {
         let whole = softmax_cross_entropy_with(&x, &t, &options);
         let lanes = vmap(
             |v| vec![softmax_cross_entropy(&v[0], &v[1])],
-            &[x.clone(), t.clone()],
+            &[x, t],
             &[Some(0), Some(0)],
         );
         assert_eq!(lanes[0].to_vec::<f64>(), whole.to_vec::<f64>());

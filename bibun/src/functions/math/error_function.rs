@@ -16,7 +16,7 @@ unary! {
     erf(x) -> Erf {
         array: bibun_array::ops::erf,
         gradient(x; gy): gy * (-(x * x)).exp() * FRAC_2_SQRT_PI,
-        sample: (-2.0..2.0, |x| reference(x)),
+        sample: (-2.0..2.0, reference),
     }
 
     /// `1 - erf x`, without cancellation on the right.
