@@ -115,12 +115,12 @@ pub fn normalize_axis(function: &'static str, axis: isize, rank: usize) -> usize
 #[track_caller]
 pub fn normalize_axes(function: &'static str, axes: &[isize], rank: usize) -> SmallVec<[usize; 4]> {
     let mut normal: SmallVec<[usize; 4]> = SmallVec::new();
-    for &axis in axes {
-        let axis = normalize_axis(function, axis, rank);
+    for &named in axes {
+        let axis = normalize_axis(function, named, rank);
         if normal.contains(&axis) {
             raise(Error::invalid(
                 function,
-                format!("axis {axis} is named twice in {axes:?}"),
+                format!("axis {named} is named twice in {axes:?}"),
             ));
         }
         normal.push(axis);

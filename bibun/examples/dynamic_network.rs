@@ -26,7 +26,7 @@ fn network(x: &Variable, w: &Variable) -> (Variable, usize) {
 fn main() {
     let w = Variable::new([0.5, -0.25]);
     let mut depths = Vec::new();
-    for data in [[1.0, 1.0], [20.0, 30.0], [-3.0, 4.0]] {
+    for data in [[1.0, 1.0], [20.0, 30.0], [-12.0, 8.0]] {
         let x = Variable::constant(data);
         w.clear_grad();
         let (y, layers) = network(&x, &w);

@@ -69,7 +69,12 @@ pub fn vmap(
     }
     let mut lanes: Vec<Lane> = Vec::with_capacity(inputs.len());
     for (input, &axis) in inputs.iter().zip(axes) {
-        let axis = axis.map(|axis| bibun_array::normalize_axis("vmap", axis, input.rank()));
+        // In a closure the caller's place would be lost.
+        #[allow(clippy::manual_map)]
+        let axis = match axis {
+            Some(axis) => Some(bibun_array::normalize_axis("vmap", axis, input.rank())),
+            None => None,
+        };
         let value = input.clone();
         lanes.push(Lane { value, axis });
     }

@@ -80,6 +80,9 @@ impl Variable {
 
     /// [`Variable::backward`] from a given cotangent, or recording history on the way.
     ///
+    /// A recorded gradient remembers the leaf that holds it: such a ring is freed only after
+    /// [`Variable::clear_grad`]. [`grad_with`] makes none.
+    ///
     /// # Panics
     /// If the cotangent does not look like this Variable, and as [`Variable::backward`].
     #[track_caller]

@@ -60,7 +60,9 @@ fn ten_thousand_training_steps() {
 
     // Gradients of gradients, and gradients with history kept in a leaf until the next step.
     stays_flat(|| {
-        w.clear_grad();
+        for parameter in [&w, &b] {
+            parameter.clear_grad();
+        }
         let options = GradOptions::create_graph();
         let gradient = grad_with(&[&loss()], &[&w], &options)
             .remove(0)

@@ -770,8 +770,9 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
         for gradients in &pulled {
             for (k, gradient) in gradients[i].to_vec::<f64>().into_iter().enumerate() {
                 let at: Vec<f64> = map.point.iter().map(|x| x.to_vec::<f64>()[k]).collect();
-                // Where one argument is infinite, the derivative by another may have no limit.
-                let settled = count == 1 || at.iter().all(|x| x.is_finite());
+                // Where one argument is infinite, the derivative by another may have no limit; where
+                // all floats are integers, a power is finite beside points where it is not.
+                let settled = count == 1 || at.iter().all(|x| x.abs() < 1e15);
                 let finite = [y[k], ahead[k], behind[k]].iter().all(|y| y.is_finite());
                 if settled && finite && gradient.is_nan() {
                     let y = y[k];
