@@ -192,9 +192,9 @@ fn index(value: &Value) -> Option<Vec<Index>> {
 
 /// What is added before and after each axis: one number, one pair, or a pair for each axis.
 fn pad_widths(value: &Value, rank: usize) -> Option<Vec<(usize, usize)>> {
-    let pair = |value: &Value| match &integers(value)?[..] {
-        &[both] => Some((both as usize, both as usize)),
-        &[before, after] => Some((before as usize, after as usize)),
+    let pair = |value: &Value| match integers(value)?[..] {
+        [both] => Some((both as usize, both as usize)),
+        [before, after] => Some((before as usize, after as usize)),
         _ => None,
     };
     match integers(value) {
