@@ -318,8 +318,9 @@ impl Array {
         let size = self.shape()[axis] + offset.unsigned_abs();
         let shape = self.shape().replaced(axis, size).inserted(axis, size);
         let mut part = Layout::row_major(shape.clone());
-        let step = part.strides.pop();
-        part.strides[axis] += step.expect("a matrix has two axes");
+        let (outer, matrix) = part.strides.split_at(axis);
+        let step: isize = matrix.iter().sum();
+        part.strides = outer.iter().copied().chain([step]).collect();
         part.shape = self.shape().clone();
         part.offset = match offset < 0 {
             true => offset.unsigned_abs() * size,

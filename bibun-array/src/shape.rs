@@ -1,11 +1,13 @@
 //! Shapes, strides and the arithmetic of both.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// The sizes of an array's axes; `[]` is a scalar.
+/// The sizes of an array's axes; `[]` is a scalar. Cloning it costs next to nothing.
 ///
 /// ```
 /// use bibun_array::Shape;
@@ -13,68 +15,88 @@ use smallvec::SmallVec;
 /// assert_eq!(shape.size(), 6);
 /// assert_eq!(shape.to_string(), "[2, 3]");
 /// ```
-#[derive(PartialEq, Eq, Hash, Default)]
-pub struct Shape(SmallVec<[usize; 4]>);
+// PERF: a pointer, and none for a scalar: arrays are moved and cloned all the time, their shapes are
+// made once.
+#[derive(Clone, Default)]
+pub struct Shape(Option<Arc<Sizes>>);
 
-/// Steps between neighbouring elements of each axis, in elements; they may be zero or negative.
-#[derive(PartialEq, Eq, Debug, Default)]
-pub(crate) struct Strides(SmallVec<[isize; 4]>);
-
-// PERF: `SmallVec::clone` pushes element by element; a copy of the slice is a few instructions.
-impl Clone for Shape {
-    #[inline]
-    fn clone(&self) -> Self {
-        Self(SmallVec::from_slice(&self.0))
-    }
+/// The sizes of one or more axes and what follows from them.
+struct Sizes {
+    sizes: SmallVec<[usize; 4]>,
+    row_major: SmallVec<[isize; 4]>,
+    size: usize,
 }
 
-impl Clone for Strides {
-    #[inline]
-    fn clone(&self) -> Self {
-        Self(SmallVec::from_slice(&self.0))
-    }
+/// Steps between neighbouring elements of each axis, in elements; they may be zero or negative.
+#[derive(Clone)]
+pub(crate) enum Strides {
+    /// Zero, for so many axes.
+    Zero(usize),
+    /// Those of the row-major order of a shape.
+    RowMajor(Shape),
+    List(Arc<[isize]>),
 }
 
 impl Shape {
     /// A shape from its sizes.
     pub fn new(sizes: &[usize]) -> Self {
-        Self(SmallVec::from_slice(sizes))
+        Self::from_sizes(SmallVec::from_slice(sizes))
+    }
+
+    fn from_sizes(sizes: SmallVec<[usize; 4]>) -> Self {
+        if sizes.is_empty() {
+            return Self(None);
+        }
+        let mut row_major = SmallVec::from_elem(0, sizes.len());
+        let mut step = 1isize;
+        for (stride, &size) in row_major.iter_mut().zip(&sizes).rev() {
+            *stride = step;
+            step = step.wrapping_mul(size as isize);
+        }
+        let size = sizes.iter().copied().fold(1, usize::saturating_mul);
+        Self(Some(Arc::new(Sizes {
+            sizes,
+            row_major,
+            size,
+        })))
     }
 
     /// The number of axes.
+    #[inline]
     pub fn rank(&self) -> usize {
-        self.0.len()
+        self.len()
     }
 
     /// The number of elements.
+    #[inline]
     pub fn size(&self) -> usize {
-        self.0.iter().product()
+        self.0.as_ref().map_or(1, |sizes| sizes.size)
     }
 
     /// The sizes as an array, if there are just `N` axes.
     pub fn dims<const N: usize>(&self) -> Option<[usize; N]> {
-        self.0.as_slice().try_into().ok()
+        (**self).try_into().ok()
     }
 
     /// The shape with one more axis of size `size` in front of `axis`.
     pub fn inserted(&self, axis: usize, size: usize) -> Self {
-        let mut sizes = self.0.clone();
+        let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes.insert(axis, size);
-        Self(sizes)
+        Self::from_sizes(sizes)
     }
 
     /// The shape without `axis`.
     pub fn removed(&self, axis: usize) -> Self {
-        let mut sizes = self.0.clone();
+        let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes.remove(axis);
-        Self(sizes)
+        Self::from_sizes(sizes)
     }
 
     /// The shape with another size at `axis`.
     pub fn replaced(&self, axis: usize, size: usize) -> Self {
-        let mut sizes = self.0.clone();
+        let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes[axis] = size;
-        Self(sizes)
+        Self::from_sizes(sizes)
     }
 
     /// The shape after `axes` have been reduced: left out, or of size 1 where `keep_dims`.
@@ -86,7 +108,7 @@ impl Shape {
                 keep_dims.then_some(1)
             }
         });
-        Self(kept.collect())
+        kept.collect()
     }
 
     /// The shape that both broadcast to (NumPy's rule), or `None` if there is none.
@@ -109,43 +131,59 @@ impl Shape {
                 (a, 1) => Some(a),
                 _ => None,
             })
-            .collect::<Option<_>>()
-            .map(Self)
+            .collect()
     }
 
     /// Strides of a single value repeated over the shape.
     pub(crate) fn no_steps(&self) -> Strides {
-        Strides(SmallVec::from_elem(0, self.rank()))
+        match self.rank() {
+            rank if rank <= ZEROS.len() => Strides::Zero(rank),
+            rank => std::iter::repeat_n(0, rank).collect(),
+        }
     }
 
     /// Strides of the row-major order.
     pub(crate) fn row_major(&self) -> Strides {
-        let mut strides = SmallVec::from_elem(0, self.rank());
-        let mut step = 1;
-        for (stride, &size) in strides.iter_mut().zip(&self.0).rev() {
-            *stride = step;
-            step *= size as isize;
-        }
-        Strides(strides)
+        Strides::RowMajor(self.clone())
     }
 }
 
 impl Deref for Shape {
     type Target = [usize];
+    #[inline]
     fn deref(&self) -> &[usize] {
-        &self.0
+        self.0.as_ref().map_or(&[], |sizes| &sizes.sizes)
+    }
+}
+
+impl PartialEq for Shape {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.sizes == b.sizes,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Shape {}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0.as_slice())
+        write!(f, "{:?}", &**self)
     }
 }
 
 impl fmt::Debug for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0.as_slice())
+        write!(f, "{:?}", &**self)
     }
 }
 
@@ -166,7 +204,7 @@ impl From<&[usize]> for Shape {
 }
 impl From<Vec<usize>> for Shape {
     fn from(sizes: Vec<usize>) -> Self {
-        Self(SmallVec::from_vec(sizes))
+        Self::from_sizes(SmallVec::from_vec(sizes))
     }
 }
 impl From<&Vec<usize>> for Shape {
@@ -191,7 +229,7 @@ impl From<usize> for Shape {
 }
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Self {
-        Self(sizes.into_iter().collect())
+        Self::from_sizes(sizes.into_iter().collect())
     }
 }
 impl PartialEq<[usize]> for Shape {
@@ -205,20 +243,37 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
     }
 }
 
+/// What [`Strides::Zero`] shows.
+static ZEROS: [isize; 16] = [0; 16];
+
 impl Deref for Strides {
-    type Target = SmallVec<[isize; 4]>;
-    fn deref(&self) -> &Self::Target {
-        &self.0
+    type Target = [isize];
+    #[inline]
+    fn deref(&self) -> &[isize] {
+        match self {
+            Self::Zero(rank) => &ZEROS[..*rank],
+            Self::RowMajor(shape) => shape.0.as_ref().map_or(&[], |sizes| &sizes.row_major),
+            Self::List(list) => list,
+        }
     }
 }
-impl std::ops::DerefMut for Strides {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+impl Default for Strides {
+    fn default() -> Self {
+        Self::Zero(0)
+    }
+}
+impl fmt::Debug for Strides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &**self)
     }
 }
 impl FromIterator<isize> for Strides {
     fn from_iter<I: IntoIterator<Item = isize>>(steps: I) -> Self {
-        Self(steps.into_iter().collect())
+        let steps: SmallVec<[isize; 8]> = steps.into_iter().collect();
+        match steps.is_empty() {
+            true => Self::default(),
+            false => Self::List(Arc::from(&steps[..])),
+        }
     }
 }
 
@@ -243,7 +298,7 @@ impl Layout {
 
     /// Dense strides in which the axes follow each other in `order`, outermost first.
     pub(crate) fn in_order(shape: Shape, order: &[usize]) -> Self {
-        let mut strides = SmallVec::from_elem(0, shape.rank());
+        let mut strides: SmallVec<[isize; 4]> = SmallVec::from_elem(0, shape.rank());
         let mut step = 1;
         for &axis in order.iter().rev() {
             strides[axis] = step;
@@ -251,13 +306,16 @@ impl Layout {
         }
         Self {
             shape,
-            strides: Strides(strides),
+            strides: strides.into_iter().collect(),
             offset: 0,
         }
     }
 
     /// Whether the elements follow each other in row-major order without gaps.
     pub(crate) fn is_row_major(&self) -> bool {
+        if matches!(self.strides, Strides::RowMajor(_)) {
+            return true;
+        }
         let mut step = 1;
         for (&size, &stride) in self.shape.iter().zip(self.strides.iter()).rev() {
             if size != 1 && stride != step {

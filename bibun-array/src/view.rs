@@ -240,8 +240,8 @@ impl Array {
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
         let axis = normalize_axis("expand_dims", axis, self.rank() + 1);
-        let mut strides = self.layout().strides.clone();
-        strides.insert(axis, 0);
+        let (outer, inner) = self.layout().strides.split_at(axis);
+        let strides = outer.iter().chain(&[0]).chain(inner).copied().collect();
         let shape = self.shape().inserted(axis, 1);
         self.with_layout(Layout {
             shape,

@@ -159,7 +159,9 @@ pub(super) fn gather<T: Element>(x: &Array, indices: &Array, axis: usize) -> Arr
     }
     // The walk stands still along `axis`, where the indices step.
     let mut layout = x.layout().clone();
-    let stride = std::mem::take(&mut layout.strides[axis]);
+    let stride = layout.strides[axis];
+    let still = |(i, &stride): (usize, &isize)| if i == axis { 0 } else { stride };
+    layout.strides = layout.strides.iter().enumerate().map(still).collect();
     layout.shape = shape.clone();
     let steps = Steps::new(&layout);
     let indices = spread::<i64>(indices);

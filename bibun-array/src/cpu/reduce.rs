@@ -331,20 +331,22 @@ impl Plan {
             (Some(kept), Some(reduced)) => kept.1 < reduced.1,
             (kept, _) => kept.is_some(),
         };
-        let mut layout = Layout {
-            strides: std::iter::repeat_n(0, shape.rank()).collect(),
-            shape,
-            offset: 0,
-        };
+        let mut strides: SmallVec<[isize; 4]> = SmallVec::from_elem(0, shape.rank());
+        let mut offset = 0;
         let mut step = 1;
         for &(size, _, place) in kept.iter().rev() {
-            layout.strides[place] = step;
+            strides[place] = step;
             if flips.contains(&place) {
-                layout.offset += (size - 1) * step as usize;
-                layout.strides[place] = -step;
+                offset += (size - 1) * step as usize;
+                strides[place] = -step;
             }
             step *= size as isize;
         }
+        let layout = Layout {
+            shape,
+            strides: strides.into_iter().collect(),
+            offset,
+        };
         let steps = |axes: &[Axis], offset| {
             Steps::new(&Layout {
                 shape: axes.iter().map(|axis| axis.0).collect(),
