@@ -4,11 +4,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use bibun_array::Array;
-use smallvec::SmallVec;
 
 use crate::error::{Error, Place, raise};
-use crate::function::{AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec};
-use crate::node::{Edge, Node};
+use crate::function::{
+    AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec, items,
+};
+use crate::node::{Edge, Node, Record};
 use crate::variable::{Value, Variable};
 use crate::{batch, forward, scope};
 
@@ -42,12 +43,9 @@ pub(crate) fn run<F: Function>(
     place: Place,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let mut edges: Items<Edge> = SmallVec::new();
-    let values: Inputs<F, Arc<Value>> = F::Inputs::map(inputs, |input| {
-        let (value, edge) = input.into_parts();
-        edges.push(edge);
-        value
-    });
+    let mut parts = F::Inputs::map(inputs, Variable::into_parts);
+    let edges = F::Inputs::map_mut(&mut parts, |part| std::mem::take(&mut part.1));
+    let values = F::Inputs::map(parts, |part| part.0);
     let input_specs = F::Inputs::map_ref(&values, |value| value.spec());
     let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, |spec| spec)) {
         Ok(specs) => specs,
@@ -56,39 +54,44 @@ pub(crate) fn run<F: Function>(
     let call = Call {
         input_specs: input_specs.as_ref(),
         output_specs: output_specs.as_ref(),
-        edges: &edges,
+        edges: edges.as_ref(),
         place,
     };
 
-    let differentiable = watched || edges.iter().any(Edge::is_some) && scope::is_recording();
+    let differentiable = watched || call.edges.iter().any(Edge::is_some) && scope::is_recording();
     if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
         let outputs = compute(function, values, &call);
         return F::Outputs::map(outputs, |value| Variable::fixed(value, Edge::None));
     }
 
-    let needs: SmallVec<[bool; 4]> = edges.iter().map(Edge::is_some).collect();
-    let keeps = function.keeps(&needs);
+    let needs = F::Inputs::map_ref(&edges, Edge::is_some);
+    let keeps = function.keeps(needs.as_ref());
     let retain = scope::is_retaining();
-    let kept = |kept: bool, value: &Arc<Value>| (kept || retain).then(|| Arc::clone(value));
-    let kept_inputs = (values.as_ref().iter().enumerate())
-        .map(|(i, value)| kept(keeps.has_input(i), value))
-        .collect();
+    let mut i = 0;
+    let kept_inputs = F::Inputs::map_ref(&values, |value| {
+        let kept = retain || keeps.has_input(i);
+        i += 1;
+        kept.then(|| Arc::clone(value))
+    });
     let outputs = compute(function, values, &call);
-    let kept_outputs = (outputs.as_ref().iter().enumerate())
-        .map(|(i, value)| kept(keeps.has_output(i), value))
-        .collect();
-    let node = Arc::new(Node::new(
-        function.boxed(),
-        edges,
-        input_specs.into_iter().collect(),
+    let mut i = 0;
+    let kept_outputs = F::Outputs::map_ref(&outputs, |value| {
+        let kept = retain || keeps.has_output(i);
+        i += 1;
+        kept.then(|| Arc::clone(value))
+    });
+    let record = Record {
+        function: function.clone(),
+        inputs: edges,
+        input_specs,
         kept_inputs,
-        output_specs.into_iter().collect(),
+        output_specs,
         kept_outputs,
-        place,
-    ));
+    };
+    let node: Arc<Node> = Arc::new(Node::new(record, place));
     let mut slot = 0;
     F::Outputs::map(outputs, |value| {
-        let edge = match node.output_specs[slot].dtype.is_float() {
+        let edge = match node.output_specs()[slot].dtype.is_float() {
             true => Edge::Output(Arc::clone(&node), slot as u32),
             false => Edge::None,
         };
@@ -119,7 +122,7 @@ fn compute<F: Function>(
         .max()
         .unwrap_or(0);
     if level > 0 {
-        let outputs = transform(function, values.into_iter().collect(), level, call);
+        let outputs = transform(function, items(values), level, call);
         return F::Outputs::collect(outputs.into_iter());
     }
     let outputs = function.forward(F::Inputs::map(values, into_array));
@@ -154,9 +157,10 @@ fn transform(
         Value::Batched(batched) => batched.level == level,
         Value::Dual(_) | Value::Array(_) => false,
     });
-    let inputs = (values.into_iter().zip(call.edges))
-        .map(|(value, edge)| Variable::fixed(value, edge.clone()))
-        .collect();
+    let inputs = items(
+        (values.into_iter().zip(call.edges))
+            .map(|(value, edge)| Variable::fixed(value, edge.clone())),
+    );
     match batched {
         true => batch::run(function, inputs, level, call.output_specs, call.place),
         false => {

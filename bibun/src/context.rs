@@ -38,11 +38,11 @@ impl Context<'_> {
         match &self.call {
             Call::Values { inputs, .. } => inputs[i].clone(),
             Call::Node(node) => {
-                let Some(value) = &node.kept_inputs[i] else {
-                    not_kept(node.function.name(), format!("input {i}"))
+                let Some(value) = &node.kept_inputs()[i] else {
+                    not_kept(node.function().name(), format!("input {i}"))
                 };
                 let edge = match scope::is_recording() {
-                    true => node.inputs[i].clone(),
+                    true => node.inputs()[i].clone(),
                     false => Edge::None,
                 };
                 Variable::fixed(Arc::clone(value), edge)
@@ -58,8 +58,8 @@ impl Context<'_> {
         match &self.call {
             Call::Values { outputs, .. } => outputs[i].clone(),
             Call::Node(node) => {
-                let Some(value) = &node.kept_outputs[i] else {
-                    not_kept(node.function.name(), format!("output {i}"))
+                let Some(value) = &node.kept_outputs()[i] else {
+                    not_kept(node.function().name(), format!("output {i}"))
                 };
                 let edge = match scope::is_recording() {
                     true => Edge::Output(Arc::clone(node), i as u32),
@@ -107,14 +107,14 @@ impl Context<'_> {
 
     fn input_specs(&self) -> &[Spec] {
         match &self.call {
-            Call::Node(node) => &node.input_specs,
+            Call::Node(node) => node.input_specs(),
             Call::Values { input_specs, .. } => input_specs,
         }
     }
 
     fn output_specs(&self) -> &[Spec] {
         match &self.call {
-            Call::Node(node) => &node.output_specs,
+            Call::Node(node) => node.output_specs(),
             Call::Values { output_specs, .. } => output_specs,
         }
     }
@@ -127,7 +127,7 @@ fn not_kept(function: &'static str, argument: String) -> ! {
 impl std::fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Node(node) => node.function.name(),
+            Self::Node(node) => node.function().name(),
             Self::Values { function, .. } => function,
         })
     }

@@ -14,17 +14,29 @@ use crate::variable::Variable;
 /// How many inputs or outputs a function has: [`Fixed`] or [`Many`].
 pub trait Arity: 'static {
     /// One `T` for each of them.
-    type Of<T>: IntoIterator<Item = T> + AsRef<[T]>;
+    type Of<T: Item>: IntoIterator<Item = T> + AsRef<[T]> + AsMut<[T]> + Item;
     /// Collects one `T` for each.
     ///
     /// # Panics
     /// If there are too few or too many.
-    fn collect<T>(items: impl Iterator<Item = T>) -> Self::Of<T>;
+    fn collect<T: Item>(items: impl Iterator<Item = T>) -> Self::Of<T>;
     /// A function of each item.
-    fn map<T, U>(items: Self::Of<T>, f: impl FnMut(T) -> U) -> Self::Of<U>;
+    fn map<T: Item, U: Item>(items: Self::Of<T>, f: impl FnMut(T) -> U) -> Self::Of<U>;
     /// A function of a reference to each item.
-    fn map_ref<'a, T: 'a, U>(items: &'a Self::Of<T>, f: impl FnMut(&'a T) -> U) -> Self::Of<U>;
+    fn map_ref<'a, T: Item + 'a, U: Item>(
+        items: &'a Self::Of<T>,
+        f: impl FnMut(&'a T) -> U,
+    ) -> Self::Of<U>;
+    /// A function of each item that may change it.
+    fn map_mut<T: Item, U: Item>(
+        items: &mut Self::Of<T>,
+        f: impl FnMut(&mut T) -> U,
+    ) -> Self::Of<U>;
 }
+
+/// What a list for inputs or outputs may hold: history goes from thread to thread.
+pub trait Item: Send + Sync {}
+impl<T: Send + Sync> Item for T {}
 
 /// Just `N` inputs or outputs; lists of them are arrays, so that none can be forgotten.
 #[derive(Debug)]
@@ -35,33 +47,40 @@ pub struct Fixed<const N: usize>;
 pub struct Many;
 
 impl<const N: usize> Arity for Fixed<N> {
-    type Of<T> = [T; N];
+    type Of<T: Item> = [T; N];
     #[inline]
-    fn collect<T>(mut items: impl Iterator<Item = T>) -> [T; N] {
+    fn collect<T: Item>(mut items: impl Iterator<Item = T>) -> [T; N] {
         let list = std::array::from_fn(|_| items.next().expect("one item for each argument"));
         debug_assert!(items.next().is_none(), "more items than arguments");
         list
     }
     #[inline]
-    fn map<T, U>(items: [T; N], f: impl FnMut(T) -> U) -> [U; N] {
+    fn map<T: Item, U: Item>(items: [T; N], f: impl FnMut(T) -> U) -> [U; N] {
         items.map(f)
     }
     #[inline]
-    fn map_ref<'a, T: 'a, U>(items: &'a [T; N], f: impl FnMut(&'a T) -> U) -> [U; N] {
+    fn map_ref<'a, T: Item + 'a, U: Item>(items: &'a [T; N], f: impl FnMut(&'a T) -> U) -> [U; N] {
         items.each_ref().map(f)
+    }
+    #[inline]
+    fn map_mut<T: Item, U: Item>(items: &mut [T; N], f: impl FnMut(&mut T) -> U) -> [U; N] {
+        items.each_mut().map(f)
     }
 }
 
 impl Arity for Many {
-    type Of<T> = Vec<T>;
-    fn collect<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    type Of<T: Item> = Vec<T>;
+    fn collect<T: Item>(items: impl Iterator<Item = T>) -> Vec<T> {
         items.collect()
     }
-    fn map<T, U>(items: Vec<T>, f: impl FnMut(T) -> U) -> Vec<U> {
+    fn map<T: Item, U: Item>(items: Vec<T>, f: impl FnMut(T) -> U) -> Vec<U> {
         items.into_iter().map(f).collect()
     }
-    fn map_ref<'a, T: 'a, U>(items: &'a Vec<T>, f: impl FnMut(&'a T) -> U) -> Vec<U> {
+    fn map_ref<'a, T: Item + 'a, U: Item>(items: &'a Vec<T>, f: impl FnMut(&'a T) -> U) -> Vec<U> {
         items.iter().map(f).collect()
+    }
+    fn map_mut<T: Item, U: Item>(items: &mut Vec<T>, f: impl FnMut(&mut T) -> U) -> Vec<U> {
+        items.iter_mut().map(f).collect()
     }
 }
 
@@ -282,6 +301,17 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
 /// As many items as most functions have inputs or outputs, without an allocation.
 pub(crate) type Items<T> = SmallVec<[T; 2]>;
 
+/// Collects items.
+// PERF: one by one; `collect` of a `SmallVec` takes a hundred instructions for a single item.
+#[inline]
+pub(crate) fn items<T>(list: impl IntoIterator<Item = T>) -> Items<T> {
+    let mut items = Items::new();
+    for item in list {
+        items.push(item);
+    }
+    items
+}
+
 /// A [`Function`] whose arity has been forgotten: what a node and the walks hold.
 pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
@@ -290,7 +320,6 @@ pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
     fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane>;
-    fn boxed(&self) -> Box<dyn AnyFunction>;
 }
 
 impl<F: Function> AnyFunction for F {
@@ -299,25 +328,16 @@ impl<F: Function> AnyFunction for F {
     }
     fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable> {
         let inputs = F::Inputs::collect(inputs.into_iter());
-        apply::run(self, inputs, place, false).into_iter().collect()
+        items(apply::run(self, inputs, place, false))
     }
     fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>> {
-        self.vjp(cx, F::Outputs::collect(gy.into_iter()))
-            .into_iter()
-            .collect()
+        items(self.vjp(cx, F::Outputs::collect(gy.into_iter())))
     }
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
-        self.jvp(cx, F::Inputs::collect(dx.into_iter()))
-            .into_iter()
-            .collect()
+        items(self.jvp(cx, F::Inputs::collect(dx.into_iter())))
     }
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane> {
-        self.batch(F::Inputs::collect(inputs.into_iter()))
-            .into_iter()
-            .collect()
-    }
-    fn boxed(&self) -> Box<dyn AnyFunction> {
-        Box::new(self.clone())
+        items(self.batch(F::Inputs::collect(inputs.into_iter())))
     }
 }
 

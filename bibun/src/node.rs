@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use bibun_array::{DType, Shape};
 
 use crate::error::Place;
-use crate::function::{AnyFunction, Items, Spec};
+use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
 use crate::variable::{Value, Variable};
 
 /// A leaf: the end of all history, where gradients accumulate.
@@ -27,19 +28,67 @@ impl Leaf {
     }
 }
 
-/// One call of a function. It owns the way back to its inputs, and of the values only those that
-/// the function's rules will read.
-pub(crate) struct Node {
-    pub(crate) function: Box<dyn AnyFunction>,
-    pub(crate) inputs: Items<Edge>,
-    pub(crate) input_specs: Items<Spec>,
-    pub(crate) kept_inputs: Items<Option<Arc<Value>>>,
-    pub(crate) output_specs: Items<Spec>,
-    pub(crate) kept_outputs: Items<Option<Arc<Value>>>,
+/// One call of a function: when and where it was, and its [`Record`].
+pub(crate) struct Node<R: Recorded + ?Sized = dyn Recorded> {
     pub(crate) generation: u64,
     pub(crate) place: Place,
     /// What users attached to outputs; rarely anything.
     notes: OnceLock<Box<Mutex<Notes>>>,
+    record: R,
+}
+
+/// What a call leaves behind: the way back to its inputs, and of the values only those that the
+/// function's rules will read. Lists have the form of the function's arity, so that all of it lies
+/// in one piece of memory.
+pub(crate) struct Record<F: Function> {
+    pub(crate) function: F,
+    pub(crate) inputs: Inputs<F, Edge>,
+    pub(crate) input_specs: Inputs<F, Spec>,
+    pub(crate) kept_inputs: Inputs<F, Option<Arc<Value>>>,
+    pub(crate) output_specs: Outputs<F, Spec>,
+    pub(crate) kept_outputs: Outputs<F, Option<Arc<Value>>>,
+}
+
+/// A [`Record`] whose function has been forgotten.
+pub(crate) trait Recorded: Send + Sync {
+    fn function(&self) -> &dyn AnyFunction;
+    fn inputs(&self) -> &[Edge];
+    fn inputs_mut(&mut self) -> &mut [Edge];
+    fn input_specs(&self) -> &[Spec];
+    fn kept_inputs(&self) -> &[Option<Arc<Value>>];
+    fn output_specs(&self) -> &[Spec];
+    fn kept_outputs(&self) -> &[Option<Arc<Value>>];
+}
+
+impl<F: Function> Recorded for Record<F> {
+    fn function(&self) -> &dyn AnyFunction {
+        &self.function
+    }
+    fn inputs(&self) -> &[Edge] {
+        self.inputs.as_ref()
+    }
+    fn inputs_mut(&mut self) -> &mut [Edge] {
+        self.inputs.as_mut()
+    }
+    fn input_specs(&self) -> &[Spec] {
+        self.input_specs.as_ref()
+    }
+    fn kept_inputs(&self) -> &[Option<Arc<Value>>] {
+        self.kept_inputs.as_ref()
+    }
+    fn output_specs(&self) -> &[Spec] {
+        self.output_specs.as_ref()
+    }
+    fn kept_outputs(&self) -> &[Option<Arc<Value>>] {
+        self.kept_outputs.as_ref()
+    }
+}
+
+impl<R: Recorded + ?Sized> Deref for Node<R> {
+    type Target = R;
+    fn deref(&self) -> &R {
+        &self.record
+    }
 }
 
 /// Names and retained gradients, by output.
@@ -49,28 +98,22 @@ struct Notes {
     gradients: BTreeMap<u32, Option<Variable>>,
 }
 
-impl Node {
-    pub(crate) fn new(
-        function: Box<dyn AnyFunction>,
-        inputs: Items<Edge>,
-        input_specs: Items<Spec>,
-        kept_inputs: Items<Option<Arc<Value>>>,
-        output_specs: Items<Spec>,
-        kept_outputs: Items<Option<Arc<Value>>>,
-        place: Place,
-    ) -> Self {
-        let generation = 1 + inputs.iter().map(Edge::generation).max().unwrap_or(0);
+impl<R: Recorded> Node<R> {
+    pub(crate) fn new(record: R, place: Place) -> Self {
+        let generations = record.inputs().iter().map(Edge::generation);
         Self {
-            function,
-            inputs,
-            input_specs,
-            kept_inputs,
-            output_specs,
-            kept_outputs,
-            generation,
+            generation: 1 + generations.max().unwrap_or(0),
             place,
             notes: OnceLock::new(),
+            record,
         }
+    }
+}
+
+impl Node {
+    /// What tells nodes apart.
+    pub(crate) fn address(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
     }
 
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
@@ -78,6 +121,11 @@ impl Node {
         notes
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Asks for the gradient of an output.
+    pub(crate) fn retain_gradient(&self, slot: u32) {
+        self.notes().gradients.entry(slot).or_default();
     }
 
     /// Keeps the gradient of an output, if somebody asked for it.
@@ -93,16 +141,27 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    /// Frees the nodes behind this one in a loop: history may be millions of functions long.
+impl<R: Recorded + ?Sized> Drop for Node<R> {
     fn drop(&mut self) {
-        let mut pending = std::mem::take(&mut self.inputs);
-        while let Some(edge) = pending.pop() {
-            if let Edge::Output(node, _) = edge
-                && let Some(mut node) = Arc::into_inner(node)
-            {
-                pending.append(&mut node.inputs);
+        free(self.record.inputs_mut());
+    }
+}
+
+/// Lets go of the nodes behind `edges` in a loop: history may be millions of functions long.
+fn free(edges: &mut [Edge]) {
+    let mut pending: Vec<Arc<Node>> = Vec::new();
+    let let_go = |edges: &mut [Edge], pending: &mut Vec<Arc<Node>>| {
+        for edge in edges {
+            if let Edge::Output(node, _) = std::mem::take(edge) {
+                pending.push(node);
             }
+        }
+    };
+    let_go(edges, &mut pending);
+    while let Some(mut node) = pending.pop() {
+        // Only the last owner; for others this is a count less.
+        if let Some(node) = Arc::get_mut(&mut node) {
+            let_go(node.record.inputs_mut(), &mut pending);
         }
     }
 }
@@ -136,8 +195,8 @@ impl Edge {
     pub(crate) fn key(&self) -> Option<Key> {
         match self {
             Self::None => None,
-            Self::Leaf(leaf) => Some((Arc::as_ptr(leaf) as usize, 0)),
-            Self::Output(node, slot) => Some((Arc::as_ptr(node) as usize, *slot)),
+            Self::Leaf(leaf) => Some((Arc::as_ptr(leaf).addr(), 0)),
+            Self::Output(node, slot) => Some((node.address(), *slot)),
         }
     }
 
@@ -205,7 +264,7 @@ impl Edge {
 
     pub(crate) fn retain_gradient(&self) {
         if let Self::Output(node, slot) = self {
-            node.notes().gradients.entry(*slot).or_default();
+            node.retain_gradient(*slot);
         }
     }
 }
@@ -221,7 +280,7 @@ impl fmt::Debug for Edge {
         match self {
             Self::None => f.write_str("constant"),
             Self::Leaf(_) => f.write_str("leaf"),
-            Self::Output(node, slot) => write!(f, "output {slot} of {}", node.function.name()),
+            Self::Output(node, slot) => write!(f, "output {slot} of {}", node.function().name()),
         }
     }
 }
@@ -233,12 +292,12 @@ pub struct Creator(pub(crate) Arc<Node>);
 impl Creator {
     /// The function's name.
     pub fn name(&self) -> &'static str {
-        self.0.function.name()
+        self.0.function().name()
     }
 
     /// The function with its parameters (axes, exponents, ...), for reading.
     pub fn describe(&self) -> String {
-        format!("{:?}", self.0.function)
+        format!("{:?}", self.0.function())
     }
 
     /// How many functions lie between the leaves and here, on the longest way.
@@ -254,11 +313,11 @@ impl Creator {
     /// What the function was given, in order.
     pub fn inputs(&self) -> Vec<HistoryEntry> {
         let node = &self.0;
-        (0..node.inputs.len())
+        (0..node.inputs().len())
             .map(|i| HistoryEntry {
-                edge: node.inputs[i].clone(),
-                spec: node.input_specs[i].clone(),
-                value: node.kept_inputs[i].clone(),
+                edge: node.inputs()[i].clone(),
+                spec: node.input_specs()[i].clone(),
+                value: node.kept_inputs()[i].clone(),
             })
             .collect()
     }
@@ -266,11 +325,11 @@ impl Creator {
     /// What the function gave, in order.
     pub fn outputs(&self) -> Vec<HistoryEntry> {
         let node = &self.0;
-        (0..node.output_specs.len())
+        (0..node.output_specs().len())
             .map(|i| HistoryEntry {
                 edge: Edge::Output(Arc::clone(node), i as u32),
-                spec: node.output_specs[i].clone(),
-                value: node.kept_outputs[i].clone(),
+                spec: node.output_specs()[i].clone(),
+                value: node.kept_outputs()[i].clone(),
             })
             .collect()
     }
@@ -284,9 +343,9 @@ impl Creator {
     pub fn kept_bytes(&self) -> usize {
         let kept = self
             .0
-            .kept_inputs
+            .kept_inputs()
             .iter()
-            .chain(&self.0.kept_outputs)
+            .chain(self.0.kept_outputs())
             .flatten();
         kept.map(|value| match &**value {
             Value::Array(x) => x.memory_bytes(),
@@ -298,7 +357,7 @@ impl Creator {
 
 impl fmt::Debug for Creator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} called at {}", self.0.function, self.0.place)
+        write!(f, "{:?} called at {}", self.0.function(), self.0.place)
     }
 }
 
@@ -358,9 +417,9 @@ impl HistoryEntry {
         let value = match (&self.value, &self.edge) {
             (Some(value), _) => Arc::clone(value),
             (None, Edge::Leaf(leaf)) => leaf.value(),
-            (None, Edge::Output(node, slot)) => {
-                node.kept_outputs[*slot as usize].as_ref().map(Arc::clone)?
-            }
+            (None, Edge::Output(node, slot)) => node.kept_outputs()[*slot as usize]
+                .as_ref()
+                .map(Arc::clone)?,
             (None, Edge::None) => return None,
         };
         Some(Variable::fixed(value, self.edge.clone()))

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
 use crate::context::{Call, Context};
 use crate::error::{Error, attempt, raise};
-use crate::function::Items;
+use crate::function::{Items, Spec, items};
 use crate::node::{Edge, Key, Node};
 use crate::scope;
 use crate::variable::Variable;
@@ -94,7 +93,7 @@ impl Variable {
         let outputs = seeded("backward", &[self], options);
         scope::recording(options.create_graph, || {
             walk(
-                outputs,
+                &outputs,
                 &Wanted::Leaves,
                 options.retain_grad,
                 &mut |edge, gradient| {
@@ -141,7 +140,7 @@ pub fn grad_with(
     let wanted = Wanted::only(&outputs, &targets);
     let mut found: FxHashMap<Key, Variable> = FxHashMap::default();
     scope::recording(options.create_graph, || {
-        walk(outputs, &wanted, false, &mut |edge, gradient| {
+        walk(&outputs, &wanted, false, &mut |edge, gradient| {
             if let Some(key) = edge.key() {
                 insert_or_add(found.entry(key), gradient);
             }
@@ -213,10 +212,10 @@ impl Wanted {
         while let Some(edge) = pending.pop() {
             if let Edge::Output(node, _) = edge
                 && node.generation > lowest
-                && seen.insert(Arc::as_ptr(node) as usize)
+                && seen.insert(node.address())
             {
                 nodes.push(node);
-                pending.extend(&node.inputs);
+                pending.extend(node.inputs());
             }
         }
         nodes.sort_unstable_by_key(|node| node.generation);
@@ -225,10 +224,10 @@ impl Wanted {
             reaching: FxHashSet::default(),
         };
         for node in nodes {
-            if node.inputs.iter().any(|edge| wanted.follows(edge))
+            if node.inputs().iter().any(|edge| wanted.follows(edge))
                 && let Self::Only { reaching, .. } = &mut wanted
             {
-                reaching.insert(Arc::as_ptr(node) as usize);
+                reaching.insert(node.address());
             }
         }
         wanted
@@ -249,7 +248,7 @@ impl Wanted {
     fn goes_through(&self, node: &Arc<Node>) -> bool {
         match self {
             Self::Leaves => true,
-            Self::Only { reaching, .. } => reaching.contains(&(Arc::as_ptr(node) as usize)),
+            Self::Only { reaching, .. } => reaching.contains(&node.address()),
         }
     }
 
@@ -259,41 +258,54 @@ impl Wanted {
             Self::Only { targets, .. } => edge.key().is_some_and(|key| targets.contains(&key)),
         }
     }
+
+    fn is_target_output(&self, node: &Arc<Node>, slot: u32) -> bool {
+        match self {
+            Self::Leaves => false,
+            Self::Only { targets, .. } => targets.contains(&(node.address(), slot)),
+        }
+    }
 }
 
 /// What is done with each part of a gradient that reaches a wanted edge.
 type Arrive<'a> = &'a mut dyn FnMut(&Edge, Variable);
 
 /// A node whose outputs' cotangents are arriving.
-struct Waiting {
-    node: Arc<Node>,
+struct Waiting<'a> {
+    node: &'a Arc<Node>,
     cotangents: Items<Option<Variable>>,
 }
 
 /// The nodes that wait for their turn.
 #[derive(Default)]
-struct Queue {
-    waiting: FxHashMap<usize, Waiting>,
+struct Queue<'a> {
+    waiting: FxHashMap<usize, Waiting<'a>>,
     /// The latest generation first; within one, nodes in the order in which they were reached, so
     /// that sums are always formed in the same order.
     order: BinaryHeap<(u64, Reverse<usize>, usize)>,
     reached: usize,
 }
 
-impl Queue {
+impl<'a> Queue<'a> {
     /// Takes a cotangent to where an edge leads: a leaf, or a node that it makes wait.
-    fn deliver(&mut self, edge: Edge, cotangent: Variable, wanted: &Wanted, arrive: Arrive<'_>) {
+    fn deliver(
+        &mut self,
+        edge: &'a Edge,
+        cotangent: Variable,
+        wanted: &Wanted,
+        arrive: Arrive<'_>,
+    ) {
         let (node, slot) = match edge {
-            Edge::Output(node, slot) => (node, slot),
-            Edge::Leaf(_) if wanted.is_target(&edge) => return arrive(&edge, cotangent),
+            Edge::Output(node, slot) => (node, *slot),
+            Edge::Leaf(_) if wanted.is_target(edge) => return arrive(edge, cotangent),
             Edge::Leaf(_) | Edge::None => return,
         };
-        let address = Arc::as_ptr(&node) as usize;
+        let address = node.address();
         let waiting = self.waiting.entry(address).or_insert_with(|| {
             self.order
                 .push((node.generation, Reverse(self.reached), address));
             self.reached += 1;
-            let cotangents = node.output_specs.iter().map(|_| None).collect();
+            let cotangents = items(node.output_specs().iter().map(|_| None));
             Waiting { node, cotangents }
         });
         let place = &mut waiting.cotangents[slot as usize];
@@ -303,7 +315,7 @@ impl Queue {
         });
     }
 
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<Waiting<'a>> {
         let (_, _, address) = self.order.pop()?;
         self.waiting.remove(&address)
     }
@@ -311,35 +323,32 @@ impl Queue {
 
 /// Walks back from `outputs` and calls `arrive` with every part of a gradient that reaches a
 /// wanted edge.
-fn walk(outputs: Vec<(Edge, Variable)>, wanted: &Wanted, retain_grad: bool, arrive: Arrive<'_>) {
+fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive: Arrive<'_>) {
     let mut queue = Queue::default();
     for (edge, cotangent) in outputs {
-        queue.deliver(edge, cotangent, wanted, arrive);
+        queue.deliver(edge, cotangent.clone(), wanted, arrive);
     }
     while let Some(Waiting { node, cotangents }) = queue.next() {
         for (slot, gradient) in cotangents.iter().enumerate() {
-            let Some(gradient) = gradient else { continue };
-            let edge = Edge::Output(Arc::clone(&node), slot as u32);
+            let (Some(gradient), slot) = (gradient, slot as u32) else {
+                continue;
+            };
             if retain_grad {
-                edge.retain_gradient();
+                node.retain_gradient(slot);
             }
-            node.note_gradient(slot as u32, gradient);
-            if wanted.is_target(&edge) {
-                arrive(&edge, gradient.clone());
+            node.note_gradient(slot, gradient);
+            if wanted.is_target_output(node, slot) {
+                arrive(&Edge::Output(Arc::clone(node), slot), gradient.clone());
             }
         }
-        if wanted.goes_through(&node) {
-            let needs: SmallVec<[bool; 4]> = node
-                .inputs
-                .iter()
-                .map(|edge| wanted.follows(edge))
-                .collect();
-            let gradients = pull_back(&node, cotangents, &needs);
-            for ((edge, gradient), needed) in node.inputs.iter().zip(gradients).zip(needs) {
+        if wanted.goes_through(node) {
+            let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
+            let gradients = pull_back(node, cotangents, &needs);
+            for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
                 if let Some(gradient) = gradient
                     && needed
                 {
-                    queue.deliver(edge.clone(), gradient, wanted, arrive);
+                    queue.deliver(edge, gradient, wanted, arrive);
                 }
             }
         }
@@ -352,27 +361,24 @@ fn pull_back(
     cotangents: Items<Option<Variable>>,
     needs: &[bool],
 ) -> Items<Option<Variable>> {
-    let function = node.function.name();
-    let cotangents = cotangents
-        .into_iter()
-        .zip(&node.output_specs)
-        .map(|(cotangent, spec)| {
-            cotangent
-                .unwrap_or_else(|| Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype)))
-        })
-        .collect();
+    let function = node.function().name();
+    let zeros = |spec: &Spec| Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype));
+    let cotangents = items(
+        (cotangents.into_iter().zip(node.output_specs()))
+            .map(|(cotangent, spec)| cotangent.unwrap_or_else(|| zeros(spec))),
+    );
     let cx = Context {
         call: Call::Node(node),
         needs,
     };
     let gradients = attempt(|| {
-        let gradients = node.function.vjp(&cx, cotangents);
+        let gradients = node.function().vjp(&cx, cotangents);
         assert_eq!(
             gradients.len(),
-            node.inputs.len(),
+            node.inputs().len(),
             "{function}: wrong number of gradients"
         );
-        for (i, (gradient, expected)) in gradients.iter().zip(&node.input_specs).enumerate() {
+        for (i, (gradient, expected)) in gradients.iter().zip(node.input_specs()).enumerate() {
             if let Some(gradient) = gradient
                 && needs[i]
                 && !gradient.has_spec(expected)

@@ -194,9 +194,9 @@ pub(super) fn values(sample: &Sample) -> Verdict {
             all_same("value", &arrays(&y), &reference, ROUNDING)?;
             for y in &y {
                 if let Edge::Output(node, at) = y.edge()
-                    && node.output_specs[at as usize] != y.spec()
+                    && node.output_specs()[at as usize] != y.spec()
                 {
-                    let (name, told) = (node.function.name(), &node.output_specs[at as usize]);
+                    let (name, told) = (node.function().name(), &node.output_specs()[at as usize]);
                     return Err(format!(
                         "{name} made {}, its shape rule told {told}",
                         y.spec()
