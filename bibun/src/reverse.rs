@@ -3,6 +3,7 @@
 //! Nodes wait in a heap by generation, so that a node's turn comes when all cotangents of its
 //! outputs have arrived. Nothing recurses; a chain may be millions of functions long.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
@@ -276,9 +277,18 @@ struct Waiting<'a> {
     cotangents: Items<Option<Variable>>,
 }
 
+impl<'a> Waiting<'a> {
+    fn new(node: &'a Arc<Node>) -> Self {
+        let cotangents = items(node.output_specs().iter().map(|_| None));
+        Self { node, cotangents }
+    }
+}
+
 /// The nodes that wait for their turn.
+// PERF: where history is a chain only one node ever waits; it needs neither map nor heap.
 #[derive(Default)]
 struct Queue<'a> {
+    only: Option<Waiting<'a>>,
     waiting: FxHashMap<usize, Waiting<'a>>,
     /// The latest generation first; within one, nodes in the order in which they were reached, so
     /// that sums are always formed in the same order.
@@ -300,22 +310,42 @@ impl<'a> Queue<'a> {
             Edge::Leaf(_) if wanted.is_target(edge) => return arrive(edge, cotangent),
             Edge::Leaf(_) | Edge::None => return,
         };
-        let address = node.address();
-        let waiting = self.waiting.entry(address).or_insert_with(|| {
-            self.order
-                .push((node.generation, Reverse(self.reached), address));
-            self.reached += 1;
-            let cotangents = items(node.output_specs().iter().map(|_| None));
-            Waiting { node, cotangents }
-        });
-        let place = &mut waiting.cotangents[slot as usize];
+        let place = &mut self.wait(node).cotangents[slot as usize];
         *place = Some(match place.take() {
             Some(sum) => sum + cotangent,
             None => cotangent,
         });
     }
 
+    /// The place where a node waits.
+    fn wait(&mut self, node: &'a Arc<Node>) -> &mut Waiting<'a> {
+        if let Some(only) = self.only.take_if(|only| !Arc::ptr_eq(only.node, node)) {
+            self.line_up(only.node, |_| only);
+        }
+        if self.only.is_none() && !self.waiting.is_empty() {
+            return self.line_up(node, Waiting::new);
+        }
+        self.only.get_or_insert_with(|| Waiting::new(node))
+    }
+
+    fn line_up(
+        &mut self,
+        node: &'a Arc<Node>,
+        new: impl FnOnce(&'a Arc<Node>) -> Waiting<'a>,
+    ) -> &mut Waiting<'a> {
+        let address = node.address();
+        self.waiting.entry(address).or_insert_with(|| {
+            self.order
+                .push((node.generation, Reverse(self.reached), address));
+            self.reached += 1;
+            new(node)
+        })
+    }
+
     fn next(&mut self) -> Option<Waiting<'a>> {
+        if let Some(only) = self.only.take() {
+            return Some(only);
+        }
         let (_, _, address) = self.order.pop()?;
         self.waiting.remove(&address)
     }
@@ -324,34 +354,48 @@ impl<'a> Queue<'a> {
 /// Walks back from `outputs` and calls `arrive` with every part of a gradient that reaches a
 /// wanted edge.
 fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive: Arrive<'_>) {
-    let mut queue = Queue::default();
-    for (edge, cotangent) in outputs {
-        queue.deliver(edge, cotangent.clone(), wanted, arrive);
-    }
-    while let Some(Waiting { node, cotangents }) = queue.next() {
-        for (slot, gradient) in cotangents.iter().enumerate() {
-            let (Some(gradient), slot) = (gradient, slot as u32) else {
-                continue;
-            };
-            if retain_grad {
-                node.retain_gradient(slot);
-            }
-            node.note_gradient(slot, gradient);
-            if wanted.is_target_output(node, slot) {
-                arrive(&Edge::Output(Arc::clone(node), slot), gradient.clone());
-            }
+    // Whose rule is asked: the one to name if it fails.
+    let asked: Cell<Option<&Arc<Node>>> = Cell::new(None);
+    let walked = attempt(|| {
+        let mut queue = Queue::default();
+        for (edge, cotangent) in outputs {
+            queue.deliver(edge, cotangent.clone(), wanted, arrive);
         }
-        if wanted.goes_through(node) {
-            let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
-            let gradients = pull_back(node, cotangents, &needs);
-            for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
-                if let Some(gradient) = gradient
-                    && needed
-                {
-                    queue.deliver(edge, gradient, wanted, arrive);
+        while let Some(Waiting { node, cotangents }) = queue.next() {
+            for (slot, gradient) in (0..).zip(&cotangents) {
+                let Some(gradient) = gradient else { continue };
+                if retain_grad {
+                    node.retain_gradient(slot);
+                }
+                node.note_gradient(slot, gradient);
+                if wanted.is_target_output(node, slot) {
+                    arrive(&Edge::Output(Arc::clone(node), slot), gradient.clone());
+                }
+            }
+            if wanted.goes_through(node) {
+                let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
+                asked.set(Some(node));
+                let gradients = pull_back(node, cotangents, &needs);
+                asked.set(None);
+                for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
+                    if let Some(gradient) = gradient
+                        && needed
+                    {
+                        queue.deliver(edge, gradient, wanted, arrive);
+                    }
                 }
             }
         }
+    });
+    if let Err(error) = walked {
+        raise(match asked.get() {
+            Some(node) => Error::InGradient {
+                function: node.function().name(),
+                place: node.place,
+                source: Box::new(error),
+            },
+            None => error,
+        })
     }
 }
 
@@ -361,7 +405,6 @@ fn pull_back(
     cotangents: Items<Option<Variable>>,
     needs: &[bool],
 ) -> Items<Option<Variable>> {
-    let function = node.function().name();
     let zeros = |spec: &Spec| Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype));
     let cotangents = items(
         (cotangents.into_iter().zip(node.output_specs()))
@@ -371,36 +414,28 @@ fn pull_back(
         call: Call::Node(node),
         needs,
     };
-    let gradients = attempt(|| {
-        let gradients = node.function().vjp(&cx, cotangents);
-        assert_eq!(
-            gradients.len(),
-            node.inputs().len(),
-            "{function}: wrong number of gradients"
-        );
-        for (i, (gradient, expected)) in gradients.iter().zip(node.input_specs()).enumerate() {
-            if let Some(gradient) = gradient
-                && needs[i]
-                && !gradient.has_spec(expected)
-            {
-                raise(Error::WrongRule {
-                    function,
-                    rule: "vjp",
-                    argument: format!("input {i}"),
-                    found: Box::new(gradient.spec()),
-                    expected: Box::new(expected.clone()),
-                });
-            }
+    let gradients = node.function().vjp(&cx, cotangents);
+    assert_eq!(
+        gradients.len(),
+        node.inputs().len(),
+        "{}: wrong number of gradients",
+        node.function().name()
+    );
+    for (i, (gradient, expected)) in gradients.iter().zip(node.input_specs()).enumerate() {
+        if let Some(gradient) = gradient
+            && needs[i]
+            && !gradient.has_spec(expected)
+        {
+            raise(Error::WrongRule {
+                function: node.function().name(),
+                rule: "vjp",
+                argument: format!("input {i}"),
+                found: Box::new(gradient.spec()),
+                expected: Box::new(expected.clone()),
+            });
         }
-        gradients
-    });
-    gradients.unwrap_or_else(|error| {
-        raise(Error::InGradient {
-            function,
-            place: node.place,
-            source: Box::new(error),
-        })
-    })
+    }
+    gradients
 }
 
 fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {
