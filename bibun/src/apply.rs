@@ -43,10 +43,9 @@ pub(crate) fn run<F: Function>(
     place: Place,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let mut parts = F::Inputs::map(inputs, Variable::into_parts);
-    let edges = F::Inputs::map_mut(&mut parts, |part| std::mem::take(&mut part.1));
-    let values = F::Inputs::map(parts, |part| part.0);
-    let input_specs = F::Inputs::map_ref(&values, |value| value.spec());
+    let mut inputs = inputs;
+    let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
+    let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
     let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, |spec| spec)) {
         Ok(specs) => specs,
         Err(mismatch) => mismatched(function.name(), mismatch, place),
@@ -60,7 +59,7 @@ pub(crate) fn run<F: Function>(
 
     let differentiable = watched || call.edges.iter().any(Edge::is_some) && scope::is_recording();
     if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
-        let outputs = compute(function, values, &call);
+        let outputs = compute(function, inputs, &call);
         return F::Outputs::map(outputs, |value| Variable::fixed(value, Edge::None));
     }
 
@@ -68,12 +67,12 @@ pub(crate) fn run<F: Function>(
     let keeps = function.keeps(needs.as_ref());
     let retain = scope::is_retaining();
     let mut i = 0;
-    let kept_inputs = F::Inputs::map_ref(&values, |value| {
+    let kept_inputs = F::Inputs::map_ref(&inputs, |input| {
         let kept = retain || keeps.has_input(i);
         i += 1;
-        kept.then(|| Arc::clone(value))
+        kept.then(|| input.value())
     });
-    let outputs = compute(function, values, &call);
+    let outputs = compute(function, inputs, &call);
     let mut i = 0;
     let kept_outputs = F::Outputs::map_ref(&outputs, |value| {
         let kept = retain || keeps.has_output(i);
@@ -109,23 +108,19 @@ struct Call<'a> {
     place: Place,
 }
 
-/// Computes the outputs: on arrays, or by the innermost transformation that hides an input.
+/// Computes the outputs of inputs without history: on arrays, or by the innermost transformation that hides an input.
 fn compute<F: Function>(
     function: &F,
-    values: Inputs<F, Arc<Value>>,
+    inputs: Inputs<F, Variable>,
     call: &Call<'_>,
 ) -> Outputs<F, Arc<Value>> {
-    let level = values
-        .as_ref()
-        .iter()
-        .map(|value| value.level())
-        .max()
-        .unwrap_or(0);
+    let levels = inputs.as_ref().iter().map(Variable::level);
+    let level = levels.max().unwrap_or(0);
     if level > 0 {
-        let outputs = transform(function, items(values), level, call);
+        let outputs = transform(function, items(inputs), level, call);
         return F::Outputs::collect(outputs.into_iter());
     }
-    let outputs = function.forward(F::Inputs::map(values, into_array));
+    let outputs = function.forward(F::Inputs::map(inputs, into_array));
     debug_assert!(
         outputs.as_ref().len() == call.output_specs.len()
             && outputs
@@ -149,17 +144,17 @@ fn compute<F: Function>(
 /// its way through it; what `run` records is the history at this level.
 fn transform(
     function: &dyn AnyFunction,
-    values: Items<Arc<Value>>,
+    inputs: Items<Variable>,
     level: scope::Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
-    let batched = values.iter().any(|value| match &**value {
+    let batched = inputs.iter().any(|input| match &*input.value() {
         Value::Batched(batched) => batched.level == level,
         Value::Dual(_) | Value::Array(_) => false,
     });
     let inputs = items(
-        (values.into_iter().zip(call.edges))
-            .map(|(value, edge)| Variable::fixed(value, edge.clone())),
+        (inputs.into_iter().zip(call.edges))
+            .map(|(input, edge)| Variable::fixed(input.into_value(), edge.clone())),
     );
     match batched {
         true => batch::run(function, inputs, level, call.output_specs, call.place),
@@ -177,8 +172,8 @@ fn transform(
     }
 }
 
-fn into_array(value: Arc<Value>) -> Array {
-    match Arc::try_unwrap(value) {
+fn into_array(input: Variable) -> Array {
+    match Arc::try_unwrap(input.into_value()) {
         Ok(Value::Array(array)) => array,
         Ok(hidden) => unreachable!("{hidden:?} is handled by its transformation"),
         Err(shared) => shared.to_array(),

@@ -60,11 +60,13 @@ impl<const N: usize> Arity for Fixed<N> {
     }
     #[inline]
     fn map_ref<'a, T: Item + 'a, U: Item>(items: &'a [T; N], f: impl FnMut(&'a T) -> U) -> [U; N] {
-        items.each_ref().map(f)
+        let mut f = f;
+        std::array::from_fn(|i| f(&items[i]))
     }
     #[inline]
     fn map_mut<T: Item, U: Item>(items: &mut [T; N], f: impl FnMut(&mut T) -> U) -> [U; N] {
-        items.each_mut().map(f)
+        let mut f = f;
+        std::array::from_fn(|i| f(&mut items[i]))
     }
 }
 
@@ -317,7 +319,8 @@ pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
     /// [`apply`](crate::apply), as if called at `place`.
     fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable>;
-    fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>>;
+    /// Takes the cotangents, none of which may be missing.
+    fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane>;
 }
@@ -330,8 +333,9 @@ impl<F: Function> AnyFunction for F {
         let inputs = F::Inputs::collect(inputs.into_iter());
         items(apply::run(self, inputs, place, false))
     }
-    fn vjp(&self, cx: &Context<'_>, gy: Items<Variable>) -> Items<Option<Variable>> {
-        items(self.vjp(cx, F::Outputs::collect(gy.into_iter())))
+    fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>> {
+        let gy = gy.iter_mut().map(|gy| gy.take().expect("a cotangent"));
+        items(self.vjp(cx, F::Outputs::collect(gy)))
     }
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
         items(self.jvp(cx, F::Inputs::collect(dx.into_iter())))

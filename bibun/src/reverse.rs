@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::context::{Call, Context};
 use crate::error::{Error, attempt, raise};
-use crate::function::{Items, Spec, items};
+use crate::function::{Items, items};
 use crate::node::{Edge, Key, Node};
 use crate::scope;
 use crate::variable::Variable;
@@ -361,7 +361,11 @@ fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive
         for (edge, cotangent) in outputs {
             queue.deliver(edge, cotangent.clone(), wanted, arrive);
         }
-        while let Some(Waiting { node, cotangents }) = queue.next() {
+        while let Some(Waiting {
+            node,
+            mut cotangents,
+        }) = queue.next()
+        {
             for (slot, gradient) in (0..).zip(&cotangents) {
                 let Some(gradient) = gradient else { continue };
                 if retain_grad {
@@ -375,7 +379,7 @@ fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive
             if wanted.goes_through(node) {
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
-                let gradients = pull_back(node, cotangents, &needs);
+                let gradients = pull_back(node, &mut cotangents, &needs);
                 asked.set(None);
                 for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
                     if let Some(gradient) = gradient
@@ -402,14 +406,14 @@ fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive
 /// Asks a node's rule for the cotangents of its inputs.
 fn pull_back(
     node: &Arc<Node>,
-    cotangents: Items<Option<Variable>>,
+    cotangents: &mut [Option<Variable>],
     needs: &[bool],
 ) -> Items<Option<Variable>> {
-    let zeros = |spec: &Spec| Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype));
-    let cotangents = items(
-        (cotangents.into_iter().zip(node.output_specs()))
-            .map(|(cotangent, spec)| cotangent.unwrap_or_else(|| zeros(spec))),
-    );
+    for (cotangent, spec) in cotangents.iter_mut().zip(node.output_specs()) {
+        cotangent.get_or_insert_with(|| {
+            Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype))
+        });
+    }
     let cx = Context {
         call: Call::Node(node),
         needs,

@@ -177,36 +177,44 @@ impl Variable {
 
     /// The dtype.
     pub fn dtype(&self) -> DType {
-        self.value().spec().dtype
+        self.spec().dtype
     }
 
     /// Whether shape and dtype are these.
     pub(crate) fn has_spec(&self, spec: &Spec) -> bool {
-        match &*self.value() {
+        self.look(|value| match value {
             Value::Array(x) => *x.shape() == spec.shape && x.dtype() == spec.dtype,
             hidden => hidden.spec() == *spec,
-        }
+        })
     }
 
     /// Whether shape and dtype are those of another.
     pub(crate) fn has_same_spec(&self, other: &Self) -> bool {
-        match (&*self.value(), &*other.value()) {
-            (Value::Array(a), Value::Array(b)) => a.shape() == b.shape() && a.dtype() == b.dtype(),
-            (a, b) => a.spec() == b.spec(),
-        }
+        self.look(|a| match a {
+            Value::Array(a) => other.look(|b| match b {
+                Value::Array(b) => a.shape() == b.shape() && a.dtype() == b.dtype(),
+                hidden => hidden.spec() == Spec::new(a.shape(), a.dtype()),
+            }),
+            hidden => other.has_spec(&hidden.spec()),
+        })
     }
 
     /// The elements, unless a transformation hides them.
     pub(crate) fn plain_array(&self) -> Option<Array> {
-        match &*self.value() {
+        self.look(|value| match value {
             Value::Array(x) => Some(x.clone()),
             Value::Batched(_) | Value::Dual(_) => None,
-        }
+        })
+    }
+
+    /// The level of the transformation that hides the elements, 0 for none.
+    pub(crate) fn level(&self) -> Level {
+        self.look(Value::level)
     }
 
     /// The shape and the dtype.
     pub fn spec(&self) -> Spec {
-        self.value().spec()
+        self.look(Value::spec)
     }
 
     /// Replaces the value of a leaf; what was computed from the old one stays as it is.
@@ -270,10 +278,32 @@ impl Variable {
     }
 
     /// The value and the way back, taken apart without another reference to either.
-    pub(crate) fn into_parts(self) -> (Arc<Value>, Edge) {
+    /// A function of the value, which it only looks at.
+    // PERF: counting one more owner and one less costs as much as a scalar function.
+    fn look<T>(&self, f: impl FnOnce(&Value) -> T) -> T {
+        match &self.0 {
+            Kind::Fixed { value, .. } => f(value),
+            Kind::Leaf(leaf) => f(&leaf.value()),
+        }
+    }
+
+    /// Takes the way back out; the value stays, as a constant.
+    pub(crate) fn take_edge(&mut self) -> Edge {
+        match &mut self.0 {
+            Kind::Fixed { edge, .. } => std::mem::take(edge),
+            Kind::Leaf(leaf) => {
+                let leaf = Arc::clone(leaf);
+                *self = Self::fixed(leaf.value(), Edge::None);
+                Edge::Leaf(leaf)
+            }
+        }
+    }
+
+    /// The value of a Variable whose way back was taken out.
+    pub(crate) fn into_value(self) -> Arc<Value> {
         match self.0 {
-            Kind::Fixed { value, edge } => (value, edge),
-            Kind::Leaf(leaf) => (leaf.value(), Edge::Leaf(leaf)),
+            Kind::Fixed { value, .. } => value,
+            Kind::Leaf(leaf) => leaf.value(),
         }
     }
 

@@ -99,16 +99,10 @@ impl<const N: usize, R: fmt::Debug> fmt::Debug for Elementwise<N, R> {
 /// The arrays under the values that a derivative reads, if it can be computed on them in one loop:
 /// when nobody will differentiate it and no transformation hides the elements.
 pub(crate) fn plain<const N: usize>(values: [&Variable; N]) -> Option<[Array; N]> {
-    if scope::is_recording() {
+    if scope::is_recording() || values.iter().any(|x| x.level() > 0) {
         return None;
     }
-    let mut arrays = values.map(Variable::plain_array);
-    if arrays.iter().any(Option::is_none) {
-        return None;
-    }
-    Some(std::array::from_fn(|i| {
-        arrays[i].take().expect("checked above")
-    }))
+    Some(std::array::from_fn(|i| values[i].array()))
 }
 
 /// One formula over [`Number`](bibun_array::Number)s as a vector loop, for `f32` and for `f64`: a
