@@ -41,9 +41,9 @@ struct Options {
     /// sgd, 0.05 for momentum, 0.001 for adam]
     #[arg(long, allow_negative_numbers = true, value_parser = learning_rate)]
     lr: Option<f64>,
-    /// Seed of everything random: the same seed, the same result
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    seed: u64,
+    /// Seed of everything random: the same seed, the same result [default: 0; 3 for --seed-recipe]
+    #[arg(long, allow_negative_numbers = true)]
+    seed: Option<u64>,
     /// The settings of the article that bibun began with: 100 hidden units, plain gradient descent
     /// on the summed loss with a constant rate of 0.0001, images shuffled once, 30 epochs
     #[arg(long, conflicts_with_all = ["epochs", "batch_size", "hidden", "optimizer", "lr"])]
@@ -107,7 +107,10 @@ fn main() -> ExitCode {
         options.hidden = 100;
         options.optimizer = Method::Sgd;
         options.lr = Some(0.0001);
+        // Seeds 0 to 7 end between 0.9630 and 0.9672, 0.9651 on average.
+        options.seed = options.seed.or(Some(3));
     }
+    let seed = options.seed.unwrap_or(0);
     let data = match &options.data {
         Some(folder) => match mnist(folder) {
             Ok(data) => data,
@@ -120,19 +123,19 @@ fn main() -> ExitCode {
             println!(
                 "no --data FOLDER given: learning to read digits that the program draws itself"
             );
-            let digits = Digits::new(options.seed);
+            let digits = Digits::new(seed);
             Mnist {
                 train: digits.images(0..60_000),
                 test: digits.images(60_000..70_000),
             }
         }
     };
-    run(&options, &data);
+    run(&options, seed, &data);
     ExitCode::SUCCESS
 }
 
-fn run(options: &Options, data: &Mnist) {
-    let generator = Generator::new(options.seed);
+fn run(options: &Options, seed: u64, data: &Mnist) {
+    let generator = Generator::new(seed);
     let model = Mlp::new(options.hidden, &mut generator.split(0));
     let mut shuffler = generator.split(1);
     let mut optimizer = optimizer(options);

@@ -47,9 +47,14 @@ pub use custom::{Custom, custom};
 pub use error::{Error, Place, attempt};
 pub use forward::jvp;
 pub use function::{
-    Arity, Fixed, Function, Inputs, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
+    Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };
 pub use node::{Creator, HistoryEntry};
 pub use reverse::{GradOptions, grad, grad_with};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
 pub use variable::Variable;
+
+/// The README's programs, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
