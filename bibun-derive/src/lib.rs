@@ -1,21 +1,35 @@
 //! Derive macros for bibun.
 
-mod chain;
+mod tree;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
+use tree::Derived;
 
-/// Implements `bibun::links::Chain`: a walk over the fields, by their names.
+/// Implements `bibun::Tree` for a container of Variables: a walk over the fields, by their names.
 ///
 /// The fields of tuples are called by their positions, but the only field of a tuple struct or of
 /// a variant adds nothing to the name: a wrapper is transparent. Of an enum, the fields of the
-/// variant at hand are visited. Type parameters that occur in fields must be Chains too.
+/// variant at hand are visited. Type parameters that occur in fields must be Trees too.
 ///
-/// `#[chain(skip)]` leaves a field out.
+/// `#[tree(skip)]` leaves a field out; it is cloned.
+#[proc_macro_derive(Tree, attributes(tree))]
+pub fn derive_tree(input: TokenStream) -> TokenStream {
+    derive(Derived::Tree, input)
+}
+
+/// Implements `bibun::Tree` for a model, and with it `bibun::links::Chain`: as `Tree`, but
+/// constants in it are buffers, and clones of a Variable are one parameter.
+///
+/// `#[chain(skip)]` leaves a field out; it is cloned.
 #[proc_macro_derive(Chain, attributes(chain))]
 pub fn derive_chain(input: TokenStream) -> TokenStream {
+    derive(Derived::Chain, input)
+}
+
+fn derive(derived: Derived, input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    chain::derive(input)
+    tree::derive(derived, input)
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

@@ -1,6 +1,6 @@
 //! A chain of three multiplications by parameters 2, 3 and 4, and all of its gradients.
 
-use bibun::{GradOptions, Variable, grad_with};
+use bibun::{GradOptions, Variable, gradients_with};
 
 fn main() {
     let x = Variable::new([0.0, 1.0, 2.0, 3.0]);
@@ -33,7 +33,7 @@ fn main() {
         .rev()
         .map(|k| {
             let options = GradOptions::cotangents(&[&ones]);
-            let gw = grad_with(&[&layers[k + 1]], &[&weights[k]], &options).remove(0);
+            let gw = gradients_with(&[&layers[k + 1]], &[&weights[k]], &options).remove(0);
             gw.expect("the layer uses its parameter").to_vec()
         })
         .collect();

@@ -1,7 +1,7 @@
 //! A network whose branches, depth and layers are decided by the data while it runs.
 
 use bibun::functions::{identity, relu};
-use bibun::{GradOptions, Variable, grad_with};
+use bibun::{GradOptions, Variable, gradients_with};
 
 /// Doubles until the norm passes 100, then takes one branch or the other.
 fn network(x: &Variable, w: &Variable) -> (Variable, usize) {
@@ -44,7 +44,7 @@ fn main() {
             assert!((found[i] - difference).abs() < 1e-5 * found[i].abs().max(1.0));
         }
         // And it can be differentiated again.
-        let gradient = grad_with(&[&network(&x, &w).0], &[&w], &GradOptions::create_graph());
+        let gradient = gradients_with(&[&network(&x, &w).0], &[&w], &GradOptions::create_graph());
         assert!(
             gradient[0].as_ref().unwrap().requires_grad() || y.creator().unwrap().name() == "sum"
         );

@@ -57,7 +57,15 @@ pub(crate) fn run<F: Function>(
         place,
     };
 
-    let differentiable = watched || call.edges.iter().any(Edge::is_some) && scope::is_recording();
+    let has_history = call.edges.iter().any(Edge::is_some);
+    if has_history {
+        scope::with_seal(|seal| {
+            if call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
+                broken(seal, "has history", function.name(), place);
+            }
+        });
+    }
+    let differentiable = watched || has_history && scope::is_recording();
     if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
         let outputs = compute(function, inputs, &call);
         return F::Outputs::map(outputs, |value| Variable::fixed(value, Edge::None));
@@ -88,6 +96,7 @@ pub(crate) fn run<F: Function>(
         kept_outputs,
     };
     let node: Arc<Node> = Arc::new(Node::new(record, place));
+    scope::with_seal(|seal| seal.remember(&node));
     let mut slot = 0;
     F::Outputs::map(outputs, |value| {
         let edge = match node.output_specs()[slot].dtype.is_float() {
@@ -148,6 +157,16 @@ fn transform(
     level: scope::Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
+    scope::with_seal(|seal| {
+        if seal.hides(level) {
+            broken(
+                seal,
+                "is hidden by a transformation",
+                function.name(),
+                call.place,
+            );
+        }
+    });
     let batched = inputs.iter().any(|input| match &*input.value() {
         Value::Batched(batched) => batched.level == level,
         Value::Dual(_) | Value::Array(_) => false,
@@ -178,6 +197,19 @@ fn into_array(input: Variable) -> Array {
         Ok(hidden) => unreachable!("{hidden:?} is handled by its transformation"),
         Err(shared) => shared.to_array(),
     }
+}
+
+/// A sealed function has used what it must not.
+#[cold]
+fn broken(seal: &scope::Seal, why: &str, user: &'static str, place: Place) -> ! {
+    raise(Error::Argument {
+        function: seal.function,
+        what: format!(
+            "the function captures a Variable that {why}, and its gradient would be lost; hand it \
+             in as part of the argument ({user} uses it)"
+        ),
+        place,
+    })
 }
 
 #[cold]

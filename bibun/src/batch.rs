@@ -1,6 +1,9 @@
 //! The batching walk: each function's `batch` rule runs all lanes at once.
 
+use std::cell::RefCell;
 use std::sync::Arc;
+
+use bibun_array::{Array, Shape};
 
 use crate::error::{Error, Place, asked_at, raise};
 use crate::function::{AnyFunction, Items, Spec};
@@ -36,7 +39,7 @@ impl Lane {
 }
 
 /// The lanes of `vmap` at one level.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Batched {
     pub(crate) level: Level,
     pub(crate) lane: Lane,
@@ -44,21 +47,13 @@ pub(crate) struct Batched {
 
 /// Runs `f` once for all lanes: `axes` says for each input along which axis its lanes lie, `None`
 /// for inputs that are the same in every lane. `f` sees single lanes; the results have the lanes
-/// on their first axis. (The interface for one function over slices; any order nests.)
+/// on their first axis. (The walk itself, over slices.)
 ///
 /// # Panics
 /// If no input has lanes, their numbers differ, an axis does not exist, or `f` reads the elements
 /// of a lane.
-///
-/// ```
-/// use bibun::{vmap, Variable};
-/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
-/// let w = Variable::new([10.0, 1.0]);
-/// let y = vmap(|v| vec![(&v[0] * &v[1]).sum(..)], &[x, w], &[Some(0), None]);
-/// assert_eq!(y[0].to_vec::<f64>(), [12.0, 34.0]);
-/// ```
 #[track_caller]
-pub fn vmap(
+pub(crate) fn vmap(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],
     axes: &[Option<isize>],
@@ -94,7 +89,18 @@ pub fn vmap(
 
 /// Runs `f` on single lanes.
 pub(crate) fn run_lanes(f: impl FnOnce(&[Variable]) -> Vec<Variable>, lanes: &[Lane]) -> Vec<Lane> {
+    run_lanes_with(f, lanes, Randomness::Different)
+}
+
+/// [`run_lanes`], with random numbers as told.
+pub(crate) fn run_lanes_with(
+    f: impl FnOnce(&[Variable]) -> Vec<Variable>,
+    lanes: &[Lane],
+    randomness: Randomness,
+) -> Vec<Lane> {
     scope::nested(|level| {
+        let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
+        let _draws = Draws::begin(level, count, randomness);
         let inputs: Vec<Variable> = lanes
             .iter()
             .map(|lane| {
@@ -116,6 +122,108 @@ fn split(x: &Variable, level: Level) -> Lane {
             value: x.clone(),
             axis: None,
         },
+    }
+}
+
+/// Whether lanes of `vmap` draw random numbers of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Randomness {
+    /// Each lane draws its own, as turns of a loop would.
+    Different,
+    /// All lanes draw the same.
+    Same,
+    /// A draw is an error: in lanes that follow others with which they would have to share.
+    #[doc(hidden)]
+    Impossible,
+}
+
+thread_local! {
+    /// The transformations whose lanes draw, from the outermost in.
+    static DRAWS: RefCell<Vec<Draws>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How the lanes at one level draw random numbers.
+#[derive(Clone, Copy)]
+struct Draws {
+    level: Level,
+    count: usize,
+    randomness: Randomness,
+}
+
+/// Ends the draws of a level, also when a panic passes.
+struct EndDraws;
+
+impl Draws {
+    fn begin(level: Level, count: usize, randomness: Randomness) -> EndDraws {
+        let draws = Self {
+            level,
+            count,
+            randomness,
+        };
+        DRAWS.with_borrow_mut(|all| all.push(draws));
+        EndDraws
+    }
+}
+
+impl Drop for EndDraws {
+    fn drop(&mut self) {
+        DRAWS.with_borrow_mut(|all| all.pop());
+    }
+}
+
+impl Lane {
+    /// Random numbers: `draw` fills an array of the shape it is given, which is that of a single
+    /// lane with an axis in front for every `vmap` around whose lanes draw their own.
+    ///
+    /// # Panics
+    /// If `vmap` runs in chunks whose lanes shall all draw the same.
+    #[track_caller]
+    pub(crate) fn random(shape: Shape, draw: impl FnOnce(Shape) -> Array) -> Variable {
+        let draws = DRAWS.with_borrow(Clone::clone);
+        if draws
+            .iter()
+            .any(|draws| draws.randomness == Randomness::Impossible)
+        {
+            let what = "lanes of several chunks cannot draw the same random numbers; draw them \
+                        before, and let the function capture them";
+            raise(Error::argument("vmap", what));
+        }
+        let own: Vec<Draws> = draws
+            .into_iter()
+            .filter(|draws| draws.randomness == Randomness::Different)
+            .collect();
+        let sizes: Vec<usize> = own
+            .iter()
+            .map(|draws| draws.count)
+            .chain(shape.iter().copied())
+            .collect();
+        let all = Variable::constant(draw(Shape::from(sizes)));
+        own.into_iter().fold(all, |value, Draws { level, .. }| {
+            let lane = Lane {
+                value,
+                axis: Some(0),
+            };
+            Variable::from_value(Value::Batched(Batched { level, lane }))
+        })
+    }
+
+    /// One lane by itself, as a plain constant (of zeros if there is none): what a value looks
+    /// like inside of all transformations that hide it.
+    pub(crate) fn specimen(x: &Variable) -> Variable {
+        match &*x.value() {
+            Value::Array(elements) => Variable::constant(elements.clone()),
+            Value::Dual(dual) => Self::specimen(&dual.primal),
+            Value::Batched(Batched { lane, .. }) => {
+                let lanes = Self::specimen(&lane.value).array();
+                Variable::constant(match lane.axis {
+                    None => lanes,
+                    Some(axis) if lanes.shape()[axis] > 0 => {
+                        lanes.move_axis(axis as isize, 0).slice(bibun_array::s![0])
+                    }
+                    Some(axis) => Array::zeros(lanes.shape().removed(axis), lanes.dtype()),
+                })
+            }
+        }
     }
 }
 

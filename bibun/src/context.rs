@@ -7,7 +7,6 @@ use bibun_array::{DType, Shape};
 use crate::error::{Error, raise};
 use crate::function::Spec;
 use crate::node::{Edge, Node};
-use crate::scope;
 use crate::variable::Variable;
 
 /// The call whose derivative a rule is asked for.
@@ -15,6 +14,9 @@ use crate::variable::Variable;
 pub struct Context<'a> {
     pub(crate) call: Call<'a>,
     pub(crate) needs: &'a [bool],
+    /// Whether values come with the way back to where they came from, so that what the rule makes
+    /// of them can be differentiated again.
+    pub(crate) create_graph: bool,
 }
 
 /// Where the values come from: kept by a node (`vjp`), or at hand (`jvp`).
@@ -41,7 +43,7 @@ impl Context<'_> {
                 let Some(value) = &node.kept_inputs()[i] else {
                     not_kept(node.function().name(), format!("input {i}"))
                 };
-                let edge = match scope::is_recording() {
+                let edge = match self.create_graph {
                     true => node.inputs()[i].clone(),
                     false => Edge::None,
                 };
@@ -61,7 +63,7 @@ impl Context<'_> {
                 let Some(value) = &node.kept_outputs()[i] else {
                     not_kept(node.function().name(), format!("output {i}"))
                 };
-                let edge = match scope::is_recording() {
+                let edge = match self.create_graph {
                     true => Edge::Output(Arc::clone(node), i as u32),
                     false => Edge::None,
                 };
@@ -83,6 +85,11 @@ impl Context<'_> {
     /// The shape and dtype of input `i`.
     pub fn input_spec(&self, i: usize) -> &Spec {
         &self.input_specs()[i]
+    }
+
+    /// How many outputs there were.
+    pub fn output_count(&self) -> usize {
+        self.output_specs().len()
     }
 
     /// The shape of input `i`.

@@ -3,14 +3,18 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::context::{Call, Context};
 use crate::error::{Error, Place, asked_at, raise};
 use crate::function::{AnyFunction, Items, Spec};
+use crate::node::{Edge, Key, Node};
+use crate::reverse::Paths;
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
 
 /// A value with its tangent. Both live one level below.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Dual {
     pub(crate) level: Level,
     pub(crate) primal: Variable,
@@ -20,19 +24,12 @@ pub(crate) struct Dual {
 
 /// The value of `f` at `primals`, and the derivative of `f` there along `tangents`: the product of
 /// the Jacobian with a vector, in one run of `f`. Tangents are `None` where `f` does not depend on
-/// its inputs. (The interface for one function over slices; any order nests.)
+/// its inputs. (The walk itself, over slices.)
 ///
 /// # Panics
 /// If tangents and primals differ in number, shape or dtype.
-///
-/// ```
-/// use bibun::{jvp, Variable};
-/// let (y, dy) = jvp(|x| vec![&x[0] * &x[0]], &[Variable::new(3.0)], &[Variable::new(1.0)]);
-/// assert_eq!(y[0].item::<f64>(), 9.0);
-/// assert_eq!(dy[0].as_ref().unwrap().item::<f64>(), 6.0);
-/// ```
 #[track_caller]
-pub fn jvp(
+pub(crate) fn jvp(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     primals: &[Variable],
     tangents: &[Variable],
@@ -100,6 +97,7 @@ pub(crate) fn run(
                 output_specs,
             },
             needs: &needs,
+            create_graph: true,
         };
         let tangents = asked_at(place, || function.jvp(&cx, tangents));
         check(function, &tangents, output_specs);
@@ -143,4 +141,46 @@ fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spe
             });
         }
     }
+}
+
+/// The derivative of outputs along tangents of what they were computed from, by the memory of the
+/// run: each function on the way is asked for its `jvp` rule again. The history must have been
+/// recorded under [`retain`](crate::retain), for the rule may read any value.
+pub(crate) fn push_forward(
+    paths: &Paths,
+    nodes: &[Arc<Node>],
+    tangents: &[Variable],
+    create_graph: bool,
+) -> Vec<Option<Variable>> {
+    let mut known: FxHashMap<Key, Variable> = FxHashMap::default();
+    for (edge, tangent) in paths.inputs().iter().zip(tangents) {
+        known.insert(edge.key().expect("an input has history"), tangent.clone());
+    }
+    for node in nodes {
+        let tangents: Items<Option<Variable>> = node
+            .inputs()
+            .iter()
+            .map(|edge| known.get(&edge.key()?).cloned())
+            .collect();
+        let needs: Items<bool> = tangents.iter().map(Option::is_some).collect();
+        if !needs.contains(&true) {
+            continue;
+        }
+        let cx = Context {
+            call: Call::Node(node),
+            needs: &needs,
+            create_graph,
+        };
+        let tangents = asked_at(node.place, || node.function().jvp(&cx, tangents));
+        check(node.function(), &tangents, node.output_specs());
+        for ((slot, tangent), spec) in (0..).zip(tangents).zip(node.output_specs()) {
+            if let Some(tangent) = tangent
+                && spec.dtype.is_float()
+            {
+                known.insert((node.address(), slot), tangent);
+            }
+        }
+    }
+    let find = |edge: &Edge| known.get(&edge.key()?).cloned();
+    paths.outputs().iter().map(find).collect()
 }

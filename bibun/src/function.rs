@@ -182,6 +182,12 @@ impl Keeps {
         }
     }
 
+    /// No output.
+    #[must_use]
+    pub const fn without_outputs(self) -> Self {
+        Self { outputs: 0, ..self }
+    }
+
     /// Also what `other` keeps.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

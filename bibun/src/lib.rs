@@ -22,7 +22,6 @@ mod check;
 #[cfg(test)]
 mod conformance;
 mod context;
-mod custom;
 pub mod datasets;
 mod error;
 mod forward;
@@ -34,24 +33,31 @@ mod node;
 pub mod optimizers;
 mod reverse;
 mod scope;
+pub mod transformations;
+mod tree;
 mod variable;
 
 pub use bibun_array as array;
 pub use bibun_array::s;
 
 pub use apply::apply;
-pub use batch::{Lane, vmap};
+pub use batch::{Lane, Randomness};
+pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
-pub use custom::{Custom, custom};
 pub use error::{Error, Place, attempt};
-pub use forward::jvp;
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };
 pub use node::{Creator, HistoryEntry};
-pub use reverse::{GradOptions, grad, grad_with};
+pub use reverse::{GradOptions, gradients, gradients_with};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
+pub use transformations::{
+    Container, Custom, LaneAxes, Linearized, Objective, Pullback, VmapOptions, checkpoint, custom,
+    custom_gradient, grad, hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp,
+    linearize, stop_gradient, value_and_grad, vjp, vmap, vmap_with,
+};
+pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree};
 pub use variable::Variable;
 
 /// The README's programs, compiled and run.

@@ -172,6 +172,8 @@ pub(crate) enum Edge {
     /// A constant: there is no way back.
     #[default]
     None,
+    /// There is no way back, but in a model this is a parameter and not a buffer.
+    Cut,
     Leaf(Arc<Leaf>),
     /// An output of a function call, by its position.
     Output(Arc<Node>, u32),
@@ -182,19 +184,19 @@ pub(crate) type Key = (usize, u32);
 
 impl Edge {
     pub(crate) fn is_some(&self) -> bool {
-        !matches!(self, Self::None)
+        !matches!(self, Self::None | Self::Cut)
     }
 
     pub(crate) fn generation(&self) -> u64 {
         match self {
             Self::Output(node, _) => node.generation,
-            Self::Leaf(_) | Self::None => 0,
+            Self::Leaf(_) | Self::Cut | Self::None => 0,
         }
     }
 
     pub(crate) fn key(&self) -> Option<Key> {
         match self {
-            Self::None => None,
+            Self::None | Self::Cut => None,
             Self::Leaf(leaf) => Some((Arc::as_ptr(leaf).addr(), 0)),
             Self::Output(node, slot) => Some((node.address(), *slot)),
         }
@@ -202,7 +204,7 @@ impl Edge {
 
     pub(crate) fn name(&self) -> Option<String> {
         match self {
-            Self::None => None,
+            Self::None | Self::Cut => None,
             Self::Leaf(leaf) => lock(&leaf.name).clone(),
             Self::Output(node, slot) => {
                 node.notes.get()?;
@@ -213,7 +215,9 @@ impl Edge {
 
     pub(crate) fn set_name(&self, name: String) -> Result<(), &'static str> {
         match self {
-            Self::None => return Err("a constant has no name; make it a leaf by Variable::new"),
+            Self::None | Self::Cut => {
+                return Err("a constant has no name; make it a leaf by Variable::new");
+            }
             Self::Leaf(leaf) => *lock(&leaf.name) = Some(name),
             Self::Output(node, slot) => {
                 node.notes().names.insert(*slot, name);
@@ -224,7 +228,7 @@ impl Edge {
 
     pub(crate) fn gradient(&self) -> Option<Variable> {
         match self {
-            Self::None => None,
+            Self::None | Self::Cut => None,
             Self::Leaf(leaf) => lock(&leaf.gradient).clone(),
             Self::Output(node, slot) => {
                 node.notes.get()?;
@@ -236,7 +240,7 @@ impl Edge {
     /// Whether there is a place for the gradient.
     pub(crate) fn set_gradient(&self, gradient: Option<Variable>) -> bool {
         match self {
-            Self::None => return false,
+            Self::None | Self::Cut => return false,
             Self::Leaf(leaf) => *lock(&leaf.gradient) = gradient,
             Self::Output(node, slot) => {
                 if node.notes.get().is_none() {
@@ -278,7 +282,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("constant"),
+            Self::None | Self::Cut => f.write_str("constant"),
             Self::Leaf(_) => f.write_str("leaf"),
             Self::Output(node, slot) => write!(f, "output {slot} of {}", node.function().name()),
         }
@@ -385,7 +389,7 @@ impl HistoryEntry {
     pub fn creator(&self) -> Option<Creator> {
         match &self.edge {
             Edge::Output(node, _) => Some(Creator(Arc::clone(node))),
-            Edge::Leaf(_) | Edge::None => None,
+            Edge::Leaf(_) | Edge::Cut | Edge::None => None,
         }
     }
 
@@ -393,7 +397,7 @@ impl HistoryEntry {
     pub fn output_index(&self) -> Option<usize> {
         match &self.edge {
             Edge::Output(_, slot) => Some(*slot as usize),
-            Edge::Leaf(_) | Edge::None => None,
+            Edge::Leaf(_) | Edge::Cut | Edge::None => None,
         }
     }
 
@@ -420,7 +424,7 @@ impl HistoryEntry {
             (None, Edge::Output(node, slot)) => node.kept_outputs()[*slot as usize]
                 .as_ref()
                 .map(Arc::clone)?,
-            (None, Edge::None) => return None,
+            (None, Edge::None | Edge::Cut) => return None,
         };
         Some(Variable::fixed(value, self.edge.clone()))
     }

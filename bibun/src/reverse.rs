@@ -35,11 +35,11 @@ impl GradOptions {
     /// Records history on the way back: for derivatives of derivatives.
     ///
     /// ```
-    /// use bibun::{grad, grad_with, GradOptions, Variable};
+    /// use bibun::{gradients, gradients_with, GradOptions, Variable};
     /// let x = Variable::new(2.0);
     /// let y = &x * &x * &x;
-    /// let dy = grad_with(&[&y], &[&x], &GradOptions::create_graph()).remove(0).unwrap();
-    /// let ddy = grad(&[&dy], &[&x]).remove(0).unwrap();
+    /// let dy = gradients_with(&[&y], &[&x], &GradOptions::create_graph()).remove(0).unwrap();
+    /// let ddy = gradients(&[&dy], &[&x]).remove(0).unwrap();
     /// assert_eq!((dy.item::<f64>(), ddy.item::<f64>()), (12.0, 12.0));
     /// ```
     pub fn create_graph() -> Self {
@@ -81,7 +81,7 @@ impl Variable {
     /// [`Variable::backward`] from a given cotangent, or recording history on the way.
     ///
     /// A recorded gradient remembers the leaf that holds it: such a ring is freed only after
-    /// [`Variable::clear_grad`]. [`grad_with`] makes none.
+    /// [`Variable::clear_grad`]. [`gradients_with`] makes none.
     ///
     /// # Panics
     /// If the cotangent does not look like this Variable, and as [`Variable::backward`].
@@ -92,15 +92,13 @@ impl Variable {
             raise(Error::argument("backward", what));
         }
         let outputs = seeded("backward", &[self], options);
-        scope::recording(options.create_graph, || {
-            walk(
-                &outputs,
-                &Wanted::Leaves,
-                options.retain_grad,
-                &mut |edge, gradient| {
-                    edge.add_gradient(gradient);
-                },
-            );
+        let direction = Direction {
+            wanted: &Wanted::Leaves,
+            create_graph: options.create_graph,
+            retain_grad: options.retain_grad,
+        };
+        walk(outputs, direction, &mut |edge, gradient| {
+            edge.add_gradient(gradient);
         });
     }
 }
@@ -109,46 +107,114 @@ impl Variable {
 /// `None` where no output depends on an input. Nothing accumulates anywhere.
 ///
 /// ```
-/// use bibun::{grad, Variable};
+/// use bibun::{gradients, Variable};
 /// let x = Variable::new([1.0, 2.0]);
 /// let z = Variable::new(1.0);
 /// let y = (&x * &x).sum(..);
-/// let gradients = grad(&[&y], &[&x, &z]);
+/// let gradients = gradients(&[&y], &[&x, &z]);
 /// assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [2.0, 4.0]);
 /// assert!(gradients[1].is_none());
 /// ```
 ///
 /// # Panics
-/// If an output has more than one element (see [`grad_with`] for cotangents), a rule is missing or
+/// If an output has more than one element (see [`gradients_with`] for cotangents), a rule is missing or
 /// fails, with the place of the forward call.
 #[track_caller]
-pub fn grad(outputs: &[&Variable], inputs: &[&Variable]) -> Vec<Option<Variable>> {
-    grad_with(outputs, inputs, &GradOptions::default())
+pub fn gradients(outputs: &[&Variable], inputs: &[&Variable]) -> Vec<Option<Variable>> {
+    gradients_with(outputs, inputs, &GradOptions::default())
 }
 
-/// [`grad`] with options: cotangents of the outputs, and whether to record history.
+/// [`gradients`] with options: cotangents of the outputs, and whether to record history.
 ///
 /// # Panics
-/// As [`grad`], and if cotangents do not look like the outputs.
+/// As [`gradients`], and if cotangents do not look like the outputs.
 #[track_caller]
-pub fn grad_with(
+pub fn gradients_with(
     outputs: &[&Variable],
     inputs: &[&Variable],
     options: &GradOptions,
 ) -> Vec<Option<Variable>> {
-    let outputs = seeded("grad", outputs, options);
+    let seeds = seeded("gradients", outputs, options);
     let targets: Vec<Edge> = inputs.iter().map(|input| input.edge()).collect();
-    let wanted = Wanted::only(&outputs, &targets);
-    let mut found: FxHashMap<Key, Variable> = FxHashMap::default();
-    scope::recording(options.create_graph, || {
-        walk(&outputs, &wanted, false, &mut |edge, gradient| {
+    let (outputs, cotangents): (Vec<Edge>, Vec<Variable>) = seeds.into_iter().unzip();
+    let cotangents = cotangents.into_iter().map(Some).collect();
+    Paths::between(outputs, targets).pull_back(cotangents, options.create_graph)
+}
+
+/// The ways from outputs back to inputs: found once, walked any number of times.
+pub(crate) struct Paths {
+    outputs: Vec<Edge>,
+    inputs: Vec<Edge>,
+    wanted: Wanted,
+    /// Whether the outputs also depend on something else that has history.
+    leave: bool,
+}
+
+impl Paths {
+    pub(crate) fn between(outputs: Vec<Edge>, inputs: Vec<Edge>) -> Self {
+        let (wanted, leave) = Wanted::only(&outputs, &inputs);
+        Self {
+            outputs,
+            inputs,
+            wanted,
+            leave,
+        }
+    }
+
+    /// Whether the outputs also depend on something else that has history, so that a derivative
+    /// with respect to the inputs may be differentiated again by that.
+    pub(crate) fn leave(&self) -> bool {
+        self.leave
+    }
+
+    /// The gradients of the inputs, `None` where no way leads to one.
+    pub(crate) fn pull_back(
+        &self,
+        cotangents: Vec<Option<Variable>>,
+        create_graph: bool,
+    ) -> Vec<Option<Variable>> {
+        let seeds = self.outputs.iter().zip(cotangents);
+        let seeds = seeds.filter_map(|(edge, cotangent)| Some((edge.clone(), cotangent?)));
+        let mut found: FxHashMap<Key, Variable> = FxHashMap::default();
+        let direction = Direction {
+            wanted: &self.wanted,
+            create_graph,
+            retain_grad: false,
+        };
+        walk(seeds.collect(), direction, &mut |edge, gradient| {
             if let Some(key) = edge.key() {
                 insert_or_add(found.entry(key), gradient);
             }
         });
-    });
-    let find = |target: &Edge| target.key().and_then(|key| found.get(&key).cloned());
-    targets.iter().map(find).collect()
+        let find = |input: &Edge| input.key().and_then(|key| found.get(&key).cloned());
+        self.inputs.iter().map(find).collect()
+    }
+
+    /// The nodes on the ways, in the order in which they ran.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        let mut nodes: Vec<&Arc<Node>> = Vec::new();
+        let mut pending: Vec<&Edge> = self.outputs.iter().collect();
+        while let Some(edge) = pending.pop() {
+            if let Edge::Output(node, _) = edge
+                && self.wanted.goes_through(node)
+                && seen.insert(node.address())
+            {
+                nodes.push(node);
+                pending.extend(node.inputs());
+            }
+        }
+        nodes.sort_by_key(|node| node.generation);
+        nodes.into_iter().cloned().collect()
+    }
+
+    pub(crate) fn outputs(&self) -> &[Edge] {
+        &self.outputs
+    }
+
+    pub(crate) fn inputs(&self) -> &[Edge] {
+        &self.inputs
+    }
 }
 
 /// The outputs' edges with their cotangents.
@@ -199,24 +265,29 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn only(outputs: &[(Edge, Variable)], targets: &[Edge]) -> Self {
+    /// The nodes that lead from `outputs` to `targets`, and whether any other way leaves the part
+    /// of history between them.
+    fn only(outputs: &[Edge], targets: &[Edge]) -> (Self, bool) {
         // Nothing of a lower generation than all targets can lead to one.
-        let lowest = targets
-            .iter()
-            .map(Edge::generation)
-            .min()
-            .unwrap_or(u64::MAX);
+        let generations = targets.iter().map(Edge::generation);
+        let lowest = generations.min().unwrap_or(u64::MAX);
         let targets: FxHashSet<Key> = targets.iter().filter_map(Edge::key).collect();
+        let mut leave = false;
         let mut seen: FxHashSet<usize> = FxHashSet::default();
         let mut nodes: Vec<&Arc<Node>> = Vec::new();
-        let mut pending: Vec<&Edge> = outputs.iter().map(|(edge, _)| edge).collect();
+        let mut pending: Vec<&Edge> = outputs.iter().collect();
         while let Some(edge) = pending.pop() {
-            if let Edge::Output(node, _) = edge
-                && node.generation > lowest
-                && seen.insert(node.address())
-            {
-                nodes.push(node);
-                pending.extend(node.inputs());
+            match edge {
+                Edge::Output(node, _) if node.generation > lowest => {
+                    if seen.insert(node.address()) {
+                        nodes.push(node);
+                        pending.extend(node.inputs());
+                    }
+                }
+                Edge::None | Edge::Cut => {}
+                Edge::Leaf(_) | Edge::Output(..) => {
+                    leave |= edge.key().is_some_and(|key| !targets.contains(&key));
+                }
             }
         }
         nodes.sort_unstable_by_key(|node| node.generation);
@@ -231,13 +302,13 @@ impl Wanted {
                 reaching.insert(node.address());
             }
         }
-        wanted
+        (wanted, leave)
     }
 
     /// Whether a gradient along this edge is of use.
     fn follows(&self, edge: &Edge) -> bool {
         match (self, edge) {
-            (_, Edge::None) => false,
+            (_, Edge::None | Edge::Cut) => false,
             (Self::Leaves, _) => true,
             (Self::Only { .. }, Edge::Leaf(_)) => self.is_target(edge),
             (Self::Only { .. }, Edge::Output(node, _)) => {
@@ -308,7 +379,7 @@ impl<'a> Queue<'a> {
         let (node, slot) = match edge {
             Edge::Output(node, slot) => (node, *slot),
             Edge::Leaf(_) if wanted.is_target(edge) => return arrive(edge, cotangent),
-            Edge::Leaf(_) | Edge::None => return,
+            Edge::Leaf(_) | Edge::Cut | Edge::None => return,
         };
         let place = &mut self.wait(node).cotangents[slot as usize];
         *place = Some(match place.take() {
@@ -351,9 +422,36 @@ impl<'a> Queue<'a> {
     }
 }
 
+/// Where a walk goes and what it leaves behind.
+#[derive(Clone, Copy)]
+struct Direction<'a> {
+    wanted: &'a Wanted,
+    /// Whether gradients can be differentiated again.
+    create_graph: bool,
+    retain_grad: bool,
+}
+
 /// Walks back from `outputs` and calls `arrive` with every part of a gradient that reaches a
 /// wanted edge.
-fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive: Arrive<'_>) {
+///
+/// Functions are recorded if an input has history. Where none is to be created, cotangents start
+/// without history at this level, and rules are given values without it. One level below, under
+/// `vmap` or `jvp`, an outer walk's history goes on in either case.
+fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
+    match direction.create_graph {
+        true => scope::recording(true, || walk_back(&outputs, direction, arrive)),
+        false => {
+            let plain = |(edge, seed): (Edge, Variable)| (edge, seed.without_history());
+            let outputs: Vec<_> = outputs.into_iter().map(plain).collect();
+            walk_back(&outputs, direction, &mut |edge, gradient| {
+                arrive(edge, gradient.without_history());
+            });
+        }
+    }
+}
+
+fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arrive<'_>) {
+    let wanted = direction.wanted;
     // Whose rule is asked: the one to name if it fails.
     let asked: Cell<Option<&Arc<Node>>> = Cell::new(None);
     let walked = attempt(|| {
@@ -368,7 +466,7 @@ fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive
         {
             for (slot, gradient) in (0..).zip(&cotangents) {
                 let Some(gradient) = gradient else { continue };
-                if retain_grad {
+                if direction.retain_grad {
                     node.retain_gradient(slot);
                 }
                 node.note_gradient(slot, gradient);
@@ -379,7 +477,7 @@ fn walk(outputs: &[(Edge, Variable)], wanted: &Wanted, retain_grad: bool, arrive
             if wanted.goes_through(node) {
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
-                let gradients = pull_back(node, &mut cotangents, &needs);
+                let gradients = pull_back(node, &mut cotangents, &needs, direction.create_graph);
                 asked.set(None);
                 for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
                     if let Some(gradient) = gradient
@@ -408,6 +506,7 @@ fn pull_back(
     node: &Arc<Node>,
     cotangents: &mut [Option<Variable>],
     needs: &[bool],
+    create_graph: bool,
 ) -> Items<Option<Variable>> {
     for (cotangent, spec) in cotangents.iter_mut().zip(node.output_specs()) {
         cotangent.get_or_insert_with(|| {
@@ -417,6 +516,7 @@ fn pull_back(
     let cx = Context {
         call: Call::Node(node),
         needs,
+        create_graph,
     };
     let gradients = node.function().vjp(&cx, cotangents);
     assert_eq!(

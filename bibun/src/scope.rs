@@ -1,9 +1,16 @@
 //! Scopes that change how functions are run: few, for the current thread, and closed on panic.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::node::{Edge, Node};
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode { record: true, train: true, retain: false }) };
+    static IS_SEALED: Cell<bool> = const { Cell::new(false) };
+    static SEAL: RefCell<Option<Seal>> = const { RefCell::new(None) };
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -98,6 +105,64 @@ pub fn retain<T>(f: impl FnOnce() -> T) -> T {
         },
         f,
     )
+}
+
+/// Around a function that must not use what has history from outside, or is hidden from it.
+#[derive(Debug)]
+pub(crate) struct Seal {
+    pub(crate) function: &'static str,
+    /// How deep transformations are nested around it.
+    depth: Level,
+    /// The nodes that were made inside.
+    made: FxHashSet<usize>,
+}
+
+impl Seal {
+    /// Whether history that begins here comes from outside.
+    pub(crate) fn is_broken_by(&self, edge: &Edge) -> bool {
+        match edge {
+            Edge::Output(node, _) => !self.made.contains(&node.address()),
+            Edge::Leaf(_) => true,
+            Edge::None | Edge::Cut => false,
+        }
+    }
+
+    /// Whether what a transformation at this level hides comes from outside.
+    pub(crate) fn hides(&self, level: Level) -> bool {
+        level <= self.depth
+    }
+
+    pub(crate) fn remember(&mut self, node: &Arc<Node>) {
+        self.made.insert(node.address());
+    }
+}
+
+/// Runs `f`, which must not use what has history, or what a transformation around it hides.
+pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
+    struct Unseal(Option<Seal>);
+    impl Drop for Unseal {
+        fn drop(&mut self) {
+            IS_SEALED.set(self.0.is_some());
+            SEAL.replace(self.0.take());
+        }
+    }
+    let seal = Seal {
+        function,
+        depth: DEPTH.get(),
+        made: FxHashSet::default(),
+    };
+    let _unseal = Unseal(SEAL.replace(Some(seal)));
+    IS_SEALED.set(true);
+    f()
+}
+
+/// Shows the seal around the function that is running, if there is one.
+// PERF: a flag of its own, for this is asked for every function.
+#[inline]
+pub(crate) fn with_seal(see: impl FnOnce(&mut Seal)) {
+    if IS_SEALED.get() {
+        SEAL.with_borrow_mut(|seal| seal.as_mut().map(see));
+    }
 }
 
 /// Whether functions record history now.

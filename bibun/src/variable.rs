@@ -39,7 +39,7 @@ enum Kind {
 }
 
 /// What a Variable stands for: elements, or what a transformation makes of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Value {
     Array(Array),
     Batched(Batched),
@@ -124,17 +124,23 @@ impl Variable {
     /// Inside `vmap` and `jvp`, for a Variable whose elements they hide.
     #[track_caller]
     pub fn array(&self) -> Array {
+        self.elements("array")
+    }
+
+    /// The elements, for a function of this name.
+    #[track_caller]
+    fn elements(&self, function: &'static str) -> Array {
         let place = Location::caller();
         match &*self.value() {
             Value::Array(x) => x.clone(),
             Value::Batched(_) => raise(Error::Hidden {
-                function: "array",
+                function,
                 transformation: "vmap",
                 advice: "choose by where_ instead of by the values of one lane",
                 place,
             }),
             Value::Dual(_) => raise(Error::Hidden {
-                function: "array",
+                function,
                 transformation: "jvp",
                 advice: "use detach if its derivative may be dropped",
                 place,
@@ -148,7 +154,7 @@ impl Variable {
     /// If the dtype is not `T`, or the elements are hidden (see [`Variable::array`]).
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
-        self.array().to_vec()
+        self.elements("to_vec").to_vec()
     }
 
     /// The only element, converted to `T`.
@@ -157,7 +163,7 @@ impl Variable {
     /// If there is not just one element, or it is hidden (see [`Variable::array`]).
     #[track_caller]
     pub fn item<T: Element>(&self) -> T {
-        self.array().item()
+        self.elements("item").item()
     }
 
     /// The shape.
@@ -329,7 +335,7 @@ impl Variable {
     pub fn creator(&self) -> Option<Creator> {
         match self.edge() {
             Edge::Output(node, _) => Some(Creator(node)),
-            Edge::Leaf(_) | Edge::None => None,
+            Edge::Leaf(_) | Edge::Cut | Edge::None => None,
         }
     }
 
@@ -340,7 +346,7 @@ impl Variable {
 
     /// Whether gradients reach this Variable: it is a leaf or was computed from one.
     pub fn requires_grad(&self) -> bool {
-        !matches!(self.edge(), Edge::None)
+        self.has_history()
     }
 
     /// Whether this is a leaf: made by [`Variable::new`].
@@ -353,12 +359,46 @@ impl Variable {
         self.edge().key()
     }
 
+    /// What tells this Variable from others as long as it lives, constants included.
+    pub(crate) fn identity(&self) -> Key {
+        let constant = || (Arc::as_ptr(&self.value()).addr(), u32::MAX);
+        self.key().unwrap_or_else(constant)
+    }
+
     /// Whether both are the same Variable, not only equal.
     pub fn is_same(&self, other: &Self) -> bool {
-        match (self.edge(), other.edge()) {
-            (Edge::None, Edge::None) => Arc::ptr_eq(&self.value(), &other.value()),
-            (a, b) => a.key() == b.key(),
+        self.identity() == other.identity()
+    }
+
+    /// Whether this is a value and nothing else: no history, and no transformation hides it.
+    pub(crate) fn is_plain_constant(&self) -> bool {
+        matches!(&self.0, Kind::Fixed { value, edge: Edge::None } if value.level() == 0)
+    }
+
+    /// This value as a parameter of a model: not taken for a buffer, and not for another parameter
+    /// of the same value.
+    pub(crate) fn as_parameter(&self) -> Self {
+        match &self.0 {
+            Kind::Fixed { value, edge } if !edge.is_some() => {
+                Self::fixed(Arc::new((**value).clone()), Edge::Cut)
+            }
+            Kind::Fixed { .. } | Kind::Leaf(_) => self.clone(),
         }
+    }
+
+    /// [`Variable::requires_grad`], without counting owners.
+    pub(crate) fn has_history(&self) -> bool {
+        match &self.0 {
+            Kind::Fixed { edge, .. } => edge.is_some(),
+            Kind::Leaf(_) => true,
+        }
+    }
+
+    /// The same value without history at its own level.
+    #[must_use]
+    pub(crate) fn without_history(mut self) -> Self {
+        self.take_edge();
+        self
     }
 
     /// The same value, cut off from history (inside transformations too: its derivative is zero).

@@ -151,11 +151,11 @@ fn the_reader_of_sources_reads() {
     let source = Source {
         path: PathBuf::from("here/made_up.rs"),
         code: without_comments(
-            "use crate::{grad, batch::{Lane, vmap}}; // unsafe\nlet s = \"unsafe \\\" { \"; \
+            "use crate::{gradients, batch::{Lane, vmap}}; // unsafe\nlet s = \"unsafe \\\" { \"; \
              crate::apply(x)\n#[cfg(test)]\nmod tests { unsafe {} }",
         ),
     };
-    let paths = ["grad", "batch::Lane", "batch::vmap", "apply"];
+    let paths = ["gradients", "batch::Lane", "batch::vmap", "apply"];
     assert_eq!(source.crate_paths(), paths);
     assert!(!source.words().any(|word| word == "unsafe"));
     assert_eq!(source.lines(), 2);
@@ -180,10 +180,15 @@ fn a_function_never_names_a_walk() {
         "reverse",
         "forward",
         "batch",
+        "transformations",
         "grad",
-        "grad_with",
+        "gradients",
+        "gradients_with",
+        "value_and_grad",
         "vmap",
+        "vmap_with",
         "jvp",
+        "vjp",
         "GradOptions",
     ];
     for source in sources("bibun/src/functions") {

@@ -1,14 +1,14 @@
 //! The core by itself: history, accumulation, nesting of walks, depth.
 
 use bibun::functions::{tanh, watch};
-use bibun::{GradOptions, Variable, grad, grad_with, jvp, vmap};
+use bibun::{GradOptions, Variable, gradients, gradients_with, jvp, vmap};
 
 fn first(gradients: Vec<Option<Variable>>) -> Variable {
     gradients.into_iter().next().flatten().expect("a gradient")
 }
 
 fn derivative(y: &Variable, x: &Variable) -> Variable {
-    first(grad_with(&[y], &[x], &GradOptions::create_graph()))
+    first(gradients_with(&[y], &[x], &GradOptions::create_graph()))
 }
 
 #[test]
@@ -50,58 +50,35 @@ fn walks_nest_without_confusion() {
     assert_eq!(derivative(&(&x * &inner), &x).item::<f64>(), 1.0);
     // The same by jvp inside of a gradient, by a gradient inside of jvp, and by jvp inside of jvp.
     let one = Variable::constant(1.0);
-    let inner = |x: &Variable| {
-        let (_, dy) = jvp(
-            |y| vec![x + &y[0]],
-            &[Variable::constant(5.0)],
-            &[one.clone()],
-        );
-        dy.into_iter().next().unwrap().unwrap()
-    };
+    let inner = |x: &Variable| jvp(|y| x + y, &Variable::constant(5.0), &one).1;
     assert_eq!(derivative(&(&x * inner(&x)), &x).item::<f64>(), 1.0);
-    let (_, dx) = jvp(
-        |x| vec![&x[0] * inner(&x[0])],
-        &[Variable::constant(2.0)],
-        &[one.clone()],
-    );
-    assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 1.0);
+    let (_, dx) = jvp(|x| x * inner(x), &Variable::constant(2.0), &one);
+    assert_eq!(dx.item::<f64>(), 1.0);
     let by_grad = |x: &Variable| {
         let y = watch(Variable::constant(5.0));
         derivative(&(x + &y), &y)
     };
-    let (_, dx) = jvp(
-        |x| vec![&x[0] * by_grad(&x[0])],
-        &[Variable::constant(2.0)],
-        &[one.clone()],
-    );
-    assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 1.0);
+    let (_, dx) = jvp(|x| x * by_grad(x), &Variable::constant(2.0), &one);
+    assert_eq!(dx.item::<f64>(), 1.0);
     // d/dx [x · d/dy (x y)] = 2 x
     let by_grad = |x: &Variable| {
         let y = watch(Variable::constant(5.0));
         derivative(&(x * &y), &y)
     };
-    let (_, dx) = jvp(
-        |x| vec![&x[0] * by_grad(&x[0])],
-        &[Variable::constant(2.0)],
-        &[one.clone()],
-    );
-    assert_eq!(dx[0].as_ref().unwrap().item::<f64>(), 4.0);
+    let (_, dx) = jvp(|x| x * by_grad(x), &Variable::constant(2.0), &one);
+    assert_eq!(dx.item::<f64>(), 4.0);
     // A captured leaf keeps its gradient through jvp and vmap.
     let w = Variable::new(7.0);
-    let (y, dy) = jvp(
-        |a| vec![&a[0] * &w * &w],
-        &[Variable::constant(3.0)],
-        &[one],
-    );
-    assert_eq!(first(grad(&[&y[0]], &[&w])).item::<f64>(), 2.0 * 7.0 * 3.0);
+    let (y, dy) = jvp(|a| a * &w * &w, &Variable::constant(3.0), &one);
     assert_eq!(
-        first(grad(&[dy[0].as_ref().unwrap()], &[&w])).item::<f64>(),
-        14.0
+        first(gradients(&[&y], &[&w])).item::<f64>(),
+        2.0 * 7.0 * 3.0
     );
+    assert_eq!(first(gradients(&[&dy], &[&w])).item::<f64>(), 14.0);
     let lanes = Variable::constant([1.0, 2.0, 3.0]);
-    let y = vmap(|a| vec![&a[0] * &w * &w], &[lanes], &[Some(0)]);
-    let total = y[0].sum(..);
-    assert_eq!(first(grad(&[&total], &[&w])).item::<f64>(), 14.0 * 6.0);
+    let y = vmap(|a| a * &w * &w, &lanes);
+    let total = y.sum(..);
+    assert_eq!(first(gradients(&[&total], &[&w])).item::<f64>(), 14.0 * 6.0);
 }
 
 #[test]
@@ -126,18 +103,17 @@ fn gradients_inside_of_vmap_and_vmap_inside_of_gradients() {
         let x = watch(x);
         derivative(&derivative(&tanh(&x), &x), &x)
     };
-    close(vmap(|x| vec![twice(&x[0])], &[x.clone()], &[Some(0)])[0].to_vec());
+    close(vmap(twice, &x).to_vec());
     let once = vmap(
         |x| {
-            let x = watch(&x[0]);
-            vec![derivative(&tanh(&x), &x)]
+            let x = watch(x);
+            derivative(&tanh(&x), &x)
         },
-        &[x.clone()],
-        &[Some(0)],
+        &x,
     );
-    close(derivative(&once[0].sum(..), &x).to_vec());
-    let y = vmap(|x| vec![tanh(&x[0])], &[x.clone()], &[Some(0)]);
-    let dy = derivative(&y[0].sum(..), &x);
+    close(derivative(&once.sum(..), &x).to_vec());
+    let y = vmap(|x: &Variable| tanh(x), &x);
+    let dy = derivative(&y.sum(..), &x);
     close(derivative(&dy.sum(..), &x).to_vec());
 }
 

@@ -1,23 +1,27 @@
 //! Every message of the core, provoked once: its words, its type, and the caller's line in it.
 
 use bibun::array::{Array, DType, s};
-use bibun::functions::{broadcast_to, reshape, sum, tanh};
+use bibun::functions::{broadcast_to, greater, reshape, sum, tanh};
 use bibun::{
-    Context, Error, Fixed, Function, GradOptions, Keeps, Lane, Mismatch, Needs, Spec, Variable,
-    apply, attempt, grad, grad_with, gradient_check, is_recording, is_training, jvp, no_grad,
-    no_rule, retain, vmap,
+    Context, Error, Fixed, Function, GradOptions, Keeps, Lane, LaneAxes, Mismatch, Needs, Spec,
+    Variable, VmapOptions, apply, attempt, checkpoint, grad, gradient_check, gradients,
+    gradients_with, is_recording, is_training, jacobian, jvp, linearize, no_grad, no_rule,
+    ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
 };
 
 /// The error that the code raises, and the message with this line in place of `{here}`. Messages
 /// end with the column, which says nothing more and is left out.
 macro_rules! raises {
     ($code:expr, $message:expr) => {{
-        let here = format!("{}:{}", file!(), line!());
         let error = attempt(|| {
             let _ = $code;
         })
         .expect_err("an error");
-        assert_eq!(without_columns(&error), $message.replace("{here}", &here));
+        // The code may take several lines.
+        let found = (line!()..line!() + 12).fold(without_columns(&error), |found, line| {
+            found.replace(&format!("{}:{line}", file!()), "{here}")
+        });
+        assert_eq!(found, &*$message);
         error
     }};
 }
@@ -123,7 +127,7 @@ fn outputs_without_cotangents() {
                    without a cotangent it must have a single element, called at {here}";
     raises!(y.backward(), message);
     let message = message.replace("backward", "grad");
-    raises!(grad(&[&y], &[&x]), message);
+    raises!(gradients(&[&y], &[&x]), message);
 }
 
 #[test]
@@ -134,9 +138,9 @@ fn cotangents_that_do_not_fit() {
     let message = "backward: the output is [2] f64, its cotangent [3] f64, called at {here}";
     raises!(y.backward_with(&options), message);
     let message = message.replace("backward", "grad");
-    raises!(grad_with(&[&y], &[&x], &options), message);
+    raises!(gradients_with(&[&y], &[&x], &options), message);
     let message = "grad: 2 outputs, but 1 cotangents, called at {here}";
-    raises!(grad_with(&[&y, &y], &[&x], &options), message);
+    raises!(gradients_with(&[&y, &y], &[&x], &options), message);
 }
 
 #[test]
@@ -195,22 +199,37 @@ fn constants_have_no_names() {
 #[test]
 fn arguments_of_vmap() {
     let x = [leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0])];
-    let f = |x: &[Variable]| x.to_vec();
-    let message = "vmap: 2 inputs, but 1 axes, called at {here}";
-    raises!(vmap(f, &x, &[Some(0)]), message);
-    let message = "vmap: no input has an axis of lanes, called at {here}";
-    raises!(vmap(f, &x, &[None, None]), message);
-    let message = "vmap: one input has 2 lanes, another 3, called at {here}";
-    raises!(vmap(f, &x, &[Some(0), Some(0)]), message);
+    let f = <[Variable; 2]>::clone;
+    let with = |axes: LaneAxes| VmapOptions::axes(axes);
+    let message = "vmap: there is no axis for `1` of the argument, called at {here}";
+    raises!(vmap_with(f, &x, &with([0].into())), message);
+    let message = "vmap: there is an axis for `2`, but the argument has no such part, \
+                   called at {here}";
+    raises!(vmap_with(f, &x, &with((0, 0, 0).into())), message);
+    let message = "vmap: no part of the argument has an axis of lanes, called at {here}";
+    raises!(vmap_with(f, &x, &with(None.into())), message);
+    let message = "vmap: `0` has 2 lanes, `1` has 3, called at {here}";
+    raises!(vmap(f, &x), message);
     let message = "vmap: axis 1 is outside of the rank 1, called at {here}";
-    raises!(vmap(f, &x, &[Some(1), None]), message);
+    raises!(vmap_with(f, &x, &with((1, None).into())), message);
+    let message = "vmap: the result `0` differs between lanes; it needs an axis, called at {here}";
+    raises!(
+        vmap_with(f, &x, &with((0, None).into()).out_axes((None, 0))),
+        message
+    );
+    let message = "vmap: axis 2 is outside of the rank 1, called at {here}";
+    raises!(
+        vmap_with(f, &x, &with((0, None).into()).out_axes(2)),
+        message
+    );
+    let message = "vmap: a chunk has no lanes, called at {here}";
+    raises!(vmap_with(f, &x, &with((0, None).into()).chunk(0)), message);
 }
 
 #[test]
 fn arguments_of_jvp() {
-    let x = [Variable::constant(1.0)];
-    let v = [Variable::constant(1.0f32)];
-    let error = attempt(|| jvp(<[Variable]>::to_vec, &x, &v)).expect_err("an error");
+    let (x, v) = (Variable::constant(1.0), Variable::constant(1.0f32));
+    let error = attempt(|| jvp(Variable::clone, &x, &v)).expect_err("an error");
     assert!(matches!(
         error,
         Error::Argument {
@@ -218,22 +237,115 @@ fn arguments_of_jvp() {
             ..
         }
     ));
-    let message = "jvp: primals are [[] f64], tangents are [[] f32]; \
-                   they must be equal in number, shape and dtype, called at {here}";
-    raises!(jvp(<[Variable]>::to_vec, &x, &v), message);
-    let message = "jvp: primals are [[] f64], tangents are []; \
-                   they must be equal in number, shape and dtype, called at {here}";
-    raises!(jvp(<[Variable]>::to_vec, &x, &[]), message);
+    let message = "jvp: a single Variable of the argument is [] f64, of the tangent [] f32; \
+                   they must be alike, called at {here}";
+    raises!(jvp(Variable::clone, &x, &v), message);
+    let message = "jvp: the argument has `1` and the tangent has not; they must be alike, \
+                   called at {here}";
+    let all = |x: &Vec<Variable>| x.clone();
+    raises!(
+        jvp(all, &vec![x.clone(), x.clone()], &vec![x.clone()]),
+        message
+    );
+    let message = "jvp: the tangent has `1` and the argument has not; they must be alike, \
+                   called at {here}";
+    raises!(
+        jvp(all, &vec![x.clone()], &vec![x.clone(), x.clone()]),
+        message
+    );
+    raises!(
+        linearize(all, &vec![x.clone()]).1.call(&vec![]),
+        "linearize: the argument has `0` and \
+            the tangent has not; they must be alike, called at {here}"
+    );
+}
+
+#[test]
+fn arguments_of_gradients() {
+    let x = leaf(&[1.0, 2.0]);
+    let message = "grad: the function gives [2] f64; to have a gradient it must give a single \
+                   float (jacobian and vjp are for others), called at {here}";
+    raises!(grad(Variable::clone, &x), message);
+    let message = message.replace("grad:", "value_and_grad:");
+    raises!(value_and_grad(Variable::clone, &x), &message);
+    let message = "value_and_grad: the function gives [] i64; to have a gradient it must give a \
+                   single float (jacobian and vjp are for others), called at {here}";
+    raises!(value_and_grad(|_| Variable::constant(1i64), &x), message);
+    let pair = (x.clone(), Variable::constant([1i64]));
+    let message = "grad: the argument at 1 is [1] i64, and there is no derivative by integers or \
+                   bools; let the function capture it, called at {here}";
+    raises!(grad(|(x, _)| x.sum(..), &pair), message);
+    let message = "jvp: the argument is [1] i64, and there is no derivative by integers or \
+                   bools; let the function capture it, called at {here}";
+    raises!(jvp(Variable::clone, &pair.1, &pair.1), message);
+    let message = "grad: there is no Variable in the argument to differentiate by, \
+                   called at {here}";
+    raises!(grad(|&x| Variable::constant(x), &3.0), message);
+    let pullback = vjp(|x| vec![x * x], &x).1;
+    let message = "vjp: a single Variable of the result is [2] f64, of the cotangent [] f64; \
+                   they must be alike, called at {here}";
+    raises!(
+        pullback.call(&vec![Variable::constant(1.0)]),
+        &message.replace("a single Variable", "`0`")
+    );
+    raises!(
+        vjp(Variable::clone, &x).1.call(&Variable::constant(1.0)),
+        message
+    );
+    let message = "vjp: the cotangent has `1` and the result has not; they must be alike, \
+                   called at {here}";
+    raises!(pullback.call(&vec![x.clone(), x.clone()]), message);
+    let message = "jacobian: the result is [2] bool, and only floats have derivatives, \
+                   called at {here}";
+    raises!(jacobian(|x: &Variable| greater(x, 0.0), &x), message);
+    let message = "ravel_tree: one leaf is f64, `1` is i64; cast to one dtype, called at {here}";
+    raises!(ravel_tree(&pair), message);
+    raises!(
+        ravel_tree(&()),
+        "ravel_tree: there is no Variable in here, called at {here}"
+    );
+    let message = "unravel: the vector is [3] f64, the Tree has 2 elements, called at {here}";
+    raises!(ravel_tree(&x).1(&leaf(&[1.0, 2.0, 3.0])), message);
+}
+
+#[test]
+fn what_a_checkpoint_must_not_capture() {
+    let (x, w) = (leaf(&[1.0, 2.0]), leaf(&[3.0, 4.0]));
+    let place = |column| format!("called at {}:{}:{column}", file!(), line!());
+    let captured = w.clone();
+    let error = attempt(|| checkpoint(move |x| x * &captured, &x)).expect_err("an error");
+    let message = "checkpoint: the function captures a Variable that has history, and its gradient \
+                   would be lost; hand it in as part of the argument (multiply uses it), called at ";
+    assert!(error.to_string().starts_with(message), "{error}");
+    assert!(
+        error.to_string().contains("tests/errors.rs"),
+        "{error} {}",
+        place(0)
+    );
+    let hidden = |w: &Variable| {
+        let (w, x) = (w.clone(), Variable::constant(1.0));
+        checkpoint(move |x| x * &w, &x)
+    };
+    let error = attempt(|| vmap(hidden, &w.detach())).expect_err("an error");
+    assert!(
+        error
+            .to_string()
+            .contains("a Variable that is hidden by a transformation"),
+        "{error}"
+    );
+    // Handed in it is right, and what is differentiated inside is no capture.
+    let f = |(x, w): &(Variable, Variable)| grad(|x| (x * x * w).sum(..), x);
+    let y = checkpoint(f, &(x.clone(), w.clone()));
+    y.sum(..).backward();
+    assert_eq!(w.grad().expect("a gradient").to_vec::<f64>(), [2.0, 4.0]);
 }
 
 #[test]
 fn hidden_elements() {
-    let x = [leaf(&[1.0, 2.0])];
-    let one = [leaf(&[1.0, 1.0])];
+    let x = leaf(&[1.0, 2.0]);
     let message = "array: the elements of this Variable are hidden by vmap \
                    (choose by where_ instead of by the values of one lane), asked for at {here}";
-    let read = |x: &[Variable]| vec![Variable::constant(x[0].array())];
-    let error = attempt(|| vmap(read, &x, &[Some(0)])).expect_err("an error");
+    let error = attempt(|| vmap(|x| Variable::constant(x.array()), &x)).expect_err("an error");
     assert!(matches!(
         error,
         Error::Hidden {
@@ -241,10 +353,30 @@ fn hidden_elements() {
             ..
         }
     ));
-    raises!(vmap(|x| vec![x[0].array().into()], &x, &[Some(0)]), message);
+    raises!(
+        vmap(|x: &Variable| Variable::constant(x.array()), &x),
+        message
+    );
+    // Control flow that depends on the data of a lane.
+    let message = "item: the elements of this Variable are hidden by vmap \
+                   (choose by where_ instead of by the values of one lane), asked for at {here}";
+    raises!(
+        vmap(
+            |x: &Variable| if x.item::<f64>() > 0.0 {
+                x.exp()
+            } else {
+                x.clone()
+            },
+            &x
+        ),
+        message
+    );
     let message = "array: the elements of this Variable are hidden by jvp \
                    (use detach if its derivative may be dropped), asked for at {here}";
-    raises!(jvp(|x| vec![x[0].array().into()], &x, &one), message);
+    raises!(
+        jvp(|x: &Variable| Variable::constant(x.array()), &x, &x),
+        message
+    );
 }
 
 // ----- rules
@@ -311,7 +443,7 @@ fn matrix() -> Variable {
 #[test]
 fn missing_rules() {
     let x = [matrix()];
-    let f = |x: &[Variable]| apply(Double::Bare, [x[0].clone()]).to_vec();
+    let f = |[x]: &[Variable; 1]| apply(Double::Bare, [x.clone()]);
     // The place is that of the call in `f`, wherever the rule was asked for.
     let called = line!() - 2;
     let place = format!("called at {}:{called}", file!());
@@ -319,11 +451,11 @@ fn missing_rules() {
     let message = format!("double: there is no jvp rule (use a product), {place}");
     assert_eq!(without_columns(&error), message);
     assert!(matches!(error, Error::MissingRule { rule: "jvp", .. }));
-    let error = attempt(|| vmap(f, &x, &[Some(0)])).expect_err("an error");
+    let error = attempt(|| vmap(f, &x)).expect_err("an error");
     assert_eq!(without_columns(&error), message.replace("jvp", "batch"));
     // In a gradient: the place of the call, and that of the rule.
     let y = f(&x);
-    let error = attempt(|| grad(&[&y[0].sum(..)], &[&x[0]])).expect_err("an error");
+    let error = attempt(|| gradients(&[&y[0].sum(..)], &[&x[0]])).expect_err("an error");
     let Error::InGradient {
         function, source, ..
     } = &error
@@ -339,7 +471,7 @@ fn missing_rules() {
 #[test]
 fn wrong_rules() {
     let x = [matrix()];
-    let f = |x: &[Variable]| apply(Double::Flattening, [x[0].clone()]).to_vec();
+    let f = |[x]: &[Variable; 1]| apply(Double::Flattening, [x.clone()]);
     let place = format!("{}:{}", file!(), line!() - 1);
     let y = f(&x)[0].sum(..);
     let error = attempt(|| y.backward()).expect_err("an error");
@@ -352,7 +484,7 @@ fn wrong_rules() {
     let message = "double: the jvp rule gave [4] f64 for output 0, which is [2, 2] f64";
     assert_eq!(error.to_string(), message);
     assert!(matches!(error, Error::WrongRule { rule: "jvp", .. }));
-    let error = attempt(|| vmap(f, &x, &[Some(0)])).expect_err("an error");
+    let error = attempt(|| vmap(f, &x)).expect_err("an error");
     let message = "double: the batch rule gave [] f64 for output 0, which is [2] f64";
     assert_eq!(error.to_string(), message);
 }
@@ -430,15 +562,18 @@ fn scopes_close_when_a_panic_passes() {
     let y = &a + 1.0;
     assert_eq!(y.creator().expect("a sum").kept_bytes(), 0);
     // Not inside of vmap, jvp or a walk: elements can be read and functions are recorded.
-    let f = |_: &[Variable]| vec![&a + &b];
-    assert!(attempt(|| vmap(f, &[a.clone()], &[Some(0)])).is_err());
-    assert!(attempt(|| jvp(f, &[a.clone()], &[a.clone()])).is_err());
+    let f = |_: &Variable| &a + &b;
+    assert!(attempt(|| vmap(f, &a)).is_err());
+    assert!(attempt(|| jvp(f, &a, &a)).is_err());
+    assert!(attempt(|| grad(f, &a)).is_err());
+    let sealed = |x: &Variable| x + Variable::constant([1.0, 2.0, 3.0]);
+    assert!(attempt(|| checkpoint(sealed, &leaf(&[1.0, 2.0]))).is_err());
     let [y] = apply(Double::Bare, [matrix()]);
     assert!(attempt(|| y.sum(..).backward()).is_err());
     assert!(is_recording());
-    let y = vmap(|x| vec![tanh(&x[0])], &[a.clone()], &[Some(0)]);
-    assert_eq!(y[0].to_vec::<f64>(), tanh(&a).to_vec::<f64>());
-    y[0].sum(..).backward();
+    let y = vmap(|x: &Variable| tanh(x), &a);
+    assert_eq!(y.to_vec::<f64>(), tanh(&a).to_vec::<f64>());
+    y.sum(..).backward();
     assert!(a.grad().is_some());
 }
 

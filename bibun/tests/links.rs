@@ -21,14 +21,15 @@ fn leaf() -> Variable {
     Variable::new([1.0, 2.0])
 }
 
-/// A type that is no Chain.
+/// A type that is no Tree.
+#[derive(Clone)]
 struct Opaque;
 
 #[derive(Chain)]
 struct Everything<T, U> {
     plain: Variable,
     list: Vec<(Variable, Option<T>)>,
-    boxed: Box<dyn Chain>,
+    boxed: Box<Pair<Variable>>,
     array: [Variable; 2],
     map: BTreeMap<String, Variable>,
     shared: Rc<Variable>,
@@ -60,7 +61,6 @@ struct Tree<T> {
 }
 
 #[derive(Chain)]
-#[expect(dead_code, reason = "a variant without fields")]
 enum Layer {
     Linear(Linear),
     Scale {

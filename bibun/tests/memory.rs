@@ -1,7 +1,7 @@
 //! Memory stays flat: what a training step takes, it gives back.
 
 use bibun::array::{DType, Generator};
-use bibun::{GradOptions, Variable, grad_with};
+use bibun::{GradOptions, Variable, gradients_with};
 
 /// Bytes of this process in memory, where the system tells.
 fn resident_bytes() -> Option<usize> {
@@ -64,7 +64,7 @@ fn ten_thousand_training_steps() {
             parameter.clear_grad();
         }
         let options = GradOptions::create_graph();
-        let gradient = grad_with(&[&loss()], &[&w], &options)
+        let gradient = gradients_with(&[&loss()], &[&w], &options)
             .remove(0)
             .expect("a gradient");
         let penalty = (&gradient * &gradient).sum(..);

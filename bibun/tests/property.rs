@@ -6,7 +6,10 @@
 
 use bibun::array::{Array, DType, Generator, stack};
 use bibun::functions::{broadcast_to, permute, reshape, sum, tanh, watch};
-use bibun::{GradOptions, GradientCheckOptions, Variable, assert_gradients, grad_with, jvp, vmap};
+use bibun::{
+    GradOptions, GradientCheckOptions, Variable, VmapOptions, assert_gradients, gradients_with,
+    jvp, vmap_with,
+};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -74,7 +77,7 @@ impl Formula {
             cotangents: w.to_vec(),
             ..GradOptions::create_graph()
         };
-        let gradients = grad_with(&y, &x, &options);
+        let gradients = gradients_with(&y, &x, &options);
         gradients
             .into_iter()
             .zip(x)
@@ -84,12 +87,7 @@ impl Formula {
 
     /// The derivative along `v`.
     fn tangents(&self, x: &[Variable], v: &[Variable]) -> Vec<Variable> {
-        let (y, tangents) = jvp(|x| self.run(x), x, v);
-        tangents
-            .into_iter()
-            .zip(&y)
-            .map(|(tangent, y)| tangent.unwrap_or_else(|| zeros_like(y)))
-            .collect()
+        jvp(|x| self.run(x), &x.to_vec(), &v.to_vec()).1
     }
 }
 
@@ -233,7 +231,8 @@ proptest! {
         let w = formula.like(&formula.run(&single), 9);
 
         // Gradients within each lane.
-        let by_lane = vmap(|x| formula.gradients(x, &w), &x, &axes);
+        let options = VmapOptions::axes(axes.clone());
+        let by_lane = vmap_with(|x| formula.gradients(x, &w), &x, &options);
         let by_loop: Vec<Vec<Variable>> =
             lanes.iter().map(|lane| formula.gradients(lane, &w)).collect();
         for (i, by_lane) in by_lane.iter().enumerate() {
@@ -244,11 +243,11 @@ proptest! {
 
         // Gradients of the sum over all lanes.
         let x: Vec<Variable> = x.iter().map(watch).collect();
-        let y = vmap(|x| formula.run(x), &x, &axes);
+        let y = vmap_with(|x| formula.run(x), &x, &options);
         let total = y.iter().zip(&w).map(|(y, w)| (y * w).sum(..));
         let total = total.reduce(|a, b| a + b).expect("two outputs");
         let inputs: Vec<&Variable> = x.iter().collect();
-        let gradients = grad_with(&[&total], &inputs, &GradOptions::default());
+        let gradients = gradients_with(&[&total], &inputs, &GradOptions::default());
         for (i, gradient) in gradients.into_iter().enumerate() {
             let gradient = gradient.unwrap_or_else(|| zeros_like(&x[i]));
             let by_loop: Vec<Array> = by_loop.iter().map(|lane| lane[i].array()).collect();

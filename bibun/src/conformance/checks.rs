@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bibun_array::{Array, DType, Generator, Index, Shape, stack};
 
 use super::{Sample, Verdict};
+use crate::attempt;
+use crate::batch::vmap;
 use crate::check::{disagreement, flat, floats, normal_like, pull, push, transposed};
 use crate::node::Edge;
 use crate::scope::no_grad;
 use crate::variable::Variable;
-use crate::{attempt, vmap};
 
 /// How far derivatives may be from finite differences, relative to them.
 const TOLERANCE: f64 = 1e-7;

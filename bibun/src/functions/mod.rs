@@ -11,6 +11,7 @@ mod array;
 mod connection;
 mod loss;
 mod math;
+mod noise;
 mod operand;
 mod operators;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use array::*;
 pub use connection::*;
 pub use loss::*;
 pub use math::*;
+pub use noise::*;
 pub use operand::Operand;
 
 /// Every sample of every function, for the conformance test.
@@ -32,6 +34,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         connection::samples(),
         loss::samples(),
         math::samples(),
+        noise::samples(),
     ]
     .concat()
 }

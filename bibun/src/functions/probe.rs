@@ -3,41 +3,35 @@
 use bibun_array::{Array, DType};
 
 use crate::variable::Variable;
-use crate::{GradOptions, grad, grad_with};
-
-/// The derivative of the sum of `y` with respect to `x`, zeros where there is none.
-fn derivative(y: &Variable, x: &Variable) -> Variable {
-    let gradients = grad_with(&[&y.sum(..)], &[x], &GradOptions::create_graph());
-    let gradient = gradients.into_iter().next().flatten();
-    gradient.unwrap_or_else(|| Variable::constant(Array::zeros(x.shape(), x.dtype())))
-}
+use crate::{GradOptions, grad, gradients_with};
 
 /// The value and the derivatives of `f` up to `order` at `x`, in f64.
 pub(super) fn derivatives(f: impl Fn(&Variable) -> Variable, x: f64, order: usize) -> Vec<f64> {
-    let x = Variable::new([x]);
-    let mut y = f(&x);
-    let mut values = vec![y.to_vec::<f64>()[0]];
-    for _ in 0..order {
-        y = derivative(&y, &x);
-        values.push(y.to_vec::<f64>()[0]);
+    fn derivative(f: &dyn Fn(&Variable) -> Variable, order: usize, x: &Variable) -> Variable {
+        match order {
+            0 => f(x),
+            _ => grad(|x| derivative(f, order - 1, x).sum(..), x),
+        }
     }
-    values
+    let x = Variable::new([x]);
+    (0..=order)
+        .map(|order| derivative(&f, order, &x).to_vec::<f64>()[0])
+        .collect()
 }
 
 /// The gradient as the fused loop computes it.
 pub(super) fn gradient(f: impl Fn(&Variable) -> Variable, x: f64) -> f64 {
-    let x = Variable::new([x]);
-    grad(&[&f(&x).sum(..)], &[&x])[0]
-        .as_ref()
-        .expect("a gradient")
-        .to_vec::<f64>()[0]
+    grad(|x| f(x).sum(..), &Variable::new([x])).to_vec::<f64>()[0]
 }
 
 /// Both gradients of a function of two numbers.
-pub(super) fn gradients(f: impl Fn(&Variable, &Variable) -> Variable, a: f64, b: f64) -> [f64; 2] {
-    let (a, b) = (Variable::new([a]), Variable::new([b]));
-    let gradients = grad(&[&f(&a, &b).sum(..)], &[&a, &b]);
-    [0, 1].map(|i| gradients[i].as_ref().expect("a gradient").to_vec::<f64>()[0])
+pub(super) fn partial_derivatives(
+    f: impl Fn(&Variable, &Variable) -> Variable,
+    a: f64,
+    b: f64,
+) -> [f64; 2] {
+    let inputs = [Variable::new([a]), Variable::new([b])];
+    grad(|[a, b]| f(a, b).sum(..), &inputs).map(|gradient| gradient.to_vec::<f64>()[0])
 }
 
 /// Asserts that the value, the gradient and two more derivatives are finite at all of `points`, in
@@ -47,7 +41,7 @@ pub(super) fn assert_finite(name: &str, f: impl Fn(&Variable) -> Variable, point
         let x = Variable::new(Array::from_vec(points.to_vec(), [points.len()]).cast(dtype));
         let y = f(&x);
         assert_eq!(y.dtype(), dtype, "{name}");
-        let fused = grad(&[&y.sum(..)], &[&x])[0].clone().expect("a gradient");
+        let fused = grad(|x| f(x).sum(..), &x);
         let tolerance = if dtype == DType::F32 { 1e-5 } else { 1e-13 };
         let mut derived = y;
         for order in 0..=3 {
@@ -65,7 +59,11 @@ pub(super) fn assert_finite(name: &str, f: impl Fn(&Variable) -> Variable, point
                     );
                 }
             }
-            derived = derivative(&derived, &x);
+            let options = GradOptions::create_graph();
+            let gradients = gradients_with(&[&derived.sum(..)], &[&x], &options);
+            let gradient = gradients.into_iter().next().flatten();
+            derived =
+                gradient.unwrap_or_else(|| Variable::constant(Array::zeros(x.shape(), x.dtype())));
         }
     }
 }

@@ -4,10 +4,11 @@ mod chain;
 mod linear;
 
 pub use bibun_derive::Chain;
+pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
-pub use chain::{Chain, Visitor};
 pub use linear::{Linear, LinearBuilder};
 
+use crate::tree::{Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
 /// A Chain that makes one Variable from one.
@@ -32,7 +33,29 @@ use crate::variable::Variable;
 /// assert_eq!(stack.forward(&x).shape(), [1, 2]);
 /// assert_eq!(stack.parameters()[0].0, "0/w");
 /// ```
-pub trait Link: Chain {
+pub trait Link: Chain + MapLink {
     /// What the link computes.
     fn forward(&self, x: &Variable) -> Variable;
+}
+
+/// What lets a `Box<dyn Link>` be mapped like any other [`Tree`]: every Link of a type of its own
+/// has it.
+pub trait MapLink {
+    /// The same link with other Variables.
+    fn map_link(&self, mapper: &mut Mapper<'_>) -> Box<dyn Link>;
+}
+
+impl<L: Link + 'static> MapLink for L {
+    fn map_link(&self, mapper: &mut Mapper<'_>) -> Box<dyn Link> {
+        Box::new(self.map(mapper))
+    }
+}
+
+impl Tree for Box<dyn Link> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        (**self).visit(visitor);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        (**self).map_link(mapper)
+    }
 }

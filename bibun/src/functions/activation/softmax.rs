@@ -222,11 +222,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad};
+    use crate::{attempt, gradients};
     use bibun_array::DType;
 
     fn gradient(y: &Variable, x: &Variable) -> Vec<f64> {
-        let gradients = grad(&[y], &[x]);
+        let gradients = gradients(&[y], &[x]);
         gradients[0].as_ref().expect("a gradient").to_vec()
     }
 

@@ -47,7 +47,7 @@ pub fn full_like(x: impl Into<Variable>, value: impl Into<Scalar>) -> Variable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vmap;
+    use crate::batch::vmap;
     use bibun_array::DType;
 
     #[test]

@@ -26,10 +26,10 @@ pub fn identity(x: impl Into<Variable>) -> Variable {
 /// differentiates inside of another transformation begins with it.
 ///
 /// ```
-/// use bibun::{functions::watch, grad, no_grad, Variable};
+/// use bibun::{functions::watch, gradients, no_grad, Variable};
 /// let x = Variable::constant(3.0);
 /// let x = watch(&x);
-/// assert_eq!(grad(&[&(&x * &x)], &[&x])[0].as_ref().unwrap().item::<f64>(), 6.0);
+/// assert_eq!(gradients(&[&(&x * &x)], &[&x])[0].as_ref().unwrap().item::<f64>(), 6.0);
 /// ```
 #[track_caller]
 pub fn watch(x: impl Into<Variable>) -> Variable {

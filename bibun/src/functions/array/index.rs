@@ -695,7 +695,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad, vmap};
+    use crate::batch::vmap;
+    use crate::{attempt, gradients};
     use bibun_array::Generator;
 
     /// `f` and its gradients under `vmap` against a loop over lanes, for every choice of inputs
@@ -707,7 +708,7 @@ mod tests {
             let weights = Array::arange(1, y.size() as i64 + 1).cast(DType::F64);
             let loss = (&y * &Variable::constant(weights.reshape(y.shape()))).sum(..);
             let floats: Vec<&Variable> = x.iter().filter(|x| x.dtype().is_float()).collect();
-            let gradients = grad(&[&loss], &floats).into_iter();
+            let gradients = gradients(&[&loss], &floats).into_iter();
             let gradients = gradients.map(|g| g.expect("every input is used"));
             [y].into_iter().chain(gradients).collect::<Vec<_>>()
         };

@@ -476,7 +476,8 @@ fn transpose_last(x: &Variable) -> Variable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, attempt, grad, vmap};
+    use crate::batch::vmap;
+    use crate::{Error, attempt, gradients};
 
     #[test]
     fn what_does_not_fit_is_named() {
@@ -522,7 +523,7 @@ mod tests {
         let n = Variable::constant([[3i64], [4]]);
         let y = matmul(&x, &n);
         assert_eq!((y.dtype(), y.item::<f32>()), (DType::F32, 11.0));
-        let gradients = grad(&[&y], &[&x]);
+        let gradients = gradients(&[&y], &[&x]);
         let gradient = gradients[0].as_ref().unwrap();
         assert_eq!(gradient.to_vec::<f32>(), [3.0, 4.0]);
     }
@@ -532,7 +533,7 @@ mod tests {
         let a = Variable::new(Array::zeros([2, 0], DType::F64));
         let b = Variable::new(Array::zeros([0, 3], DType::F64));
         assert_eq!(matmul(&a, &b).to_vec::<f64>(), [0.0; 6]);
-        let (gradients, a) = (grad(&[&matmul(&a, &b).sum(..)], &[&a]), a);
+        let (gradients, a) = (gradients(&[&matmul(&a, &b).sum(..)], &[&a]), a);
         assert_eq!(gradients[0].as_ref().unwrap().shape(), a.shape());
     }
 

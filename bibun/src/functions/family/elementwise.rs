@@ -99,7 +99,9 @@ impl<const N: usize, R: fmt::Debug> fmt::Debug for Elementwise<N, R> {
 /// The arrays under the values that a derivative reads, if it can be computed on them in one loop:
 /// when nobody will differentiate it and no transformation hides the elements.
 pub(crate) fn plain<const N: usize>(values: [&Variable; N]) -> Option<[Array; N]> {
-    if scope::is_recording() || values.iter().any(|x| x.level() > 0) {
+    let recording = scope::is_recording();
+    let is_looked_behind = |x: &&Variable| x.level() > 0 || recording && x.has_history();
+    if values.iter().any(is_looked_behind) {
         return None;
     }
     Some(std::array::from_fn(|i| values[i].array()))

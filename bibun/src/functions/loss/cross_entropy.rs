@@ -544,7 +544,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad, vmap};
+    use crate::batch::vmap;
+    use crate::{attempt, gradients};
 
     #[test]
     fn classes_may_have_lanes_too() {
@@ -583,9 +584,9 @@ mod tests {
         let x = Variable::new([[1.0, -2.0, 300.0], [0.5, 0.25, 1.0], [1.0, 2.0, 3.0]]);
         let t = Variable::constant([0i64, 2, -1]);
         let loss = softmax_cross_entropy(&x, &t);
-        let fused = grad(&[&loss], &[&x])[0].clone().unwrap();
+        let fused = gradients(&[&loss], &[&x])[0].clone().unwrap();
         let options = crate::GradOptions::create_graph();
-        let composed = crate::grad_with(&[&loss], &[&x], &options)[0]
+        let composed = crate::gradients_with(&[&loss], &[&x], &options)[0]
             .clone()
             .unwrap();
         let (fused, composed) = (fused.to_vec::<f64>(), composed.to_vec::<f64>());

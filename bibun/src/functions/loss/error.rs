@@ -51,12 +51,12 @@ binary! {
 #[cfg(test)]
 mod tests {
     use crate::functions::absolute_error;
-    use crate::{Variable, grad};
+    use crate::{Variable, gradients};
 
     #[test]
     fn equal_elements_have_no_absolute_gradient() {
         let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([1.0, 3.0]));
-        let gradients = grad(&[&absolute_error(&a, &b).sum(..)], &[&a, &b]);
+        let gradients = gradients(&[&absolute_error(&a, &b).sum(..)], &[&a, &b]);
         assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [0.0, -1.0]);
         assert_eq!(gradients[1].as_ref().unwrap().to_vec::<f64>(), [0.0, 1.0]);
     }

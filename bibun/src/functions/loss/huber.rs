@@ -44,7 +44,7 @@ pub fn huber_loss(x: impl Into<Operand>, t: impl Into<Operand>, delta: f64) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grad;
+    use crate::gradients;
 
     #[test]
     fn squared_inside_absolute_outside_and_smooth_between() {
@@ -52,7 +52,7 @@ mod tests {
         let t = Variable::new([0.0, 0.25, 0.0, 0.0, 0.0]);
         let y = huber_loss(&x, &t, 0.5);
         assert_eq!(y.to_vec::<f64>(), [0.875, 0.25, 0.0, 0.125, 0.875]);
-        let gradients = grad(&[&y.sum(..)], &[&x, &t]);
+        let gradients = gradients(&[&y.sum(..)], &[&x, &t]);
         let gx = gradients[0].as_ref().unwrap().to_vec::<f64>();
         assert_eq!(gx, [-0.5, -0.5, 0.0, 0.5, 0.5]);
         let gt = gradients[1].as_ref().unwrap().to_vec::<f64>();

@@ -184,7 +184,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad};
+    use crate::{attempt, gradients};
 
     #[test]
     fn large_scores_have_finite_losses_and_gradients() {
@@ -192,7 +192,7 @@ mod tests {
         let t = Variable::constant([true, true, false, false]);
         let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
         assert_eq!(losses.to_vec::<f32>(), [0.0, 1e4, 1e4, 0.0]);
-        let gradients = grad(&[&losses.sum(..)], &[&x]);
+        let gradients = gradients(&[&losses.sum(..)], &[&x]);
         assert_eq!(
             gradients[0].as_ref().unwrap().to_vec::<f32>(),
             [0.0, -1.0, 1.0, 0.0]

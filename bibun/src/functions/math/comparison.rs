@@ -442,7 +442,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{grad, vmap};
+    use crate::batch::vmap;
+    use crate::gradients;
 
     #[test]
     fn bools_carry_no_history() {
@@ -484,10 +485,10 @@ mod tests {
         let x = Variable::new([0.0, 2.0]);
         let safe = x.equal(0).where_(1.0, &x);
         let y = x.equal(0).where_(0.0, safe.log()).sum(..);
-        let g = grad(&[&y], &[&x])[0].clone().expect("a gradient");
+        let g = gradients(&[&y], &[&x])[0].clone().expect("a gradient");
         assert_eq!(g.to_vec::<f64>(), [0.0, 0.5]);
         let y = x.less(1).where_(&x, f64::NAN).sum(..);
-        let g = grad(&[&y], &[&x])[0].clone().expect("a gradient");
+        let g = gradients(&[&y], &[&x])[0].clone().expect("a gradient");
         assert_eq!(g.to_vec::<f64>(), [1.0, 0.0]);
     }
 

@@ -158,19 +158,20 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad, jvp};
+    use crate::forward::jvp;
+    use crate::{attempt, gradients};
     use bibun_array::DType;
 
     #[test]
     fn equal_elements_share_equally_in_both_directions() {
         let x = Variable::new([[2.0, 2.0, 1.0], [3.0, 3.0, 3.0]]);
         let y = min(&x, 0) * Variable::constant([1.0, 2.0, 4.0]);
-        let gradients = grad(&[&y.sum(..)], &[&x]);
+        let gx = gradients(&[&y.sum(..)], &[&x]);
         let expected = [1.0, 2.0, 4.0, 0.0, 0.0, 0.0];
-        assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), expected);
-        let gradients = grad(&[&(max(&x, ..) * 6.0)], &[&x]);
+        assert_eq!(gx[0].as_ref().unwrap().to_vec::<f64>(), expected);
+        let gx = gradients(&[&(max(&x, ..) * 6.0)], &[&x]);
         assert_eq!(
-            gradients[0].as_ref().unwrap().to_vec::<f64>(),
+            gx[0].as_ref().unwrap().to_vec::<f64>(),
             [0.0, 0.0, 0.0, 2.0, 2.0, 2.0]
         );
         let tangent = Variable::constant([[1.0, 3.0, 0.0], [1.0, 2.0, 6.0]]);
@@ -185,7 +186,7 @@ mod tests {
         let x = Variable::new([f64::NEG_INFINITY, f64::NEG_INFINITY]);
         let y = max(&x, ..);
         assert_eq!(y.item::<f64>(), f64::NEG_INFINITY);
-        let gradients = grad(&[&y], &[&x]);
+        let gradients = gradients(&[&y], &[&x]);
         assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [0.5, 0.5]);
     }
 

@@ -115,7 +115,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GradOptions, attempt, grad_with};
+    use crate::{GradOptions, attempt, gradients_with};
     use bibun_array::DType;
 
     #[test]
@@ -126,10 +126,10 @@ mod tests {
         assert_eq!(y.to_vec::<f64>(), [low, 3.0, f64::INFINITY]);
         let x = Variable::new([[low, low], [low, 3.0], [-1e4, 1e4]]);
         let total = logsumexp(&x, 1).sum(..);
-        let first = grad_with(&[&total], &[&x], &GradOptions::create_graph());
+        let first = gradients_with(&[&total], &[&x], &GradOptions::create_graph());
         let first = first[0].clone().unwrap();
         assert_eq!(first.to_vec::<f64>(), [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]);
-        let second = grad_with(
+        let second = gradients_with(
             &[&first.square().sum(..)],
             &[&x],
             &GradOptions::create_graph(),

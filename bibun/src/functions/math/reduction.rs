@@ -397,14 +397,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad};
+    use crate::{attempt, gradients};
 
     #[test]
     fn equal_elements_have_no_deviation_and_no_gradient() {
         let x = Variable::new([[2.0, 2.0], [1.0, 3.0]]);
         let y = std(&x, 1, 0);
         assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
-        let gradients = grad(&[&y.sum(..)], &[&x]);
+        let gradients = gradients(&[&y.sum(..)], &[&x]);
         assert_eq!(
             gradients[0].as_ref().unwrap().to_vec::<f64>(),
             [0.0, 0.0, -0.5, 0.5]

@@ -270,7 +270,7 @@ mod tests {
     use bibun_array::DType;
 
     use super::*;
-    use crate::functions::probe::{derivatives, gradient, gradients};
+    use crate::functions::probe::{derivatives, gradient, partial_derivatives};
 
     #[test]
     fn steps_have_zero_gradients() {
@@ -300,20 +300,50 @@ mod tests {
         );
         assert_eq!(clip(Variable::new([0.0]), 2.0, 1.0).to_vec::<f64>(), [1.0]);
         assert!(clip(Variable::new([f64::NAN]), 1.0, 2.0).to_vec::<f64>()[0].is_nan());
-        assert_eq!(gradients(|a, b| maximum(a, b), 1.0, 1.0), [0.5, 0.5]);
-        assert_eq!(gradients(|a, b| maximum(a, b), 1.0, 2.0), [0.0, 1.0]);
-        assert_eq!(gradients(|a, b| minimum(a, b), 1.0, 1.0), [0.5, 0.5]);
-        assert_eq!(gradients(|a, b| minimum(a, b), 1.0, 2.0), [1.0, 0.0]);
-        assert_eq!(gradients(|a, b| hypot(a, b), 0.0, 0.0), [0.0, 0.0]);
-        assert_eq!(gradients(|a, b| hypot(a, b), 3e300, -4e300), [0.6, -0.8]);
+        assert_eq!(
+            partial_derivatives(|a, b| maximum(a, b), 1.0, 1.0),
+            [0.5, 0.5]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| maximum(a, b), 1.0, 2.0),
+            [0.0, 1.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| minimum(a, b), 1.0, 1.0),
+            [0.5, 0.5]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| minimum(a, b), 1.0, 2.0),
+            [1.0, 0.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| hypot(a, b), 0.0, 0.0),
+            [0.0, 0.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| hypot(a, b), 3e300, -4e300),
+            [0.6, -0.8]
+        );
     }
 
     #[test]
     fn remainders() {
-        assert_eq!(gradients(|a, b| fmod(a, b), -7.0, 2.0), [1.0, 3.0]);
-        assert_eq!(gradients(|a, b| remainder(a, b), -7.0, 2.0), [1.0, 4.0]);
-        assert_eq!(gradients(|a, b| remainder(a, b), 6.0, 2.0), [1.0, -3.0]);
-        assert_eq!(gradients(|a, b| remainder(a, b), 0.3, 0.1), [1.0, -2.0]);
+        assert_eq!(
+            partial_derivatives(|a, b| fmod(a, b), -7.0, 2.0),
+            [1.0, 3.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| remainder(a, b), -7.0, 2.0),
+            [1.0, 4.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| remainder(a, b), 6.0, 2.0),
+            [1.0, -3.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| remainder(a, b), 0.3, 0.1),
+            [1.0, -2.0]
+        );
         let x = Variable::new([true, false]);
         assert_eq!(remainder(&x, true).to_vec::<i64>(), [0, 0]);
     }

@@ -369,10 +369,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GradOptions, grad_with};
+    use crate::{GradOptions, gradients_with};
 
     fn derivative(y: &Variable, x: &Variable) -> Variable {
-        let gradients = grad_with(&[&y.sum(..)], &[x], &GradOptions::create_graph());
+        let gradients = gradients_with(&[&y.sum(..)], &[x], &GradOptions::create_graph());
         gradients[0].clone().expect("a gradient")
     }
 

@@ -200,7 +200,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{attempt, grad};
+    use crate::{attempt, gradients};
 
     #[test]
     fn equal_elements_and_nan_have_their_places() {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(positions.to_vec::<i64>(), [1, 0, 3]);
         let x = Variable::new([5.0, 5.0]);
         let y = sort(&x, 0) * Variable::constant([1.0, 2.0]);
-        let gradients = grad(&[&y.sum(..)], &[&x]);
+        let gradients = gradients(&[&y.sum(..)], &[&x]);
         assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [1.0, 2.0]);
     }
 

@@ -163,7 +163,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::probe::{assert_finite, gradient, gradients};
+    use crate::functions::probe::{assert_finite, gradient, partial_derivatives};
 
     #[test]
     fn large_arguments() {
@@ -180,9 +180,18 @@ mod tests {
         assert_eq!(gradient(|x| asin(x), 1.0), f64::INFINITY);
         assert_eq!(gradient(|x| acos(x), -1.0), f64::NEG_INFINITY);
         assert!(gradient(|x| asin(x), 1.5).is_nan());
-        assert_eq!(gradients(|a, b| atan2(a, b), 0.0, 0.0), [0.0, 0.0]);
-        assert_eq!(gradients(|a, b| atan2(a, b), 0.0, 2.0), [0.5, 0.0]);
-        assert_eq!(gradients(|a, b| atan2(a, b), 0.0, -2.0), [-0.5, 0.0]);
+        assert_eq!(
+            partial_derivatives(|a, b| atan2(a, b), 0.0, 0.0),
+            [0.0, 0.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| atan2(a, b), 0.0, 2.0),
+            [0.5, 0.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| atan2(a, b), 0.0, -2.0),
+            [-0.5, 0.0]
+        );
         let y = atan2(Variable::new([1]), Variable::new([1]));
         assert_eq!(y.to_vec::<f64>(), [std::f64::consts::FRAC_PI_4]);
     }

@@ -9,7 +9,7 @@ use bibun_array::{Array, DType, Generator, concat};
 use crate::error::{Error, attempt, raise};
 use crate::forward::jvp;
 use crate::functions::watch;
-use crate::reverse::{GradOptions, grad_with};
+use crate::reverse::{GradOptions, gradients_with};
 use crate::scope::{no_grad, recording};
 use crate::variable::Variable;
 
@@ -326,7 +326,7 @@ pub(crate) fn pull(
     }
     let outputs: Vec<&Variable> = y.iter().collect();
     let inputs: Vec<&Variable> = x.iter().collect();
-    grad_with(&outputs, &inputs, &options)
+    gradients_with(&outputs, &inputs, &options)
         .into_iter()
         .zip(&x)
         .map(|(gradient, x)| gradient.unwrap_or_else(|| zeros_like(x)))

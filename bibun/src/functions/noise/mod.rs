@@ -1,0 +1,15 @@
+//! Random numbers, and functions that use them.
+//!
+//! Under `vmap` every lane draws its own, as turns of a loop would, or all draw the same: see
+//! [`Randomness`](crate::Randomness).
+
+mod dropout;
+mod random;
+
+pub use dropout::dropout;
+pub use random::*;
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    dropout::samples()
+}

@@ -1,0 +1,81 @@
+//! Containers that can hold something else in place of their Variables.
+
+use std::collections::BTreeMap;
+
+use crate::tree::Tree;
+use crate::variable::Variable;
+
+/// A [`Tree`] whose form can be filled with something else: a Variable, or a tuple, array, `Vec`,
+/// `Option` or map of Containers.
+///
+/// A Jacobian has the form of the result, with a container like the argument in place of each
+/// Variable. Structs have no such form; [`ravel_tree`](crate::ravel_tree) makes vectors of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be filled with Jacobians",
+    note = "use a Variable, or a tuple, array, Vec, Option or map of them; `ravel_tree` makes a \
+            Variable of any Tree"
+)]
+pub trait Container: Tree {
+    /// The same form, with a `T` in place of each Variable.
+    type Of<T>;
+
+    /// Fills the form, in the order in which a visitor sees the Variables.
+    fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T>;
+}
+
+impl Container for Variable {
+    type Of<T> = T;
+    fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> T {
+        part()
+    }
+}
+
+impl<C: Container> Container for Option<C> {
+    type Of<T> = Option<C::Of<T>>;
+    fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T> {
+        self.as_ref().map(|inner| inner.fill(part))
+    }
+}
+
+impl<C: Container, const N: usize> Container for [C; N] {
+    type Of<T> = [C::Of<T>; N];
+    fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T> {
+        std::array::from_fn(|i| self[i].fill(part))
+    }
+}
+
+impl<C: Container> Container for Vec<C> {
+    type Of<T> = Vec<C::Of<T>>;
+    fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T> {
+        self.iter().map(|inner| inner.fill(part)).collect()
+    }
+}
+
+impl<K: std::fmt::Display + Clone + Ord, C: Container> Container for BTreeMap<K, C> {
+    type Of<T> = BTreeMap<K, C::Of<T>>;
+    fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T> {
+        let pairs = self
+            .iter()
+            .map(|(key, inner)| (key.clone(), inner.fill(part)));
+        pairs.collect()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($C:ident $i:tt),*))*) => {$(
+        impl<$($C: Container),*> Container for ($($C,)*) {
+            type Of<T> = ($($C::Of<T>,)*);
+            fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T> {
+                ($(self.$i.fill(part),)*)
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}

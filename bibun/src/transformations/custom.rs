@@ -1,0 +1,370 @@
+//! Functions of a user's own, from closures over Variables.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use bibun_array::Array;
+
+use crate::apply;
+use crate::batch::{Lane, run_lanes};
+use crate::context::Context;
+use crate::error::Place;
+use crate::forward;
+use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::functions::{watch, zeros_like};
+use crate::reverse::Paths;
+use crate::scope;
+use crate::variable::Variable;
+
+type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
+/// Inputs, outputs, and cotangents or tangents.
+type Rule = dyn Fn(&[Variable], &[Variable], &[Variable]) -> Vec<Variable> + Send + Sync;
+type Batch = dyn Fn(&[Lane]) -> Vec<Lane> + Send + Sync;
+
+/// A function with a gradient of its own, in one line: `f` computes it, without history; `backward`
+/// gives the cotangents of the inputs from the inputs, the output and its cotangent.
+///
+/// The rule replaces what history would have given, so it may differ from the true derivative
+/// (clipped, passed straight through, reversed) or be cheaper or more accurate. What `f` captures is
+/// a constant. [`custom`] also takes a name and other rules.
+///
+/// ```
+/// use bibun::{custom_gradient, Variable};
+/// // Rounding, with the gradient passed straight through (Bengio et al. 2013, arXiv:1308.3432).
+/// let round = custom_gradient(|[x]| x.round(), |_, _, gy| [gy.clone()]);
+/// let x = Variable::new(1.7);
+/// let y = round.call([&x]);
+/// y.backward();
+/// assert_eq!((y.item::<f64>(), x.grad().unwrap().item::<f64>()), (2.0, 1.0));
+/// ```
+pub fn custom_gradient<const N: usize>(
+    f: impl Fn([&Variable; N]) -> Variable + Send + Sync + 'static,
+    backward: impl Fn([&Variable; N], &Variable, &Variable) -> [Variable; N] + Send + Sync + 'static,
+) -> Custom<N> {
+    custom("custom_gradient", f).vjp(backward)
+}
+
+/// A function from a closure over Variables, to which rules can be added:
+/// [`vjp`](Custom::vjp), [`jvp`](Custom::jvp), [`batch`](Custom::batch), any of them.
+///
+/// What is missing is derived. Of `vjp` and `jvp` the one from the other, as the transpose of a
+/// linear function; both, if there is neither, from `forward`, which is run again for them
+/// (nothing but the inputs is remembered). Under `vmap` without a `batch` rule the closures run on all
+/// lanes at once. Rules are written in Variables, so they are differentiated and batched in turn.
+///
+/// ```
+/// use bibun::{custom, grad, jvp, Variable};
+/// // ln(1 + eˣ), whose derivative is written so that it never overflows.
+/// let softplus = custom("softplus", |[x]| (1.0 + x.exp()).ln())
+///     .vjp(|[x], _, gy| [gy * x.sigmoid()]);
+/// let x = Variable::constant(1.0);
+/// let slope = grad(|x| softplus.call([x]), &x).item::<f64>();
+/// assert!((slope - 0.7310585786300049).abs() < 1e-15);
+/// let (_, tangent) = jvp(|x| softplus.call([x]), &x, &Variable::constant(1.0));
+/// assert_eq!(tangent.item::<f64>(), slope);
+/// ```
+pub fn custom<const N: usize>(
+    name: &'static str,
+    forward: impl Fn([&Variable; N]) -> Variable + Send + Sync + 'static,
+) -> Custom<N> {
+    Custom(Closures {
+        name,
+        forward: Arc::new(move |x| vec![forward(each(x))]),
+        vjp: None,
+        jvp: None,
+        batch: None,
+    })
+}
+
+/// What [`custom`] makes: a function to be [called](Custom::call) any number of times.
+#[derive(Clone, Debug)]
+pub struct Custom<const N: usize>(Closures);
+
+impl<const N: usize> Custom<N> {
+    /// With this reverse rule: the cotangents of the inputs from the inputs, the output and its
+    /// cotangent.
+    #[must_use]
+    pub fn vjp(
+        mut self,
+        rule: impl Fn([&Variable; N], &Variable, &Variable) -> [Variable; N] + Send + Sync + 'static,
+    ) -> Self {
+        let rule = move |x: &[Variable], y: &[Variable], gy: &[Variable]| {
+            rule(each(x), &y[0], &gy[0]).to_vec()
+        };
+        self.0.vjp = Some(Arc::new(rule));
+        self
+    }
+
+    /// With this forward rule: the tangent of the output from the inputs, the output and the
+    /// tangents of the inputs, of which at least one is not zero. It must be linear in the tangents.
+    ///
+    /// ```
+    /// use bibun::{custom, grad, Variable};
+    /// let cube = custom("cube", |[x]| x * x * x).jvp(|[x], _, [dx]| 3.0 * x * x * dx);
+    /// assert_eq!(grad(|x| cube.call([x]), &Variable::constant(2.0)).item::<f64>(), 12.0);
+    /// ```
+    #[must_use]
+    pub fn jvp(
+        mut self,
+        rule: impl Fn([&Variable; N], &Variable, [&Variable; N]) -> Variable + Send + Sync + 'static,
+    ) -> Self {
+        let rule = move |x: &[Variable], y: &[Variable], dx: &[Variable]| {
+            vec![rule(each(x), &y[0], each(dx))]
+        };
+        self.0.jvp = Some(Arc::new(rule));
+        self
+    }
+
+    /// With this rule for all lanes at once. The function that it computes on lanes is
+    /// differentiated by what the rule calls, not by the rules for single lanes.
+    ///
+    /// ```
+    /// use bibun::{custom, vmap, Lane, Variable};
+    /// let double = custom("double", |[x]| 2.0 * x).batch(|[x]| Lane {
+    ///     value: 2.0 * &x.value,
+    ///     axis: x.axis,
+    /// });
+    /// let y = vmap(|x| double.call([x]), &Variable::constant([1.0, 2.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [2.0, 4.0]);
+    /// ```
+    #[must_use]
+    pub fn batch(mut self, rule: impl Fn([&Lane; N]) -> Lane + Send + Sync + 'static) -> Self {
+        self.0.batch = Some(Arc::new(move |lanes| vec![rule(each(lanes))]));
+        self
+    }
+
+    /// The function of its inputs.
+    ///
+    /// # Panics
+    /// Where the closures do; if a rule gives a Variable of another shape than it must; and where
+    /// there is no rule of its own for gradients, if the function captures a Variable that has
+    /// history or is hidden by a transformation: its gradient would be lost.
+    #[track_caller]
+    pub fn call(&self, inputs: [&Variable; N]) -> Variable {
+        let inputs: Vec<Variable> = inputs.into_iter().cloned().collect();
+        let mut y = self.0.call(inputs, Location::caller());
+        y.remove(0)
+    }
+}
+
+fn each<T, const N: usize>(values: &[T]) -> [&T; N] {
+    std::array::from_fn(|i| &values[i])
+}
+
+/// A function of lists, and the rules it has.
+#[derive(Clone)]
+pub(crate) struct Closures {
+    pub(crate) name: &'static str,
+    pub(crate) forward: Arc<Forward>,
+    pub(crate) vjp: Option<Arc<Rule>>,
+    pub(crate) jvp: Option<Arc<Rule>>,
+    pub(crate) batch: Option<Arc<Batch>>,
+}
+
+impl Closures {
+    /// Runs the function, first on plain values of a single lane: what comes out tells what the
+    /// outputs look like, and where nothing is hidden it is the output.
+    pub(crate) fn call(&self, inputs: Vec<Variable>, place: Place) -> Vec<Variable> {
+        let derived = self.vjp.is_none() && self.jvp.is_none();
+        let specimens: Vec<Variable> = inputs.iter().map(Lane::specimen).collect();
+        let run = || scope::no_grad(|| (self.forward)(&specimens));
+        let outputs = match derived {
+            true => scope::sealed(self.name, run),
+            false => run(),
+        };
+        let hidden = inputs.iter().any(|input| input.level() > 0);
+        let plain = || outputs.iter().map(Variable::plain_array).collect();
+        let call = Call {
+            closures: self.clone(),
+            specs: outputs.iter().map(Variable::spec).collect(),
+            values: if hidden { None } else { plain() },
+        };
+        apply::run(&call, inputs, place, false)
+    }
+}
+
+impl fmt::Debug for Closures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (custom)", self.name)
+    }
+}
+
+/// One call: what the outputs look like is known only once the function has run.
+#[derive(Clone)]
+struct Call {
+    closures: Closures,
+    specs: Vec<Spec>,
+    /// The outputs, unless a transformation hides them.
+    values: Option<Vec<Array>>,
+}
+
+impl Function for Call {
+    type Inputs = Many;
+    type Outputs = Many;
+
+    fn name(&self) -> &'static str {
+        self.closures.name
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        let Closures { vjp, jvp, .. } = &self.closures;
+        match vjp.is_some() || jvp.is_some() {
+            true => Keeps::ALL,
+            false => Keeps::ALL.without_outputs(),
+        }
+    }
+
+    fn shape(&self, _: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
+        Ok(self.specs.clone())
+    }
+
+    fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
+        self.values.clone().unwrap_or_else(|| {
+            let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
+            let outputs = scope::no_grad(|| (self.closures.forward)(&inputs));
+            outputs.iter().map(Variable::array).collect()
+        })
+    }
+
+    fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
+        let inputs = inputs(cx);
+        let Closures {
+            forward, vjp, jvp, ..
+        } = &self.closures;
+        match (vjp, jvp) {
+            (Some(vjp), _) => vjp(&inputs, &outputs(cx), &gy)
+                .into_iter()
+                .map(Some)
+                .collect(),
+            (None, Some(jvp)) => {
+                let outputs = outputs(cx);
+                let zeros: Vec<Variable> = inputs.iter().map(zeros_like).collect();
+                pull_through(|dx| jvp(&inputs, &outputs, dx), &zeros, gy)
+            }
+            (None, None) => pull_through(|x| forward(x), &inputs, gy),
+        }
+    }
+
+    fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
+        let inputs = inputs(cx);
+        let Closures {
+            forward, vjp, jvp, ..
+        } = &self.closures;
+        let all = |dx: Vec<Option<Variable>>| -> Vec<Variable> {
+            let or_zero = |(x, dx): (_, Option<Variable>)| dx.unwrap_or_else(|| zeros_like(x));
+            inputs.iter().zip(dx).map(or_zero).collect()
+        };
+        match (vjp, jvp) {
+            (_, Some(jvp)) => {
+                let tangents = jvp(&inputs, &outputs(cx), &all(dx));
+                tangents.into_iter().map(Some).collect()
+            }
+            // The reverse rule is linear in the cotangent u; ⟨vjp(u), dx⟩ by u is the tangent.
+            (Some(vjp), None) => {
+                let outputs = outputs(cx);
+                let zeros: Vec<Variable> = outputs.iter().map(zeros_like).collect();
+                pull_through(|u| vjp(&inputs, &outputs, u), &zeros, all(dx))
+            }
+            (None, None) => forward::jvp(|x| forward(x), &inputs, &all(dx)).1,
+        }
+    }
+
+    fn batch(&self, inputs: Vec<Lane>) -> Vec<Lane> {
+        if let Some(batch) = &self.closures.batch {
+            return batch(&inputs);
+        }
+        let count = Lane::common_count(&inputs);
+        let axes: Vec<Option<usize>> = inputs.iter().map(|lane| lane.axis).collect();
+        let Closures {
+            name,
+            forward,
+            vjp,
+            jvp,
+            ..
+        } = self.closures.clone();
+        let fronted = move |lanes: Vec<Lane>| -> Vec<Variable> {
+            lanes.iter().map(|lane| lane.to_front(count)).collect()
+        };
+        let lanes = |values: &[Variable], axes: &[Option<usize>]| -> Vec<Lane> {
+            let lane = |(value, axis): (&Variable, &Option<usize>)| Lane {
+                value: value.clone(),
+                axis: *axis,
+            };
+            values.iter().zip(axes).map(lane).collect()
+        };
+        let front = |values: &[Variable]| -> Vec<Lane> {
+            values
+                .iter()
+                .map(|value| Lane::along(value.clone(), 0))
+                .collect()
+        };
+        let (n, m) = (inputs.len(), self.specs.len());
+        let on_lanes = Closures {
+            name,
+            forward: {
+                let axes = axes.clone();
+                Arc::new(move |x| fronted(run_lanes(|x| forward(x), &lanes(x, &axes))))
+            },
+            vjp: vjp.map(|vjp| -> Arc<Rule> {
+                let axes = axes.clone();
+                Arc::new(move |x, y, gy| {
+                    let all = [lanes(x, &axes), front(y), front(gy)].concat();
+                    let split = |v: &[Variable]| vjp(&v[..n], &v[n..n + m], &v[n + m..]);
+                    let gx = run_lanes(split, &all);
+                    // An input that is the same in every lane gets the sum of what lanes send it.
+                    let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
+                        Some(axis) => gx.move_axis(0, axis as isize),
+                        None => gx.sum(0),
+                    };
+                    fronted(gx).into_iter().zip(&axes).map(place).collect()
+                })
+            }),
+            jvp: jvp.map(|jvp| -> Arc<Rule> {
+                Arc::new(move |x, y, dx| {
+                    let all = [lanes(x, &axes), front(y), lanes(dx, &axes)].concat();
+                    let split = |v: &[Variable]| jvp(&v[..n], &v[n..n + m], &v[n + m..]);
+                    fronted(run_lanes(split, &all))
+                })
+            }),
+            batch: None,
+        };
+        let inputs = inputs.into_iter().map(|lane| lane.value).collect();
+        let outputs = on_lanes.call(inputs, Location::caller());
+        outputs.into_iter().map(|y| Lane::along(y, 0)).collect()
+    }
+}
+
+fn inputs(cx: &Context<'_>) -> Vec<Variable> {
+    (0..cx.input_count()).map(|i| cx.input(i)).collect()
+}
+
+fn outputs(cx: &Context<'_>) -> Vec<Variable> {
+    (0..cx.output_count()).map(|i| cx.output(i)).collect()
+}
+
+/// The cotangents of `inputs` in a run of `f` that is recorded for this alone. They can be
+/// differentiated again if inputs or cotangents have history.
+fn pull_through(
+    f: impl FnOnce(&[Variable]) -> Vec<Variable>,
+    inputs: &[Variable],
+    cotangents: Vec<Variable>,
+) -> Vec<Option<Variable>> {
+    let watched: Vec<Variable> = inputs.iter().map(watch).collect();
+    let outputs = scope::recording(true, || f(&watched));
+    let edges = |list: &[Variable]| list.iter().map(Variable::edge).collect();
+    let paths = Paths::between(edges(&outputs), edges(&watched));
+    let mut sources = inputs.iter().chain(&cotangents);
+    let create_graph =
+        scope::is_recording() && (paths.leave() || sources.any(Variable::has_history));
+    let cotangents = cotangents
+        .into_iter()
+        .map(|gy| gy.dtype().is_float().then_some(gy));
+    paths.pull_back(cotangents.collect(), create_graph)
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.closures.fmt(f)
+    }
+}

@@ -1,0 +1,246 @@
+//! The transformations that walk backwards.
+
+use std::fmt;
+
+use bibun_array::Array;
+
+use super::{float_leaves, settled, watched};
+use crate::error::{Error, raise};
+use crate::functions::zeros_like;
+use crate::reverse::Paths;
+use crate::scope;
+use crate::tree::{Leaves, Mapper, Tree};
+use crate::variable::Variable;
+
+/// What [`value_and_grad`] can differentiate: a scalar loss, or a scalar loss with whatever else the
+/// function found out on the way.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no objective",
+    label = "this is neither a Variable nor a Variable with something else",
+    note = "the function must give its loss, or a pair of its loss and any Tree"
+)]
+pub trait Objective: Tree {
+    /// The result that is differentiated.
+    fn loss(&self) -> &Variable;
+}
+
+impl Objective for Variable {
+    fn loss(&self) -> &Variable {
+        self
+    }
+}
+
+impl<T: Tree> Objective for (Variable, T) {
+    fn loss(&self) -> &Variable {
+        &self.0
+    }
+}
+
+/// The gradient of `f` at `x`: a container like `x` that holds the derivative of the result by each
+/// leaf, zeros where it does not depend on one.
+///
+/// Shapes: `f(x)` must have a single element; each gradient has the shape and dtype of its leaf.
+/// Captured values are constants ([what is constant](crate::transformations)).
+///
+/// ```
+/// use bibun::{grad, Variable};
+/// let x = Variable::constant(2.0);
+/// let cube = |x: &Variable| x * x * x;
+/// assert_eq!(grad(cube, &x).item::<f64>(), 12.0);
+/// assert_eq!(grad(|x| grad(cube, x), &x).item::<f64>(), 12.0);
+///
+/// let (da, db) = grad(|(a, b)| a * b, &(Variable::constant(3.0), Variable::constant(5.0)));
+/// assert_eq!((da.item::<f64>(), db.item::<f64>()), (5.0, 3.0));
+/// ```
+///
+/// # Panics
+/// If `f(x)` is not a single float, if `x` holds no Variable or one that is not a float, or if a
+/// rule is missing or fails.
+#[track_caller]
+pub fn grad<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A) -> A {
+    differentiate("grad", f, x).1
+}
+
+/// The value and the [gradient](grad) of `f` at `x`, from one run.
+///
+/// Where `f` gives a pair, its first part is the loss and the second comes along: predictions, say,
+/// or an accuracy. Over a model this is a training step, see
+/// [`Chain::set_gradients`](crate::links::Chain::set_gradients).
+///
+/// ```
+/// use bibun::{value_and_grad, Variable};
+/// let x = Variable::constant([1.0, 2.0]);
+/// let ((loss, square), gradient) = value_and_grad(
+///     |x| {
+///         let square = x * x;
+///         (square.sum(..), square)
+///     },
+///     &x,
+/// );
+/// assert_eq!(loss.item::<f64>(), 5.0);
+/// assert_eq!(square.to_vec::<f64>(), [1.0, 4.0]);
+/// assert_eq!(gradient.to_vec::<f64>(), [2.0, 4.0]);
+/// ```
+///
+/// # Panics
+/// As [`grad`].
+#[track_caller]
+pub fn value_and_grad<A: Tree, Y: Objective>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, A) {
+    differentiate("value_and_grad", f, x)
+}
+
+#[track_caller]
+fn differentiate<A: Tree, Y: Objective>(
+    function: &'static str,
+    f: impl FnOnce(&A) -> Y,
+    x: &A,
+) -> (Y, A) {
+    let leaves = float_leaves(function, x);
+    let traced = Traced::run(leaves, f, x);
+    let loss = traced.output.loss().spec();
+    if loss.shape.size() != 1 || !loss.dtype.is_float() {
+        let what = format!(
+            "the function gives {loss}; to have a gradient it must give a single float (jacobian \
+             and vjp are for others)"
+        );
+        raise(Error::argument(function, what));
+    }
+    // The loss is the first leaf.
+    let mut cotangents = vec![None; traced.outputs.variables.len()];
+    cotangents[0] = Some(Variable::constant(Array::ones(loss.shape, loss.dtype)));
+    let gradients = traced.pull_back(cotangents);
+    let gradient = traced.leaves.replaced(x, &gradients);
+    (settled(traced.output, traced.kept), gradient)
+}
+
+/// One recorded run of a function, and the ways back through it.
+struct Traced<Y> {
+    leaves: Leaves,
+    output: Y,
+    outputs: Leaves,
+    paths: Paths,
+    /// Whether results keep their history.
+    kept: bool,
+}
+
+impl<Y: Tree> Traced<Y> {
+    fn run<A: Tree>(leaves: Leaves, f: impl FnOnce(&A) -> Y, x: &A) -> Self {
+        let recording = scope::is_recording();
+        let (inputs, computed) = watched(&leaves);
+        let output = scope::recording(true, || f(&leaves.replaced(x, &inputs)));
+        let outputs = Leaves::of(&output);
+        let edges = |list: &[Variable]| list.iter().map(Variable::edge).collect();
+        let paths = Paths::between(edges(&outputs.variables), edges(&inputs));
+        let kept = recording && (computed || paths.leave());
+        Self {
+            leaves,
+            output,
+            outputs,
+            paths,
+            kept,
+        }
+    }
+
+    fn pull_back(&self, cotangents: Vec<Option<Variable>>) -> Vec<Variable> {
+        let seeded = cotangents.iter().flatten().any(Variable::has_history);
+        let create_graph = self.kept || seeded && scope::is_recording();
+        let gradients = self.paths.pull_back(cotangents, create_graph);
+        let inputs = self.leaves.variables.iter();
+        let or_zero =
+            |(x, gradient): (_, Option<Variable>)| gradient.unwrap_or_else(|| zeros_like(x));
+        inputs.zip(gradients).map(or_zero).collect()
+    }
+}
+
+/// The value of `f` at `x`, and its [`Pullback`]: the product of a cotangent with the Jacobian.
+///
+/// `f` is run once; the pullback can be called any number of times, also under [`vmap`](crate::vmap).
+///
+/// ```
+/// use bibun::{vjp, Variable};
+/// let x = Variable::constant([1.0, 2.0]);
+/// let (y, pullback) = vjp(|x| x * x, &x);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 4.0]);
+/// let gx = pullback.call(&Variable::constant([10.0, 1.0]));
+/// assert_eq!(gx.to_vec::<f64>(), [20.0, 4.0]);
+/// ```
+///
+/// # Panics
+/// If `x` holds no Variable or one that is not a float.
+#[track_caller]
+pub fn vjp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Pullback<A, Y>) {
+    let leaves = float_leaves("vjp", x);
+    let traced = Traced::run(leaves, f, x);
+    let plain: Vec<Variable> = traced.leaves.variables.clone();
+    let argument = traced.leaves.replaced(x, &plain);
+    let output = traced
+        .outputs
+        .replaced(&traced.output, &traced.outputs.variables);
+    (settled(output, traced.kept), Pullback { argument, traced })
+}
+
+/// What [`vjp`] gives: from cotangents of a function's results to cotangents of its arguments. It
+/// holds the history of the run.
+pub struct Pullback<A, Y> {
+    argument: A,
+    traced: Traced<Y>,
+}
+
+impl<A: Tree, Y: Tree> Pullback<A, Y> {
+    /// The cotangent of the argument from that of the result, which must look like the result (the
+    /// parts that are no floats are not looked at).
+    ///
+    /// # Panics
+    /// If the cotangent does not look like the result.
+    #[track_caller]
+    pub fn call(&self, cotangent: &Y) -> A {
+        let outputs = &self.traced.outputs;
+        let cotangents = outputs.matching("vjp", ["the result", "the cotangent"], cotangent);
+        let cotangents = cotangents
+            .into_iter()
+            .map(|gy| gy.dtype().is_float().then_some(gy));
+        let gradients = self.traced.pull_back(cotangents.collect());
+        self.traced.leaves.replaced(&self.argument, &gradients)
+    }
+
+    /// The same for leaves in a row.
+    pub(super) fn call_flat(&self, cotangents: Vec<Option<Variable>>) -> Vec<Variable> {
+        self.traced.pull_back(cotangents)
+    }
+
+    pub(super) fn leaves(&self) -> &Leaves {
+        &self.traced.leaves
+    }
+
+    pub(super) fn outputs(&self) -> &Leaves {
+        &self.traced.outputs
+    }
+
+    pub(super) fn paths(&self) -> &Paths {
+        &self.traced.paths
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.traced.kept
+    }
+}
+
+impl<A, Y> fmt::Debug for Pullback<A, Y> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inputs = &self.traced.leaves.names;
+        let outputs = &self.traced.outputs.names;
+        write!(f, "Pullback from {outputs:?} to {inputs:?}")
+    }
+}
+
+/// The same values as constants: no derivative, of any order and kind, goes through them.
+///
+/// ```
+/// use bibun::{grad, stop_gradient, Variable};
+/// let g = grad(|x| x * stop_gradient(x), &Variable::constant(3.0));
+/// assert_eq!(g.item::<f64>(), 3.0);
+/// ```
+#[must_use]
+pub fn stop_gradient<A: Tree>(x: &A) -> A {
+    x.map(&mut Mapper::new(&mut |x, _| x.detach()))
+}

@@ -1,0 +1,239 @@
+//! All derivatives at once: a walk for each row or column, all in one run.
+
+use bibun_array::{Array, DType, Shape};
+
+use super::container::Container;
+use super::float_leaves;
+use super::gradient::{Pullback, grad, vjp};
+use super::tangent::{jvp, push_forward};
+use crate::batch;
+use crate::error::{Error, raise};
+use crate::scope;
+use crate::tree::{Leaves, Tree};
+use crate::variable::Variable;
+
+/// The Jacobian of `f` at `x`, by whichever walk is shorter: one forwards for each element of `x`,
+/// or one backwards for each element of the result, all of them at once.
+///
+/// Shapes: for a result of shape `s` and a leaf of shape `t` the derivatives are `[s.., t..]`. They
+/// come in the form of the result, with a container like `x` in place of each Variable: the Jacobian
+/// of a Variable by a Variable is a Variable.
+///
+/// `f` is run once, and its history keeps all values ([`jacobian_reverse`] and [`jacobian_forward`]
+/// keep less).
+///
+/// ```
+/// use bibun::{jacobian, Variable};
+/// let x = Variable::constant([1.0, 2.0, 3.0]);
+/// let j = jacobian(|x| (x * x).slice(bibun::s![..2]), &x);
+/// assert_eq!(j.shape(), [2, 3]);
+/// assert_eq!(j.to_vec::<f64>(), [2.0, 0.0, 0.0, 0.0, 4.0, 0.0]);
+///
+/// let xy = (Variable::constant(2.0), Variable::constant(3.0));
+/// let (by_x, by_y) = jacobian(|(x, y)| x * y, &xy);
+/// assert_eq!((by_x.item::<f64>(), by_y.item::<f64>()), (3.0, 2.0));
+/// ```
+///
+/// # Panics
+/// If `x` holds no Variable or one that is not a float, or a result is not a float.
+#[track_caller]
+pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
+    float_leaves("jacobian", x);
+    let (y, run) = vjp(|x| scope::retain(|| f(x)), x);
+    check_outputs("jacobian", run.outputs());
+    if total(run.leaves()) > total(run.outputs()) {
+        return by_rows(&y, &run, x);
+    }
+    let nodes = run.paths().nodes();
+    let columns = batch::vmap(
+        |tangents| push_forward(&run, &nodes, tangents),
+        &units(run.leaves()),
+        &vec![Some(0); run.leaves().variables.len()],
+    );
+    from_columns(&y, run.outputs(), run.leaves(), columns, x)
+}
+
+/// The [`jacobian`] by forward walks, one for each element of `x`: one run of `f` carries them all,
+/// and nothing is remembered.
+///
+/// ```
+/// use bibun::{jacobian_forward, Variable};
+/// let j = jacobian_forward(|x| x * x, &Variable::constant([1.0, 2.0]));
+/// assert_eq!(j.to_vec::<f64>(), [2.0, 0.0, 0.0, 4.0]);
+/// ```
+///
+/// # Panics
+/// As [`jacobian`].
+#[track_caller]
+pub fn jacobian_forward<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
+    let leaves = float_leaves("jacobian_forward", x);
+    columns("jacobian_forward", f, x, leaves)
+}
+
+#[track_caller]
+fn columns<A: Tree, Y: Container>(
+    function: &'static str,
+    f: impl FnOnce(&A) -> Y,
+    x: &A,
+    leaves: Leaves,
+) -> Y::Of<A> {
+    let mut result = None;
+    let push = |tangents: &[Variable]| {
+        let (y, dy) = jvp(f, x, &leaves.replaced(x, tangents));
+        result = Some(y);
+        Leaves::of(&dy).variables
+    };
+    let axes = vec![Some(0); leaves.variables.len()];
+    let columns = batch::vmap(push, &units(&leaves), &axes);
+    let y = result.expect("the function has run");
+    let outputs = Leaves::of(&y);
+    check_outputs(function, &outputs);
+    from_columns(&y, &outputs, &leaves, columns, x)
+}
+
+/// The [`jacobian`] by backward walks, one for each element of the result, all at once. `f` is run
+/// once.
+///
+/// ```
+/// use bibun::{jacobian_reverse, Variable};
+/// let j = jacobian_reverse(|x| x * x, &Variable::constant([1.0, 2.0]));
+/// assert_eq!(j.to_vec::<f64>(), [2.0, 0.0, 0.0, 4.0]);
+/// ```
+///
+/// # Panics
+/// As [`jacobian`].
+#[track_caller]
+pub fn jacobian_reverse<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
+    float_leaves("jacobian_reverse", x);
+    let (y, run) = vjp(f, x);
+    check_outputs("jacobian_reverse", run.outputs());
+    by_rows(&y, &run, x)
+}
+
+fn by_rows<A: Tree, Y: Container>(y: &Y, run: &Pullback<A, Y>, x: &A) -> Y::Of<A> {
+    let (leaves, outputs) = (run.leaves(), run.outputs());
+    let rows = batch::vmap(
+        |cotangents| run.call_flat(cotangents.iter().cloned().map(Some).collect()),
+        &units(outputs),
+        &vec![Some(0); outputs.variables.len()],
+    );
+    let mut start = 0;
+    let blocks = outputs.variables.iter().map(|y| {
+        let end = start + y.size();
+        let of_one = leaves.variables.iter().zip(&rows).map(|(x, rows)| {
+            let rows = rows.slice(bibun_array::s![start..end]);
+            rows.reshape(joined(&y.shape(), &x.shape()))
+        });
+        let block = leaves.replaced(x, &of_one.collect::<Vec<_>>());
+        start = end;
+        block
+    });
+    let mut blocks = blocks.collect::<Vec<_>>().into_iter();
+    y.fill(&mut || blocks.next().expect("a block for each output"))
+}
+
+/// The blocks from the tangents of all outputs, along whose first axis the elements of `x` lie.
+fn from_columns<A: Tree, Y: Container>(
+    y: &Y,
+    outputs: &Leaves,
+    leaves: &Leaves,
+    columns: Vec<Variable>,
+    x: &A,
+) -> Y::Of<A> {
+    let mut blocks = outputs.variables.iter().zip(columns).map(|(y, columns)| {
+        let mut start = 0;
+        let of_one = leaves.variables.iter().map(|x| {
+            let end = start + x.size();
+            let columns = columns.slice(bibun_array::s![start..end]);
+            start = end;
+            columns
+                .move_axis(0, -1)
+                .reshape(joined(&y.shape(), &x.shape()))
+        });
+        let of_one: Vec<Variable> = of_one.collect();
+        leaves.replaced(x, &of_one)
+    });
+    y.fill(&mut || blocks.next().expect("a block for each output"))
+}
+
+/// For each leaf one lane for each element of all leaves together: one at that element, zero
+/// elsewhere.
+fn units(leaves: &Leaves) -> Vec<Variable> {
+    let total = total(leaves);
+    let mut start = 0;
+    let unit = |x: &Variable| {
+        let size = x.size();
+        let mut elements = vec![0.0; total * size];
+        for i in 0..size {
+            elements[(start + i) * size + i] = 1.0;
+        }
+        start += size;
+        let shape = joined(&Shape::from([total]), &x.shape());
+        Variable::constant(match x.dtype() {
+            DType::F32 => Array::from_vec(elements.iter().map(|&u| u as f32).collect(), shape),
+            _ => Array::from_vec(elements, shape),
+        })
+    };
+    leaves.variables.iter().map(unit).collect()
+}
+
+fn total(leaves: &Leaves) -> usize {
+    leaves.variables.iter().map(Variable::size).sum()
+}
+
+fn joined(a: &Shape, b: &Shape) -> Shape {
+    let sizes: Vec<usize> = a.iter().chain(b.iter()).copied().collect();
+    Shape::from(sizes)
+}
+
+#[track_caller]
+fn check_outputs(function: &'static str, outputs: &Leaves) {
+    for (name, y) in outputs.names.iter().zip(&outputs.variables) {
+        if !y.dtype().is_float() {
+            let of = if name.is_empty() { "" } else { " at " };
+            let what = format!(
+                "the result{of}{name} is {}, and only floats have derivatives",
+                y.spec()
+            );
+            raise(Error::argument(function, what));
+        }
+    }
+}
+
+/// All second derivatives of `f` at `x`, forwards over backwards: one run of `f`.
+///
+/// Shapes: for leaves of shapes `s` and `t` they are `[s.., t..]`. For a Variable this is a
+/// Variable; for a pair `(x, y)` it is `((xx, xy), (yx, yy))`.
+///
+/// ```
+/// use bibun::{hessian, Variable};
+/// let h = hessian(|x| (x * x * x).sum(..), &Variable::constant([1.0, 2.0]));
+/// assert_eq!(h.to_vec::<f64>(), [6.0, 0.0, 0.0, 12.0]);
+/// ```
+///
+/// # Panics
+/// As [`grad`].
+#[track_caller]
+pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> {
+    let leaves = float_leaves("hessian", x);
+    columns("hessian", |x| grad(f, x), x, leaves)
+}
+
+/// The gradient of `f` at `x`, and its derivative along `tangent`: the product of the Hessian with a
+/// vector, without the Hessian, at the cost of a few runs (Pearlmutter 1994, "Fast exact
+/// multiplication by the Hessian").
+///
+/// ```
+/// use bibun::{hvp, Variable};
+/// let (x, v) = (Variable::constant([1.0, 2.0]), Variable::constant([1.0, 10.0]));
+/// let (gradient, product) = hvp(|x| (x * x * x).sum(..), &x, &v);
+/// assert_eq!(gradient.to_vec::<f64>(), [3.0, 12.0]);
+/// assert_eq!(product.to_vec::<f64>(), [6.0, 120.0]);
+/// ```
+///
+/// # Panics
+/// As [`grad`] and [`jvp`].
+#[track_caller]
+pub fn hvp<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A, tangent: &A) -> (A, A) {
+    jvp(|x| grad(f, x), x, tangent)
+}

@@ -1,0 +1,115 @@
+//! Transformations: functions of functions.
+//!
+//! | | gives |
+//! |---|---|
+//! | [`grad`], [`value_and_grad`] | the gradient of a function with a scalar result |
+//! | [`vjp`] | the value, and the product of a cotangent with the Jacobian, any number of times |
+//! | [`jvp`] | the value, and the product of the Jacobian with a tangent, in one run |
+//! | [`linearize`] | the value, and the latter any number of times |
+//! | [`jacobian`], [`hessian`], [`hvp`] | all first and second derivatives; a Hessian times a vector |
+//! | [`vmap`] | one function of one example as a function of many at once |
+//! | [`checkpoint`] | the same function, which is run again for its gradient instead of remembered |
+//! | [`stop_gradient`] | the same values, as constants |
+//!
+//! Each takes an ordinary Rust function of a [`Tree`] (a Variable, a tuple, a `Vec`, a map, a
+//! struct with `#[derive(Tree)]`, a whole model) and is called inside each other in any order.
+//!
+//! # What is constant
+//!
+//! A derivative is taken with respect to the argument and nothing else. *Values that the function
+//! captures are constants of this derivative*, whatever they are elsewhere: a Variable captured
+//! from an outer transformation is a constant of the inner derivative and a variable of the outer.
+//!
+//! ```
+//! use bibun::{grad, Variable};
+//! // d/dx [x · d/dy (x + y)] = 1
+//! let one = Variable::constant(1.0);
+//! let g = grad(|x| x * grad(|y| x + y, &one), &Variable::constant(3.0));
+//! assert_eq!(g.item::<f64>(), 1.0);
+//! ```
+//!
+//! # What is remembered
+//!
+//! Results have history only if somebody can ask for it: if the function captured a Variable that
+//! has history, or the argument was computed from one. A *leaf* given as the argument counts as its
+//! value. So `grad` in `grad` is the second derivative, `grad(|x| critic(&model, x), &x)` can be
+//! part of a loss whose `backward` reaches the parameters of `model`, and a training step by
+//! [`value_and_grad`] over a model leaves nothing behind.
+
+mod checkpoint;
+mod container;
+mod custom;
+mod gradient;
+mod jacobian;
+mod tangent;
+mod vectorize;
+
+pub use checkpoint::checkpoint;
+pub use container::Container;
+pub use custom::{Custom, custom, custom_gradient};
+pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};
+pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
+pub use tangent::{Linearized, jvp, linearize};
+pub use vectorize::{LaneAxes, VmapOptions, vmap, vmap_with};
+
+use crate::error::{Error, raise};
+use crate::functions::watch;
+use crate::tree::{Leaves, Tree};
+use crate::variable::Variable;
+
+/// The leaves of an argument, of which a derivative shall be taken.
+///
+/// # Panics
+/// If there are none, or one is not a float.
+#[track_caller]
+fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
+    let leaves = Leaves::of(argument);
+    if leaves.variables.is_empty() {
+        let what = "there is no Variable in the argument to differentiate by";
+        raise(Error::argument(function, what));
+    }
+    for (name, x) in leaves.names.iter().zip(&leaves.variables) {
+        if !x.dtype().is_float() {
+            let of = if name.is_empty() { "" } else { " at " };
+            let what = format!(
+                "the argument{of}{name} is {}, and there is no derivative by integers or bools; \
+                 let the function capture it",
+                x.spec()
+            );
+            raise(Error::argument(function, what));
+        }
+    }
+    leaves
+}
+
+/// The leaves as the function under differentiation sees them: with history that begins here, or
+/// goes on behind them where they were computed; and whether one was.
+fn watched(leaves: &Leaves) -> (Vec<Variable>, bool) {
+    let mut computed = false;
+    let watched = leaves.variables.iter().map(|x| {
+        let start = match x.is_leaf() {
+            true => x.clone().without_history(),
+            false => x.clone(),
+        };
+        computed |= start.has_history();
+        watch(start)
+    });
+    (watched.collect(), computed)
+}
+
+/// Cuts history off unless it is to be `kept`. Leaves stay what they are.
+fn settled<Y: Tree>(output: Y, kept: bool) -> Y {
+    if kept {
+        return output;
+    }
+    let leaves = Leaves::of(&output);
+    if !leaves.variables.iter().any(Variable::has_history) {
+        return output;
+    }
+    let cut = |x: &Variable| match x.is_leaf() {
+        true => x.clone(),
+        false => x.clone().without_history(),
+    };
+    let cut: Vec<Variable> = leaves.variables.iter().map(cut).collect();
+    leaves.replaced(&output, &cut)
+}

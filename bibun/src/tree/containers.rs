@@ -1,0 +1,169 @@
+//! Which types of the standard library are Trees.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bibun_array::{Array, DType, Generator, Shape};
+
+use super::{Mapper, Tree, Visitor};
+
+/// What holds one Tree and adds nothing to its name.
+macro_rules! transparent {
+    ($($holder:ident),*) => {$(
+        impl<T: Tree> Tree for $holder<T> {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                (**self).visit(visitor);
+            }
+            fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+                Self::new((**self).map(mapper))
+            }
+        }
+    )*};
+}
+transparent!(Box, Rc, Arc);
+
+impl<T: Tree> Tree for Option<T> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        if let Some(tree) = self {
+            tree.visit(visitor);
+        }
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        self.as_ref().map(|tree| tree.map(mapper))
+    }
+}
+
+fn visit_list<T: Tree>(list: &[T], visitor: &mut Visitor<'_>) {
+    for (i, tree) in list.iter().enumerate() {
+        visitor.child(i, tree);
+    }
+}
+
+impl<T: Tree, const N: usize> Tree for [T; N] {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visit_list(self, visitor);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        std::array::from_fn(|i| self[i].map(mapper))
+    }
+}
+
+impl<T: Tree> Tree for Vec<T> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visit_list(self, visitor);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        self.iter().map(|tree| tree.map(mapper)).collect()
+    }
+}
+
+/// By key, in the order of the keys.
+impl<K: fmt::Display + Clone + Ord, T: Tree> Tree for BTreeMap<K, T> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        for (key, tree) in self {
+            visitor.child(key, tree);
+        }
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        let pairs = self
+            .iter()
+            .map(|(key, tree)| (key.clone(), tree.map(mapper)));
+        pairs.collect()
+    }
+}
+
+/// By key, in the order of the keys.
+impl<K: fmt::Display + Clone + Ord + Hash, T: Tree, S: BuildHasher + Default> Tree
+    for HashMap<K, T, S>
+{
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        for (key, tree) in in_order(self) {
+            visitor.child(key, tree);
+        }
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        let pairs = in_order(self).into_iter();
+        pairs
+            .map(|(key, tree)| (key.clone(), tree.map(mapper)))
+            .collect()
+    }
+}
+
+fn in_order<K: Ord, T, S>(map: &HashMap<K, T, S>) -> Vec<(&K, &T)> {
+    let mut pairs: Vec<(&K, &T)> = map.iter().collect();
+    pairs.sort_unstable_by_key(|(key, _)| *key);
+    pairs
+}
+
+macro_rules! tuples {
+    ($(($($T:ident $i:tt),*))*) => {$(
+        impl<$($T: Tree),*> Tree for ($($T,)*) {
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                $(visitor.child($i, &self.$i);)*
+            }
+            fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+                ($(self.$i.map(mapper),)*)
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+/// What holds no Variable.
+macro_rules! empty {
+    ($($plain:ty),* $(,)?) => {$(
+        impl Tree for $plain {
+            fn visit(&self, _: &mut Visitor<'_>) {}
+            fn map(&self, _: &mut Mapper<'_>) -> Self {
+                self.clone()
+            }
+        }
+    )*};
+}
+empty!(
+    (),
+    bool,
+    char,
+    &'static str,
+    Cow<'static, str>,
+    String,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    f32,
+    f64,
+    Array,
+    DType,
+    Shape,
+    Generator,
+);
+
+impl<T: ?Sized> Tree for PhantomData<T> {
+    fn visit(&self, _: &mut Visitor<'_>) {}
+    fn map(&self, _: &mut Mapper<'_>) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,351 @@
+//! Trees: containers of Variables, whose leaves can be walked by name and replaced.
+
+mod containers;
+
+use std::fmt::{self, Write};
+
+use bibun_array::Shape;
+use rustc_hash::FxHashMap;
+
+use crate::error::{Error, raise};
+use crate::node::Key;
+use crate::variable::Variable;
+
+/// A container of Variables: a Variable, a tuple, array, `Vec`, `Option` or map of Trees, or a
+/// struct or enum with `#[derive(Tree)]`. [Transformations](crate::transformations) take and give
+/// Trees.
+///
+/// Its *leaves* are the Variables in it, each with a name (`layers/0/w`). Numbers, strings and the
+/// like are part of the structure: they are copied, and have no derivative.
+///
+/// `#[derive(Chain)]` makes a Tree too, with two differences that a model wants: constant
+/// Variables in it are *buffers*, state that no transformation touches; and clones of one Variable
+/// are one parameter, with one gradient.
+///
+/// ```
+/// use bibun::{grad, Tree, Variable};
+///
+/// #[derive(Tree)]
+/// struct Line {
+///     slope: Variable,
+///     offset: Option<Variable>,
+/// }
+///
+/// let line = Line { slope: 2.0.into(), offset: Some(1.0.into()) };
+/// let error = |line: &Line| (3.0 * &line.slope + line.offset.as_ref().unwrap() - 5.0).square();
+/// let gradient = grad(error, &line);
+/// assert_eq!(gradient.slope.item::<f64>(), 12.0);
+/// assert_eq!(gradient.offset.unwrap().item::<f64>(), 4.0);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no Tree",
+    label = "Variables cannot be looked for in here",
+    note = "put #[derive(Tree)], or #[derive(Chain)] for a model, on `{Self}`; a field without \
+            Variables can be left out by #[tree(skip)] or #[chain(skip)]"
+)]
+pub trait Tree {
+    /// Shows every Variable in here to a visitor, with its name: [`Visitor::child`] for each part.
+    fn visit(&self, visitor: &mut Visitor<'_>);
+
+    /// The same container with other Variables: this function of each part.
+    #[must_use]
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self
+    where
+        Self: Sized;
+}
+
+/// What a Variable is in a [`Tree`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A leaf of a plain container.
+    Argument,
+    /// A Variable of a Chain that is no constant.
+    Parameter,
+    /// A constant in a Chain: state that no transformation touches.
+    Buffer,
+}
+
+impl Role {
+    fn of(x: &Variable, in_chain: bool) -> Self {
+        match in_chain {
+            false => Self::Argument,
+            true if x.is_plain_constant() => Self::Buffer,
+            true => Self::Parameter,
+        }
+    }
+}
+
+/// Goes through a [`Tree`] and knows the name of the place it is at.
+pub struct Visitor<'a> {
+    path: String,
+    in_chain: bool,
+    see: &'a mut dyn FnMut(&str, &Variable, Role),
+}
+
+impl<'a> Visitor<'a> {
+    /// A visitor that calls `see` with every Variable, its name and its role.
+    ///
+    /// ```
+    /// use bibun::{Tree, Variable, Visitor};
+    /// let pair = (Variable::new(1.0), Variable::constant(2.0));
+    /// let mut names = Vec::new();
+    /// pair.visit(&mut Visitor::new(&mut |name, _, _| names.push(name.to_owned())));
+    /// assert_eq!(names, ["0", "1"]);
+    /// ```
+    pub fn new(see: &'a mut dyn FnMut(&str, &Variable, Role)) -> Self {
+        Self {
+            path: String::new(),
+            in_chain: false,
+            see,
+        }
+    }
+
+    /// Visits a part by its name: a field, or the position in a list.
+    pub fn child<T: Tree + ?Sized>(&mut self, name: impl fmt::Display, child: &T) {
+        let length = self.path.len();
+        let slash = if length == 0 { "" } else { "/" };
+        write!(self.path, "{slash}{name}").expect("a String takes everything");
+        child.visit(self);
+        self.path.truncate(length);
+    }
+
+    /// Visits the parts of a Chain, in which Variables are parameters or buffers.
+    pub fn chain(&mut self, parts: impl FnOnce(&mut Self)) {
+        let outside = std::mem::replace(&mut self.in_chain, true);
+        parts(self);
+        self.in_chain = outside;
+    }
+
+    /// The name of the place the visitor is at, empty at the root.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Debug for Visitor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visitor")
+            .field("path", &self.path)
+            .field("in_chain", &self.in_chain)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts other Variables into a [`Tree`], in the order in which a [`Visitor`] sees them.
+pub struct Mapper<'a> {
+    in_chain: bool,
+    replace: &'a mut dyn FnMut(&Variable, Role) -> Variable,
+}
+
+impl<'a> Mapper<'a> {
+    /// A mapper that puts what `replace` gives for each Variable and its role.
+    ///
+    /// ```
+    /// use bibun::{Mapper, Tree, Variable};
+    /// let pair = (Variable::new(1.0), 2.5);
+    /// let twice = pair.map(&mut Mapper::new(&mut |x, _| 2.0 * x));
+    /// assert_eq!((twice.0.item::<f64>(), twice.1), (2.0, 2.5));
+    /// ```
+    pub fn new(replace: &'a mut dyn FnMut(&Variable, Role) -> Variable) -> Self {
+        Self {
+            in_chain: false,
+            replace,
+        }
+    }
+
+    /// Maps the parts of a Chain, in which Variables are parameters or buffers.
+    pub fn chain<T>(&mut self, parts: impl FnOnce(&mut Self) -> T) -> T {
+        let outside = std::mem::replace(&mut self.in_chain, true);
+        let mapped = parts(self);
+        self.in_chain = outside;
+        mapped
+    }
+}
+
+impl fmt::Debug for Mapper<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mapper")
+            .field("in_chain", &self.in_chain)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The leaves of a Tree that a transformation works on, in the order of their places. Of a Chain
+/// these are the parameters, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Leaves {
+    pub(crate) names: Vec<String>,
+    pub(crate) variables: Vec<Variable>,
+    roles: Vec<Role>,
+    /// Every place by its name, and the leaf there; `None` for buffers.
+    places: Vec<(String, Option<usize>)>,
+}
+
+impl Leaves {
+    pub(crate) fn of<T: Tree + ?Sized>(tree: &T) -> Self {
+        let mut leaves = Self::default();
+        let mut known: FxHashMap<Key, usize> = FxHashMap::default();
+        tree.visit(&mut Visitor::new(&mut |name, x, role| {
+            let mut push = || {
+                leaves.names.push(name.to_owned());
+                leaves.variables.push(x.clone());
+                leaves.roles.push(role);
+                leaves.variables.len() - 1
+            };
+            let leaf = match role {
+                Role::Buffer => None,
+                Role::Parameter => Some(*known.entry(x.identity()).or_insert_with(push)),
+                Role::Argument => Some(push()),
+            };
+            leaves.places.push((name.to_owned(), leaf));
+        }));
+        leaves
+    }
+
+    /// The Tree with other leaves. Parameters stay parameters, whatever they are replaced by.
+    pub(crate) fn replaced<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
+        let in_role = |(leaf, role): (&Variable, &Role)| match role {
+            Role::Parameter => leaf.as_parameter(),
+            Role::Argument | Role::Buffer => leaf.clone(),
+        };
+        let leaves: Vec<Variable> = leaves.iter().zip(&self.roles).map(in_role).collect();
+        let mut places = self.places.iter();
+        let mut replace = |x: &Variable, _| match places.next() {
+            Some((_, Some(leaf))) => leaves[*leaf].clone(),
+            Some((_, None)) | None => x.clone(),
+        };
+        tree.map(&mut Mapper::new(&mut replace))
+    }
+
+    /// The Variables of `other` in the places of these leaves, each like its leaf.
+    ///
+    /// # Panics
+    /// If `other` has other places, or a Variable is not like its leaf.
+    #[track_caller]
+    pub(crate) fn matching<T: Tree + ?Sized>(
+        &self,
+        function: &'static str,
+        what: [&str; 2],
+        other: &T,
+    ) -> Vec<Variable> {
+        let mut others: Vec<(String, Variable)> = Vec::with_capacity(self.places.len());
+        other.visit(&mut Visitor::new(&mut |name, x, _| {
+            others.push((name.to_owned(), x.clone()));
+        }));
+        let [this, that] = what;
+        let called = |name: &str| match name {
+            "" => "a single Variable".to_owned(),
+            name => format!("`{name}`"),
+        };
+        let alone = |name: &str, a: &str, b: &str| {
+            let name = called(name);
+            format!("{a} has {name} and {b} has not; they must be alike")
+        };
+        for (name, _) in &self.places {
+            if !others.iter().any(|(other, _)| other == name) {
+                raise(Error::argument(function, alone(name, this, that)));
+            }
+        }
+        for (name, _) in &others {
+            if !self.places.iter().any(|(place, _)| place == name) {
+                raise(Error::argument(function, alone(name, that, this)));
+            }
+        }
+        let mut found: Vec<Variable> = Vec::with_capacity(self.variables.len());
+        for ((name, leaf), (_, b)) in self.places.iter().zip(others) {
+            let Some(leaf) = *leaf else { continue };
+            let a = &self.variables[leaf];
+            if !a.has_same_spec(&b) {
+                let (name, a, b) = (called(name), a.spec(), b.spec());
+                let what = format!("{name} of {this} is {a}, of {that} {b}; they must be alike");
+                raise(Error::argument(function, what));
+            }
+            // A shared parameter has its first place's.
+            if leaf == found.len() {
+                found.push(b);
+            }
+        }
+        found
+    }
+}
+
+/// All leaves of a Tree in one vector, and the way back: for solvers that know vectors only.
+///
+/// Shapes: the leaves, of one float dtype, any → `[n]`. The second result makes a Tree of any such
+/// vector; both can be differentiated.
+///
+/// ```
+/// use bibun::{hessian, ravel_tree, Variable};
+/// let point = (Variable::constant(1.0), Variable::constant([2.0, 3.0]));
+/// let (vector, unravel) = ravel_tree(&point);
+/// assert_eq!(vector.to_vec::<f64>(), [1.0, 2.0, 3.0]);
+/// let f = |(a, b): &(Variable, Variable)| a * (b * b).sum(..);
+/// let h = hessian(|v| f(&unravel(v)), &vector);
+/// assert_eq!(h.to_vec::<f64>(), [0.0, 4.0, 6.0, 4.0, 2.0, 0.0, 6.0, 0.0, 2.0]);
+/// ```
+///
+/// # Panics
+/// If there is no leaf, or their dtypes differ; the way back, if the vector has another length.
+#[track_caller]
+pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T) {
+    use crate::functions::{concat, split_at};
+    let leaves = Leaves::of(tree);
+    let Some(first) = leaves.variables.first() else {
+        raise(Error::argument(
+            "ravel_tree",
+            "there is no Variable in here",
+        ))
+    };
+    for (name, x) in leaves.names.iter().zip(&leaves.variables) {
+        if x.dtype() != first.dtype() {
+            let (first, other) = (first.dtype(), x.dtype());
+            let what = format!("one leaf is {first}, `{name}` is {other}; cast to one dtype");
+            raise(Error::argument("ravel_tree", what));
+        }
+    }
+    let shapes: Vec<Shape> = leaves.variables.iter().map(Variable::shape).collect();
+    let flat: Vec<Variable> = leaves
+        .variables
+        .iter()
+        .map(|x| x.reshape([x.size()]))
+        .collect();
+    let vector = match &*flat {
+        [only] => only.clone(),
+        several => concat(&several.iter().collect::<Vec<_>>(), 0),
+    };
+    let template = tree.map(&mut Mapper::new(&mut |x, _| x.clone()));
+    let unravel = move |vector: &Variable| {
+        let total: usize = shapes.iter().map(Shape::size).sum();
+        if vector.shape() != [total] {
+            let what = format!(
+                "the vector is {}, the Tree has {total} elements",
+                vector.spec()
+            );
+            raise(Error::argument("unravel", what));
+        }
+        let mut ends = Vec::new();
+        let mut end = 0;
+        for shape in &shapes[..shapes.len() - 1] {
+            end += shape.size();
+            ends.push(end);
+        }
+        let parts = split_at(vector, &ends, 0);
+        let parts: Vec<Variable> = parts
+            .iter()
+            .zip(&shapes)
+            .map(|(part, shape)| part.reshape(shape))
+            .collect();
+        leaves.replaced(&template, &parts)
+    };
+    (vector, unravel)
+}
+
+impl Tree for Variable {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        let role = Role::of(self, visitor.in_chain);
+        (visitor.see)(&visitor.path, self, role);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        (mapper.replace)(self, Role::of(self, mapper.in_chain))
+    }
+}
