@@ -56,7 +56,7 @@ pub fn custom_gradient<const N: usize>(
 /// ```
 /// use bibun::{custom, grad, jvp, Variable};
 /// // ln(1 + eˣ), whose derivative is written so that it never overflows.
-/// let softplus = custom("softplus", |[x]| (1.0 + x.exp()).ln())
+/// let softplus = custom("softplus", |[x]| (1.0 + x.exp()).log())
 ///     .vjp(|[x], _, gy| [gy * x.sigmoid()]);
 /// let x = Variable::constant(1.0);
 /// let slope = grad(|x| softplus.call([x]), &x).item::<f64>();

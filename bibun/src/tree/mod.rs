@@ -3,6 +3,7 @@
 mod containers;
 
 use std::fmt::{self, Write};
+use std::panic::Location;
 
 use bibun_array::Shape;
 use rustc_hash::FxHashMap;
@@ -285,10 +286,12 @@ impl Leaves {
 /// ```
 ///
 /// # Panics
-/// If there is no leaf, or their dtypes differ; the way back, if the vector has another length.
+/// If there is no leaf, or their dtypes differ; the way back, if the vector has another length (its
+/// message has the place where the way was made).
 #[track_caller]
 pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T) {
     use crate::functions::{concat, split_at};
+    let place = Location::caller();
     let leaves = Leaves::of(tree);
     let Some(first) = leaves.variables.first() else {
         raise(Error::argument(
@@ -317,11 +320,14 @@ pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T) {
     let unravel = move |vector: &Variable| {
         let total: usize = shapes.iter().map(Shape::size).sum();
         if vector.shape() != [total] {
-            let what = format!(
-                "the vector is {}, the Tree has {total} elements",
-                vector.spec()
-            );
-            raise(Error::argument("unravel", what));
+            raise(Error::Argument {
+                function: "ravel_tree",
+                what: format!(
+                    "the way back is for {total} elements, the vector is {}",
+                    vector.spec()
+                ),
+                place,
+            });
         }
         let mut ends = Vec::new();
         let mut end = 0;
