@@ -11,7 +11,7 @@ use crate::function::{
 };
 use crate::node::{Edge, Node, Record};
 use crate::variable::{Value, Variable};
-use crate::{batch, forward, scope};
+use crate::{batch, forward, hooks, rules, scope};
 
 /// Applies a function: checks shapes and dtypes, lets the innermost transformation or the arrays'
 /// device run it, and records the call if a gradient can reach it.
@@ -34,10 +34,45 @@ pub(crate) fn apply_watched<F: Function>(
     run(&function, inputs, Location::caller(), true)
 }
 
+/// Runs a function by the rules in force, with hooks around it.
+#[inline]
+pub(crate) fn run<F: Function>(
+    function: &F,
+    inputs: Inputs<F, Variable>,
+    place: Place,
+    watched: bool,
+) -> Outputs<F, Variable> {
+    match scope::is_attended() {
+        false => run_as_it_is(function, inputs, place, watched),
+        true => run_attended(function, inputs, place, watched),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn run_attended<F: Function>(
+    function: &F,
+    inputs: Inputs<F, Variable>,
+    place: Place,
+    watched: bool,
+) -> Outputs<F, Variable> {
+    let hooks = hooks::before_forward(function.name(), place, inputs.as_ref());
+    let outputs = match rules::replaced(function) {
+        None => run_as_it_is(function, inputs, place, watched),
+        Some(replaced) => {
+            let inputs = inputs.into_iter().collect();
+            let outputs = run_as_it_is(&replaced, inputs, place, watched);
+            F::Outputs::collect(outputs.into_iter())
+        }
+    };
+    hooks.after(outputs.as_ref());
+    outputs
+}
+
 /// Shape rule, run, record.
 // PERF: lists stay in the arity's own form, arrays for most functions: a scalar function costs more
 // in moving lists about than in arithmetic.
-pub(crate) fn run<F: Function>(
+fn run_as_it_is<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
     place: Place,

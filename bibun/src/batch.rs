@@ -247,12 +247,14 @@ pub(crate) fn run(
     } else {
         asked_at(place, || function.batch(lanes))
     };
-    assert_eq!(
-        outputs.len(),
-        output_specs.len(),
-        "{}: wrong number of outputs",
-        function.name()
-    );
+    if outputs.len() != output_specs.len() {
+        raise(Error::wrong_number(
+            function.name(),
+            "batch",
+            outputs.len(),
+            output_specs.len(),
+        ));
+    }
     for (i, (lane, expected)) in outputs.iter().zip(output_specs).enumerate() {
         if lane.spec() != *expected {
             raise(Error::WrongRule {

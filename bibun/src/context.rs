@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bibun_array::{DType, Shape};
 
 use crate::error::{Error, raise};
-use crate::function::Spec;
+use crate::function::{AnyFunction, Spec};
 use crate::node::{Edge, Node};
+use crate::rules;
 use crate::variable::Variable;
 
 /// The call whose derivative a rule is asked for.
@@ -23,7 +24,7 @@ pub struct Context<'a> {
 pub(crate) enum Call<'a> {
     Node(&'a Arc<Node>),
     Values {
-        function: &'static str,
+        function: &'a dyn AnyFunction,
         inputs: &'a [Variable],
         input_specs: &'a [Spec],
         outputs: &'a [Variable],
@@ -69,6 +70,30 @@ impl Context<'_> {
                 };
                 Variable::fixed(Arc::clone(value), edge)
             }
+        }
+    }
+
+    /// The cotangents that the function's own rule gives: for a rule that stands in its place by
+    /// [`Rules`](crate::Rules).
+    ///
+    /// # Panics
+    /// In a function's own rule, or if the own rule is missing or fails.
+    #[track_caller]
+    pub fn original_vjp(&self, gy: &[Variable]) -> Vec<Option<Variable>> {
+        let function = self.function();
+        match rules::original_vjp(function, self, gy) {
+            Some(gradients) => gradients,
+            None => raise(Error::argument(
+                function.name(),
+                "this is the function's own rule",
+            )),
+        }
+    }
+
+    fn function(&self) -> &dyn AnyFunction {
+        match &self.call {
+            Call::Node(node) => node.function(),
+            Call::Values { function, .. } => *function,
         }
     }
 
@@ -135,7 +160,7 @@ impl std::fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Node(node) => node.function().name(),
-            Self::Values { function, .. } => function,
+            Self::Values { function, .. } => function.name(),
         })
     }
 }

@@ -70,6 +70,29 @@ pub enum Error {
         /// Those that are right.
         expected: Box<Spec>,
     },
+    /// A rule returned a wrong number of gradients, tangents or lanes.
+    #[error("{function}: the {rule} rule gave {found} Variables, it must give {expected}")]
+    WrongNumber {
+        /// The function's name.
+        function: &'static str,
+        /// `vjp`, `jvp` or `batch`.
+        rule: &'static str,
+        /// How many were given.
+        found: usize,
+        /// How many are right.
+        expected: usize,
+    },
+    /// A function or its gradient gave a value that is not finite, from values that are: found by
+    /// [`detect_anomaly`](crate::detect_anomaly).
+    #[error("{function}: {what}, called at {place}")]
+    Anomaly {
+        /// The function's name.
+        function: &'static str,
+        /// Which value, and where.
+        what: String,
+        /// Where the function was called.
+        place: Place,
+    },
     /// A rule reads a value that its function did not declare in `keeps`.
     #[error("{function}: a rule reads {argument}, which the function does not keep")]
     NotKept {
@@ -106,6 +129,20 @@ impl Error {
             function,
             what: what.into(),
             place: Location::caller(),
+        }
+    }
+
+    pub(crate) fn wrong_number(
+        function: &'static str,
+        rule: &'static str,
+        found: usize,
+        expected: usize,
+    ) -> Self {
+        Self::WrongNumber {
+            function,
+            rule,
+            found,
+            expected,
         }
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn run(
     let tangents = if needs.contains(&true) {
         let cx = Context {
             call: Call::Values {
-                function: function.name(),
+                function,
                 inputs: &primals,
                 input_specs,
                 outputs: &outputs,
@@ -121,12 +121,14 @@ pub(crate) fn run(
 
 /// A tangent must look like its output.
 fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spec]) {
-    assert_eq!(
-        tangents.len(),
-        specs.len(),
-        "{}: wrong number of tangents",
-        function.name()
-    );
+    if tangents.len() != specs.len() {
+        raise(Error::wrong_number(
+            function.name(),
+            "jvp",
+            tangents.len(),
+            specs.len(),
+        ));
+    }
     for (i, (tangent, expected)) in tangents.iter().zip(specs).enumerate() {
         if let Some(tangent) = tangent
             && expected.dtype.is_float()

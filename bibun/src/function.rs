@@ -1,5 +1,6 @@
 //! The contract of a differentiable operation: one function, all of its rules, in one place.
 
+use std::any::Any;
 use std::fmt;
 
 use bibun_array::{Array, DType, Shape};
@@ -321,8 +322,11 @@ pub(crate) fn items<T>(list: impl IntoIterator<Item = T>) -> Items<T> {
 }
 
 /// A [`Function`] whose arity has been forgotten: what a node and the walks hold.
-pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
+pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
+    fn keeps(&self, needs: Needs<'_>) -> Keeps;
+    fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch>;
+    fn forward(&self, inputs: Items<Array>) -> Items<Array>;
     /// [`apply`](crate::apply), as if called at `place`.
     fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable>;
     /// Takes the cotangents, none of which may be missing.
@@ -334,6 +338,16 @@ pub(crate) trait AnyFunction: fmt::Debug + Send + Sync {
 impl<F: Function> AnyFunction for F {
     fn name(&self) -> &'static str {
         self.name()
+    }
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        self.keeps(needs)
+    }
+    fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch> {
+        let inputs = F::Inputs::collect(inputs.iter().copied());
+        Ok(items(self.shape(inputs)?))
+    }
+    fn forward(&self, inputs: Items<Array>) -> Items<Array> {
+        items(self.forward(F::Inputs::collect(inputs.into_iter())))
     }
     fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable> {
         let inputs = F::Inputs::collect(inputs.into_iter());

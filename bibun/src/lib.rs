@@ -27,11 +27,13 @@ mod error;
 mod forward;
 mod function;
 pub mod functions;
+mod hooks;
 pub mod initializers;
 pub mod links;
 mod node;
 pub mod optimizers;
 mod reverse;
+mod rules;
 mod scope;
 pub mod transformations;
 mod tree;
@@ -49,8 +51,10 @@ pub use error::{Error, Place, attempt};
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };
+pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};
 pub use node::{Creator, HistoryEntry};
 pub use reverse::{GradOptions, gradients, gradients_with};
+pub use rules::{Replaceable, Rules};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
 pub use transformations::{
     Container, Custom, LaneAxes, Linearized, Objective, Pullback, VmapOptions, checkpoint, custom,

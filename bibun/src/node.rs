@@ -9,6 +9,7 @@ use bibun_array::{DType, Shape};
 
 use crate::error::Place;
 use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
+use crate::hooks::{GradientHook, GradientHooks};
 use crate::variable::{Value, Variable};
 
 /// A leaf: the end of all history, where gradients accumulate.
@@ -17,11 +18,32 @@ pub(crate) struct Leaf {
     pub(crate) value: RwLock<Arc<Value>>,
     pub(crate) gradient: Mutex<Option<Variable>>,
     pub(crate) name: Mutex<Option<String>>,
+    /// Rarely any.
+    hooks: OnceLock<Box<GradientHooks>>,
 }
 
 impl Leaf {
     /// What a poisoned lock means.
     pub(crate) const LOST: &str = "an update of this leaf panicked and lost its value";
+
+    pub(crate) fn new(value: Value) -> Self {
+        Self {
+            value: RwLock::new(Arc::new(value)),
+            gradient: Mutex::new(None),
+            name: Mutex::new(None),
+            hooks: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.hooks.get().is_some()
+    }
+
+    pub(crate) fn call_hooks(&self, gradient: &mut Variable) {
+        if let Some(hooks) = self.hooks.get() {
+            hooks.call(gradient);
+        }
+    }
 
     pub(crate) fn value(&self) -> Arc<Value> {
         Arc::clone(&self.value.read().expect(Self::LOST))
@@ -91,11 +113,12 @@ impl<R: Recorded + ?Sized> Deref for Node<R> {
     }
 }
 
-/// Names and retained gradients, by output.
+/// Names, retained gradients and hooks, by output.
 #[derive(Default)]
 struct Notes {
     names: BTreeMap<u32, String>,
     gradients: BTreeMap<u32, Option<Variable>>,
+    hooks: BTreeMap<u32, Arc<GradientHooks>>,
 }
 
 impl<R: Recorded> Node<R> {
@@ -121,6 +144,16 @@ impl Node {
         notes
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Lets the hooks of an output see its gradient, and change it.
+    pub(crate) fn call_hooks(&self, slot: u32, gradient: &mut Variable) {
+        if self.notes.get().is_some() {
+            let hooks = self.notes().hooks.get(&slot).cloned();
+            if let Some(hooks) = hooks {
+                hooks.call(gradient);
+            }
+        }
     }
 
     /// Asks for the gradient of an output.
@@ -263,6 +296,33 @@ impl Edge {
                 Some(old) => old + gradient,
                 None => gradient,
             });
+        }
+    }
+
+    /// Adds a hook; the number by which it can be removed.
+    pub(crate) fn add_hook(&self, hook: Arc<GradientHook>) -> Option<u64> {
+        match self {
+            Self::None | Self::Cut => None,
+            Self::Leaf(leaf) => Some(leaf.hooks.get_or_init(Box::default).add(hook)),
+            Self::Output(node, slot) => {
+                Some(node.notes().hooks.entry(*slot).or_default().add(hook))
+            }
+        }
+    }
+
+    pub(crate) fn remove_hook(&self, number: u64) {
+        match self {
+            Self::None | Self::Cut => {}
+            Self::Leaf(leaf) => {
+                if let Some(hooks) = leaf.hooks.get() {
+                    hooks.remove(number);
+                }
+            }
+            Self::Output(node, slot) => {
+                if let Some(hooks) = node.notes().hooks.get(slot) {
+                    hooks.remove(number);
+                }
+            }
         }
     }
 

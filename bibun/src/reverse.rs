@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::context::{Call, Context};
 use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
+use crate::hooks;
 use crate::node::{Edge, Key, Node};
 use crate::scope;
 use crate::variable::Variable;
@@ -361,6 +362,8 @@ impl<'a> Waiting<'a> {
 struct Queue<'a> {
     only: Option<Waiting<'a>>,
     waiting: FxHashMap<usize, Waiting<'a>>,
+    /// The gradients of leaves that have hooks.
+    hooked: Vec<(&'a Edge, Variable)>,
     /// The latest generation first; within one, nodes in the order in which they were reached, so
     /// that sums are always formed in the same order.
     order: BinaryHeap<(u64, Reverse<usize>, usize)>,
@@ -378,7 +381,18 @@ impl<'a> Queue<'a> {
     ) {
         let (node, slot) = match edge {
             Edge::Output(node, slot) => (node, *slot),
-            Edge::Leaf(_) if wanted.is_target(edge) => return arrive(edge, cotangent),
+            Edge::Leaf(leaf) if wanted.is_target(edge) => match leaf.has_hooks() {
+                false => return arrive(edge, cotangent),
+                // Hooks see the whole gradient, at the end.
+                true => {
+                    let mut hooked = self.hooked.iter_mut();
+                    match hooked.find(|(known, _)| known.key() == edge.key()) {
+                        Some((_, sum)) => *sum = &*sum + cotangent,
+                        None => self.hooked.push((edge, cotangent)),
+                    }
+                    return;
+                }
+            },
             Edge::Leaf(_) | Edge::Cut | Edge::None => return,
         };
         let place = &mut self.wait(node).cotangents[slot as usize];
@@ -464,8 +478,9 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
             mut cotangents,
         }) = queue.next()
         {
-            for (slot, gradient) in (0..).zip(&cotangents) {
+            for (slot, gradient) in (0..).zip(&mut cotangents) {
                 let Some(gradient) = gradient else { continue };
+                node.call_hooks(slot, gradient);
                 if direction.retain_grad {
                     node.retain_gradient(slot);
                 }
@@ -486,6 +501,12 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                         queue.deliver(edge, gradient, wanted, arrive);
                     }
                 }
+            }
+        }
+        for (edge, mut gradient) in queue.hooked {
+            if let Edge::Leaf(leaf) = edge {
+                leaf.call_hooks(&mut gradient);
+                arrive(edge, gradient);
             }
         }
     });
@@ -518,13 +539,21 @@ fn pull_back(
         needs,
         create_graph,
     };
-    let gradients = node.function().vjp(&cx, cotangents);
-    assert_eq!(
-        gradients.len(),
-        node.inputs().len(),
-        "{}: wrong number of gradients",
-        node.function().name()
-    );
+    let gradients = match scope::is_attended() {
+        false => node.function().vjp(&cx, cotangents),
+        true => hooks::around_backward(node, cotangents, |cotangents| {
+            node.function().vjp(&cx, cotangents)
+        }),
+    };
+    if gradients.len() != node.inputs().len() {
+        let (found, expected) = (gradients.len(), node.inputs().len());
+        raise(Error::wrong_number(
+            node.function().name(),
+            "vjp",
+            found,
+            expected,
+        ));
+    }
     for (i, (gradient, expected)) in gradients.iter().zip(node.input_specs()).enumerate() {
         if let Some(gradient) = gradient
             && needs[i]

@@ -9,6 +9,7 @@ use crate::node::{Edge, Node};
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode { record: true, train: true, retain: false }) };
+    static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
     static IS_SEALED: Cell<bool> = const { Cell::new(false) };
     static SEAL: RefCell<Option<Seal>> = const { RefCell::new(None) };
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -105,6 +106,26 @@ pub fn retain<T>(f: impl FnOnce() -> T) -> T {
         },
         f,
     )
+}
+
+/// Runs `f` with somebody looking at every call: rules in place of others, hooks, a search for
+/// anomalies.
+pub(crate) fn attended<T>(f: impl FnOnce() -> T) -> T {
+    struct Leave(bool);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            IS_ATTENDED.set(self.0);
+        }
+    }
+    let _leave = Leave(IS_ATTENDED.replace(true));
+    f()
+}
+
+/// Whether somebody looks at every call.
+// PERF: one flag for all of them, for this is asked for every function.
+#[inline]
+pub(crate) fn is_attended() -> bool {
+    IS_ATTENDED.get()
 }
 
 /// Around a function that must not use what has history from outside, or is hidden from it.

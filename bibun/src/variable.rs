@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 
 use bibun_array::{Array, DType, Element, Shape};
 
@@ -10,6 +10,7 @@ use crate::batch::{Batched, Lane};
 use crate::error::{Error, raise};
 use crate::forward::Dual;
 use crate::function::Spec;
+use crate::hooks::HookHandle;
 use crate::node::{Creator, Edge, Key, Leaf};
 use crate::scope::Level;
 
@@ -90,11 +91,7 @@ impl Variable {
         if !value.dtype().is_float() {
             return Self::constant(value);
         }
-        Self(Kind::Leaf(Arc::new(Leaf {
-            value: RwLock::new(Arc::new(Value::Array(value))),
-            gradient: Mutex::new(None),
-            name: Mutex::new(None),
-        })))
+        Self(Kind::Leaf(Arc::new(Leaf::new(Value::Array(value)))))
     }
 
     /// A value without gradient: data, targets, masks.
@@ -370,6 +367,19 @@ impl Variable {
         self.identity() == other.identity()
     }
 
+    /// The first element that is not a finite number, by its index in the array that holds it, and
+    /// how many there are; under transformations, of all lanes and tangents.
+    pub(crate) fn first_non_finite(&self) -> Option<(Vec<usize>, f64, usize)> {
+        self.look(|value| match value {
+            Value::Array(x) => first_non_finite(x),
+            Value::Batched(batched) => batched.lane.value.first_non_finite(),
+            Value::Dual(dual) => dual
+                .primal
+                .first_non_finite()
+                .or_else(|| dual.tangent.as_ref()?.first_non_finite()),
+        })
+    }
+
     /// Whether this is a value and nothing else: no history, and no transformation hides it.
     pub(crate) fn is_plain_constant(&self) -> bool {
         matches!(&self.0, Kind::Fixed { value, edge: Edge::None } if value.level() == 0)
@@ -483,6 +493,38 @@ impl Variable {
         }
     }
 
+    /// Lets `hook` see the gradient of this Variable in every backward walk that brings one: the
+    /// whole gradient, before it goes on to what this was computed from or accumulates in a leaf.
+    /// What the hook gives, if anything, takes its place.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let x = Variable::new(2.0);
+    /// let y = &x * &x;
+    /// let hook = y.register_hook(|gy| Some(gy.clamp(-1.0, 1.0)));
+    /// (10.0 * &y).backward();
+    /// assert_eq!(x.grad().unwrap().item::<f64>(), 4.0);
+    /// hook.remove();
+    /// ```
+    ///
+    /// # Panics
+    /// For a constant, which has no gradient; the walk, if the hook gives a gradient of another
+    /// shape or dtype.
+    #[track_caller]
+    pub fn register_hook(
+        &self,
+        hook: impl Fn(&Self) -> Option<Self> + Send + Sync + 'static,
+    ) -> HookHandle {
+        let edge = self.edge();
+        match edge.add_hook(Arc::new(hook)) {
+            Some(number) => HookHandle::new(edge, number),
+            None => raise(Error::argument(
+                "register_hook",
+                "a constant has no gradient",
+            )),
+        }
+    }
+
     /// Keeps the gradient of the result of a function too, when one passes.
     ///
     /// ```
@@ -496,6 +538,24 @@ impl Variable {
     pub fn retain_grad(&self) {
         self.edge().retain_gradient();
     }
+}
+
+fn first_non_finite(x: &Array) -> Option<(Vec<usize>, f64, usize)> {
+    if !x.dtype().is_float() {
+        return None;
+    }
+    let elements = x.cast(DType::F64).to_vec::<f64>();
+    let count = elements
+        .iter()
+        .filter(|element| !element.is_finite())
+        .count();
+    let first = elements.iter().position(|element| !element.is_finite())?;
+    let mut rest = first;
+    let mut index = vec![0; x.rank()];
+    for (i, &size) in index.iter_mut().zip(x.shape().iter()).rev() {
+        (*i, rest) = (rest % size, rest / size);
+    }
+    Some((index, elements[first], count))
 }
 
 /// A leaf keeps its shape and dtype.

@@ -126,7 +126,7 @@ fn outputs_without_cotangents() {
     let message = "backward: the output is [2] f64; \
                    without a cotangent it must have a single element, called at {here}";
     raises!(y.backward(), message);
-    let message = message.replace("backward", "grad");
+    let message = message.replace("backward", "gradients");
     raises!(gradients(&[&y], &[&x]), message);
 }
 
@@ -137,7 +137,7 @@ fn cotangents_that_do_not_fit() {
     let options = GradOptions::cotangents(&[&Variable::constant([1.0, 2.0, 3.0])]);
     let message = "backward: the output is [2] f64, its cotangent [3] f64, called at {here}";
     raises!(y.backward_with(&options), message);
-    let message = message.replace("backward", "grad");
+    let message = message.replace("backward", "gradients");
     raises!(gradients_with(&[&y], &[&x], &options), message);
     let message = "gradients: 2 outputs, but 1 cotangents, called at {here}";
     raises!(gradients_with(&[&y, &y], &[&x], &options), message);

@@ -211,6 +211,22 @@ macro_rules! method {
 }
 pub(crate) use method;
 
+/// The type of a function, by which its rules can be replaced.
+macro_rules! function_type {
+    ($name:ident, $inputs:literal, $Rule:ident { $($parameter:ident),* }) => {
+        #[doc = concat!("[`", stringify!($name), "`] as a type, for [`Rules::set`](crate::Rules::set).")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $Rule { $($parameter: f64),* }
+
+        impl $crate::Replaceable for $Rule {
+            type Inputs = $crate::Fixed<$inputs>;
+            type Outputs = $crate::Fixed<1>;
+            const NAME: &'static str = stringify!($name);
+        }
+    };
+}
+pub(crate) use function_type;
+
 /// Elementwise functions of one float array, a few lines each: the name and parameters, the value as
 /// a formula (`value: x.exp()`, which becomes a vector loop) or as a function of arrays
 /// (`array: ops::exp`), and `gy dy/dx` from whichever of `x` and `y` it reads, composed of functions
@@ -236,8 +252,7 @@ macro_rules! unary {
                 y
             }
 
-            #[derive(Clone, Copy, Debug)]
-            struct $Rule { $($parameter: f64),* }
+            $crate::functions::family::function_type!($name, 1, $Rule { $($parameter),* });
 
             const _: () = {
                 use $crate::functions::family::{kernel_if, partial, value_of};
@@ -323,8 +338,7 @@ macro_rules! binary {
                 y
             }
 
-            #[derive(Clone, Copy, Debug)]
-            struct $Rule {}
+            $crate::functions::family::function_type!($name, 2, $Rule {});
 
             const _: () = {
                 use $crate::functions::family::partial;

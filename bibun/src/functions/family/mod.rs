@@ -12,7 +12,7 @@ mod linear;
 pub(crate) use bilinear::{Bilinear, BilinearRule};
 pub(crate) use discrete::{Discrete, DiscreteRule};
 pub(crate) use elementwise::{
-    Elementwise, ElementwiseRule, binary, kernel_if, method, number_kernel, partial, plain, unary,
-    value_of,
+    Elementwise, ElementwiseRule, binary, function_type, kernel_if, method, number_kernel, partial,
+    plain, unary, value_of,
 };
 pub(crate) use linear::{Linear, LinearRule};

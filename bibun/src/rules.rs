@@ -1,0 +1,305 @@
+//! Rules in place of the functions' own, for a scope.
+
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bibun_array::Array;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::function::{AnyFunction, Arity, Function, Keeps, Many, Mismatch, Needs, Spec, items};
+use crate::scope;
+use crate::variable::Variable;
+
+type Reverse = dyn Fn(&Context<'_>, &[Variable]) -> Vec<Option<Variable>> + Send + Sync;
+type Forward = dyn Fn(&Context<'_>, &[Option<Variable>]) -> Vec<Option<Variable>> + Send + Sync;
+type Batch = dyn Fn(&[Lane]) -> Vec<Lane> + Send + Sync;
+
+/// Rules to be used in place of functions' own: a registry by the functions' names, in force within
+/// a [scope](Rules::scope).
+///
+/// The rule in force is chosen when a function is called and stays with that call: gradients taken
+/// after the scope has ended still use it, and calls made before it do not. In a scope inside
+/// another, its own rules come first.
+///
+/// A rule reads the inputs and outputs of the call in the [`Context`], and can ask for what the
+/// function's own rule gives by [`Context::original_vjp`].
+///
+/// ```
+/// use bibun::{Rules, Variable};
+/// // Guided backpropagation (Springenberg et al. 2015, arXiv:1412.6806): through a rectifier go
+/// // only gradients that are positive, where the input was.
+/// let guided = Rules::new().vjp("relu", |cx, gy| {
+///     let passed = cx.original_vjp(gy);
+///     passed.into_iter().map(|gx| gx.map(|gx| gx.relu())).collect()
+/// });
+/// let x = Variable::new([1.0, -2.0, 3.0]);
+/// let y = guided.scope(|| x.relu()) * Variable::constant([-1.0, 1.0, 5.0]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 0.0, 5.0]);
+/// assert!(guided.unused().is_empty());
+/// ```
+#[derive(Clone, Default)]
+pub struct Rules(BTreeMap<String, Arc<Replacement>>);
+
+/// The rules that replace those of one function.
+#[derive(Default)]
+struct Replacement {
+    vjp: Option<Arc<Reverse>>,
+    jvp: Option<Arc<Forward>>,
+    batch: Option<Arc<Batch>>,
+    used: AtomicBool,
+}
+
+/// A function as a type, for [`Rules::set`]: every elementwise function has one
+/// ([`functions::Relu`](crate::functions::Relu)), and a function of one's own can have one.
+pub trait Replaceable {
+    /// How many inputs there are.
+    type Inputs: Arity;
+    /// How many outputs there are.
+    type Outputs: Arity;
+    /// The function's name.
+    const NAME: &'static str;
+}
+
+impl Rules {
+    /// No rules.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With this reverse rule for the function of that name: the cotangents of the inputs from
+    /// those of the outputs, `None` where there is none.
+    ///
+    /// ```
+    /// use bibun::{Rules, Variable};
+    /// // Rounding, with its gradient passed straight through.
+    /// let rules = Rules::new().vjp("round", |_, gy| vec![Some(gy[0].clone())]);
+    /// let x = Variable::new(1.7);
+    /// rules.scope(|| x.round() * 3.0).backward();
+    /// assert_eq!(x.grad().unwrap().item::<f64>(), 3.0);
+    /// ```
+    #[must_use]
+    pub fn vjp(
+        self,
+        function: impl Into<String>,
+        rule: impl Fn(&Context<'_>, &[Variable]) -> Vec<Option<Variable>> + Send + Sync + 'static,
+    ) -> Self {
+        self.replace(function.into(), |replacement| {
+            replacement.vjp = Some(Arc::new(rule))
+        })
+    }
+
+    /// With this forward rule for the function of that name: the tangents of the outputs from
+    /// those of the inputs; `None` is zero.
+    #[must_use]
+    pub fn jvp(
+        self,
+        function: impl Into<String>,
+        rule: impl Fn(&Context<'_>, &[Option<Variable>]) -> Vec<Option<Variable>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.replace(function.into(), |replacement| {
+            replacement.jvp = Some(Arc::new(rule))
+        })
+    }
+
+    /// With this rule for all lanes at once for the function of that name.
+    #[must_use]
+    pub fn batch(
+        self,
+        function: impl Into<String>,
+        rule: impl Fn(&[Lane]) -> Vec<Lane> + Send + Sync + 'static,
+    ) -> Self {
+        self.replace(function.into(), |replacement| {
+            replacement.batch = Some(Arc::new(rule))
+        })
+    }
+
+    /// [`Rules::vjp`] for a function by its type, so that neither the name nor the number of
+    /// inputs and outputs can be mistaken.
+    ///
+    /// ```
+    /// use bibun::functions::Relu;
+    /// use bibun::{Rules, Variable};
+    /// let rules = Rules::new().set::<Relu>(|_, [gy]| [Some(gy.clone())]);
+    /// let x = Variable::new(-1.0);
+    /// rules.scope(|| x.relu()).backward();
+    /// assert_eq!(x.grad().unwrap().item::<f64>(), 1.0);
+    /// ```
+    #[must_use]
+    pub fn set<F: Replaceable>(
+        self,
+        rule: impl Fn(&Context<'_>, Of<F::Outputs, Variable>) -> Of<F::Inputs, Option<Variable>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.vjp(F::NAME, move |cx, gy| {
+            let gy = F::Outputs::collect(gy.iter().cloned());
+            rule(cx, gy).into_iter().collect()
+        })
+    }
+
+    fn replace(mut self, function: String, put: impl FnOnce(&mut Replacement)) -> Self {
+        let known = self.0.remove(&function);
+        let mut replacement = known.map_or_else(Replacement::default, |known| Replacement {
+            vjp: known.vjp.clone(),
+            jvp: known.jvp.clone(),
+            batch: known.batch.clone(),
+            used: AtomicBool::new(false),
+        });
+        put(&mut replacement);
+        self.0.insert(function, Arc::new(replacement));
+        self
+    }
+
+    /// Runs `f` with these rules in force, in this thread; they cease to be also when a panic
+    /// passes.
+    pub fn scope<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Restore(Rules, bool);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                IN_FORCE.replace(std::mem::take(&mut self.0));
+                ARE_ANY.set(self.1);
+            }
+        }
+        let outer = IN_FORCE.with_borrow(Clone::clone);
+        let mut all = outer.clone();
+        all.0.extend(
+            self.0
+                .iter()
+                .map(|(name, rule)| (name.clone(), Arc::clone(rule))),
+        );
+        let _restore = Restore(outer, ARE_ANY.replace(!all.0.is_empty()));
+        IN_FORCE.replace(all);
+        scope::attended(f)
+    }
+
+    /// The names that no function called in a scope of these rules had: misspelt, perhaps.
+    pub fn unused(&self) -> Vec<&str> {
+        let unused = self
+            .0
+            .iter()
+            .filter(|(_, rule)| !rule.used.load(Ordering::Relaxed));
+        unused.map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+/// One `T` for each input or output.
+type Of<A, T> = <A as Arity>::Of<T>;
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = self.0.iter().map(|(name, rule)| {
+            let kinds = [
+                ("vjp", rule.vjp.is_some()),
+                ("jvp", rule.jvp.is_some()),
+                ("batch", rule.batch.is_some()),
+            ];
+            let kinds = kinds
+                .into_iter()
+                .filter_map(|(kind, is)| is.then_some(kind));
+            (name, kinds.collect::<Vec<_>>())
+        });
+        f.debug_map().entries(rules).finish()
+    }
+}
+
+thread_local! {
+    static IN_FORCE: RefCell<Rules> = const { RefCell::new(Rules(BTreeMap::new())) };
+    static ARE_ANY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The function with the rules in force, if there are any for it.
+pub(crate) fn replaced<F: Function>(function: &F) -> Option<Replaced> {
+    if !ARE_ANY.get() || TypeId::of::<F>() == TypeId::of::<Replaced>() {
+        return None;
+    }
+    let rules = IN_FORCE.with_borrow(|rules| rules.0.get(function.name()).cloned())?;
+    rules.used.store(true, Ordering::Relaxed);
+    Some(Replaced {
+        function: Arc::new(function.clone()),
+        rules,
+    })
+}
+
+/// A function of which some rules have been replaced.
+#[derive(Clone)]
+pub(crate) struct Replaced {
+    function: Arc<dyn AnyFunction>,
+    rules: Arc<Replacement>,
+}
+
+impl Function for Replaced {
+    type Inputs = Many;
+    type Outputs = Many;
+
+    fn name(&self) -> &'static str {
+        self.function.name()
+    }
+
+    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+        match self.rules.vjp.is_some() {
+            true => Keeps::ALL,
+            false => self.function.keeps(needs),
+        }
+    }
+
+    fn shape(&self, inputs: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
+        Ok(self.function.shape(&inputs)?.into_vec())
+    }
+
+    fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
+        self.function.forward(inputs.into()).into_vec()
+    }
+
+    fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
+        match &self.rules.vjp {
+            Some(rule) => rule(cx, &gy),
+            None => vjp_of(&*self.function, cx, &gy),
+        }
+    }
+
+    fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
+        match &self.rules.jvp {
+            Some(rule) => rule(cx, &dx),
+            None => self.function.jvp(cx, items(dx)).into_vec(),
+        }
+    }
+
+    fn batch(&self, inputs: Vec<Lane>) -> Vec<Lane> {
+        match &self.rules.batch {
+            Some(rule) => rule(&inputs),
+            None => self.function.batch(items(inputs)).into_vec(),
+        }
+    }
+}
+
+/// The cotangents that a function's own rule gives; `None` if no rule has replaced it.
+pub(crate) fn original_vjp(
+    function: &dyn AnyFunction,
+    cx: &Context<'_>,
+    gy: &[Variable],
+) -> Option<Vec<Option<Variable>>> {
+    let function: &dyn Any = function;
+    let replaced = function.downcast_ref::<Replaced>()?;
+    Some(vjp_of(&*replaced.function, cx, gy))
+}
+
+fn vjp_of(function: &dyn AnyFunction, cx: &Context<'_>, gy: &[Variable]) -> Vec<Option<Variable>> {
+    let mut gy: Vec<Option<Variable>> = gy.iter().cloned().map(Some).collect();
+    function.vjp(cx, &mut gy).into_vec()
+}
+
+impl fmt::Debug for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} (replaced)", self.function)
+    }
+}

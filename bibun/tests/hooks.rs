@@ -1,0 +1,170 @@
+//! Hooks on gradients and functions, and the search for what is not finite.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use bibun::functions::where_;
+use bibun::{
+    Error, Phase, Variable, attempt, detect_anomaly, grad, gradients, jvp, vmap, with_hook,
+};
+
+/// A hook that remembers what it saw.
+fn recorder() -> (Arc<Mutex<Vec<f64>>>, impl Fn(&Variable) -> Option<Variable>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let memory = Arc::clone(&seen);
+    let hook = move |g: &Variable| {
+        memory.lock().unwrap().push(g.item::<f64>());
+        None
+    };
+    (seen, hook)
+}
+
+#[test]
+fn a_hook_sees_the_whole_gradient_once() {
+    let x = Variable::new(2.0);
+    let y = &x * &x;
+    let (of_x, hook) = recorder();
+    x.register_hook(hook);
+    let (of_y, hook) = recorder();
+    y.register_hook(hook);
+    (&y * &y + 3.0 * &y + &x).backward();
+    assert_eq!(*of_y.lock().unwrap(), [2.0 * 4.0 + 3.0]);
+    assert_eq!(*of_x.lock().unwrap(), [11.0 * 4.0 + 1.0]);
+    // A second walk, and one that only wants y.
+    y.backward();
+    assert_eq!(of_x.lock().unwrap()[1], 4.0);
+    gradients(&[&(5.0 * &y)], &[&y]);
+    assert_eq!(*of_y.lock().unwrap(), [11.0, 1.0, 5.0]);
+    assert_eq!(of_x.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn what_a_hook_gives_takes_the_gradients_place() {
+    let x = Variable::new(2.0);
+    let y = &x * &x;
+    let first = y.register_hook(|g| Some(g * 10.0));
+    let second = y.register_hook(|g| Some(g + 1.0));
+    y.retain_grad();
+    let of_x = x.register_hook(|g| Some(-g));
+    let run = || {
+        x.clear_grad();
+        y.clear_grad();
+        y.backward();
+        (y.grad().unwrap().item::<f64>(), x.grad().unwrap().item::<f64>())
+    };
+    assert_eq!(run(), (11.0, -44.0));
+    first.remove();
+    assert_eq!(run(), (2.0, -8.0));
+    second.remove();
+    of_x.remove();
+    assert_eq!(run(), (1.0, 4.0));
+    let handle = y.register_hook(|_| Some(Variable::constant([1.0, 2.0])));
+    let error = attempt(|| y.backward()).expect_err("an error").to_string();
+    assert!(error.contains("the hook gave [2] f64 for a gradient that is [] f64"), "{error}");
+    handle.remove();
+    let error = attempt(|| Variable::constant(1.0).register_hook(|_| None)).expect_err("an error");
+    assert!(error.to_string().contains("a constant has no gradient, called at"), "{error}");
+}
+
+#[test]
+fn hooks_are_differentiated() {
+    let f = |x: &Variable| {
+        let y = x * x;
+        y.register_hook(|g| Some(g * g));
+        &y * &y
+    };
+    // The hooked gradient is (2 x²)² 2 x = 8 x⁵, its derivative 40 x⁴ - but the hook sees that of
+    // the second walk too, whose y is the same.
+    let x = Variable::constant(1.5);
+    assert_eq!(grad(f, &x).item::<f64>(), 8.0 * 1.5f64.powi(5));
+    let (_, second) = jvp(|x| grad(f, x), &x, &Variable::constant(1.0));
+    assert_eq!(second.item::<f64>(), 40.0 * 1.5f64.powi(4));
+    let lanes = vmap(|x| grad(f, x), &Variable::constant([1.0, 1.5]));
+    assert_eq!(lanes.to_vec::<f64>(), [8.0, 8.0 * 1.5f64.powi(5)]);
+}
+
+#[test]
+fn function_hooks_see_values_and_cotangents() {
+    let x = Variable::new(3.0);
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let memory = Rc::clone(&told);
+    let hook = move |event: &bibun::FunctionEvent<'_>| {
+        let values = |list: &[Option<Variable>]| -> Vec<Option<f64>> {
+            list.iter().map(|x| x.as_ref().map(|x| x.item())).collect()
+        };
+        // What a hook computes is not told.
+        let _ = x_squared(&Variable::constant(1.0));
+        assert!(event.place.file().ends_with("hooks.rs"));
+        let entry = (event.phase, event.name, values(event.inputs), values(event.outputs));
+        memory.borrow_mut().push(entry);
+    };
+    with_hook(hook, || x_squared(&x).backward());
+    let three = Some(3.0);
+    let expected = [
+        (Phase::Forward, "multiply", vec![three, three], vec![Some(9.0)]),
+        (Phase::Backward, "multiply", vec![Some(1.0)], vec![three, three]),
+    ];
+    assert_eq!(*told.borrow(), expected);
+    x_squared(&x).backward();
+    assert_eq!(told.borrow().len(), 2);
+}
+
+fn x_squared(x: &Variable) -> Variable {
+    x * x
+}
+
+#[test]
+fn anomalies_are_named_where_they_begin() {
+    let x = Variable::new([[1.0, 4.0], [0.0, 0.0]]);
+    // In the gradient.
+    let y = x.sqrt();
+    let line = line!() - 1;
+    let error = attempt(|| detect_anomaly(|| y.sum(..).backward())).expect_err("an error");
+    let Error::InGradient { function, place, source } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((*function, place.line()), ("sqrt", line));
+    let Error::Anomaly { function, what, .. } = &**source else {
+        panic!("{source}")
+    };
+    assert_eq!(*function, "sqrt");
+    let message = "the gradient of input 0 is inf at [1, 0] (the first of 2 such elements), though \
+                   all it was given is finite";
+    assert_eq!(what, message);
+    // On the way forwards.
+    let error = attempt(|| detect_anomaly(|| (&x - 1.0).log().exp().sum(..)));
+    let error = error.expect_err("an error").to_string();
+    assert!(error.starts_with("log: output 0 is -inf at [0, 0] (the first of 3"), "{error}");
+    assert!(error.contains(&format!("called at {}:{}", file!(), line!() - 3)), "{error}");
+    // Without the scope nobody asks.
+    x.sqrt().sum(..).backward();
+    assert!(!x.grad().unwrap().to_vec::<f64>()[2].is_finite());
+}
+
+#[test]
+fn infinities_on_purpose_are_passed_on() {
+    let x = Variable::new([1.0, 2.0]);
+    let mask = Variable::constant([true, false]);
+    let masked = || where_(&mask, &x, f64::NEG_INFINITY).exp().sum(..);
+    detect_anomaly(|| masked().backward());
+    assert_eq!(x.grad().unwrap().to_vec::<f64>(), [1f64.exp(), 0.0]);
+    let x = Variable::constant([1.0, 2.0]);
+    detect_anomaly(|| grad(|x| (x * x).sum(..), &x));
+}
+
+#[test]
+fn anomalies_under_transformations() {
+    let x = Variable::constant([1.0, 0.0]);
+    let f = |x: &Variable| x.sqrt();
+    for error in [
+        attempt(|| detect_anomaly(|| vmap(|x| grad(f, x), &x))),
+        attempt(|| detect_anomaly(|| grad(|x| vmap(f, x).sum(..), &x))),
+    ] {
+        let error = error.expect_err("an error").to_string();
+        assert!(error.contains("in the gradient of sqrt"), "{error}");
+        assert!(error.contains("is inf at [1]"), "{error}");
+    }
+    let error = attempt(|| detect_anomaly(|| vmap(|x: &Variable| x.log(), &x)));
+    assert!(error.expect_err("an error").to_string().starts_with("log: output 0 is -inf at [1]"));
+}

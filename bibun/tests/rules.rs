@@ -1,0 +1,151 @@
+//! Rules in place of functions' own: which calls they reach, and in which nestings.
+
+use bibun::functions::{Relu, Tanh, relu, softmax_cross_entropy};
+use bibun::{
+    Error, Lane, Rules, Variable, attempt, checkpoint, custom, grad, hessian, jvp, linearize, vmap,
+};
+
+fn doubled() -> Rules {
+    Rules::new().vjp("tanh", |cx, gy| {
+        let gradients = cx.original_vjp(gy).into_iter();
+        gradients.map(|gx| gx.map(|gx| 2.0 * gx)).collect()
+    })
+}
+
+fn slope(x: f64) -> f64 {
+    1.0 - x.tanh().powi(2)
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-14 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+#[test]
+fn the_rule_in_force_at_the_call_stays_with_it() {
+    let x = Variable::new(0.3);
+    let before = x.tanh();
+    let (inside, early) = doubled().scope(|| {
+        before.backward();
+        let early = x.grad().unwrap().item::<f64>();
+        x.clear_grad();
+        (x.tanh(), early)
+    });
+    close(early, slope(0.3));
+    inside.backward();
+    close(x.grad().unwrap().item(), 2.0 * slope(0.3));
+    x.clear_grad();
+    x.tanh().backward();
+    close(x.grad().unwrap().item(), slope(0.3));
+    assert_eq!(inside.creator().unwrap().name(), "tanh");
+}
+
+#[test]
+fn rules_hold_in_every_nesting() {
+    let x = Variable::constant(0.3);
+    let f = |x: &Variable| x.tanh();
+    doubled().scope(|| {
+        close(grad(f, &x).item(), 2.0 * slope(0.3));
+        // The rule is differentiated as it is written: 2 (1 - tanh²), whose tanh has its rule too
+        // where it is differentiated backwards, and its own where forwards.
+        let t = 0.3f64.tanh();
+        let second = -2.0 * t * slope(0.3);
+        close(grad(|x| grad(f, x), &x).item(), 2.0 * 2.0 * second);
+        close(jvp(|x| grad(f, x), &x, &Variable::constant(1.0)).1.item(), 2.0 * second);
+        close(hessian(f, &x).item(), 2.0 * second);
+        let lanes = Variable::constant([0.3, -1.0]);
+        let by_lane = vmap(|x| grad(f, x), &lanes).to_vec::<f64>();
+        close(by_lane[0], 2.0 * slope(0.3));
+        close(by_lane[1], 2.0 * slope(-1.0));
+        let of_sum = grad(|x| vmap(f, x).sum(..), &lanes).to_vec::<f64>();
+        assert_eq!(of_sum, by_lane);
+        close(grad(|x| checkpoint(f, x), &x).item(), 2.0 * slope(0.3));
+        // Only the reverse rule is replaced.
+        close(jvp(f, &x, &Variable::constant(1.0)).1.item(), slope(0.3));
+        close(linearize(f, &x).1.call(&Variable::constant(1.0)).item(), slope(0.3));
+    });
+    close(grad(f, &x).item(), slope(0.3));
+}
+
+#[test]
+fn forward_and_batch_rules() {
+    let rules = Rules::new()
+        .jvp("tanh", |_, dx| vec![dx[0].as_ref().map(|dx| 5.0 * dx)])
+        .batch("tanh", |x| {
+            vec![Lane {
+                value: &x[0].value * 0.0,
+                axis: x[0].axis,
+            }]
+        });
+    let (x, one) = (Variable::constant([0.3, 0.4]), Variable::constant([1.0, 1.0]));
+    rules.scope(|| {
+        assert_eq!(jvp(|x: &Variable| x.tanh(), &x, &one).1.to_vec::<f64>(), [5.0, 5.0]);
+        assert_eq!(vmap(|x: &Variable| x.tanh(), &x).to_vec::<f64>(), [0.0, 0.0]);
+    });
+    assert_eq!(format!("{rules:?}"), r#"{"tanh": ["jvp", "batch"]}"#);
+}
+
+#[test]
+fn scopes_nest_and_end() {
+    let x = Variable::constant(0.3);
+    let gradient = || grad(|x: &Variable| relu(x.tanh()), &x).item::<f64>();
+    let constant = Rules::new().set::<Tanh>(|_, [_]| [Some(Variable::constant(7.0))]);
+    let blocked = Rules::new().set::<Relu>(|_, [_]| [None]);
+    doubled().scope(|| {
+        constant.scope(|| close(gradient(), 7.0));
+        close(gradient(), 2.0 * slope(0.3));
+        blocked.scope(|| close(gradient(), 0.0));
+        let panicked = attempt(|| constant.scope(|| &x + Variable::constant([1.0; 3]).reshape([2, 9])));
+        assert!(panicked.is_err());
+        close(gradient(), 2.0 * slope(0.3));
+    });
+    close(gradient(), slope(0.3));
+}
+
+#[test]
+fn functions_of_any_kind() {
+    // Of several inputs, and of a user's own, from closures.
+    let logits = Variable::new([[1.0, 2.0]]);
+    let labels = Variable::constant([1i64]);
+    let rules = Rules::new().vjp("softmax_cross_entropy", |cx, _| {
+        let mut gradients = vec![None; cx.input_count()];
+        gradients[0] = Some(Variable::constant([[9.0, 9.0]]));
+        gradients
+    });
+    rules.scope(|| softmax_cross_entropy(&logits, &labels).backward());
+    assert!(rules.unused().is_empty(), "{:?}", rules.unused());
+    assert_eq!(logits.grad().unwrap().to_vec::<f64>(), [9.0, 9.0]);
+    let square = custom("my_square", |[x]| x * x);
+    let x = Variable::new(3.0);
+    let rules = Rules::new().vjp("my_square", |cx, gy| vec![Some(&gy[0] * cx.input(0))]);
+    rules.scope(|| square.call([&x])).backward();
+    assert_eq!(x.grad().unwrap().item::<f64>(), 3.0);
+}
+
+#[test]
+fn mistakes() {
+    let x = Variable::new(0.3);
+    let misspelt = Rules::new().vjp("tahn", |_, gy| vec![Some(gy[0].clone())]);
+    misspelt.scope(|| x.tanh());
+    assert_eq!(misspelt.unused(), ["tahn"]);
+    let wrong = Rules::new().vjp("tanh", |_, _| vec![]);
+    let error = attempt(|| wrong.scope(|| x.tanh()).backward()).expect_err("an error");
+    let message = "tanh: the vjp rule gave 0 Variables, it must give 1";
+    assert!(error.to_string().contains(message), "{error}");
+    let wrong = Rules::new().vjp("tanh", |_, _| vec![Some(Variable::constant([1.0, 2.0]))]);
+    let error = attempt(|| wrong.scope(|| x.tanh()).backward()).expect_err("an error");
+    let message = "the vjp rule gave [2] f64 for input 0, which is [] f64";
+    assert!(error.to_string().contains(message), "{error}");
+    assert!(error.to_string().contains("tests/rules.rs"), "{error}");
+    let own = custom("own", |[x]| x.clone()).vjp(|_, _, gy| [gy.clone()]);
+    let again = Rules::new().vjp("own", |cx, gy| cx.original_vjp(gy));
+    again.scope(|| own.call([&x])).backward();
+    let wrong = Rules::new().jvp("tanh", |_, _| vec![]);
+    let error = attempt(|| wrong.scope(|| jvp(|x: &Variable| x.tanh(), &x, &x)));
+    let expected = Error::WrongNumber {
+        function: "tanh",
+        rule: "jvp",
+        found: 0,
+        expected: 1,
+    };
+    assert_eq!(error.expect_err("an error"), expected);
+}
