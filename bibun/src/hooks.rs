@@ -122,10 +122,11 @@ type FunctionHook = Rc<dyn Fn(&FunctionEvent<'_>)>;
 thread_local! {
     static HOOKS: RefCell<Vec<FunctionHook>> = const { RefCell::new(Vec::new()) };
     static DETECTS_ANOMALY: Cell<bool> = const { Cell::new(false) };
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `f`, and tells `hook` of every function and every gradient rule that runs in it, after it
-/// has run: for profiles, statistics, a trace. What a hook calls is not told.
+/// has run: for profiles, statistics, a trace. What a rule or a hook calls is not told.
 ///
 /// Inside `vmap` and `jvp` a function is told of where it is called, and again one level below,
 /// where it runs for all lanes.
@@ -171,17 +172,26 @@ pub fn with_hook<T>(hook: impl Fn(&FunctionEvent<'_>) + 'static, f: impl FnOnce(
 /// assert!(message.contains("the gradient of input 0 is inf at [1]"));
 /// ```
 pub fn detect_anomaly<T>(f: impl FnOnce() -> T) -> T {
-    detecting(true, || scope::attended(f))
-}
-
-fn detecting<T>(detects: bool, f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             DETECTS_ANOMALY.set(self.0);
         }
     }
-    let _restore = Restore(DETECTS_ANOMALY.replace(detects));
+    let _restore = Restore(DETECTS_ANOMALY.replace(true));
+    scope::attended(f)
+}
+
+/// Runs `f` without telling of the functions that it calls, nor looking for anomalies in them: what
+/// a walk calls is told rule by rule.
+pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_QUIET.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_QUIET.replace(true));
     f()
 }
 
@@ -194,9 +204,7 @@ fn tell(event: &FunctionEvent<'_>) {
         }
     }
     let hooks = PutBack(HOOKS.take());
-    for hook in &hooks.0 {
-        detecting(false, || hook(event));
-    }
+    quietly(|| hooks.0.iter().for_each(|hook| hook(event)));
 }
 
 /// What must be known of a call before it runs.
@@ -211,7 +219,8 @@ pub(crate) struct Before {
 
 /// The hooks around a function.
 pub(crate) fn before_forward(name: &'static str, place: Place, inputs: &[Variable]) -> Before {
-    let is_told = HOOKS.with_borrow(|hooks| !hooks.is_empty());
+    let is_quiet = IS_QUIET.get();
+    let is_told = !is_quiet && HOOKS.with_borrow(|hooks| !hooks.is_empty());
     // What transformations hide is looked at one level below.
     let is_plain = || inputs.iter().all(|x| x.level() == 0);
     let is_finite = || inputs.iter().all(|x| x.first_non_finite().is_none());
@@ -223,7 +232,7 @@ pub(crate) fn before_forward(name: &'static str, place: Place, inputs: &[Variabl
             false => Vec::new(),
         },
         is_told,
-        must_stay_finite: DETECTS_ANOMALY.get() && is_plain() && is_finite(),
+        must_stay_finite: !is_quiet && DETECTS_ANOMALY.get() && is_plain() && is_finite(),
         start: Instant::now(),
     }
 }
@@ -267,8 +276,7 @@ pub(crate) fn around_backward(
     };
     let must_stay_finite = detects && are_finite(&inputs);
     let start = Instant::now();
-    // What a rule does with infinities on the way is its own affair.
-    let gradients = detecting(false, || rule(cotangents));
+    let gradients = rule(cotangents);
     let duration = start.elapsed();
     let name = node.function().name();
     if must_stay_finite {

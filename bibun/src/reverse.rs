@@ -452,6 +452,13 @@ struct Direction<'a> {
 /// without history at this level, and rules are given values without it. One level below, under
 /// `vmap` or `jvp`, an outer walk's history goes on in either case.
 fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
+    if scope::is_attended() {
+        return hooks::quietly(|| walk_at_level(outputs, direction, arrive));
+    }
+    walk_at_level(outputs, direction, arrive);
+}
+
+fn walk_at_level(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
     match direction.create_graph {
         true => scope::recording(true, || walk_back(&outputs, direction, arrive)),
         false => {

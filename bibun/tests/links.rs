@@ -7,7 +7,10 @@ use std::rc::Rc;
 use bibun::array::{Array, DType, Generator, Shape, matmul};
 use bibun::initializers::*;
 use bibun::links::{Chain, Linear, Link};
-use bibun::{Error, Variable, attempt};
+use bibun::{
+    Error, Mapper, Tree as _, Variable, attempt, checkpoint, functions, grad, hvp, jvp,
+    value_and_grad, vmap,
+};
 
 fn names(chain: &dyn Chain) -> Vec<String> {
     chain
@@ -162,10 +165,119 @@ fn shared_parameters_count_once() {
     assert!(w.grad().is_none());
 }
 
+#[derive(Chain)]
+struct Scale {
+    factor: Variable,
+    mean: Variable,
+    tied: Variable,
+    layers: Vec<Box<dyn Link>>,
+}
+
+impl Link for Scale {
+    fn forward(&self, x: &Variable) -> Variable {
+        let y = (x - &self.mean) * &self.factor * &self.tied;
+        self.layers.iter().fold(y, |y, layer| layer.forward(&y))
+    }
+}
+
+fn scale() -> Scale {
+    let g = &mut Generator::new(5);
+    let factor = leaf();
+    let linear = Linear::builder(2, 2).dtype(DType::F64).build(g);
+    Scale {
+        tied: factor.clone(),
+        factor,
+        mean: Variable::constant([0.5, 0.25]),
+        layers: vec![Box::new(linear)],
+    }
+}
+
 #[test]
-fn results_of_functions_are_neither_parameters_nor_buffers() {
-    let x = &leaf() * 2.0;
-    assert!(x.parameters().is_empty() && x.buffers().is_empty());
+fn parameters_and_buffers_are_the_same_inside_of_transformations() {
+    let model = scale();
+    let x = Variable::constant([[1.0, -1.0], [2.0, 3.0]]);
+    let parameters = ["factor", "layers/0/w", "layers/0/b"];
+    let loss = |model: &Scale| {
+        assert_eq!(names(model), parameters);
+        assert_eq!(model.buffers()[0].0, "mean");
+        assert_eq!(model.buffers().len(), 1);
+        let squares = model
+            .parameters()
+            .into_iter()
+            .map(|(_, w)| w.square().sum(..));
+        let decay = squares.reduce(|a, b| a + b).unwrap();
+        model.forward(&x).square().sum(..) + decay
+    };
+    loss(&model).backward();
+    let (value, gradient) = value_and_grad(loss, &model);
+    assert_eq!(value.item::<f64>(), loss(&model).item::<f64>());
+    assert_eq!(names(&gradient), parameters);
+    for ((name, w), (_, gw)) in model.parameters().iter().zip(gradient.parameters()) {
+        assert_eq!(
+            w.grad().unwrap().to_vec::<f64>(),
+            gw.to_vec::<f64>(),
+            "{name}"
+        );
+    }
+    // A tied parameter has its whole gradient in both places; a buffer stays what it is.
+    assert_eq!(
+        gradient.tied.to_vec::<f64>(),
+        gradient.factor.to_vec::<f64>()
+    );
+    assert_eq!(gradient.mean.to_vec::<f64>(), [0.5, 0.25]);
+    // The derivative along the gradient is its squared length, from within any transformation.
+    let squared: f64 = (gradient.parameters().iter())
+        .map(|(_, g)| g.square().sum(..).item::<f64>())
+        .sum();
+    let (_, tangent) = jvp(loss, &model, &gradient);
+    assert!((tangent.item::<f64>() / squared - 1.0).abs() < 1e-12);
+    let (again, product) = hvp(loss, &model, &gradient);
+    assert_eq!(names(&product), parameters);
+    assert_eq!(
+        again.factor.to_vec::<f64>(),
+        gradient.factor.to_vec::<f64>()
+    );
+    // Losses of two models at once.
+    let two = Scale {
+        factor: stack([&model.factor, &gradient.factor]),
+        tied: stack([&model.factor, &gradient.factor]),
+        mean: model.mean.clone(),
+        layers: Vec::new(),
+    };
+    let one = |model: &Scale| {
+        assert_eq!(names(model), ["factor", "tied"]);
+        model.forward(&x).square().sum(..)
+    };
+    assert_eq!(vmap(one, &two).shape(), [2]);
+    // And a checkpoint.
+    let g = grad(
+        |(model, x)| {
+            checkpoint(
+                penalty,
+                &(
+                    model.map(&mut Mapper::new(&mut |x, _| x.clone())),
+                    x.clone(),
+                ),
+            )
+        },
+        &(scale(), x.clone()),
+    );
+    let plain = grad(penalty, &(scale(), x.clone()));
+    assert_eq!(g.0.factor.to_vec::<f64>(), plain.0.factor.to_vec::<f64>());
+    assert_eq!(g.1.to_vec::<f64>(), plain.1.to_vec::<f64>());
+}
+
+fn penalty((model, x): &(Scale, Variable)) -> Variable {
+    assert_eq!(names(model), ["factor", "layers/0/w", "layers/0/b"]);
+    let squares = model
+        .parameters()
+        .into_iter()
+        .map(|(_, w)| w.square().sum(..));
+    model.forward(x).sum(..) + squares.reduce(|a, b| a + b).unwrap()
+}
+
+fn stack(parts: [&Variable; 2]) -> Variable {
+    Variable::new(functions::stack(&parts, 0).array())
 }
 
 fn statistics(initializer: &dyn Initializer, shape: &[usize], dtype: DType) -> (f64, f64, f64) {

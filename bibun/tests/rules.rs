@@ -50,7 +50,10 @@ fn rules_hold_in_every_nesting() {
         let t = 0.3f64.tanh();
         let second = -2.0 * t * slope(0.3);
         close(grad(|x| grad(f, x), &x).item(), 2.0 * 2.0 * second);
-        close(jvp(|x| grad(f, x), &x, &Variable::constant(1.0)).1.item(), 2.0 * second);
+        close(
+            jvp(|x| grad(f, x), &x, &Variable::constant(1.0)).1.item(),
+            2.0 * second,
+        );
         close(hessian(f, &x).item(), 2.0 * second);
         let lanes = Variable::constant([0.3, -1.0]);
         let by_lane = vmap(|x| grad(f, x), &lanes).to_vec::<f64>();
@@ -61,7 +64,10 @@ fn rules_hold_in_every_nesting() {
         close(grad(|x| checkpoint(f, x), &x).item(), 2.0 * slope(0.3));
         // Only the reverse rule is replaced.
         close(jvp(f, &x, &Variable::constant(1.0)).1.item(), slope(0.3));
-        close(linearize(f, &x).1.call(&Variable::constant(1.0)).item(), slope(0.3));
+        close(
+            linearize(f, &x).1.call(&Variable::constant(1.0)).item(),
+            slope(0.3),
+        );
     });
     close(grad(f, &x).item(), slope(0.3));
 }
@@ -76,10 +82,19 @@ fn forward_and_batch_rules() {
                 axis: x[0].axis,
             }]
         });
-    let (x, one) = (Variable::constant([0.3, 0.4]), Variable::constant([1.0, 1.0]));
+    let (x, one) = (
+        Variable::constant([0.3, 0.4]),
+        Variable::constant([1.0, 1.0]),
+    );
     rules.scope(|| {
-        assert_eq!(jvp(|x: &Variable| x.tanh(), &x, &one).1.to_vec::<f64>(), [5.0, 5.0]);
-        assert_eq!(vmap(|x: &Variable| x.tanh(), &x).to_vec::<f64>(), [0.0, 0.0]);
+        assert_eq!(
+            jvp(|x: &Variable| x.tanh(), &x, &one).1.to_vec::<f64>(),
+            [5.0, 5.0]
+        );
+        assert_eq!(
+            vmap(|x: &Variable| x.tanh(), &x).to_vec::<f64>(),
+            [0.0, 0.0]
+        );
     });
     assert_eq!(format!("{rules:?}"), r#"{"tanh": ["jvp", "batch"]}"#);
 }
@@ -94,7 +109,8 @@ fn scopes_nest_and_end() {
         constant.scope(|| close(gradient(), 7.0));
         close(gradient(), 2.0 * slope(0.3));
         blocked.scope(|| close(gradient(), 0.0));
-        let panicked = attempt(|| constant.scope(|| &x + Variable::constant([1.0; 3]).reshape([2, 9])));
+        let panicked =
+            attempt(|| constant.scope(|| &x + Variable::constant([1.0; 3]).reshape([2, 9])));
         assert!(panicked.is_err());
         close(gradient(), 2.0 * slope(0.3));
     });

@@ -8,8 +8,9 @@ use crate::variable::Variable;
 /// Anything with parameters: a link, a struct of links, a list of them. Every [`Tree`] is one;
 /// `#[derive(Chain)]` makes a Tree of a model.
 ///
-/// A parameter is a leaf Variable, made by [`Variable::new`]. A constant Variable in a Chain is a
-/// *buffer*: part of the model's state (running statistics, say), but nothing to be optimized.
+/// A parameter is a leaf Variable, made by [`Variable::new`]; inside a transformation, what stands in
+/// its place. A constant Variable in a Chain is a *buffer*: part of the model's state (running
+/// statistics, say), but nothing to be optimized.
 /// Numbers, strings and the like are neither, and are Chains without anything in them, so that
 /// they need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
 /// place is visited, but [`parameters`](Chain::parameters) lists it once, and an optimizer updates

@@ -33,7 +33,7 @@ use crate::variable::Variable;
 /// assert_eq!(stack.forward(&x).shape(), [1, 2]);
 /// assert_eq!(stack.parameters()[0].0, "0/w");
 /// ```
-pub trait Link: Chain + MapLink {
+pub trait Link: Chain + MapLink + Send + Sync {
     /// What the link computes.
     fn forward(&self, x: &Variable) -> Variable;
 }
