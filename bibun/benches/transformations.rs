@@ -38,7 +38,8 @@ impl Mlp {
 
 impl Link for Mlp {
     fn forward(&self, x: &Variable) -> Variable {
-        self.l3.forward(&relu(self.l2.forward(&relu(self.l1.forward(x)))))
+        self.l3
+            .forward(&relu(self.l2.forward(&relu(self.l1.forward(x)))))
     }
 }
 
@@ -68,7 +69,10 @@ fn compare(name: &str, limit: f64, mut plain: impl FnMut(), mut transformed: imp
 }
 
 fn main() {
-    println!("{:<48} {:>9} {:>9} {:>7} {:>6}", "", "plain µs", "µs", "ratio", "aim");
+    println!(
+        "{:<48} {:>9} {:>9} {:>7} {:>6}",
+        "", "plain µs", "µs", "ratio", "aim"
+    );
     let random = &mut Generator::new(0);
     let batch = 128;
     for sizes in [[784, 100, 100, 10], [8, 16, 16, 4]] {
@@ -92,7 +96,9 @@ fn main() {
             black_box(no_grad(|| model.loss(&x, &t)));
         };
         let transformed = || {
-            black_box(no_grad(|| jvp(|model| model.loss(&x, &t), &model, &direction)));
+            black_box(no_grad(|| {
+                jvp(|model| model.loss(&x, &t), &model, &direction)
+            }));
         };
         compare(&name("jvp / forward"), 2.5, forward, transformed);
 
@@ -112,7 +118,12 @@ fn main() {
             let mean = |model: &Mlp| vmap(|(x, t)| one(model, x, t), &pairs).mean(..);
             black_box(grad(mean, &model));
         };
-        compare(&name("grad of vmap / grad of batched"), 1.2, batched, transformed);
+        compare(
+            &name("grad of vmap / grad of batched"),
+            1.2,
+            batched,
+            transformed,
+        );
     }
 
     let x = Variable::new(0.3);
@@ -130,7 +141,12 @@ fn main() {
     let transformed = || {
         black_box(grad(f, &x));
     };
-    compare("grad / backward, 40 scalar functions", 1.1, backward, transformed);
+    compare(
+        "grad / backward, 40 scalar functions",
+        1.1,
+        backward,
+        transformed,
+    );
     let (constant, one) = (Variable::constant(0.3), Variable::constant(1.0));
     let forward = || {
         black_box(f(&constant));
@@ -138,7 +154,12 @@ fn main() {
     let transformed = || {
         black_box(jvp(f, &constant, &one));
     };
-    compare("jvp / forward, 40 scalar functions", 2.5, forward, transformed);
+    compare(
+        "jvp / forward, 40 scalar functions",
+        2.5,
+        forward,
+        transformed,
+    );
     let xs = Variable::constant(random.uniform([1000], 0.0, 1.0, DType::F64));
     let batched = || {
         black_box(f(&xs));
@@ -146,7 +167,12 @@ fn main() {
     let transformed = || {
         black_box(vmap(f, &xs));
     };
-    compare("vmap / batched, 40 functions of 1000", 1.2, batched, transformed);
+    compare(
+        "vmap / batched, 40 functions of 1000",
+        1.2,
+        batched,
+        transformed,
+    );
     let forward = || {
         black_box(f(&xs));
     };
@@ -154,7 +180,12 @@ fn main() {
     let transformed = || {
         black_box(jvp(f, &xs, &ones));
     };
-    compare("jvp / forward, 40 functions of 1000", 2.5, forward, transformed);
+    compare(
+        "jvp / forward, 40 functions of 1000",
+        2.5,
+        forward,
+        transformed,
+    );
 }
 
 /// The loss of one example.

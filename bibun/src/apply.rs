@@ -202,10 +202,7 @@ fn transform(
             );
         }
     });
-    let batched = inputs.iter().any(|input| match &*input.value() {
-        Value::Batched(batched) => batched.level == level,
-        Value::Dual(_) | Value::Array(_) => false,
-    });
+    let batched = inputs.iter().any(|input| input.is_batched_at(level));
     let inputs = items(
         (inputs.into_iter().zip(call.edges))
             .map(|(input, edge)| Variable::fixed(input.into_value(), edge.clone())),

@@ -261,8 +261,17 @@ enum Wanted {
     /// Some edges, and the nodes from which one of them can be reached.
     Only {
         targets: FxHashSet<Key>,
-        reaching: FxHashSet<usize>,
+        /// The lowest generation of a target.
+        lowest: u64,
+        reaching: Reaching,
     },
+}
+
+/// The nodes from which a target can be reached.
+enum Reaching {
+    /// All of a higher generation than the targets: no way leads anywhere else.
+    All,
+    Some(FxHashSet<usize>),
 }
 
 impl Wanted {
@@ -270,8 +279,9 @@ impl Wanted {
     /// of history between them.
     fn only(outputs: &[Edge], targets: &[Edge]) -> (Self, bool) {
         // Nothing of a lower generation than all targets can lead to one.
-        let generations = targets.iter().map(Edge::generation);
-        let lowest = generations.min().unwrap_or(u64::MAX);
+        let generations = || targets.iter().map(Edge::generation);
+        let lowest = generations().min().unwrap_or(u64::MAX);
+        let level = generations().all(|generation| generation == lowest);
         let targets: FxHashSet<Key> = targets.iter().filter_map(Edge::key).collect();
         let mut leave = false;
         let mut seen: FxHashSet<usize> = FxHashSet::default();
@@ -291,14 +301,28 @@ impl Wanted {
                 }
             }
         }
+        // PERF: most often all ways lead to the targets, and no further set is needed.
+        if level && !leave {
+            let reaching = Reaching::All;
+            let wanted = Self::Only {
+                targets,
+                lowest,
+                reaching,
+            };
+            return (wanted, leave);
+        }
         nodes.sort_unstable_by_key(|node| node.generation);
         let mut wanted = Self::Only {
             targets,
-            reaching: FxHashSet::default(),
+            lowest,
+            reaching: Reaching::Some(FxHashSet::default()),
         };
         for node in nodes {
             if node.inputs().iter().any(|edge| wanted.follows(edge))
-                && let Self::Only { reaching, .. } = &mut wanted
+                && let Self::Only {
+                    reaching: Reaching::Some(reaching),
+                    ..
+                } = &mut wanted
             {
                 reaching.insert(node.address());
             }
@@ -313,7 +337,7 @@ impl Wanted {
             (Self::Leaves, _) => true,
             (Self::Only { .. }, Edge::Leaf(_)) => self.is_target(edge),
             (Self::Only { .. }, Edge::Output(node, _)) => {
-                self.is_target(edge) || self.goes_through(node)
+                self.goes_through(node) || self.is_target(edge)
             }
         }
     }
@@ -321,7 +345,12 @@ impl Wanted {
     fn goes_through(&self, node: &Arc<Node>) -> bool {
         match self {
             Self::Leaves => true,
-            Self::Only { reaching, .. } => reaching.contains(&node.address()),
+            Self::Only {
+                lowest, reaching, ..
+            } => match reaching {
+                Reaching::All => node.generation > *lowest,
+                Reaching::Some(reaching) => reaching.contains(&node.address()),
+            },
         }
     }
 
@@ -335,7 +364,14 @@ impl Wanted {
     fn is_target_output(&self, node: &Arc<Node>, slot: u32) -> bool {
         match self {
             Self::Leaves => false,
-            Self::Only { targets, .. } => targets.contains(&(node.address(), slot)),
+            Self::Only {
+                targets,
+                lowest,
+                reaching,
+            } => match reaching {
+                Reaching::All if node.generation != *lowest => false,
+                Reaching::All | Reaching::Some(_) => targets.contains(&(node.address(), slot)),
+            },
         }
     }
 }

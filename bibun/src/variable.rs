@@ -215,6 +215,11 @@ impl Variable {
         self.look(Value::level)
     }
 
+    /// Whether it has lanes at this level.
+    pub(crate) fn is_batched_at(&self, level: Level) -> bool {
+        self.look(|value| matches!(value, Value::Batched(batched) if batched.level == level))
+    }
+
     /// The shape and the dtype.
     pub fn spec(&self) -> Spec {
         self.look(Value::spec)
