@@ -24,11 +24,11 @@ fn main() {
         vec![Some(&gy[0] * inside)]
     });
     through.scope(|| {
-        for step in 0..30 {
-            if step % 5 == 0 {
+        for step in 0..60 {
+            if step % 10 == 0 {
                 println!("step {step:>2}: loss {:.4}", loss(&w).item::<f64>());
             }
-            w = &w - 0.005 * grad(loss, &w);
+            w = &w - 0.001 * grad(loss, &w);
         }
     });
     println!("learnt {:?}", w.sign().array());
