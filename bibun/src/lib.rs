@@ -28,6 +28,7 @@ mod error;
 mod forward;
 mod function;
 pub mod functions;
+mod history;
 pub mod initializers;
 pub mod links;
 mod node;
@@ -49,6 +50,7 @@ pub use forward::jvp;
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };
+pub use history::{History, history};
 pub use node::{Creator, HistoryEntry};
 pub use reverse::{GradOptions, grad, grad_with};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
