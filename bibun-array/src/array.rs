@@ -219,6 +219,23 @@ impl Array {
         }
     }
 
+    /// What tells the memory of this array from other arrays' as long as either lives; `None` for a
+    /// repeated single value, which lies in the array itself.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([1.0, 2.0]);
+    /// assert_eq!(x.memory_key(), x.reshape([2, 1]).memory_key());
+    /// assert_ne!(x.memory_key(), Array::from([1.0, 2.0]).memory_key());
+    /// assert_eq!(Array::zeros([3], x.dtype()).memory_key(), None);
+    /// ```
+    pub fn memory_key(&self) -> Option<usize> {
+        match &self.data {
+            Data::Inline(_) => None,
+            Data::Shared(memory) => Some(Arc::as_ptr(memory).addr()),
+        }
+    }
+
     /// Whether both arrays look at the same memory.
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         match (&self.data, &other.data) {

@@ -27,6 +27,7 @@ mod error;
 mod forward;
 mod function;
 pub mod functions;
+mod history;
 mod hooks;
 pub mod initializers;
 pub mod links;
@@ -51,6 +52,7 @@ pub use error::{Error, Place, attempt};
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };
+pub use history::{History, history};
 pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};
 pub use node::{Creator, HistoryEntry};
 pub use reverse::{GradOptions, gradients, gradients_with};

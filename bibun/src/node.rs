@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use bibun_array::{DType, Shape};
+use bibun_array::{Array, DType, Shape};
 
 use crate::error::Place;
 use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
@@ -405,17 +405,17 @@ impl Creator {
 
     /// Bytes of values that this call keeps for its rules (shared ones are counted by each).
     pub fn kept_bytes(&self) -> usize {
-        let kept = self
-            .0
-            .kept_inputs()
-            .iter()
-            .chain(self.0.kept_outputs())
-            .flatten();
-        kept.map(|value| match &**value {
-            Value::Array(x) => x.memory_bytes(),
-            Value::Batched(_) | Value::Dual(_) => 0,
+        self.kept().map(Array::memory_bytes).sum()
+    }
+
+    /// The arrays that this call keeps for its rules; values that a transformation hides are not
+    /// among them.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &Array> {
+        let kept = self.0.kept_inputs().iter().chain(self.0.kept_outputs());
+        kept.flatten().filter_map(|value| match &**value {
+            Value::Array(x) => Some(x),
+            Value::Batched(_) | Value::Dual(_) => None,
         })
-        .sum()
     }
 }
 
@@ -435,6 +435,21 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
+    /// A Variable as history remembers it, with its value.
+    pub(crate) fn of(x: &Variable) -> Self {
+        Self {
+            edge: x.edge(),
+            spec: x.spec(),
+            value: (!x.is_leaf()).then(|| x.value()),
+        }
+    }
+
+    /// What tells it from others: the way back, for a constant its value; `None` if it has neither.
+    pub(crate) fn key(&self) -> Option<Key> {
+        let constant = || Some((Arc::as_ptr(self.value.as_ref()?).addr(), 0));
+        self.edge.key().or_else(constant)
+    }
+
     /// The shape.
     pub fn shape(&self) -> &Shape {
         &self.spec.shape

@@ -1,0 +1,356 @@
+//! Which functions belong to which link of a model.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::History;
+use crate::links::Chain;
+
+/// A part of a model, with the functions that were computed in it.
+pub(super) struct Link {
+    /// Its name in the model, such as `layers/0`.
+    pub(super) path: String,
+    /// The link that it is part of.
+    pub(super) parent: Option<usize>,
+}
+
+impl History {
+    /// Names the parameters as a model does, and finds the functions of its links, so that they can
+    /// be shown together and folded.
+    ///
+    /// A function that takes the parameter `layers/0/w` belongs to the link `layers/0`, which is
+    /// part of `layers`. A link is closed: what lies between two of its functions belongs to it
+    /// too. Where several links lie in each other's midst (two cells called in turns, say), none
+    /// of them can be told from the others, and only what encloses them all is shown. Parameters
+    /// and single numbers (where their value is still there to tell) that are taken only inside of
+    /// a link are shown in it; other data are what it is given.
+    ///
+    /// Another call replaces the links; a pair of models, `(&a, &b)`, is a Chain as well.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Linear, Link};
+    /// use bibun::{history, Variable};
+    /// let g = &mut Generator::new(0);
+    /// let layers = [Linear::new(3, 4, g), Linear::new(4, 2, g)];
+    /// let x = Variable::constant([[1f32, 2.0, 3.0]]);
+    /// let y = layers[1].forward(&layers[0].forward(&x).tanh());
+    /// let text = history(&y).with_links(&layers).to_string();
+    /// assert!(text.contains("0/w [4, 3], 0/b [4] -> [1, 4]"));
+    /// ```
+    #[must_use]
+    pub fn with_links<C: Chain + ?Sized>(mut self, model: &C) -> Self {
+        let mut leaves = FxHashMap::default();
+        for (at, datum) in self.data.iter_mut().enumerate() {
+            datum.parameter = None;
+            leaves.extend(datum.entry.key().map(|key| (key, at)));
+        }
+        for (name, parameter) in model.parameters() {
+            if let Some(&at) = parameter.key().and_then(|key| leaves.get(&key)) {
+                self.data[at].parameter = Some(name);
+            }
+        }
+        let mut tree = Outline::of(&self);
+        self.links = tree.place(&self);
+        for (call, place) in self.calls.iter_mut().zip(&tree.placed) {
+            call.link = *place;
+        }
+        self.place_data();
+        self
+    }
+
+    /// The calls that the outputs of a call go to.
+    fn next(&self, call: usize) -> impl Iterator<Item = usize> {
+        let outputs = self.calls[call].outputs.iter();
+        outputs.flat_map(|&output| self.data[output].consumers.iter().copied())
+    }
+
+    /// The calls that the inputs of a call come from.
+    fn before(&self, call: usize) -> impl Iterator<Item = usize> {
+        let inputs = self.calls[call].inputs.iter();
+        inputs.filter_map(|&input| self.data[input].maker)
+    }
+
+    fn place_data(&mut self) {
+        for at in 0..self.data.len() {
+            let datum = &self.data[at];
+            let mut users = datum.consumers.iter().map(|&call| self.calls[call].link);
+            let place = match datum.maker {
+                // A result is shown outside of the links that are through with it.
+                Some(maker) => {
+                    let mut place = self.calls[maker].link;
+                    while let Some(link) = place
+                        && !users.clone().any(|user| self.is_inside(user, link))
+                    {
+                        place = self.links[link].parent;
+                    }
+                    place
+                }
+                None if datum.parameter.is_some() || datum.is_single() => {
+                    let first = users.next().flatten();
+                    users.fold(first, |place, user| self.common(place, user))
+                }
+                None => None,
+            };
+            self.data[at].link = place;
+        }
+    }
+
+    /// Whether a place is a link or lies in it.
+    fn is_inside(&self, place: Option<usize>, link: usize) -> bool {
+        self.enclosing(place).any(|place| place == link)
+    }
+
+    /// A place and all links around it, from the innermost.
+    pub(super) fn enclosing(&self, place: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(place, |&link| self.links[link].parent)
+    }
+
+    /// The innermost link around both.
+    fn common(&self, a: Option<usize>, b: Option<usize>) -> Option<usize> {
+        self.enclosing(a).find(|&link| self.is_inside(b, link))
+    }
+}
+
+/// The links that parameters name, before it is known which of them can be shown.
+struct Outline {
+    paths: Vec<String>,
+    children: Vec<Vec<usize>>,
+    /// For each call the link of its parameters and all links around that.
+    owners: Vec<Vec<usize>>,
+    /// For each link the calls inside of it, those between them included, in order.
+    closures: Vec<Vec<usize>>,
+    /// For each call where it is shown.
+    placed: Vec<Option<usize>>,
+}
+
+impl Outline {
+    fn of(history: &History) -> Self {
+        let mut tree = Self {
+            paths: Vec::new(),
+            children: Vec::new(),
+            owners: Vec::new(),
+            closures: Vec::new(),
+            placed: vec![None; history.calls.len()],
+        };
+        let mut known = BTreeMap::new();
+        for call in &history.calls {
+            let parameters = call.inputs.iter();
+            let parameters = parameters.filter_map(|&at| history.data[at].parameter.as_deref());
+            let paths = parameters.map(|name| name.rsplit_once('/').map_or("", |(path, _)| path));
+            let path = paths.reduce(common_path).unwrap_or_default();
+            let mut owners: Vec<usize> = Vec::new();
+            let ends = path.match_indices('/').map(|(end, _)| end);
+            for end in ends.chain((!path.is_empty()).then_some(path.len())) {
+                let link = *known.entry(&path[..end]).or_insert_with(|| {
+                    tree.paths.push(path[..end].to_owned());
+                    tree.children.push(Vec::new());
+                    if let Some(&parent) = owners.last() {
+                        tree.children[parent].push(tree.paths.len() - 1);
+                    }
+                    tree.paths.len() - 1
+                });
+                owners.push(link);
+            }
+            tree.owners.push(owners);
+        }
+        let mut members = vec![Vec::new(); tree.paths.len()];
+        for (call, owners) in tree.owners.iter().enumerate() {
+            for &link in owners {
+                members[link].push(call);
+            }
+        }
+        let closures = members.iter().map(|members| closure(history, members));
+        tree.closures = closures.collect();
+        tree
+    }
+
+    /// Finds for each call the innermost link that can be shown around it.
+    fn place(&mut self, history: &History) -> Vec<Link> {
+        let mut links: Vec<Link> = Vec::new();
+        let inner: Vec<bool> = {
+            let mut inner = vec![false; self.paths.len()];
+            for &child in self.children.iter().flatten() {
+                inner[child] = true;
+            }
+            inner
+        };
+        let outermost = (0..self.paths.len()).filter(|&link| !inner[link]);
+        let mut pending = vec![(
+            None,
+            outermost.collect(),
+            (0..history.calls.len()).collect(),
+        )];
+        while let Some((parent, candidates, calls)) = pending.pop() {
+            for (link, calls) in self.divide(history, candidates, calls) {
+                let place = Some(links.len());
+                links.push(Link {
+                    path: self.paths[link].clone(),
+                    parent,
+                });
+                for &call in &calls {
+                    self.placed[call] = place;
+                }
+                pending.push((place, self.children[link].clone(), calls));
+            }
+        }
+        links
+    }
+
+    /// Divides calls among links that do not lie in each other's midst; links that do give way to
+    /// their parts.
+    fn divide(
+        &self,
+        history: &History,
+        mut candidates: Vec<usize>,
+        calls: Vec<usize>,
+    ) -> Vec<(usize, Vec<usize>)> {
+        loop {
+            let mut vertices: FxHashMap<usize, usize> = FxHashMap::default();
+            for &call in &calls {
+                let owned = |link: &&usize| self.owners[call].contains(link);
+                let around = |link: &&usize| self.closures[**link].binary_search(&call).is_ok();
+                let mut around = candidates.iter().filter(around);
+                let link = match candidates.iter().find(owned) {
+                    Some(owner) => Some(owner),
+                    None => around.next().filter(|_| around.next().is_none()),
+                };
+                // Links come first, then the calls that are in none of them.
+                let vertex = link.map_or(self.paths.len() + call, |&link| link);
+                vertices.insert(call, vertex);
+            }
+            let mut next: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            for &call in &calls {
+                let vertex = vertices[&call];
+                let after = history.next(call).filter_map(|call| vertices.get(&call));
+                let after = after.copied().filter(|&after| after != vertex);
+                next.entry(vertex).or_default().extend(after);
+            }
+            let cyclic = on_cycles(&next);
+            let (tangled, clear): (Vec<usize>, Vec<usize>) =
+                candidates.iter().partition(|link| cyclic.contains(link));
+            if tangled.is_empty() {
+                let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+                for &call in calls
+                    .iter()
+                    .filter(|call| vertices[call] < self.paths.len())
+                {
+                    parts.entry(vertices[&call]).or_default().push(call);
+                }
+                return parts.into_iter().collect();
+            }
+            candidates = clear;
+            candidates.extend(tangled.iter().flat_map(|&link| &self.children[link]));
+        }
+    }
+}
+
+/// The longest path that both begin with.
+fn common_path<'a>(a: &'a str, b: &str) -> &'a str {
+    let mut end = 0;
+    for (part, other) in a.split('/').zip(b.split('/')) {
+        if part != other {
+            break;
+        }
+        end += part.len() + 1;
+    }
+    &a[..end.saturating_sub(1).min(a.len())]
+}
+
+/// Calls and all that lies between two of them, in order.
+fn closure(history: &History, members: &[usize]) -> Vec<usize> {
+    let (Some(&first), Some(&last)) = (members.first(), members.last()) else {
+        return Vec::new();
+    };
+    let mut after = vec![false; last - first + 1];
+    for &call in members {
+        after[call - first] = true;
+    }
+    let mut before = after.clone();
+    for call in first..=last {
+        let mut makers = history.before(call).filter(|&maker| maker >= first);
+        after[call - first] |= makers.any(|maker| after[maker - first]);
+    }
+    for call in (first..=last).rev() {
+        let mut users = history.next(call).filter(|&user| user <= last);
+        before[call - first] |= users.any(|user| before[user - first]);
+    }
+    let calls = first..=last;
+    calls
+        .filter(|call| after[call - first] && before[call - first])
+        .collect()
+}
+
+/// The vertices that can be reached from themselves (Tarjan's strongly connected components,
+/// without recursion).
+fn on_cycles(next: &BTreeMap<usize, Vec<usize>>) -> Vec<usize> {
+    let mut order: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut lowest: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut open: Vec<usize> = Vec::new();
+    let mut closed: rustc_hash::FxHashSet<usize> = rustc_hash::FxHashSet::default();
+    let mut cyclic = Vec::new();
+    for &root in next.keys() {
+        let mut path: Vec<(usize, usize)> = Vec::new();
+        if !order.contains_key(&root) {
+            path.push((root, 0));
+        }
+        while let Some((vertex, tried)) = path.pop() {
+            if tried == 0 {
+                order.insert(vertex, order.len());
+                lowest.insert(vertex, order[&vertex]);
+                open.push(vertex);
+            } else {
+                let child = next[&vertex][tried - 1];
+                if !closed.contains(&child) {
+                    let low = lowest[&vertex].min(lowest[&child]);
+                    lowest.insert(vertex, low);
+                }
+            }
+            if let Some(&child) = next[&vertex].get(tried) {
+                path.push((vertex, tried + 1));
+                if !order.contains_key(&child) {
+                    path.push((child, 0));
+                }
+            } else if lowest[&vertex] == order[&vertex] {
+                let from = open.iter().rposition(|&other| other == vertex);
+                let component = open.split_off(from.expect("it is open"));
+                closed.extend(&component);
+                if component.len() > 1 {
+                    cyclic.extend(component);
+                }
+            }
+        }
+    }
+    cyclic
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_common_beginnings() {
+        assert_eq!(common_path("layers/0", "layers/1"), "layers");
+        assert_eq!(common_path("layers/0", "layers/0"), "layers/0");
+        assert_eq!(common_path("layers", "layers/1"), "layers");
+        assert_eq!(common_path("layer", "layers"), "");
+        assert_eq!(common_path("", "a"), "");
+    }
+
+    #[test]
+    fn cycles_are_found() {
+        let graph = BTreeMap::from([
+            (0, vec![1]),
+            (1, vec![2, 3]),
+            (2, vec![1]),
+            (3, vec![4]),
+            (4, vec![]),
+            (5, vec![6, 0]),
+            (6, vec![5]),
+        ]);
+        let mut cyclic = on_cycles(&graph);
+        cyclic.sort();
+        assert_eq!(cyclic, [1, 2, 5, 6]);
+    }
+}

@@ -1,0 +1,344 @@
+//! Looking at history: as a table, as a picture, as a page that plays it.
+
+mod dot;
+mod layout;
+mod links;
+mod page;
+mod picture;
+mod statistics;
+mod svg;
+mod table;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::node::{Creator, HistoryEntry, Key};
+use crate::variable::Variable;
+use links::Link;
+
+/// Everything that a Variable was computed by and from, to be looked at.
+///
+/// The short form of [`History::of`] for one output.
+///
+/// ```
+/// use bibun::{history, Variable};
+/// let x = Variable::new([1.0, 2.0]).named("x");
+/// let y = (&x * 3.0).tanh();
+/// let text = history(&y).to_string();
+/// assert!(text.contains("multiply") && text.contains("tanh"));
+/// assert!(text.contains("x [2]"));
+/// ```
+pub fn history(output: &Variable) -> History {
+    History::of(&[output])
+}
+
+/// The functions that led to some Variables, and all Variables between them.
+///
+/// It is a way of looking, not a copy: names, values and gradients are those of the time when it
+/// is printed or drawn, and as long as it lives, so does the history it shows.
+///
+/// | what | how |
+/// |---|---|
+/// | a table of the functions | `Display` |
+/// | a graph for Graphviz | [`dot`](History::dot) |
+/// | a picture | [`svg`](History::svg) |
+/// | a page to zoom, fold and play | [`html`](History::html) |
+/// | any of these as a file | [`save`](History::save) |
+///
+/// A constant is one vertex wherever its value is still there to tell it by; a function that keeps
+/// no value of a constant shows one of its own. Values hidden by `vmap` or `jvp` have a shape, but
+/// no statistics.
+///
+/// The table and `dot` take any history, a hundred thousand functions in about a second. Pictures
+/// and pages draw the last 1,000 functions (fewer where very many edges run far) and one box for
+/// all earlier ones.
+///
+/// ```
+/// use bibun::{History, Variable};
+/// let x = Variable::new([1.0, 2.0]).named("x");
+/// let (a, b) = (x.exp(), x.sin());
+/// let history = History::of(&[&a, &b]);
+/// assert_eq!(history.function_count(), 2);
+/// assert!(history.svg().starts_with("<svg"));
+/// ```
+pub struct History {
+    /// In an order in which they may have run, by generation.
+    calls: Vec<Call>,
+    data: Vec<Datum>,
+    outputs: Vec<usize>,
+    /// Enclosing links come before those inside of them.
+    links: Vec<Link>,
+}
+
+/// A function call in a history.
+struct Call {
+    creator: Creator,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    link: Option<usize>,
+}
+
+/// A Variable in a history.
+struct Datum {
+    entry: HistoryEntry,
+    /// The name by which a model knows it.
+    parameter: Option<String>,
+    maker: Option<usize>,
+    consumers: Vec<usize>,
+    link: Option<usize>,
+}
+
+impl Datum {
+    fn name(&self) -> Option<String> {
+        self.parameter.clone().or_else(|| self.entry.name())
+    }
+
+    /// Whether it is known to be a single number, which may be repeated to any shape.
+    fn is_single(&self) -> bool {
+        let array = || self.entry.value()?.plain_array();
+        self.entry.shape().size() == 1 || array().is_some_and(|x| x.memory_key().is_none())
+    }
+
+    /// Its name, if it has one, and its shape.
+    fn label(&self) -> String {
+        match self.name() {
+            Some(name) => format!("{name} {}", self.entry.shape()),
+            None => self.entry.shape().to_string(),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match (&self.parameter, self.maker) {
+            (Some(_), _) => "parameter",
+            (None, Some(_)) => "result",
+            (None, None) if self.entry.is_leaf() => "leaf",
+            (None, None) => "constant",
+        }
+    }
+}
+
+impl History {
+    /// The history of several Variables together.
+    ///
+    /// A Variable without history gives a History of just this Variable.
+    ///
+    /// ```
+    /// use bibun::{History, Variable};
+    /// let history = History::of(&[&Variable::constant(1.0)]);
+    /// assert_eq!(history.function_count(), 0);
+    /// assert!(history.to_string().ends_with("0 functions, 0 leaves, 1 constant; 0 bytes kept\n"));
+    /// ```
+    pub fn of(outputs: &[&Variable]) -> Self {
+        let mut history = Self {
+            calls: Vec::new(),
+            data: Vec::new(),
+            outputs: Vec::new(),
+            links: Vec::new(),
+        };
+        let mut known = FxHashMap::default();
+        for creator in creators(outputs) {
+            let call = history.calls.len();
+            let inputs: Vec<usize> = (creator.inputs().into_iter())
+                .map(|entry| history.datum(entry, &mut known))
+                .collect();
+            let outputs: Vec<usize> = (creator.outputs().into_iter())
+                .map(|entry| history.datum(entry, &mut known))
+                .collect();
+            for &input in &inputs {
+                let consumers = &mut history.data[input].consumers;
+                if consumers.last() != Some(&call) {
+                    consumers.push(call);
+                }
+            }
+            for &output in &outputs {
+                history.data[output].maker = Some(call);
+            }
+            history.calls.push(Call {
+                creator,
+                inputs,
+                outputs,
+                link: None,
+            });
+        }
+        for &output in outputs {
+            let output = history.datum(HistoryEntry::of(output), &mut known);
+            if !history.outputs.contains(&output) {
+                history.outputs.push(output);
+            }
+        }
+        history
+    }
+
+    /// The place of a Variable among the data; one that is known already may gain a value.
+    fn datum(&mut self, entry: HistoryEntry, known: &mut FxHashMap<Key, usize>) -> usize {
+        let key = entry.key();
+        if let Some(&at) = key.and_then(|key| known.get(&key)) {
+            let old = &mut self.data[at].entry;
+            if old.value().is_none() && entry.value().is_some() {
+                *old = entry;
+            }
+            return at;
+        }
+        let at = self.data.len();
+        self.data.push(Datum {
+            entry,
+            parameter: None,
+            maker: None,
+            consumers: Vec::new(),
+            link: None,
+        });
+        known.extend(key.map(|key| (key, at)));
+        at
+    }
+
+    /// How many function calls there are.
+    pub fn function_count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Bytes of values that all functions together keep for their rules; what several keep is
+    /// counted once.
+    ///
+    /// ```
+    /// use bibun::{history, Variable};
+    /// let x = Variable::new([1.0, 2.0, 3.0]);
+    /// let y = x.sin() + x.cos();
+    /// assert_eq!(history(&y).kept_bytes(), 24);
+    /// ```
+    pub fn kept_bytes(&self) -> usize {
+        distinct_bytes(self.calls.iter().map(|call| &call.creator))
+    }
+
+    /// Writes the file, in the form that its extension says: `.html`, `.svg`, `.dot` (or `.gv`),
+    /// or `.txt` for the table.
+    ///
+    /// # Errors
+    /// If the extension is another, or the file cannot be written.
+    ///
+    /// ```
+    /// use bibun::{history, Variable};
+    /// let y = Variable::new(1.0).exp();
+    /// let error = history(&y).save("history.jpeg").unwrap_err();
+    /// assert!(error.to_string().contains(".svg"));
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        let text = match &*extension.to_lowercase() {
+            "html" => self.html(),
+            "svg" => self.svg(),
+            "dot" | "gv" => self.dot(),
+            "txt" => self.to_string(),
+            other => {
+                let what = format!(
+                    "a history is saved as .html, .svg, .dot, .gv or .txt, not as {other:?} ({})",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            }
+        };
+        fs::write(path, text)
+    }
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("History")
+            .field("functions", &self.calls.len())
+            .field("variables", &self.data.len())
+            .field("links", &self.links.len())
+            .finish()
+    }
+}
+
+/// All function calls behind some Variables, by generation; those of one generation in the order
+/// in which a reader of the formula meets them.
+fn creators(outputs: &[&Variable]) -> Vec<Creator> {
+    enum Visit {
+        Enter(Creator),
+        Leave(Creator),
+    }
+    let outputs = outputs.iter().rev().filter_map(|output| output.creator());
+    let mut pending: Vec<Visit> = outputs.map(Visit::Enter).collect();
+    let mut seen = FxHashSet::default();
+    let mut creators = Vec::new();
+    while let Some(visit) = pending.pop() {
+        match visit {
+            Visit::Leave(creator) => creators.push(creator),
+            Visit::Enter(creator) => {
+                if !seen.insert(creator.0.address()) {
+                    continue;
+                }
+                let inputs = creator.inputs();
+                pending.push(Visit::Leave(creator));
+                let before = inputs.iter().rev().filter_map(HistoryEntry::creator);
+                pending.extend(before.map(Visit::Enter));
+            }
+        }
+    }
+    creators.sort_by_key(Creator::generation);
+    creators
+}
+
+/// Bytes that some calls keep together, without counting any memory twice.
+fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
+    let mut seen = FxHashSet::default();
+    let kept = creators.flat_map(|creator| creator.kept());
+    kept.filter(|array| seen.insert(array.memory_key()))
+        .map(|array| array.memory_bytes())
+        .sum()
+}
+
+/// Where a function was called. An absolute path (of a dependency, say) is cut to the part that
+/// says which file it is, so that no machine's folders are shown.
+fn place(creator: &Creator) -> String {
+    let place = creator.place();
+    let path = Path::new(place.file());
+    let mut file = place.file().replace('\\', "/");
+    if path.has_root() {
+        let parts: Vec<&str> = file.split('/').collect();
+        let source = parts.iter().rposition(|part| *part == "src");
+        let from = source.map_or(parts.len().saturating_sub(2), |src| src.saturating_sub(1));
+        file = parts[from..].join("/");
+    }
+    format!("{file}:{}", place.line())
+}
+
+/// `1 leaf`, `2 leaves`.
+fn counted(count: usize, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { more })
+}
+
+/// A number with its digits in groups of three.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Text as it stands in XML, in attributes too. What XML cannot hold is replaced.
+fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
