@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use bibun::array::{DType, Generator};
 use bibun::functions::{identity, relu, softmax_cross_entropy};
 use bibun::links::{Linear, Link};
-use bibun::{Variable, history, retain};
+use bibun::{GradOptions, Variable, history, retain};
 
 fn main() {
     let x = Variable::new([0.0, 1.0, 2.0, 3.0]).named("x");
@@ -53,7 +53,11 @@ fn main() {
         let hidden = relu(layers[0].forward(&x));
         softmax_cross_entropy(layers[1].forward(&hidden), &t).named("loss")
     });
-    loss.backward();
+    // Gradients of everything between too, for the page to show.
+    loss.backward_with(&GradOptions {
+        retain_grad: true,
+        ..GradOptions::default()
+    });
     let history = history(&loss).with_links(&layers);
     println!("\n{history}");
 

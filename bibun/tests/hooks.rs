@@ -9,8 +9,10 @@ use bibun::{
     Error, Phase, Variable, attempt, detect_anomaly, grad, gradients, jvp, vmap, with_hook,
 };
 
+type Seen = Arc<Mutex<Vec<f64>>>;
+
 /// A hook that remembers what it saw.
-fn recorder() -> (Arc<Mutex<Vec<f64>>>, impl Fn(&Variable) -> Option<Variable>) {
+fn recorder() -> (Seen, impl Fn(&Variable) -> Option<Variable>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let memory = Arc::clone(&seen);
     let hook = move |g: &Variable| {
