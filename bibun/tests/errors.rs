@@ -336,7 +336,7 @@ fn what_a_checkpoint_must_not_capture() {
     );
     // Handed in it is right, and what is differentiated inside is no capture.
     let f = |(x, w): &(Variable, Variable)| grad(|x| (x * x * w).sum(..), x);
-    let y = checkpoint(f, &(x.clone(), w.clone()));
+    let y = checkpoint(f, &(x, w.clone()));
     y.sum(..).backward();
     assert_eq!(w.grad().expect("a gradient").to_vec::<f64>(), [2.0, 4.0]);
 }
