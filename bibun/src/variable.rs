@@ -370,6 +370,12 @@ impl Variable {
         self.identity() == other.identity()
     }
 
+    /// Whether both have the same elements, and nothing hides them.
+    pub(crate) fn has_same_elements(&self, other: &Self) -> bool {
+        let elements = |x: &Self| Some(x.plain_array()?.cast(DType::F64).to_vec::<f64>());
+        self.has_same_spec(other) && elements(self).is_some_and(|a| elements(other) == Some(a))
+    }
+
     /// Whether this is a value and nothing else: no history, and no transformation hides it.
     pub(crate) fn is_plain_constant(&self) -> bool {
         matches!(&self.0, Kind::Fixed { value, edge: Edge::None } if value.level() == 0)
