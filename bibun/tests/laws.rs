@@ -432,7 +432,7 @@ fn configuration(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(configuration(48))]
+    #![proptest_config(configuration(256))]
 
     #[test]
     fn tangents_are_linear(case in cases(), a in -2.0..2.0, b in -2.0..2.0) {
@@ -466,9 +466,12 @@ proptest! {
         prop_assert_eq!(names(&gx), names(x));
         let forward = inner(&leaves(&dy), &leaves(&w));
         close("product", &[forward], &[inner(&leaves(&gx), &leaves(&v))]);
-        // The cotangents themselves can be differentiated: the map is linear in them.
-        let (_, twice) = jvp(|w| pullback.call(w), &w, &case.cotangent(2));
-        close("tangent of vjp", &elements(&twice), &elements(&pullback.call(&case.cotangent(2))));
+        // The map is linear in the cotangents, and can be differentiated by them.
+        if !leaves(&w).is_empty() {
+            let (_, twice) = jvp(|w| pullback.call(w), &w, &case.cotangent(2));
+            let expected = elements(&pullback.call(&case.cotangent(2)));
+            close("tangent of vjp", &elements(&twice), &expected);
+        }
     }
 
     #[test]
@@ -629,7 +632,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(configuration(12))]
+    #![proptest_config(configuration(48))]
 
     #[test]
     fn checkpoints_change_nothing(case in cases()) {
