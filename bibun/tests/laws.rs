@@ -241,6 +241,9 @@ impl Lanes {
     }
 }
 
+/// What is derived from a function, in numbers.
+type Derived<'a, A, Y> = &'a dyn Fn(&dyn Fn(&A) -> Y) -> Vec<f64>;
+
 /// Two functions that shall be one, asked for everything that is derived from them.
 fn agree<A: Tree + Clone, Y: Tree>(
     f: impl Fn(&A) -> Y,
@@ -255,7 +258,7 @@ fn agree<A: Tree + Clone, Y: Tree>(
         like(x, seed + 1),
         like(&expected(x), seed + 2),
     );
-    let same = |what: &str, of: &dyn Fn(&dyn Fn(&A) -> Y) -> Vec<f64>| {
+    let same = |what: &str, of: Derived<'_, A, Y>| {
         close(what, &of(f), &of(expected));
     };
     let loss = |f: &dyn Fn(&A) -> Y, x: &A| total(&f(x), &w);

@@ -1087,7 +1087,7 @@ fn derivatives_have_the_precision_of_what_they_are_taken_by() {
     assert_eq!(grad(|_| Variable::constant(1.0f32), &x).dtype(), DType::F32);
 
     // Each leaf in its own, whatever the result is in.
-    let both = (x.clone(), Variable::constant([2.0, 3.0]));
+    let both = (x, Variable::constant([2.0, 3.0]));
     let f = |(a, b): &(Variable, Variable)| a.cast(DType::F64) * b.square();
     for jacobian in [
         jacobian(f, &both),
@@ -1224,7 +1224,8 @@ fn what_custom_functions_capture_is_right_or_refused() {
         Variable::constant([2.0, 3.0]),
         Variable::constant([5.0, 7.0]),
     );
-    let ways: [(&str, &dyn Fn() -> Variable, [f64; 2]); 4] = [
+    type Way<'a> = (&'static str, &'a dyn Fn() -> Variable, [f64; 2]);
+    let ways: [Way<'_>; 4] = [
         (
             "vmap",
             &|| vmap(|(x, w)| times(w).call([x]), &(xs.clone(), ws.clone())),

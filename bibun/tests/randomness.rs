@@ -25,6 +25,12 @@ const DRAWS: [(&str, Draw); 4] = [
     }),
 ];
 
+/// One of several ways to draw, by its name.
+type Way<'a> = (&'static str, &'a dyn Fn(&mut Generator));
+
+/// One of several ways to call a function, by its name.
+type Call<'a> = (&'static str, &'a dyn Fn(&Variable) -> Variable);
+
 /// So many that no two rows of coins are equal by accident.
 const WIDE: usize = 64;
 
@@ -252,7 +258,7 @@ fn one_run_draws_once_whatever_is_asked_of_it() {
     };
     let drop = |x: &Variable, g: &mut Generator| dropout(x, 0.5, g);
     let expected = next(&|g| forget(drop(&x, g)));
-    let ways: [(&str, &dyn Fn(&mut Generator)); 9] = [
+    let ways: [Way<'_>; 9] = [
         ("grad", &|g| forget(grad(|x| drop(x, g).sum(..), &x))),
         ("vjp", &|g| forget(vjp(|x| drop(x, g), &x).0)),
         ("jvp", &|g| forget(jvp(|x| drop(x, g), &x, &x).1)),
@@ -348,7 +354,7 @@ fn functions_that_are_run_again_draw_for_the_lanes_they_are_run_for() {
     let seeded =
         |x: &Variable| x * random_normal([WIDE], 0.0, 1.0, DType::F64, &mut Generator::new(12));
     let alone = seeded(&Variable::constant(1.0)).to_vec::<f64>();
-    let calls: [(&str, &dyn Fn(&Variable) -> Variable); 3] = [
+    let calls: [Call<'_>; 3] = [
         ("checkpoint", &|x| checkpoint(seeded, x)),
         ("custom", &|x| {
             custom("seeded", move |[x]| seeded(x)).call([x])
