@@ -205,6 +205,12 @@ impl Variable {
         })
     }
 
+    /// Whether both have the same elements, and nothing hides them.
+    pub(crate) fn has_same_elements(&self, other: &Self) -> bool {
+        let elements = |x: &Self| Some(x.plain_array()?.cast(DType::F64).to_vec::<f64>());
+        self.has_same_spec(other) && elements(self).is_some_and(|a| elements(other) == Some(a))
+    }
+
     /// The elements, unless a transformation hides them.
     pub(crate) fn plain_array(&self) -> Option<Array> {
         self.look(|value| match value {
@@ -368,12 +374,6 @@ impl Variable {
     /// Whether both are the same Variable, not only equal.
     pub fn is_same(&self, other: &Self) -> bool {
         self.identity() == other.identity()
-    }
-
-    /// Whether both have the same elements, and nothing hides them.
-    pub(crate) fn has_same_elements(&self, other: &Self) -> bool {
-        let elements = |x: &Self| Some(x.plain_array()?.cast(DType::F64).to_vec::<f64>());
-        self.has_same_spec(other) && elements(self).is_some_and(|a| elements(other) == Some(a))
     }
 
     /// Whether this is a value and nothing else: no history, and no transformation hides it.
