@@ -1,6 +1,6 @@
 //! The batching walk: each function's `batch` rule runs all lanes at once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use bibun_array::{Array, Shape};
@@ -47,7 +47,8 @@ pub(crate) struct Batched {
 
 /// Runs `f` once for all lanes: `axes` says for each input along which axis its lanes lie, `None`
 /// for inputs that are the same in every lane. `f` sees single lanes; the results have the lanes
-/// on their first axis. (The walk itself, over slices.)
+/// on their first axis. (The walk itself, over slices, and for walks: all lanes draw the same random
+/// numbers, for they are derivatives of one run.)
 ///
 /// # Panics
 /// If no input has lanes, their numbers differ, an axis does not exist, or `f` reads the elements
@@ -81,19 +82,14 @@ pub(crate) fn vmap(
         let what = format!("one input has {count} lanes, another {other}");
         raise(Error::argument("vmap", what));
     }
-    run_lanes(f, &lanes)
+    run_lanes(f, &lanes, Randomness::Same)
         .into_iter()
         .map(|lane| lane.to_front(count))
         .collect()
 }
 
 /// Runs `f` on single lanes.
-pub(crate) fn run_lanes(f: impl FnOnce(&[Variable]) -> Vec<Variable>, lanes: &[Lane]) -> Vec<Lane> {
-    run_lanes_with(f, lanes, Randomness::Different)
-}
-
-/// [`run_lanes`], with random numbers as told.
-pub(crate) fn run_lanes_with(
+pub(crate) fn run_lanes(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     lanes: &[Lane],
     randomness: Randomness,
@@ -140,6 +136,8 @@ pub enum Randomness {
 thread_local! {
     /// The transformations whose lanes draw, from the outermost in.
     static DRAWS: RefCell<Vec<Draws>> = const { RefCell::new(Vec::new()) };
+    /// How the lanes draw for which a batch rule is running.
+    static RULE: Cell<Randomness> = const { Cell::new(Randomness::Different) };
 }
 
 /// How the lanes at one level draw random numbers.
@@ -169,6 +167,44 @@ impl Drop for EndDraws {
     fn drop(&mut self) {
         DRAWS.with_borrow_mut(|all| all.pop());
     }
+}
+
+/// Runs a batch rule for the lanes at `level`, which draw nothing meanwhile: where the rule runs a
+/// function in lanes of its own, those draw in their place, as [`randomness_of_rule`] says.
+fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
+    struct PutBack(Option<(usize, Draws)>, Randomness);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            if let Some((at, draws)) = self.0.take() {
+                DRAWS.with_borrow_mut(|all| all.insert(at, draws));
+            }
+            RULE.set(self.1);
+        }
+    }
+    let put_aside = DRAWS.with_borrow_mut(|all| {
+        let at = all.iter().rposition(|draws| draws.level == level)?;
+        Some((at, all.remove(at)))
+    });
+    let randomness = put_aside.map_or(Randomness::Different, |(_, draws)| draws.randomness);
+    let _put_back = PutBack(put_aside, RULE.replace(randomness));
+    rule()
+}
+
+/// How the lanes draw for which a batch rule is running.
+pub(crate) fn randomness_of_rule() -> Randomness {
+    RULE.get()
+}
+
+/// Runs `f` on one lane by itself: what it draws belongs to no others.
+pub(crate) fn alone<T>(f: impl FnOnce() -> T) -> T {
+    struct PutBack(Vec<Draws>);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            DRAWS.set(std::mem::take(&mut self.0));
+        }
+    }
+    let _put_back = PutBack(DRAWS.take());
+    f()
 }
 
 impl Lane {
@@ -245,7 +281,7 @@ pub(crate) fn run(
             .map(|value| Lane { value, axis: None })
             .collect()
     } else {
-        asked_at(place, || function.batch(lanes))
+        asked_at(place, || in_rule(level, || function.batch(lanes)))
     };
     if outputs.len() != output_specs.len() {
         raise(Error::wrong_number(

@@ -99,7 +99,10 @@ impl Variable {
             retain_grad: options.retain_grad,
         };
         walk(outputs, direction, &mut |edge, gradient| {
-            edge.add_gradient(gradient);
+            edge.add_gradient(match options.create_graph {
+                true => gradient,
+                false => gradient.without_history(),
+            });
         });
     }
 }
@@ -139,7 +142,14 @@ pub fn gradients_with(
     let targets: Vec<Edge> = inputs.iter().map(|input| input.edge()).collect();
     let (outputs, cotangents): (Vec<Edge>, Vec<Variable>) = seeds.into_iter().unzip();
     let cotangents = cotangents.into_iter().map(Some).collect();
-    Paths::between(outputs, targets).pull_back(cotangents, options.create_graph)
+    let gradients = Paths::between(outputs, targets).pull_back(cotangents, options.create_graph);
+    match options.create_graph {
+        true => gradients,
+        false => gradients
+            .into_iter()
+            .map(|gradient| gradient.map(Variable::without_history))
+            .collect(),
+    }
 }
 
 /// The ways from outputs back to inputs: found once, walked any number of times.
@@ -168,7 +178,8 @@ impl Paths {
         self.leave
     }
 
-    /// The gradients of the inputs, `None` where no way leads to one.
+    /// The gradients of the inputs, `None` where no way leads to one. Without `create_graph` they
+    /// have history only from what rules captured.
     pub(crate) fn pull_back(
         &self,
         cotangents: Vec<Option<Variable>>,
@@ -485,8 +496,9 @@ struct Direction<'a> {
 /// wanted edge.
 ///
 /// Functions are recorded if an input has history. Where none is to be created, cotangents start
-/// without history at this level, and rules are given values without it. One level below, under
-/// `vmap` or `jvp`, an outer walk's history goes on in either case.
+/// without history at this level, and rules are given values without it: what still has history when
+/// it arrives has it from something that a rule captured. One level below, under `vmap` or `jvp`, an
+/// outer walk's history goes on in either case.
 fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
     if scope::is_attended() {
         return hooks::quietly(|| walk_at_level(outputs, direction, arrive));
@@ -500,9 +512,7 @@ fn walk_at_level(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arriv
         false => {
             let plain = |(edge, seed): (Edge, Variable)| (edge, seed.without_history());
             let outputs: Vec<_> = outputs.into_iter().map(plain).collect();
-            walk_back(&outputs, direction, &mut |edge, gradient| {
-                arrive(edge, gradient.without_history());
-            });
+            walk_back(&outputs, direction, arrive);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 
@@ -12,8 +13,11 @@ thread_local! {
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
     static IS_SEALED: Cell<bool> = const { Cell::new(false) };
     static SEAL: RefCell<Option<Seal>> = const { RefCell::new(None) };
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static LEVEL: Cell<Level> = const { Cell::new(0) };
 }
+
+/// The last level that was begun, on any thread.
+static LAST_LEVEL: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Copy)]
 struct Mode {
@@ -132,8 +136,8 @@ pub(crate) fn is_attended() -> bool {
 #[derive(Debug)]
 pub(crate) struct Seal {
     pub(crate) function: &'static str,
-    /// How deep transformations are nested around it.
-    depth: Level,
+    /// The innermost transformation around it.
+    around: Level,
     /// The nodes that were made inside.
     made: FxHashSet<usize>,
 }
@@ -150,7 +154,7 @@ impl Seal {
 
     /// Whether what a transformation at this level hides comes from outside.
     pub(crate) fn hides(&self, level: Level) -> bool {
-        level <= self.depth
+        level <= self.around
     }
 
     pub(crate) fn remember(&mut self, node: &Arc<Node>) {
@@ -169,7 +173,7 @@ pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
     }
     let seal = Seal {
         function,
-        depth: DEPTH.get(),
+        around: LEVEL.get(),
         made: FxHashSet::default(),
     };
     let _unseal = Unseal(SEAL.replace(Some(seal)));
@@ -200,18 +204,20 @@ pub(crate) fn is_retaining() -> bool {
     MODE.get().retain
 }
 
-/// The nesting level of a transformation that hides values (`vmap`, `jvp`); 0 is none.
-pub(crate) type Level = u32;
+/// What a transformation that hides values (`vmap`, `jvp`) is known by; 0 is none. Inner ones have
+/// higher levels, and no two have the same: what has escaped from one is hidden for good, and not
+/// taken for a value of another.
+pub(crate) type Level = u64;
 
 /// Runs `f` one level deeper, and tells it the level.
 pub(crate) fn nested<T>(f: impl FnOnce(Level) -> T) -> T {
-    struct Leave;
+    struct Leave(Level);
     impl Drop for Leave {
         fn drop(&mut self) {
-            DEPTH.set(DEPTH.get() - 1);
+            LEVEL.set(self.0);
         }
     }
-    DEPTH.set(DEPTH.get() + 1);
-    let _leave = Leave;
-    f(DEPTH.get())
+    let level = 1 + LAST_LEVEL.fetch_add(1, Ordering::Relaxed);
+    let _leave = Leave(LEVEL.replace(level));
+    f(level)
 }

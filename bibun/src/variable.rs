@@ -202,6 +202,12 @@ impl Variable {
         })
     }
 
+    /// Whether both have the same elements, and nothing hides them.
+    pub(crate) fn has_same_elements(&self, other: &Self) -> bool {
+        let elements = |x: &Self| Some(x.plain_array()?.cast(DType::F64).to_vec::<f64>());
+        self.has_same_spec(other) && elements(self).is_some_and(|a| elements(other) == Some(a))
+    }
+
     /// The elements, unless a transformation hides them.
     pub(crate) fn plain_array(&self) -> Option<Array> {
         self.look(|value| match value {

@@ -1,65 +1,20 @@
 //! Random formulae: every way to a derivative leads to the same one.
 //!
-//! A formula is drawn as a list of numbers that are read as instructions for a machine with a list
-//! of values: each takes one or two of the values so far, used before or not, and adds its result.
-//! Failing lists are shrunk and kept in `property.regressions`.
+//! Failing formulae are shrunk and kept in `property.regressions`.
+
+mod formula;
 
 use bibun::array::{Array, DType, Generator, stack};
-use bibun::functions::{broadcast_to, permute, reshape, sum, tanh, watch};
+use bibun::functions::watch;
 use bibun::{
     GradOptions, GradientCheckOptions, Variable, VmapOptions, assert_gradients, gradients_with,
     jvp, vmap_with,
 };
+use formula::{Formula, close, flat, formulae, inner};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-/// An instruction: what to do, to which values, and along which axis.
-type Instruction = (u8, usize, usize, usize);
-
-/// A function of several inputs, and where to take it.
-#[derive(Clone, Debug)]
-struct Formula {
-    shapes: Vec<Vec<usize>>,
-    program: Vec<Instruction>,
-    seed: u64,
-}
-
-fn formulae() -> impl Strategy<Value = Formula> {
-    let shape = prop::collection::vec(1usize..4, 0..4);
-    let instruction = (0u8..11, 0usize..8, 0usize..8, 0usize..4);
-    (
-        prop::collection::vec(shape, 1..4),
-        prop::collection::vec(instruction, 1..9),
-        any::<u64>(),
-    )
-        .prop_map(|(shapes, program, seed)| Formula {
-            shapes,
-            program,
-            seed,
-        })
-}
-
 impl Formula {
-    /// The two last values.
-    fn run(&self, inputs: &[Variable]) -> Vec<Variable> {
-        let mut values = inputs.to_vec();
-        for &(what, i, j, axis) in &self.program {
-            let (a, b) = (&values[i % values.len()], &values[j % values.len()]);
-            values.push(step(what, a, b, axis));
-        }
-        values.split_off(values.len() - 2)
-    }
-
-    fn inputs(&self) -> Vec<Variable> {
-        let mut generator = Generator::new(self.seed);
-        let draw = |shape: &Vec<usize>| generator.uniform(shape, -1.0, 1.0, DType::F64);
-        self.shapes
-            .iter()
-            .map(draw)
-            .map(Variable::constant)
-            .collect()
-    }
-
     /// Numbers in the shapes of `x`.
     fn like(&self, x: &[Variable], stream: u64) -> Vec<Variable> {
         let mut generator = Generator::new(self.seed).split(stream);
@@ -91,59 +46,8 @@ impl Formula {
     }
 }
 
-/// One instruction. Operands that do not broadcast are brought together by a sum.
-fn step(what: u8, a: &Variable, b: &Variable, axis: usize) -> Variable {
-    let fits = a.shape().broadcast(&b.shape()).is_some();
-    let b = if fits { b.clone() } else { sum(b, ..) };
-    let rank = a.rank();
-    match what {
-        0 => a + b,
-        1 => a - b,
-        2 | 3 => 0.5 * a * b,
-        4 => tanh(a),
-        5 => -a,
-        6 if rank > 0 => sum(a, (axis % rank) as isize),
-        7 if rank > 0 => {
-            let axes: Vec<isize> = (0..rank).map(|i| ((i + axis) % rank) as isize).collect();
-            permute(a, &axes)
-        }
-        8 if rank < 4 => {
-            let mut shape = a.shape().to_vec();
-            shape.insert(0, 1 + axis % 3);
-            broadcast_to(a, shape)
-        }
-        9 => reshape(a, a.size()),
-        10 => {
-            let mut shape = a.shape().to_vec();
-            shape.insert(axis % (rank + 1), 1);
-            reshape(a, shape)
-        }
-        _ => a / (2.0 + b.tanh()),
-    }
-}
-
 fn zeros_like(x: &Variable) -> Variable {
     Variable::constant(Array::zeros(x.shape(), DType::F64))
-}
-
-fn flat(x: &[Variable]) -> Vec<f64> {
-    x.iter().flat_map(|x| x.to_vec::<f64>()).collect()
-}
-
-fn inner(a: &[Variable], b: &[Variable]) -> f64 {
-    flat(a).iter().zip(flat(b)).map(|(a, b)| a * b).sum()
-}
-
-/// Equal up to rounding, as a part of the largest element.
-fn close(what: &str, a: &[f64], b: &[f64]) {
-    assert_eq!(a.len(), b.len(), "{what}");
-    let size = b.iter().fold(1.0f64, |size, x| size.max(x.abs()));
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!(
-            (a - b).abs() <= 1e-11 * size,
-            "{what}: element {i} is {a}, not {b}"
-        );
-    }
 }
 
 fn configuration() -> ProptestConfig {

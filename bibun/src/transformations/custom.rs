@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bibun_array::Array;
 
 use crate::apply;
-use crate::batch::{Lane, run_lanes};
+use crate::batch::{self, Lane, run_lanes};
 use crate::context::Context;
 use crate::error::Place;
 use crate::forward;
@@ -168,12 +168,18 @@ impl Closures {
     pub(crate) fn call(&self, inputs: Vec<Variable>, place: Place) -> Vec<Variable> {
         let derived = self.vjp.is_none() && self.jvp.is_none();
         let specimens: Vec<Variable> = inputs.iter().map(Lane::specimen).collect();
-        let run = || scope::no_grad(|| (self.forward)(&specimens));
+        let hidden = inputs.iter().any(|input| input.level() > 0);
+        let run = || {
+            let forward = || scope::no_grad(|| (self.forward)(&specimens));
+            match hidden {
+                true => batch::alone(forward),
+                false => forward(),
+            }
+        };
         let outputs = match derived {
             true => scope::sealed(self.name, run),
             false => run(),
         };
-        let hidden = inputs.iter().any(|input| input.level() > 0);
         let plain = || outputs.iter().map(Variable::plain_array).collect();
         let call = Call {
             closures: self.clone(),
@@ -275,6 +281,7 @@ impl Function for Call {
             return batch(&inputs);
         }
         let count = Lane::common_count(&inputs);
+        let randomness = batch::randomness_of_rule();
         let axes: Vec<Option<usize>> = inputs.iter().map(|lane| lane.axis).collect();
         let Closures {
             name,
@@ -304,14 +311,14 @@ impl Function for Call {
             name,
             forward: {
                 let axes = axes.clone();
-                Arc::new(move |x| fronted(run_lanes(|x| forward(x), &lanes(x, &axes))))
+                Arc::new(move |x| fronted(run_lanes(|x| forward(x), &lanes(x, &axes), randomness)))
             },
             vjp: vjp.map(|vjp| -> Arc<Rule> {
                 let axes = axes.clone();
                 Arc::new(move |x, y, gy| {
                     let all = [lanes(x, &axes), front(y), front(gy)].concat();
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..n + m], &v[n + m..]);
-                    let gx = run_lanes(split, &all);
+                    let gx = run_lanes(split, &all, randomness);
                     // An input that is the same in every lane gets the sum of what lanes send it.
                     let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.move_axis(0, axis as isize),
@@ -324,7 +331,7 @@ impl Function for Call {
                 Arc::new(move |x, y, dx| {
                     let all = [lanes(x, &axes), front(y), lanes(dx, &axes)].concat();
                     let split = |v: &[Variable]| jvp(&v[..n], &v[n..n + m], &v[n + m..]);
-                    fronted(run_lanes(split, &all))
+                    fronted(run_lanes(split, &all, randomness))
                 })
             }),
             batch: None,

@@ -17,7 +17,7 @@ use crate::variable::Variable;
 ///
 /// Shapes: for a result of shape `s` and a leaf of shape `t` the derivatives are `[s.., t..]`. They
 /// come in the form of the result, with a container like `x` in place of each Variable: the Jacobian
-/// of a Variable by a Variable is a Variable.
+/// of a Variable by a Variable is a Variable. Types: derivatives have the dtype of their leaf.
 ///
 /// `f` is run once, and its history keeps all values ([`jacobian_reverse`] and [`jacobian_forward`]
 /// keep less).
@@ -112,11 +112,14 @@ pub fn jacobian_reverse<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -
 
 fn by_rows<A: Tree, Y: Container>(y: &Y, run: &Pullback<A, Y>, x: &A) -> Y::Of<A> {
     let (leaves, outputs) = (run.leaves(), run.outputs());
-    let rows = batch::vmap(
-        |cotangents| run.call_flat(cotangents.iter().cloned().map(Some).collect()),
-        &units(outputs),
-        &vec![Some(0); outputs.variables.len()],
-    );
+    let rows = match outputs.variables.len() {
+        0 => Vec::new(),
+        count => batch::vmap(
+            |cotangents| run.call_flat(cotangents.iter().cloned().map(Some).collect()),
+            &units(outputs),
+            &vec![Some(0); count],
+        ),
+    };
     let mut start = 0;
     let blocks = outputs.variables.iter().map(|y| {
         let end = start + y.size();
@@ -149,6 +152,7 @@ fn from_columns<A: Tree, Y: Container>(
             columns
                 .move_axis(0, -1)
                 .reshape(joined(&y.shape(), &x.shape()))
+                .cast(x.dtype())
         });
         let of_one: Vec<Variable> = of_one.collect();
         leaves.replaced(x, &of_one)

@@ -333,7 +333,7 @@ fn run<A: Tree, Y: Tree>(
         variables
     };
     let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
-    let lanes = batch::run_lanes_with(run, lanes, randomness);
+    let lanes = batch::run_lanes(run, lanes, randomness);
     let (output, outputs) = result.expect("the function has run");
     Result {
         output,

@@ -6,9 +6,10 @@ use std::fmt::{self, Write};
 use std::panic::Location;
 
 use bibun_array::Shape;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{Error, raise};
+use crate::functions::identity;
 use crate::node::Key;
 use crate::variable::Variable;
 
@@ -203,13 +204,15 @@ impl Leaves {
         leaves
     }
 
-    /// The Tree with other leaves. Parameters stay parameters, whatever they are replaced by.
+    /// The Tree with other leaves. Parameters stay parameters, whatever they are replaced by, and
+    /// as many as they are.
     pub(crate) fn replaced<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
         let in_role = |(leaf, role): (&Variable, &Role)| match role {
             Role::Parameter => leaf.as_parameter(),
             Role::Argument | Role::Buffer => leaf.clone(),
         };
-        let leaves: Vec<Variable> = leaves.iter().zip(&self.roles).map(in_role).collect();
+        let mut leaves: Vec<Variable> = leaves.iter().zip(&self.roles).map(in_role).collect();
+        keep_apart(&mut leaves, &self.roles);
         let mut places = self.places.iter();
         let mut replace = |x: &Variable, _| match places.next() {
             Some((_, Some(leaf))) => leaves[*leaf].clone(),
@@ -261,12 +264,31 @@ impl Leaves {
                 let what = format!("{name} of {this} is {a}, of {that} {b}; they must be alike");
                 raise(Error::argument(function, what));
             }
-            // A shared parameter has its first place's.
-            if leaf == found.len() {
-                found.push(b);
+            match found.get(leaf) {
+                None => found.push(b),
+                Some(first) if first.is_same(&b) || first.has_same_elements(&b) => {}
+                Some(_) => {
+                    let name = called(name);
+                    let what = format!(
+                        "{name} of {this} is one Variable with an earlier one, but of {that} they \
+                         differ; they must be alike"
+                    );
+                    raise(Error::argument(function, what));
+                }
             }
         }
         found
+    }
+}
+
+/// Makes parameters different that happen to be replaced by the same Variable, as the gradients of
+/// a and b in `a + b` are: they are not tied.
+fn keep_apart(leaves: &mut [Variable], roles: &[Role]) {
+    let mut known: FxHashSet<Key> = FxHashSet::default();
+    for (leaf, role) in leaves.iter_mut().zip(roles) {
+        if *role == Role::Parameter && !known.insert(leaf.identity()) {
+            *leaf = identity(&*leaf).as_parameter();
+        }
     }
 }
 
