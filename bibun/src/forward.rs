@@ -86,7 +86,8 @@ pub(crate) fn run(
     let (primals, tangents): (Items<_>, Items<_>) =
         inputs.iter().map(|input| split(input, level)).unzip();
     let outputs = function.apply(primals.clone(), place);
-    let needs: Items<bool> = tangents.iter().map(Option::is_some).collect();
+    let passes = |tangent: &Option<Variable>| tangent.is_some() && !scope::is_constant(level);
+    let needs: Items<bool> = tangents.iter().map(passes).collect();
     let tangents = if needs.contains(&true) {
         let cx = Context {
             call: Call::Values {

@@ -9,7 +9,8 @@ use rustc_hash::FxHashSet;
 use crate::node::{Edge, Node};
 
 thread_local! {
-    static MODE: Cell<Mode> = const { Cell::new(Mode { record: true, train: true, retain: false }) };
+    static MODE: Cell<Mode> =
+        const { Cell::new(Mode { record: true, train: true, retain: false, constant_to: 0 }) };
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
     static IS_SEALED: Cell<bool> = const { Cell::new(false) };
     static SEAL: RefCell<Option<Seal>> = const { RefCell::new(None) };
@@ -24,6 +25,8 @@ struct Mode {
     record: bool,
     train: bool,
     retain: bool,
+    /// Tangents of transformations up to this level are left behind.
+    constant_to: Level,
 }
 
 /// Puts the old mode back, also when a panic passes.
@@ -40,15 +43,27 @@ fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs `f` without recording history: its results have no creator.
+/// Runs `f` without recording history: its results have no creator, and what they were computed from
+/// is a constant of every derivative that is being taken, backwards and forwards. A derivative that is
+/// taken inside of `f` is not touched.
 ///
 /// ```
-/// use bibun::{no_grad, Variable};
+/// use bibun::{grad, jvp, no_grad, Variable};
 /// let x = Variable::new(3.0);
 /// assert!(no_grad(|| &x * &x).creator().is_none());
+/// let f = |x: &Variable| x * no_grad(|| x * x);
+/// assert_eq!(grad(f, &x).item::<f64>(), 9.0);
+/// assert_eq!(jvp(f, &x, &Variable::constant(1.0)).1.item::<f64>(), 9.0);
 /// ```
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
-    recording(false, f)
+    within(
+        Mode {
+            record: false,
+            constant_to: LEVEL.get(),
+            ..MODE.get()
+        },
+        f,
+    )
 }
 
 /// Runs `f` with history recorded (`true`, the state at the start) or not.
@@ -198,6 +213,11 @@ pub fn is_recording() -> bool {
 /// Whether training mode is on.
 pub fn is_training() -> bool {
     MODE.get().train
+}
+
+/// Whether tangents at this level are left behind.
+pub(crate) fn is_constant(level: Level) -> bool {
+    level <= MODE.get().constant_to
 }
 
 pub(crate) fn is_retaining() -> bool {
