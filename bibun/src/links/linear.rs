@@ -10,7 +10,7 @@ use crate::variable::Variable;
 
 /// The fully connected layer, `y = x wᵀ + b`.
 ///
-/// Shapes: x `[n, i]` → `[n, o]`, with w `[o, i]` and b `[o]`. Cloning shares the parameters.
+/// Shapes: x `[.., i]` → `[.., o]`, with w `[o, i]` and b `[o]`. Cloning shares the parameters.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -63,7 +63,7 @@ impl Link for Linear {
     /// `x wᵀ + b`.
     ///
     /// # Panics
-    /// If x is not `[n, inputs]`; the message has both shapes.
+    /// If x is not `[.., inputs]`; the message has both shapes.
     #[track_caller]
     fn forward(&self, x: &Variable) -> Variable {
         linear(x, &self.w, self.b.as_ref())

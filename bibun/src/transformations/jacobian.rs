@@ -227,6 +227,8 @@ pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> 
 /// vector, without the Hessian, at the cost of a few runs (Pearlmutter 1994, "Fast exact
 /// multiplication by the Hessian").
 ///
+/// For many vectors at one point, `linearize(|x| grad(f, x), x)` runs `f` once for all of them.
+///
 /// ```
 /// use bibun::{hvp, Variable};
 /// let (x, v) = (Variable::constant([1.0, 2.0]), Variable::constant([1.0, 10.0]));

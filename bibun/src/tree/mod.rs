@@ -43,7 +43,8 @@ use crate::variable::Variable;
     message = "`{Self}` is no Tree",
     label = "Variables cannot be looked for in here",
     note = "put #[derive(Tree)], or #[derive(Chain)] for a model, on `{Self}`; a field without \
-            Variables can be left out by #[tree(skip)] or #[chain(skip)]"
+            Variables can be left out by #[tree(skip)] or #[chain(skip)]",
+    note = "a Tree owns its parts: put a clone, which copies no elements, in place of a reference"
 )]
 pub trait Tree {
     /// Shows every Variable in here to a visitor, with its name: [`Visitor::child`] for each part.
@@ -311,7 +312,7 @@ fn keep_apart(leaves: &mut [Variable], roles: &[Role]) {
 /// If there is no leaf, or their dtypes differ; the way back, if the vector has another length (its
 /// message has the place where the way was made).
 #[track_caller]
-pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T) {
+pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use<T>) {
     use crate::functions::{concat, split_at};
     let place = Location::caller();
     let leaves = Leaves::of(tree);
