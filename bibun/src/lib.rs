@@ -63,7 +63,7 @@ pub use transformations::{
     custom_gradient, grad, hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp,
     linearize, stop_gradient, value_and_grad, vjp, vmap, vmap_with,
 };
-pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree};
+pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};
 pub use variable::Variable;
 
 /// The README's programs, compiled and run.

@@ -115,7 +115,8 @@ impl Variable {
 
     // ----- the value
 
-    /// The elements.
+    /// The elements. What is computed from them is not part of this Variable's history: inside of a
+    /// function under `grad` it is a constant.
     ///
     /// # Panics
     /// Inside `vmap` and `jvp`, for a Variable whose elements they hide.
@@ -499,7 +500,8 @@ impl Variable {
         if !self.edge().set_gradient(Some(gradient.clone())) {
             raise(Error::argument(
                 "set_grad",
-                "not a leaf, and retain_grad was not called",
+                "not a leaf, and retain_grad was not called (a computed model gets leaves by \
+                 tree_map(|w| Variable::new(w.array()), &model))",
             ));
         }
     }

@@ -149,7 +149,8 @@ fn gradients_that_do_not_fit() {
     let message = "set_grad: the Variable is [2] f64, the gradient [] f64, called at {here}";
     raises!(x.set_grad(&Variable::constant(1.0)), message);
     let y = &x * 2.0;
-    let message = "set_grad: not a leaf, and retain_grad was not called, called at {here}";
+    let message = "set_grad: not a leaf, and retain_grad was not called (a computed model gets leaves \
+                   by tree_map(|w| Variable::new(w.array()), &model)), called at {here}";
     raises!(y.set_grad(&x), message);
 }
 
@@ -208,8 +209,18 @@ fn arguments_of_vmap() {
     raises!(vmap_with(f, &x, &with((0, 0, 0).into())), message);
     let message = "vmap: no part of the argument has an axis of lanes, called at {here}";
     raises!(vmap_with(f, &x, &with(None.into())), message);
-    let message = "vmap: `0` has 2 lanes, `1` has 3, called at {here}";
+    let message = "vmap: the argument has 2 lanes at `0` and 3 at `1` (vmap_with has an axis, or None, \
+                   for each part), called at {here}";
     raises!(vmap(f, &x), message);
+    let message = "vmap: the argument at 1 is a single number and has no axis of lanes (None in \
+                   VmapOptions says that it is the same in every lane), called at {here}";
+    raises!(
+        vmap(
+            <[Variable; 2]>::clone,
+            &[x[0].clone(), Variable::constant(1.0)]
+        ),
+        message
+    );
     let message = "vmap: axis 1 is outside of the rank 1, called at {here}";
     raises!(vmap_with(f, &x, &with((1, None).into())), message);
     let message = "vmap: the result `0` differs between lanes; it needs an axis, called at {here}";
@@ -237,7 +248,7 @@ fn arguments_of_jvp() {
             ..
         }
     ));
-    let message = "jvp: a single Variable of the argument is [] f64, of the tangent [] f32; \
+    let message = "jvp: the argument is [] f64, the tangent [] f32; \
                    they must be alike, called at {here}";
     raises!(jvp(Variable::clone, &x, &v), message);
     let message = "jvp: the argument has `1` and the tangent has not; they must be alike, \
@@ -282,11 +293,13 @@ fn arguments_of_gradients() {
                    called at {here}";
     raises!(grad(|&x| Variable::constant(x), &3.0), message);
     let pullback = vjp(|x| vec![x * x], &x).1;
-    let message = "vjp: a single Variable of the result is [2] f64, of the cotangent [] f64; \
+    let message = "vjp: the result is [2] f64, the cotangent [] f64; \
                    they must be alike, called at {here}";
     raises!(
         pullback.call(&vec![Variable::constant(1.0)]),
-        message.replace("a single Variable", "`0`")
+        message
+            .replace("the result is", "`0` of the result is")
+            .replace("the cotangent", "`0` of the cotangent")
     );
     raises!(
         vjp(Variable::clone, &x).1.call(&Variable::constant(1.0)),

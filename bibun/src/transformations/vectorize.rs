@@ -279,11 +279,19 @@ fn lanes<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Lane>) {
     let leaves = Leaves::of(x);
     let axes = options.in_axes.of("argument", &leaves);
     let mut lanes = Vec::with_capacity(axes.len());
-    for (value, axis) in leaves.variables.iter().zip(axes) {
+    for ((value, axis), name) in leaves.variables.iter().zip(axes).zip(&leaves.names) {
         let value = value.clone();
         // In a closure the caller's place would be lost.
         #[allow(clippy::manual_map)]
         let axis = match axis {
+            Some(_) if value.rank() == 0 => {
+                let at = if name.is_empty() { "" } else { " at " };
+                let what = format!(
+                    "the argument{at}{name} is a single number and has no axis of lanes (None in \
+                     VmapOptions says that it is the same in every lane)"
+                );
+                raise(Error::argument("vmap", what))
+            }
             Some(axis) => Some(normalize_axis("vmap", axis, value.rank())),
             None => None,
         };
@@ -303,7 +311,10 @@ fn lanes<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Lane>) {
     let count = lane.count();
     if let Some((other, lane)) = counts.find(|(_, lane)| lane.count() != count) {
         let (a, b) = (count.unwrap_or(0), lane.count().unwrap_or(0));
-        let what = format!("`{first}` has {a} lanes, `{other}` has {b}");
+        let what = format!(
+            "the argument has {a} lanes at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
+             None, for each part)"
+        );
         raise(Error::argument("vmap", what));
     }
     (leaves, lanes)

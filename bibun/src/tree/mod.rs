@@ -242,6 +242,10 @@ impl Leaves {
             "" => "a single Variable".to_owned(),
             name => format!("`{name}`"),
         };
+        let part = |name: &str, whole: &str| match name {
+            "" => whole.to_owned(),
+            name => format!("`{name}` of {whole}"),
+        };
         let alone = |name: &str, a: &str, b: &str| {
             let name = called(name);
             format!("{a} has {name} and {b} has not; they must be alike")
@@ -261,8 +265,9 @@ impl Leaves {
             let Some(leaf) = *leaf else { continue };
             let a = &self.variables[leaf];
             if !a.has_same_spec(&b) {
-                let (name, a, b) = (called(name), a.spec(), b.spec());
-                let what = format!("{name} of {this} is {a}, of {that} {b}; they must be alike");
+                let [this, that] = [this, that].map(|whole| part(name, whole));
+                let (a, b) = (a.spec(), b.spec());
+                let what = format!("{this} is {a}, {that} {b}; they must be alike");
                 raise(Error::argument(function, what));
             }
             match found.get(leaf) {
@@ -291,6 +296,42 @@ fn keep_apart(leaves: &mut [Variable], roles: &[Role]) {
             *leaf = identity(&*leaf).as_parameter();
         }
     }
+}
+
+/// The same container with a function of each leaf in its place. In a Chain the leaves are the
+/// parameters; buffers stay what they are.
+///
+/// ```
+/// use bibun::{grad, tree_map, tree_zip, Variable};
+/// let x = (Variable::constant(1.0), Variable::constant([2.0, 3.0]));
+/// let g = grad(|(a, b)| a * b.square().sum(..), &x);
+/// // A step downhill, for any container.
+/// let x = tree_zip(|x, g| x - 0.1 * g, &x, &g);
+/// assert_eq!(tree_map(|x| 10.0 * x, &x).1.to_vec::<f64>(), [16.0, 24.0]);
+/// ```
+///
+/// A model that was computed can be trained once its parameters are leaves:
+/// `tree_map(|w| Variable::new(w.array()), &model)`.
+#[must_use]
+pub fn tree_map<T: Tree>(f: impl FnMut(&Variable) -> Variable, tree: &T) -> T {
+    let leaves = Leaves::of(tree);
+    let mapped: Vec<Variable> = leaves.variables.iter().map(f).collect();
+    leaves.replaced(tree, &mapped)
+}
+
+/// The container `a` with a function of each leaf and of that in the same place of `b` in its place:
+/// sums of models, steps along gradients.
+///
+/// # Panics
+/// If leaves in the same place differ in shape or dtype, or only one of the Trees has them.
+#[track_caller]
+#[must_use]
+pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a: &T, b: &T) -> T {
+    let leaves = Leaves::of(a);
+    let others = leaves.matching("tree_zip", ["the first Tree", "the second"], b);
+    let pairs = leaves.variables.iter().zip(&others);
+    let mapped: Vec<Variable> = pairs.map(|(a, b)| f(a, b)).collect();
+    leaves.replaced(a, &mapped)
 }
 
 /// All leaves of a Tree in one vector, and the way back: for solvers that know vectors only.
