@@ -4,7 +4,7 @@
 
 use bibun::array::{DType, Generator};
 use bibun::functions::{concat, sigmoid_cross_entropy};
-use bibun::{Custom, Tree, Variable, custom_gradient, value_and_grad};
+use bibun::{Custom, Tree, Variable, custom_gradient, tree_zip, value_and_grad};
 
 #[derive(Tree)]
 struct Model {
@@ -44,12 +44,7 @@ fn main() {
                 },
                 &model,
             );
-            let step = |w: &Variable, gw: &Variable| w - 0.3 * gw;
-            model = Model {
-                features: step(&model.features, &gradient.features),
-                task: step(&model.task, &gradient.task),
-                domain: step(&model.domain, &gradient.domain),
-            };
+            model = tree_zip(|w, gw| w - 0.3 * gw, &model, &gradient);
         }
         // How far the features move with the label, and with the domain.
         let w = model.features.to_vec::<f64>();

@@ -9,7 +9,7 @@ use bibun::functions::mean_squared_error;
 use bibun::initializers::GlorotNormal;
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
-use bibun::{Variable, grad, ravel_tree, value_and_grad, vmap};
+use bibun::{Variable, grad, tree_map, tree_zip, value_and_grad, vmap};
 
 #[derive(Chain)]
 struct Network {
@@ -44,11 +44,12 @@ fn loss(model: &Network, (x, y): &Points) -> Variable {
 
 /// The model after so many steps on these points.
 fn adapted(model: &Network, points: &Points, steps: usize) -> Network {
-    let (mut w, unravel) = ravel_tree(model);
+    let mut model = tree_map(Variable::clone, model);
     for _ in 0..steps {
-        w = &w - 0.1 * grad(|w| loss(&unravel(w), points), &w);
+        let gradient = grad(|model| loss(model, points), &model);
+        model = tree_zip(|w, gw| w - 0.1 * gw, &model, &gradient);
     }
-    unravel(&w)
+    model
 }
 
 /// The loss on unseen points after steps on seen ones, the mean over all tasks, which are learned
