@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bibun_array::{Array, Shape};
 
 use crate::error::{Error, Place, asked_at, raise};
-use crate::function::{AnyFunction, Items, Spec};
+use crate::function::{AnyFunction, Items, Spec, items};
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
 
@@ -112,13 +112,13 @@ pub(crate) fn run_lanes(
 
 /// A value's lanes at `level`.
 fn split(x: &Variable, level: Level) -> Lane {
-    match &*x.value() {
+    x.look(|value| match value {
         Value::Batched(batched) if batched.level == level => batched.lane.clone(),
         _ => Lane {
             value: x.clone(),
             axis: None,
         },
-    }
+    })
 }
 
 /// Whether lanes of `vmap` draw random numbers of their own.
@@ -271,15 +271,12 @@ pub(crate) fn run(
     output_specs: &[Spec],
     place: Place,
 ) -> Items<Arc<Value>> {
-    let lanes: Items<Lane> = inputs.iter().map(|input| split(input, level)).collect();
+    let lanes = items(inputs.iter().map(|input| split(input, level)));
     drop(inputs);
     let outputs: Items<Lane> = if lanes.iter().all(|lane| lane.axis.is_none()) {
-        let inputs = lanes.into_iter().map(|lane| lane.value).collect();
-        let outputs = function.apply(inputs, place);
-        outputs
-            .into_iter()
-            .map(|value| Lane { value, axis: None })
-            .collect()
+        let inputs = items(lanes.into_iter().map(|lane| lane.value));
+        let outputs = function.apply(inputs, place).into_iter();
+        items(outputs.map(|value| Lane { value, axis: None }))
     } else {
         asked_at(place, || in_rule(level, || function.batch(lanes)))
     };
@@ -302,8 +299,6 @@ pub(crate) fn run(
             });
         }
     }
-    outputs
-        .into_iter()
-        .map(|lane| Arc::new(Value::Batched(Batched { level, lane })))
-        .collect()
+    let hide = |lane| Arc::new(Value::Batched(Batched { level, lane }));
+    items(outputs.into_iter().map(hide))
 }

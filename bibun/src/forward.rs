@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::context::{Call, Context};
 use crate::error::{Error, Place, asked_at, raise};
-use crate::function::{AnyFunction, Items, Spec};
+use crate::function::{AnyFunction, Items, Spec, items};
 use crate::node::{Edge, Key, Node};
 use crate::reverse::Paths;
 use crate::scope::{self, Level};
@@ -68,10 +68,10 @@ pub(crate) fn jvp(
 
 /// A value's primal and tangent at `level`.
 fn split(x: &Variable, level: Level) -> (Variable, Option<Variable>) {
-    match &*x.value() {
+    x.look(|value| match value {
         Value::Dual(dual) if dual.level == level => (dual.primal.clone(), dual.tangent.clone()),
         _ => (x.clone(), None),
-    }
+    })
 }
 
 /// Runs a function on inputs of which some carry tangents at `level`.
@@ -83,11 +83,15 @@ pub(crate) fn run(
     output_specs: &[Spec],
     place: Place,
 ) -> Items<Arc<Value>> {
-    let (primals, tangents): (Items<_>, Items<_>) =
-        inputs.iter().map(|input| split(input, level)).unzip();
+    let (mut primals, mut tangents) = (Items::new(), Items::new());
+    for input in inputs {
+        let (primal, tangent) = split(&input, level);
+        primals.push(primal);
+        tangents.push(tangent);
+    }
     let outputs = function.apply(primals.clone(), place);
     let passes = |tangent: &Option<Variable>| tangent.is_some() && !scope::is_constant(level);
-    let needs: Items<bool> = tangents.iter().map(passes).collect();
+    let needs = items(tangents.iter().map(passes));
     let tangents = if needs.contains(&true) {
         let cx = Context {
             call: Call::Values {
@@ -104,20 +108,16 @@ pub(crate) fn run(
         check(function, &tangents, output_specs);
         tangents
     } else {
-        outputs.iter().map(|_| None).collect()
+        items(outputs.iter().map(|_| None))
     };
-    outputs
-        .into_iter()
-        .zip(tangents)
-        .map(|(primal, tangent)| {
-            let tangent = tangent.filter(|_| primal.dtype().is_float());
-            Arc::new(Value::Dual(Dual {
-                level,
-                primal,
-                tangent,
-            }))
-        })
-        .collect()
+    items(outputs.into_iter().zip(tangents).map(|(primal, tangent)| {
+        let tangent = tangent.filter(|_| primal.dtype().is_float());
+        Arc::new(Value::Dual(Dual {
+            level,
+            primal,
+            tangent,
+        }))
+    }))
 }
 
 /// A tangent must look like its output.
@@ -133,7 +133,7 @@ fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spe
     for (i, (tangent, expected)) in tangents.iter().zip(specs).enumerate() {
         if let Some(tangent) = tangent
             && expected.dtype.is_float()
-            && tangent.spec() != *expected
+            && !tangent.has_spec(expected)
         {
             raise(Error::WrongRule {
                 function: function.name(),

@@ -59,6 +59,14 @@ impl Value {
         }
     }
 
+    pub(crate) fn dtype(&self) -> DType {
+        match self {
+            Self::Array(x) => x.dtype(),
+            Self::Batched(x) => x.lane.value.dtype(),
+            Self::Dual(x) => x.primal.dtype(),
+        }
+    }
+
     /// The elements, for values that are known to have them.
     pub(crate) fn to_array(&self) -> Array {
         match self {
@@ -171,23 +179,30 @@ impl Variable {
 
     /// The number of axes.
     pub fn rank(&self) -> usize {
-        self.shape().rank()
+        self.look(|value| match value {
+            Value::Array(x) => x.shape().rank(),
+            hidden => hidden.spec().shape.rank(),
+        })
     }
 
     /// The number of elements.
     pub fn size(&self) -> usize {
-        self.shape().size()
+        self.look(|value| match value {
+            Value::Array(x) => x.shape().size(),
+            hidden => hidden.spec().shape.size(),
+        })
     }
 
     /// The dtype.
     pub fn dtype(&self) -> DType {
-        self.spec().dtype
+        self.look(Value::dtype)
     }
 
     /// Whether shape and dtype are these.
     pub(crate) fn has_spec(&self, spec: &Spec) -> bool {
         self.look(|value| match value {
             Value::Array(x) => *x.shape() == spec.shape && x.dtype() == spec.dtype,
+            Value::Dual(dual) => dual.primal.has_spec(spec),
             hidden => hidden.spec() == *spec,
         })
     }
@@ -292,10 +307,9 @@ impl Variable {
         }
     }
 
-    /// The value and the way back, taken apart without another reference to either.
     /// A function of the value, which it only looks at.
     // PERF: counting one more owner and one less costs as much as a scalar function.
-    fn look<T>(&self, f: impl FnOnce(&Value) -> T) -> T {
+    pub(crate) fn look<T>(&self, f: impl FnOnce(&Value) -> T) -> T {
         match &self.0 {
             Kind::Fixed { value, .. } => f(value),
             Kind::Leaf(leaf) => f(&leaf.value()),
