@@ -1,12 +1,12 @@
 //! The batching walk: each function's `batch` rule runs all lanes at once.
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape};
+use bibun_array::Array;
 
 use crate::error::{Error, Place, asked_at, raise};
 use crate::function::{AnyFunction, Items, Spec, items};
+use crate::randomness::{self, Draw};
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
 
@@ -49,40 +49,18 @@ pub(crate) struct Batched {
 /// for inputs that are the same in every lane. `f` sees single lanes; the results have the lanes
 /// on their first axis. (The walk itself, over slices, and for walks: all lanes draw the same random
 /// numbers, for they are derivatives of one run.)
-///
-/// # Panics
-/// If no input has lanes, their numbers differ, an axis does not exist, or `f` reads the elements
-/// of a lane.
-#[track_caller]
 pub(crate) fn vmap(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],
     axes: &[Option<isize>],
 ) -> Vec<Variable> {
-    if inputs.len() != axes.len() {
-        let what = format!("{} inputs, but {} axes", inputs.len(), axes.len());
-        raise(Error::argument("vmap", what));
-    }
-    let mut lanes: Vec<Lane> = Vec::with_capacity(inputs.len());
-    for (input, &axis) in inputs.iter().zip(axes) {
-        // In a closure the caller's place would be lost.
-        #[allow(clippy::manual_map)]
-        let axis = match axis {
-            Some(axis) => Some(bibun_array::normalize_axis("vmap", axis, input.rank())),
-            None => None,
-        };
-        let value = input.clone();
-        lanes.push(Lane { value, axis });
-    }
-    let mut counts = lanes.iter().filter_map(Lane::count);
-    let Some(count) = counts.next() else {
-        raise(Error::argument("vmap", "no input has an axis of lanes"))
+    let lane = |(value, axis): (&Variable, &Option<isize>)| Lane {
+        value: value.clone(),
+        axis: axis.map(|axis| bibun_array::normalize_axis("vmap", axis, value.rank())),
     };
-    if let Some(other) = counts.find(|&other| other != count) {
-        let what = format!("one input has {count} lanes, another {other}");
-        raise(Error::argument("vmap", what));
-    }
-    run_lanes(f, &lanes, Randomness::Same)
+    let lanes: Vec<Lane> = inputs.iter().zip(axes).map(lane).collect();
+    let count = Lane::common_count(&lanes);
+    run_lanes(f, &lanes, Draw::Shared)
         .into_iter()
         .map(|lane| lane.to_front(count))
         .collect()
@@ -92,11 +70,11 @@ pub(crate) fn vmap(
 pub(crate) fn run_lanes(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     lanes: &[Lane],
-    randomness: Randomness,
+    draw: Draw,
 ) -> Vec<Lane> {
     scope::nested(|level| {
         let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
-        let _draws = Draws::begin(level, count, randomness);
+        let _drawing = randomness::drawing(level, count, draw);
         let inputs: Vec<Variable> = lanes
             .iter()
             .map(|lane| {
@@ -121,128 +99,7 @@ fn split(x: &Variable, level: Level) -> Lane {
     })
 }
 
-/// Whether lanes of `vmap` draw random numbers of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Randomness {
-    /// Each lane draws its own, as turns of a loop would.
-    Different,
-    /// All lanes draw the same.
-    Same,
-    /// A draw is an error: in lanes that follow others with which they would have to share.
-    #[doc(hidden)]
-    Impossible,
-}
-
-thread_local! {
-    /// The transformations whose lanes draw, from the outermost in.
-    static DRAWS: RefCell<Vec<Draws>> = const { RefCell::new(Vec::new()) };
-    /// How the lanes draw for which a batch rule is running.
-    static RULE: Cell<Randomness> = const { Cell::new(Randomness::Different) };
-}
-
-/// How the lanes at one level draw random numbers.
-#[derive(Clone, Copy)]
-struct Draws {
-    level: Level,
-    count: usize,
-    randomness: Randomness,
-}
-
-/// Ends the draws of a level, also when a panic passes.
-struct EndDraws;
-
-impl Draws {
-    fn begin(level: Level, count: usize, randomness: Randomness) -> EndDraws {
-        let draws = Self {
-            level,
-            count,
-            randomness,
-        };
-        DRAWS.with_borrow_mut(|all| all.push(draws));
-        EndDraws
-    }
-}
-
-impl Drop for EndDraws {
-    fn drop(&mut self) {
-        DRAWS.with_borrow_mut(|all| all.pop());
-    }
-}
-
-/// Runs a batch rule for the lanes at `level`, which draw nothing meanwhile: where the rule runs a
-/// function in lanes of its own, those draw in their place, as [`randomness_of_rule`] says.
-fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
-    struct PutBack(Option<(usize, Draws)>, Randomness);
-    impl Drop for PutBack {
-        fn drop(&mut self) {
-            if let Some((at, draws)) = self.0.take() {
-                DRAWS.with_borrow_mut(|all| all.insert(at, draws));
-            }
-            RULE.set(self.1);
-        }
-    }
-    let put_aside = DRAWS.with_borrow_mut(|all| {
-        let at = all.iter().rposition(|draws| draws.level == level)?;
-        Some((at, all.remove(at)))
-    });
-    let randomness = put_aside.map_or(Randomness::Different, |(_, draws)| draws.randomness);
-    let _put_back = PutBack(put_aside, RULE.replace(randomness));
-    rule()
-}
-
-/// How the lanes draw for which a batch rule is running.
-pub(crate) fn randomness_of_rule() -> Randomness {
-    RULE.get()
-}
-
-/// Runs `f` on one lane by itself: what it draws belongs to no others.
-pub(crate) fn alone<T>(f: impl FnOnce() -> T) -> T {
-    struct PutBack(Vec<Draws>);
-    impl Drop for PutBack {
-        fn drop(&mut self) {
-            DRAWS.set(std::mem::take(&mut self.0));
-        }
-    }
-    let _put_back = PutBack(DRAWS.take());
-    f()
-}
-
 impl Lane {
-    /// Random numbers: `draw` fills an array of the shape it is given, which is that of a single
-    /// lane with an axis in front for every `vmap` around whose lanes draw their own.
-    ///
-    /// # Panics
-    /// If `vmap` runs in chunks whose lanes shall all draw the same.
-    #[track_caller]
-    pub(crate) fn random(shape: Shape, draw: impl FnOnce(Shape) -> Array) -> Variable {
-        let draws = DRAWS.with_borrow(Clone::clone);
-        if draws
-            .iter()
-            .any(|draws| draws.randomness == Randomness::Impossible)
-        {
-            let what = "lanes of several chunks cannot draw the same random numbers; draw them \
-                        before, and let the function capture them";
-            raise(Error::argument("vmap", what));
-        }
-        let own: Vec<Draws> = draws
-            .into_iter()
-            .filter(|draws| draws.randomness == Randomness::Different)
-            .collect();
-        let sizes: Vec<usize> = own
-            .iter()
-            .map(|draws| draws.count)
-            .chain(shape.iter().copied())
-            .collect();
-        let all = Variable::constant(draw(Shape::from(sizes)));
-        own.into_iter().fold(all, |value, Draws { level, .. }| {
-            let lane = Lane {
-                value,
-                axis: Some(0),
-            };
-            Variable::from_value(Value::Batched(Batched { level, lane }))
-        })
-    }
-
     /// One lane by itself, as a plain constant (of zeros if there is none): what a value looks
     /// like inside of all transformations that hide it.
     pub(crate) fn specimen(x: &Variable) -> Variable {
@@ -278,7 +135,9 @@ pub(crate) fn run(
         let outputs = function.apply(inputs, place).into_iter();
         items(outputs.map(|value| Lane { value, axis: None }))
     } else {
-        asked_at(place, || in_rule(level, || function.batch(lanes)))
+        asked_at(place, || {
+            randomness::in_rule(level, || function.batch(lanes))
+        })
     };
     if outputs.len() != output_specs.len() {
         raise(Error::wrong_number(

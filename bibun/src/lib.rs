@@ -33,6 +33,7 @@ pub mod initializers;
 pub mod links;
 mod node;
 pub mod optimizers;
+mod randomness;
 mod reverse;
 mod rules;
 mod scope;
@@ -44,7 +45,7 @@ pub use bibun_array as array;
 pub use bibun_array::s;
 
 pub use apply::apply;
-pub use batch::{Lane, Randomness};
+pub use batch::Lane;
 pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
@@ -55,6 +56,7 @@ pub use function::{
 pub use history::{History, history};
 pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};
 pub use node::{Creator, HistoryEntry};
+pub use randomness::Randomness;
 pub use reverse::{GradOptions, gradients, gradients_with};
 pub use rules::{Replaceable, Rules};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};

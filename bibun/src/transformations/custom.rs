@@ -7,12 +7,13 @@ use std::sync::Arc;
 use bibun_array::Array;
 
 use crate::apply;
-use crate::batch::{self, Lane, run_lanes};
+use crate::batch::{Lane, run_lanes};
 use crate::context::Context;
 use crate::error::Place;
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::{watch, zeros_like};
+use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
 use crate::variable::Variable;
@@ -172,7 +173,7 @@ impl Closures {
         let run = || {
             let forward = || scope::no_grad(|| (self.forward)(&specimens));
             match hidden {
-                true => batch::alone(forward),
+                true => randomness::alone(forward),
                 false => forward(),
             }
         };
@@ -281,7 +282,7 @@ impl Function for Call {
             return batch(&inputs);
         }
         let count = Lane::common_count(&inputs);
-        let randomness = batch::randomness_of_rule();
+        let draw = randomness::draw_of_rule();
         let axes: Vec<Option<usize>> = inputs.iter().map(|lane| lane.axis).collect();
         let Closures {
             name,
@@ -311,14 +312,14 @@ impl Function for Call {
             name,
             forward: {
                 let axes = axes.clone();
-                Arc::new(move |x| fronted(run_lanes(|x| forward(x), &lanes(x, &axes), randomness)))
+                Arc::new(move |x| fronted(run_lanes(|x| forward(x), &lanes(x, &axes), draw)))
             },
             vjp: vjp.map(|vjp| -> Arc<Rule> {
                 let axes = axes.clone();
                 Arc::new(move |x, y, gy| {
                     let all = [lanes(x, &axes), front(y), front(gy)].concat();
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..n + m], &v[n + m..]);
-                    let gx = run_lanes(split, &all, randomness);
+                    let gx = run_lanes(split, &all, draw);
                     // An input that is the same in every lane gets the sum of what lanes send it.
                     let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.move_axis(0, axis as isize),
@@ -331,7 +332,7 @@ impl Function for Call {
                 Arc::new(move |x, y, dx| {
                     let all = [lanes(x, &axes), front(y), lanes(dx, &axes)].concat();
                     let split = |v: &[Variable]| jvp(&v[..n], &v[n..n + m], &v[n + m..]);
-                    fronted(run_lanes(split, &all, randomness))
+                    fronted(run_lanes(split, &all, draw))
                 })
             }),
             batch: None,

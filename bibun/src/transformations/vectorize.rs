@@ -4,9 +4,10 @@ use std::fmt;
 
 use bibun_array::normalize_axis;
 
-use crate::batch::{self, Lane, Randomness};
+use crate::batch::{self, Lane};
 use crate::error::{Error, raise};
 use crate::functions::{concat, split_at};
+use crate::randomness::{Draw, Randomness};
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
@@ -210,7 +211,7 @@ impl VmapOptions {
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let options = VmapOptions::default();
     let (leaves, lanes) = lanes(x, &options);
-    let result = run(f, x, &leaves, &lanes, Randomness::Different);
+    let result = run(f, x, &leaves, &lanes, Draw::Own);
     let out_axes = options.out_axes.of("result", &result.outputs);
     finish(&result, &out_axes)
 }
@@ -236,7 +237,7 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
     let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
     let chunk = options.chunk.unwrap_or(count);
     if chunk >= count {
-        let result = run(f, x, &leaves, &lanes, options.randomness);
+        let result = run(f, x, &leaves, &lanes, options.randomness.into());
         let out_axes = options.out_axes.of("result", &result.outputs);
         return finish(&result, &out_axes);
     }
@@ -250,11 +251,11 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
     let mut axes = Vec::new();
     for i in 0..=ends.len() {
         let lanes: Vec<Lane> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
-        let randomness = match (options.randomness, i) {
-            (Randomness::Same, 1..) => Randomness::Impossible,
-            (randomness, _) => randomness,
+        let draw = match (options.randomness, i) {
+            (Randomness::Same, 1..) => Draw::Impossible,
+            (randomness, _) => randomness.into(),
         };
-        let result = run(&mut f, x, &leaves, &lanes, randomness);
+        let result = run(&mut f, x, &leaves, &lanes, draw);
         let out_axes = options.out_axes.of("result", &result.outputs);
         let piece = finish(&result, &out_axes);
         pieces.push(Leaves::of(&piece).variables);
@@ -333,7 +334,7 @@ fn run<A: Tree, Y: Tree>(
     x: &A,
     leaves: &Leaves,
     lanes: &[Lane],
-    randomness: Randomness,
+    draw: Draw,
 ) -> Result<Y> {
     let mut result = None;
     let run = |inputs: &[Variable]| {
@@ -344,7 +345,7 @@ fn run<A: Tree, Y: Tree>(
         variables
     };
     let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
-    let lanes = batch::run_lanes(run, lanes, randomness);
+    let lanes = batch::run_lanes(run, lanes, draw);
     let (output, outputs) = result.expect("the function has run");
     Result {
         output,

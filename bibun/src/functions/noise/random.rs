@@ -2,7 +2,7 @@
 
 use bibun_array::{DType, Generator, Shape};
 
-use crate::batch::Lane;
+use crate::randomness;
 use crate::variable::Variable;
 
 /// Random numbers, equally likely everywhere on `[low, high)`.
@@ -28,7 +28,7 @@ pub fn random_uniform(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
-    Lane::random(shape.into(), |shape| {
+    randomness::random(shape.into(), |shape| {
         generator.uniform(shape, low, high, dtype)
     })
 }
@@ -55,7 +55,7 @@ pub fn random_normal(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
-    Lane::random(shape.into(), |shape| {
+    randomness::random(shape.into(), |shape| {
         generator.normal(shape, mean, std, dtype)
     })
 }
@@ -75,5 +75,5 @@ pub fn random_normal(
 /// If `p` is not between 0 and 1.
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
-    Lane::random(shape.into(), |shape| generator.bernoulli(p, shape))
+    randomness::random(shape.into(), |shape| generator.bernoulli(p, shape))
 }
