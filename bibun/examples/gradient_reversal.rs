@@ -1,10 +1,10 @@
 //! Gradient reversal (Ganin & Lempitsky 2015, arXiv:1409.7495): features that serve a task and tell
-//! nothing of the domain they came from. A function that changes nothing but the sign of its gradient
-//! lets one loss train both sides of the contest.
+//! nothing of the domain they came from. A function that changes nothing,
+//! by a rule that turns its gradient round, lets one loss train both sides of the contest.
 
 use bibun::array::{DType, Generator};
-use bibun::functions::{concat, sigmoid_cross_entropy};
-use bibun::{Custom, Tree, Variable, custom_gradient, tree_zip, value_and_grad};
+use bibun::functions::{concat, identity, sigmoid_cross_entropy};
+use bibun::{Rules, Tree, Variable, tree_zip, value_and_grad};
 
 #[derive(Tree)]
 struct Model {
@@ -27,7 +27,7 @@ fn main() {
     let mut draw =
         |shape: [usize; 2]| Variable::constant(random.normal(shape, 0.0, 0.5, DType::F64));
     let start = [draw([3, 1]), draw([1, 1]), draw([1, 1])];
-    let train = |reverse: Option<&Custom<1>>| {
+    let train = |rules: Rules| {
         let [features, task, domain_head] = start.clone();
         let mut model = Model {
             features,
@@ -38,7 +38,7 @@ fn main() {
             let (_, gradient) = value_and_grad(
                 |model| {
                     let h = x.matmul(&model.features);
-                    let turned = reverse.map_or_else(|| h.clone(), |reverse| reverse.call([&h]));
+                    let turned = rules.scope(|| identity(&h));
                     sigmoid_cross_entropy(h.matmul(&model.task), &label)
                         + sigmoid_cross_entropy(turned.matmul(&model.domain), &domain)
                 },
@@ -51,10 +51,10 @@ fn main() {
         ((w[0] + 0.5 * w[2]).abs(), (w[1] + 0.5 * w[2]).abs())
     };
 
-    let (task, domain) = train(None);
+    let (task, domain) = train(Rules::new());
     println!("without reversal: features follow the label {task:.2}, the domain {domain:.2}");
-    let reverse = custom_gradient(|[x]| x.clone(), |_, _, gy| [-gy]);
-    let (reversed_task, reversed_domain) = train(Some(&reverse));
+    let reverse = Rules::new().vjp("identity", |_, gy| vec![Some(-&gy[0])]);
+    let (reversed_task, reversed_domain) = train(reverse);
     println!(
         "with reversal:    features follow the label {reversed_task:.2}, the domain {reversed_domain:.2}"
     );
