@@ -528,7 +528,7 @@ impl Variable {
     /// use bibun::Variable;
     /// let x = Variable::new(2.0);
     /// let y = &x * &x;
-    /// let hook = y.register_hook(|gy| Some(gy.clamp(-1.0, 1.0)));
+    /// let hook = y.register_hook(|gy| Some(gy.clip(-1.0, 1.0)));
     /// (10.0 * &y).backward();
     /// assert_eq!(x.grad().unwrap().item::<f64>(), 4.0);
     /// hook.remove();
