@@ -103,7 +103,13 @@ fn run_as_it_is<F: Function>(
     let differentiable = watched || has_history && scope::is_recording();
     if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
         let outputs = compute(function, inputs, &call);
-        return F::Outputs::map(outputs, |value| Variable::fixed(value, Edge::None));
+        let lost = call.edges.iter().find_map(Edge::lost_at);
+        return F::Outputs::map(outputs, |value| match lost {
+            Some(place) if scope::is_recording() => {
+                Variable::fixed(value, Edge::None).lost_at(place)
+            }
+            Some(_) | None => Variable::fixed(value, Edge::None),
+        });
     }
 
     let needs = F::Inputs::map_ref(&edges, Edge::is_some);

@@ -90,8 +90,16 @@ pub(crate) fn run_lanes(
 
 /// A value's lanes at `level`.
 fn split(x: &Variable, level: Level) -> Lane {
+    let lost = x.edge().lost_at();
     x.look(|value| match value {
-        Value::Batched(batched) if batched.level == level => batched.lane.clone(),
+        Value::Batched(batched) if batched.level == level => {
+            let Lane { value, axis } = batched.lane.clone();
+            let value = match lost {
+                Some(place) if !value.has_history() => value.lost_at(place),
+                Some(_) | None => value,
+            };
+            Lane { value, axis }
+        }
         _ => Lane {
             value: x.clone(),
             axis: None,

@@ -93,6 +93,16 @@ pub enum Error {
         /// Where the function was called.
         place: Place,
     },
+    /// A gradient is asked for of something that a transformation computed from the value of a leaf.
+    #[error(
+        "what the transformation at {place} gave takes part in this, and how it depends on the leaf \
+         that was its argument is not known (detach it if it is a constant here; else take this \
+         derivative by `grad` around both)"
+    )]
+    LeafLost {
+        /// Where the transformation was called.
+        place: Place,
+    },
     /// A rule reads a value that its function did not declare in `keeps`.
     #[error("{function}: a rule reads {argument}, which the function does not keep")]
     NotKept {

@@ -205,8 +205,10 @@ pub(crate) enum Edge {
     /// A constant: there is no way back.
     #[default]
     None,
-    /// There is no way back, but in a model this is a parameter and not a buffer.
-    Cut,
+    /// There is no way back any more: in a model this is a parameter and not a buffer. What a
+    /// transformation computed from the value of a leaf has the place of the transformation, for it
+    /// depends on that leaf, though nobody knows how.
+    Cut(Option<Place>),
     Leaf(Arc<Leaf>),
     /// An output of a function call, by its position.
     Output(Arc<Node>, u32),
@@ -217,19 +219,27 @@ pub(crate) type Key = (usize, u32);
 
 impl Edge {
     pub(crate) fn is_some(&self) -> bool {
-        !matches!(self, Self::None | Self::Cut)
+        !matches!(self, Self::None | Self::Cut(_))
+    }
+
+    /// The transformation behind which a leaf was lost from sight.
+    pub(crate) fn lost_at(&self) -> Option<Place> {
+        match self {
+            Self::Cut(place) => *place,
+            Self::None | Self::Leaf(_) | Self::Output(..) => None,
+        }
     }
 
     pub(crate) fn generation(&self) -> u64 {
         match self {
             Self::Output(node, _) => node.generation,
-            Self::Leaf(_) | Self::Cut | Self::None => 0,
+            Self::Leaf(_) | Self::Cut(_) | Self::None => 0,
         }
     }
 
     pub(crate) fn key(&self) -> Option<Key> {
         match self {
-            Self::None | Self::Cut => None,
+            Self::None | Self::Cut(_) => None,
             Self::Leaf(leaf) => Some((Arc::as_ptr(leaf).addr(), 0)),
             Self::Output(node, slot) => Some((node.address(), *slot)),
         }
@@ -237,7 +247,7 @@ impl Edge {
 
     pub(crate) fn name(&self) -> Option<String> {
         match self {
-            Self::None | Self::Cut => None,
+            Self::None | Self::Cut(_) => None,
             Self::Leaf(leaf) => lock(&leaf.name).clone(),
             Self::Output(node, slot) => {
                 node.notes.get()?;
@@ -248,7 +258,7 @@ impl Edge {
 
     pub(crate) fn set_name(&self, name: String) -> Result<(), &'static str> {
         match self {
-            Self::None | Self::Cut => {
+            Self::None | Self::Cut(_) => {
                 return Err("a constant has no name; make it a leaf by Variable::new");
             }
             Self::Leaf(leaf) => *lock(&leaf.name) = Some(name),
@@ -261,7 +271,7 @@ impl Edge {
 
     pub(crate) fn gradient(&self) -> Option<Variable> {
         match self {
-            Self::None | Self::Cut => None,
+            Self::None | Self::Cut(_) => None,
             Self::Leaf(leaf) => lock(&leaf.gradient).clone(),
             Self::Output(node, slot) => {
                 node.notes.get()?;
@@ -273,7 +283,7 @@ impl Edge {
     /// Whether there is a place for the gradient.
     pub(crate) fn set_gradient(&self, gradient: Option<Variable>) -> bool {
         match self {
-            Self::None | Self::Cut => return false,
+            Self::None | Self::Cut(_) => return false,
             Self::Leaf(leaf) => *lock(&leaf.gradient) = gradient,
             Self::Output(node, slot) => {
                 if node.notes.get().is_none() {
@@ -302,7 +312,7 @@ impl Edge {
     /// Adds a hook; the number by which it can be removed.
     pub(crate) fn add_hook(&self, hook: Arc<GradientHook>) -> Option<u64> {
         match self {
-            Self::None | Self::Cut => None,
+            Self::None | Self::Cut(_) => None,
             Self::Leaf(leaf) => Some(leaf.hooks.get_or_init(Box::default).add(hook)),
             Self::Output(node, slot) => {
                 Some(node.notes().hooks.entry(*slot).or_default().add(hook))
@@ -312,7 +322,7 @@ impl Edge {
 
     pub(crate) fn remove_hook(&self, number: u64) {
         match self {
-            Self::None | Self::Cut => {}
+            Self::None | Self::Cut(_) => {}
             Self::Leaf(leaf) => {
                 if let Some(hooks) = leaf.hooks.get() {
                     hooks.remove(number);
@@ -342,7 +352,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None | Self::Cut => f.write_str("constant"),
+            Self::None | Self::Cut(_) => f.write_str("constant"),
             Self::Leaf(_) => f.write_str("leaf"),
             Self::Output(node, slot) => write!(f, "output {slot} of {}", node.function().name()),
         }
@@ -464,7 +474,7 @@ impl HistoryEntry {
     pub fn creator(&self) -> Option<Creator> {
         match &self.edge {
             Edge::Output(node, _) => Some(Creator(Arc::clone(node))),
-            Edge::Leaf(_) | Edge::Cut | Edge::None => None,
+            Edge::Leaf(_) | Edge::Cut(_) | Edge::None => None,
         }
     }
 
@@ -472,7 +482,7 @@ impl HistoryEntry {
     pub fn output_index(&self) -> Option<usize> {
         match &self.edge {
             Edge::Output(_, slot) => Some(*slot as usize),
-            Edge::Leaf(_) | Edge::Cut | Edge::None => None,
+            Edge::Leaf(_) | Edge::Cut(_) | Edge::None => None,
         }
     }
 
@@ -499,7 +509,7 @@ impl HistoryEntry {
             (None, Edge::Output(node, slot)) => node.kept_outputs()[*slot as usize]
                 .as_ref()
                 .map(Arc::clone)?,
-            (None, Edge::None | Edge::Cut) => return None,
+            (None, Edge::None | Edge::Cut(_)) => return None,
         };
         Some(Variable::fixed(value, self.edge.clone()))
     }

@@ -88,6 +88,9 @@ impl Variable {
     /// If the cotangent does not look like this Variable, and as [`Variable::backward`].
     #[track_caller]
     pub fn backward_with(&self, options: &GradOptions) {
+        if let Some(place) = self.edge().lost_at() {
+            raise(Error::LeafLost { place });
+        }
         if !self.requires_grad() {
             let what = "no leaf took part in this Variable, so it has no gradient";
             raise(Error::argument("backward", what));
@@ -293,6 +296,7 @@ impl Wanted {
         let generations = || targets.iter().map(Edge::generation);
         let lowest = generations().min().unwrap_or(u64::MAX);
         let level = generations().all(|generation| generation == lowest);
+        let by_leaf = targets.iter().any(|target| matches!(target, Edge::Leaf(_)));
         let targets: FxHashSet<Key> = targets.iter().filter_map(Edge::key).collect();
         let mut leave = false;
         let mut seen: FxHashSet<usize> = FxHashSet::default();
@@ -306,7 +310,8 @@ impl Wanted {
                         pending.extend(node.inputs());
                     }
                 }
-                Edge::None | Edge::Cut => {}
+                Edge::Cut(Some(place)) if by_leaf => raise(Error::LeafLost { place }),
+                Edge::None | Edge::Cut(_) => {}
                 Edge::Leaf(_) | Edge::Output(..) => {
                     leave |= edge.key().is_some_and(|key| !targets.contains(&key));
                 }
@@ -344,7 +349,7 @@ impl Wanted {
     /// Whether a gradient along this edge is of use.
     fn follows(&self, edge: &Edge) -> bool {
         match (self, edge) {
-            (_, Edge::None | Edge::Cut) => false,
+            (_, Edge::None | Edge::Cut(_)) => false,
             (Self::Leaves, _) => true,
             (Self::Only { .. }, Edge::Leaf(_)) => self.is_target(edge),
             (Self::Only { .. }, Edge::Output(node, _)) => {
@@ -440,7 +445,7 @@ impl<'a> Queue<'a> {
                     return;
                 }
             },
-            Edge::Leaf(_) | Edge::Cut | Edge::None => return,
+            Edge::Leaf(_) | Edge::Cut(_) | Edge::None => return,
         };
         let place = &mut self.wait(node).cotangents[slot as usize];
         *place = Some(match place.take() {
@@ -543,6 +548,11 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                 }
             }
             if wanted.goes_through(node) {
+                if matches!(wanted, Wanted::Leaves)
+                    && let Some(place) = node.inputs().iter().find_map(Edge::lost_at)
+                {
+                    raise(Error::LeafLost { place });
+                }
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
                 let gradients = pull_back(node, &mut cotangents, &needs, direction.create_graph);

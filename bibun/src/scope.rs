@@ -163,7 +163,7 @@ impl Seal {
         match edge {
             Edge::Output(node, _) => !self.made.contains(&node.address()),
             Edge::Leaf(_) => true,
-            Edge::None | Edge::Cut => false,
+            Edge::None | Edge::Cut(_) => false,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bibun_array::{Array, DType, Element, Shape};
 
 use crate::batch::{Batched, Lane};
-use crate::error::{Error, raise};
+use crate::error::{Error, Place, raise};
 use crate::forward::Dual;
 use crate::function::Spec;
 use crate::hooks::HookHandle;
@@ -358,7 +358,7 @@ impl Variable {
     pub fn creator(&self) -> Option<Creator> {
         match self.edge() {
             Edge::Output(node, _) => Some(Creator(node)),
-            Edge::Leaf(_) | Edge::Cut | Edge::None => None,
+            Edge::Leaf(_) | Edge::Cut(_) | Edge::None => None,
         }
     }
 
@@ -416,7 +416,7 @@ impl Variable {
     pub(crate) fn as_parameter(&self) -> Self {
         match &self.0 {
             Kind::Fixed { value, edge } if !edge.is_some() => {
-                Self::fixed(Arc::new((**value).clone()), Edge::Cut)
+                Self::fixed(Arc::new((**value).clone()), Edge::Cut(edge.lost_at()))
             }
             Kind::Fixed { .. } | Kind::Leaf(_) => self.clone(),
         }
@@ -427,6 +427,18 @@ impl Variable {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.is_some(),
             Kind::Leaf(_) => true,
+        }
+    }
+
+    /// The same value without history, as the result of a transformation that took the value of a
+    /// leaf: a later derivative by that leaf must not overlook it.
+    #[must_use]
+    pub(crate) fn lost_at(self, place: Place) -> Self {
+        match self.0 {
+            Kind::Fixed { value, .. } if value.dtype().is_float() => {
+                Self::fixed(value, Edge::Cut(Some(place)))
+            }
+            other => Self(other),
         }
     }
 

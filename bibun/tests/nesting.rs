@@ -11,9 +11,9 @@ use bibun::functions::{argmax, concat, greater, sin, split_at, stack, take, watc
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer};
 use bibun::{
-    Custom, GradOptions, Variable, VmapOptions, attempt, checkpoint, custom, custom_gradient, grad,
-    gradients, gradients_with, hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp,
-    linearize, no_grad, value_and_grad, vjp, vmap, vmap_with,
+    Custom, Error, GradOptions, Variable, VmapOptions, attempt, checkpoint, custom,
+    custom_gradient, grad, gradients, gradients_with, hessian, hvp, jacobian, jacobian_forward,
+    jacobian_reverse, jvp, linearize, no_grad, value_and_grad, vjp, vmap, vmap_with,
 };
 
 /// The length of all vectors.
@@ -1266,4 +1266,63 @@ fn what_custom_functions_capture_is_right_or_refused() {
             Err(error) => assert!(error.to_string().contains("hidden"), "{name}: {error}"),
         }
     }
+}
+
+/// A gradient by the value of a leaf is a constant to nobody who asks for the derivative by that leaf:
+/// it is an error, or right.
+#[test]
+fn what_was_taken_by_the_value_of_a_leaf_is_not_overlooked() {
+    let cube = |w: &Variable| w * w * w;
+    let refused = |name: &str, f: &dyn Fn(&Variable) -> Variable| {
+        let w = Variable::new(2.0);
+        let mixed = f(&w) + &w;
+        for error in [
+            attempt(|| mixed.backward()),
+            attempt(|| f(&w).backward()),
+            attempt(|| drop(gradients(&[&mixed], &[&w]))),
+        ] {
+            let error = error.expect_err(name);
+            assert!(matches!(error, Error::LeafLost { .. }), "{name}: {error}");
+            assert!(
+                error.to_string().contains("tests/nesting.rs"),
+                "{name}: {error}"
+            );
+        }
+        // As a constant it may take part.
+        (f(&w).detach() * &w).backward();
+        assert_eq!(
+            w.grad().unwrap().item::<f64>(),
+            f(&w).item::<f64>(),
+            "{name}"
+        );
+    };
+    refused("grad", &|w| grad(cube, w).square());
+    refused("value", &|w| value_and_grad(cube, w).0 * 2.0);
+    refused("vjp", &|w| vjp(cube, w).1.call(&one()).exp());
+    refused("reverse", &|w| jacobian_reverse(cube, w) + 1.0);
+    refused("lanes", &|w| {
+        let xs = Variable::constant([1.0, 2.0]);
+        vmap(|x| grad(|w| cube(w) * x, w), &xs).square().sum(..)
+    });
+    // Forwards the history of a leaf goes on; and so it does where something else has history.
+    let second = |f: &dyn Fn(&Variable) -> Variable| {
+        let w = Variable::new(2.0);
+        (f(&w) + &w).backward();
+        w.grad().unwrap().item::<f64>()
+    };
+    assert_eq!(second(&|w| jvp(cube, w, &one()).1), 13.0);
+    assert_eq!(second(&|w| jacobian_forward(cube, w)), 13.0);
+    let v = Variable::new(3.0);
+    assert_eq!(second(&|w| grad(|w| cube(w) * &v, w)), 37.0);
+    assert_eq!(v.grad().unwrap().item::<f64>(), 12.0);
+    assert_eq!(
+        second(&|w| grad(|(w, x)| cube(w) * x, &(w.clone(), w * 1.0)).0),
+        24.0 + 12.0 + 1.0
+    );
+    // Averages over gradients hold nothing.
+    let w = Variable::new(2.0);
+    let mean = (0..10).fold(Variable::constant(0.0), |mean, _| {
+        0.9 * mean + grad(cube, &w)
+    });
+    assert!(!mean.requires_grad() && mean.creator().is_none());
 }

@@ -1,11 +1,12 @@
 //! The transformations that walk backwards.
 
 use std::fmt;
+use std::panic::Location;
 
 use bibun_array::Array;
 
 use super::{float_leaves, settled, watched};
-use crate::error::{Error, raise};
+use crate::error::{Error, Place, raise};
 use crate::functions::zeros_like;
 use crate::reverse::Paths;
 use crate::scope;
@@ -110,7 +111,10 @@ fn differentiate<A: Tree, Y: Objective>(
     cotangents[0] = Some(Variable::constant(Array::ones(loss.shape, loss.dtype)));
     let gradients = traced.pull_back(cotangents);
     let gradient = traced.leaves.replaced(x, &gradients);
-    (settled(traced.output, traced.kept), gradient)
+    (
+        settled(traced.output, traced.kept, traced.lost_at),
+        gradient,
+    )
 }
 
 /// One recorded run of a function, and the ways back through it.
@@ -121,10 +125,14 @@ struct Traced<Y> {
     paths: Paths,
     /// Whether results keep their history.
     kept: bool,
+    /// The place of the transformation, if it took the values of leaves.
+    lost_at: Option<Place>,
 }
 
 impl<Y: Tree> Traced<Y> {
+    #[track_caller]
     fn run<A: Tree>(leaves: Leaves, f: impl FnOnce(&A) -> Y, x: &A) -> Self {
+        let place = Location::caller();
         let recording = scope::is_recording();
         let (inputs, computed) = watched(&leaves);
         let output = scope::recording(true, || f(&leaves.replaced(x, &inputs)));
@@ -132,7 +140,9 @@ impl<Y: Tree> Traced<Y> {
         let edges = |list: &[Variable]| list.iter().map(Variable::edge).collect();
         let paths = Paths::between(edges(&outputs.variables), edges(&inputs));
         let kept = recording && (computed || paths.leave());
+        let takes_leaves = leaves.variables.iter().any(Variable::is_leaf);
         Self {
+            lost_at: (recording && !kept && takes_leaves).then_some(place),
             leaves,
             output,
             outputs,
@@ -146,8 +156,11 @@ impl<Y: Tree> Traced<Y> {
         let create_graph = self.kept || seeded && scope::is_recording();
         let gradients = self.paths.pull_back(cotangents, create_graph);
         let inputs = self.leaves.variables.iter();
-        let or_zero =
-            |(x, gradient): (_, Option<Variable>)| gradient.unwrap_or_else(|| zeros_like(x));
+        let or_zero = |(x, gradient): (_, Option<Variable>)| match (gradient, self.lost_at) {
+            (Some(gradient), Some(place)) if !gradient.has_history() => gradient.lost_at(place),
+            (Some(gradient), _) => gradient,
+            (None, _) => zeros_like(x),
+        };
         inputs.zip(gradients).map(or_zero).collect()
     }
 }
@@ -176,7 +189,10 @@ pub fn vjp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Pullback<A, 
     let output = traced
         .outputs
         .replaced(&traced.output, &traced.outputs.variables);
-    (settled(output, traced.kept), Pullback { argument, traced })
+    (
+        settled(output, traced.kept, traced.lost_at),
+        Pullback { argument, traced },
+    )
 }
 
 /// What [`vjp`] gives: from cotangents of a function's results to cotangents of its arguments. It

@@ -32,7 +32,8 @@
 //!
 //! Results have history only if somebody can ask for it: if the function captured a Variable that
 //! has history, or the argument was computed from one. A *leaf* given as the argument counts as its
-//! value. So `grad` in `grad` is the second derivative, `grad(|x| critic(&model, x), &x)` can be
+//! value; a later `backward` to that leaf that meets the result is an error, for it would overlook how
+//! the result depends on it ([`Variable::detach`] makes it a constant). So `grad` in `grad` is the second derivative, `grad(|x| critic(&model, x), &x)` can be
 //! part of a loss whose `backward` reaches the parameters of `model`, and a training step by
 //! [`value_and_grad`] over a model leaves nothing behind.
 
@@ -52,7 +53,7 @@ pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
 pub use tangent::{Linearized, jvp, linearize};
 pub use vectorize::{LaneAxes, VmapOptions, vmap, vmap_with};
 
-use crate::error::{Error, raise};
+use crate::error::{Error, Place, raise};
 use crate::functions::watch;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
@@ -82,23 +83,17 @@ fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
     leaves
 }
 
-/// The leaves as the function under differentiation sees them: with history that begins here, or
-/// goes on behind them where they were computed; and whether one was.
+/// The leaves as the function under differentiation sees them, with history that begins here and goes
+/// on behind them; and whether one of them was computed.
 fn watched(leaves: &Leaves) -> (Vec<Variable>, bool) {
-    let mut computed = false;
-    let watched = leaves.variables.iter().map(|x| {
-        let start = match x.is_leaf() {
-            true => x.clone().without_history(),
-            false => x.clone(),
-        };
-        computed |= start.has_history();
-        watch(start)
-    });
-    (watched.collect(), computed)
+    let inputs = leaves.variables.iter();
+    let computed = inputs.clone().any(|x| x.has_history() && !x.is_leaf());
+    (inputs.map(watch).collect(), computed)
 }
 
-/// Cuts history off unless it is to be `kept`. Leaves stay what they are.
-fn settled<Y: Tree>(output: Y, kept: bool) -> Y {
+/// Cuts history off unless it is to be `kept`, at the place of the transformation if the value of a
+/// leaf went in. Leaves stay what they are.
+fn settled<Y: Tree>(output: Y, kept: bool, lost_at: Option<Place>) -> Y {
     if kept {
         return output;
     }
@@ -106,9 +101,10 @@ fn settled<Y: Tree>(output: Y, kept: bool) -> Y {
     if !leaves.variables.iter().any(Variable::has_history) {
         return output;
     }
-    let cut = |x: &Variable| match x.is_leaf() {
-        true => x.clone(),
-        false => x.clone().without_history(),
+    let cut = |x: &Variable| match lost_at {
+        _ if x.is_leaf() || !x.has_history() => x.clone(),
+        Some(place) => x.clone().lost_at(place),
+        None => x.clone().without_history(),
     };
     let cut: Vec<Variable> = leaves.variables.iter().map(cut).collect();
     leaves.replaced(&output, &cut)
