@@ -100,7 +100,7 @@ impl Lines {
 
     /// The pieces of one line.
     #[inline(always)]
-    fn pieces<'a, T>(self, x: &'a [T], line: usize) -> impl Iterator<Item = &'a [T]> + Clone {
+    fn pieces<T>(self, x: &[T], line: usize) -> impl Iterator<Item = &[T]> + Clone {
         let (outer, inner) = (line / self.inner, line % self.inner);
         (0..self.pieces).map(move |piece| {
             let start = ((outer * self.pieces + piece) * self.inner + inner) * self.length;
