@@ -79,9 +79,9 @@ pub fn batch_normalization_with_statistics(
 /// ```
 /// use bibun::{functions::fixed_batch_normalization, Variable};
 /// let x = Variable::new([[1.0, 10.0]]);
-/// let (mean, variance) = (Variable::new([0.0, 4.0]), Variable::new([1.0, 9.0]));
+/// let (mean, variance) = (Variable::new([0.0, 4.0]), Variable::new([1.0, 4.0]));
 /// let y = fixed_batch_normalization(&x, None, None, &mean, &variance, 0.0);
-/// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0]);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0]);
 /// ```
 #[track_caller]
 pub fn fixed_batch_normalization(

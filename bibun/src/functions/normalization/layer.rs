@@ -52,9 +52,9 @@ pub fn layer_normalization(
 ///
 /// ```
 /// use bibun::{functions::rms_normalization, Variable};
-/// let x = Variable::new([[1.0, 7.0], [0.0, 0.0]]);
+/// let x = Variable::new([[4.0, -4.0], [0.0, 0.0]]);
 /// let y = rms_normalization(&x, -1, None, 1e-300);
-/// assert_eq!(y.to_vec::<f64>(), [0.2, 1.4, 0.0, 0.0]);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, -1.0, 0.0, 0.0]);
 /// ```
 #[track_caller]
 pub fn rms_normalization(
