@@ -41,9 +41,9 @@ impl Array {
 /// use bibun_array::{normalize_gradient, Array, DType, Normalization};
 /// let rule = Normalization { centered: true, epsilon: 0.0 };
 /// let [y, _, variance] = Array::from([1.0, 3.0, 8.0]).normalize(rule, &[0]);
-/// let zero = Array::zeros([1], DType::F64);
+/// let (zero, gy) = (Array::zeros([1], DType::F64), Array::ones([3], DType::F64));
 /// // All elements together: the normalised sum never changes.
-/// let gx = normalize_gradient(rule, [&y, &variance], [&Array::ones([3], DType::F64), &zero, &zero], &[0]);
+/// let gx = normalize_gradient(rule, [&y, &variance], [&gy, &zero, &zero], &[0]);
 /// assert!(gx.to_vec::<f64>().iter().all(|g| g.abs() < 1e-15));
 /// ```
 #[must_use]
