@@ -51,6 +51,15 @@ pub enum Scan {
     Product,
 }
 
+/// What is done to elements when they are normalised.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Normalization {
+    /// Whether the mean is subtracted.
+    pub centered: bool,
+    /// What is added to the variance before its root is taken.
+    pub epsilon: f64,
+}
+
 /// The operations a device provides. Callers have checked shapes, dtypes and bounds.
 pub trait Device: fmt::Debug + Send + Sync {
     /// A name for people, such as `cpu`.
@@ -104,6 +113,19 @@ pub trait Device: fmt::Debug + Send + Sync {
 
     /// Runs along `axis`; `x` is not of `bool`.
     fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array;
+
+    /// `[y, mean, variance]` over `axes` (sorted) of an array of floats; see [`Array::normalize`].
+    fn normalize(&self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3];
+
+    /// The cotangent of what was normalised over `axes`, from the results `[y, variance]` and the
+    /// cotangents `[gy, gmean, gvariance]`.
+    fn normalize_gradient(
+        &self,
+        rule: Normalization,
+        results: [&Array; 2],
+        cotangents: [&Array; 3],
+        axes: &[usize],
+    ) -> Array;
 
     /// The positions along `axis` of its `count` first elements in ascending or descending order,
     /// as `i64`. NaN is greater than all numbers; equal elements stay in their order.

@@ -406,6 +406,40 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
             };
             one(f::tensordot(a, b, &of_a, &of_b))
         }
+        "embed_id" => {
+            let padding = call.value(2, "ignore_label").as_i64();
+            one(f::embedding(x()?, call.x(1)?, padding))
+        }
+        "layer_normalization" => {
+            let (gamma, beta) = (call.x(1), call.x(2));
+            let epsilon = call.number(3, "eps", 1e-5)?;
+            one(f::layer_normalization(
+                x()?,
+                -1,
+                gamma.as_ref(),
+                beta.as_ref(),
+                epsilon,
+            ))
+        }
+        "group_normalization" => {
+            let (gamma, beta) = (call.x(2), call.x(3));
+            let groups = call.axis(1, "groups", 1)? as usize;
+            let epsilon = call.number(4, "eps", 1e-5)?;
+            one(f::group_normalization(
+                x()?,
+                groups,
+                gamma.as_ref(),
+                beta.as_ref(),
+                epsilon,
+            ))
+        }
+        "local_response_normalization" => one(f::local_response_normalization(
+            x()?,
+            call.axis(1, "n", 5)? as usize,
+            call.number(2, "k", 2.0)?,
+            call.number(3, "alpha", 1e-4)?,
+            call.number(4, "beta", 0.75)?,
+        )),
         "fmod" => one(f::fmod(x()?, call.x(1)?)),
         "maximum" => one(f::maximum(x()?, call.x(1)?)),
         "minimum" => one(f::minimum(x()?, call.x(1)?)),

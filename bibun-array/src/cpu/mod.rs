@@ -3,6 +3,7 @@
 mod elementwise;
 mod index;
 mod matmul;
+mod normalize;
 mod random;
 mod reduce;
 mod scan;
@@ -15,7 +16,7 @@ use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
 use crate::{Array, DType, Element, Scalar, Shape, View};
 
-use crate::device::{Device, Memory, Reduction, Scan};
+use crate::device::{Device, Memory, Normalization, Reduction, Scan};
 use crate::storage::Buffer;
 
 /// The CPU.
@@ -76,6 +77,20 @@ impl Device for Cpu {
 
     fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array {
         scan::scan(scan, x, axis)
+    }
+
+    fn normalize(&self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+        normalize::normalize(rule, x, axes)
+    }
+
+    fn normalize_gradient(
+        &self,
+        rule: Normalization,
+        results: [&Array; 2],
+        cotangents: [&Array; 3],
+        axes: &[usize],
+    ) -> Array {
+        normalize::gradient(rule, results, cotangents, axes)
     }
 
     fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {

@@ -12,6 +12,7 @@ mod connection;
 mod loss;
 mod math;
 mod noise;
+mod normalization;
 mod operand;
 mod operators;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use connection::*;
 pub use loss::*;
 pub use math::*;
 pub use noise::*;
+pub use normalization::*;
 pub use operand::Operand;
 
 /// Every sample of every function, for the conformance test.
@@ -35,6 +37,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         loss::samples(),
         math::samples(),
         noise::samples(),
+        normalization::samples(),
     ]
     .concat()
 }

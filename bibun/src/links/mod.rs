@@ -1,12 +1,20 @@
 //! Links: parameters and the computation that uses them, and Chains of them, walked by name.
 
+mod buffer;
 mod chain;
+mod dropout;
+mod embedding;
 mod linear;
+mod normalization;
 
 pub use bibun_derive::Chain;
+pub use buffer::Buffer;
 pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
+pub use dropout::Dropout;
+pub use embedding::{Embedding, EmbeddingBuilder};
 pub use linear::{Linear, LinearBuilder};
+pub use normalization::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, NormBuilder, RmsNorm};
 
 use crate::tree::{Mapper, Tree, Visitor};
 use crate::variable::Variable;

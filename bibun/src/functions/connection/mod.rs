@@ -1,14 +1,22 @@
 //! Functions that connect values by weights: products of matrices and what is made of them.
 
 mod einsum;
+mod embedding;
 mod linear;
 mod matmul;
 
 pub use einsum::*;
+pub use embedding::*;
 pub use linear::*;
 pub use matmul::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    [einsum::samples(), linear::samples(), matmul::samples()].concat()
+    [
+        einsum::samples(),
+        embedding::samples(),
+        linear::samples(),
+        matmul::samples(),
+    ]
+    .concat()
 }

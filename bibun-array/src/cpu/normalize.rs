@@ -1,0 +1,389 @@
+//! Normalisation: each line of elements is read from memory once, and what is made of it while it
+//! is in the cache.
+
+use std::borrow::Cow;
+
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::worth_threads;
+use crate::device::Normalization;
+use crate::{Array, DType, Element, Shape};
+
+/// Sums that are kept side by side.
+const LANES: usize = 16;
+/// Elements that are summed before their sum is added to the total.
+const BLOCK: usize = 1024;
+/// Pieces shorter than this are brought together before they are summed.
+const SHORT: usize = 16;
+/// Elements that a thread takes at least.
+const SHARE: usize = 1 << 13;
+
+/// A float that sums are taken of in double precision.
+trait Real: Element {
+    fn wide(self) -> f64;
+    fn narrow(x: f64) -> Self;
+    /// `self * a + b`.
+    fn scaled(self, a: Self, b: Self) -> Self;
+    /// `(self - mean) * scale`.
+    fn standard(self, mean: Self, scale: Self) -> Self;
+}
+
+macro_rules! real {
+    ($($float:ty),*) => {$(
+        impl Real for $float {
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline(always)]
+            fn narrow(x: f64) -> Self {
+                x as $float
+            }
+            #[inline(always)]
+            fn scaled(self, a: Self, b: Self) -> Self {
+                self * a + b
+            }
+            #[inline(always)]
+            fn standard(self, mean: Self, scale: Self) -> Self {
+                (self - mean) * scale
+            }
+        }
+    )*};
+}
+real!(f32, f64);
+
+/// Where the lines of a row-major array lie, which is seen as `[outer, pieces, inner, length]`: a
+/// line is made of pieces of neighbouring elements.
+#[derive(Clone, Copy)]
+struct Lines {
+    outer: usize,
+    pieces: usize,
+    inner: usize,
+    length: usize,
+}
+
+impl Lines {
+    /// The lines along `axes`; `None` if they lie in no such order.
+    fn of(shape: &Shape, axes: &[usize]) -> Option<Self> {
+        let mut sizes = [1; 4];
+        // From the back, places 3 and 1 take axes that are reduced, 2 and 0 the others.
+        let mut place = 3_usize;
+        for (axis, &size) in shape.iter().enumerate().rev() {
+            if size == 1 {
+                continue;
+            }
+            let is_reduced = axes.contains(&axis);
+            if (place % 2 == 1) != is_reduced {
+                place = place.checked_sub(1)?;
+            }
+            sizes[place] *= size;
+        }
+        let [outer, pieces, inner, length] = sizes;
+        Some(Self {
+            outer,
+            pieces,
+            inner,
+            length,
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.outer * self.inner
+    }
+
+    /// Elements of a line.
+    fn size(&self) -> usize {
+        self.pieces * self.length
+    }
+
+    /// The pieces of one line.
+    #[inline(always)]
+    fn pieces<T>(self, x: &[T], line: usize) -> impl Iterator<Item = &[T]> + Clone {
+        let (outer, inner) = (line / self.inner, line % self.inner);
+        (0..self.pieces).map(move |piece| {
+            let start = ((outer * self.pieces + piece) * self.inner + inner) * self.length;
+            &x[start..start + self.length]
+        })
+    }
+
+    /// Fills every line of `out` and its statistics.
+    fn fill<T: Real, S: Send>(
+        self,
+        out: &mut [T],
+        statistics: &mut [S],
+        line: impl Fn(usize, Pieces<'_, T>) -> S + Sync,
+    ) {
+        let threads = worth_threads(out.len());
+        let least = (SHARE / self.size()).max(1);
+        if self.pieces == 1 {
+            let one = |(i, (out, statistic)): (usize, (_, &mut S))| {
+                *statistic = line(i, SmallVec::from_buf([out]));
+            };
+            let length = self.length;
+            return match threads {
+                true => (out.par_chunks_mut(length).zip(statistics))
+                    .enumerate()
+                    .with_min_len(least)
+                    .for_each(one),
+                false => (out.chunks_mut(length).zip(statistics))
+                    .enumerate()
+                    .for_each(one),
+            };
+        }
+        let mut lines: Vec<Pieces<'_, T>> = Vec::new();
+        lines.resize_with(self.count(), || SmallVec::with_capacity(self.pieces));
+        for (i, piece) in out.chunks_mut(self.length).enumerate() {
+            let outer = i / (self.pieces * self.inner);
+            lines[outer * self.inner + i % self.inner].push(piece);
+        }
+        let one = |(i, (out, statistic)): (usize, (Pieces<'_, T>, &mut S))| {
+            *statistic = line(i, out);
+        };
+        match threads {
+            true => (lines.into_par_iter().zip(statistics))
+                .enumerate()
+                .with_min_len(least)
+                .for_each(one),
+            false => lines.into_iter().zip(statistics).enumerate().for_each(one),
+        }
+    }
+}
+
+/// The parts of the result that one line goes to.
+type Pieces<'a, T> = SmallVec<[&'a mut [T]; 1]>;
+
+/// The sum of a function of elements at the same place.
+#[inline(always)]
+fn sum<const N: usize, T: Real>(x: [&[T]; N], f: impl Fn([f64; N]) -> f64) -> f64 {
+    let len = x[0].len();
+    let x = x.map(|x| &x[..len]);
+    let mut total = 0.0;
+    for start in (0..len).step_by(BLOCK) {
+        let end = (start + BLOCK).min(len);
+        let block = x.map(|x| &x[start..end]);
+        let whole = (end - start) / LANES * LANES;
+        let mut lanes = [0.0; LANES];
+        for at in (0..whole).step_by(LANES) {
+            let run = block.map(|x| &x[at..at + LANES]);
+            for (i, lane) in lanes.iter_mut().enumerate() {
+                *lane += f(std::array::from_fn(
+                    #[inline(always)]
+                    |k| run[k][i].wide(),
+                ));
+            }
+        }
+        let rest = (whole..end - start).map(|i| f(std::array::from_fn(|k| block[k][i].wide())));
+        total += lanes.iter().sum::<f64>() + rest.sum::<f64>();
+    }
+    total
+}
+
+/// Mean and variance of a line, and its elements normalised.
+struct Normalize<'a, 'o, T> {
+    rule: Normalization,
+    lines: Lines,
+    x: &'a [T],
+    line: usize,
+    out: Pieces<'o, T>,
+}
+
+impl<T: Real> NullaryFnOnce for Normalize<'_, '_, T> {
+    type Output = [T; 2];
+
+    #[inline(always)]
+    fn call(self) -> [T; 2] {
+        let pieces = self.lines.pieces(self.x, self.line);
+        let count = self.lines.size() as f64;
+        let mean = match self.rule.centered {
+            true => pieces.clone().map(|x| sum([x], |[x]| x)).sum::<f64>() / count,
+            false => 0.0,
+        };
+        let squares = pieces
+            .clone()
+            .map(|x| sum([x], |[x]| (x - mean) * (x - mean)));
+        let variance = squares.sum::<f64>() / count;
+        let scale = T::narrow(1.0 / (variance + self.rule.epsilon).sqrt());
+        let mean = T::narrow(mean);
+        for (x, out) in pieces.zip(self.out) {
+            for (x, y) in x.iter().zip(out) {
+                *y = x.standard(mean, scale);
+            }
+        }
+        [mean, T::narrow(variance)]
+    }
+}
+
+/// The cotangent of a line.
+struct Gradient<'a, 'o, T> {
+    rule: Normalization,
+    lines: Lines,
+    y: &'a [T],
+    gy: &'a [T],
+    /// The line's variance, and the cotangents of its mean and of its variance.
+    statistics: [T; 3],
+    line: usize,
+    out: Pieces<'o, T>,
+}
+
+impl<T: Real> NullaryFnOnce for Gradient<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let y = self.lines.pieces(self.y, self.line);
+        let gy = self.lines.pieces(self.gy, self.line);
+        let count = self.lines.size() as f64;
+        let [variance, gmean, gvariance] = self.statistics.map(T::wide);
+        let deviation = (variance + self.rule.epsilon).sqrt();
+        let along_y: f64 = (y.clone().zip(gy.clone()))
+            .map(|(y, gy)| sum([y, gy], |[y, gy]| y * gy))
+            .sum();
+        let shift = match self.rule.centered {
+            true => {
+                let all: f64 = gy.clone().map(|gy| sum([gy], |[gy]| gy)).sum();
+                (gmean - all / deviation) / count
+            }
+            false => 0.0,
+        };
+        let slope = (2.0 * gvariance * deviation - along_y / deviation) / count;
+        let scale = T::narrow(1.0 / deviation);
+        let (shift, slope) = (T::narrow(shift), T::narrow(slope));
+        for ((y, gy), out) in y.zip(gy).zip(self.out) {
+            for ((y, gy), gx) in y.iter().zip(gy).zip(out) {
+                *gx = gy.scaled(scale, y.scaled(slope, shift));
+            }
+        }
+    }
+}
+
+/// The lines along `axes`, and the order of axes in which they lie well.
+fn arranged(shape: &Shape, axes: &[usize]) -> (Lines, Option<SmallVec<[isize; 4]>>) {
+    if let Some(lines) = Lines::of(shape, axes)
+        && (lines.pieces == 1 || lines.length >= SHORT)
+    {
+        return (lines, None);
+    }
+    let kept = (0..shape.rank()).filter(|axis| !axes.contains(axis));
+    let order: SmallVec<[isize; 4]> = kept
+        .chain(axes.iter().copied())
+        .map(|i| i as isize)
+        .collect();
+    let sorted: Shape = order.iter().map(|&axis| shape[axis as usize]).collect();
+    let behind: SmallVec<[usize; 4]> = (shape.rank() - axes.len()..shape.rank()).collect();
+    let lines = Lines::of(&sorted, &behind).expect("what is reduced lies behind");
+    (lines, Some(order))
+}
+
+/// `x` with its axes in the order of its lines.
+fn ordered(x: &Array, order: Option<&[isize]>) -> Array {
+    match order {
+        Some(order) => x.permute(order).to_row_major(),
+        None => x.to_row_major(),
+    }
+}
+
+/// What lies in the order of lines, with its axes where they were.
+fn put_back(x: Array, order: Option<&[isize]>) -> Array {
+    let Some(order) = order else {
+        return x;
+    };
+    let mut back: SmallVec<[isize; 4]> = SmallVec::from_elem(0, order.len());
+    for (i, &axis) in order.iter().enumerate() {
+        back[axis as usize] = i as isize;
+    }
+    x.permute(&back)
+}
+
+/// The elements of a row-major array.
+fn spread<T: Element>(x: &Array) -> Cow<'_, [T]> {
+    match x.inline() {
+        Some(value) => Cow::Owned(vec![T::from_scalar(value); x.size()]),
+        None => Cow::Borrowed(x.host_slice()),
+    }
+}
+
+/// `[y, mean, variance]` of lines along `axes`.
+pub(super) fn normalize(rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+    match x.dtype() {
+        DType::F32 => normalize_floats::<f32>(rule, x, axes),
+        _ => normalize_floats::<f64>(rule, x, axes),
+    }
+}
+
+fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+    let reduced = x.shape().reduced(axes, true);
+    if x.size() == 0 {
+        // Nothing has no mean; without centering the mean is zero by definition.
+        let nan = || Array::full(&reduced, T::narrow(f64::NAN).to_scalar());
+        let mean = match rule.centered {
+            true => nan(),
+            false => Array::zeros(&reduced, T::DTYPE),
+        };
+        return [x.clone(), mean, nan()];
+    }
+    let (lines, order) = arranged(x.shape(), axes);
+    let x = ordered(x, order.as_deref());
+    let elements = spread::<T>(&x);
+    let mut statistics = vec![[T::default(); 2]; lines.count()];
+    let y = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
+        lines.fill(out, &mut statistics, |line, out| {
+            Arch::new().dispatch(Normalize {
+                rule,
+                lines,
+                x: &elements,
+                line,
+                out,
+            })
+        });
+    });
+    let [mean, variance] = [0, 1].map(|k| {
+        let elements = statistics.iter().map(|statistic| statistic[k]).collect();
+        Array::from_vec::<T>(elements, &reduced)
+    });
+    [put_back(y, order.as_deref()), mean, variance]
+}
+
+/// The cotangent of what was normalised along `axes`.
+pub(super) fn gradient(
+    rule: Normalization,
+    results: [&Array; 2],
+    cotangents: [&Array; 3],
+    axes: &[usize],
+) -> Array {
+    match results[0].dtype() {
+        DType::F32 => gradient_of_floats::<f32>(rule, results, cotangents, axes),
+        _ => gradient_of_floats::<f64>(rule, results, cotangents, axes),
+    }
+}
+
+fn gradient_of_floats<T: Real>(
+    rule: Normalization,
+    [y, variance]: [&Array; 2],
+    [gy, gmean, gvariance]: [&Array; 3],
+    axes: &[usize],
+) -> Array {
+    if y.size() == 0 {
+        return gy.clone();
+    }
+    let (lines, order) = arranged(y.shape(), axes);
+    let [y, gy] = [y, gy].map(|x| ordered(x, order.as_deref()));
+    let [y_elements, gy_elements] = [&y, &gy].map(spread::<T>);
+    let statistics = [variance, gmean, gvariance].map(Array::to_row_major);
+    let statistics = statistics.each_ref().map(spread::<T>);
+    let gx = Array::filled_by(y.shape().clone(), |out: &mut [T]| {
+        lines.fill(out, &mut vec![(); lines.count()], |line, out| {
+            Arch::new().dispatch(Gradient {
+                rule,
+                lines,
+                y: &y_elements,
+                gy: &gy_elements,
+                statistics: statistics.each_ref().map(|x| x[line]),
+                line,
+                out,
+            });
+        });
+    });
+    put_back(gx, order.as_deref())
+}

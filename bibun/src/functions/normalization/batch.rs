@@ -1,0 +1,248 @@
+//! Normalisation of channels over the examples of a batch.
+
+use smallvec::SmallVec;
+
+use super::normalize::{normalize, others, scaled};
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::connection::reshaped;
+use crate::functions::{rsqrt, to_float};
+use crate::variable::Variable;
+
+/// Each channel less its mean over the batch, divided by its standard deviation there:
+/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ioffe and Szegedy 2015, arXiv:1502.03167).
+///
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x f32, f64; integers give
+/// f64. The variance is that of the elements (divided by their number).
+/// Gradient: through mean and variance too, so examples are not independent of each other.
+///
+/// # Panics
+/// If x has no axis of channels, gamma or beta does not fit, or epsilon is negative.
+///
+/// ```
+/// use bibun::{functions::batch_normalization, Variable};
+/// let x = Variable::new([[1.0, 10.0], [3.0, 30.0]]);
+/// let y = batch_normalization(&x, None, Some(&Variable::new([0.0, 5.0])), 0.0);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 4.0, 1.0, 6.0]);
+/// ```
+#[track_caller]
+pub fn batch_normalization(
+    x: impl Into<Variable>,
+    gamma: Option<&Variable>,
+    beta: Option<&Variable>,
+    epsilon: f64,
+) -> Variable {
+    let [y, ..] = batch_normalization_with_statistics(x, gamma, beta, epsilon);
+    y
+}
+
+/// [`batch_normalization`], and the statistics of the batch: `[y, mean, variance]`.
+///
+/// Shapes: as there; mean and variance `[c]`. Gradient: of all three.
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::batch_normalization_with_statistics, Variable};
+/// let x = Variable::new([[1.0, 10.0], [3.0, 30.0]]);
+/// let [_, mean, variance] = batch_normalization_with_statistics(&x, None, None, 1e-5);
+/// assert_eq!(mean.to_vec::<f64>(), [2.0, 20.0]);
+/// assert_eq!(variance.to_vec::<f64>(), [1.0, 100.0]);
+/// ```
+#[track_caller]
+pub fn batch_normalization_with_statistics(
+    x: impl Into<Variable>,
+    gamma: Option<&Variable>,
+    beta: Option<&Variable>,
+    epsilon: f64,
+) -> [Variable; 3] {
+    let function = "batch_normalization";
+    let x = x.into();
+    expect_channels(function, &x);
+    let [y, mean, variance] =
+        normalize(function, x.clone(), &others(&[1], x.rank()), true, epsilon);
+    let channels = x.shape()[1];
+    let y = scaled(function, y, &[1], [gamma, beta]);
+    [y, reshaped(mean, channels), reshaped(variance, channels)]
+}
+
+/// [`batch_normalization`] by a mean and a variance that are given, such as those of all training
+/// examples: every example by itself.
+///
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x. Types: f32, f64,
+/// promoted. Gradient: to all five.
+///
+/// # Panics
+/// If x has no axis of channels, one of the others does not fit, or epsilon is negative.
+///
+/// ```
+/// use bibun::{functions::fixed_batch_normalization, Variable};
+/// let x = Variable::new([[1.0, 10.0]]);
+/// let (mean, variance) = (Variable::new([0.0, 4.0]), Variable::new([1.0, 4.0]));
+/// let y = fixed_batch_normalization(&x, None, None, &mean, &variance, 0.0);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn fixed_batch_normalization(
+    x: impl Into<Variable>,
+    gamma: Option<&Variable>,
+    beta: Option<&Variable>,
+    mean: &Variable,
+    variance: &Variable,
+    epsilon: f64,
+) -> Variable {
+    let function = "fixed_batch_normalization";
+    let x = to_float(x.into());
+    expect_channels(function, &x);
+    if epsilon.is_nan() || epsilon < 0.0 {
+        let what = format!("epsilon is {epsilon}, it must not be negative");
+        raise(Error::argument(function, what));
+    }
+    let channels = x.shape()[1];
+    let parameters = [("gamma", gamma), ("beta", beta)];
+    let statistics = [("mean", Some(mean)), ("variance", Some(variance))];
+    let named: SmallVec<[(&str, Spec); 5]> = ([("x [n, c, d..]", Some(&x))].into_iter())
+        .chain(parameters)
+        .chain(statistics)
+        .filter_map(|(name, value)| Some((name, value?.spec())))
+        .collect();
+    if named[1..].iter().any(|(_, spec)| spec.shape != [channels]) {
+        let named: Vec<(&str, &Spec)> = named.iter().map(|(name, spec)| (*name, spec)).collect();
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(&named, "all others must be [c]").0,
+            place: std::panic::Location::caller(),
+        });
+    }
+    // What belongs to a channel is put together first, so that x is passed over twice only.
+    let scale = rsqrt(to_float(variance.clone()) + epsilon);
+    let scale = match gamma {
+        Some(gamma) => gamma * scale,
+        None => scale,
+    };
+    let shift = -(mean * &scale);
+    let shift = match beta {
+        Some(beta) => beta + shift,
+        None => shift,
+    };
+    scaled(function, x, &[1], [Some(&scale), Some(&shift)])
+}
+
+#[track_caller]
+pub(super) fn expect_channels(function: &'static str, x: &Variable) {
+    if x.rank() < 2 {
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(
+                &[("x [n, c, d..]", &x.spec())],
+                "x must have an axis of channels",
+            )
+            .0,
+            place: std::panic::Location::caller(),
+        });
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::normalize::reference;
+    use crate::conformance::Sample;
+    use bibun_array::{Array, Shape};
+    let channel = |x: &Array, i: usize| {
+        let inner: usize = x.shape()[2..].iter().product();
+        i / inner % x.shape()[1]
+    };
+    let expected = move |x: &[Array]| {
+        let group = |i| channel(&x[0], i);
+        let channels = x[0].shape()[1];
+        let [mut y, mean, variance] = reference(&x[0], channels, 0.1, group);
+        for (k, parameter) in x[1..].iter().enumerate() {
+            let parameter = parameter.to_vec::<f64>();
+            for (i, y) in y.iter_mut().enumerate() {
+                match k {
+                    0 => *y *= parameter[group(i)],
+                    _ => *y += parameter[group(i)],
+                }
+            }
+        }
+        let of_channels = |x| Array::from_vec(x, channels);
+        vec![
+            Array::from_vec(y, x[0].shape()),
+            of_channels(mean),
+            of_channels(variance),
+        ]
+    };
+    let call = |x: &[Variable]| {
+        let [y, mean, variance] =
+            batch_normalization_with_statistics(&x[0], x.get(1), x.get(2), 0.1);
+        vec![y, mean, variance]
+    };
+    let sample = |shape: Shape, parameters: usize| {
+        let channels = shape[1];
+        let mut sample = Sample::new("batch_normalization", call, expected).input(shape, -2.0..2.0);
+        for _ in 0..parameters {
+            sample = sample.input(channels, 0.5..2.0);
+        }
+        sample
+    };
+    let fixed = |shape: Shape| {
+        let channels = shape[1];
+        let call = |x: &[Variable]| {
+            let (mean, variance) = (&x[3], &x[4]);
+            let y = fixed_batch_normalization(&x[0], Some(&x[1]), Some(&x[2]), mean, variance, 0.1);
+            vec![y]
+        };
+        let expected = move |x: &[Array]| {
+            let at = |k: usize, i: usize| x[k].to_vec::<f64>()[channel(&x[0], i)];
+            let elements = x[0].to_vec::<f64>().into_iter().enumerate();
+            let y = elements
+                .map(|(i, x)| at(1, i) * (x - at(3, i)) / (at(4, i) + 0.1).sqrt() + at(2, i));
+            vec![Array::from_vec(y.collect(), x[0].shape())]
+        };
+        (Sample::new("fixed_batch_normalization", call, expected).input(shape, -2.0..2.0))
+            .input(channels, 0.5..2.0)
+            .input(channels, -1.0..1.0)
+            .input(channels, -1.0..1.0)
+            .input(channels, 0.5..2.0)
+    };
+    vec![
+        sample([3, 2].into(), 2),
+        sample([2, 3, 2].into(), 1),
+        sample([2, 1, 3, 2].into(), 0),
+        fixed([3, 2].into()),
+        fixed([2, 3, 1, 2].into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = Variable::new([[1.0, 2.0]]);
+        let long = Variable::new([1.0; 3]);
+        let message = attempt(|| batch_normalization(&x, Some(&long), None, 1e-5))
+            .expect_err("an error")
+            .to_string();
+        assert!(
+            message.contains("x = [1, 2] f64, gamma = [3] f64"),
+            "{message}"
+        );
+        assert!(message.contains("gamma and beta must be [2]"), "{message}");
+        let message = attempt(|| batch_normalization(&long, None, None, 1e-5))
+            .expect_err("an error")
+            .to_string();
+        assert!(message.contains("an axis of channels"), "{message}");
+        let message = attempt(|| fixed_batch_normalization(&x, None, None, &long, &long, 1e-5))
+            .expect_err("an error")
+            .to_string();
+        assert!(
+            message.contains("mean = [3] f64, variance = [3] f64"),
+            "{message}"
+        );
+        assert!(attempt(|| fixed_batch_normalization(&x, None, None, &long, &long, -1.0)).is_err());
+    }
+}

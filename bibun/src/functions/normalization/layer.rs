@@ -1,0 +1,344 @@
+//! Normalisation of each example by itself.
+
+use bibun_array::Axes;
+use smallvec::SmallVec;
+
+use super::batch::expect_channels;
+use super::normalize::{normalize, scaled};
+use crate::error::{Error, raise};
+use crate::function::Mismatch;
+use crate::functions::connection::reshaped;
+use crate::variable::Variable;
+
+/// Elements less their mean over axes, divided by their standard deviation there:
+/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ba, Kiros and Hinton 2016,
+/// arXiv:1607.06450).
+///
+/// Shapes: x any, gamma and beta, if any, of the shape of x along the axes (for `-1`, `[c]`) → as
+/// x. Types: x f32, f64; integers give f64. Gradient: through mean and variance too.
+///
+/// # Panics
+/// If there is no such axis, gamma or beta does not fit, or epsilon is negative.
+///
+/// ```
+/// use bibun::{functions::layer_normalization, Variable};
+/// let x = Variable::new([[1.0, 3.0], [20.0, 10.0]]);
+/// let y = layer_normalization(&x, -1, Some(&Variable::new([1.0, 5.0])), None, 0.0);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 5.0, 1.0, -5.0]);
+/// ```
+#[track_caller]
+pub fn layer_normalization(
+    x: impl Into<Variable>,
+    axes: impl Into<Axes>,
+    gamma: Option<&Variable>,
+    beta: Option<&Variable>,
+    epsilon: f64,
+) -> Variable {
+    let function = "layer_normalization";
+    let x = x.into();
+    let (over, _) = axes.into().resolve(function, x.rank());
+    let [y, ..] = normalize(function, x, &over, true, epsilon);
+    scaled(function, y, &over, [gamma, beta])
+}
+
+/// Elements divided by their root mean square over axes, `y = gamma x / √(mean x² + epsilon)`
+/// (Zhang and Sennrich 2019, arXiv:1910.07467).
+///
+/// Shapes: x any, gamma, if any, of the shape of x along the axes (for `-1`, `[c]`) → as x.
+/// Types: x f32, f64; integers give f64. Gradient: through the mean too.
+///
+/// # Panics
+/// If there is no such axis, gamma does not fit, or epsilon is negative.
+///
+/// ```
+/// use bibun::{functions::rms_normalization, Variable};
+/// let x = Variable::new([[4.0, -4.0], [0.0, 0.0]]);
+/// let y = rms_normalization(&x, -1, None, 1e-300);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, -1.0, 0.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn rms_normalization(
+    x: impl Into<Variable>,
+    axes: impl Into<Axes>,
+    gamma: Option<&Variable>,
+    epsilon: f64,
+) -> Variable {
+    let function = "rms_normalization";
+    let x = x.into();
+    let (over, _) = axes.into().resolve(function, x.rank());
+    let [y, ..] = normalize(function, x, &over, false, epsilon);
+    scaled(function, y, &over, [gamma, None])
+}
+
+/// The channels of each example in groups, each group less its mean, divided by its standard
+/// deviation; then scaled and shifted by channel: `y = gamma (x - mean) / √(variance + epsilon) +
+/// beta` (Wu and He 2018, arXiv:1803.08494).
+///
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x f32, f64; integers give
+/// f64. Gradient: through mean and variance too.
+///
+/// # Panics
+/// If x has no axis of channels, their number is no multiple of `groups`, gamma or beta does not
+/// fit, or epsilon is negative.
+///
+/// ```
+/// use bibun::{functions::group_normalization, Variable};
+/// let x = Variable::new([[1.0, 3.0, 20.0, 10.0]]);
+/// let y = group_normalization(&x, 2, None, None, 0.0);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0, 1.0, -1.0]);
+/// ```
+#[track_caller]
+pub fn group_normalization(
+    x: impl Into<Variable>,
+    groups: usize,
+    gamma: Option<&Variable>,
+    beta: Option<&Variable>,
+    epsilon: f64,
+) -> Variable {
+    let function = "group_normalization";
+    let x = x.into();
+    expect_channels(function, &x);
+    let shape = x.shape();
+    if groups == 0 || !shape[1].is_multiple_of(groups) {
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(
+                &[("x [n, c, d..]", &x.spec())],
+                format!("c must be a multiple of the number of groups, {groups}"),
+            )
+            .0,
+            place: std::panic::Location::caller(),
+        });
+    }
+    let split = shape.replaced(1, shape[1] / groups).inserted(1, groups);
+    let over: SmallVec<[usize; 4]> = (2..split.rank()).collect();
+    let [y, ..] = normalize(function, reshaped(x, &split), &over, true, epsilon);
+    scaled(function, reshaped(y, shape), &[1], [gamma, beta])
+}
+
+/// Each channel of each example less its mean, divided by its standard deviation:
+/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ulyanov, Vedaldi and Lempitsky 2016,
+/// arXiv:1607.08022).
+///
+/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → as x. Types: x f32, f64; integers give
+/// f64. Gradient: through mean and variance too.
+///
+/// # Panics
+/// If x has no axis behind the channels, gamma or beta does not fit, or epsilon is negative.
+///
+/// ```
+/// use bibun::{functions::instance_normalization, Variable};
+/// let x = Variable::new([[[1.0, 3.0], [20.0, 10.0]]]);
+/// let y = instance_normalization(&x, None, None, 0.0);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0, 1.0, -1.0]);
+/// ```
+#[track_caller]
+pub fn instance_normalization(
+    x: impl Into<Variable>,
+    gamma: Option<&Variable>,
+    beta: Option<&Variable>,
+    epsilon: f64,
+) -> Variable {
+    let function = "instance_normalization";
+    let x = x.into();
+    if x.rank() < 3 {
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(
+                &[("x [n, c, d, ..]", &x.spec())],
+                "x must have an axis behind the channels",
+            )
+            .0,
+            place: std::panic::Location::caller(),
+        });
+    }
+    let over: SmallVec<[usize; 4]> = (2..x.rank()).collect();
+    let [y, ..] = normalize(function, x, &over, true, epsilon);
+    scaled(function, y, &[1], [gamma, beta])
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::normalize::reference;
+    use crate::conformance::Sample;
+    use bibun_array::{Array, Shape};
+    /// Which statistics an element of x belongs to, of how many, and which parameters.
+    type Places = fn(&Shape, usize) -> (usize, usize, usize);
+    let sample = |name: &'static str,
+                  call: fn(&[Variable]) -> Variable,
+                  places: Places,
+                  x: Shape,
+                  parameter: Shape,
+                  parameters: usize| {
+        let expected = move |x: &[Array]| {
+            let shape = x[0].shape();
+            let (_, groups, _) = places(shape, 0);
+            let [mut y, ..] = reference(&x[0], groups, 0.1, |i| places(shape, i).0);
+            for (k, parameter) in x[1..].iter().enumerate() {
+                let parameter = parameter.to_vec::<f64>();
+                for (i, y) in y.iter_mut().enumerate() {
+                    match k {
+                        0 => *y *= parameter[places(shape, i).2],
+                        _ => *y += parameter[places(shape, i).2],
+                    }
+                }
+            }
+            vec![Array::from_vec(y, shape)]
+        };
+        let mut sample = Sample::new(name, move |x| vec![call(x)], expected).input(x, -2.0..2.0);
+        for _ in 0..parameters {
+            sample = sample.input(parameter.clone(), 0.5..2.0);
+        }
+        sample
+    };
+    let last: fn(&[Variable]) -> Variable =
+        |x| layer_normalization(&x[0], -1, x.get(1), x.get(2), 0.1);
+    let of_last: Places = |shape, i| {
+        let width = shape[shape.rank() - 1];
+        (i / width, shape.size() / width, i % width)
+    };
+    let last_two: fn(&[Variable]) -> Variable =
+        |x| layer_normalization(&x[0], [-2, -1], x.get(1), x.get(2), 0.1);
+    let of_last_two: Places = |shape, i| {
+        let width = shape[shape.rank() - 1] * shape[shape.rank() - 2];
+        (i / width, shape.size() / width, i % width)
+    };
+    let groups: fn(&[Variable]) -> Variable =
+        |x| group_normalization(&x[0], 2, x.get(1), x.get(2), 0.1);
+    let of_groups: Places = |shape, i| {
+        let inner: usize = shape[2..].iter().product();
+        (
+            i / (inner * shape[1] / 2),
+            2 * shape[0],
+            i / inner % shape[1],
+        )
+    };
+    let instance: fn(&[Variable]) -> Variable =
+        |x| instance_normalization(&x[0], x.get(1), x.get(2), 0.1);
+    let of_instance: Places = |shape, i| {
+        let inner: usize = shape[2..].iter().product();
+        (i / inner, shape[0] * shape[1], i / inner % shape[1])
+    };
+    let square = |x: &[Array]| {
+        let (width, shape) = (x[0].shape()[x[0].rank() - 1], x[0].shape());
+        let (elements, gamma) = (x[0].to_vec::<f64>(), x.get(1).map(Array::to_vec::<f64>));
+        let y = elements.chunks(width).flat_map(|row| {
+            let squares = row.iter().map(|x| x * x).sum::<f64>() / width as f64;
+            let gamma = &gamma;
+            row.iter().enumerate().map(move |(i, x)| {
+                x / (squares + 0.1).sqrt() * gamma.as_ref().map_or(1.0, |gamma| gamma[i])
+            })
+        });
+        vec![Array::from_vec(y.collect(), shape)]
+    };
+    let rms = |x: &[Variable]| vec![rms_normalization(&x[0], -1, x.get(1), 0.1)];
+    vec![
+        sample(
+            "layer_normalization",
+            last,
+            of_last,
+            [2, 3].into(),
+            3.into(),
+            2,
+        ),
+        sample(
+            "layer_normalization",
+            last,
+            of_last,
+            [2, 1, 3].into(),
+            3.into(),
+            1,
+        ),
+        sample(
+            "layer_normalization",
+            last,
+            of_last,
+            [4].into(),
+            4.into(),
+            0,
+        ),
+        sample(
+            "layer_normalization",
+            last_two,
+            of_last_two,
+            [2, 3, 2].into(),
+            [3, 2].into(),
+            2,
+        ),
+        sample(
+            "group_normalization",
+            groups,
+            of_groups,
+            [2, 4].into(),
+            4.into(),
+            2,
+        ),
+        sample(
+            "group_normalization",
+            groups,
+            of_groups,
+            [1, 2, 3].into(),
+            2.into(),
+            1,
+        ),
+        sample(
+            "group_normalization",
+            groups,
+            of_groups,
+            [2, 4, 1, 2].into(),
+            4.into(),
+            2,
+        ),
+        sample(
+            "instance_normalization",
+            instance,
+            of_instance,
+            [2, 3, 2].into(),
+            3.into(),
+            2,
+        ),
+        sample(
+            "instance_normalization",
+            instance,
+            of_instance,
+            [2, 1, 3, 2].into(),
+            1.into(),
+            0,
+        ),
+        Sample::new("rms_normalization", rms, square)
+            .input([2, 3], -2.0..2.0)
+            .input([3], 0.5..2.0),
+        Sample::new("rms_normalization", rms, square).input([3, 1, 2], -2.0..2.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = Variable::new([[1.0, 2.0, 3.0]]);
+        let message = attempt(|| group_normalization(&x, 2, None, None, 1e-5))
+            .expect_err("an error")
+            .to_string();
+        assert!(message.contains("x [n, c, d..] = [1, 3] f64"), "{message}");
+        assert!(
+            message.contains("multiple of the number of groups, 2"),
+            "{message}"
+        );
+        assert!(attempt(|| group_normalization(&x, 0, None, None, 1e-5)).is_err());
+        let message = attempt(|| instance_normalization(&x, None, None, 1e-5))
+            .expect_err("an error")
+            .to_string();
+        assert!(message.contains("an axis behind the channels"), "{message}");
+        let short = Variable::new([1.0]);
+        let message = attempt(|| layer_normalization(&x, -1, None, Some(&short), 1e-5))
+            .expect_err("an error")
+            .to_string();
+        assert!(message.contains("beta = [1] f64"), "{message}");
+        assert!(attempt(|| layer_normalization(&x, 2, None, None, 1e-5)).is_err());
+        assert!(attempt(|| rms_normalization(&x, -1, Some(&short), 1e-5)).is_err());
+    }
+}

@@ -1,0 +1,366 @@
+//! The function under all normalisations, and the scale and shift after it.
+
+use bibun_array::{Array, Normalization, Shape};
+use smallvec::SmallVec;
+
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::error::{Error, raise};
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::connection::reshaped;
+use crate::functions::family::plain;
+use crate::functions::math::axes;
+use crate::functions::{lanes_in_front, rsqrt, sqrt, sum, to_float};
+use crate::variable::Variable;
+
+/// `[y, mean, variance]` over axes (sorted), with `y = (x - mean) / √(variance + epsilon)`; mean and
+/// variance have size 1 along the axes. Without `centered` the mean is taken to be zero.
+///
+/// # Panics
+/// If epsilon is negative or NaN.
+#[track_caller]
+pub(super) fn normalize(
+    function: &'static str,
+    x: Variable,
+    over: &[usize],
+    centered: bool,
+    epsilon: f64,
+) -> [Variable; 3] {
+    if epsilon.is_nan() || epsilon < 0.0 {
+        let what = format!("epsilon is {epsilon}, it must not be negative");
+        raise(Error::argument(function, what));
+    }
+    let rule = Normalization { centered, epsilon };
+    let over = over.into();
+    crate::apply(
+        Normalize {
+            function,
+            over,
+            rule,
+        },
+        [to_float(x)],
+    )
+}
+
+#[derive(Clone, Debug)]
+struct Normalize {
+    /// Whose work this is.
+    function: &'static str,
+    over: SmallVec<[usize; 4]>,
+    rule: Normalization,
+}
+
+impl Normalize {
+    /// The mean over the axes, which stay with size 1.
+    fn mean(&self, x: Variable) -> Variable {
+        let shape = x.shape();
+        let count: usize = self.over.iter().map(|&axis| shape[axis]).product();
+        sum(x, axes(&self.over, true)) / count as f64
+    }
+
+    fn less_mean(&self, x: Variable) -> Variable {
+        match self.rule.centered {
+            true => &x - self.mean(x.clone()),
+            false => x,
+        }
+    }
+}
+
+impl Function for Normalize {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<3>;
+
+    fn name(&self) -> &'static str {
+        self.function
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        // The result serves as well as the input, and what comes behind keeps it anyway.
+        Keeps::NOTHING.output(0).output(2)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 3], Mismatch> {
+        let statistic = Spec::new(x.shape.reduced(&self.over, true), x.dtype);
+        Ok([x.clone(), statistic.clone(), statistic])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 3] {
+        let over: SmallVec<[isize; 4]> = self.over.iter().map(|&axis| axis as isize).collect();
+        x.normalize(self.rule, &over)
+    }
+
+    fn vjp(
+        &self,
+        cx: &Context<'_>,
+        [gy, gmean, gvariance]: [Variable; 3],
+    ) -> [Option<Variable>; 1] {
+        let (y, variance) = (cx.output(0), cx.output(2));
+        if let Some([y, variance, gy, gmean, gvariance]) =
+            plain([&y, &variance, &gy, &gmean, &gvariance])
+        {
+            let over: SmallVec<[isize; 4]> = self.over.iter().map(|&axis| axis as isize).collect();
+            let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
+            let gx = bibun_array::normalize_gradient(self.rule, results, cotangents, &over);
+            return [Some(Variable::constant(gx))];
+        }
+        let shape = cx.input_shape(0);
+        let count: usize = self.over.iter().map(|&axis| shape[axis]).product();
+        let deviation = sqrt(&variance + self.rule.epsilon);
+        let along_y = self.mean(&y * &gy) / &deviation;
+        let slope = gvariance * &deviation * (2.0 / count as f64) - along_y;
+        let gx = self.less_mean(gy) / deviation + y * slope;
+        [Some(match self.rule.centered {
+            true => gx + gmean / count as f64,
+            false => gx,
+        })]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 3] {
+        let Some(dx) = dx else {
+            return [None, None, None];
+        };
+        let (y, variance) = (cx.output(0), cx.output(2));
+        let shifted = variance + self.rule.epsilon;
+        let along_y = self.mean(&y * &dx);
+        let dmean = self.rule.centered.then(|| self.mean(dx.clone()));
+        let dy = rsqrt(&shifted) * (self.less_mean(dx) - y * &along_y);
+        [Some(dy), dmean, Some(along_y * sqrt(shifted) * 2.0)]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 3] {
+        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
+        let own = Self {
+            over: self.over.iter().map(|axis| axis + 1).collect(),
+            ..self.clone()
+        };
+        crate::apply(own, [x]).map(|y| Lane::along(y, 0))
+    }
+}
+
+/// `y gamma + beta` with scales and shifts that vary along some axes of y (sorted).
+///
+/// # Panics
+/// If there is a scale or shift that has not the shape of y along these axes; the message names all.
+#[track_caller]
+pub(super) fn scaled(
+    function: &'static str,
+    y: Variable,
+    along: &[usize],
+    [gamma, beta]: [Option<&Variable>; 2],
+) -> Variable {
+    let shape = y.shape();
+    let own: Shape = along.iter().map(|&axis| shape[axis]).collect();
+    if [gamma, beta]
+        .into_iter()
+        .flatten()
+        .any(|p| p.shape() != own)
+    {
+        let specs = [Some(&y), gamma, beta].map(|p| p.map(Variable::spec));
+        let named: Vec<(&str, &Spec)> = (["x", "gamma", "beta"].into_iter().zip(&specs))
+            .filter_map(|(name, spec)| Some((name, spec.as_ref()?)))
+            .collect();
+        let must_hold = format!("gamma and beta must be {own}, as x along its axes {along:?}");
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(&named, must_hold).0,
+            place: std::panic::Location::caller(),
+        });
+    }
+    let mut sizes = Shape::from(vec![1; shape.rank()]);
+    for &axis in along {
+        sizes = sizes.replaced(axis, shape[axis]);
+    }
+    let y = match gamma {
+        Some(gamma) => y * reshaped(gamma.clone(), &sizes),
+        None => y,
+    };
+    match beta {
+        Some(beta) => y + reshaped(beta.clone(), &sizes),
+        None => y,
+    }
+}
+
+/// The axes that are not among some (sorted).
+pub(super) fn others(axes: &[usize], rank: usize) -> SmallVec<[usize; 4]> {
+    (0..rank).filter(|axis| !axes.contains(axis)).collect()
+}
+
+/// Mean and variance of each set of elements that `group` gives one number, and the elements
+/// normalised, by plain loops: what references are written in.
+#[cfg(test)]
+pub(super) fn reference(
+    x: &Array,
+    groups: usize,
+    epsilon: f64,
+    group: impl Fn(usize) -> usize,
+) -> [Vec<f64>; 3] {
+    let x = x.to_vec::<f64>();
+    let of = |k: usize| {
+        (0..x.len())
+            .filter(|&i| group(i) == k)
+            .map(|i| x[i])
+            .collect()
+    };
+    let sets: Vec<Vec<f64>> = (0..groups).map(of).collect();
+    let mean: Vec<f64> = (sets.iter())
+        .map(|set| set.iter().sum::<f64>() / set.len() as f64)
+        .collect();
+    let variance: Vec<f64> = (sets.iter().zip(&mean))
+        .map(|(set, mean)| {
+            let squares = set.iter().map(|x| (x - mean) * (x - mean));
+            squares.sum::<f64>() / set.len() as f64
+        })
+        .collect();
+    let y = (x.iter().enumerate())
+        .map(|(i, x)| (x - mean[group(i)]) / (variance[group(i)] + epsilon).sqrt())
+        .collect();
+    [y, mean, variance]
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    // Axes of any order and number; the group of an element is told by its index on the others.
+    let sample = |shape: &'static [usize], over: &'static [usize], centered: bool| {
+        let call = move |x: &[Variable]| {
+            let [y, mean, variance] = normalize("normalize", x[0].clone(), over, centered, 0.1);
+            match centered {
+                true => vec![y, mean, variance],
+                false => vec![y, variance],
+            }
+        };
+        let expected = move |x: &[Array]| {
+            let shape = Shape::from(shape);
+            let reduced = shape.reduced(over, true);
+            let group = |i: usize| {
+                let mut rest = i;
+                let (mut group, mut step) = (0, 1);
+                for axis in (0..shape.rank()).rev() {
+                    let at = rest % shape[axis];
+                    rest /= shape[axis];
+                    if !over.contains(&axis) {
+                        group += at * step;
+                        step *= shape[axis];
+                    }
+                }
+                group
+            };
+            if !centered {
+                let x = x[0].to_vec::<f64>();
+                let square = |k: usize| {
+                    let own = (0..x.len()).filter(|&i| group(i) == k);
+                    let squares: Vec<f64> = own.map(|i| x[i] * x[i]).collect();
+                    squares.iter().sum::<f64>() / squares.len() as f64
+                };
+                let squares: Vec<f64> = (0..reduced.size()).map(square).collect();
+                let y = (x.iter().enumerate()).map(|(i, x)| x / (squares[group(i)] + 0.1).sqrt());
+                return vec![
+                    Array::from_vec(y.collect(), &shape),
+                    Array::from_vec(squares, &reduced),
+                ];
+            }
+            let [y, mean, variance] = reference(&x[0], reduced.size(), 0.1, group);
+            vec![
+                Array::from_vec(y, &shape),
+                Array::from_vec(mean, &reduced),
+                Array::from_vec(variance, &reduced),
+            ]
+        };
+        Sample::new("normalize", call, expected).input(Shape::from(shape), -2.0..2.0)
+    };
+    vec![
+        sample(&[2, 5], &[1], true),
+        sample(&[5, 2], &[0], true),
+        sample(&[5, 2], &[0], false),
+        sample(&[3, 2, 17], &[0, 2], true),
+        sample(&[2, 3, 4], &[1], true),
+        sample(&[2, 3, 2, 2], &[0, 2], true),
+        sample(&[2, 3, 2, 3], &[1, 3], true),
+        sample(&[2, 3, 1], &[2], true),
+        sample(&[4], &[0], false),
+        sample(&[2, 3], &[], true),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GradOptions, attempt, gradients_with};
+    use bibun_array::{DType, Generator};
+
+    /// Sizes at which threads, blocks, several pieces and what is left over all take part.
+    #[test]
+    fn large_arrays_agree_with_loops_and_formulae() {
+        let shapes: [(&[usize], &[usize]); 4] = [
+            (&[3, 37, 1500], &[0, 2]),
+            (&[700, 301], &[1]),
+            (&[700, 301], &[0]),
+            (&[70, 31, 9, 11], &[0, 2]),
+        ];
+        for (shape, over) in shapes {
+            for dtype in [DType::F32, DType::F64] {
+                let tolerance = if dtype == DType::F32 { 2e-5 } else { 1e-11 };
+                let generator = &mut Generator::new(3);
+                let x = generator.normal(shape, 5.0, 2.0, dtype);
+                let gy = generator.normal(shape, 0.0, 1.0, dtype);
+                let x = Variable::new(x);
+                let [y, ..] = normalize("normalize", x.clone(), over, true, 1e-5);
+                let over: Vec<isize> = over.iter().map(|&axis| axis as isize).collect();
+                let kept = || bibun_array::keep_dims(&over[..]);
+                let plain = (&x - x.mean(kept())) / (x.var(kept(), 0) + 1e-5).sqrt();
+                let largest = |a: &Variable| a.abs().max(..).cast(DType::F64).item::<f64>();
+                assert!(largest(&(&y - &plain)) < tolerance, "{shape:?} {dtype}");
+                let options = GradOptions {
+                    cotangents: vec![Variable::constant(gy)],
+                    ..Default::default()
+                };
+                let gradient = |y: &Variable| {
+                    let found = gradients_with(&[y], &[&x], &options);
+                    found[0].clone().expect("a gradient")
+                };
+                let difference = gradient(&y) - gradient(&plain);
+                assert!(largest(&difference) < tolerance, "{shape:?} {dtype}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_far_from_zero_loses_nothing() {
+        let x = Variable::constant([1e8, 1e8 + 1.0, 1e8 + 2.0]);
+        let [y, mean, variance] = normalize("normalize", x, &[0], true, 0.0);
+        assert_eq!(mean.to_vec::<f64>(), [1e8 + 1.0]);
+        assert_eq!(variance.to_vec::<f64>(), [2.0 / 3.0]);
+        assert_eq!(y.to_vec::<f64>()[1], 0.0);
+    }
+
+    #[test]
+    fn nothing_is_normalised() {
+        let x = Variable::new(Array::zeros([0, 3], DType::F32));
+        let [y, mean, variance] = normalize("normalize", x.clone(), &[0], true, 1e-5);
+        assert_eq!((y.shape(), mean.shape()), ([0, 3].into(), [1, 3].into()));
+        assert!(variance.to_vec::<f32>().iter().all(|x| x.is_nan()));
+        y.sum(..).backward();
+        assert_eq!(x.grad().expect("a gradient").shape(), [0, 3]);
+    }
+
+    #[test]
+    fn only_results_are_kept() {
+        let x = Variable::new([[1.0, 2.0], [3.0, 5.0]]);
+        let [y, ..] = normalize("normalize", &x * 1.0, &[1], true, 1e-5);
+        let creator = y.creator().expect("recorded");
+        assert!(creator.inputs()[0].value().is_none());
+        assert!(creator.outputs()[0].value().is_some());
+    }
+
+    #[test]
+    fn a_negative_epsilon_is_refused() {
+        let x = Variable::new([1.0]);
+        let message = attempt(|| normalize("layer_normalization", x, &[0], true, -1.0))
+            .expect_err("an error")
+            .to_string();
+        assert!(
+            message.contains("layer_normalization: epsilon is -1"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Normalisation by the response of neighbouring channels.
+
+use bibun_array::Index;
+
+use crate::error::{Error, raise};
+use crate::functions::{pad, pow, slice, square, to_float};
+use crate::variable::Variable;
+
+/// Elements divided by a power of the squares of neighbouring channels,
+/// `y[n, i] = x[n, i] / (k + alpha Σⱼ x[n, j]²)^beta` over the `size` channels j around i, those
+/// outside counted as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3).
+///
+/// Shapes: x `[n, c, d..]` → the same. Types: x f32, f64; integers give f64. Gradient: through the
+/// sums too.
+///
+/// # Panics
+/// If x has no axis of channels or `size` is not odd.
+///
+/// ```
+/// use bibun::{functions::local_response_normalization, Variable};
+/// let x = Variable::new([[1.0, 2.0, 3.0]]);
+/// let y = local_response_normalization(&x, 3, 1.0, 1.0, 1.0);
+/// assert_eq!(y.to_vec::<f64>(), [1.0 / 6.0, 2.0 / 15.0, 3.0 / 14.0]);
+/// ```
+#[track_caller]
+pub fn local_response_normalization(
+    x: impl Into<Variable>,
+    size: usize,
+    k: f64,
+    alpha: f64,
+    beta: f64,
+) -> Variable {
+    let function = "local_response_normalization";
+    let x = to_float(x.into());
+    super::batch::expect_channels(function, &x);
+    if size.is_multiple_of(2) {
+        let what = format!("the size is {size}, it must be odd");
+        raise(Error::argument(function, what));
+    }
+    let channels = x.shape()[1];
+    let mut widths = vec![(0, 0); x.rank()];
+    widths[1] = (size / 2, size / 2);
+    let squares = pad(square(&x), &widths, 0.0);
+    let shifted = |by: usize| {
+        let (start, stop) = (Some(by as isize), Some((by + channels) as isize));
+        let step = 1;
+        slice(
+            &squares,
+            &[
+                Index::Range {
+                    start: None,
+                    stop: None,
+                    step,
+                },
+                Index::Range { start, stop, step },
+            ],
+        )
+    };
+    let around = (1..size).fold(shifted(0), |sum, by| sum + shifted(by));
+    x * pow(around * alpha + k, -beta)
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use bibun_array::{Array, Shape};
+    let sample = |shape: Shape, size: usize| {
+        let call =
+            move |x: &[Variable]| vec![local_response_normalization(&x[0], size, 2.0, 0.5, 0.75)];
+        let expected = move |x: &[Array]| {
+            let (shape, x) = (x[0].shape(), x[0].to_vec::<f64>());
+            let (channels, inner) = (shape[1], shape[2..].iter().product::<usize>());
+            let element = |i: usize| {
+                let channel = i / inner % channels;
+                let first = channel.saturating_sub(size / 2);
+                let last = (channel + size / 2).min(channels - 1);
+                let squares = (first..=last).map(|j| x[i - channel * inner + j * inner].powi(2));
+                x[i] / (2.0 + 0.5 * squares.sum::<f64>()).powf(0.75)
+            };
+            vec![Array::from_vec((0..x.len()).map(element).collect(), shape)]
+        };
+        Sample::new("local_response_normalization", call, expected).input(shape, -2.0..2.0)
+    };
+    vec![
+        sample([2, 4].into(), 3),
+        sample([1, 3, 2].into(), 5),
+        sample([2, 2, 1, 2].into(), 1),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_even_size_has_no_middle() {
+        let x = Variable::new([[1.0, 2.0]]);
+        let message = crate::attempt(|| local_response_normalization(&x, 2, 2.0, 1.0, 1.0))
+            .expect_err("an error")
+            .to_string();
+        assert!(
+            message.contains("the size is 2, it must be odd"),
+            "{message}"
+        );
+    }
+}

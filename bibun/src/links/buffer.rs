@@ -1,0 +1,100 @@
+//! State of a link that is not optimized but changes as the link is used.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bibun_array::Array;
+
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::tree::{Mapper, Tree, Visitor};
+use crate::variable::Variable;
+
+/// A constant in a Chain whose elements can be replaced, such as running statistics.
+///
+/// In a walk over the Chain it is the Variable that it holds, and so a buffer. Clones share what
+/// they hold; and so does the copy of a model that a transformation works on, for it does not touch
+/// buffers: what changes inside of `grad(|model| ..., &model)` has changed in `model`.
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::links::{Buffer, Chain};
+/// use bibun::{grad, Variable};
+/// #[derive(Chain)]
+/// struct Counter {
+///     w: Variable,
+///     calls: Buffer,
+/// }
+/// let model = Counter { w: Variable::new(3.0), calls: Buffer::new(0i64) };
+/// let square = |model: &Counter| {
+///     model.calls.set(model.calls.get().array() + 1);
+///     &model.w * &model.w
+/// };
+/// assert_eq!(grad(square, &model).w.item::<f64>(), 6.0);
+/// assert_eq!(model.calls.get().item::<i64>(), 1);
+/// assert_eq!(model.buffers()[0].0, "calls");
+/// ```
+#[derive(Clone)]
+pub struct Buffer(Arc<RwLock<Variable>>);
+
+impl Buffer {
+    /// A buffer that holds these elements.
+    pub fn new(value: impl Into<Array>) -> Self {
+        Self::holding(Variable::constant(value))
+    }
+
+    fn holding(x: Variable) -> Self {
+        Self(Arc::new(RwLock::new(x)))
+    }
+
+    /// What the buffer holds now: a constant, which stays as it is when the buffer changes.
+    pub fn get(&self) -> Variable {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Replaces the elements.
+    ///
+    /// # Panics
+    /// If shape or dtype change.
+    #[track_caller]
+    pub fn set(&self, value: impl Into<Array>) {
+        let value = value.into();
+        self.update(|_| value);
+    }
+
+    /// Replaces the elements by a function of them, before any other thread can.
+    #[track_caller]
+    pub(super) fn update(&self, f: impl FnOnce(Array) -> Array) {
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let value = f(held.array());
+        let (own, found) = (held.spec(), Spec::new(value.shape(), value.dtype()));
+        if own != found {
+            let what = format!("the buffer is {own}, the value {found}");
+            raise(Error::argument("Buffer::set", what));
+        }
+        *held = Variable::constant(value);
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Buffer").field(&self.get()).finish()
+    }
+}
+
+impl Tree for Buffer {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.get().visit(visitor);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        let x = self.get();
+        let mapped = x.map(mapper);
+        match mapped.is_same(&x) {
+            true => self.clone(),
+            false => Self::holding(mapped),
+        }
+    }
+}

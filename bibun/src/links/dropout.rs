@@ -1,0 +1,71 @@
+//! Dropout with random numbers of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bibun_array::Generator;
+
+use super::{Chain, Link};
+use crate::error::{Error, raise};
+use crate::functions::dropout;
+use crate::variable::Variable;
+
+/// [`dropout`](crate::functions::dropout) as a link: in training mode zeros in random places, in
+/// test mode its input.
+///
+/// Shapes: x any → the same. The link owns a stream of random numbers, and each call draws from a
+/// part of it that belongs to this call alone, on whatever thread it is made. Clones, and the copy
+/// of a model that a transformation works on, share the stream; two links have each their own.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Dropout, Link};
+/// use bibun::{test, Variable};
+/// let layer = Dropout::new(0.5, &mut Generator::new(0));
+/// let x = Variable::constant([1.0; 64]);
+/// let (a, b) = (layer.forward(&x).to_vec::<f64>(), layer.forward(&x).to_vec::<f64>());
+/// assert!(a != b && a.iter().all(|&a| a == 0.0 || a == 2.0));
+/// assert!(test(|| layer.forward(&x)).is_same(&x));
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct Dropout {
+    ratio: f64,
+    stream: Generator,
+    #[chain(skip)]
+    calls: Arc<AtomicU64>,
+}
+
+impl Dropout {
+    /// A link that leaves out elements with probability `ratio`; its stream is drawn from the
+    /// generator.
+    ///
+    /// # Panics
+    /// If `ratio` is not in `[0, 1)`.
+    #[track_caller]
+    pub fn new(ratio: f64, generator: &mut Generator) -> Self {
+        if !(0.0..1.0).contains(&ratio) {
+            let what = format!("the ratio is {ratio}, it must be at least 0 and less than 1");
+            raise(Error::argument("Dropout", what));
+        }
+        let seed = generator.integers(i64::MIN, i64::MAX, ());
+        Self {
+            ratio,
+            stream: Generator::new(seed.item::<i64>() as u64),
+            calls: Arc::default(),
+        }
+    }
+
+    /// The probability with which an element is left out.
+    pub fn ratio(&self) -> f64 {
+        self.ratio
+    }
+}
+
+impl Link for Dropout {
+    /// In training mode x with zeros in random places; in test mode x.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        dropout(x, self.ratio, &mut self.stream.split(call))
+    }
+}

@@ -1,0 +1,125 @@
+//! A table of vectors.
+
+use bibun_array::{Array, DType, Generator, Index};
+
+use super::{Chain, Link};
+use crate::error::{Error, raise};
+use crate::functions::embedding;
+use crate::initializers::{Initializer, Normal};
+use crate::variable::Variable;
+
+/// A vector for each id, learned ([`embedding`](crate::functions::embedding)).
+///
+/// Shapes: ids `[i..]`, i64 → `[i.., d]`, with w `[n, d]`. Cloning shares the parameter.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Embedding, Link};
+/// use bibun::Variable;
+/// let table = Embedding::new(10, 4, &mut Generator::new(0));
+/// let words = Variable::constant([[1i64, 2, 3], [9, 0, 1]]);
+/// assert_eq!(table.forward(&words).shape(), [2, 3, 4]);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct Embedding {
+    /// The vectors, `[n, d]`.
+    pub w: Variable,
+    padding: Option<i64>,
+}
+
+impl Embedding {
+    /// A table in f32 of `count` vectors with `size` elements, from a normal distribution with
+    /// standard deviation 1.
+    pub fn new(count: usize, size: usize, generator: &mut Generator) -> Self {
+        Self::builder(count, size).build(generator)
+    }
+
+    /// A table with choices of one's own.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Embedding, Link};
+    /// use bibun::Variable;
+    /// let table = Embedding::builder(10, 2).padding(0).build(&mut Generator::new(0));
+    /// assert_eq!(table.forward(&Variable::constant([0i64])).to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
+    pub fn builder(count: usize, size: usize) -> EmbeddingBuilder {
+        EmbeddingBuilder {
+            count,
+            size,
+            dtype: DType::F32,
+            padding: None,
+            w: Box::new(Normal {
+                mean: 0.0,
+                std: 1.0,
+            }),
+        }
+    }
+}
+
+impl Link for Embedding {
+    /// The vectors of ids.
+    ///
+    /// # Panics
+    /// If ids are not i64, or there is no vector for one.
+    #[track_caller]
+    fn forward(&self, ids: &Variable) -> Variable {
+        embedding(ids, &self.w, self.padding)
+    }
+}
+
+/// What an [`Embedding`] will be; see [`Embedding::builder`].
+#[derive(Debug)]
+#[must_use = "nothing is made before `build`"]
+pub struct EmbeddingBuilder {
+    count: usize,
+    size: usize,
+    dtype: DType,
+    padding: Option<i64>,
+    w: Box<dyn Initializer>,
+}
+
+impl EmbeddingBuilder {
+    /// How the vectors start.
+    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
+        self.w = Box::new(w);
+        self
+    }
+
+    /// The id that stands for nothing: its vector is zero and not learned. It need not be in the
+    /// table.
+    pub fn padding(mut self, id: i64) -> Self {
+        self.padding = Some(id);
+        self
+    }
+
+    /// The dtype of the vectors, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Draws the vectors; that of the padding is zero.
+    ///
+    /// # Panics
+    /// If the dtype is no float type.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> Embedding {
+        if !self.dtype.is_float() {
+            let what = format!("the dtype is {}, parameters must be floats", self.dtype);
+            raise(Error::argument("Embedding", what));
+        }
+        let shape = [self.count, self.size].into();
+        let mut w = self.w.initialize(&shape, self.dtype, generator);
+        if let Some(id) = self.padding
+            && (0..self.count as i64).contains(&id)
+        {
+            let row = [Index::At(id as isize)];
+            w.assign(&row, &Array::zeros(self.size, self.dtype));
+        }
+        Embedding {
+            w: Variable::new(w),
+            padding: self.padding,
+        }
+    }
+}

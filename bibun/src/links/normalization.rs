@@ -1,0 +1,456 @@
+//! Links that normalise.
+
+use std::fmt;
+
+use bibun_array::{Array, DType, Shape};
+
+use super::{Buffer, Chain, Link};
+use crate::error::{Error, raise};
+use crate::functions::{
+    batch_normalization_with_statistics, fixed_batch_normalization, group_normalization,
+    instance_normalization, layer_normalization, rms_normalization,
+};
+use crate::scope;
+use crate::variable::Variable;
+
+/// Batch normalisation with running statistics: in training mode by mean and variance of the batch
+/// ([`batch_normalization`](crate::functions::batch_normalization)), in test mode by the running
+/// ones ([`fixed_batch_normalization`](crate::functions::fixed_batch_normalization)).
+///
+/// Shapes: x `[n, c, d..]`, with any number of axes behind the channels → as x.
+///
+/// Every call in training mode moves the running statistics by a part `momentum` towards those of
+/// the batch; towards an estimate of the variance that is unbiased (divided by `n - 1`). They take
+/// plain numbers only, never history, and stay as they are where there are none: inside of
+/// [`vmap`](crate::vmap) and [`jvp`](crate::jvp), if these hide x, and for a batch without elements.
+/// Under [`grad`](crate::grad) they change in the model that was handed in; under
+/// [`checkpoint`](crate::checkpoint) once for each run. Cloning shares parameters and statistics.
+///
+/// ```
+/// use bibun::links::{BatchNorm, Chain, Link};
+/// use bibun::{test, Variable};
+/// let layer = BatchNorm::builder(2).momentum(0.5).build();
+/// let x = Variable::constant([[1.0f32, 10.0], [3.0, 30.0]]);
+/// let y = layer.forward(&x).to_vec::<f32>();
+/// assert!((y[0] + 1.0).abs() < 1e-4 && (y[3] - 1.0).abs() < 1e-4);
+/// assert_eq!(layer.running_mean.get().to_vec::<f32>(), [1.0, 10.0]);
+/// assert_eq!(layer.running_variance.get().to_vec::<f32>(), [1.5, 100.5]);
+/// assert_eq!(layer.buffers()[0].0, "running_mean");
+/// assert_eq!(test(|| layer.forward(&x)).to_vec::<f32>()[0], 0.0);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct BatchNorm {
+    /// The scales, `[channels]`, if there are any.
+    pub gamma: Option<Variable>,
+    /// The shifts, `[channels]`, if there are any.
+    pub beta: Option<Variable>,
+    /// The running mean, `[channels]`.
+    pub running_mean: Buffer,
+    /// The running variance, `[channels]`.
+    pub running_variance: Buffer,
+    momentum: f64,
+    epsilon: f64,
+}
+
+impl BatchNorm {
+    /// A layer in f32 with scales of one and shifts of zero, a momentum of 0.1 and an epsilon of
+    /// 1e-5.
+    pub fn new(channels: usize) -> Self {
+        Self::builder(channels).build()
+    }
+
+    /// A layer with choices of one's own.
+    ///
+    /// ```
+    /// use bibun::links::BatchNorm;
+    /// let layer = BatchNorm::builder(3).momentum(0.01).epsilon(1e-3).without_beta().build();
+    /// assert!(layer.gamma.is_some() && layer.beta.is_none());
+    /// ```
+    pub fn builder(channels: usize) -> NormBuilder<Self> {
+        NormBuilder::new("BatchNorm", channels, move |parts| Self {
+            running_mean: Buffer::new(Array::zeros(channels, parts.dtype)),
+            running_variance: Buffer::new(Array::ones(channels, parts.dtype)),
+            gamma: parts.gamma,
+            beta: parts.beta,
+            momentum: parts.momentum,
+            epsilon: parts.epsilon,
+        })
+    }
+
+    /// Moves the running statistics towards those of a batch with `count` elements to a channel.
+    fn observe(&self, mean: &Variable, variance: &Variable, count: usize) {
+        let (Some(mean), Some(variance)) = (mean.plain_array(), variance.plain_array()) else {
+            return;
+        };
+        if count == 0 {
+            return;
+        }
+        let unbiased = variance * (count as f64 / (count - 1).max(1) as f64);
+        for (buffer, value) in [
+            (&self.running_mean, mean),
+            (&self.running_variance, unbiased),
+        ] {
+            buffer.update(|old| {
+                let value = value.cast(old.dtype());
+                old * (1.0 - self.momentum) + value * self.momentum
+            });
+        }
+    }
+}
+
+impl Link for BatchNorm {
+    /// The normalised batch; in training mode the running statistics move.
+    ///
+    /// # Panics
+    /// If x is not `[n, channels, ..]`; the message has all shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
+        let (mean, variance) = (self.running_mean.get(), self.running_variance.get());
+        let shape = x.shape();
+        if !scope::is_training() || shape.get(1).is_none_or(|&c| mean.shape() != [c]) {
+            // What does not fit is told there, also in training mode.
+            return fixed_batch_normalization(x, gamma, beta, &mean, &variance, self.epsilon);
+        }
+        let [y, mean, variance] = batch_normalization_with_statistics(x, gamma, beta, self.epsilon);
+        self.observe(&mean, &variance, shape.size() / shape[1].max(1));
+        y
+    }
+}
+
+/// Layer normalisation over the last axes of the input
+/// ([`layer_normalization`](crate::functions::layer_normalization)).
+///
+/// Shapes: x `[.., shape..]` → as x, with gamma and beta of the shape. Cloning shares the parameters.
+///
+/// ```
+/// use bibun::links::{LayerNorm, Link};
+/// use bibun::Variable;
+/// let layer = LayerNorm::new(2);
+/// let y = layer.forward(&Variable::constant([[1.0f32, 3.0]])).to_vec::<f32>();
+/// assert!((y[0] + 1.0).abs() < 1e-4 && (y[1] - 1.0).abs() < 1e-4);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct LayerNorm {
+    /// The scales, of the shape normalised over, if there are any.
+    pub gamma: Option<Variable>,
+    /// The shifts, of the shape normalised over, if there are any.
+    pub beta: Option<Variable>,
+    rank: usize,
+    epsilon: f64,
+}
+
+impl LayerNorm {
+    /// A layer in f32 over last axes of this shape (a number for one axis), with scales of one,
+    /// shifts of zero and an epsilon of 1e-5.
+    pub fn new(shape: impl Into<Shape>) -> Self {
+        Self::builder(shape).build()
+    }
+
+    /// A layer with choices of one's own.
+    pub fn builder(shape: impl Into<Shape>) -> NormBuilder<Self> {
+        let shape = shape.into();
+        let rank = shape.rank();
+        NormBuilder::new("LayerNorm", shape, move |parts| Self {
+            gamma: parts.gamma,
+            beta: parts.beta,
+            rank,
+            epsilon: parts.epsilon,
+        })
+    }
+}
+
+impl Link for LayerNorm {
+    /// The input, normalised over its last axes.
+    ///
+    /// # Panics
+    /// If x does not end in the layer's shape; the message has all shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let axes = last_axes(self.rank);
+        let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
+        layer_normalization(x, &axes[..], gamma, beta, self.epsilon)
+    }
+}
+
+/// Normalisation by the root mean square over the last axes of the input
+/// ([`rms_normalization`](crate::functions::rms_normalization)).
+///
+/// Shapes: x `[.., shape..]` → as x, with gamma of the shape. Cloning shares the parameters.
+///
+/// ```
+/// use bibun::links::{Link, RmsNorm};
+/// use bibun::Variable;
+/// let layer = RmsNorm::new(2);
+/// let y = layer.forward(&Variable::constant([[1.0f32, 7.0]])).to_vec::<f32>();
+/// assert!((y[0] - 0.2).abs() < 1e-6 && (y[1] - 1.4).abs() < 1e-6);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct RmsNorm {
+    /// The scales, of the shape normalised over, if there are any.
+    pub gamma: Option<Variable>,
+    rank: usize,
+    epsilon: f64,
+}
+
+impl RmsNorm {
+    /// A layer in f32 over last axes of this shape (a number for one axis), with scales of one and
+    /// an epsilon of 1e-5.
+    pub fn new(shape: impl Into<Shape>) -> Self {
+        Self::builder(shape).build()
+    }
+
+    /// A layer with choices of one's own.
+    pub fn builder(shape: impl Into<Shape>) -> NormBuilder<Self> {
+        let shape = shape.into();
+        let rank = shape.rank();
+        NormBuilder::new("RmsNorm", shape, move |parts| Self {
+            gamma: parts.gamma,
+            rank,
+            epsilon: parts.epsilon,
+        })
+    }
+}
+
+impl Link for RmsNorm {
+    /// The input, divided by its root mean square over the last axes.
+    ///
+    /// # Panics
+    /// If x does not end in the layer's shape; the message has all shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let axes = last_axes(self.rank);
+        rms_normalization(x, &axes[..], self.gamma.as_ref(), self.epsilon)
+    }
+}
+
+/// Group normalisation ([`group_normalization`](crate::functions::group_normalization)).
+///
+/// Shapes: x `[n, channels, d..]` → as x, with gamma and beta `[channels]`. Cloning shares the
+/// parameters.
+///
+/// ```
+/// use bibun::links::{GroupNorm, Link};
+/// use bibun::Variable;
+/// let layer = GroupNorm::new(2, 4);
+/// let x = Variable::constant([[1.0f32, 3.0, 10.0, 10.0]]);
+/// let y = layer.forward(&x).to_vec::<f32>();
+/// assert!((y[0] + 1.0).abs() < 1e-4 && y[2] == 0.0);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct GroupNorm {
+    /// The scales, `[channels]`, if there are any.
+    pub gamma: Option<Variable>,
+    /// The shifts, `[channels]`, if there are any.
+    pub beta: Option<Variable>,
+    groups: usize,
+    epsilon: f64,
+}
+
+impl GroupNorm {
+    /// A layer in f32 with scales of one, shifts of zero and an epsilon of 1e-5.
+    ///
+    /// # Panics
+    /// If the number of channels is no multiple of `groups`.
+    #[track_caller]
+    pub fn new(groups: usize, channels: usize) -> Self {
+        Self::builder(groups, channels).build()
+    }
+
+    /// A layer with choices of one's own.
+    ///
+    /// # Panics
+    /// If the number of channels is no multiple of `groups`.
+    #[track_caller]
+    pub fn builder(groups: usize, channels: usize) -> NormBuilder<Self> {
+        if groups == 0 || !channels.is_multiple_of(groups) {
+            let what = format!("{channels} channels do not make {groups} groups");
+            raise(Error::argument("GroupNorm", what));
+        }
+        NormBuilder::new("GroupNorm", channels, move |parts| Self {
+            gamma: parts.gamma,
+            beta: parts.beta,
+            groups,
+            epsilon: parts.epsilon,
+        })
+    }
+}
+
+impl Link for GroupNorm {
+    /// The input, each group of channels of each example normalised.
+    ///
+    /// # Panics
+    /// If x is not `[n, channels, ..]`; the message has all shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
+        group_normalization(x, self.groups, gamma, beta, self.epsilon)
+    }
+}
+
+/// Instance normalisation ([`instance_normalization`](crate::functions::instance_normalization)).
+///
+/// Shapes: x `[n, channels, d, ..]` → as x, with gamma and beta `[channels]`. Cloning shares the
+/// parameters.
+///
+/// ```
+/// use bibun::links::{InstanceNorm, Link};
+/// use bibun::Variable;
+/// let layer = InstanceNorm::new(2);
+/// let x = Variable::constant([[[1.0f32, 3.0], [10.0, 10.0]]]);
+/// let y = layer.forward(&x).to_vec::<f32>();
+/// assert!((y[0] + 1.0).abs() < 1e-4 && y[2] == 0.0);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct InstanceNorm {
+    /// The scales, `[channels]`, if there are any.
+    pub gamma: Option<Variable>,
+    /// The shifts, `[channels]`, if there are any.
+    pub beta: Option<Variable>,
+    epsilon: f64,
+}
+
+impl InstanceNorm {
+    /// A layer in f32 with scales of one, shifts of zero and an epsilon of 1e-5.
+    pub fn new(channels: usize) -> Self {
+        Self::builder(channels).build()
+    }
+
+    /// A layer with choices of one's own.
+    pub fn builder(channels: usize) -> NormBuilder<Self> {
+        NormBuilder::new("InstanceNorm", channels, |parts| Self {
+            gamma: parts.gamma,
+            beta: parts.beta,
+            epsilon: parts.epsilon,
+        })
+    }
+}
+
+impl Link for InstanceNorm {
+    /// The input, each channel of each example normalised.
+    ///
+    /// # Panics
+    /// If x is not `[n, channels, d, ..]`; the message has all shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        instance_normalization(x, self.gamma.as_ref(), self.beta.as_ref(), self.epsilon)
+    }
+}
+
+/// The last axes, counted from the end.
+fn last_axes(rank: usize) -> Vec<isize> {
+    (1..=rank as isize).rev().map(|axis| -axis).collect()
+}
+
+/// What a link that normalises is made of.
+struct Parts {
+    gamma: Option<Variable>,
+    beta: Option<Variable>,
+    dtype: DType,
+    momentum: f64,
+    epsilon: f64,
+}
+
+/// What a link that normalises will be; see [`BatchNorm::builder`].
+#[must_use = "nothing is made before `build`"]
+pub struct NormBuilder<L> {
+    link: &'static str,
+    shape: Shape,
+    has_gamma: bool,
+    has_beta: bool,
+    dtype: DType,
+    momentum: f64,
+    epsilon: f64,
+    make: Box<dyn FnOnce(Parts) -> L>,
+}
+
+impl<L> NormBuilder<L> {
+    fn new(
+        link: &'static str,
+        shape: impl Into<Shape>,
+        make: impl FnOnce(Parts) -> L + 'static,
+    ) -> Self {
+        Self {
+            link,
+            shape: shape.into(),
+            has_gamma: true,
+            has_beta: true,
+            dtype: DType::F32,
+            momentum: 0.1,
+            epsilon: 1e-5,
+            make: Box::new(make),
+        }
+    }
+
+    /// Leaves the scales out.
+    pub fn without_gamma(mut self) -> Self {
+        self.has_gamma = false;
+        self
+    }
+
+    /// Leaves the shifts out.
+    pub fn without_beta(mut self) -> Self {
+        self.has_beta = false;
+        self
+    }
+
+    /// What is added to the variance, 1e-5 if nothing is said.
+    pub fn epsilon(mut self, epsilon: f64) -> Self {
+        self.epsilon = epsilon;
+        self
+    }
+
+    /// The dtype of parameters and buffers, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Makes the link.
+    ///
+    /// # Panics
+    /// If the dtype is no float type, epsilon is negative or momentum not between 0 and 1.
+    #[track_caller]
+    pub fn build(self) -> L {
+        if !self.dtype.is_float() {
+            let what = format!("the dtype is {}, parameters must be floats", self.dtype);
+            raise(Error::argument(self.link, what));
+        }
+        if self.epsilon.is_nan() || self.epsilon < 0.0 {
+            let what = format!("epsilon is {}, it must not be negative", self.epsilon);
+            raise(Error::argument(self.link, what));
+        }
+        if !(0.0..=1.0).contains(&self.momentum) {
+            let what = format!("momentum is {}, it must be between 0 and 1", self.momentum);
+            raise(Error::argument(self.link, what));
+        }
+        let (shape, dtype) = (&self.shape, self.dtype);
+        let gamma = self.has_gamma.then(|| Array::ones(shape, dtype));
+        let beta = self.has_beta.then(|| Array::zeros(shape, dtype));
+        (self.make)(Parts {
+            gamma: gamma.map(Variable::new),
+            beta: beta.map(Variable::new),
+            dtype,
+            momentum: self.momentum,
+            epsilon: self.epsilon,
+        })
+    }
+}
+
+impl NormBuilder<BatchNorm> {
+    /// How far the running statistics move towards those of a batch: 0 is not at all, 1 all the
+    /// way; 0.1 if nothing is said.
+    pub fn momentum(mut self, momentum: f64) -> Self {
+        self.momentum = momentum;
+        self
+    }
+}
+
+impl<L> fmt::Debug for NormBuilder<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NormBuilder")
+            .field("link", &self.link)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! Links that normalise: what they learn, what they remember, and what transformations see of it.
+
+use bibun::array::{Array, DType, Generator};
+use bibun::links::{
+    BatchNorm, Buffer, Chain, Dropout, Embedding, GroupNorm, InstanceNorm, LayerNorm, Link, RmsNorm,
+};
+use bibun::{Variable, attempt, checkpoint, grad, jvp, test, vmap};
+
+fn layer() -> BatchNorm {
+    let builder = BatchNorm::builder(2).momentum(0.25).epsilon(0.0);
+    builder.dtype(DType::F64).build()
+}
+
+fn batch() -> Variable {
+    Variable::constant([[1.0, 10.0], [3.0, 30.0]])
+}
+
+/// Running mean and variance.
+fn running(layer: &BatchNorm) -> [Vec<f64>; 2] {
+    [&layer.running_mean, &layer.running_variance].map(|buffer| buffer.get().to_vec())
+}
+
+/// What they are after one batch from 0 and 1: a quarter of means 2 and 20, of unbiased variances 2
+/// and 200.
+const ONCE: [[f64; 2]; 2] = [[0.5, 5.0], [1.25, 50.75]];
+
+#[test]
+fn running_statistics_move_while_training_and_serve_in_use() {
+    let layer = layer();
+    let y = test(|| layer.forward(&batch()));
+    assert_eq!(y.to_vec::<f64>(), batch().to_vec::<f64>());
+    assert_eq!(running(&layer), [[0.0, 0.0], [1.0, 1.0]]);
+    let y = layer.forward(&batch());
+    assert_eq!(y.to_vec::<f64>(), [-1.0, -1.0, 1.0, 1.0]);
+    assert_eq!(running(&layer), ONCE);
+    layer.forward(&batch());
+    assert_eq!(running(&layer)[0], [0.875, 8.75]);
+    let y = test(|| layer.forward(&batch())).to_vec::<f64>();
+    let [mean, variance] = running(&layer);
+    assert!((y[3] - (30.0 - mean[1]) / variance[1].sqrt()).abs() < 1e-15);
+}
+
+#[test]
+fn statistics_are_buffers_and_never_parameters() {
+    let layer = layer();
+    let names = |list: Vec<(String, Variable)>| -> Vec<String> {
+        list.into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names(layer.parameters()), ["gamma", "beta"]);
+    let buffers = ["running_mean", "running_variance"];
+    assert_eq!(names(layer.buffers()), buffers);
+    layer.forward(&Variable::new(batch().array()));
+    assert_eq!(names(layer.parameters()), ["gamma", "beta"]);
+    let of_batch = layer.buffers();
+    assert_eq!(names(of_batch.clone()), buffers);
+    // The Variable that was handed out stays what it was.
+    layer.forward(&batch());
+    assert_eq!(of_batch[0].1.to_vec::<f64>(), ONCE[0]);
+    assert!(of_batch.iter().all(|(_, x)| !x.requires_grad()));
+}
+
+#[test]
+fn a_gradient_moves_the_statistics_of_the_model_that_was_handed_in() {
+    let layer = layer();
+    let gradient = grad(|layer| (layer.forward(&batch()) * batch()).sum(..), &layer);
+    assert_eq!(running(&layer), ONCE);
+    assert_eq!(gradient.gamma.expect("scales").to_vec::<f64>(), [2.0, 20.0]);
+    assert_eq!(gradient.beta.expect("shifts").to_vec::<f64>(), [4.0, 40.0]);
+}
+
+#[test]
+fn hidden_statistics_are_not_remembered() {
+    let layer = layer();
+    let still = [[0.0, 0.0], [1.0, 1.0]];
+    let lanes = Variable::constant([[[1.0, 10.0], [3.0, 30.0]], [[2.0, 0.0], [4.0, 1.0]]]);
+    let y = vmap(|x| layer.forward(x), &lanes);
+    assert_eq!(
+        y.to_vec::<f64>(),
+        [-1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0]
+    );
+    assert_eq!(running(&layer), still);
+    jvp(|x| layer.forward(x), &batch(), &batch());
+    assert_eq!(running(&layer), still);
+    // What no transformation hides is plain inside of it too.
+    vmap(|x| x * layer.forward(&batch()).sum(..), &lanes);
+    assert_eq!(running(&layer), ONCE);
+}
+
+#[test]
+fn a_checkpoint_gives_the_same_gradient() {
+    let loss = |(layer, x): &(BatchNorm, Variable)| (layer.forward(x) * batch()).square().sum(..);
+    let plain = grad(loss, &(layer(), batch()));
+    let input = (layer(), batch());
+    let saved = grad(|input| checkpoint(loss, input), &input);
+    assert_eq!(saved.1.to_vec::<f64>(), plain.1.to_vec::<f64>());
+    // Run twice, seen twice.
+    assert_eq!(running(&input.0)[0], [0.875, 8.75]);
+}
+
+#[test]
+fn clones_share_and_empty_batches_say_nothing() {
+    let layer = layer();
+    let clone = layer.clone();
+    layer.forward(&batch());
+    assert_eq!(running(&clone), ONCE);
+    let nothing = Variable::constant(Array::zeros([0, 2], DType::F64));
+    assert_eq!(layer.forward(&nothing).shape(), [0, 2]);
+    assert_eq!(running(&layer), ONCE);
+    // One element has no unbiased variance; it counts as 0.
+    layer.forward(&Variable::constant([[0.5, 5.0]]));
+    assert_eq!(running(&layer)[0], ONCE[0]);
+    assert_eq!(running(&layer)[1], ONCE[1].map(|x| 0.75 * x));
+}
+
+#[test]
+fn channels_are_normalised_at_every_rank() {
+    for shape in [&[6, 3][..], &[6, 3, 5], &[6, 3, 2, 5], &[2, 3, 3, 2, 5]] {
+        let x = Generator::new(1).normal(shape, 4.0, 3.0, DType::F32);
+        let layer = BatchNorm::new(3);
+        let y = layer.forward(&Variable::constant(x)).move_axis(1, 0);
+        let y = y.reshape([3, y.size() / 3]);
+        assert!(y.mean(1).abs().max(..).item::<f32>() < 1e-5, "{shape:?}");
+        assert!(
+            (y.var(1, 0) - 1.0).abs().max(..).item::<f32>() < 1e-4,
+            "{shape:?}"
+        );
+        assert_eq!(layer.running_mean.get().dtype(), DType::F32);
+    }
+}
+
+#[test]
+fn every_link_has_its_parameters_and_refuses_what_does_not_fit() {
+    let links: Vec<(Box<dyn Link>, usize)> = vec![
+        (Box::new(BatchNorm::new(4)), 8),
+        (Box::new(LayerNorm::new([4, 3])), 24),
+        (Box::new(RmsNorm::new([4, 3])), 12),
+        (Box::new(GroupNorm::new(2, 4)), 8),
+        (Box::new(InstanceNorm::builder(4).without_beta().build()), 4),
+    ];
+    let x = Variable::constant(Generator::new(2).normal([2, 4, 3], 0.0, 1.0, DType::F32));
+    let wrong = Variable::constant(Array::zeros([2, 5, 3], DType::F32));
+    for (link, parameters) in &links {
+        assert_eq!(link.parameter_count(), *parameters);
+        let y = link.forward(&x);
+        assert_eq!(y.shape(), [2, 4, 3]);
+        y.square().sum(..).backward();
+        assert!(link.parameters().iter().all(|(_, p)| p.grad().is_some()));
+        let message = attempt(|| link.forward(&wrong))
+            .expect_err("an error")
+            .to_string();
+        let named = ["[2, 5, 3] f32", "4"]
+            .iter()
+            .all(|part| message.contains(part))
+            || message.contains("multiple");
+        assert!(named, "{message}");
+    }
+    assert!(attempt(|| GroupNorm::new(3, 4)).is_err());
+    assert!(attempt(|| LayerNorm::builder(2).epsilon(-1.0).build()).is_err());
+    assert!(attempt(|| BatchNorm::builder(2).momentum(1.5).build()).is_err());
+    assert!(attempt(|| BatchNorm::builder(2).dtype(DType::I64).build()).is_err());
+}
+
+#[test]
+fn a_buffer_keeps_its_shape() {
+    let buffer = Buffer::new([1.0, 2.0]);
+    buffer.set([3.0, 4.0]);
+    assert_eq!(buffer.get().to_vec::<f64>(), [3.0, 4.0]);
+    let message = attempt(|| buffer.set([1.0]))
+        .expect_err("an error")
+        .to_string();
+    assert!(
+        message.contains("the buffer is [2] f64, the value [1] f64"),
+        "{message}"
+    );
+    assert_eq!(buffer.get().to_vec::<f64>(), [3.0, 4.0]);
+}
+
+#[test]
+fn dropout_draws_anew_in_every_call_lane_and_thread() {
+    let link = Dropout::new(0.5, &mut Generator::new(0));
+    let x = Variable::constant([1.0; 64]);
+    let draw = || link.forward(&x).to_vec::<f64>();
+    let from_threads = std::thread::scope(|scope| {
+        let threads = [scope.spawn(draw), scope.spawn(draw)];
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    assert_ne!(from_threads[0], from_threads[1]);
+    assert_ne!(draw(), draw());
+    let lanes = Variable::constant(Array::ones([2, 64], DType::F64));
+    let y = vmap(|x| link.forward(x), &lanes).to_vec::<f64>();
+    assert_ne!(y[..64], y[64..]);
+    let again = Dropout::new(0.5, &mut Generator::new(0));
+    assert_eq!(again.forward(&x).to_vec::<f64>().len(), 64);
+    // A copy that a transformation makes goes on in the same stream.
+    let weighted = (link.clone(), Variable::new(x.array()));
+    let loss = |(link, w): &(Dropout, Variable)| link.forward(w).sum(..);
+    let gradients = [(); 2].map(|()| grad(loss, &weighted).1.to_vec::<f64>());
+    assert_ne!(gradients[0], gradients[1]);
+    assert!(attempt(|| Dropout::new(1.0, &mut Generator::new(0))).is_err());
+}
+
+#[test]
+fn an_embedding_learns_the_rows_it_is_asked_for() {
+    let builder = Embedding::builder(3, 2).padding(1).dtype(DType::F64);
+    let table = builder.build(&mut Generator::new(0));
+    assert_eq!(table.w.to_vec::<f64>()[2..4], [0.0, 0.0]);
+    let y = table.forward(&Variable::constant([0i64, 1, 0]));
+    assert_eq!(y.shape(), [3, 2]);
+    y.sum(..).backward();
+    let gradient = table.w.grad().expect("a gradient");
+    assert_eq!(gradient.to_vec::<f64>(), [2.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+    assert!(attempt(|| table.forward(&Variable::constant([3i64]))).is_err());
+    assert!(attempt(|| table.forward(&Variable::constant([0.5]))).is_err());
+}
