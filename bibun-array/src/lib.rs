@@ -31,6 +31,7 @@ mod scan;
 mod shape;
 mod sort;
 mod storage;
+mod taps;
 mod view;
 
 pub use array::Array;
@@ -47,4 +48,5 @@ pub use operand::Operand;
 pub use random::{Distribution, Generator};
 pub use shape::Shape;
 pub use storage::{pooled_bytes, set_pool_limit};
+pub use taps::Taps;
 pub use view::Index;
