@@ -14,6 +14,7 @@ mod math;
 mod noise;
 mod operand;
 mod operators;
+mod pooling;
 #[cfg(test)]
 mod probe;
 
@@ -24,6 +25,7 @@ pub use loss::*;
 pub use math::*;
 pub use noise::*;
 pub use operand::Operand;
+pub use pooling::*;
 
 /// Every sample of every function, for the conformance test.
 #[cfg(test)]
@@ -35,6 +37,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         loss::samples(),
         math::samples(),
         noise::samples(),
+        pooling::samples(),
     ]
     .concat()
 }
