@@ -205,9 +205,12 @@ impl Array {
             let sizes = self.shape()[first..].iter();
             sizes.zip(taps).all(|(&size, taps)| size == taps.size)
         };
-        first.filter(fits).unwrap_or_else(|| {
-            let what = format!("{taps:?} do not fit the last axes of {}", self.shape());
-            raise(Error::invalid(function, what))
-        })
+        match first.filter(fits) {
+            Some(first) => first,
+            None => {
+                let what = format!("{taps:?} do not fit the last axes of {}", self.shape());
+                raise(Error::invalid(function, what))
+            }
+        }
     }
 }

@@ -243,6 +243,7 @@ mod tests {
         let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
         let text = message(&|| adaptive_average_pool(&nothing, [2]));
         assert!(text.contains("must see at least one element"), "{text}");
+        assert!(text.contains("average.rs"), "{text}");
         assert_eq!(adaptive_average_pool(&x, [0]).shape(), [2, 0]);
     }
 }

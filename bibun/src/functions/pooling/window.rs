@@ -119,10 +119,13 @@ impl<const N: usize> Pooling<N> {
         }
         let sizes = last_axes::<N>(function, x);
         let taps = (0..N).map(|axis| self.axis_taps(axis, sizes[axis]));
-        taps.collect::<Option<_>>().unwrap_or_else(|| {
-            let must_hold = format!("every window of {self:?} must see at least one element");
-            mismatch(function, x, N, &must_hold)
-        })
+        match taps.collect::<Option<_>>() {
+            Some(taps) => taps,
+            None => {
+                let must_hold = format!("every window of {self:?} must see at least one element");
+                mismatch(function, x, N, must_hold)
+            }
+        }
     }
 
     /// The taps along one axis, if there are windows and none sees nothing.
@@ -175,10 +178,10 @@ pub(super) fn adaptive_taps<const N: usize>(
     windows: [usize; N],
 ) -> Arc<[Taps]> {
     let sizes = last_axes::<N>(function, x);
+    if (sizes.iter().zip(windows)).any(|(&size, count)| size == 0 && count > 0) {
+        mismatch(function, x, N, "every window must see at least one element")
+    }
     let taps = sizes.into_iter().zip(windows).map(|(size, count)| {
-        if size == 0 && count > 0 {
-            mismatch(function, x, N, "every window must see at least one element")
-        }
         let of_each = (0..count).map(|i| {
             let (begin, end) = (i * size / count, ((i + 1) * size).div_ceil(count));
             let weight = 1.0 / (end - begin) as f64;
