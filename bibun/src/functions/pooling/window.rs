@@ -198,7 +198,7 @@ pub(super) fn last_axes<const N: usize>(function: &'static str, x: &Variable) ->
     let shape = x.shape();
     match shape.last_chunk() {
         Some(&sizes) => sizes,
-        None => mismatch(function, x, N, &format!("x must have at least {N} axes")),
+        None => mismatch(function, x, N, format!("x must have at least {N} axes")),
     }
 }
 
