@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::cpu::Cpu;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
-use crate::{Array, DType, Error, Shape, raise};
+use crate::{Array, DType, Error, Shape, Taps, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -130,6 +130,14 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// The positions along `axis` of its `count` first elements in ascending or descending order,
     /// as `i64`. NaN is greater than all numbers; equal elements stay in their order.
     fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array;
+
+    /// The weighted sums of what `taps` read along `axis`; `x` is of floats.
+    fn window_sum(&self, x: &Array, axis: usize, taps: &Taps) -> Array;
+
+    /// The largest of what windows over the last two axes see and its position, as `i64` in
+    /// row-major order over these axes. NaN is larger than all numbers, the first of equal elements
+    /// is taken, and no window is empty.
+    fn window_max(&self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array);
 
     /// Waits until everything asked so far has been done.
     fn synchronize(&self) {}

@@ -32,6 +32,7 @@ mod scan;
 mod shape;
 mod sort;
 mod storage;
+mod taps;
 mod view;
 
 pub use array::Array;
@@ -49,4 +50,5 @@ pub use operand::Operand;
 pub use random::{Distribution, Generator};
 pub use shape::Shape;
 pub use storage::{pooled_bytes, set_pool_limit};
+pub use taps::Taps;
 pub use view::Index;

@@ -203,6 +203,43 @@ fn pad_widths(value: &Value, rank: usize) -> Option<Vec<(usize, usize)>> {
     }
 }
 
+/// Pooling over the last axes, as many as the kernel has numbers or x has behind its channels.
+fn pool(name: &str, call: &Call<'_>) -> Option<Variable> {
+    let x = call.x(0)?;
+    match x.rank() - 2 {
+        1 => pool_over::<1>(name, call, x),
+        2 => pool_over::<2>(name, call, x),
+        3 => pool_over::<3>(name, call, x),
+        4 => pool_over::<4>(name, call, x),
+        _ => None,
+    }
+}
+
+fn pool_over<const N: usize>(name: &str, call: &Call<'_>, x: Variable) -> Option<Variable> {
+    let sizes = |position, name| -> Option<[usize; N]> {
+        let list = call.integers(position, name)?;
+        let each = |axis| match list[..] {
+            [all] => all as usize,
+            _ => list[axis] as usize,
+        };
+        Some(std::array::from_fn(each))
+    };
+    let mut pooling = f::Pooling::new(sizes(1, "ksize")?);
+    if let Some(stride) = sizes(2, "stride") {
+        pooling = pooling.stride(stride);
+    }
+    if let Some(padding) = sizes(3, "pad") {
+        pooling = pooling.padding(padding);
+    }
+    if name.starts_with("max") {
+        let cover_all = call.value(4, "cover_all").as_bool().unwrap_or(true);
+        return Some(f::max_pool(x, pooling.ceil_mode(cover_all)));
+    }
+    // Padding is zeros that count, unless an n-dimensional average is told that it is nothing.
+    let counts = call.list.len() <= 4 || !call.list[4].is_null();
+    Some(f::average_pool(x, pooling.count_include_pad(counts)))
+}
+
 /// The call in bibun's functions; `None` where bibun has no such function or option yet.
 fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
     let x = || call.x(0);
@@ -394,6 +431,9 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
                 false => order,
             };
             one(f::take(x()?, order, axis))
+        }
+        "average_pooling_2d" | "average_pooling_nd" | "max_pooling_2d" | "max_pooling_nd" => {
+            one(pool(name, call)?)
         }
         "tensordot" => {
             let (a, b) = (x()?, call.x(1)?);

@@ -246,7 +246,7 @@ fn element_at(layout: &Layout, mut index: usize) -> usize {
 }
 
 /// The elements in row-major order, in memory even if they are one repeated value.
-fn spread<T: Element>(x: &Array) -> Array {
+pub(super) fn spread<T: Element>(x: &Array) -> Array {
     match x.inline() {
         Some(value) if x.size() > 1 => Array::filled_by(x.shape().clone(), |out: &mut [T]| {
             out.fill(T::from_scalar(value));

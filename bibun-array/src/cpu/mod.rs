@@ -8,13 +8,14 @@ mod random;
 mod reduce;
 mod scan;
 mod sort;
+mod taps;
 
 use std::sync::Arc;
 
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
-use crate::{Array, DType, Element, Scalar, Shape, View};
+use crate::{Array, DType, Element, Scalar, Shape, Taps, View};
 
 use crate::device::{Device, Memory, Normalization, Reduction, Scan};
 use crate::storage::Buffer;
@@ -115,6 +116,18 @@ impl Device for Cpu {
 
     fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
         with_dtype!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value))
+    }
+
+    fn window_sum(&self, x: &Array, axis: usize, taps: &Taps) -> Array {
+        match x.dtype() {
+            DType::F32 => taps::window_sum::<f32>(x, axis, taps),
+            DType::F64 => taps::window_sum::<f64>(x, axis, taps),
+            DType::Bool | DType::I64 => unreachable!("the caller refuses what is not a float"),
+        }
+    }
+
+    fn window_max(&self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+        with_dtype!(x.dtype(), T => taps::window_max::<T>(x, rows, columns))
     }
 
     fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {

@@ -15,6 +15,7 @@ mod noise;
 mod normalization;
 mod operand;
 mod operators;
+mod pooling;
 #[cfg(test)]
 mod probe;
 
@@ -26,6 +27,7 @@ pub use math::*;
 pub use noise::*;
 pub use normalization::*;
 pub use operand::Operand;
+pub use pooling::*;
 
 /// Every sample of every function, for the conformance test.
 #[cfg(test)]
@@ -38,6 +40,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         math::samples(),
         noise::samples(),
         normalization::samples(),
+        pooling::samples(),
     ]
     .concat()
 }

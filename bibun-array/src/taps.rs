@@ -1,0 +1,216 @@
+//! Windows along axes: what each element of a result reads, and the sum and the largest of it.
+
+use std::fmt;
+
+use crate::{Array, Error, Shape, raise};
+
+/// Which elements along an axis each element of a result reads, and by which weights: a sparse
+/// matrix, row by row.
+///
+/// Pooling, resizing and their transposes are one such matrix for each axis.
+///
+/// ```
+/// use bibun_array::{Array, Taps};
+/// // The means of neighbours.
+/// let taps = Taps::new(3, (0..2).map(|i| [(i, 0.5), (i + 1, 0.5)]));
+/// let y = Array::from([1.0, 3.0, 7.0]).window_sum(&[taps]);
+/// assert_eq!(y.to_vec::<f64>(), [2.0, 5.0]);
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Taps {
+    size: usize,
+    /// Where the taps of each element of the result end.
+    ends: Vec<usize>,
+    positions: Vec<usize>,
+    weights: Vec<f64>,
+}
+
+impl Taps {
+    /// The taps, as positions and weights, of each element of the result, on an axis of `size`
+    /// elements.
+    ///
+    /// # Panics
+    /// If a position is not below `size`.
+    #[track_caller]
+    pub fn new<I: IntoIterator<Item = (usize, f64)>>(
+        size: usize,
+        of_each: impl IntoIterator<Item = I>,
+    ) -> Self {
+        let (mut ends, mut positions, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        for taps in of_each {
+            for (position, weight) in taps {
+                positions.push(position);
+                weights.push(weight);
+            }
+            ends.push(positions.len());
+        }
+        if let Some(position) = positions.iter().find(|&&position| position >= size) {
+            let what = format!("position {position} is outside of an axis of {size} elements");
+            raise(Error::invalid("Taps::new", what));
+        }
+        Self {
+            size,
+            ends,
+            positions,
+            weights,
+        }
+    }
+
+    /// How many elements the axis has that is read.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// How many elements the result has.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The positions and weights of one element of the result.
+    pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let range = self.range(i);
+        let weights = self.weights[range.clone()].iter().copied();
+        self.positions[range].iter().copied().zip(weights)
+    }
+
+    /// The transposed matrix: which elements of the result read each element of the axis.
+    ///
+    /// ```
+    /// use bibun_array::Taps;
+    /// let taps = Taps::new(2, [[(0, 1.0)], [(1, 2.0)], [(1, 3.0)]]).transposed();
+    /// assert_eq!((taps.size(), taps.count()), (3, 2));
+    /// assert_eq!(taps.of(1).collect::<Vec<_>>(), [(1, 2.0), (2, 3.0)]);
+    /// ```
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let mut readers = vec![Vec::new(); self.size];
+        for i in 0..self.count() {
+            for (position, weight) in self.of(i) {
+                readers[position].push((i, weight));
+            }
+        }
+        Self::new(self.count(), readers)
+    }
+
+    /// The taps on two axes taken as one, those of `self` in front.
+    fn joined(&self, inner: &Self) -> Self {
+        let pairs = (0..self.count()).flat_map(|i| (0..inner.count()).map(move |j| (i, j)));
+        let taps = pairs.map(|(i, j)| {
+            self.of(i).flat_map(move |(position, weight)| {
+                let start = position * inner.size;
+                inner.of(j).map(move |(p, w)| (start + p, weight * w))
+            })
+        });
+        Self::new(self.size * inner.size, taps)
+    }
+
+    pub(crate) fn range(&self, i: usize) -> std::ops::Range<usize> {
+        let begin = i.checked_sub(1).map_or(0, |before| self.ends[before]);
+        begin..self.ends[i]
+    }
+
+    pub(crate) fn ends(&self) -> &[usize] {
+        &self.ends
+    }
+
+    pub(crate) fn positions(&self) -> &[usize] {
+        &self.positions
+    }
+
+    pub(crate) fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+}
+
+impl fmt::Debug for Taps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Taps({} to {})", self.size, self.count())
+    }
+}
+
+impl Array {
+    /// The weighted sums of what windows over the last axes see, `taps` for each of these axes.
+    ///
+    /// # Panics
+    /// If the array is not of floats, or has other sizes along these axes.
+    ///
+    /// ```
+    /// use bibun_array::{Array, Taps};
+    /// let columns = Taps::new(2, [[(0, 1.0), (1, -1.0)]]);
+    /// let y = Array::from([[5.0, 3.0], [1.0, 4.0]]).window_sum(&[columns]);
+    /// assert_eq!(y.shape(), &[2, 1][..]);
+    /// assert_eq!(y.to_vec::<f64>(), [2.0, -3.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn window_sum(&self, taps: &[Taps]) -> Self {
+        let first = self.expect_windows("window_sum", taps);
+        if !self.dtype().is_float() {
+            let what = format!("{} cannot be weighted, only floats", self.dtype());
+            raise(Error::invalid("window_sum", what));
+        }
+        let device = self.device();
+        let sum = |x: Self, i: usize| device.window_sum(&x, first + i, &taps[i]);
+        // Rows are added faster than columns, so columns are left for when there is less to add.
+        let (before, after) = taps.iter().fold((1, 1), |(before, after), taps| {
+            (before * taps.size, after * taps.count())
+        });
+        match after <= before {
+            true => (0..taps.len()).fold(self.clone(), sum),
+            false => (0..taps.len()).rev().fold(self.clone(), sum),
+        }
+    }
+
+    /// The largest of what windows over the last axes see, `taps` for each of these axes (weights
+    /// are not read), and its position as `i64`, counted in row-major order over these axes. NaN
+    /// counts as larger than all numbers; of equal elements the first one is taken.
+    ///
+    /// # Panics
+    /// If the array has other sizes along these axes, there are none, or a window sees nothing.
+    ///
+    /// ```
+    /// use bibun_array::{Array, Taps};
+    /// let all = || Taps::new(2, [[(0, 1.0), (1, 1.0)]]);
+    /// let (y, at) = Array::from([[1.0, 3.0], [4.0, 4.0]]).window_max(&[all(), all()]);
+    /// assert_eq!((y.to_vec::<f64>(), at.to_vec::<i64>()), (vec![4.0], vec![2]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn window_max(&self, taps: &[Taps]) -> (Self, Self) {
+        let first = self.expect_windows("window_max", taps);
+        let Some((columns, others)) = taps.split_last() else {
+            raise(Error::invalid("window_max", "there must be axes"))
+        };
+        let sees_nothing = |taps: &Taps| (0..taps.count()).any(|i| taps.range(i).is_empty());
+        if taps.iter().any(sees_nothing) {
+            let what = "every window must see at least one element";
+            raise(Error::invalid("window_max", what));
+        }
+        let row = Taps::new(1, [[(0, 1.0)]]);
+        let rows = others.iter().fold(row, |rows, taps| rows.joined(taps));
+        let in_front = &self.shape()[..first];
+        let folded = in_front.iter().copied().chain([rows.size, columns.size]);
+        let x = self.reshape(folded.collect::<Shape>());
+        let (y, positions) = self.device().window_max(&x, &rows, columns);
+        let windows = taps.iter().map(Taps::count);
+        let shape: Shape = in_front.iter().copied().chain(windows).collect();
+        (y.reshape(&shape), positions.reshape(&shape))
+    }
+
+    /// The first of the axes that windows lie on.
+    #[track_caller]
+    fn expect_windows(&self, function: &'static str, taps: &[Taps]) -> usize {
+        let first = self.rank().checked_sub(taps.len());
+        let fits = |&first: &usize| {
+            let sizes = self.shape()[first..].iter();
+            sizes.zip(taps).all(|(&size, taps)| size == taps.size)
+        };
+        match first.filter(fits) {
+            Some(first) => first,
+            None => {
+                let what = format!("{taps:?} do not fit the last axes of {}", self.shape());
+                raise(Error::invalid(function, what))
+            }
+        }
+    }
+}

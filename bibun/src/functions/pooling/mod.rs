@@ -1,0 +1,28 @@
+//! Pooling and resizing: what windows over the last axes see, however many axes these are.
+//!
+//! All that is an average or an interpolation is one linear function, [`window::WindowSum`]: a
+//! sparse matrix for each axis, whose transposes make its transpose. Largest elements are picked by
+//! positions, so their derivatives are those of picking.
+
+mod average;
+mod maximum;
+mod resize;
+mod shuffle;
+mod window;
+
+pub use average::*;
+pub use maximum::*;
+pub use resize::*;
+pub use shuffle::*;
+pub use window::{PerAxis, Pooling};
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    [
+        average::samples(),
+        maximum::samples(),
+        resize::samples(),
+        shuffle::samples(),
+    ]
+    .concat()
+}

@@ -1,0 +1,281 @@
+//! Resizing by interpolation.
+
+use std::sync::Arc;
+
+use bibun_array::Taps;
+
+use crate::error::{Error, raise};
+use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch};
+use crate::variable::Variable;
+
+const NAMES: [&str; 2] = ["resize", "resize_transpose"];
+
+/// What stands between the elements of an array that is resized.
+///
+/// An element is a cell with its value in the middle, as in PyTorch; with `align_corners` it is a
+/// point, and the first and the last one stay where they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interpolation {
+    /// The nearest element: that of the cell in which the new cell begins.
+    Nearest,
+    /// A straight line between neighbours: linear along one axis, bilinear along two, and so on.
+    Linear {
+        /// Whether elements are points at both ends of the axis rather than cells.
+        align_corners: bool,
+    },
+}
+
+impl Interpolation {
+    /// Linear, between the middles of cells.
+    pub const LINEAR: Self = Self::Linear {
+        align_corners: false,
+    };
+    /// Linear, between points, of which the outermost stay where they are.
+    pub const LINEAR_ALIGN_CORNERS: Self = Self::Linear {
+        align_corners: true,
+    };
+
+    /// The taps that make `new` elements of `size`.
+    fn taps(self, size: usize, new: usize) -> Taps {
+        let of_one = |i: usize| {
+            let place = match self {
+                // In whole numbers, so that no rounding can move it to a neighbour.
+                Self::Nearest => return vec![(i * size / new, 1.0)],
+                Self::Linear {
+                    align_corners: true,
+                } => (i * (size - 1)) as f64 / (new.max(2) - 1) as f64,
+                Self::Linear {
+                    align_corners: false,
+                } => ((i as f64 + 0.5) * size as f64 / new as f64 - 0.5).max(0.0),
+            };
+            let before = (place as usize).min(size - 1);
+            let part = place - before as f64;
+            match part > 0.0 && before + 1 < size {
+                true => vec![(before, 1.0 - part), (before + 1, part)],
+                false => vec![(before, 1.0)],
+            }
+        };
+        Taps::new(size, (0..new).map(of_one))
+    }
+}
+
+/// The last axes in other sizes, with values by interpolation, separately along each axis.
+///
+/// Along an axis from n to m, element i of y is read at `(i + ½) n/m − ½`, at the ends cut off;
+/// with `align_corners` at `i (n − 1)/(m − 1)`; of the nearest, at `⌊i n/m⌋`.
+///
+/// Shapes: x `[.., h, w]` → `[.., size]`, over one, two or more axes. Types: floats.
+/// Gradient: `gy` by the same weights to what was read.
+///
+/// # Panics
+/// If x has too few axes, or an axis with nothing in it shall have a size.
+///
+/// ```
+/// use bibun::{functions::{resize, Interpolation}, Variable};
+/// let x = Variable::new([[0.0, 4.0]]);
+/// let y = resize(&x, [4], Interpolation::LINEAR);
+/// assert_eq!(y.to_vec::<f64>(), [0.0, 1.0, 3.0, 4.0]);
+/// let y = resize(&x, [2, 3], Interpolation::LINEAR_ALIGN_CORNERS);
+/// assert_eq!(y.to_vec::<f64>(), [0.0, 2.0, 4.0, 0.0, 2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn resize<const N: usize>(
+    x: impl Into<Variable>,
+    size: [usize; N],
+    interpolation: Interpolation,
+) -> Variable {
+    let x = x.into();
+    let sizes = last_axes::<N>("resize", &x);
+    if sizes
+        .iter()
+        .zip(size)
+        .any(|(&old, new)| old == 0 && new > 0)
+    {
+        let must_hold = format!("from nothing nothing can be read for the sizes {size:?}");
+        mismatch("resize", &x, N, must_hold)
+    }
+    let axes = sizes.into_iter().zip(size);
+    let taps: Arc<[Taps]> = axes
+        .map(|(old, new)| interpolation.taps(old, new))
+        .collect();
+    WindowSum::of(NAMES, taps, x)
+}
+
+/// The last `N` axes [resized](resize) to `factor` times their sizes.
+///
+/// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes. Types: floats.
+/// Gradient: that of [`resize`].
+///
+/// # Panics
+/// If x has too few axes or a factor is 0.
+///
+/// ```
+/// use bibun::{functions::{upsample, Interpolation}, Variable};
+/// let x = Variable::new([[1.0, 2.0]]);
+/// let y = upsample::<2>(&x, 2, Interpolation::Nearest);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0]);
+/// let y = upsample(&x, [1, 3], Interpolation::Nearest);
+/// assert_eq!(y.shape(), [1, 6]);
+/// ```
+#[track_caller]
+pub fn upsample<const N: usize>(
+    x: impl Into<Variable>,
+    factor: impl Into<PerAxis<N>>,
+    interpolation: Interpolation,
+) -> Variable {
+    let (x, factor) = (x.into(), factor.into().each());
+    if factor.contains(&0) {
+        let what = format!("factor = {factor:?} must be positive");
+        raise(Error::argument("upsample", what));
+    }
+    let mut size = last_axes::<N>("upsample", &x);
+    size.iter_mut()
+        .zip(factor)
+        .for_each(|(size, factor)| *size *= factor);
+    resize(x, size, interpolation)
+}
+
+impl Variable {
+    /// [`functions::resize`](crate::functions::resize) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn resize<const N: usize>(&self, size: [usize; N], interpolation: Interpolation) -> Self {
+        resize(self, size, interpolation)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use bibun_array::Array;
+
+    /// One axis, by the formula for each element.
+    fn line(x: &[f64], new: usize, interpolation: Interpolation) -> Vec<f64> {
+        let n = x.len() as f64;
+        let element = |i: usize| {
+            let ratio = n / new as f64;
+            let place = match interpolation {
+                Interpolation::Nearest => return x[((i as f64 + 1e-9) * ratio) as usize],
+                Interpolation::LINEAR_ALIGN_CORNERS if new == 1 => 0.0,
+                Interpolation::LINEAR_ALIGN_CORNERS => i as f64 * (n - 1.0) / (new as f64 - 1.0),
+                Interpolation::LINEAR => (i as f64 + 0.5) * ratio - 0.5,
+            };
+            // The sum of all elements, each by a hat around it.
+            let place = place.clamp(0.0, n - 1.0);
+            let hat = |j: usize| (1.0 - (place - j as f64).abs()).max(0.0);
+            x.iter().enumerate().map(|(j, x)| x * hat(j)).sum()
+        };
+        (0..new).map(element).collect()
+    }
+    fn plane(x: &Array, size: [usize; 2], interpolation: Interpolation) -> Array {
+        let [blocks, h, w] = x.shape().dims().expect("three axes");
+        let mut y = Vec::new();
+        for block in 0..blocks {
+            let at = |i, j| x.element(&[block, i, j]).to_f64();
+            let row = |i| {
+                line(
+                    &(0..w).map(|j| at(i, j)).collect::<Vec<_>>(),
+                    size[1],
+                    interpolation,
+                )
+            };
+            let rows: Vec<Vec<f64>> = (0..h).map(row).collect();
+            let column = |j: usize| {
+                let column: Vec<f64> = rows.iter().map(|row| row[j]).collect();
+                line(&column, size[0], interpolation)
+            };
+            let columns: Vec<Vec<f64>> = (0..size[1]).map(column).collect();
+            for i in 0..size[0] {
+                y.extend(columns.iter().map(|column| column[i]));
+            }
+        }
+        Array::from_vec(y, [blocks, size[0], size[1]])
+    }
+    let sample = |size: [usize; 2], x: [usize; 3], interpolation| {
+        Sample::new(
+            "resize",
+            move |x| vec![resize(&x[0], size, interpolation)],
+            move |x| vec![plane(&x[0], size, interpolation)],
+        )
+        .input(x, -2.0..2.0)
+    };
+    let mut samples = vec![
+        Sample::new(
+            "resize",
+            |x| vec![resize(&x[0], [5], Interpolation::LINEAR)],
+            |x| {
+                let rows = x[0].to_vec::<f64>();
+                let rows = rows
+                    .chunks(3)
+                    .flat_map(|row| line(row, 5, Interpolation::LINEAR));
+                vec![Array::from_vec(rows.collect(), [2, 5])]
+            },
+        )
+        .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "upsample",
+            |x| vec![upsample(&x[0], [2, 3], Interpolation::LINEAR)],
+            |x| vec![plane(&x[0], [6, 6], Interpolation::LINEAR)],
+        )
+        .input([1, 3, 2], -2.0..2.0),
+    ];
+    for interpolation in [
+        Interpolation::Nearest,
+        Interpolation::LINEAR,
+        Interpolation::LINEAR_ALIGN_CORNERS,
+    ] {
+        samples.push(sample([5, 2], [2, 3, 5], interpolation));
+        samples.push(sample([1, 3], [2, 4, 1], interpolation));
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+    use bibun_array::{Array, DType};
+
+    #[test]
+    fn the_same_size_is_the_same_array() {
+        let x = Variable::new([[0.1, -2.0, 3.0], [4.0, 5.5, 6.0]]);
+        for interpolation in [
+            Interpolation::Nearest,
+            Interpolation::LINEAR,
+            Interpolation::LINEAR_ALIGN_CORNERS,
+        ] {
+            let y = resize(&x, [2, 3], interpolation);
+            assert_eq!(y.to_vec::<f64>(), x.to_vec::<f64>());
+        }
+    }
+
+    #[test]
+    fn what_has_no_weight_is_not_read() {
+        let x = Variable::new([1.0f32, f32::INFINITY, 3.0]);
+        let y = resize(&x, [5], Interpolation::LINEAR_ALIGN_CORNERS);
+        assert_eq!((y.to_vec::<f32>()[0], y.to_vec::<f32>()[4]), (1.0, 3.0));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = Variable::new(Array::zeros([2, 0], DType::F64));
+        let text = attempt(|| resize(&x, [3], Interpolation::Nearest))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.starts_with("resize: shapes do not fit: x [.., l] = [2, 0] f64"),
+            "{text}"
+        );
+        assert_eq!(resize(&x, [3, 0], Interpolation::LINEAR).shape(), [3, 0]);
+        let text = attempt(|| upsample(&x, [1, 1, 2], Interpolation::Nearest)).unwrap_err();
+        assert!(
+            text.to_string().contains("upsample: shapes do not fit"),
+            "{text}"
+        );
+        let text = attempt(|| upsample::<1>(&x, 0, Interpolation::Nearest)).unwrap_err();
+        assert!(
+            text.to_string().contains("factor = [0] must be positive"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Channels into places and back.
+
+use bibun_array::Shape;
+
+use crate::functions::pooling::window::{last_axes, mismatch};
+use crate::functions::{permute, reshape};
+use crate::variable::Variable;
+
+/// Channels into places: `y[.., c, h r + i, w r + j] = x[.., c r² + i r + j, h, w]`.
+///
+/// Shapes: x `[.., c r², h, w]` → `[.., c, h r, w r]`. Types: all. Gradient: `gy`, put back
+/// ([`pixel_unshuffle`]).
+///
+/// Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient
+/// Sub-Pixel Convolutional Neural Network (2016).
+///
+/// # Panics
+/// If x has fewer than three axes, or r² does not divide its channels.
+///
+/// ```
+/// use bibun::{array::Array, functions::pixel_shuffle, Variable};
+/// let x = Variable::new(Array::arange(0, 8).reshape([4, 1, 2]));
+/// let y = pixel_shuffle(&x, 2);
+/// assert_eq!(y.shape(), [1, 2, 4]);
+/// assert_eq!(y.to_vec::<i64>(), [0, 2, 1, 3, 4, 6, 5, 7]);
+/// ```
+#[track_caller]
+pub fn pixel_shuffle(x: impl Into<Variable>, r: usize) -> Variable {
+    let x = x.into();
+    let [channels, h, w] = last_axes("pixel_shuffle", &x);
+    if r == 0 || channels % (r * r) != 0 {
+        let must_hold = format!("the {channels} channels must be divisible by r² with r = {r}");
+        mismatch("pixel_shuffle", &x, 0, must_hold)
+    }
+    let c = channels / (r * r);
+    rearranged(x, [c, r, r, h, w], [0, 3, 1, 4, 2], [c, h * r, w * r])
+}
+
+/// Places into channels, the inverse of [`pixel_shuffle`]:
+/// `y[.., c r² + i r + j, h, w] = x[.., c, h r + i, w r + j]`.
+///
+/// Shapes: x `[.., c, h r, w r]` → `[.., c r², h, w]`. Types: all. Gradient: `gy`, put back
+/// ([`pixel_shuffle`]).
+///
+/// # Panics
+/// If x has fewer than three axes, or r does not divide the last two.
+///
+/// ```
+/// use bibun::{functions::{pixel_shuffle, pixel_unshuffle}, Variable};
+/// let x = Variable::new([[[1.0, 2.0], [3.0, 4.0]]]);
+/// let y = pixel_unshuffle(&x, 2);
+/// assert_eq!(y.shape(), [4, 1, 1]);
+/// assert_eq!(pixel_shuffle(&y, 2).to_vec::<f64>(), x.to_vec::<f64>());
+/// ```
+#[track_caller]
+pub fn pixel_unshuffle(x: impl Into<Variable>, r: usize) -> Variable {
+    let x = x.into();
+    let [c, h, w] = last_axes("pixel_unshuffle", &x);
+    if r == 0 || h % r != 0 || w % r != 0 {
+        let must_hold = format!("the last two axes must be divisible by r = {r}");
+        mismatch("pixel_unshuffle", &x, 0, must_hold)
+    }
+    let (h, w) = (h / r, w / r);
+    rearranged(x, [c, h, r, w, r], [0, 2, 4, 1, 3], [c * r * r, h, w])
+}
+
+/// The last three axes split, put in another order and joined again.
+#[track_caller]
+fn rearranged(x: Variable, split: [usize; 5], order: [isize; 5], joined: [usize; 3]) -> Variable {
+    let shape = x.shape();
+    let in_front = &shape[..shape.rank() - 3];
+    let with = |sizes: &[usize]| in_front.iter().chain(sizes).copied().collect::<Shape>();
+    let first = in_front.len() as isize;
+    let axes: Vec<isize> = (0..first).chain(order.map(|axis| axis + first)).collect();
+    reshape(permute(reshape(x, with(&split)), &axes), with(&joined))
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use bibun_array::Array;
+
+    /// Both functions as one list of positions: in the shuffled array, and in the other.
+    fn pairs(c: usize, r: usize, h: usize, w: usize) -> Vec<([usize; 3], [usize; 3])> {
+        let mut pairs = Vec::new();
+        for k in 0..c {
+            for (y, x) in (0..h * r).flat_map(|y| (0..w * r).map(move |x| (y, x))) {
+                let channel = k * r * r + y % r * r + x % r;
+                pairs.push(([k, y, x], [channel, y / r, x / r]));
+            }
+        }
+        pairs
+    }
+    vec![
+        Sample::new(
+            "pixel_shuffle",
+            |x| vec![pixel_shuffle(&x[0], 2)],
+            |x| {
+                let mut y = Array::zeros([2, 2, 6], x[0].dtype());
+                for ([k, i, j], [c, h, w]) in pairs(2, 2, 1, 3) {
+                    y.as_mut_slice::<f64>()[(k * 2 + i) * 6 + j] =
+                        x[0].element(&[c, h, w]).to_f64();
+                }
+                vec![y]
+            },
+        )
+        .input([8, 1, 3], -2.0..2.0),
+        Sample::new(
+            "pixel_unshuffle",
+            |x| vec![pixel_unshuffle(&x[0], 3)],
+            |x| {
+                let mut y = Array::zeros([1, 9, 2, 1], x[0].dtype());
+                for ([k, i, j], [c, h, w]) in pairs(1, 3, 2, 1) {
+                    y.as_mut_slice::<f64>()[(c * 2 + h) + w] = x[0].element(&[0, k, i, j]).to_f64();
+                }
+                vec![y]
+            },
+        )
+        .input([1, 1, 6, 3], -2.0..2.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+    use bibun_array::DType;
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = Variable::new(bibun_array::Array::zeros([6, 2, 3], DType::F32));
+        let text = attempt(|| pixel_shuffle(&x, 2)).unwrap_err().to_string();
+        assert!(text.contains("x = [6, 2, 3] f32"), "{text}");
+        assert!(text.contains("divisible by r² with r = 2"), "{text}");
+        let text = attempt(|| pixel_unshuffle(&x, 2)).unwrap_err().to_string();
+        assert!(text.contains("divisible by r = 2"), "{text}");
+        assert!(attempt(|| pixel_shuffle(&x, 0)).is_err());
+    }
+}

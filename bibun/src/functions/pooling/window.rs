@@ -1,0 +1,341 @@
+//! Windows: where they lie, and the sums of what they see.
+
+use std::sync::Arc;
+
+use bibun_array::{Array, Shape, Taps};
+
+use crate::batch::Lane;
+use crate::error::{Error, Place, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Linear, LinearRule};
+use crate::functions::lanes_in_front;
+use crate::variable::Variable;
+
+/// A number for each of `N` axes: one for all, or `[..; N]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PerAxis<const N: usize>([usize; N]);
+
+impl<const N: usize> PerAxis<N> {
+    pub(super) fn each(self) -> [usize; N] {
+        self.0
+    }
+}
+
+impl<const N: usize> From<usize> for PerAxis<N> {
+    fn from(all: usize) -> Self {
+        Self([all; N])
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for PerAxis<N> {
+    fn from(each: [usize; N]) -> Self {
+        Self(each)
+    }
+}
+
+/// Where the windows of a pooling over the last `N` axes lie.
+///
+/// A kernel alone, `[2, 2]`, is a pooling whose windows stand side by side.
+///
+/// ```
+/// use bibun::{array::{Array, DType}, functions::{max_pool, Pooling}, Variable};
+/// let x = Variable::new(Array::zeros([1, 3, 7, 8], DType::F32));
+/// let y = max_pool(&x, Pooling::new([3, 2]).stride(2).padding([1, 0]));
+/// assert_eq!(y.shape(), [1, 3, 4, 4]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pooling<const N: usize> {
+    kernel: [usize; N],
+    stride: [usize; N],
+    padding: [usize; N],
+    dilation: [usize; N],
+    ceil_mode: bool,
+    count_include_pad: bool,
+}
+
+impl<const N: usize> Pooling<N> {
+    /// Windows of the sizes `kernel`, side by side, without padding.
+    pub fn new(kernel: [usize; N]) -> Self {
+        Self {
+            kernel,
+            stride: kernel,
+            padding: [0; N],
+            dilation: [1; N],
+            ceil_mode: false,
+            count_include_pad: true,
+        }
+    }
+
+    /// How far each window begins behind the one before.
+    #[must_use]
+    pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
+        let PerAxis(stride) = stride.into();
+        Self { stride, ..self }
+    }
+
+    /// How many elements are added on both sides of each axis: zeros to an average, nothing that
+    /// could be the largest to a maximum.
+    #[must_use]
+    pub fn padding(self, padding: impl Into<PerAxis<N>>) -> Self {
+        let PerAxis(padding) = padding.into();
+        Self { padding, ..self }
+    }
+
+    /// How far the elements that a window sees are from each other.
+    #[must_use]
+    pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
+        let PerAxis(dilation) = dilation.into();
+        Self { dilation, ..self }
+    }
+
+    /// Whether a last window may reach beyond the padding, if it begins before it; else elements
+    /// at the end may be left out (and are, unless this is called).
+    #[must_use]
+    pub fn ceil_mode(self, ceil_mode: bool) -> Self {
+        Self { ceil_mode, ..self }
+    }
+
+    /// Whether an average counts the padding among its elements (it does unless this is called).
+    #[must_use]
+    pub fn count_include_pad(self, count_include_pad: bool) -> Self {
+        Self {
+            count_include_pad,
+            ..self
+        }
+    }
+
+    /// What the windows see of the last axes of x, by weights that make averages.
+    #[track_caller]
+    pub(super) fn taps(&self, function: &'static str, x: &Variable) -> Arc<[Taps]> {
+        for (name, sizes) in [
+            ("kernel", self.kernel),
+            ("stride", self.stride),
+            ("dilation", self.dilation),
+        ] {
+            if sizes.contains(&0) {
+                let what = format!("{name} = {sizes:?} must be positive");
+                raise(Error::argument(function, what));
+            }
+        }
+        let sizes = last_axes::<N>(function, x);
+        let taps = (0..N).map(|axis| self.axis_taps(axis, sizes[axis]));
+        match taps.collect::<Option<_>>() {
+            Some(taps) => taps,
+            None => {
+                let must_hold = format!("every window of {self:?} must see at least one element");
+                mismatch(function, x, N, must_hold)
+            }
+        }
+    }
+
+    /// The taps along one axis, if there are windows and none sees nothing.
+    fn axis_taps(&self, axis: usize, size: usize) -> Option<Taps> {
+        let (stride, padding, dilation) =
+            (self.stride[axis], self.padding[axis], self.dilation[axis]);
+        let padded = size + 2 * padding;
+        let span = (self.kernel[axis] - 1) * dilation + 1;
+        let rest = padded.checked_sub(span)?;
+        let count = match self.ceil_mode {
+            false => rest / stride + 1,
+            // A window that would begin behind the elements is left out.
+            true => (rest.div_ceil(stride) + 1).min((size + padding).div_ceil(stride)),
+        };
+        let of_each = (0..count).map(|i| {
+            let begin = i * stride;
+            let seen = (begin..begin + span).step_by(dilation);
+            let own = seen.clone().filter_map(|at| at.checked_sub(padding));
+            let own: Vec<usize> = own.filter(|&at| at < size).collect();
+            let counted = match self.count_include_pad {
+                true => seen.filter(|&at| at < padded).count(),
+                false => own.len(),
+            };
+            let weight = 1.0 / counted as f64;
+            let taps = own.into_iter().map(|at| (at, weight)).collect::<Vec<_>>();
+            (!taps.is_empty()).then_some(taps)
+        });
+        Some(Taps::new(size, of_each.collect::<Option<Vec<_>>>()?))
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Pooling<N> {
+    fn from(kernel: [usize; N]) -> Self {
+        Self::new(kernel)
+    }
+}
+
+impl From<usize> for Pooling<1> {
+    fn from(kernel: usize) -> Self {
+        Self::new([kernel])
+    }
+}
+
+/// The windows that cut the last axes of x into `windows` parts of nearly equal sizes, which
+/// overlap where they do not divide, with the weights of averages.
+#[track_caller]
+pub(super) fn adaptive_taps<const N: usize>(
+    function: &'static str,
+    x: &Variable,
+    windows: [usize; N],
+) -> Arc<[Taps]> {
+    let sizes = last_axes::<N>(function, x);
+    if (sizes.iter().zip(windows)).any(|(&size, count)| size == 0 && count > 0) {
+        mismatch(function, x, N, "every window must see at least one element")
+    }
+    let taps = sizes.into_iter().zip(windows).map(|(size, count)| {
+        let of_each = (0..count).map(|i| {
+            let (begin, end) = (i * size / count, ((i + 1) * size).div_ceil(count));
+            let weight = 1.0 / (end - begin) as f64;
+            (begin..end).map(move |at| (at, weight))
+        });
+        Taps::new(size, of_each)
+    });
+    taps.collect()
+}
+
+/// The sizes of the last axes.
+#[track_caller]
+pub(super) fn last_axes<const N: usize>(function: &'static str, x: &Variable) -> [usize; N] {
+    let shape = x.shape();
+    match shape.last_chunk() {
+        Some(&sizes) => sizes,
+        None => mismatch(function, x, N, format!("x must have at least {N} axes")),
+    }
+}
+
+#[cold]
+#[track_caller]
+pub(super) fn mismatch(
+    function: &'static str,
+    x: &Variable,
+    axes: usize,
+    must_hold: impl std::fmt::Display,
+) -> ! {
+    let place: Place = std::panic::Location::caller();
+    let name = match axes {
+        1 => "x [.., l]",
+        2 => "x [.., h, w]",
+        3 => "x [.., d, h, w]",
+        _ => "x",
+    };
+    raise(Error::Mismatch {
+        function,
+        what: Mismatch::new(&[(name, &x.spec())], must_hold).0,
+        place,
+    })
+}
+
+/// The shape of what windows give.
+pub(super) fn shape_of_windows(x: &Shape, taps: &[Taps]) -> Shape {
+    let in_front = &x[..x.rank() - taps.len()];
+    let windows = taps.iter().map(Taps::count);
+    in_front.iter().copied().chain(windows).collect()
+}
+
+/// x with its lanes in front of the axes that windows lie on, and where they are then.
+pub(super) fn lanes_before(x: Variable, axis: usize, axes: usize) -> (Variable, usize) {
+    match axis < x.rank() - axes {
+        true => (x, axis),
+        false => (lanes_in_front(x, axis), 0),
+    }
+}
+
+/// The weighted sums of what windows over the last axes see.
+#[derive(Clone, Debug)]
+pub(super) struct WindowSum {
+    name: &'static str,
+    /// The name of its transpose.
+    transposed: &'static str,
+    taps: Arc<[Taps]>,
+}
+
+impl WindowSum {
+    #[track_caller]
+    pub(super) fn of(
+        [name, transposed]: [&'static str; 2],
+        taps: Arc<[Taps]>,
+        x: Variable,
+    ) -> Variable {
+        let rule = Self {
+            name,
+            transposed,
+            taps,
+        };
+        Linear::of(rule, x)
+    }
+}
+
+impl LinearRule for WindowSum {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        if !x.dtype.is_float() {
+            return Err(Mismatch::new(&[("x", x)], "x must be of floats"));
+        }
+        Ok(Spec::new(shape_of_windows(&x.shape, &self.taps), x.dtype))
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.window_sum(&self.taps)
+    }
+    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
+        let taps = self.taps.iter().map(Taps::transposed).collect();
+        Self::of([self.transposed, self.name], taps, gy)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        let (x, axis) = lanes_before(x, axis, self.taps.len());
+        Lane::along(Linear::of(self.clone(), x), axis)
+    }
+}
+
+/// For each window of a pooling the elements it sees and how many it counts, by plain loops.
+#[cfg(test)]
+pub(super) fn reference(
+    x: &Array,
+    pooling: [&[usize]; 4],
+    windows: &[usize],
+    // From the elements in row-major order with their positions, and from the count.
+    of_window: impl Fn(&[(f64, usize)], usize) -> f64,
+) -> Array {
+    let [kernel, stride, padding, dilation] = pooling;
+    let axes = kernel.len();
+    let (in_front, sizes) = x.shape().split_at(x.rank() - axes);
+    let elements = x.to_vec::<f64>();
+    let decoded = |mut i: usize, sizes: &[usize]| {
+        let mut index = vec![0; sizes.len()];
+        for axis in (0..sizes.len()).rev() {
+            index[axis] = i % sizes[axis];
+            i /= sizes[axis];
+        }
+        index
+    };
+    let own: usize = sizes.iter().product();
+    let mut y = Vec::new();
+    for block in 0..in_front.iter().product() {
+        for window in 0..windows.iter().product() {
+            let window = decoded(window, windows);
+            let (mut seen, mut counted) = (Vec::new(), 0);
+            for tap in 0..kernel.iter().product() {
+                let tap = decoded(tap, kernel);
+                let padded: Vec<usize> = (0..axes)
+                    .map(|axis| window[axis] * stride[axis] + tap[axis] * dilation[axis])
+                    .collect();
+                if (0..axes).any(|axis| padded[axis] >= sizes[axis] + 2 * padding[axis]) {
+                    continue;
+                }
+                counted += 1;
+                let inside = |axis: usize| {
+                    (padding[axis]..padding[axis] + sizes[axis]).contains(&padded[axis])
+                };
+                if (0..axes).all(inside) {
+                    let position = (0..axes).fold(0, |at, axis| {
+                        at * sizes[axis] + padded[axis] - padding[axis]
+                    });
+                    seen.push((elements[block * own + position], position));
+                }
+            }
+            y.push(of_window(&seen, counted));
+        }
+    }
+    let shape: Shape = in_front.iter().chain(windows).copied().collect();
+    Array::from_vec(y, shape)
+}
