@@ -24,6 +24,8 @@ use crate::{Array, DType};
 
 /// Bytes of patches that are made at once; about half of a core's cache.
 const PATCHES: usize = 1 << 19;
+/// Elements of a channel that are moved at once between layouts: what lies in a cache line.
+const LINE: usize = 16;
 /// Output channels up to which a group of one input channel is not worth a matrix product.
 const THIN: usize = 4;
 /// Parts that the sum over examples is cut into.
@@ -421,9 +423,13 @@ impl Plan {
     fn enter<T: Number>(&self, x: &[T], padded: &mut [T]) {
         for (i, &start) in self.rows.iter().enumerate() {
             let row = &mut padded[start..][..self.width * self.inputs];
-            for (j, channels) in row.chunks_exact_mut(self.inputs).enumerate() {
-                let elements = x[i * self.width + j..].iter().step_by(self.size);
-                channels.iter_mut().zip(elements).for_each(|(y, &x)| *y = x);
+            for (block, first) in row.chunks_mut(LINE * self.inputs).zip((0..).step_by(LINE)) {
+                let (len, at) = (block.len() / self.inputs, i * self.width + first);
+                for channel in 0..self.inputs {
+                    let line = &x[channel * self.size + at..][..len];
+                    let elements = block[channel..].iter_mut().step_by(self.inputs);
+                    elements.zip(line).for_each(|(y, &x)| *y = x);
+                }
             }
         }
     }
@@ -432,9 +438,13 @@ impl Plan {
     fn leave<T: Number>(&self, padded: &[T], x: &mut [T]) {
         for (i, &start) in self.rows.iter().enumerate() {
             let row = &padded[start..][..self.width * self.inputs];
-            for (j, channels) in row.chunks_exact(self.inputs).enumerate() {
-                let elements = x[i * self.width + j..].iter_mut().step_by(self.size);
-                elements.zip(channels).for_each(|(x, &y)| *x = y);
+            for (block, first) in row.chunks(LINE * self.inputs).zip((0..).step_by(LINE)) {
+                let (len, at) = (block.len() / self.inputs, i * self.width + first);
+                for channel in 0..self.inputs {
+                    let line = &mut x[channel * self.size + at..][..len];
+                    let elements = block[channel..].iter().step_by(self.inputs);
+                    line.iter_mut().zip(elements).for_each(|(x, &y)| *x = y);
+                }
             }
         }
     }

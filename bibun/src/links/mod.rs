@@ -1,11 +1,16 @@
 //! Links: parameters and the computation that uses them, and Chains of them, walked by name.
 
 mod chain;
+mod convolution;
 mod linear;
 
 pub use bibun_derive::Chain;
 pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
+pub use convolution::{
+    Conv, Conv1d, Conv2d, Conv3d, ConvBuilder, ConvTranspose, ConvTranspose1d, ConvTranspose2d,
+    ConvTranspose3d, ConvTransposeBuilder, PerAxis,
+};
 pub use linear::{Linear, LinearBuilder};
 
 use crate::tree::{Mapper, Tree, Visitor};

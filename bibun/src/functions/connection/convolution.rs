@@ -52,6 +52,27 @@ impl<const N: usize> Padding<N> {
             Self::Pairs(pairs) => pairs[axis].into(),
         }
     }
+
+    /// How a kernel moves along an axis of `size`.
+    pub(super) fn window(
+        &self,
+        axis: usize,
+        size: usize,
+        kernel: usize,
+        stride: usize,
+        dilation: usize,
+    ) -> Window {
+        let mut window = Window {
+            kernel,
+            stride,
+            padding: [0, 0],
+            dilation,
+        };
+        let reach = size.div_ceil(stride).saturating_sub(1) * stride;
+        let same = (reach + window.extent()).saturating_sub(size);
+        window.padding = self.around(axis, same);
+        window
+    }
 }
 
 /// How a convolution over `N` axes moves its kernels.
@@ -154,8 +175,8 @@ macro_rules! convolutions {
         ///
         /// ```
         #[doc = concat!("use bibun::{functions::{", stringify!($conv), ", ConvOptions}, Variable};")]
-        #[doc = concat!("let x = Variable::new(", $x, ");")]
-        #[doc = concat!("let w = Variable::new(", $w, ");")]
+        #[doc = concat!("let x = ", $x, ";")]
+        #[doc = concat!("let w = ", $w, ";")]
         #[doc = concat!("let y = ", stringify!($conv), "(&x, &w, None, &ConvOptions::default());")]
         #[doc = concat!("assert_eq!(y.to_vec::<f64>(), ", $y, ");")]
         /// ```
@@ -187,8 +208,8 @@ macro_rules! convolutions {
         ///
         /// ```
         #[doc = concat!("use bibun::{functions::{", stringify!($conv_transpose), ", ConvTransposeOptions}, Variable};")]
-        #[doc = concat!("let x = Variable::new(", $tx, ");")]
-        #[doc = concat!("let w = Variable::new(", $tw, ");")]
+        #[doc = concat!("let x = ", $tx, ";")]
+        #[doc = concat!("let w = ", $tw, ";")]
         #[doc = concat!("let y = ", stringify!($conv_transpose), "(&x, &w, None, &ConvTransposeOptions::default());")]
         #[doc = concat!("assert_eq!(y.to_vec::<f64>(), ", $ty, ");")]
         /// ```
@@ -212,11 +233,11 @@ convolutions!(
     "l",
     "k",
     "p",
-    "[[[1.0, 2.0, 3.0]]]",
-    "[[[10.0, 1.0]]]",
+    "Variable::new([[[1.0, 2.0, 3.0]]])",
+    "Variable::new([[[10.0, 1.0]]])",
     "[12.0, 23.0]",
-    "[[[1.0, 2.0]]]",
-    "[[[10.0, 1.0]]]",
+    "Variable::new([[[1.0, 2.0]]])",
+    "Variable::new([[[10.0, 1.0]]])",
     "[10.0, 21.0, 2.0]"
 );
 convolutions!(
@@ -227,11 +248,11 @@ convolutions!(
     "h, w",
     "kh, kw",
     "ph, pw",
-    "[[[[1.0, 2.0], [3.0, 4.0]]]]",
-    "[[[[10.0, 1.0]]]]",
+    "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 2, 2])",
+    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2])",
     "[12.0, 34.0]",
-    "[[[[1.0, 2.0]]]]",
-    "[[[[10.0], [1.0]]]]",
+    "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2])",
+    "Variable::new([10.0, 1.0]).reshape([1, 1, 2, 1])",
     "[10.0, 20.0, 1.0, 2.0]"
 );
 convolutions!(
@@ -242,11 +263,11 @@ convolutions!(
     "d, h, w",
     "kd, kh, kw",
     "pd, ph, pw",
-    "[[[[[1.0, 2.0], [3.0, 4.0]]]]]",
-    "[[[[[10.0, 1.0]]]]]",
+    "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 1, 2, 2])",
+    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 1, 2])",
     "[12.0, 34.0]",
-    "[[[[[1.0, 2.0]]]]]",
-    "[[[[[10.0], [1.0]]]]]",
+    "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 1, 2])",
+    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2, 1])",
     "[10.0, 20.0, 1.0, 2.0]"
 );
 
@@ -391,17 +412,8 @@ pub(crate) fn conv<const N: usize>(
         call.fail(&format!("o must be {groups} groups of equal size"));
     }
     let windows = (0..N).map(|axis| {
-        let mut window = Window {
-            kernel: w[axis + 2],
-            stride: stride[axis],
-            padding: [0, 0],
-            dilation: dilation[axis],
-        };
-        let size = x[axis + 2];
-        let reach = size.div_ceil(window.stride).saturating_sub(1) * window.stride;
-        let same = (reach + window.extent()).saturating_sub(size);
-        window.padding = padding.around(axis, same);
-        window
+        let [kernel, stride, dilation] = [w[axis + 2], stride[axis], dilation[axis]];
+        padding.window(axis, x[axis + 2], kernel, stride, dilation)
     });
     let convolution = Convolution {
         groups,
@@ -688,14 +700,18 @@ impl Product {
     }
 }
 
-/// All indices of a shape, in row-major order.
+/// Calls `each` with all indices of a shape, in row-major order.
 #[cfg(test)]
-fn indices(sizes: &[usize]) -> Vec<Vec<usize>> {
-    sizes.iter().fold(vec![vec![]], |indices, &size| {
-        let longer =
-            |index: Vec<usize>| (0..size).map(move |i| index.iter().copied().chain([i]).collect());
-        indices.into_iter().flat_map(longer).collect()
-    })
+fn for_each_index(sizes: &[usize], mut each: impl FnMut(&[usize])) {
+    let mut index = vec![0; sizes.len()];
+    for i in 0..sizes.iter().product() {
+        let mut rest = i;
+        for (at, size) in index.iter_mut().zip(sizes).rev() {
+            *at = rest % size;
+            rest /= size;
+        }
+        each(&index);
+    }
 }
 
 /// The place in a row-major array.
@@ -716,7 +732,7 @@ fn meetings(
     mut each: impl FnMut(usize, usize, usize),
 ) {
     let (inputs, outputs) = (w[1], w[0] / groups);
-    for p in indices(&[&y[..], &w[1..]].concat()) {
+    for_each_index(&[&y[..], &w[1..]].concat(), |p| {
         let (of_y, c, k) = (&p[..y.len()], p[y.len()], &p[y.len() + 1..]);
         let spatial = windows.iter().enumerate().map(|(axis, window)| {
             let at = of_y[axis + 2] * window.stride + k[axis] * window.dilation;
@@ -724,7 +740,7 @@ fn meetings(
                 .filter(|&at| at < x[axis + 2])
         });
         let Some(spatial) = spatial.collect::<Option<Vec<usize>>>() else {
-            continue;
+            return;
         };
         let channel = of_y[1] / outputs * inputs + c;
         each(
@@ -732,7 +748,7 @@ fn meetings(
             place(w, [of_y[1], c].into_iter().chain(k.iter().copied())),
             place(y, of_y.iter().copied()),
         );
-    }
+    });
 }
 
 #[cfg(test)]
@@ -985,4 +1001,149 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             [[0, 0]; 3],
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, grad, vmap};
+
+    fn zeros(shape: &[usize]) -> Variable {
+        Variable::new(Array::zeros(shape, DType::F32))
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let x = zeros(&[2, 4, 5]);
+        let message = |w: &[usize], b: Option<&Variable>, options| {
+            attempt(|| conv1d(&x, zeros(w), b, &options))
+                .unwrap_err()
+                .to_string()
+        };
+        let one = ConvOptions::default();
+        let found = message(&[3, 2, 2], Some(&zeros(&[3])), one);
+        assert!(found.starts_with("conv1d: "), "{found}");
+        let shapes =
+            "x [n, i, l] = [2, 4, 5] f32, w [o, i / groups, k] = [3, 2, 2] f32, b [o] = [3] f32";
+        assert!(found.contains(shapes), "{found}");
+        assert!(found.contains("1 groups of as many channels"), "{found}");
+        assert!(found.contains("convolution.rs"), "{found}");
+        let two = ConvOptions { groups: 2, ..one };
+        assert!(message(&[3, 2, 2], None, two).contains("o must be 2 groups"));
+        assert!(
+            message(&[3, 4, 6], None, one).contains("reaches over 6 elements does not fit into 5")
+        );
+        assert!(message(&[3, 4, 0], None, one).contains("must not be empty"));
+        assert!(message(&[3, 4], None, one).contains("3 axes"));
+        assert!(message(&[3, 4, 1], Some(&zeros(&[4])), one).contains("each output channel"));
+        let still = ConvOptions { stride: [0], ..one };
+        assert!(message(&[3, 4, 1], None, still).contains("stride is [0]"));
+
+        let message = |w: &[usize], options| {
+            attempt(|| conv_transpose1d(&x, zeros(w), None, &options))
+                .unwrap_err()
+                .to_string()
+        };
+        let one = ConvTransposeOptions::default();
+        assert!(message(&[3, 2, 2], one).contains("w [i, o / groups, k] = [3, 2, 2] f32"));
+        let longer = ConvTransposeOptions {
+            output_padding: [1],
+            ..one
+        };
+        assert!(message(&[4, 2, 2], longer).contains("less than the stride"));
+        let less = ConvTransposeOptions {
+            padding: 9.into(),
+            ..one
+        };
+        assert!(message(&[4, 2, 2], less).contains("takes away more than the 6"));
+    }
+
+    #[test]
+    fn same_keeps_what_the_stride_leaves() {
+        for (size, stride, dilation) in [(5, 1, 1), (5, 2, 1), (6, 3, 2), (1, 2, 1), (7, 4, 1)] {
+            let (x, w) = (zeros(&[1, 1, size]), zeros(&[1, 1, 3]));
+            let options = ConvOptions {
+                stride: [stride],
+                padding: Padding::Same,
+                dilation: [dilation],
+                groups: 1,
+            };
+            let y = conv1d(&x, &w, None, &options);
+            assert_eq!(y.shape(), [1, 1, size.div_ceil(stride)]);
+            let options = ConvTransposeOptions {
+                stride: [stride],
+                padding: Padding::Same,
+                dilation: [dilation],
+                ..Default::default()
+            };
+            let x = conv_transpose1d(&y, &w, None, &options);
+            assert_eq!(x.shape(), [1, 1, size.div_ceil(stride) * stride]);
+        }
+    }
+
+    /// Sizes at which patches are made in several parts, sums are cut and threads are used, against
+    /// plain loops.
+    #[test]
+    fn large_ones_are_like_loops() {
+        let mut generator = bibun_array::Generator::new(3);
+        let cases = [
+            ([8, 8, 24, 25], [16, 8, 3, 3], [1, 1], [1, 1], 1),
+            ([5, 4, 40, 33], [12, 4, 3, 3], [2, 1], [1, 1], 1),
+            ([5, 8, 21, 22], [16, 2, 3, 2], [1, 1], [1, 2], 4),
+            ([3, 48, 30, 31], [48, 1, 3, 3], [1, 2], [1, 1], 48),
+            ([9, 12, 20, 20], [20, 12, 1, 1], [1, 1], [0, 0], 1),
+            ([1, 20, 40, 26], [6, 20, 3, 3], [1, 1], [1, 0], 1),
+        ];
+        for (x, w, stride, padding, groups) in cases {
+            let options = ConvOptions {
+                stride,
+                padding: padding.into(),
+                dilation: [1, 1],
+                groups,
+            };
+            let [a, b] = [&x, &w]
+                .map(|shape| Variable::new(generator.normal(&shape[..], 0.0, 1.0, DType::F64)));
+            let y = conv2d(&a, &b, None, &options);
+            let gy = Variable::constant(generator.normal(&y.shape(), 0.0, 1.0, DType::F64));
+            let windows = [0, 1].map(|axis| Window {
+                kernel: w[axis + 2],
+                stride: stride[axis],
+                padding: [padding[axis]; 2],
+                dilation: 1,
+            });
+            let values = [&a, &b, &gy].map(|x| x.to_vec::<f64>());
+            let mut sums = values.clone().map(|x| vec![0.0; x.len()]);
+            meetings([&x, &w, &y.shape()], &windows, groups, |i, j, k| {
+                sums[0][i] += values[1][j] * values[2][k];
+                sums[1][j] += values[0][i] * values[2][k];
+                sums[2][k] += values[0][i] * values[1][j];
+            });
+            (&y * &gy).sum(..).backward();
+            let found = [a.grad().unwrap(), b.grad().unwrap(), y.clone()];
+            for (found, expected) in found.iter().zip(&sums) {
+                let wrong = found
+                    .to_vec::<f64>()
+                    .iter()
+                    .zip(expected)
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f64::max);
+                assert!(wrong < 1e-10, "{x:?} {w:?}: off by {wrong:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_of_examples_are_groups() {
+        let mut generator = bibun_array::Generator::new(5);
+        let x = Variable::constant(generator.normal([4, 1, 3, 6], 0.0, 1.0, DType::F64));
+        let w = Variable::constant(generator.normal([2, 3, 2], 0.0, 1.0, DType::F64));
+        let loss = |w: &Variable, x: &Variable| {
+            conv1d(x, w, None, &ConvOptions::default()).square().sum(..)
+        };
+        let each = vmap(|x: &Variable| grad(|w: &Variable| loss(w, x), &w), &x);
+        assert_eq!(each.shape(), [4, 2, 3, 2]);
+        let all = grad(|w: &Variable| loss(w, &x.reshape([4, 3, 6])), &w);
+        let wrong = (each.sum(0) - all).abs().max(..);
+        assert!(wrong.item::<f64>() < 1e-12);
+    }
 }

@@ -4,11 +4,13 @@ mod convolution;
 mod einsum;
 mod linear;
 mod matmul;
+mod unfold;
 
 pub use convolution::*;
 pub use einsum::*;
 pub use linear::*;
 pub use matmul::*;
+pub use unfold::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
@@ -17,6 +19,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         einsum::samples(),
         linear::samples(),
         matmul::samples(),
+        unfold::samples(),
     ]
     .concat()
 }
