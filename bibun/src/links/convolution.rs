@@ -346,6 +346,6 @@ mod tests {
             .map(|(name, _)| name)
             .collect();
         assert_eq!(names, ["w", "b"]);
-        assert_eq!(layer.clone().options().stride, [2]);
+        assert_eq!(layer.options().stride, [2]);
     }
 }

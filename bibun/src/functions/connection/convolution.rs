@@ -732,7 +732,7 @@ fn meetings(
     mut each: impl FnMut(usize, usize, usize),
 ) {
     let (inputs, outputs) = (w[1], w[0] / groups);
-    for_each_index(&[&y[..], &w[1..]].concat(), |p| {
+    for_each_index(&[y, &w[1..]].concat(), |p| {
         let (of_y, c, k) = (&p[..y.len()], p[y.len()], &p[y.len() + 1..]);
         let spatial = windows.iter().enumerate().map(|(axis, window)| {
             let at = of_y[axis + 2] * window.stride + k[axis] * window.dilation;
@@ -1104,7 +1104,7 @@ mod tests {
             let [a, b] = [&x, &w]
                 .map(|shape| Variable::new(generator.normal(&shape[..], 0.0, 1.0, DType::F64)));
             let y = conv2d(&a, &b, None, &options);
-            let gy = Variable::constant(generator.normal(&y.shape(), 0.0, 1.0, DType::F64));
+            let gy = Variable::constant(generator.normal(y.shape(), 0.0, 1.0, DType::F64));
             let windows = [0, 1].map(|axis| Window {
                 kernel: w[axis + 2],
                 stride: stride[axis],
