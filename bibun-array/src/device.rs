@@ -7,6 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::Cpu;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
@@ -110,6 +111,16 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The
     /// dtypes are one of `f32`, `f64` and `i64`. The device may take the memory of `c`.
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array;
+
+    /// One part of a convolution from the other two; see [`Convolution::product`]. Both are of `f32`
+    /// or both of `f64`.
+    fn convolve(
+        &self,
+        convolution: &Convolution,
+        made: ConvolutionPart,
+        a: &Array,
+        b: &Array,
+    ) -> Array;
 
     /// Runs along `axis`; `x` is not of `bool`.
     fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array;

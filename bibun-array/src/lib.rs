@@ -9,6 +9,7 @@
 mod arithmetic;
 mod array;
 mod axes;
+mod convolution;
 mod cpu;
 mod device;
 mod display;
@@ -37,6 +38,7 @@ mod view;
 
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
+pub use convolution::{Convolution, ConvolutionPart, Window};
 pub use device::{Device, Memory, Normalization, Reduction, Scan, View, cpu};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};

@@ -240,6 +240,69 @@ fn pool_over<const N: usize>(name: &str, call: &Call<'_>, x: Variable) -> Option
     Some(f::average_pool(x, pooling.count_include_pad(counts)))
 }
 
+/// A number for each of `N` axes, from one for all or a list.
+fn per_axis<const N: usize>(value: &Value, default: usize) -> Option<[usize; N]> {
+    if value.is_null() {
+        return Some([default; N]);
+    }
+    match integers(value)?[..] {
+        [all] => Some([all as usize; N]),
+        ref list => <[isize; N]>::try_from(list)
+            .ok()
+            .map(|list| list.map(|size| size as usize)),
+    }
+}
+
+type Conv<const N: usize> =
+    fn(Variable, Variable, Option<&Variable>, &f::ConvOptions<N>) -> Variable;
+
+fn convolution<const N: usize>(call: &Call<'_>, conv: Conv<N>) -> Option<Variable> {
+    let (x, w) = (call.x(0)?, call.x(1)?);
+    let stride: [usize; N] = per_axis(call.value(3, "stride"), 1)?;
+    let padding: [usize; N] = per_axis(call.value(4, "pad"), 0)?;
+    // To cover everything is to have that many more zeros at the end.
+    let more = match call.value(5, "cover_all").as_bool() {
+        Some(true) => stride.map(|stride| stride - 1),
+        _ => [0; N],
+    };
+    let options = f::ConvOptions {
+        stride,
+        padding: f::Padding::Pairs(std::array::from_fn(|i| (padding[i], padding[i] + more[i]))),
+        dilation: per_axis(&call.named["dilate"], 1)?,
+        groups: call.named["groups"].as_u64().unwrap_or(1) as usize,
+    };
+    Some(conv(x, w, call.x(2).as_ref(), &options))
+}
+
+type ConvTranspose<const N: usize> =
+    fn(Variable, Variable, Option<&Variable>, &f::ConvTransposeOptions<N>) -> Variable;
+
+fn deconvolution<const N: usize>(call: &Call<'_>, conv: ConvTranspose<N>) -> Option<Variable> {
+    let (x, w) = (call.x(0)?, call.x(1)?);
+    let stride: [usize; N] = per_axis(call.value(3, "stride"), 1)?;
+    let padding: [usize; N] = per_axis(call.value(4, "pad"), 0)?;
+    let dilation: [usize; N] = per_axis(&call.named["dilate"], 1)?;
+    let smallest: [usize; N] = std::array::from_fn(|i| {
+        (x.shape()[i + 2] - 1) * stride[i] + (w.shape()[i + 2] - 1) * dilation[i] + 1
+            - 2 * padding[i]
+    });
+    let output_padding = match &call.named["outsize"] {
+        Value::Null => [0; N],
+        sizes => {
+            let sizes: [usize; N] = per_axis(sizes, 0)?;
+            std::array::from_fn(|i| sizes[i] - smallest[i])
+        }
+    };
+    let options = f::ConvTransposeOptions {
+        stride,
+        padding: padding.into(),
+        output_padding,
+        dilation,
+        groups: call.named["groups"].as_u64().unwrap_or(1) as usize,
+    };
+    Some(conv(x, w, call.x(2).as_ref(), &options))
+}
+
 /// The call in bibun's functions; `None` where bibun has no such function or option yet.
 fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
     let x = || call.x(0);
@@ -480,6 +543,18 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
             call.number(3, "alpha", 1e-4)?,
             call.number(4, "beta", 0.75)?,
         )),
+        "convolution_2d" => one(convolution(call, f::conv2d)?),
+        "convolution_nd" => match x()?.rank() {
+            3 => one(convolution(call, f::conv1d)?),
+            4 => one(convolution(call, f::conv2d)?),
+            _ => one(convolution(call, f::conv3d)?),
+        },
+        "deconvolution_2d" => one(deconvolution(call, f::conv_transpose2d)?),
+        "deconvolution_nd" => match x()?.rank() {
+            3 => one(deconvolution(call, f::conv_transpose1d)?),
+            4 => one(deconvolution(call, f::conv_transpose2d)?),
+            _ => one(deconvolution(call, f::conv_transpose3d)?),
+        },
         "fmod" => one(f::fmod(x()?, call.x(1)?)),
         "maximum" => one(f::maximum(x()?, call.x(1)?)),
         "minimum" => one(f::minimum(x()?, call.x(1)?)),

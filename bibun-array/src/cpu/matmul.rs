@@ -33,7 +33,7 @@ pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Arr
 }
 
 /// What a matrix can be made of.
-trait Number: Element {
+pub(super) trait Number: Element {
     const ZERO: Self;
     const ONE: Self;
     /// `self + a * b`
@@ -93,10 +93,10 @@ impl Number for i64 {
 
 /// The window of a matrix: element `[i, j]` is `memory[i * row + j * column]`.
 #[derive(Clone, Copy)]
-struct Matrix<'a, T> {
-    memory: &'a [T],
-    row: usize,
-    column: usize,
+pub(super) struct Matrix<'a, T> {
+    pub(super) memory: &'a [T],
+    pub(super) row: usize,
+    pub(super) column: usize,
 }
 
 impl<'a, T> Matrix<'a, T> {
@@ -116,16 +116,17 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// `out = alpha a b + beta out` with `out` in row-major order.
-struct Product<'a, T> {
-    m: usize,
-    n: usize,
-    k: usize,
-    alpha: T,
-    a: Matrix<'a, T>,
-    b: Matrix<'a, T>,
-    beta: T,
-    out: &'a mut [T],
+/// `out = alpha a b + beta out` with the rows of `out`, `step >= n` apart.
+pub(super) struct Product<'a, T> {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) alpha: T,
+    pub(super) a: Matrix<'a, T>,
+    pub(super) b: Matrix<'a, T>,
+    pub(super) beta: T,
+    pub(super) out: &'a mut [T],
+    pub(super) step: usize,
 }
 
 impl<T: Number> Product<'_, T> {
@@ -151,6 +152,7 @@ impl<T: Number> Product<'_, T> {
                     b,
                     beta: self.beta,
                     out,
+                    step: n,
                 },
                 Parallelism::None,
             );
@@ -165,17 +167,31 @@ impl<T: Number> Product<'_, T> {
         }
     }
 
+    /// Whether all elements of the result lie in `out`, each in a place of its own.
+    fn holds_out(&self) -> bool {
+        let Self { m, n, step, .. } = *self;
+        m == 0 || n == 0 || step >= n && (m - 1) * step + n <= self.out.len()
+    }
+
     fn by_gemm(self, parallelism: Parallelism) {
-        let Self { m, n, k, a, b, .. } = self;
-        assert!(self.out.len() == m * n && a.holds(m, k) && b.holds(k, n));
+        let Self {
+            m,
+            n,
+            k,
+            a,
+            b,
+            step,
+            ..
+        } = self;
+        assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n));
         if k == 1 || m * n * k <= TINY {
             // The crate has no vector code for outer products.
             return Arch::new().dispatch(ByRows(self));
         }
         // SAFETY: `Number` calls this for f32 and f64 only, which gemm has kernels for. gemm reads
         // a[i, l] and b[l, j] and reads and writes out[i, j] for i < m, j < n, l < k at the steps
-        // given, all of which lie in their slices by the assertion; `out` is borrowed mutably and
-        // so overlaps with neither. Its elements are initialised.
+        // given, all of which lie in their slices by the assertion, and no two of `out` in one
+        // place; `out` is borrowed mutably and so overlaps with neither. Its elements are initialised.
         unsafe {
             gemm::gemm(
                 m,
@@ -183,7 +199,7 @@ impl<T: Number> Product<'_, T> {
                 k,
                 self.out.as_mut_ptr(),
                 1,
-                n as isize,
+                step as isize,
                 self.beta != T::ZERO,
                 a.memory.as_ptr(),
                 a.column as isize,
@@ -210,6 +226,7 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
     #[inline(always)]
     fn call(self) {
         let Product {
+            m,
             n,
             k,
             alpha,
@@ -217,9 +234,13 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
             b,
             beta,
             out,
-            ..
+            step,
         } = self.0;
-        for (i, row) in out.chunks_exact_mut(n.max(1)).enumerate() {
+        if n == 0 {
+            return;
+        }
+        for (i, row) in out.chunks_mut(step).take(m).enumerate() {
+            let row = &mut row[..n];
             if beta == T::ZERO {
                 row.fill(T::ZERO);
             } else if beta != T::ONE {
@@ -386,6 +407,7 @@ impl<T: Number> Batch<'_, T> {
                 b: self.b.matrix(i),
                 beta: self.beta,
                 out,
+                step: n,
             };
             product.cut(parallelism);
         };

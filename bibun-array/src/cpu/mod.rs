@@ -1,5 +1,6 @@
 //! The CPU device: threads for large work, vector instructions chosen when the program runs.
 
+mod convolution;
 mod elementwise;
 mod index;
 mod matmul;
@@ -12,6 +13,7 @@ mod taps;
 
 use std::sync::Arc;
 
+use crate::convolution::{Convolution, ConvolutionPart};
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
@@ -100,6 +102,16 @@ impl Device for Cpu {
 
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
         matmul::gemm(alpha, a, b, beta, c)
+    }
+
+    fn convolve(
+        &self,
+        convolution: &Convolution,
+        made: ConvolutionPart,
+        a: &Array,
+        b: &Array,
+    ) -> Array {
+        convolution::convolve(convolution, made, a, b)
     }
 
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {

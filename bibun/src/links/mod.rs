@@ -2,6 +2,7 @@
 
 mod buffer;
 mod chain;
+mod convolution;
 mod dropout;
 mod embedding;
 mod linear;
@@ -11,6 +12,10 @@ pub use bibun_derive::Chain;
 pub use buffer::Buffer;
 pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
+pub use convolution::{
+    Conv, Conv1d, Conv2d, Conv3d, ConvBuilder, ConvTranspose, ConvTranspose1d, ConvTranspose2d,
+    ConvTranspose3d, ConvTransposeBuilder, PerAxis,
+};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, EmbeddingBuilder};
 pub use linear::{Linear, LinearBuilder};

@@ -1,22 +1,28 @@
 //! Functions that connect values by weights: products of matrices and what is made of them.
 
+mod convolution;
 mod einsum;
 mod embedding;
 mod linear;
 mod matmul;
+mod unfold;
 
+pub use convolution::*;
 pub use einsum::*;
 pub use embedding::*;
 pub use linear::*;
 pub use matmul::*;
+pub use unfold::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
+        convolution::samples(),
         einsum::samples(),
         embedding::samples(),
         linear::samples(),
         matmul::samples(),
+        unfold::samples(),
     ]
     .concat()
 }

@@ -1,0 +1,351 @@
+//! Layers that convolve.
+
+use bibun_array::{Array, DType, Generator, Shape};
+
+use super::{Chain, Link};
+use crate::error::{Error, raise};
+use crate::functions::{ConvOptions, ConvTransposeOptions, Padding, conv, conv_transpose};
+use crate::initializers::{HeNormal, Initializer, Zero};
+use crate::variable::Variable;
+
+/// A number for each of `N` axes: `3` is the same for all, `[3, 1]` one for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PerAxis<const N: usize>(pub [usize; N]);
+
+impl<const N: usize> From<usize> for PerAxis<N> {
+    fn from(size: usize) -> Self {
+        Self([size; N])
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for PerAxis<N> {
+    fn from(sizes: [usize; N]) -> Self {
+        Self(sizes)
+    }
+}
+
+/// A layer that convolves over one axis; see [`Conv`].
+pub type Conv1d = Conv<1>;
+/// A layer that convolves over two axes; see [`Conv`].
+pub type Conv2d = Conv<2>;
+/// A layer that convolves over three axes; see [`Conv`].
+pub type Conv3d = Conv<3>;
+/// The transposed convolution over one axis; see [`ConvTranspose`].
+pub type ConvTranspose1d = ConvTranspose<1>;
+/// The transposed convolution over two axes; see [`ConvTranspose`].
+pub type ConvTranspose2d = ConvTranspose<2>;
+/// The transposed convolution over three axes; see [`ConvTranspose`].
+pub type ConvTranspose3d = ConvTranspose<3>;
+
+/// Declares a layer and its builder.
+macro_rules! layer {
+    (
+        $(#[$documentation:meta])*
+        $Layer:ident, $Layer2d:literal, $Builder:ident, $Options:ident, $function:ident,
+        $w:literal, $shape:literal, $built:literal
+    ) => {
+        $(#[$documentation])*
+        #[derive(Chain, Clone, Debug)]
+        pub struct $Layer<const N: usize> {
+            #[doc = concat!("The weights, `", $w, "`.")]
+            pub w: Variable,
+            /// The biases, one for each output channel, if there are any.
+            pub b: Option<Variable>,
+            #[chain(skip)]
+            options: $Options<N>,
+        }
+
+        impl<const N: usize> $Layer<N> {
+            /// A layer in f32 with a stride of 1, no padding, weights from [`HeNormal`] and biases
+            /// of zero.
+            ///
+            /// # Panics
+            /// If the kernel is 0 along an axis.
+            #[track_caller]
+            pub fn new(
+                inputs: usize,
+                outputs: usize,
+                kernel: impl Into<PerAxis<N>>,
+                generator: &mut Generator,
+            ) -> Self {
+                Self::builder(inputs, outputs, kernel).build(generator)
+            }
+
+            /// A layer with choices of one's own.
+            ///
+            /// ```
+            /// use bibun::array::{DType, Generator};
+            /// use bibun::functions::Padding;
+            /// use bibun::initializers::GlorotUniform;
+            #[doc = concat!("use bibun::links::", $Layer2d, ";")]
+            #[doc = concat!("let layer = ", $Layer2d, "::builder(4, 6, [3, 5])")]
+            ///     .stride(2)
+            ///     .padding(Padding::Same)
+            ///     .groups(2)
+            ///     .initializer(GlorotUniform)
+            ///     .without_bias()
+            ///     .dtype(DType::F64)
+            ///     .build(&mut Generator::new(0));
+            #[doc = concat!("assert_eq!(layer.w.shape(), ", $built, ");")]
+            /// ```
+            pub fn builder(
+                inputs: usize,
+                outputs: usize,
+                kernel: impl Into<PerAxis<N>>,
+            ) -> $Builder<N> {
+                $Builder {
+                    inputs,
+                    outputs,
+                    kernel: kernel.into().0,
+                    options: $Options::default(),
+                    dtype: DType::F32,
+                    w: Box::new(HeNormal),
+                    b: Some(Box::new(Zero)),
+                }
+            }
+
+            /// How the layer moves its kernels.
+            pub fn options(&self) -> &$Options<N> {
+                &self.options
+            }
+        }
+
+        impl<const N: usize> Link for $Layer<N> {
+            /// The function of x with the layer's parameters.
+            ///
+            /// # Panics
+            #[doc = concat!("If x is not `", $shape, "` or too small; the message has all shapes.")]
+            #[track_caller]
+            fn forward(&self, x: &Variable) -> Variable {
+                $function(x.clone(), self.w.clone(), self.b.as_ref(), &self.options)
+            }
+        }
+
+        #[doc = concat!("What a [`", stringify!($Layer), "`] will be; see [`", stringify!($Layer), "::builder`].")]
+        #[derive(Debug)]
+        #[must_use = "nothing is made before `build`"]
+        pub struct $Builder<const N: usize> {
+            inputs: usize,
+            outputs: usize,
+            kernel: [usize; N],
+            options: $Options<N>,
+            dtype: DType,
+            w: Box<dyn Initializer>,
+            b: Option<Box<dyn Initializer>>,
+        }
+
+        impl<const N: usize> $Builder<N> {
+            /// How far apart the kernel's positions are; 1 if nothing is said.
+            pub fn stride(mut self, stride: impl Into<PerAxis<N>>) -> Self {
+                self.options.stride = stride.into().0;
+                self
+            }
+
+            /// What lies around the axes that the kernel moves on; nothing if nothing is said.
+            pub fn padding(mut self, padding: impl Into<Padding<N>>) -> Self {
+                self.options.padding = padding.into();
+                self
+            }
+
+            /// How far apart the elements under a kernel are; 1 if nothing is said.
+            pub fn dilation(mut self, dilation: impl Into<PerAxis<N>>) -> Self {
+                self.options.dilation = dilation.into().0;
+                self
+            }
+
+            /// How many groups the channels are in; 1 if nothing is said.
+            pub fn groups(mut self, groups: usize) -> Self {
+                self.options.groups = groups;
+                self
+            }
+
+            /// How the weights start; [`HeNormal`] if nothing is said.
+            pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
+                self.w = Box::new(w);
+                self
+            }
+
+            /// How the biases start; [`Zero`] if nothing is said.
+            pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
+                self.b = Some(Box::new(b));
+                self
+            }
+
+            /// Leaves the biases out.
+            pub fn without_bias(mut self) -> Self {
+                self.b = None;
+                self
+            }
+
+            /// The dtype of the parameters, `f32` if nothing is said.
+            pub fn dtype(mut self, dtype: DType) -> Self {
+                self.dtype = dtype;
+                self
+            }
+
+            /// The weights `[outputs, inputs / groups, kernel..]`, in which an initializer sees how
+            /// many values meet in an output, and the biases.
+            #[track_caller]
+            fn draw(&self, generator: &mut Generator) -> (Array, Option<Variable>) {
+                let name = stringify!($Layer);
+                let Self { inputs, outputs, kernel, ref options, dtype, .. } = *self;
+                let groups = options.groups;
+                if !dtype.is_float() {
+                    let what = format!("the dtype is {dtype}, parameters must be floats");
+                    raise(Error::argument(name, what));
+                }
+                if groups == 0 || inputs % groups != 0 || outputs % groups != 0 {
+                    let what = format!(
+                        "{groups} groups must divide {inputs} input and {outputs} output channels"
+                    );
+                    raise(Error::argument(name, what));
+                }
+                if kernel.contains(&0) {
+                    let what = format!("the kernel is {kernel:?}, it must not be empty");
+                    raise(Error::argument(name, what));
+                }
+                let shape: Shape = [outputs, inputs / groups].into_iter().chain(kernel).collect();
+                let w = self.w.initialize(&shape, dtype, generator);
+                let b = (self.b.as_ref())
+                    .map(|b| Variable::new(b.initialize(&[outputs].into(), dtype, generator)));
+                (w, b)
+            }
+        }
+    };
+}
+
+layer! {
+    /// The layer that convolves over `N` axes, [`conv2d`](crate::functions::conv2d) and its like;
+    /// [`Conv1d`], [`Conv2d`], [`Conv3d`].
+    ///
+    /// Shapes: x `[n, inputs, ..]` → `[n, outputs, ..]`. Cloning shares the parameters.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::{Conv2d, Link};
+    /// use bibun::Variable;
+    /// let layer = Conv2d::builder(3, 8, 3).padding(1).build(&mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([2, 3, 5, 4], DType::F32));
+    /// assert_eq!(layer.forward(&x).shape(), [2, 8, 5, 4]);
+    /// assert_eq!(layer.w.shape(), [8, 3, 3, 3]);
+    /// ```
+    Conv, "Conv2d", ConvBuilder, ConvOptions, conv,
+    "[outputs, inputs / groups, kernel..]", "[n, inputs, ..]", "[6, 2, 3, 5]"
+}
+
+layer! {
+    /// The layer of the transposed convolution over `N` axes,
+    /// [`conv_transpose2d`](crate::functions::conv_transpose2d) and its like; [`ConvTranspose1d`],
+    /// [`ConvTranspose2d`], [`ConvTranspose3d`].
+    ///
+    /// Shapes: x `[n, inputs, ..]` → `[n, outputs, ..]`. Cloning shares the parameters.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::{ConvTranspose2d, Link};
+    /// use bibun::Variable;
+    /// let layer = ConvTranspose2d::builder(8, 3, 4).stride(2).padding(1);
+    /// let layer = layer.build(&mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([2, 8, 5, 4], DType::F32));
+    /// assert_eq!(layer.forward(&x).shape(), [2, 3, 10, 8]);
+    /// assert_eq!(layer.w.shape(), [8, 3, 4, 4]);
+    /// ```
+    ConvTranspose, "ConvTranspose2d", ConvTransposeBuilder, ConvTransposeOptions, conv_transpose,
+    "[inputs, outputs / groups, kernel..]", "[n, inputs, ..]", "[4, 3, 3, 5]"
+}
+
+impl<const N: usize> ConvBuilder<N> {
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If the dtype is no float type, the kernel is 0 along an axis, or the groups do not divide the
+    /// channels.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> Conv<N> {
+        let (w, b) = self.draw(generator);
+        Conv {
+            w: Variable::new(w),
+            b,
+            options: self.options,
+        }
+    }
+}
+
+impl<const N: usize> ConvTransposeBuilder<N> {
+    /// How much longer the output is at its end; 0 if nothing is said.
+    pub fn output_padding(mut self, output_padding: impl Into<PerAxis<N>>) -> Self {
+        self.options.output_padding = output_padding.into().0;
+        self
+    }
+
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If the dtype is no float type, the kernel is 0 along an axis, or the groups do not divide the
+    /// channels.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> ConvTranspose<N> {
+        let (w, b) = self.draw(generator);
+        let (groups, kernel) = (self.options.groups, self.kernel);
+        let shape = |sizes: &[usize]| sizes.iter().copied().chain(kernel).collect::<Shape>();
+        let (inputs, outputs) = (self.inputs / groups, self.outputs / groups);
+        let w = w.reshape(shape(&[groups, outputs, inputs])).swap_axes(1, 2);
+        let w = w.to_row_major().reshape(shape(&[self.inputs, outputs]));
+        ConvTranspose {
+            w: Variable::new(w),
+            b,
+            options: self.options,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn weights_start_as_large_as_their_inputs_allow() {
+        let generator = &mut Generator::new(1);
+        let deviation = |w: &Variable| {
+            let w = w.to_vec::<f32>();
+            (w.iter().map(|x| f64::from(x * x)).sum::<f64>() / w.len() as f64).sqrt()
+        };
+        // 2 / (24 / 2 · 9), for both.
+        let expected = (2.0 / 108.0f64).sqrt();
+        let layer = Conv2d::builder(24, 64, 3).groups(2).build(generator);
+        assert!((deviation(&layer.w) / expected - 1.0).abs() < 0.05);
+        let layer = ConvTranspose2d::builder(24, 64, 3)
+            .groups(2)
+            .build(generator);
+        assert_eq!(layer.w.shape(), [24, 32, 3, 3]);
+        assert!((deviation(&layer.w) / expected - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let generator = &mut Generator::new(0);
+        let mut message = |builder: ConvBuilder<1>| {
+            attempt(|| builder.build(generator))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(message(Conv1d::builder(3, 4, 2).groups(2)).contains("2 groups must divide 3"));
+        assert!(message(Conv1d::builder(3, 4, 0)).contains("must not be empty"));
+        assert!(message(Conv1d::builder(3, 4, 1).dtype(DType::I64)).contains("i64"));
+    }
+
+    #[test]
+    fn parameters_have_names_and_settings_stay() {
+        let layer = Conv1d::builder(2, 3, 2)
+            .stride(2)
+            .build(&mut Generator::new(0));
+        let names: Vec<String> = layer
+            .parameters()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, ["w", "b"]);
+        assert_eq!(layer.options().stride, [2]);
+    }
+}
