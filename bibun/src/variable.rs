@@ -203,7 +203,7 @@ impl Variable {
         self.look(|value| match value {
             Value::Array(x) => *x.shape() == spec.shape && x.dtype() == spec.dtype,
             Value::Dual(dual) => dual.primal.has_spec(spec),
-            hidden => hidden.spec() == *spec,
+            Value::Batched(batched) => batched.lane.spec() == *spec,
         })
     }
 

@@ -46,8 +46,8 @@ pub fn average_pool<const N: usize>(
 ///
 /// ```
 /// use bibun::{functions::adaptive_average_pool, Variable};
-/// let x = Variable::new([1.0, 2.0, 3.0, 4.0, 5.0]);
-/// assert_eq!(adaptive_average_pool(&x, [2]).to_vec::<f64>(), [2.0, 4.0]);
+/// let x = Variable::new([1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(adaptive_average_pool(&x, [3]).to_vec::<f64>(), [1.5, 2.5, 3.5]);
 /// ```
 #[track_caller]
 pub fn adaptive_average_pool<const N: usize>(
