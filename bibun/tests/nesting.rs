@@ -1300,6 +1300,8 @@ fn what_was_taken_by_the_value_of_a_leaf_is_not_overlooked() {
     refused("value", &|w| value_and_grad(cube, w).0 * 2.0);
     refused("vjp", &|w| vjp(cube, w).1.call(&one()).exp());
     refused("reverse", &|w| jacobian_reverse(cube, w) + 1.0);
+    refused("jacobian", &|w| jacobian(cube, w).square());
+    refused("linearize", &|w| linearize(cube, w).1.call(&one()) * 3.0);
     refused("lanes", &|w| {
         let xs = Variable::constant([1.0, 2.0]);
         vmap(|x| grad(|w| cube(w) * x, w), &xs).square().sum(..)
@@ -1312,6 +1314,14 @@ fn what_was_taken_by_the_value_of_a_leaf_is_not_overlooked() {
     };
     assert_eq!(second(&|w| jvp(cube, w, &one()).1), 13.0);
     assert_eq!(second(&|w| jacobian_forward(cube, w)), 13.0);
+    assert_eq!(second(&|w| hessian(cube, w)), 7.0);
+    assert_eq!(second(&|w| hvp(cube, w, &one()).1), 7.0);
+    // A rule that captures something with history.
+    let slope = Variable::new(5.0);
+    let captured = slope.clone();
+    let steep = custom_gradient(|[x]| x * x, move |[x], _, gy| [gy * x * &captured]);
+    assert_eq!(second(&|w| grad(|w| steep.call([w]), w)), 6.0);
+    assert_eq!(slope.grad().unwrap().item::<f64>(), 2.0);
     let v = Variable::new(3.0);
     assert_eq!(second(&|w| grad(|w| cube(w) * &v, w)), 37.0);
     assert_eq!(v.grad().unwrap().item::<f64>(), 12.0);

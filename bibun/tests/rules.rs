@@ -1,6 +1,6 @@
 //! Rules in place of functions' own: which calls they reach, and in which nestings.
 
-use bibun::functions::{Relu, Tanh, relu, softmax_cross_entropy};
+use bibun::functions::{Relu, Tanh, identity, relu, softmax_cross_entropy};
 use bibun::{
     Error, Lane, Rules, Variable, attempt, checkpoint, custom, grad, hessian, jvp, linearize, vmap,
 };
@@ -97,6 +97,27 @@ fn forward_and_batch_rules() {
         );
     });
     assert_eq!(format!("{rules:?}"), r#"{"tanh": ["jvp", "batch"]}"#);
+}
+
+/// What transformations put into history is no call of a user.
+#[test]
+fn rules_for_the_identity_leave_transformations_alone() {
+    let reverse = Rules::new().vjp("identity", |_, gy| vec![Some(-&gy[0])]);
+    let x = Variable::constant(2.0);
+    let cube = |x: &Variable| x * x * x;
+    let second = |x: &Variable| grad(|x| grad(cube, x), x);
+    reverse.scope(|| {
+        assert_eq!(second(&x).item::<f64>(), 12.0);
+        assert_eq!(grad(second, &x).item::<f64>(), 6.0);
+        assert_eq!(
+            vmap(second, &Variable::constant([2.0])).to_vec::<f64>(),
+            [12.0]
+        );
+        assert_eq!(jvp(second, &x, &x).1.item::<f64>(), 12.0);
+        let checked = |x: &Variable| checkpoint(cube, x);
+        assert_eq!(grad(|x| grad(checked, x), &x).item::<f64>(), 12.0);
+        assert_eq!(grad(|x| identity(x), &x).item::<f64>(), -1.0);
+    });
 }
 
 #[test]

@@ -154,7 +154,11 @@ impl<Y: Tree> Traced<Y> {
     fn pull_back(&self, cotangents: Vec<Option<Variable>>) -> Vec<Variable> {
         let seeded = cotangents.iter().flatten().any(Variable::has_history);
         let create_graph = self.kept || seeded && scope::is_recording();
-        let gradients = self.paths.pull_back(cotangents, create_graph);
+        let mut gradients = self.paths.pull_back(cotangents.clone(), create_graph);
+        // A rule has captured what has history: then the dependence on leaves is wanted as well.
+        if self.lost_at.is_some() && gradients.iter().flatten().any(Variable::has_history) {
+            gradients = self.paths.pull_back(cotangents, true);
+        }
         let inputs = self.leaves.variables.iter();
         let or_zero = |(x, gradient): (_, Option<Variable>)| match (gradient, self.lost_at) {
             (Some(gradient), Some(place)) if !gradient.has_history() => gradient.lost_at(place),
@@ -238,6 +242,10 @@ impl<A: Tree, Y: Tree> Pullback<A, Y> {
 
     pub(super) fn is_kept(&self) -> bool {
         self.traced.kept
+    }
+
+    pub(super) fn lost_at(&self) -> Option<Place> {
+        self.traced.lost_at
     }
 }
 

@@ -120,7 +120,13 @@ pub(super) fn push_forward<A: Tree, Y: Tree>(
 ) -> Vec<Variable> {
     let create_graph = run.is_kept() && scope::is_recording();
     let pushed = forward::push_forward(run.paths(), nodes, tangents, create_graph);
-    or_zeros(&run.outputs().variables, pushed)
+    let marked = pushed
+        .into_iter()
+        .map(|pushed| match (pushed, run.lost_at()) {
+            (Some(dy), Some(place)) if !dy.has_history() => Some(dy.lost_at(place)),
+            (dy, _) => dy,
+        });
+    or_zeros(&run.outputs().variables, marked.collect())
 }
 
 impl<A, Y> fmt::Debug for Linearized<A, Y> {

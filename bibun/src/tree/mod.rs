@@ -9,7 +9,7 @@ use bibun_array::Shape;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{Error, raise};
-use crate::functions::identity;
+use crate::functions::apart;
 use crate::node::Key;
 use crate::variable::Variable;
 
@@ -293,7 +293,7 @@ fn keep_apart(leaves: &mut [Variable], roles: &[Role]) {
     let mut known: FxHashSet<Key> = FxHashSet::default();
     for (leaf, role) in leaves.iter_mut().zip(roles) {
         if *role == Role::Parameter && !known.insert(leaf.identity()) {
-            *leaf = identity(&*leaf).as_parameter();
+            *leaf = apart(leaf).as_parameter();
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn identity(x: impl Into<Variable>) -> Variable {
-    Linear::of(Identity, x.into())
+    Linear::of(Identity("identity"), x.into())
 }
 
 /// The same value behind an identity that is recorded in any case: gradients can be taken with
@@ -33,16 +33,23 @@ pub fn identity(x: impl Into<Variable>) -> Variable {
 /// ```
 #[track_caller]
 pub fn watch(x: impl Into<Variable>) -> Variable {
-    let [y] = crate::apply::apply_watched(Linear(Identity), [x.into()]);
+    let [y] = crate::apply::apply_watched(Linear(Identity("watch")), [x.into()]);
     y
 }
 
+/// The same value, told from others of the same history by a call of its own.
+pub(crate) fn apart(x: &Variable) -> Variable {
+    Linear::of(Identity("watch"), x.clone())
+}
+
+/// By its name: what transformations put in is not what a user calls, so that
+/// [`Rules`](crate::Rules) for the one leave the other alone.
 #[derive(Clone, Debug)]
-struct Identity;
+struct Identity(&'static str);
 
 impl LinearRule for Identity {
     fn name(&self) -> &'static str {
-        "identity"
+        self.0
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
         Ok(x.clone())
@@ -54,7 +61,7 @@ impl LinearRule for Identity {
         gy
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(identity(x), axis)
+        Lane::along(Linear::of(self.clone(), x), axis)
     }
 }
 
