@@ -6,13 +6,13 @@ use crate::tree::Tree;
 use crate::variable::Variable;
 
 /// A [`Tree`] whose form can be filled with something else: a Variable, or a tuple, array, `Vec`,
-/// `Option` or map of Containers.
+/// `Option` or `BTreeMap` of Containers.
 ///
 /// A Jacobian has the form of the result, with a container like the argument in place of each
 /// Variable. Structs have no such form; [`ravel_tree`](crate::ravel_tree) makes vectors of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be filled with Jacobians",
-    note = "use a Variable, or a tuple, array, Vec, Option or map of them; `ravel_tree` makes a \
+    note = "use a Variable, or a tuple, array, Vec, Option or BTreeMap of them; `ravel_tree` makes a \
             Variable of any Tree"
 )]
 pub trait Container: Tree {
