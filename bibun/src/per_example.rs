@@ -387,11 +387,19 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<O
     for (arrived, spec) in arrived.iter().zip(node.output_specs()) {
         all.push(match arrived {
             Some(Arrived::Own(owned)) => owned.clone(),
-            _ if first.fit(spec) => Owned {
-                cotangent: zeros(spec),
-                examples: first.clone(),
-            },
-            _ => return None,
+            _ => {
+                let axis = first.axis();
+                let nobodys = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
+                let examples = match first.fit(spec) {
+                    true => first.clone(),
+                    false => nobodys()?,
+                };
+                let cotangent = zeros(spec);
+                Owned {
+                    cotangent,
+                    examples,
+                }
+            }
         });
     }
     Some(all)
