@@ -26,8 +26,6 @@ import workloads
 HERE = pathlib.Path(__file__).parent
 # Relative to the largest element of the parameter's gradients.
 TOLERANCE = 1e-4
-# What is known to be wrong, with the reason, and timed nevertheless: (workload, peer, mode).
-KNOWN_WRONG = {}
 
 # Memory that was freed is not given back to the system.
 TUNED_MALLOC = ":".join(
@@ -146,9 +144,8 @@ class Way:
         self.difference = worst_difference(load_file(file), expected)
         os.remove(file)
 
-    def may_be_timed(self, workload):
-        known = (workload, self.process.name, self.mode) in KNOWN_WRONG
-        return self.refusal is None and (known or self.difference <= TOLERANCE)
+    def may_be_timed(self):
+        return self.refusal is None and self.difference <= TOLERANCE
 
     def calibrate(self, quick):
         (time,), _ = self.process.time(self.mode, 1)
@@ -183,7 +180,7 @@ def measure(program, workload, threads, arguments):
         ]
         for way in ways:
             way.check(reference, outcome)
-    timed = [way for way in ways if way.may_be_timed(workload)]
+    timed = [way for way in ways if way.may_be_timed()]
     for way in timed:
         way.calibrate(arguments.quick)
     shuffled = random.Random(0)
@@ -207,8 +204,7 @@ def print_ways(workload, threads, ways):
         if way.times:
             milliseconds = (way.median(), min(way.times), min(way.processor_times))
             times = " | ".join(f"{1e3 * time:.3g}" for time in milliseconds)
-            known = KNOWN_WRONG.get((workload, way.process.name, way.mode), "")
-            print(f"{name} {times} | {way.difference:.1e} {known} |")
+            print(f"{name} {times} | {way.difference:.1e} |")
         elif way.refusal:
             print(f"{name} | | | {way.refusal} |")
         else:

@@ -92,7 +92,7 @@ MODELS = {
 WORDS = 10004
 
 # Where gradients are cut: about half of them are longer.
-BOUNDS = {"mlp": 10.0, "mnist": 10.0, "cifar": 10.0}
+BOUNDS = {"mlp": 37.0, "mnist": 108.0, "cifar": 19.0}
 
 # Batch, inputs, outputs, height and width, kernel, stride, padding, dilation, groups.
 CONVOLUTIONS = {

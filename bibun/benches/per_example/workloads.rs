@@ -131,10 +131,10 @@ impl Training {
 
     /// Vectorised over batches of one.
     fn vmap(&self) -> Vec<Variable> {
-        let loss = |model: &Box<dyn Link>, x: &Variable, t: &Variable| {
+        let loss = |model: &dyn Link, x: &Variable, t: &Variable| {
             softmax_cross_entropy(model.forward(&x.expand_dims(0)), t.expand_dims(0))
         };
-        let gradients = |(x, t): &_| grad(|model| loss(model, x, t), &self.model);
+        let gradients = |(x, t): &_| grad(|model| loss(&**model, x, t), &self.model);
         leaves(&*vmap(gradients, &self.batch))
     }
 }
@@ -213,7 +213,7 @@ impl Clipping {
             .iter()
             .zip(rows)
             .map(|(matrix, g)| matmul(&factors, matrix).reshape(&g.shape()[1..]));
-        std::iter::once(norms.clone()).chain(sums).collect()
+        std::iter::once(norms).chain(sums).collect()
     }
 }
 
