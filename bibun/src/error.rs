@@ -39,7 +39,7 @@ pub enum Error {
     MissingRule {
         /// The function's name.
         function: &'static str,
-        /// `vjp`, `jvp` or `batch`.
+        /// `vjp`, `jvp`, `batch` or `per_example`.
         rule: &'static str,
         /// What can be done instead.
         advice: &'static str,
@@ -61,7 +61,7 @@ pub enum Error {
     WrongRule {
         /// The function's name.
         function: &'static str,
-        /// `vjp`, `jvp` or `batch`.
+        /// `vjp`, `jvp`, `batch` or `per_example`.
         rule: &'static str,
         /// Which input or output.
         argument: String,
@@ -75,7 +75,7 @@ pub enum Error {
     WrongNumber {
         /// The function's name.
         function: &'static str,
-        /// `vjp`, `jvp` or `batch`.
+        /// `vjp`, `jvp`, `batch` or `per_example`.
         rule: &'static str,
         /// How many were given.
         found: usize,
@@ -101,6 +101,19 @@ pub enum Error {
     )]
     LeafLost {
         /// Where the transformation was called.
+        place: Place,
+    },
+    /// A function makes the loss of one example depend on another, where each example's gradient is
+    /// wanted.
+    #[error(
+        "{function}: examples are mixed: what belongs to one goes into the losses of others, so that \
+         none has a gradient of its own (detach what they share if it is to be a constant), called \
+         at {place}"
+    )]
+    MixesExamples {
+        /// The function's name.
+        function: &'static str,
+        /// Where the function was called.
         place: Place,
     },
     /// A rule reads a value that its function did not declare in `keeps`.

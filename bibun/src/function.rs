@@ -10,6 +10,7 @@ use crate::apply;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::error::{Error, Place};
+use crate::examples::{Owned, Share};
 use crate::variable::Variable;
 
 /// How many inputs or outputs a function has: [`Fixed`] or [`Many`].
@@ -228,8 +229,6 @@ pub type Needs<'a> = &'a [bool];
 ///
 /// There are no default rules: a function that has no derivative says so.
 ///
-/// (The per-example rule has its place behind `batch`.)
-///
 /// ```
 /// use bibun::array::Array;
 /// use bibun::*;
@@ -262,6 +261,9 @@ pub type Needs<'a> = &'a [bool];
 ///     fn batch(&self, [x]: [Lane; 1]) -> [Lane; 1] {
 ///         let [y] = apply(Square, [x.value]);
 ///         [Lane { value: y, axis: x.axis }]
+///     }
+///     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+///         gy.through(|gy| self.vjp(cx, [gy]))
 ///     }
 /// }
 ///
@@ -305,6 +307,15 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The outputs of all lanes at once; at least one input has a lane axis.
     fn batch(&self, inputs: Inputs<Self, Lane>) -> Outputs<Self, Lane>;
+
+    /// Where the examples lie in the inputs, and what of their cotangents reaches each, from the
+    /// cotangents of outputs that have the examples along an axis. [`Owned::through`] is the rule of
+    /// functions whose inputs have them along the same axis; [`Share::Unknown`] is always right.
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Outputs<Self, Owned>,
+    ) -> Inputs<Self, Option<Share>>;
 }
 
 /// As many items as most functions have inputs or outputs, without an allocation.
@@ -333,6 +344,7 @@ pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane>;
+    fn per_example(&self, cx: &Context<'_>, gy: Items<Owned>) -> Items<Option<Share>>;
 }
 
 impl<F: Function> AnyFunction for F {
@@ -362,6 +374,9 @@ impl<F: Function> AnyFunction for F {
     }
     fn batch(&self, inputs: Items<Lane>) -> Items<Lane> {
         items(self.batch(F::Inputs::collect(inputs.into_iter())))
+    }
+    fn per_example(&self, cx: &Context<'_>, gy: Items<Owned>) -> Items<Option<Share>> {
+        items(self.per_example(cx, F::Outputs::collect(gy.into_iter())))
     }
 }
 

@@ -24,6 +24,7 @@ mod conformance;
 mod context;
 pub mod datasets;
 mod error;
+mod examples;
 mod forward;
 mod function;
 pub mod functions;
@@ -33,6 +34,7 @@ pub mod initializers;
 pub mod links;
 mod node;
 pub mod optimizers;
+mod per_example;
 mod randomness;
 mod reverse;
 mod rules;
@@ -50,6 +52,7 @@ pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
 pub use error::{Error, Place, attempt};
+pub use examples::{Examples, Form, Owned, Product, Share};
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };
@@ -61,9 +64,10 @@ pub use reverse::{GradOptions, gradients, gradients_with};
 pub use rules::{Replaceable, Rules};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
 pub use transformations::{
-    Container, Custom, LaneAxes, Linearized, Objective, Pullback, VmapOptions, checkpoint, custom,
-    custom_gradient, grad, hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp,
-    linearize, stop_gradient, value_and_grad, vjp, vmap, vmap_with,
+    Container, Custom, LaneAxes, Linearized, Objective, PerExample, Pullback, Rows, VmapOptions,
+    checkpoint, clip_factors, custom, custom_gradient, grad, hessian, hvp, jacobian,
+    jacobian_forward, jacobian_reverse, jvp, linearize, per_example, per_example_with,
+    stop_gradient, value_and_grad, vjp, vmap, vmap_with,
 };
 pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};
 pub use variable::Variable;

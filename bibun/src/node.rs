@@ -454,6 +454,11 @@ impl HistoryEntry {
         }
     }
 
+    /// The way back from here.
+    pub(crate) fn edge(&self) -> &Edge {
+        &self.edge
+    }
+
     /// What tells it from others: the way back, for a constant its value; `None` if it has neither.
     pub(crate) fn key(&self) -> Option<Key> {
         let constant = || Some((Arc::as_ptr(self.value.as_ref()?).addr(), 0));

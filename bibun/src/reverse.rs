@@ -223,6 +223,19 @@ impl Paths {
         nodes.into_iter().cloned().collect()
     }
 
+    /// Whether a way to an input leads along this edge, through this node, and ends at this edge.
+    pub(crate) fn follows(&self, edge: &Edge) -> bool {
+        self.wanted.follows(edge)
+    }
+
+    pub(crate) fn go_through(&self, node: &Arc<Node>) -> bool {
+        self.wanted.goes_through(node)
+    }
+
+    pub(crate) fn is_target(&self, edge: &Edge) -> bool {
+        self.wanted.is_target(edge)
+    }
+
     pub(crate) fn outputs(&self) -> &[Edge] {
         &self.outputs
     }

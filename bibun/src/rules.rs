@@ -11,12 +11,14 @@ use bibun_array::Array;
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{AnyFunction, Arity, Function, Keeps, Many, Mismatch, Needs, Spec, items};
 use crate::scope;
 use crate::variable::Variable;
 
 type Reverse = dyn Fn(&Context<'_>, &[Variable]) -> Vec<Option<Variable>> + Send + Sync;
 type Forward = dyn Fn(&Context<'_>, &[Option<Variable>]) -> Vec<Option<Variable>> + Send + Sync;
+type PerExample = dyn Fn(&Context<'_>, &[Owned]) -> Vec<Option<Share>> + Send + Sync;
 type Batch = dyn Fn(&[Lane]) -> Vec<Lane> + Send + Sync;
 
 /// Rules to be used in place of functions' own: a registry by the functions' names, in force within
@@ -52,6 +54,7 @@ struct Replacement {
     vjp: Option<Arc<Reverse>>,
     jvp: Option<Arc<Forward>>,
     batch: Option<Arc<Batch>>,
+    per_example: Option<Arc<PerExample>>,
     used: AtomicBool,
 }
 
@@ -122,6 +125,37 @@ impl Rules {
         })
     }
 
+    /// With this per-example rule for the function of that name: see
+    /// [`Function::per_example`](crate::Function::per_example).
+    ///
+    /// A function with another `vjp` and no rule of this kind has its examples taken apart by that
+    /// `vjp` under `vmap`.
+    ///
+    /// ```
+    /// use bibun::{per_example, Rules, Variable};
+    /// // The gradients of each example, cut off at 1 on their way through `tanh`.
+    /// let clipped = Rules::new().per_example("tanh", |cx, gy| {
+    ///     let cut = |gx: Variable| gx.clip(-1.0, 1.0);
+    ///     let gradients = |gy: Variable| cx.original_vjp(&[gy]).into_iter();
+    ///     gy[0].clone().through(|gy| gradients(gy).map(|gx| gx.map(cut)).collect())
+    /// });
+    /// let w = Variable::new(1.0);
+    /// let x = Variable::constant([0.0, 0.0]);
+    /// let losses = clipped.scope(|| (&x * &w).tanh()) * Variable::constant([0.5, 3.0]);
+    /// let rows = per_example(&losses, &w).rows();
+    /// assert_eq!(rows.to_vec::<f64>(), [0.0, 0.0]);
+    /// ```
+    #[must_use]
+    pub fn per_example(
+        self,
+        function: impl Into<String>,
+        rule: impl Fn(&Context<'_>, &[Owned]) -> Vec<Option<Share>> + Send + Sync + 'static,
+    ) -> Self {
+        self.replace(function.into(), |replacement| {
+            replacement.per_example = Some(Arc::new(rule))
+        })
+    }
+
     /// [`Rules::vjp`] for a function by its type, so that neither the name nor the number of
     /// inputs and outputs can be mistaken.
     ///
@@ -153,6 +187,7 @@ impl Rules {
             vjp: known.vjp.clone(),
             jvp: known.jvp.clone(),
             batch: known.batch.clone(),
+            per_example: known.per_example.clone(),
             used: AtomicBool::new(false),
         });
         put(&mut replacement);
@@ -202,6 +237,7 @@ impl fmt::Debug for Rules {
                 ("vjp", rule.vjp.is_some()),
                 ("jvp", rule.jvp.is_some()),
                 ("batch", rule.batch.is_some()),
+                ("per_example", rule.per_example.is_some()),
             ];
             let kinds = kinds
                 .into_iter()
@@ -246,7 +282,7 @@ impl Function for Replaced {
     }
 
     fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        match self.rules.vjp.is_some() {
+        match self.rules.vjp.is_some() || self.rules.per_example.is_some() {
             true => Keeps::ALL,
             false => self.function.keeps(needs),
         }
@@ -278,6 +314,14 @@ impl Function for Replaced {
         match &self.rules.batch {
             Some(rule) => rule(&inputs),
             None => self.function.batch(items(inputs)).into_vec(),
+        }
+    }
+
+    fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> Vec<Option<Share>> {
+        match (&self.rules.per_example, &self.rules.vjp) {
+            (Some(rule), _) => rule(cx, &gy),
+            (None, Some(_)) => vec![Some(Share::Unknown); cx.input_count()],
+            (None, None) => self.function.per_example(cx, items(gy)).into_vec(),
         }
     }
 }

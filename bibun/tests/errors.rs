@@ -448,6 +448,10 @@ impl Function for Double {
             _ => no_rule("double", "batch", "use a product"),
         }
     }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        gy.through(|gy| self.vjp(cx, [gy]))
+    }
 }
 
 fn matrix() -> Variable {

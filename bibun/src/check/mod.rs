@@ -4,6 +4,8 @@
 //! that the map from inputs and cotangents to gradients is checked by the same means as `f`, and
 //! with it the second derivative.
 
+mod examples;
+
 use bibun_array::{Array, DType, Generator, concat};
 
 use crate::error::{Error, attempt, raise};
@@ -12,6 +14,7 @@ use crate::functions::watch;
 use crate::reverse::{GradOptions, gradients_with};
 use crate::scope::{no_grad, recording};
 use crate::variable::Variable;
+pub(crate) use examples::check_examples;
 
 /// How thoroughly [`gradient_check`] looks.
 #[derive(Clone, Debug)]
@@ -23,6 +26,10 @@ pub struct GradientCheckOptions {
     pub tolerance: f64,
     /// Whether `jvp` is checked too. Functions without such a rule must leave it out.
     pub forward: bool,
+    /// Along which axis of the outputs examples lie, if gradients are to be checked for each example
+    /// by itself, as [`per_example`](crate::per_example) takes them, against a loop. That examples
+    /// are mixed may be refused, but only where it is so.
+    pub per_example: Option<isize>,
     /// How many elements of each input are varied; more than that are drawn at random.
     pub positions: usize,
     /// What cotangents and tangents are drawn from.
@@ -35,6 +42,7 @@ impl Default for GradientCheckOptions {
             order: 1,
             tolerance: 1e-6,
             forward: true,
+            per_example: None,
             positions: 64,
             seed: 0,
         }
@@ -86,6 +94,23 @@ pub enum GradientError {
         forward: f64,
         /// The product by the reverse walk.
         reverse: f64,
+    },
+    /// What [`per_example`](crate::per_example) gives is not what a loop over the losses gives.
+    #[error(
+        "per example: {what} of {argument} at {position:?} is {found}, a loop over the losses gives \
+         {expected}"
+    )]
+    PerExample {
+        /// What was computed: `rows`, `norms` and so on.
+        what: &'static str,
+        /// Which input of the function.
+        argument: String,
+        /// Where in the result.
+        position: Vec<usize>,
+        /// What the per-example walk gives.
+        found: f64,
+        /// What the loop gives.
+        expected: f64,
     },
     /// The function or one of its rules raised an error.
     #[error("derivative {order}: {source}")]
@@ -152,14 +177,13 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
         },
         value: input.array(),
     });
+    let arguments: Vec<Argument> = arguments.collect();
     let mut generator = Generator::new(options.seed);
-    check_order(
-        &whole,
-        &arguments.collect::<Vec<_>>(),
-        1,
-        options,
-        &mut generator,
-    )
+    check_order(&whole, &arguments, 1, options, &mut generator)?;
+    match options.per_example {
+        Some(axis) => check_examples(&whole, &arguments, axis, &mut generator),
+        None => Ok(()),
+    }
 }
 
 /// [`gradient_check`] for tests.
@@ -191,9 +215,9 @@ impl From<Variable> for Vec<Variable> {
 }
 
 /// An input that is varied, and what it is called in errors.
-struct Argument {
-    name: String,
-    value: Array,
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    pub(crate) value: Array,
 }
 
 /// The places of the inputs that have gradients.

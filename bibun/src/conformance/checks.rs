@@ -8,7 +8,9 @@ use bibun_array::{Array, DType, Generator, Index, Shape, stack};
 use super::{Sample, Verdict};
 use crate::attempt;
 use crate::batch::vmap;
-use crate::check::{disagreement, flat, floats, normal_like, pull, push, transposed};
+use crate::check::{
+    Argument, check_examples, disagreement, flat, floats, normal_like, pull, push, transposed,
+};
 use crate::node::Edge;
 use crate::scope::no_grad;
 use crate::variable::Variable;
@@ -558,6 +560,28 @@ fn gradients_like_a_loop(map: &Map, lanes: &Lanes, generator: &mut Generator) ->
         same(&what, &found.array(), &expected, ROUNDING)?;
     }
     Ok(())
+}
+
+/// Gradients of each example by itself are those of a loop, whichever axis the examples lie on.
+pub(super) fn examples(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        for chosen in subsets(map.point.len()) {
+            let map = map.of_subset(&chosen);
+            let outputs = map.at(&map.inputs());
+            let rank = outputs.iter().map(Variable::rank).max().unwrap_or_default();
+            let arguments: Vec<Argument> = (map.point.iter().enumerate())
+                .map(|(i, x)| Argument {
+                    name: format!("input {}", chosen[i]),
+                    value: x.clone(),
+                })
+                .collect();
+            for axis in 0..rank as isize {
+                check_examples(&*map.call, &arguments, axis, generator)
+                    .map_err(|wrong| format!("examples along axis {axis}: {wrong}"))?;
+            }
+        }
+        Ok(())
+    })
 }
 
 // ----- layouts and shapes

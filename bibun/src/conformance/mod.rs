@@ -75,6 +75,7 @@ tests! {
     lanes,
     lanes_of_derivatives,
     gradients_of_lanes,
+    examples,
     layouts,
     shapes,
     special_points,

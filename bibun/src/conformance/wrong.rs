@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bibun_array::{Array, DType};
 
 use super::{CHECKS, Sample, verdict};
-use crate::{Context, Fixed, Function, Keeps, Lane, Mismatch, Needs, Spec, Variable, apply};
+use crate::{
+    Context, Fixed, Function, Keeps, Lane, Mismatch, Needs, Owned, Share, Spec, Variable, apply,
+};
 
 /// `a b²`, with a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -157,6 +159,10 @@ impl Function for Product {
         };
         let [y] = apply(*self, [a, b]);
         [Lane::along(y, 0)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+        gy.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

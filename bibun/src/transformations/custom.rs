@@ -10,6 +10,7 @@ use crate::apply;
 use crate::batch::{Lane, run_lanes};
 use crate::context::Context;
 use crate::error::Place;
+use crate::examples::{Owned, Share};
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::{watch, zeros_like};
@@ -340,6 +341,10 @@ impl Function for Call {
         let inputs = inputs.into_iter().map(|lane| lane.value).collect();
         let outputs = on_lanes.call(inputs, Location::caller());
         outputs.into_iter().map(|y| Lane::along(y, 0)).collect()
+    }
+
+    fn per_example(&self, cx: &Context<'_>, _: Vec<Owned>) -> Vec<Option<Share>> {
+        vec![Some(Share::Unknown); cx.input_count()]
     }
 }
 

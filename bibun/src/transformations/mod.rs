@@ -8,6 +8,7 @@
 //! | [`linearize`] | the value, and the latter any number of times |
 //! | [`jacobian`], [`hessian`], [`hvp`] | all first and second derivatives; a Hessian times a vector |
 //! | [`vmap`] | one function of one example as a function of many at once |
+//! | [`per_example`] | the gradient of each example's loss by itself, from one run |
 //! | [`checkpoint`] | the same function, which is run again for its gradient instead of remembered |
 //! | [`stop_gradient`] | the same values, as constants |
 //!
@@ -42,6 +43,7 @@ mod container;
 mod custom;
 mod gradient;
 mod jacobian;
+mod per_example;
 mod tangent;
 mod vectorize;
 
@@ -50,6 +52,7 @@ pub use container::Container;
 pub use custom::{Custom, custom, custom_gradient};
 pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};
 pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
+pub use per_example::{PerExample, Rows, clip_factors, per_example, per_example_with};
 pub use tangent::{Linearized, jvp, linearize};
 pub use vectorize::{LaneAxes, VmapOptions, vmap, vmap_with};
 

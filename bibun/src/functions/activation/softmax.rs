@@ -4,6 +4,7 @@ use bibun_array::{Array, keep_dims, normalize_axis, ops};
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{method, number_kernel};
 use crate::functions::{broadcast_to, sum, to_float};
@@ -118,6 +119,10 @@ impl Function for Softmax {
         let [value] = crate::apply(Self { axis }, [value]);
         [Lane::along(value, lane)]
     }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        gy.through_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
+    }
 }
 
 impl Softmax {
@@ -178,6 +183,10 @@ impl Function for LogSoftmax {
         let axis = beside_lane(self.axis, lane);
         let [value] = crate::apply(Self { axis }, [value]);
         [Lane::along(value, lane)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        gy.through_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, ops};
 
 use crate::batch::Lane;
+use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule};
 use crate::variable::Variable;
@@ -77,6 +78,10 @@ impl LinearRule for Cast {
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         Lane::along(cast(x, self.0), axis)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        Share::own(self.transpose(x, gy.cotangent), gy.examples)
     }
 }
 

@@ -3,6 +3,7 @@
 use bibun_array::Array;
 
 use crate::batch::Lane;
+use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule};
 use crate::variable::Variable;
@@ -62,6 +63,10 @@ impl LinearRule for Identity {
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         Lane::along(Linear::of(self.clone(), x), axis)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        Share::own(self.transpose(x, gy.cotangent), gy.examples)
     }
 }
 

@@ -8,6 +8,7 @@ use bibun_array::{Array, DType, Shape, normalize_axis};
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::{Operand, broadcast_to, expand_dims, lanes_in_front, move_axis, reshape};
@@ -282,6 +283,52 @@ impl Function for Take {
             (None, None) => unreachable!("a batch rule is asked only where there are lanes"),
         }
     }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+        let Owned {
+            cotangent,
+            examples,
+        } = gy;
+        let (x, rank) = (cx.input_spec(0).clone(), cx.input_shape(1).rank());
+        let own = |examples, cotangent| {
+            let [gx, _] = self.vjp(cx, [cotangent]);
+            [gx.map(|gx| Share::own(gx, examples)), None]
+        };
+        let axis = examples.axis();
+        if axis < self.axis {
+            return own(examples, cotangent);
+        }
+        if axis >= self.axis + rank {
+            let examples = examples.moved(axis + 1 - rank);
+            return own(examples, cotangent);
+        }
+        let indices = cx.input(1);
+        if let (1, Some(indices)) = (rank, indices.plain_array()) {
+            let size = x.shape[self.axis];
+            let position = |index: i64| index.rem_euclid(size as i64) as usize;
+            let positions = indices.to_vec::<i64>().into_iter().map(position);
+            if let Some(examples) = examples.spread(self.axis, size, positions) {
+                return own(examples, cotangent);
+            }
+        }
+        if self.axis != 0 {
+            return [Some(Share::Unknown), None];
+        }
+        // All that examples pick, `[examples, l]`, and the rows there.
+        let indices = examples.of_each(&indices);
+        let count = examples.count();
+        let most = indices.shape()[1..].iter().product();
+        let rows = examples.of_each(&cotangent);
+        let rows = reshape(rows, x.shape.replaced(0, most).inserted(0, count));
+        let indices = reshape(indices, [count, most]);
+        let sum = move |indices: &Variable, rows: &Variable| {
+            let function = AddAt { axis: 0 };
+            let [sum] = crate::apply(function, [zeros(&x), indices.clone(), rows.clone()]);
+            sum
+        };
+        let product = Product::new(Form::Picked, indices, rows, sum);
+        [Some(Share::Product(product)), None]
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -358,6 +405,35 @@ impl Function for AddAt {
         let y = move_axis(reshape(y, unfolded), 1, self.axis as isize + 1);
         [Lane::along(y, 0)]
     }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
+        let (axis, rank) = (gy.examples.axis(), cx.input_shape(1).rank());
+        let of_value = match axis {
+            _ if axis < self.axis => Some(gy.examples.clone()),
+            _ if axis > self.axis => Some(gy.examples.moved(axis + rank - 1)),
+            _ => match (
+                rank,
+                cx.needs(2).then(|| cx.input(1).plain_array()).flatten(),
+            ) {
+                (1, Some(indices)) => {
+                    let size = cx.input_shape(0)[axis] as i64;
+                    let position = |index: i64| index.rem_euclid(size) as usize;
+                    let positions = indices.to_vec::<i64>().into_iter().map(position);
+                    Some(gy.examples.picked(axis, positions))
+                }
+                _ => None,
+            },
+        };
+        let examples = [Some(gy.examples), None, of_value];
+        let mut shares = self.vjp(cx, [gy.cotangent]).into_iter().zip(examples);
+        std::array::from_fn(|_| {
+            let (gradient, examples) = shares.next().expect("one for each input");
+            Some(match examples {
+                Some(examples) => Share::own(gradient?, examples),
+                None => Share::Unknown,
+            })
+        })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -404,6 +480,13 @@ impl Function for Gather {
         };
         let inputs = inputs.map(|lane| lane.to_front(count));
         crate::apply(function, inputs).map(|y| Lane::along(y, 0))
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+        match gy.examples.axis() == self.axis {
+            true => [Some(Share::Unknown), None],
+            false => gy.through(|gy| self.vjp(cx, [gy])),
+        }
     }
 }
 
@@ -467,6 +550,15 @@ impl Function for ScatterAdd {
         let inputs = inputs.map(|lane| lane.to_front(count));
         crate::apply(function, inputs).map(|y| Lane::along(y, 0))
     }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
+        let along = gy.examples.axis() == self.axis;
+        let [x, _, value] = gy.through(|gy| self.vjp(cx, [gy]));
+        match along {
+            true => [x, None, Some(Share::Unknown)],
+            false => [x, None, value],
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -514,6 +606,10 @@ impl Function for OneHot {
             value: y,
             axis: indices.axis,
         }]
+    }
+
+    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
+        [None]
     }
 }
 
@@ -573,6 +669,10 @@ impl Function for RowsOfLanes {
             ..*self
         };
         crate::apply(function, [indices]).map(|rows| Lane::along(rows, 0))
+    }
+
+    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
+        [None]
     }
 }
 

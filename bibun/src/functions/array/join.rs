@@ -5,6 +5,7 @@ use bibun_array::{Array, DType, normalize_axis};
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::{cast, expand_dims, reshape};
 use crate::variable::Variable;
@@ -371,6 +372,22 @@ impl Function for Concat {
         let axis = self.axis + 1;
         crate::apply(Self { axis }, xs).map(|y| Lane::along(y, 0))
     }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {
+        let (axis, mut start) = (gy.examples.axis(), 0);
+        let parts = self.vjp(cx, [gy.cotangent]).into_iter().enumerate();
+        let share = |(i, gx): (usize, Option<Variable>)| {
+            let size = cx.input_shape(i)[self.axis];
+            let slices = start..start + size;
+            start += size;
+            let examples = match axis == self.axis {
+                true => gy.examples.picked(axis, slices),
+                false => gy.examples.clone(),
+            };
+            Some(Share::own(gx?, examples))
+        };
+        parts.map(share).collect()
+    }
 }
 
 /// Cuts before each of `positions`, which ascend within the axis.
@@ -428,6 +445,30 @@ impl Function for Split {
         };
         let parts = crate::apply(split, [x.value]);
         parts.into_iter().map(|y| Lane::along(y, lanes)).collect()
+    }
+
+    fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> [Option<Share>; 1] {
+        let first = &gy[0].examples;
+        let axis = first.axis();
+        let examples = match axis == self.axis {
+            _ if gy.iter().any(|gy| gy.examples.axis() != axis) => None,
+            true => {
+                let owners = gy
+                    .iter()
+                    .flat_map(|gy| (0..gy.examples.slices()).map(|slice| gy.examples.owner(slice)));
+                Some(first.owned_by(axis, owners.collect()))
+            }
+            false => {
+                let merged = |all: Examples, gy: &Owned| all.merged(&gy.examples);
+                gy.iter().try_fold(first.clone(), merged)
+            }
+        };
+        let Some(examples) = examples else {
+            return [Some(Share::Unknown)];
+        };
+        let cotangents = gy.into_iter().map(|gy| gy.cotangent).collect();
+        let [gx] = self.vjp(cx, cotangents);
+        [gx.map(|gx| Share::own(gx, examples))]
     }
 }
 

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use crate::batch::Lane;
 use crate::error::{Error, raise};
+use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::sum;
@@ -54,6 +55,13 @@ impl LinearRule for Reshape {
         let x = lanes_in_front(x, axis);
         let shape = self.0.inserted(0, x.shape()[0]);
         Lane::along(reshape(x, shape), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        match gy.examples.reshaped(&self.0, &x.shape) {
+            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
+            None => Share::Unknown,
+        }
     }
 }
 
@@ -119,6 +127,12 @@ impl LinearRule for Permute {
             .chain(self.0.iter().map(|&a| own(a)))
             .collect();
         Lane::along(permute(x, &axes), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let axis = self.0[gy.examples.axis()] as usize;
+        let examples = gy.examples.moved(axis);
+        Share::own(self.transpose(x, gy.cotangent), examples)
     }
 }
 
@@ -268,6 +282,18 @@ method!(broadcast_to, shape: impl Into<Shape>);
 #[derive(Clone, Debug)]
 struct BroadcastTo(Shape);
 
+impl BroadcastTo {
+    /// The axes along which an input of this shape is repeated.
+    fn repeated(&self, x: &Shape) -> AxisList {
+        let new = self.0.rank() - x.rank();
+        let repeated = (0..self.0.rank()).filter(|&axis| match axis.checked_sub(new) {
+            Some(own) => x[own] != self.0[axis],
+            None => true,
+        });
+        repeated.map(|axis| axis as isize).collect()
+    }
+}
+
 impl LinearRule for BroadcastTo {
     fn name(&self) -> &'static str {
         "broadcast_to"
@@ -283,14 +309,7 @@ impl LinearRule for BroadcastTo {
         x.broadcast_to(&self.0)
     }
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
-        let new = self.0.rank() - x.shape.rank();
-        let repeated: AxisList = (0..self.0.rank())
-            .filter(|&axis| match axis.checked_sub(new) {
-                Some(own) => x.shape[own] != self.0[axis],
-                None => true,
-            })
-            .map(|axis| axis as isize)
-            .collect();
+        let repeated = self.repeated(&x.shape);
         reshape(sum(gy, &repeated[..]), &x.shape)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
@@ -308,6 +327,23 @@ impl LinearRule for BroadcastTo {
             broadcast_to(reshape(x, aligned), self.0.inserted(0, count)),
             0,
         )
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let Owned {
+            cotangent,
+            examples,
+        } = gy;
+        let (axis, new) = (examples.axis(), self.0.rank() - x.shape.rank());
+        let repeated = self.repeated(&x.shape);
+        if !repeated.contains(&(axis as isize)) && axis >= new {
+            return Share::own(self.transpose(x, cotangent), examples.moved(axis - new));
+        }
+        // [examples, l, ..], with l where the examples' axis was.
+        let each = move_axis(examples.of_each(&cotangent), 1, axis as isize + 1);
+        let repeated: AxisList = repeated.iter().map(|axis| axis + 1).collect();
+        let rows = sum(each, &repeated[..]);
+        Share::Added(reshape(rows, x.shape.inserted(0, examples.count())))
     }
 }
 

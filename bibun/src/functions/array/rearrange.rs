@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{
@@ -92,6 +93,15 @@ impl LinearRule for Flip {
         let axes = self.0.iter().map(|axis| axis + 1).collect();
         Lane::along(Linear::of(Self(axes), lanes_in_front(x, axis)), 0)
     }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let (axis, slices) = (gy.examples.axis(), gy.examples.slices());
+        let examples = match self.0.contains(&(axis as isize)) {
+            true => gy.examples.picked(axis, (0..slices).rev()),
+            false => gy.examples,
+        };
+        Share::own(self.transpose(x, gy.cotangent), examples)
+    }
 }
 
 /// The elements moved on by `shift` along `axis`; what leaves at the end comes in at the start. A
@@ -141,6 +151,18 @@ impl LinearRule for Roll {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         let x = lanes_in_front(x, axis);
         Lane::along(roll(x, self.shift, self.axis as isize + 1), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let (axis, slices) = (gy.examples.axis(), gy.examples.slices());
+        let examples = match axis == self.axis {
+            true => {
+                let from = |slice| (slice + self.shift as usize) % slices;
+                gy.examples.picked(axis, (0..slices).map(from))
+            }
+            false => gy.examples,
+        };
+        Share::own(self.transpose(x, gy.cotangent), examples)
     }
 }
 
@@ -220,6 +242,14 @@ impl Function for Pad {
         let mut widths = self.widths.clone();
         widths.insert(0, (0, 0));
         [Lane::along(pad(x, &widths, self.value), 0)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        let axis = gy.examples.axis();
+        let (before, size) = (self.widths[axis].0, cx.input_shape(0)[axis]);
+        let examples = gy.examples.picked(axis, before..before + size);
+        let [gx] = self.vjp(cx, [gy.cotangent]);
+        [gx.map(|gx| Share::own(gx, examples))]
     }
 }
 
@@ -351,6 +381,10 @@ impl LinearRule for Triangle {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         Lane::along(Linear::of(self.clone(), lanes_in_front(x, axis)), 0)
     }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        Share::own(self.transpose(x, gy.cotangent), gy.examples)
+    }
 }
 
 fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
@@ -471,6 +505,13 @@ impl LinearRule for Diagonal {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         Lane::along(Linear::of(self.clone(), lanes_in_front(x, axis)), 0)
     }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        match gy.examples.axis() + 2 < x.shape.rank() {
+            true => Share::own(self.transpose(x, gy.cotangent), gy.examples),
+            false => Share::Unknown,
+        }
+    }
 }
 
 /// Zeros with x on a diagonal of the last two axes.
@@ -507,6 +548,13 @@ impl LinearRule for PutDiagonal {
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         Lane::along(Linear::of(self.clone(), lanes_in_front(x, axis)), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        match gy.examples.axis() + 1 < x.shape.rank() {
+            true => Share::own(self.transpose(x, gy.cotangent), gy.examples),
+            false => Share::Unknown,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use bibun_array::{Array, DType, Index, Shape};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{broadcast_to, lanes_in_front};
@@ -71,6 +72,38 @@ fn for_all_lanes(index: &[Index]) -> Indices {
     [Index::ALL].iter().chain(index).copied().collect()
 }
 
+/// The axis of an array of this shape that `axis` of its part lies along, and the positions there;
+/// `None` for a new axis.
+fn whole_axis(shape: &Shape, index: &[Index], axis: usize) -> Option<(usize, Vec<usize>)> {
+    let named = |index: &&Index| matches!(index, Index::At(_) | Index::Range { .. });
+    let whole = shape.rank() - index.iter().filter(named).count();
+    let has_ellipsis = index.iter().any(|index| matches!(index, Index::Ellipsis));
+    let rest = (!has_ellipsis).then_some(Index::Ellipsis);
+    // The axes of the part, each with the whole's axis and the range there.
+    let (mut axes, mut at) = (Vec::new(), 0);
+    for index in index.iter().copied().chain(rest) {
+        match index {
+            Index::At(_) => at += 1,
+            Index::Range { .. } => {
+                axes.push(Some((at, index)));
+                at += 1;
+            }
+            Index::NewAxis => axes.push(None),
+            Index::Ellipsis => {
+                axes.extend((at..at + whole).map(|axis| Some((axis, Index::ALL))));
+                at += whole;
+            }
+        }
+    }
+    let (of_whole, range) = axes[axis]?;
+    let positions = Array::arange(0, shape[of_whole] as i64).slice(&[range]);
+    let positions = positions.to_vec::<i64>().into_iter();
+    Some((
+        of_whole,
+        positions.map(|position| position as usize).collect(),
+    ))
+}
+
 #[derive(Clone, Debug)]
 struct Slice {
     index: Indices,
@@ -94,6 +127,16 @@ impl LinearRule for Slice {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         let x = lanes_in_front(x, axis);
         Lane::along(slice(x, &for_all_lanes(&self.index)), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let whole = whole_axis(&x.shape, &self.index, gy.examples.axis());
+        let examples =
+            whole.and_then(|(axis, positions)| gy.examples.spread(axis, x.shape[axis], positions));
+        match examples {
+            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
+            None => Share::Unknown,
+        }
     }
 }
 
@@ -129,6 +172,17 @@ impl LinearRule for PutSlice {
         let x = lanes_in_front(x, axis);
         let shape = self.shape.inserted(0, x.shape()[0]);
         Lane::along(put_slice(x, &for_all_lanes(&self.index), shape), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let own = (0..x.shape.rank()).find_map(|axis| {
+            let (whole, positions) = whole_axis(&self.shape, &self.index, axis)?;
+            (whole == gy.examples.axis()).then(|| gy.examples.picked(axis, positions))
+        });
+        match own {
+            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
+            None => Share::Unknown,
+        }
     }
 }
 

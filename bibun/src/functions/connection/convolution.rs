@@ -3,7 +3,9 @@
 use bibun_array::{Array, Convolution, ConvolutionPart, DType, Shape, Window};
 
 use crate::batch::Lane;
+use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{self, Form, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Bilinear, BilinearRule};
@@ -620,6 +622,41 @@ impl BilinearRule for Product {
         };
         let y = Bilinear::of(rule, folded(a, first), folded(b, second));
         self.unfold(y, n, count, folding)
+    }
+
+    fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2] {
+        let Owned {
+            cotangent,
+            examples,
+        } = gy;
+        if examples.axis() != 0 || self.made == ConvolutionPart::Weights {
+            return [0, 1].map(|i| cx.needs(i).then_some(Share::Unknown));
+        }
+        let by_weights = |flip: bool, x: Variable| {
+            let rule = Self {
+                made: ConvolutionPart::Weights,
+                ..self.clone()
+            };
+            let (x, gy) = (examples.of_each(&x), examples.of_each(&cotangent));
+            let sum = move |x: &Variable, gy: &Variable| {
+                let (input, output) = if flip { (gy, x) } else { (x, gy) };
+                Bilinear::of(rule.clone(), input.clone(), output.clone())
+            };
+            Share::Product(examples::Product::new(Form::Other, x, gy, sum))
+        };
+        let gy = || cotangent.clone();
+        let own = |gradient| Share::own(gradient, examples.clone());
+        match self.made {
+            // The weights are a, and gy looks like the convolution's input.
+            ConvolutionPart::Input => [
+                cx.needs(0).then(|| by_weights(true, cx.input(1))),
+                (cx.needs(1)).then(|| own(self.transpose_b(cx.input_spec(1), cx.input(0), gy()))),
+            ],
+            _ => [
+                (cx.needs(0)).then(|| own(self.transpose_a(cx.input_spec(0), cx.input(1), gy()))),
+                cx.needs(1).then(|| by_weights(false, cx.input(0))),
+            ],
+        }
     }
 }
 

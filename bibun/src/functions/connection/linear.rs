@@ -4,6 +4,7 @@ use bibun_array::{Array, DType, Shape};
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swap_axes};
@@ -175,6 +176,45 @@ impl Function for LinearLayer {
         let mut shape = Shape::from(vec![1; y.rank()]).replaced(0, count);
         shape = shape.replaced(y.rank() - 1, b.shape()[1]);
         [Lane::along(y + reshape(b, shape), 0)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {
+        let Owned {
+            cotangent,
+            examples,
+        } = gy;
+        let x_shape = cx.input_shape(0);
+        if examples.axis() + 1 == x_shape.rank() {
+            return vec![Some(Share::Unknown); cx.input_count()];
+        }
+        // Each example's `[l, ..]`, with all axes but the last as one.
+        let of_each = |x: &Variable| {
+            let each = examples.of_each(x);
+            let shape = each.shape();
+            let (columns, rows) = shape.split_last().expect("axes of examples");
+            reshaped(each, [rows[0], rows[1..].iter().product(), *columns])
+        };
+        let rows = of_each(&cotangent);
+        let gx = cx.needs(0).then(|| {
+            let rows = reshaped(cotangent, folded(cx.output_shape(0)));
+            let gx = reshaped(matmul(rows, cx.input(1)), x_shape);
+            Share::own(gx, examples.clone())
+        });
+        let gw = cx.needs(1).then(|| {
+            let sum = |x: &Variable, gy: &Variable| matmul(swap_axes(gy, 0, 1), x);
+            let product = Product::new(
+                Form::Matrix { transposed: true },
+                of_each(&cx.input(0)),
+                rows.clone(),
+                sum,
+            );
+            Share::Product(product)
+        });
+        let mut shares = vec![gx, gw];
+        if cx.input_count() == 3 {
+            shares.push(cx.needs(2).then(|| Share::Added(sum(rows, 1))));
+        }
+        shares
     }
 }
 

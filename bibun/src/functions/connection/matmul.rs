@@ -4,7 +4,9 @@ use bibun_array::{Array, DType, Shape, normalize_axis};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Bilinear, BilinearRule, method};
 use crate::functions::{broadcast_to, cast, permute, reshape, swap_axes};
@@ -296,6 +298,44 @@ impl BilinearRule for MatMul {
                 Lane::along(Bilinear::of(Self, a.to_front(count), b.to_front(count)), 0)
             }
         }
+    }
+
+    fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2] {
+        let rank = cx.input_shape(0).rank();
+        let Owned {
+            cotangent,
+            examples,
+        } = gy;
+        let of_a = || self.transpose_a(cx.input_spec(0), cx.input(1), cotangent.clone());
+        let of_b = || self.transpose_b(cx.input_spec(1), cx.input(0), cotangent.clone());
+        let own = |gradient| Some(Share::own(gradient, examples.clone()));
+        let (rows, columns) = (rank - 2, rank - 1);
+        if examples.axis() < rows {
+            let ga = cx.needs(0).then(of_a).and_then(own);
+            return [ga, cx.needs(1).then(of_b).and_then(own)];
+        }
+        if rank > 2 {
+            return [0, 1].map(|i| cx.needs(i).then_some(Share::Unknown));
+        }
+        if examples.axis() == columns {
+            let by_rows = |x: &Variable| examples.moved(0).of_each(&swap_axes(x, 0, 1));
+            let joined = || {
+                let sum = |b: &Variable, gy: &Variable| matmul(swap_axes(gy, 0, 1), b);
+                let (b, gy) = (by_rows(&cx.input(1)), by_rows(&cotangent));
+                let form = Form::Matrix { transposed: true };
+                Share::Product(Product::new(form, b, gy, sum))
+            };
+            let ga = cx.needs(0).then(joined);
+            return [ga, cx.needs(1).then(of_b).and_then(own)];
+        }
+        let ga = cx.needs(0).then(of_a).and_then(own);
+        let joined = || {
+            let sum = |a: &Variable, gy: &Variable| matmul(swap_axes(a, 0, 1), gy);
+            let (a, gy) = (examples.of_each(&cx.input(0)), examples.of_each(&cotangent));
+            let form = Form::Matrix { transposed: false };
+            Share::Product(Product::new(form, a, gy, sum))
+        };
+        [ga, cx.needs(1).then(joined)]
     }
 }
 

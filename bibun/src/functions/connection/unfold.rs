@@ -4,6 +4,7 @@ use bibun_array::{Array, Index, Window, stack};
 
 use crate::batch::Lane;
 use crate::error::{Error, raise};
+use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Linear, LinearRule};
@@ -223,6 +224,13 @@ impl LinearRule for Unfold {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         more_images(self, x, axis)
     }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        match gy.examples.axis() {
+            0 => Share::own(self.transpose(x, gy.cotangent), gy.examples),
+            _ => Share::Unknown,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -270,6 +278,13 @@ impl LinearRule for Fold {
 
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         more_images(self, x, axis)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        match gy.examples.axis() {
+            0 => Share::own(self.transpose(x, gy.cotangent), gy.examples),
+            _ => Share::Unknown,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use bibun_array::Array;
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::variable::Variable;
 
@@ -28,6 +29,9 @@ pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The function on all lanes; at least one of `a` and `b` has a lane axis.
     fn batch(&self, a: Lane, b: Lane) -> Lane;
+
+    /// Where the examples lie in `a` and `b`, and what reaches them.
+    fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2];
 }
 
 /// The family: a [`BilinearRule`] as a [`Function`].
@@ -91,6 +95,10 @@ impl<R: BilinearRule> Function for Bilinear<R> {
 
     fn batch(&self, [a, b]: [Lane; 2]) -> [Lane; 1] {
         [self.0.batch(a, b)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+        self.0.per_example(cx, gy)
     }
 }
 

@@ -6,6 +6,7 @@ use bibun_array::Array;
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::variable::Variable;
 
@@ -67,6 +68,10 @@ impl<R: DiscreteRule> Function for Discrete<R> {
 
     fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
         [self.0.batch(value, axis.expect("the only input has lanes"))]
+    }
+
+    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
+        [None]
     }
 }
 

@@ -6,6 +6,7 @@ use bibun_array::Array;
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::scope;
 use crate::variable::Variable;
@@ -87,6 +88,10 @@ impl<const N: usize, R: ElementwiseRule<N>> Function for Elementwise<N, R> {
             value,
             axis: Some(axis),
         }]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; N] {
+        gy.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -7,6 +7,7 @@ use bibun_array::Array;
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::variable::Variable;
 
@@ -26,6 +27,9 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The function on all lanes of `x`, which lie along `axis`.
     fn batch(&self, x: Variable, axis: usize) -> Lane;
+
+    /// Where the examples lie in an input that looked like `x`, and what reaches it.
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share;
 }
 
 /// The family: a [`LinearRule`] as a [`Function`].
@@ -71,6 +75,10 @@ impl<R: LinearRule> Function for Linear<R> {
 
     fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
         [self.0.batch(value, axis.expect("the only input has lanes"))]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        [Some(self.0.per_example(cx.input_spec(0), gy))]
     }
 }
 

@@ -6,6 +6,7 @@
 mod bilinear;
 mod discrete;
 mod elementwise;
+mod examples;
 mod lanes;
 mod linear;
 

@@ -5,6 +5,7 @@ use bibun_array::{Array, DType, keep_dims, ops, raise as raise_array};
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
@@ -287,6 +288,14 @@ fn examples_as_lanes(y: Variable, count: usize, examples: usize) -> Lane {
     Lane::along(reshape(y, shape), 0)
 }
 
+/// The examples in scores, which have all classes where losses have an axis of size 1.
+fn of_classes_too(losses: &Examples, x: &Spec) -> Examples {
+    match losses.axis() {
+        1 => losses.owned_by(1, vec![losses.owner(0); x.shape[1]]),
+        _ => losses.clone(),
+    }
+}
+
 /// The losses and, for the derivatives, the logarithms of the denominators of
 /// `exp(x - shift) / Σ exp(x - shift)`, and those shifts, which cancel and so count as constants.
 #[derive(Clone, Copy, Debug)]
@@ -372,6 +381,15 @@ impl Function for SoftmaxCrossEntropy {
         let (count, folded) = lanes_as_examples(inputs);
         crate::apply(*self, folded).map(|y| examples_as_lanes(y, count, examples))
     }
+
+    fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 2] {
+        let examples = of_classes_too(&gy[0].examples, cx.input_spec(0));
+        if gy.iter().any(|other| other.examples != gy[0].examples) {
+            return [Some(Share::Unknown), None];
+        }
+        let [gx, _] = self.vjp(cx, gy.map(|gy| gy.cotangent));
+        [gx.map(|gx| Share::own(gx, examples)), None]
+    }
 }
 
 /// `-x[t]` along axis 1.
@@ -417,6 +435,12 @@ impl Function for NegativeLogLikelihood {
         let examples = inputs[0].spec().shape[0];
         let (count, folded) = lanes_as_examples(inputs);
         crate::apply(*self, folded).map(|y| examples_as_lanes(y, count, examples))
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+        let examples = of_classes_too(&gy.examples, cx.input_spec(0));
+        let [gx, _] = self.vjp(cx, [gy.cotangent]);
+        [gx.map(|gx| Share::own(gx, examples)), None]
     }
 }
 

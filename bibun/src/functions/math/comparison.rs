@@ -7,6 +7,7 @@ use bibun_array::{Array, DType, ops};
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;
@@ -58,6 +59,10 @@ impl<const N: usize> Function for Predicate<N> {
         let (inputs, axis) = Lane::aligned(inputs);
         let [value] = crate::apply(*self, inputs);
         [Lane::along(value, axis)]
+    }
+
+    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; N] {
+        [const { None }; N]
     }
 }
 
@@ -373,6 +378,10 @@ impl Function for Where {
         let (inputs, axis) = Lane::aligned(inputs);
         let [value] = crate::apply(*self, inputs);
         [Lane::along(value, axis)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
+        gy.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

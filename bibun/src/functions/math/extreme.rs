@@ -3,8 +3,10 @@
 use bibun_array::{Array, Axes};
 use smallvec::SmallVec;
 
+use super::reduction::before_reduction;
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::{
@@ -140,6 +142,13 @@ impl Function for Extreme {
         let axes = self.axes.iter().map(|axis| axis + 1).collect();
         let [y] = crate::apply(Self { axes, ..*self }, [x]);
         [Lane::along(y, 0)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        let x = cx.input_shape(0);
+        let examples = before_reduction(&gy.examples, x, &self.axes, self.keep_dims);
+        let [gx] = self.vjp(cx, [gy.cotangent]);
+        [gx.map(|gx| Share::own(gx, examples))]
     }
 }
 

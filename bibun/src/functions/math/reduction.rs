@@ -1,10 +1,11 @@
 //! Sums over axes, and what is made of sums.
 
-use bibun_array::{Array, Axes, DType, keep_dims};
+use bibun_array::{Array, Axes, DType, Shape, keep_dims};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
 use crate::error::{Error, raise};
+use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{
@@ -239,6 +240,29 @@ impl LinearRule for Sum {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         let own: SmallVec<[usize; 4]> = self.axes.iter().map(|axis| axis + 1).collect();
         Lane::along(sum(lanes_in_front(x, axis), axes(&own, self.keep_dims)), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let examples = before_reduction(&gy.examples, &x.shape, &self.axes, self.keep_dims);
+        Share::own(self.transpose(x, gy.cotangent), examples)
+    }
+}
+
+/// The examples in the input of a reduction over `axes`.
+pub(crate) fn before_reduction(
+    examples: &Examples,
+    x: &Shape,
+    axes: &[usize],
+    keep_dims: bool,
+) -> Examples {
+    let axis = examples.axis();
+    if !keep_dims {
+        let mut kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
+        return examples.moved(kept.nth(axis).expect("as many as the result has"));
+    }
+    match axes.contains(&axis) {
+        true => examples.owned_by(axis, vec![examples.owner(0); x[axis]]),
+        false => examples.clone(),
     }
 }
 

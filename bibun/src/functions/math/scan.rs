@@ -3,8 +3,10 @@
 use bibun_array::{Array, Axes, DType, Index, normalize_axis};
 use smallvec::SmallVec;
 
+use super::reduction::before_reduction;
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{beside_lane, concat, expand_dims, permute, reshape, slice, sum};
@@ -53,6 +55,11 @@ impl LinearRule for CumSum {
     fn batch(&self, x: Variable, lane: usize) -> Lane {
         let axis = beside_lane(self.axis, lane);
         Lane::along(Linear::of(Self { axis }, x), lane)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let [share] = gy.through_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+        share.expect("there is a transpose")
     }
 }
 
@@ -140,6 +147,10 @@ impl Function for CumProd {
         let axis = beside_lane(self.axis, lane);
         let [y] = crate::apply(Self { axis }, [value]);
         [Lane::along(y, lane)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        gy.through_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
     }
 }
 
@@ -252,6 +263,13 @@ impl Function for Product {
         let axis = beside_lane(self.axis, lane);
         let y = product_along(value, axis);
         [Lane::along(y, lane - usize::from(axis < lane))]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        let x = cx.input_shape(0);
+        let examples = before_reduction(&gy.examples, x, &[self.axis], false);
+        let [gx] = self.vjp(cx, [gy.cotangent]);
+        [gx.map(|gx| Share::own(gx, examples))]
     }
 }
 

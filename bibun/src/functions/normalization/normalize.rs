@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::error::{Error, raise};
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
 use crate::functions::family::plain;
@@ -134,6 +135,15 @@ impl Function for Normalize {
             ..self.clone()
         };
         crate::apply(own, [x]).map(|y| Lane::along(y, 0))
+    }
+
+    fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 1] {
+        let [y, mean, variance] = gy;
+        let [mean, variance] = match [&mean, &variance].map(|gy| gy.examples == y.examples) {
+            [true, true] => [mean.cotangent, variance.cotangent],
+            _ => return [Some(Share::Unknown)],
+        };
+        y.through_unless(&self.over, |gy| self.vjp(cx, [gy, mean, variance]))
     }
 }
 

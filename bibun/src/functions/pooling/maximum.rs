@@ -6,9 +6,12 @@ use bibun_array::{Array, DType, Shape, Taps};
 
 use crate::batch::Lane;
 use crate::context::Context;
+use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::pooling::average::axes_of_channels;
-use crate::functions::pooling::window::{Pooling, adaptive_taps, lanes_before, shape_of_windows};
+use crate::functions::pooling::window::{
+    Pooling, adaptive_taps, lanes_before, shape_of_windows, share_of_windows,
+};
 use crate::functions::{gather, max, reshape, scatter_add};
 use crate::variable::Variable;
 
@@ -182,6 +185,14 @@ impl Function for MaxPool {
         let axis = axis.expect("the only input has lanes");
         let (x, axis) = lanes_before(value, axis, self.taps.len());
         crate::apply(self.clone(), [x]).map(|y| Lane::along(y, axis))
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy, gi]: [Owned; 2]) -> [Option<Share>; 1] {
+        let x = cx.input_shape(0);
+        [Some(share_of_windows(x, &self.taps, gy, |gy| {
+            let [gx] = self.vjp(cx, [gy, gi.cotangent]);
+            gx.expect("there is only one input")
+        }))]
     }
 }
 

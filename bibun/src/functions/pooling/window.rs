@@ -6,6 +6,7 @@ use bibun_array::{Array, Shape, Taps};
 
 use crate::batch::Lane;
 use crate::error::{Error, Place, raise};
+use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule};
 use crate::functions::lanes_in_front;
@@ -239,6 +240,30 @@ pub(super) fn lanes_before(x: Variable, axis: usize, axes: usize) -> (Variable, 
     }
 }
 
+/// The share of an input of windows over its last axes, whose cotangent a rule gives.
+pub(super) fn share_of_windows(
+    x: &Shape,
+    taps: &[Taps],
+    gy: Owned,
+    transpose: impl FnOnce(Variable) -> Variable,
+) -> Share {
+    let (axis, in_front) = (gy.examples.axis(), x.rank() - taps.len());
+    let examples = match axis.checked_sub(in_front) {
+        None => Some(gy.examples),
+        // Windows that do not overlap leave examples apart.
+        Some(own) => {
+            let taps = &taps[own];
+            let seen = |window| taps.of(window).map(|(position, _)| position);
+            gy.examples
+                .parted(axis, x[axis], (0..taps.count()).map(seen))
+        }
+    };
+    match examples {
+        Some(examples) => Share::own(transpose(gy.cotangent), examples),
+        None => Share::Mixed,
+    }
+}
+
 /// The weighted sums of what windows over the last axes see.
 #[derive(Clone, Debug)]
 pub(super) struct WindowSum {
@@ -284,6 +309,10 @@ impl LinearRule for WindowSum {
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         let (x, axis) = lanes_before(x, axis, self.taps.len());
         Lane::along(Linear::of(self.clone(), x), axis)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        share_of_windows(&x.shape, &self.taps, gy, |gy| self.transpose(x, gy))
     }
 }
 

@@ -1,0 +1,219 @@
+//! The per-example walk against a loop over the losses.
+
+use bibun_array::{Array, DType, Generator, Index, stack};
+
+use super::{Argument, Call, GradientError, floats, index_of, normal_like};
+use crate::error::{Error, attempt};
+use crate::functions::{move_axis, slice, sum};
+use crate::reverse::gradients;
+use crate::transformations::{PerExample, per_example};
+use crate::variable::Variable;
+
+/// How far two ways of computing the same may be apart.
+const ROUNDING: f64 = 1e-10;
+
+/// The gradients that the per-example walk finds where examples lie along `axis` of each output of
+/// `f`, compared with those of one loss at a time: the rows, and everything that is computed
+/// without them. To refuse is right where examples are mixed, and only there.
+pub(crate) fn check_examples(
+    f: Call<'_>,
+    arguments: &[Argument],
+    axis: isize,
+    generator: &mut Generator,
+) -> Result<(), GradientError> {
+    let failed = |source| GradientError::Failed { order: 1, source };
+    let leaves: Vec<Variable> = (arguments.iter())
+        .map(|argument| Variable::new(argument.value.clone()))
+        .collect();
+    let outputs = attempt(|| floats(f(&leaves))).map_err(failed)?;
+    let w = normal_like(&outputs, generator);
+    for (output, (y, w)) in outputs.iter().zip(&w).enumerate() {
+        let rank = y.rank() as isize;
+        if !(-rank..rank).contains(&axis) || !y.requires_grad() {
+            continue;
+        }
+        let losses = attempt(|| losses_along(y * w, axis)).map_err(failed)?;
+        let expected = attempt(|| loop_over(&losses, &leaves)).map_err(failed)?;
+        let found = attempt(|| per_example(&losses, &leaves).rows());
+        match found {
+            Err(source @ Error::MixesExamples { .. }) => {
+                let mut seen = expected.iter().any(overlap);
+                // A maximum mixes no examples where it takes none that two share.
+                for _ in 0..32 {
+                    let moved = permuted(&leaves, generator);
+                    let rows = attempt(|| {
+                        let y = floats(f(&moved)).swap_remove(output);
+                        loop_over(&losses_along(y * w, axis), &moved)
+                    });
+                    seen |= rows.map_err(failed)?.iter().any(overlap);
+                }
+                match seen {
+                    true => continue,
+                    false => return Err(failed(source)),
+                }
+            }
+            Err(source) => return Err(failed(source)),
+            Ok(found) => compare("rows", arguments, &found, &expected)?,
+        }
+        let factors = normal_like(&[losses.detach()], generator).remove(0);
+        let direction = normal_like(&leaves, generator);
+        let all = attempt(|| summaries(&per_example(&losses, &leaves), &factors, &direction));
+        let references = of_rows(&expected, &factors.array(), &direction);
+        for ((what, found), expected) in all.map_err(failed)?.into_iter().zip(references) {
+            match found {
+                Summary::Each(found) => compare(what, arguments, &found, &expected)?,
+                Summary::One(found) => {
+                    let all = [Argument {
+                        name: "all inputs".into(),
+                        value: found.array(),
+                    }];
+                    compare(what, &all, &[found], &expected)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sum over all axes but that of the examples.
+fn losses_along(y: Variable, axis: isize) -> Variable {
+    let y = move_axis(y, axis, 0);
+    let others: Vec<isize> = (1..y.rank() as isize).collect();
+    sum(y, &others[..])
+}
+
+/// The rows by one ordinary backward walk for each loss.
+fn loop_over(losses: &Variable, leaves: &[Variable]) -> Vec<Array> {
+    let leaves: Vec<&Variable> = leaves.iter().collect();
+    let rows: Vec<Vec<Array>> = (0..losses.size())
+        .map(|example| {
+            let loss = slice(losses, &[Index::from(example)]);
+            let found = gradients(&[&loss], &leaves).into_iter().zip(&leaves);
+            found
+                .map(|(gradient, x)| match gradient {
+                    Some(gradient) => gradient.array(),
+                    None => Array::zeros(x.shape(), x.dtype()),
+                })
+                .collect()
+        })
+        .collect();
+    let row = |i: usize| -> Array {
+        let rows: Vec<&Array> = rows.iter().map(|row| &row[i]).collect();
+        match rows.is_empty() {
+            true => Array::zeros(leaves[i].shape().inserted(0, 0), DType::F64),
+            false => stack(&rows, 0),
+        }
+    };
+    (0..leaves.len()).map(row).collect()
+}
+
+/// The same elements in other places.
+fn permuted(x: &[Variable], generator: &mut Generator) -> Vec<Variable> {
+    x.iter()
+        .map(|x| {
+            let order = generator.permutation(x.size());
+            let elements = x.array().reshape(x.size()).take(&order, 0);
+            Variable::new(elements.reshape(x.shape()))
+        })
+        .collect()
+}
+
+/// Whether two examples have a gradient at one element.
+fn overlap(rows: &Array) -> bool {
+    let here = rows.not_equal(0.0);
+    rows.size() > 0 && here.sum(0).max(..).item::<i64>() > 1
+}
+
+/// What is computed without rows, for each argument or for all together.
+enum Summary {
+    Each(Vec<Variable>),
+    One(Variable),
+}
+
+fn summaries(
+    gradients: &PerExample<'_, Vec<Variable>>,
+    factors: &Variable,
+    direction: &Vec<Variable>,
+) -> Vec<(&'static str, Summary)> {
+    vec![
+        ("layer_norms", Summary::Each(gradients.layer_norms())),
+        ("sum", Summary::Each(gradients.sum())),
+        (
+            "weighted_sum",
+            Summary::Each(gradients.weighted_sum(factors)),
+        ),
+        ("second_moment", Summary::Each(gradients.second_moment())),
+        ("norms", Summary::One(gradients.norms())),
+        ("dot", Summary::One(gradients.dot(direction))),
+        ("gram", Summary::One(gradients.gram())),
+    ]
+}
+
+/// The same from rows.
+fn of_rows(rows: &[Array], factors: &Array, direction: &[Variable]) -> Vec<Vec<Array>> {
+    let count = factors.size();
+    let flat: Vec<Array> = rows
+        .iter()
+        .map(|rows| rows.reshape([count, rows.shape()[1..].iter().product()]))
+        .collect();
+    let square = |x: &Array| x * x;
+    let each = |f: &dyn Fn(&Array) -> Array| -> Vec<Array> { rows.iter().map(f).collect() };
+    let total = |terms: Vec<Array>| -> Vec<Array> {
+        let sum = terms.into_iter().reduce(|a, b| a + b);
+        sum.into_iter().collect()
+    };
+    let of_flat = |f: &dyn Fn(&Array) -> Array| total(flat.iter().map(f).collect());
+    let squares: Vec<Array> = flat.iter().map(|x| square(x).sum(1)).collect();
+    let dots = flat.iter().zip(direction);
+    let dots = dots.map(|(x, v)| bibun_array::matmul(x, &v.array().reshape(v.size())));
+    let weighted = |x: &Array| {
+        let mut along = vec![1; x.rank()];
+        along[0] = count;
+        (x * factors.reshape(along)).sum(0)
+    };
+    let mean = |x: &Array| square(x).sum(0) / count.max(1) as f64;
+    vec![
+        squares
+            .iter()
+            .map(|x| bibun_array::ops::sqrt(x.clone()))
+            .collect(),
+        each(&|x| x.sum(0)),
+        each(&weighted),
+        each(&mean),
+        total(squares)
+            .into_iter()
+            .map(bibun_array::ops::sqrt)
+            .collect(),
+        total(dots.collect()),
+        of_flat(&|x| bibun_array::matmul(x, &x.transpose())),
+    ]
+}
+
+fn compare(
+    what: &'static str,
+    arguments: &[Argument],
+    found: &[Variable],
+    expected: &[Array],
+) -> Result<(), GradientError> {
+    for ((argument, found), expected) in arguments.iter().zip(found).zip(expected) {
+        let (shape, values) = (found.shape(), found.to_vec::<f64>());
+        let reference = expected.to_vec::<f64>();
+        let largest = reference.iter().fold(1.0f64, |size, x| size.max(x.abs()));
+        let same = |a: f64, b: f64| (a - b).abs() <= ROUNDING * largest || a.is_nan() && b.is_nan();
+        let wrong = values
+            .iter()
+            .zip(&reference)
+            .position(|(&a, &b)| !same(a, b));
+        if shape != *expected.shape() || wrong.is_some() {
+            let position = wrong.unwrap_or_default();
+            return Err(GradientError::PerExample {
+                what,
+                argument: argument.name.clone(),
+                position: index_of(position, &shape),
+                found: values.get(position).copied().unwrap_or(f64::NAN),
+                expected: reference.get(position).copied().unwrap_or(f64::NAN),
+            });
+        }
+    }
+    Ok(())
+}

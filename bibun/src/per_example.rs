@@ -1,0 +1,377 @@
+//! The per-example walk: back from a vector of losses, with the cotangents of all examples apart.
+//!
+//! Seeded with ones, a slice of every cotangent belongs to one loss, as long as no function mixes
+//! examples: each function's `per_example` rule says where the slices lie in its inputs, and the
+//! values are those of the ordinary walk. Where all examples use one value (a parameter), the rule
+//! gives the cotangents of that value for each example, in factors; and behind such a value, in
+//! functions of parameters alone, the ordinary `vjp` runs under `vmap`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bibun_array::Array;
+use rustc_hash::FxHashMap;
+
+use crate::batch::vmap;
+use crate::context::{Call, Context};
+use crate::error::{Error, Place, attempt, raise};
+use crate::examples::{Owned, Product, Share};
+use crate::function::{Items, Spec, items};
+use crate::node::{Edge, Key, Node};
+use crate::reverse::Paths;
+use crate::scope;
+use crate::variable::Variable;
+
+/// A part of the gradients of one parameter.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Own(Owned),
+    Added(Variable),
+    Product(Product),
+}
+
+/// The parts of the cotangents of each input, from those of outputs that the examples own. Parts
+/// add up.
+pub(crate) fn pull_apart(
+    outputs: Vec<(Edge, Owned)>,
+    inputs: Vec<Edge>,
+    create_graph: bool,
+) -> Vec<Vec<Part>> {
+    let keys: Vec<Option<Key>> = inputs.iter().map(Edge::key).collect();
+    let edges = outputs.iter().map(|(edge, _)| edge.clone());
+    let paths = Paths::between(edges.collect(), inputs);
+    let mut walk = Walk {
+        paths: &paths,
+        create_graph,
+        arrived: FxHashMap::default(),
+        parts: FxHashMap::default(),
+    };
+    let back = || {
+        for (edge, mut owned) in outputs {
+            if !create_graph {
+                owned.cotangent = owned.cotangent.without_history();
+            }
+            walk.deliver(&edge, Share::Own(owned), None);
+        }
+        for node in paths.nodes().iter().rev() {
+            walk.pass(node);
+        }
+    };
+    match create_graph {
+        true => scope::recording(true, back),
+        false => back(),
+    }
+    let parts_of = |key: &Option<Key>| walk.parts.get(&(*key)?).cloned();
+    keys.iter()
+        .map(|key| parts_of(key).unwrap_or_default())
+        .collect()
+}
+
+/// The cotangents that have arrived at one output of a node.
+enum Arrived {
+    Own(Owned),
+    Added(Added),
+}
+
+/// A cotangent for each example, on an axis in front.
+struct Added {
+    cotangent: Variable,
+    /// The function that they came through last.
+    through: (&'static str, Place),
+    /// Whether they are only so because a rule did not know better.
+    unknown: bool,
+}
+
+struct Walk<'a> {
+    paths: &'a Paths,
+    create_graph: bool,
+    arrived: FxHashMap<Key, Arrived>,
+    parts: FxHashMap<Key, Vec<Part>>,
+}
+
+impl Walk<'_> {
+    /// Takes what a rule gave to where an edge leads.
+    fn deliver(&mut self, edge: &Edge, share: Share, from: Option<&Added>) {
+        let Some(key) = edge.key() else { return };
+        if self.paths.is_target(edge) {
+            let part = match share.clone() {
+                Share::Own(owned) => Part::Own(owned),
+                Share::Added(cotangent) => Part::Added(cotangent),
+                Share::Product(product) => Part::Product(product),
+                Share::Mixed | Share::Unknown => unreachable!("the walk has dealt with it"),
+            };
+            self.parts.entry(key).or_default().push(part);
+        }
+        if !matches!(edge, Edge::Output(node, _) if self.paths.go_through(node)) {
+            return;
+        }
+        let added = |cotangent| {
+            let from = from.expect("what is added comes from a function");
+            Arrived::Added(Added { cotangent, ..*from })
+        };
+        let new = match share {
+            Share::Own(owned) => Arrived::Own(owned),
+            Share::Added(cotangent) => added(cotangent),
+            Share::Product(product) => added(product.rows()),
+            Share::Mixed | Share::Unknown => unreachable!("the walk has dealt with it"),
+        };
+        let sum = match self.arrived.remove(&key) {
+            None => new,
+            Some(known) => known.plus(new),
+        };
+        self.arrived.insert(key, sum);
+    }
+
+    /// Asks a node's rule, and delivers what it gives.
+    fn pass(&mut self, node: &Arc<Node>) {
+        let outputs = node.output_specs().len();
+        let key = |slot| Edge::Output(Arc::clone(node), slot as u32).key();
+        let arrived: Vec<Option<Arrived>> = (0..outputs)
+            .map(|slot| self.arrived.remove(&key(slot)?))
+            .collect();
+        let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
+        let needs: Items<bool> = items(follows);
+        let asked = attempt(|| self.ask(node, &arrived, &needs));
+        let shares = asked.unwrap_or_else(|error| match error {
+            error @ Error::MixesExamples { .. } => raise(error),
+            source => raise(Error::InGradient {
+                function: node.function().name(),
+                place: node.place,
+                source: Box::new(source),
+            }),
+        });
+        for (edge, share) in node.inputs().iter().zip(shares) {
+            if let Some((share, from)) = share {
+                self.deliver(edge, share, Some(&from));
+            }
+        }
+    }
+
+    /// What a node's rule gives for each input.
+    fn ask(
+        &self,
+        node: &Arc<Node>,
+        arrived: &[Option<Arrived>],
+        needs: &[bool],
+    ) -> Vec<Option<(Share, Added)>> {
+        let through = (node.function().name(), node.place);
+        // The share is elsewhere.
+        let nothing = || Variable::constant(0.0);
+        let from = |unknown| Added {
+            cotangent: nothing(),
+            through,
+            unknown,
+        };
+        let mut shares = match owned_by_all(node, arrived) {
+            Some(owned) => {
+                // One example has none to be mixed with.
+                let alone = owned.iter().all(|owned| owned.examples.count() <= 1);
+                let mut shares = self.shares(node, owned, needs);
+                for share in shares.iter_mut().flatten() {
+                    if alone && matches!(share, Share::Mixed) {
+                        *share = Share::Unknown;
+                    }
+                }
+                shares
+            }
+            None => items(needs.iter().map(|&need| need.then_some(Share::Unknown))),
+        };
+        let is_unknown =
+            |share: &Option<Share>| matches!(share, Some(Share::Unknown | Share::Mixed));
+        let unknown: Items<bool> = items(shares.iter().map(is_unknown));
+        if shares
+            .iter()
+            .any(|share| matches!(share, Some(Share::Mixed)))
+        {
+            raise(Error::MixesExamples {
+                function: through.0,
+                place: through.1,
+            });
+        }
+        let all_own = |arrived: &Option<Arrived>| !matches!(arrived, Some(Arrived::Added(_)));
+        let only_unknown = arrived.iter().flatten().all(|arrived| match arrived {
+            Arrived::Own(_) => true,
+            Arrived::Added(added) => added.unknown,
+        });
+        let own = arrived.iter().all(all_own);
+        if unknown.contains(&true) {
+            let cotangents = arrived.iter().map(|arrived| match arrived {
+                None => None,
+                Some(Arrived::Own(owned)) => Some(owned.added()),
+                Some(Arrived::Added(added)) => Some(added.cotangent.clone()),
+            });
+            let gradients = self.under_vmap(node, &cotangents.collect::<Vec<_>>(), &unknown);
+            for (share, gradient) in shares.iter_mut().zip(gradients) {
+                if matches!(share, Some(Share::Unknown)) {
+                    *share = gradient.map(Share::Added);
+                }
+            }
+        }
+        let shares = shares.into_iter().zip(&unknown);
+        let with_origin = |(share, &unknown): (Option<Share>, &bool)| {
+            Some((share?, from(unknown && (own || only_unknown))))
+        };
+        shares.map(with_origin).collect()
+    }
+
+    /// Asks the per-example rule of a node whose outputs' cotangents are owned.
+    fn shares(
+        &self,
+        node: &Arc<Node>,
+        owned: Items<Owned>,
+        needs: &[bool],
+    ) -> Items<Option<Share>> {
+        let cx = self.context(node, needs);
+        let function = node.function();
+        let shares = function.per_example(&cx, owned);
+        let expected = node.inputs().len();
+        if shares.len() != expected {
+            let (name, found) = (function.name(), shares.len());
+            raise(Error::wrong_number(name, "per_example", found, expected));
+        }
+        for (i, (share, spec)) in shares.iter().zip(node.input_specs()).enumerate() {
+            let (found, fits) = match share {
+                Some(Share::Own(Owned {
+                    cotangent,
+                    examples,
+                })) if needs[i] => {
+                    let fits = cotangent.has_spec(spec) && examples.fit(spec);
+                    (cotangent.spec(), fits)
+                }
+                Some(Share::Added(cotangent)) if needs[i] => {
+                    let Spec { shape, dtype } = cotangent.spec();
+                    let fits = shape.get(1..) == Some(&spec.shape[..]) && dtype == spec.dtype;
+                    (Spec { shape, dtype }, fits)
+                }
+                _ => continue,
+            };
+            if !fits {
+                raise(Error::WrongRule {
+                    function: function.name(),
+                    rule: "per_example",
+                    argument: format!("input {i}"),
+                    found: Box::new(found),
+                    expected: Box::new(spec.clone()),
+                });
+            }
+        }
+        let wanted = |(share, &need): (Option<Share>, &bool)| share.filter(|_| need);
+        items(shares.into_iter().zip(needs).map(wanted))
+    }
+
+    /// The ordinary rule, for the cotangents of all examples at once.
+    fn under_vmap(
+        &self,
+        node: &Arc<Node>,
+        cotangents: &[Option<Variable>],
+        needs: &[bool],
+    ) -> Items<Option<Variable>> {
+        let present: Vec<Variable> = cotangents.iter().flatten().cloned().collect();
+        let has_gradient: RefCell<Items<bool>> = RefCell::default();
+        let pull_back = |lanes: &[Variable]| {
+            let mut lanes = lanes.iter().cloned();
+            let specs = node.output_specs();
+            let mut gy: Items<Option<Variable>> =
+                items((cotangents.iter().zip(specs)).map(|(gy, spec)| {
+                    let lane = gy.as_ref().and_then(|_| lanes.next());
+                    Some(lane.unwrap_or_else(|| zeros(spec)))
+                }));
+            let gradients = (node.function()).vjp(&self.context(node, needs), &mut gy);
+            let needed = gradients.into_iter().zip(needs);
+            let gradients: Items<Option<Variable>> =
+                items(needed.map(|(gradient, &need)| gradient.filter(|_| need)));
+            has_gradient.replace(items(gradients.iter().map(Option::is_some)));
+            gradients.into_iter().flatten().collect()
+        };
+        let axes = vec![Some(0); present.len()];
+        let mut gradients = vmap(pull_back, &present, &axes).into_iter();
+        let has_gradient = has_gradient.into_inner();
+        let gradient = |&has: &bool| if has { gradients.next() } else { None };
+        items(has_gradient.iter().map(gradient))
+    }
+
+    fn context<'c>(&self, node: &'c Arc<Node>, needs: &'c [bool]) -> Context<'c> {
+        Context {
+            call: Call::Node(node),
+            needs,
+            create_graph: self.create_graph,
+        }
+    }
+}
+
+fn zeros(spec: &Spec) -> Variable {
+    Variable::constant(Array::zeros(&spec.shape, spec.dtype))
+}
+
+/// The cotangents of all outputs, zeros where none arrived, if all are owned by examples.
+fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<Owned>> {
+    let mut first = None;
+    for arrived in arrived.iter().flatten() {
+        match arrived {
+            Arrived::Own(owned) => first = first.or(Some(&owned.examples)),
+            Arrived::Added(_) => return None,
+        }
+    }
+    let first = first?;
+    let mut all = Items::new();
+    for (arrived, spec) in arrived.iter().zip(node.output_specs()) {
+        all.push(match arrived {
+            Some(Arrived::Own(owned)) => owned.clone(),
+            _ if first.fit(spec) => Owned {
+                cotangent: zeros(spec),
+                examples: first.clone(),
+            },
+            _ => return None,
+        });
+    }
+    Some(all)
+}
+
+impl Arrived {
+    fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Own(a), Self::Own(b)) => match a.examples.merged(&b.examples) {
+                Some(examples) => Self::Own(Owned {
+                    cotangent: a.cotangent + b.cotangent,
+                    examples,
+                }),
+                None => Self::Added(Added {
+                    cotangent: a.added() + b.added(),
+                    through: ("add", std::panic::Location::caller()),
+                    unknown: true,
+                }),
+            },
+            (Self::Added(a), Self::Added(b)) => Self::Added(Added {
+                through: if a.unknown { b.through } else { a.through },
+                cotangent: a.cotangent + b.cotangent,
+                unknown: a.unknown && b.unknown,
+            }),
+            (Self::Added(added), Self::Own(owned)) | (Self::Own(owned), Self::Added(added)) => {
+                let Added {
+                    through: (function, place),
+                    ..
+                } = added;
+                if !added.unknown {
+                    raise(Error::MixesExamples { function, place });
+                }
+                Self::Added(Added {
+                    cotangent: added.cotangent + owned.added(),
+                    ..added
+                })
+            }
+        }
+    }
+}
+
+impl Product {
+    /// The cotangents of all examples.
+    pub(crate) fn rows(&self) -> Variable {
+        let inputs = [self.a.clone(), self.b.clone()];
+        let mut rows = vmap(
+            |lane| vec![(self.sum)(&lane[0], &lane[1])],
+            &inputs,
+            &[Some(0), Some(0)],
+        );
+        rows.remove(0)
+    }
+}
