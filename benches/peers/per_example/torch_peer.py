@@ -210,6 +210,14 @@ class Training:
     def loop_stacked(self):
         return [torch.stack(rows) for rows in zip(*self.loop())]
 
+    def loop_sparse(self):
+        """The gradients of the table as the rows that an example picked."""
+        self.model.table.sparse = True
+        try:
+            return self.loop()
+        finally:
+            self.model.table.sparse = False
+
     def vmap(self):
         def loss(parameters, x, t):
             y = functional_call(self.model, parameters, (x.unsqueeze(0),))
@@ -235,8 +243,12 @@ class Training:
         return dict(zip(self.names, (g.detach().float().numpy() for g in gradients)))
 
     def modes(self):
-        joined = lambda examples: self.arrays(torch.stack(rows) for rows in zip(*examples))
-        return {
+        def joined(examples):
+            leaves = zip(*examples)
+            return self.arrays(torch.stack([row.to_dense() for row in rows]) for rows in leaves)
+
+        sparse = {"loop-sparse": (self.loop_sparse, joined)} if self.name == "embedding" else {}
+        return sparse | {
             "reference": (self.reference, lambda arrays: arrays),
             "ordinary": (self.ordinary, self.arrays),
             "loop": (self.loop, joined),

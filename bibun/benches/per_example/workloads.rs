@@ -2,13 +2,15 @@
 
 use std::error::Error;
 
-use bibun::array::{Array, Generator};
+use bibun::array::{Array, DType, Generator, Shape};
 use bibun::functions::{
-    ConvOptions, CrossEntropyOptions, Padding, Reduce, conv2d, matmul, softmax_cross_entropy,
-    softmax_cross_entropy_with, stack,
+    ConvOptions, CrossEntropyOptions, Padding, Reduce, add_at, conv2d, matmul,
+    softmax_cross_entropy, softmax_cross_entropy_with, stack,
 };
 use bibun::links::{Chain, Link};
-use bibun::{GradOptions, Variable, grad, gradients_with, s, vmap};
+use bibun::{
+    GradOptions, Rows, Variable, clip_factors, grad, gradients_with, per_example, s, vmap,
+};
 
 use crate::models::{CifarCnn, EmbeddingNet, Lstm, Mlp, MnistNet, ResNet, SimpleCnn, Transformer};
 use crate::tensors::Tensors;
@@ -19,6 +21,8 @@ pub(crate) enum Outcome {
     Whole(Vec<Variable>),
     /// Those of the examples, each in memory of its own.
     Apart(Vec<Vec<Variable>>),
+    /// Rows that are zero but for what an example picked, for parameters that look like these.
+    Sparse(Vec<(Rows, Shape)>),
 }
 
 impl Outcome {
@@ -34,6 +38,26 @@ impl Outcome {
                 });
                 joined.collect()
             }
+            Self::Sparse(rows) => rows
+                .iter()
+                .map(|(rows, shape)| dense(rows, shape))
+                .collect(),
+        }
+    }
+}
+
+/// All elements of rows.
+fn dense(rows: &Rows, shape: &Shape) -> Array {
+    match rows {
+        Rows::Dense(rows) => rows.array(),
+        Rows::Sparse { indices, values } => {
+            let n = indices.shape()[0];
+            let zeros = Variable::constant(Array::zeros(shape, values.dtype()));
+            let each = (0..n).map(|i| {
+                let [indices, values] = [indices, values].map(|all| all.slice(s![i]));
+                add_at(&zeros, indices, 0, values)
+            });
+            stack(&each.collect::<Vec<_>>().iter().collect::<Vec<_>>(), 0).array()
         }
     }
 }
@@ -139,6 +163,7 @@ impl Training {
     }
 }
 
+/// The Variables of a model of gradients.
 fn leaves(model: &dyn Link) -> Vec<Variable> {
     let parameters = model.parameters().into_iter();
     parameters.map(|(_, parameter)| parameter).collect()
@@ -151,12 +176,31 @@ impl Workload for Training {
     }
 
     fn modes(&self) -> &'static [&'static str] {
-        &["ordinary", "loop", "loop-stacked", "vmap"]
+        match self.batch.0.dtype() {
+            DType::I64 => &[
+                "ordinary",
+                "loop",
+                "loop-stacked",
+                "vmap",
+                "per-example",
+                "sparse",
+            ],
+            _ => &["ordinary", "loop", "loop-stacked", "vmap", "per-example"],
+        }
     }
 
     fn run(&self, mode: &str) -> Outcome {
         let each = || self.examples.iter().map(|example| self.of_example(example));
         match mode {
+            "per-example" => {
+                let rows = per_example(&self.losses(), &self.model).rows();
+                Outcome::Whole(leaves(&*rows))
+            }
+            "sparse" => {
+                let rows = per_example(&self.losses(), &self.model).sparse_rows();
+                let shapes = self.model.parameters().into_iter().map(|(_, w)| w.shape());
+                Outcome::Sparse(rows.into_iter().map(|(_, rows)| rows).zip(shapes).collect())
+            }
             "ordinary" => Outcome::Whole(self.ordinary()),
             "loop" => Outcome::Apart(each().collect()),
             "loop-stacked" => {
@@ -176,10 +220,6 @@ struct Clipping {
 }
 
 impl Clipping {
-    fn factors(&self, norms: &Variable) -> Variable {
-        (self.bound / norms).minimum(1.0)
-    }
-
     /// One example after the other.
     fn by_loop(&self) -> Vec<Variable> {
         let mut norms: Vec<Variable> = Vec::new();
@@ -188,7 +228,7 @@ impl Clipping {
             let gradient = self.training.of_example(example);
             let squares = gradient.iter().map(|g| g.square().sum(..));
             let norm = squares.reduce(|a, b| a + b).expect("parameters").sqrt();
-            let factor = self.factors(&norm);
+            let factor = clip_factors(&norm, self.bound);
             let clipped = gradient.iter().map(|g| &factor * g);
             sum = Some(match sum {
                 None => clipped.collect(),
@@ -208,7 +248,7 @@ impl Clipping {
         let matrices: Vec<Variable> = matrices.collect();
         let squares = matrices.iter().map(|g| g.square().sum(1));
         let norms = squares.reduce(|a, b| a + b).expect("parameters").sqrt();
-        let factors = self.factors(&norms);
+        let factors = clip_factors(&norms, self.bound);
         let sums = matrices
             .iter()
             .zip(rows)
@@ -227,13 +267,19 @@ impl Workload for Clipping {
     }
 
     fn modes(&self) -> &'static [&'static str] {
-        &["ordinary", "loop", "vmap"]
+        &["ordinary", "loop", "vmap", "per-example"]
     }
 
     fn run(&self, mode: &str) -> Outcome {
         Outcome::Whole(match mode {
             "ordinary" => self.training.ordinary(),
             "loop" => self.by_loop(),
+            "per-example" => {
+                let gradients = per_example(&self.training.losses(), &self.training.model);
+                let norms = gradients.norms();
+                let sum = gradients.weighted_sum(&clip_factors(&norms, self.bound));
+                [vec![norms], leaves(&*sum)].concat()
+            }
             _ => self.by_rows(&self.training.vmap()),
         })
     }
@@ -247,6 +293,8 @@ struct Convolution {
     weights: Variable,
     y: Variable,
     gy: Variable,
+    /// `Σ gy · y` of each example.
+    losses: Variable,
     /// What each example gives with its weight.
     y_of_each: Variable,
     /// Batches of one, with their cotangents.
@@ -277,8 +325,10 @@ impl Convolution {
             let y = conv(&x.slice(s![i..i + 1]), &w);
             (y, gy.slice(s![i..i + 1]))
         });
+        let y = conv(&x, &w);
         Ok(Self {
-            y: conv(&x, &w),
+            losses: (&y * &gy).sum([1, 2, 3]),
+            y,
             y_of_each: vmap(of_one, &(x.clone(), weights.clone())).squeeze(1),
             examples: examples.collect(),
             w,
@@ -299,7 +349,7 @@ impl Workload for Convolution {
     }
 
     fn modes(&self) -> &'static [&'static str] {
-        &["ordinary", "loop", "loop-stacked", "vmap"]
+        &["ordinary", "loop", "loop-stacked", "vmap", "per-example"]
     }
 
     fn run(&self, mode: &str) -> Outcome {
@@ -315,6 +365,7 @@ impl Workload for Convolution {
                 let arrays = Outcome::Apart(each().collect()).joined();
                 Outcome::Whole(arrays.into_iter().map(Variable::constant).collect())
             }
+            "per-example" => Outcome::Whole(vec![per_example(&self.losses, &self.w).rows()]),
             _ => Outcome::Whole(vec![pull_back(&self.y_of_each, &self.gy, &self.weights)]),
         }
     }
