@@ -572,7 +572,8 @@ impl Gradient {
     /// Rows of as many examples at a time as stay in the cache.
     fn chunks(&self) -> impl Iterator<Item = Variable> + '_ {
         let bytes = (self.spec.shape.size() * self.spec.dtype.size()).max(1);
-        let examples = (CHUNK / bytes).max(1);
+        // Enough for threads to share.
+        let examples = (CHUNK / bytes).max(4);
         let starts = (0..self.count).step_by(examples);
         starts.map(move |start| self.rows_of(start..(start + examples).min(self.count)))
     }
