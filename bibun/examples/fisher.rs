@@ -200,7 +200,7 @@ fn main() -> ExitCode {
     println!(
         "trace of the Fisher information: {truth:.1}, estimated by drawn labels {estimate:.1}"
     );
-    // The network fits the data better than it believes, so that this one is smaller, and holds less.
+    // The network is right more often than it believes: this one is smaller, and holds less.
     println!("trace of the empirical one: {empirical:.1}");
     assert!((estimate / truth - 1.0).abs() < 0.1 && empirical < 0.7 * truth);
 
