@@ -6,7 +6,7 @@
 //! a wrong one.
 //!
 //! Source: Pruthi, Liu, Kale, Sundararajan, "Estimating training data influence by tracing gradient
-//! descent", arXiv:2002.08484, NeurIPS 2020: self-influence by checkpoints, sections 3.2 and 4.1.
+//! descent", arXiv:2002.08484, NeurIPS 2020: self-influence by checkpoints (TracInCP).
 //!
 //! ```sh
 //! cargo run --release --example mislabelled                     # digits that the program draws

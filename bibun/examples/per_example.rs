@@ -76,7 +76,6 @@ fn main() {
     let clipped = gradients.weighted_sum(&clip_factors(&norms, 1.0));
     assert_close(&gradients.clipped_sum(1.0), &clipped);
     assert!(ravel_tree(&clipped).0.norm2(..).item::<f32>() <= count as f32);
-    drop((each, gradients));
 
     // Training on gradients that are cut to a length.
     let mut optimizer = Sgd::new(0.5);
@@ -90,7 +89,6 @@ fn main() {
         }
         let sum = gradients.clipped_sum(1.0);
         model.set_gradients(&tree_map(|gw| gw / count, &sum));
-        drop((losses, gradients));
         optimizer.update(&model);
     }
     let read = model.forward(&x).argmax(1);

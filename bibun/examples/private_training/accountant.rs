@@ -20,7 +20,7 @@
 //! ```
 //!
 //! (Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", arXiv:2004.00010,
-//! 2020, proposition 12), whatever α; the least ε is what is said.
+//! 2020, proposition 12 of version 4), whatever α; the least ε is what is said.
 
 use std::ops::RangeInclusive;
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn published_values_are_found() {
-        // Abadi et al., "Deep learning with differential privacy", arXiv:1607.00133, section 5.1.
+        // Abadi et al., "Deep learning with differential privacy", arXiv:1607.00133, 2016.
         let abadi = Accountant::new(0.01, 4.0);
         close(loose_epsilon(&abadi, 10_000, 1e-5), 1.26, 0.01);
         assert!(abadi.epsilon(10_000, 1e-5) < 1.26);

@@ -49,11 +49,19 @@ struct Options {
     #[arg(long, default_value_t = 3)]
     epochs: usize,
     /// Standard deviation of the noise, in units of the norm to which gradients are clipped
-    #[arg(long, default_value_t = 1.1)]
+    #[arg(long, default_value_t = 1.1, allow_negative_numbers = true, value_parser = positive)]
     noise: f64,
     /// Seed of everything random: the same seed, the same result, and no privacy once it is known
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
+        Ok(_) => Err("must be positive and finite".into()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Images in a step; in a private one on average.
@@ -182,9 +190,11 @@ fn check_padding(model: &Network, images: &LabeledImages) {
     for (name, difference) in differences.parameters() {
         assert!(difference.item::<f32>() < 1e-4, "{name}");
     }
-    let nothing = padded_clipped_sum(zeros(), model, images, &[]);
-    for (name, sum) in nothing.parameters() {
-        assert!(sum.to_vec::<f32>().iter().all(|&x| x == 0.0), "{name}");
+    let padded = padded_clipped_sum(zeros(), model, images, &[]);
+    for nothing in [padded, clipped_sum(model, images, &[], &[])] {
+        for (name, sum) in nothing.parameters() {
+            assert!(sum.to_vec::<f32>().iter().all(|&x| x == 0.0), "{name}");
+        }
     }
 }
 
