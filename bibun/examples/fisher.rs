@@ -106,6 +106,7 @@ fn learn(model: &Mlp, task: &Task, penalty: impl Fn(&Mlp) -> Variable) {
             let loss = softmax_cross_entropy(y, t.take(&batch, 0)) + penalty(model);
             model.clear_grads();
             loss.backward();
+            // Without history the parameters are updated in place.
             drop(loss);
             optimizer.update(model);
         }
