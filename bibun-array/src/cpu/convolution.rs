@@ -20,7 +20,7 @@ use super::matmul::{Matrix, Number, Product};
 use super::worth_threads;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
 use crate::storage::Buffer;
-use crate::{Array, DType};
+use crate::{Array, DType, Shape};
 
 /// Bytes of patches that are made at once; about half of a core's cache.
 const PATCHES: usize = 1 << 19;
@@ -78,11 +78,19 @@ fn product<T: Number>(
             let (x, y) = (dense::<T>(&x), dense::<T>(&y));
             let parts = plan.parts(n);
             let kernel = shape[2..].iter().copied();
-            let each = [parts, shape[0]].into_iter().chain(kernel);
+            let each = [parts * shape[0]].into_iter().chain(kernel);
             let w = Array::filled_by(each.chain([shape[1]]).collect(), |w| {
                 plan.weights(n, parts, &x, &y, w);
             });
-            w.sum(0).move_axis(-1, 1).to_row_major()
+            // The channels stay last in memory.
+            let w = w.move_axis(-1, 1);
+            match parts {
+                1 => w,
+                _ => {
+                    let each = [parts].into_iter().chain(shape.iter().copied());
+                    w.reshape(each.collect::<Shape>()).sum(0)
+                }
+            }
         }
     }
 }
