@@ -42,8 +42,11 @@ const PARTS: usize = 8;
 /// Weights of a group from which on it is not, and multiplications up to which it is not.
 const MANY_WEIGHTS: usize = 1 << 14;
 const FEW_PRODUCTS: usize = 1 << 22;
-/// What the copy of a vector costs, in multiplications of two vectors.
+/// What the copy of a vector costs, in multiplications of two vectors, and that of a part of one.
 const COPY: usize = 5;
+const SPREAD: usize = 16;
+/// Bytes of which multiples between channels let them meet in few lines of a cache.
+const CROWDED: usize = 1 << 10;
 
 /// See [`crate::Device::convolve`].
 pub(super) fn convolve(
@@ -308,8 +311,9 @@ impl Source {
                 for first in 0..self.split.min(self.width) {
                     let at = self.before + first;
                     let at = row + at % self.split * self.part + at / self.split;
-                    let x = x[first..].iter().step_by(self.split);
-                    source[at..].iter_mut().zip(x).for_each(|(y, &x)| *y = x);
+                    for i in 0..(self.width - first).div_ceil(self.split) {
+                        source[at + i] = x[first + i * self.split];
+                    }
                 }
             }
         }
@@ -388,6 +392,30 @@ impl PositionRows {
         grid
     }
 
+    /// Vectors of positions of rows at even distances, with what lies between them.
+    fn flat(&self, examples: usize, steps: [usize; 2], lanes: usize) -> Grid {
+        let mut grid = Grid::default();
+        let (mut begin, mut end) = (0, 0);
+        for [start, place] in self.all(examples, steps) {
+            let mut first = 0;
+            while first < self.len {
+                let at = start + first;
+                if at >= end {
+                    (begin, end) = (at, at + lanes);
+                }
+                let piece = Piece {
+                    lane: at - begin,
+                    len: (end - at).min(self.len - first),
+                    start: at,
+                    place: place + first * self.step,
+                };
+                first += piece.len;
+                grid.push(piece, self.step);
+            }
+        }
+        grid
+    }
+
     /// Vectors of positions of any rows.
     fn gathered(&self, examples: usize, steps: [usize; 2], lanes: usize) -> Grid {
         let mut grid = Grid::default();
@@ -414,8 +442,9 @@ impl Grid {
     fn push(&mut self, piece: Piece, step: usize) {
         match self.vectors.last_mut() {
             Some(vector) if piece.lane > 0 => {
-                vector.whole &= step == 1 && piece.place == vector.lane.place + vector.lane.len;
-                vector.lane.len += piece.len;
+                let place = vector.lane.place + piece.lane;
+                vector.whole &= vector.lane.len == piece.lane && piece.place == place;
+                vector.lane.len = piece.lane + piece.len;
                 vector.pieces.end += 1;
             }
             _ => self.vectors.push(Vector {
@@ -431,10 +460,13 @@ impl Grid {
         self.pieces.push(piece);
     }
 
-    /// What tiles of it cost, with so many rows for each `k`.
-    fn cost(&self, rows: usize, gathered: bool) -> usize {
+    /// What tiles of it cost, in multiplications of two vectors, with so many rows and products of
+    /// each.
+    fn cost(&self, rows: usize, depth: usize, gathered: bool) -> usize {
         let copies = if gathered { self.pieces.len() } else { 0 };
-        self.vectors.len() * rows + copies * COPY
+        let spread = self.vectors.iter().filter(|vector| !vector.whole);
+        let spread: usize = spread.map(|vector| vector.pieces.len()).sum();
+        (self.vectors.len() * rows + copies * COPY) * depth + spread * rows * SPREAD
     }
 }
 
@@ -482,12 +514,18 @@ impl Phase {
         for (i, lane) in lanes.iter_mut().enumerate() {
             lane.start = i * len;
         }
+        let mut copies = [[0; 2]; WIDE * SLACK];
+        let mut count = 0;
+        for (i, vector) in vectors.iter().enumerate() {
+            for piece in &grid.pieces[vector.pieces.clone()] {
+                copies[count] = [piece.start, i * len + piece.lane];
+                count += 1;
+            }
+        }
         for (&step, &place) in self.steps.iter().zip(gathered) {
-            for (i, vector) in vectors.iter().enumerate() {
-                for piece in &grid.pieces[vector.pieces.clone()] {
-                    let x = T::load::<S>(&source[step + piece.start..]);
-                    T::store::<S>(&mut patches[place + i * len + piece.lane..], x);
-                }
+            for [from, to] in &copies[..count] {
+                let x = T::load::<S>(&source[step + from..]);
+                T::store::<S>(&mut patches[place + to..], x);
             }
         }
         (lanes, gathered)
@@ -510,8 +548,9 @@ impl Phase {
                 match self.step {
                     1 => T::store_part(simd, &mut out[..piece.len], T::load_part(simd, row)),
                     step => {
-                        let out = out.iter_mut().step_by(step);
-                        out.zip(row).for_each(|(out, &x)| *out = x);
+                        for (i, &x) in row.iter().enumerate() {
+                            out[i * step] = x;
+                        }
                     }
                 }
             }
@@ -688,14 +727,34 @@ impl Correlation {
                 step: of(last).steps[1],
             };
             first = (rows.rows.iter().map(|row| row[0]).collect(), rows.len);
-            let apart_grid = rows.apart(block, apart, lanes);
-            let whole_grid = rows.gathered(block, apart, lanes);
-            let gathered = whole_grid.cost(outputs, true) < apart_grid.cost(outputs, false);
+            let depth = channels * taps.len();
+            let mut ways = [
+                (rows.apart(block, apart, lanes), false),
+                (rows.flat(block, apart, lanes), false),
+                (rows.gathered(block, apart, lanes), true),
+            ];
+            let crowded =
+                (source.size * size_of::<T>()).is_multiple_of(CROWDED) && outputs > WIDE * 8;
+            let costs = [0, 1, 2].map(|way: usize| {
+                let (grid, gathered) = &ways[way];
+                match crowded && !gathered {
+                    true => usize::MAX,
+                    false => grid.cost(outputs, depth, *gathered),
+                }
+            });
+            let way = (0..3)
+                .min_by_key(|&way| costs[way])
+                .expect("there are three");
             let rest = n % block;
-            let grids = match gathered {
-                true => [whole_grid, rows.gathered(rest, apart, lanes)],
-                false => [apart_grid, rows.apart(rest, apart, lanes)],
-            };
+            let grids = [
+                std::mem::take(&mut ways[way].0),
+                match way {
+                    0 => rows.apart(rest, apart, lanes),
+                    1 => rows.flat(rest, apart, lanes),
+                    _ => rows.gathered(rest, apart, lanes),
+                },
+            ];
+            let gathered = ways[way].1;
             let channels = (0..channels).map(|channel| channel * source.size);
             let steps = places([channels.collect::<Vec<_>>(), offsets]);
             Phase {
@@ -1039,15 +1098,37 @@ impl ChannelsLast {
                 copy(simd, &x[i * width..][..width], source);
                 continue;
             }
-            let x = &x[i * width..];
-            for (block, first) in source.chunks_mut(16 * channels).zip((0..).step_by(16)) {
-                let len = block.len() / channels;
-                for channel in 0..channels {
-                    let line = &x[channel * size + first..][..len];
-                    let elements = block[channel..].iter_mut().step_by(channels);
-                    elements.zip(line).for_each(|(y, &x)| *y = x);
+            transpose(&x[i * width..], size, channels, source);
+        }
+    }
+}
+
+/// Writes channels `size` apart, as many elements of each as there is room for, with the channels
+/// last.
+#[inline(always)]
+fn transpose<T: Float>(x: &[T], size: usize, channels: usize, out: &mut [T]) {
+    const SIDE: usize = 8;
+    let count = out.len() / channels;
+    let (whole, rows) = (channels / SIDE * SIDE, count / SIDE * SIDE);
+    for first in (0..rows).step_by(SIDE) {
+        for channel in (0..whole).step_by(SIDE) {
+            let mut block = [[T::ZERO; SIDE]; SIDE];
+            for (i, line) in block.iter_mut().enumerate() {
+                line.copy_from_slice(&x[(channel + i) * size + first..][..SIDE]);
+            }
+            for i in 0..SIDE {
+                let out = &mut out[(first + i) * channels + channel..][..SIDE];
+                for (out, line) in out.iter_mut().zip(&block) {
+                    *out = line[i];
                 }
             }
+        }
+    }
+    for channel in 0..channels {
+        let from = if channel < whole { rows } else { 0 };
+        let line = &x[channel * size..][..count];
+        for (i, &x) in line.iter().enumerate().skip(from) {
+            out[i * channels + channel] = x;
         }
     }
 }
