@@ -63,6 +63,8 @@ fn cases() -> Vec<(usize, Convolution)> {
         (3, convolution(1, [20, 33], &[(9, [1, 1, 0, 0, 1]); 2])),
         (70, convolution(1, [17, 8], &[(3, [1, 1, 0, 0, 4]); 2])),
         (2, convolution(2, [8, 16], &[(16, [1, 1, 0, 0, 1]); 2])),
+        (2, convolution(2, [16, 20], &[(5, [1, 1, 0, 0, 1]); 2])),
+        (1, convolution(3, [18, 16], &[(5, [1, 1, 0, 0, 1]); 2])),
         // A channel for itself.
         (3, convolution(48, [1, 1], &[(16, [3, 1, 1, 1, 1]); 2])),
         (
@@ -70,6 +72,8 @@ fn cases() -> Vec<(usize, Convolution)> {
             convolution(7, [1, 2], &[(30, [3, 1, 1, 1, 1]), (21, [3, 2, 1, 0, 2])]),
         ),
         (2, convolution(8, [8, 8], &[(16, [3, 1, 1, 1, 1]); 2])),
+        // Weights that no cache holds.
+        (1, convolution(30, [64, 72], &[(4, [3, 1, 1, 1, 1]); 2])),
         // Other numbers of axes.
         (4, convolution(1, [3, 20], &[(200, [5, 2, 2, 2, 3])])),
         (1, convolution(2, [3, 4], &[(600, [7, 1, 3, 3, 1])])),

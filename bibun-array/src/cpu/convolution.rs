@@ -19,11 +19,12 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::tile::{Float, Lane, Rows, Target, Vectors, WIDE, dots, sums};
+use super::matmul::{STREAMED, fence};
+use super::tile::{Float, Lane, Put, Rows, Target, Vectors, WIDE, dots, sums};
 use super::worth_threads;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
 use crate::storage::Buffer;
-use crate::{Array, DType, Shape};
+use crate::{Array, DType, Shape, matmul};
 
 /// Elements of the largest vectors, which may be read beyond what they are for.
 const SLACK: usize = 16;
@@ -45,6 +46,14 @@ const FEW_PRODUCTS: usize = 1 << 22;
 /// What the copy of a vector costs, in multiplications of two vectors, and that of a part of one.
 const COPY: usize = 5;
 const SPREAD: usize = 16;
+/// A kernel of one element, and the sizes from which on it makes matrices that are worth a product.
+const POINT: Window = Window {
+    kernel: 1,
+    stride: 1,
+    padding: [0, 0],
+    dilation: 1,
+};
+const MATRIX: usize = 16;
 /// Bytes of which multiples between channels let them meet in few lines of a cache.
 const CROWDED: usize = 1 << 10;
 
@@ -76,6 +85,9 @@ fn product<T: Float>(
         return Array::zeros(shape, T::DTYPE);
     }
     let convolution = &*joined(convolution);
+    if is_product(convolution) {
+        return pointwise(convolution, made, a, b, n).reshape(shape);
+    }
     let (a, b) = (a.to_row_major(), b.to_row_major());
     let (a, b) = (dense::<T>(&a), dense::<T>(&b));
     match made {
@@ -120,25 +132,66 @@ fn product<T: Float>(
 
 /// The same convolution over one axis where no kernel reaches over more than one element.
 fn joined(convolution: &Convolution) -> Cow<'_, Convolution> {
-    let one = Window {
-        kernel: 1,
-        stride: 1,
-        padding: [0, 0],
-        dilation: 1,
-    };
     let plain = |window: &Window| {
         Window {
             dilation: 1,
             ..*window
-        } == one
+        } == POINT
     };
     match convolution.windows.iter().all(plain) {
         true => Cow::Owned(Convolution {
             sizes: [convolution.sizes.size()].into(),
-            windows: [one].into_iter().collect(),
+            windows: [POINT].into_iter().collect(),
             ..*convolution
         }),
         false => Cow::Borrowed(convolution),
+    }
+}
+
+/// Whether it is a product of matrices that are there already, and large enough.
+fn is_product(convolution: &Convolution) -> bool {
+    let [window] = convolution.windows[..] else {
+        return false;
+    };
+    let sizes = [
+        convolution.inputs,
+        convolution.outputs,
+        convolution.sizes[0],
+    ];
+    window == POINT && sizes.iter().all(|&size| size >= MATRIX)
+}
+
+/// The products of matrices that are a convolution whose kernels have one element.
+fn pointwise(
+    convolution: &Convolution,
+    made: ConvolutionPart,
+    a: &Array,
+    b: &Array,
+    n: usize,
+) -> Array {
+    let Convolution {
+        groups,
+        inputs,
+        outputs,
+        ref sizes,
+        ..
+    } = *convolution;
+    let every = |part: &Array, channels: usize| part.reshape([n, groups, channels, sizes[0]]);
+    let kernels = |w: &Array| {
+        let w = w.reshape([groups, outputs, inputs]);
+        w.broadcast_to([n, groups, outputs, inputs])
+    };
+    match made {
+        ConvolutionPart::Output => matmul(&kernels(b), &every(a, inputs)),
+        ConvolutionPart::Input => matmul(&kernels(a).swap_axes(-1, -2), &every(b, outputs)),
+        ConvolutionPart::Weights => {
+            let (x, y) = (every(a, inputs), every(b, outputs));
+            let of_each = matmul(&y, &x.swap_axes(-1, -2));
+            match n {
+                1 => of_each,
+                _ => of_each.sum(0),
+            }
+        }
     }
 }
 
@@ -978,7 +1031,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                         let target = Target {
                             memory,
                             step,
-                            add: false,
+                            put: Put::Write,
                         };
                         sums(simd, count, 1, rows, from, lanes, target);
                         continue;
@@ -996,7 +1049,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     let target = Target {
                         memory: &mut *results,
                         step,
-                        add: false,
+                        put: Put::Write,
                     };
                     sums(simd, count, 1, rows, from, &inside[..width], target);
                     for (i, row) in results.chunks_exact(step).take(count).enumerate() {
@@ -1239,6 +1292,12 @@ impl Gradient {
             .as_ref()
             .map_or(0, |gathered| self.block * self.length * gathered.patch);
         let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, 0);
+        // A large result that is written once is not read before.
+        let once = n.div_ceil(parts) <= self.block && self.starts.len() <= self.length;
+        let first_put = match once && size_of_val(w) >= STREAMED {
+            true => Put::Stream,
+            false => Put::Write,
+        };
         for_each(
             w,
             outputs * self.depth,
@@ -1256,6 +1315,7 @@ impl Gradient {
                     x,
                     y,
                     w,
+                    first_put,
                     scratch,
                 });
             },
@@ -1272,6 +1332,7 @@ struct GradientOf<'a, T> {
     x: &'a [T],
     y: &'a [T],
     w: &'a mut [T],
+    first_put: Put,
     scratch: &'a mut Scratch,
 }
 
@@ -1287,12 +1348,13 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
             x,
             y,
             w,
+            first_put,
             scratch,
         } = self;
         let size = plan.source.rows.len() * plan.source.width;
         let positions = plan.starts.len();
         let source = scratch.source.as_mut_slice::<T>();
-        let mut add = false;
+        let mut put = first_put;
         let mut first = examples.start;
         while first < examples.end {
             let block = plan.block.min(examples.end - first);
@@ -1347,14 +1409,17 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     let target = Target {
                         memory: &mut *w,
                         step: plan.depth,
-                        add,
+                        put,
                     };
                     sums(simd, outputs.len(), block, rows, from, lanes, target);
                     lane += width;
                 }
-                add = true;
+                put = Put::Add;
             }
             first += block;
+        }
+        if first_put == Put::Stream {
+            fence();
         }
     }
 }

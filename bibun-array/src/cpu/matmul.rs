@@ -23,7 +23,7 @@ const BLOCK: usize = 64;
 const TINY: usize = 64;
 /// Bytes of a result that no cache holds, and sums so short that writing it is most of the work: it
 /// then goes past the caches, which would first read what is there.
-const STREAMED: usize = 1 << 22;
+pub(super) const STREAMED: usize = 1 << 22;
 const SHORT: usize = 8;
 
 /// `alpha a b + beta c`; see [`crate::Device::gemm`].
@@ -311,7 +311,7 @@ impl<T: Number> NullaryFnOnce for Streamed<'_, T> {
 /// Copies elements past the caches.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn stream<T: Copy>(from: &[T], to: &mut [T]) {
+pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     const LANE: usize = size_of::<__m128i>();
     assert_eq!(from.len(), to.len());
@@ -336,13 +336,13 @@ fn stream<T: Copy>(from: &[T], to: &mut [T]) {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn stream<T: Copy>(from: &[T], to: &mut [T]) {
+pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
     to.copy_from_slice(from);
 }
 
 /// Lets other threads see what was streamed.
 #[inline(always)]
-fn fence() {
+pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64.
     unsafe {
