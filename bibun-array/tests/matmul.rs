@@ -2,7 +2,7 @@
 
 mod common;
 
-use bibun_array::{Array, DType, Error, attempt, dot, gemm, matmul, outer, s};
+use bibun_array::{Array, DType, Error, Generator, attempt, dot, gemm, matmul, outer, s};
 use common::{Numbers, indices, same_for_all_thread_counts};
 
 /// The sum of products for one element of a matrix product with full batch axes.
@@ -307,4 +307,32 @@ fn mistakes_are_named() {
             .contains("gemm: c [3] cannot be repeated to the shape [2, 2]")
     );
     assert!(message(&|| matmul(&zeros(&[2, 2]), &zeros(&[3, 2]))).contains(file!()));
+}
+
+/// Results that go past the caches: short sums of many products, beginning anywhere.
+#[test]
+fn large_results_of_short_sums_are_right() {
+    let mut generator = Generator::new(8);
+    for (k, n, dtype) in [
+        (1, 301, DType::F32),
+        (3, 301, DType::F32),
+        (8, 999, DType::F64),
+        (2, 7, DType::F64),
+    ] {
+        let (batch, m) = ((1 << 21) / (200 * n) + 1, 200);
+        let a = generator
+            .normal([batch, k, m], 0.0, 1.0, dtype)
+            .swap_axes(1, 2);
+        let b = generator.normal([batch, k, n], 0.0, 1.0, dtype);
+        let found = matmul(&a, &b);
+        let terms =
+            (0..k as isize).map(|l| a.slice(s![.., .., l..l + 1]) * b.slice(s![.., l..l + 1]));
+        let expected = terms.reduce(|sum, term| sum + term).expect("a term");
+        let difference = (found - expected)
+            .abs()
+            .max(..)
+            .cast(DType::F64)
+            .item::<f64>();
+        assert!(difference < 1e-5, "k = {k}: {difference}");
+    }
 }

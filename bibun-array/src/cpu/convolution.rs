@@ -19,8 +19,8 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::matmul::{STREAMED, fence};
-use super::tile::{Float, Lane, Put, Rows, Target, Vectors, WIDE, dots, sums};
+use super::matmul::{STREAMED, fence, stream};
+use super::tile::{Float, Lane, Rows, Target, Vectors, WIDE, dots, sums};
 use super::worth_threads;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
 use crate::storage::Buffer;
@@ -28,6 +28,8 @@ use crate::{Array, DType, Shape, matmul};
 
 /// Elements of the largest vectors, which may be read beyond what they are for.
 const SLACK: usize = 16;
+/// Outputs whose weights are made before they are written past the caches.
+const HIGH: usize = 8;
 /// Positions that are worth setting up for; of smaller examples, several are taken at once.
 const POSITIONS: usize = 256;
 /// As many at most.
@@ -1031,7 +1033,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                         let target = Target {
                             memory,
                             step,
-                            put: Put::Write,
+                            add: false,
                         };
                         sums(simd, count, 1, rows, from, lanes, target);
                         continue;
@@ -1049,7 +1051,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     let target = Target {
                         memory: &mut *results,
                         step,
-                        put: Put::Write,
+                        add: false,
                     };
                     sums(simd, count, 1, rows, from, &inside[..width], target);
                     for (i, row) in results.chunks_exact(step).take(count).enumerate() {
@@ -1291,13 +1293,11 @@ impl Gradient {
             .gathered
             .as_ref()
             .map_or(0, |gathered| self.block * self.length * gathered.patch);
-        let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, 0);
-        // A large result that is written once is not read before.
+        // A large result that is written once goes past the caches, from a part of it that fits.
         let once = n.div_ceil(parts) <= self.block && self.starts.len() <= self.length;
-        let first_put = match once && size_of_val(w) >= STREAMED {
-            true => Put::Stream,
-            false => Put::Write,
-        };
+        let streamed = once && size_of_val(w) >= STREAMED;
+        let results = if streamed { HIGH * self.depth } else { 0 };
+        let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, results);
         for_each(
             w,
             outputs * self.depth,
@@ -1315,7 +1315,7 @@ impl Gradient {
                     x,
                     y,
                     w,
-                    first_put,
+                    streamed,
                     scratch,
                 });
             },
@@ -1332,7 +1332,7 @@ struct GradientOf<'a, T> {
     x: &'a [T],
     y: &'a [T],
     w: &'a mut [T],
-    first_put: Put,
+    streamed: bool,
     scratch: &'a mut Scratch,
 }
 
@@ -1348,13 +1348,13 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
             x,
             y,
             w,
-            first_put,
+            streamed,
             scratch,
         } = self;
         let size = plan.source.rows.len() * plan.source.width;
         let positions = plan.starts.len();
         let source = scratch.source.as_mut_slice::<T>();
-        let mut put = first_put;
+        let mut add = false;
         let mut first = examples.start;
         while first < examples.end {
             let block = plan.block.min(examples.end - first);
@@ -1402,23 +1402,42 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                         }
                     }
                 };
-                let mut lane = 0;
-                while lane < plan.vectors.len() {
-                    let width = width(plan.vectors.len() - lane);
-                    let lanes = &plan.vectors[lane..lane + width];
-                    let target = Target {
-                        memory: &mut *w,
-                        step: plan.depth,
-                        put,
+                let count = outputs.len();
+                let high = if streamed { HIGH } else { count };
+                for first_row in (0..count).step_by(high) {
+                    let high = high.min(count - first_row);
+                    let rows = Rows {
+                        memory: &rows.memory[first_row * rows.step..],
+                        ..rows
                     };
-                    sums(simd, outputs.len(), block, rows, from, lanes, target);
-                    lane += width;
+                    let written = &mut w[first_row * plan.depth..][..high * plan.depth];
+                    let results = scratch.results.as_mut_slice::<T>();
+                    let out = if streamed {
+                        &mut *results
+                    } else {
+                        &mut *written
+                    };
+                    let mut lane = 0;
+                    while lane < plan.vectors.len() {
+                        let width = width(plan.vectors.len() - lane);
+                        let lanes = &plan.vectors[lane..lane + width];
+                        let target = Target {
+                            memory: &mut *out,
+                            step: plan.depth,
+                            add,
+                        };
+                        sums(simd, high, block, rows, from, lanes, target);
+                        lane += width;
+                    }
+                    if streamed {
+                        stream(&results[..written.len()], written);
+                    }
                 }
-                put = Put::Add;
+                add = true;
             }
             first += block;
         }
-        if first_put == Put::Stream {
+        if streamed {
             fence();
         }
     }

@@ -315,23 +315,23 @@ pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     const LANE: usize = size_of::<__m128i>();
     assert_eq!(from.len(), to.len());
-    let each = LANE / size_of::<T>();
     let head = to.as_ptr().align_offset(LANE).min(to.len());
-    let (first, from) = from.split_at(head);
-    let (start, to) = to.split_at_mut(head);
-    start.copy_from_slice(first);
-    let whole = to.len() / each * each;
-    let (from, last) = from.split_at(whole);
-    let (to, end) = to.split_at_mut(whole);
-    for (from, to) in from.chunks_exact(each).zip(to.chunks_exact_mut(each)) {
-        // SAFETY: both have 16 bytes, `to` begins at a multiple of 16 (or is empty), and every bit
-        // pattern that is read is an element that is written. SSE2 is part of x86-64.
+    let lanes = size_of_val(&to[head..]) / LANE;
+    let whole = head + lanes * (LANE / size_of::<T>());
+    let start = from.as_ptr().wrapping_add(head).cast::<__m128i>();
+    let target = to.as_mut_ptr().wrapping_add(head).cast::<__m128i>();
+    let lane = |i: usize| {
+        // SAFETY: `i < lanes`, so both lie in their slices, whose lengths are equal; `target` begins at
+        // a multiple of 16 if there is a lane, and every bit pattern that is read is an element that
+        // is written. SSE2 is part of x86-64.
         unsafe {
-            let lane = _mm_loadu_si128(from.as_ptr().cast::<__m128i>());
-            _mm_stream_si128(to.as_mut_ptr().cast::<__m128i>(), lane);
+            let bits = _mm_loadu_si128(start.wrapping_add(i));
+            _mm_stream_si128(target.wrapping_add(i), bits);
         }
-    }
-    end.copy_from_slice(last);
+    };
+    (0..lanes).for_each(lane);
+    to[..head].copy_from_slice(&from[..head]);
+    to[whole..].copy_from_slice(&from[whole..]);
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -10,12 +10,10 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::matmul::{Number, stream};
+use super::matmul::Number;
 
 /// Vectors of a tile at most.
 pub(super) const WIDE: usize = 3;
-/// Elements of the longest vectors.
-const LONGEST: usize = 16;
 
 /// A float and vectors of it.
 pub(super) trait Float: Number {
@@ -145,17 +143,8 @@ pub(super) struct Lane {
 pub(super) struct Target<'a, T> {
     pub(super) memory: &'a mut [T],
     pub(super) step: usize,
-    pub(super) put: Put,
-}
-
-/// What is done with sums.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
-    Write,
-    /// Written past the caches.
-    Stream,
-    /// Added to what lies there.
-    Add,
+    /// Whether it is added to what lies there.
+    pub(super) add: bool,
 }
 
 /// Sums over `k` and over all segments for `count` rows and up to [`WIDE`] vectors.
@@ -279,18 +268,12 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
                 let (mut sum, lane) = (results[i][v], lanes[v]);
                 let out = &mut out[lane.place..][..lane.len];
                 if lane.len == T::lanes::<S>() {
-                    if target.put == Put::Stream {
-                        let mut line = [T::ZERO; LONGEST];
-                        T::store::<S>(&mut line, sum);
-                        stream(&line[..lane.len], out);
-                        continue;
-                    }
-                    if target.put == Put::Add {
+                    if target.add {
                         sum = T::add(simd, T::load::<S>(out), sum);
                     }
                     T::store::<S>(out, sum);
                 } else {
-                    if target.put == Put::Add {
+                    if target.add {
                         sum = T::add(simd, T::load_part(simd, out), sum);
                     }
                     T::store_part(simd, out, sum);
