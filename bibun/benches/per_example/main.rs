@@ -1,5 +1,5 @@
 //! The gradients of all examples of a batch, on request, for a comparison with other libraries:
-//! `benches/peers/per_example` starts this program beside theirs and takes turns between them.
+//! `benches/peers/per_example/run` starts this program beside theirs and takes turns between them.
 //!
 //! Each line on standard input is a request, each answer a line:
 //! - `load WORKLOAD FILE`: the weights and examples of a workload; the answer is what it can do,
