@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bibun_array::Array;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::batch::vmap;
 use crate::context::{Call, Context};
@@ -20,7 +20,7 @@ use crate::function::{Items, Spec, items};
 use crate::node::{Edge, Key, Node};
 use crate::reverse::Paths;
 use crate::scope;
-use crate::variable::Variable;
+use crate::variable::{Value, Variable};
 
 /// A part of the gradients of one parameter.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub(crate) fn pull_apart(
         create_graph,
         arrived: FxHashMap::default(),
         parts: FxHashMap::default(),
+        data: FxHashSet::default(),
+        shared: FxHashMap::default(),
     };
     let back = || {
         for (edge, mut owned) in outputs {
@@ -67,6 +69,29 @@ pub(crate) fn pull_apart(
         .collect()
 }
 
+impl Part {
+    /// What parts add up to, for a rule to give.
+    pub(crate) fn sum(parts: Vec<Self>) -> Option<Share> {
+        let share = |part| match part {
+            Self::Own(owned) => Share::Own(owned),
+            Self::Added(cotangent) => Share::Added(cotangent),
+            Self::Product(product) => Share::Product(product),
+        };
+        let added = |part: Self| match part {
+            Self::Own(owned) => owned.added(),
+            Self::Added(cotangent) => cotangent,
+            Self::Product(product) => product.rows(),
+        };
+        match <[Self; 1]>::try_from(parts) {
+            Ok([part]) => Some(share(part)),
+            Err(parts) => {
+                let terms = parts.into_iter().map(added);
+                terms.reduce(|a, b| a + b).map(Share::Added)
+            }
+        }
+    }
+}
+
 /// The cotangents that have arrived at one output of a node.
 enum Arrived {
     Own(Owned),
@@ -87,6 +112,10 @@ struct Walk<'a> {
     create_graph: bool,
     arrived: FxHashMap<Key, Arrived>,
     parts: FxHashMap<Key, Vec<Part>>,
+    /// The memory of constants that meet the losses of single examples (the data), and of those that
+    /// meet values which all examples share, with the function they go into.
+    data: FxHashSet<usize>,
+    shared: FxHashMap<usize, (&'static str, Place)>,
 }
 
 impl Walk<'_> {
@@ -122,6 +151,46 @@ impl Walk<'_> {
         self.arrived.insert(key, sum);
     }
 
+    /// Refuses what makes values that all examples share of the data of the examples: running a model
+    /// on the batch a second time to take a mean, say. Constants are the same where their memory is.
+    fn expect_other_data(&mut self, node: &Arc<Node>, arrived: &[Option<Arrived>]) {
+        let through = (node.function().name(), node.place);
+        let own = arrived.iter().flatten().find_map(|arrived| match arrived {
+            Arrived::Own(owned) => Some(&owned.examples),
+            Arrived::Added(_) => None,
+        });
+        let unknown = arrived
+            .iter()
+            .flatten()
+            .any(|arrived| matches!(arrived, Arrived::Added(Added { unknown: true, .. })));
+        let constants = (node.inputs().iter().zip(node.kept_inputs())).zip(node.input_specs());
+        for ((edge, value), spec) in constants {
+            let value = value.as_deref().filter(|_| edge.key().is_none());
+            let Some(Value::Array(constant)) = value else {
+                continue;
+            };
+            let Some(memory) = constant.memory_key().filter(|_| constant.size() > 1) else {
+                continue;
+            };
+            match own {
+                Some(examples) if examples.count() > 1 && examples.fit(spec) => {
+                    self.data.insert(memory);
+                    if let Some(&(function, place)) = self.shared.get(&memory) {
+                        raise(Error::MixesExamples { function, place });
+                    }
+                }
+                None if !unknown => {
+                    self.shared.insert(memory, through);
+                    if self.data.contains(&memory) {
+                        let (function, place) = through;
+                        raise(Error::MixesExamples { function, place });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Asks a node's rule, and delivers what it gives.
     fn pass(&mut self, node: &Arc<Node>) {
         let outputs = node.output_specs().len();
@@ -129,6 +198,7 @@ impl Walk<'_> {
         let arrived: Vec<Option<Arrived>> = (0..outputs)
             .map(|slot| self.arrived.remove(&key(slot)?))
             .collect();
+        self.expect_other_data(node, &arrived);
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
         let needs: Items<bool> = items(follows);
         let asked = attempt(|| self.ask(node, &arrived, &needs));
@@ -317,11 +387,19 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<O
     for (arrived, spec) in arrived.iter().zip(node.output_specs()) {
         all.push(match arrived {
             Some(Arrived::Own(owned)) => owned.clone(),
-            _ if first.fit(spec) => Owned {
-                cotangent: zeros(spec),
-                examples: first.clone(),
-            },
-            _ => return None,
+            _ => {
+                let axis = first.axis();
+                let nobodys = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
+                let examples = match first.fit(spec) {
+                    true => first.clone(),
+                    false => nobodys()?,
+                };
+                let cotangent = zeros(spec);
+                Owned {
+                    cotangent,
+                    examples,
+                }
+            }
         });
     }
     Some(all)

@@ -3,10 +3,10 @@
 use bibun::array::{Array, DType, s};
 use bibun::functions::{broadcast_to, greater, reshape, sum, tanh};
 use bibun::{
-    Context, Error, Fixed, Function, GradOptions, Keeps, Lane, LaneAxes, Mismatch, Needs, Spec,
-    Variable, VmapOptions, apply, attempt, checkpoint, grad, gradient_check, gradients,
-    gradients_with, is_recording, is_training, jacobian, jvp, linearize, no_grad, no_rule,
-    ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
+    Context, Error, Fixed, Function, GradOptions, Keeps, Lane, LaneAxes, Mismatch, Needs, Owned,
+    Share, Spec, Variable, VmapOptions, apply, attempt, checkpoint, grad, gradient_check,
+    gradients, gradients_with, is_recording, is_training, jacobian, jvp, linearize, no_grad,
+    no_rule, ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
 };
 
 /// The error that the code raises, and the message with this line in place of `{here}`. Messages

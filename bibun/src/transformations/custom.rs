@@ -14,6 +14,7 @@ use crate::examples::{Owned, Share};
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::{watch, zeros_like};
+use crate::per_example::{Part, pull_apart};
 use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
@@ -343,8 +344,20 @@ impl Function for Call {
         outputs.into_iter().map(|y| Lane::along(y, 0)).collect()
     }
 
-    fn per_example(&self, cx: &Context<'_>, _: Vec<Owned>) -> Vec<Option<Share>> {
-        vec![Some(Share::Unknown); cx.input_count()]
+    /// Through the function itself, if its derivatives are its own.
+    fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> Vec<Option<Share>> {
+        let Closures {
+            forward, vjp, jvp, ..
+        } = &self.closures;
+        if vjp.is_some() || jvp.is_some() {
+            return vec![Some(Share::Unknown); cx.input_count()];
+        }
+        let watched: Vec<Variable> = inputs(cx).iter().map(watch).collect();
+        let outputs = scope::recording(true, || forward(&watched));
+        let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
+        let inputs = watched.iter().map(Variable::edge).collect();
+        let parts = pull_apart(outputs, inputs, cx.create_graph);
+        parts.into_iter().map(Part::sum).collect()
     }
 }
 

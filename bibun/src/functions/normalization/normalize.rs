@@ -139,11 +139,14 @@ impl Function for Normalize {
 
     fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 1] {
         let [y, mean, variance] = gy;
+        if self.over.contains(&y.examples.axis()) {
+            return [Some(Share::Mixed)];
+        }
         let [mean, variance] = match [&mean, &variance].map(|gy| gy.examples == y.examples) {
             [true, true] => [mean.cotangent, variance.cotangent],
             _ => return [Some(Share::Unknown)],
         };
-        y.through_unless(&self.over, |gy| self.vjp(cx, [gy, mean, variance]))
+        y.through(|gy| self.vjp(cx, [gy, mean, variance]))
     }
 }
 
