@@ -1,9 +1,9 @@
 """Gradients of the examples of a batch: bibun beside its peers, in turns.
 
 Every way to compute them is first compared with a loop over the examples in f64, and not timed if
-it differs. Then, round by round and in an order that changes, each of them runs a few times, so that
-all see the same state of the machine. Each library is a process of its own, and PyTorch two: with
-malloc as it is, and told to keep the memory it has.
+it differs. Then, round by round and in an order that changes, each of them runs a few times, so
+that all see the same state of the machine. Each library is a process of its own, and PyTorch two:
+with malloc as it is, and told to keep the memory it has.
 """
 
 import argparse
@@ -38,6 +38,18 @@ TUNED_MALLOC = ":".join(
 # How many runs of a mode make a turn: as many as take this long, but not more than the most.
 TURN_SECONDS = 0.2
 MOST_RUNS = 20
+
+# Ways that give only the rows of a table that an example picked.
+SPARSE = ("sparse", "loop-sparse")
+
+LEGEND = """\
+`R_ord` and `R_abs`: our gradients of examples by our and by torch's ordinary gradient; `S_loop`:
+the fastest loop over examples of any library by ours; `S_peer`: the fastest of the peers by ours,
+with torch's malloc as it is and tuned.
+
+| workload | threads | our ordinary | torch ordinary | ours | R_ord | R_abs | S_loop \
+| S_peer default | S_peer tuned |
+|---|---|---|---|---|---|---|---|---|---|"""
 
 
 class Process:
@@ -216,9 +228,6 @@ def print_ways(workload, threads, ways):
     sys.stdout.flush()
 
 
-SPARSE = ("sparse", "loop-sparse")
-
-
 def ratios(workload, threads, ways, measure):
     """Lines of the summary: how our ways to give what is asked for compare.
 
@@ -279,7 +288,8 @@ def machine():
     versions = [f"{name} {version(name)}" for name in ("torch", "opacus", "jax", "jaxlib", "numpy")]
     return [
         f"{processor.get('model name', platform.machine())}, {os.cpu_count()} processors, "
-        f"{processor.get('cache size', 'unknown')} of cache, {int(memory) / 2**20:.0f} GiB of memory",
+        f"{processor.get('cache size', 'unknown')} of cache, "
+        f"{int(memory) / 2**20:.0f} GiB of memory",
         f"of its vector instructions: {', '.join(vectors)}",
         f"{platform.system()} {platform.release()}, {' '.join(platform.libc_ver())}",
         f"Python {platform.python_version()}, {', '.join(versions)}",
@@ -291,7 +301,7 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="bibun's side, built by benches/peers/per_example/run")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="for weights and examples")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="for what is shared")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument(
@@ -301,9 +311,9 @@ def main():
         "--ratios-of",
         default="median",
         choices=("median", "minimum", "processor"),
-        help="the time that is compared: that of processors, on one thread, bears other work beside",
+        help="the time that is compared; that of processors bears other work beside, on 1 thread",
     )
-    parser.add_argument("--quick", action="store_true", help="tiny batches, two rounds: does it run?")
+    parser.add_argument("--quick", action="store_true", help="tiny batches, to see it run")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds = 2
@@ -319,14 +329,7 @@ def main():
             print_ways(workload, threads, ways)
             lines += ratios(workload, threads, ways, arguments.ratios_of)
     print("\n### Ratios\n")
-    print(f"{arguments.ratios_of.capitalize()} times in ms; `R_ord` and `R_abs`: our gradients of examples by our and by torch's ordinary")
-    print("gradient; `S_loop`: the fastest loop over examples of any library by ours; `S_peer`: the")
-    print("fastest of the peers by ours, with torch's malloc as it is and tuned.\n")
-    print(
-        "| workload | threads | our ordinary | torch ordinary | ours | R_ord | R_abs | S_loop "
-        "| S_peer default | S_peer tuned |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"Times are those of the column “{arguments.ratios_of}”, in ms.\n{LEGEND}")
     print("\n".join(lines))
 
 
