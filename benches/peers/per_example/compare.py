@@ -22,6 +22,7 @@ import numpy
 from safetensors.numpy import load_file
 
 import workloads
+from torch_peer import relu_margins
 
 HERE = pathlib.Path(__file__).parent
 # Relative to the largest element of the parameter's gradients.
@@ -180,7 +181,7 @@ class Way:
 def measure(program, workload, threads, arguments):
     """All ways of all libraries for a workload."""
     file = arguments.folder / f"{workload}{'-quick' if arguments.quick else ''}.safetensors"
-    workloads.write(workload, arguments.quick, file)
+    workloads.write(workload, arguments.quick, file, relu_margins)
     processes = start(program, threads, workload, file)
     by_name = {process.name: process for process in processes}
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

@@ -11,6 +11,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.nn.utils._per_sample_grad import call_for_per_sample_grads
+from torch.overrides import TorchFunctionMode
 
 from worker import serve
 from workloads import CIFAR_CHANNELS, CONVOLUTIONS, RESNET_BLOCKS, WORDS
@@ -172,6 +173,27 @@ def names_in_file(model, tensors):
         own = {"weight": ("w", "gamma"), "bias": ("b", "beta")}[last][of_norm]
         names[name] = f"{owner}/{own}"
     return names
+
+
+class ReluMargins(TorchFunctionMode):
+    """How far from zero, in standard deviations, what ReLUs see of each example stays."""
+
+    margins = torch.tensor(torch.inf)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is F.relu:
+            z = args[0].flatten(1)
+            self.margins = torch.minimum(self.margins, z.abs().amin(1) / z.std())
+        return function(*args, **(kwargs or {}))
+
+
+def relu_margins(name, tensors):
+    """The margins of each example in numpy's tensors."""
+    tensors = {key: torch.from_numpy(x) for key, x in tensors.items()}
+    training = Training(name, tensors, torch.float64)
+    with torch.no_grad(), ReluMargins() as mode:
+        training.model(training.x)
+    return mode.margins.expand(len(training.t)).numpy()
 
 
 class Training:
