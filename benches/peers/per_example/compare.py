@@ -39,6 +39,8 @@ TUNED_MALLOC = ":".join(
 # How many runs of a mode make a turn: as many as take this long, but not more than the most.
 TURN_SECONDS = 0.2
 MOST_RUNS = 20
+# What takes longer is timed once, and has no turns.
+LONGEST_SECONDS = 5
 
 # Ways that give only the rows of a table that an example picked.
 SPARSE = ("sparse", "loop-sparse")
@@ -161,8 +163,12 @@ class Way:
         return self.refusal is None and self.difference <= TOLERANCE
 
     def calibrate(self, quick):
-        (time,), _ = self.process.time(self.mode, 1)
+        """How many runs make a turn, none if one takes too long."""
+        (time,), processor_time = self.process.time(self.mode, 1)
         self.count = 1 if quick else min(max(round(TURN_SECONDS / time), 1), MOST_RUNS)
+        if time > LONGEST_SECONDS:
+            self.count = 0
+            self.times, self.processor_times = [time], [processor_time]
 
     def take_turn(self):
         times, processor_time = self.process.time(self.mode, self.count)
@@ -201,10 +207,11 @@ def measure(program, workload, threads, arguments):
     timed = [way for way in ways if way.may_be_timed()]
     for way in timed:
         way.calibrate(arguments.quick)
+    turns = [way for way in timed if way.count]
     shuffled = random.Random(0)
     for _ in range(arguments.rounds):
-        shuffled.shuffle(timed)
-        for way in timed:
+        shuffled.shuffle(turns)
+        for way in turns:
             way.take_turn()
     for process in processes:
         process.close()
@@ -221,7 +228,8 @@ def print_ways(workload, threads, ways):
         name = f"| {way.process.name} | {way.mode} |"
         if way.times:
             times = " | ".join(f"{1e3 * time:.3g}" for time in way.seconds().values())
-            print(f"{name} {times} | {way.difference:.1e} |")
+            once = "" if way.count else ", timed once"
+            print(f"{name} {times} | {way.difference:.1e}{once} |")
         elif way.refusal:
             print(f"{name} | | | {way.refusal} |")
         else:
