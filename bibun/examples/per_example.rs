@@ -1,13 +1,15 @@
-//! The gradient of every example in a batch, all at once: their lengths, and a training step in
-//! which no example counts for more than another is allowed to.
+//! The gradient of every example in a batch, from one forward and one backward run: their rows, their
+//! lengths, and training in which no example counts for more than another is allowed to.
 //!
-//! Source of the step: Abadi et al., "Deep learning with differential privacy", 2016.
+//! Source of the step: Abadi et al., "Deep learning with differential privacy", 2016. What makes it
+//! private is in `private_training`; other uses of such gradients are in `mislabelled`,
+//! `gradient_noise_scale` and `fisher`.
 
 use bibun::array::{DType, Generator};
-use bibun::functions::{relu, softmax_cross_entropy};
+use bibun::functions::{CrossEntropyOptions, Reduce, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
-use bibun::{Variable, grad, ravel_tree, s, vmap};
+use bibun::{Variable, clip_factors, grad, per_example, ravel_tree, s, tree_map, vmap};
 
 #[derive(Chain)]
 struct Mlp {
@@ -21,19 +23,18 @@ impl Link for Mlp {
     }
 }
 
-/// The mean loss of a batch, or the loss of a single example.
-fn loss(model: &Mlp, x: &Variable, t: &Variable) -> Variable {
-    softmax_cross_entropy(model.forward(x), t)
+/// The loss of each example by itself, or of a single one.
+fn losses(model: &Mlp, x: &Variable, t: &Variable) -> Variable {
+    let options = CrossEntropyOptions {
+        reduce: Reduce::No,
+        ..Default::default()
+    };
+    softmax_cross_entropy_with(model.forward(x), t, &options)
 }
 
-/// The gradient of each example: a model whose parameters have an axis of examples in front.
-fn gradients(model: &Mlp, examples: &(Variable, Variable)) -> Mlp {
-    vmap(|(x, t)| grad(|model| loss(model, x, t), model), examples)
-}
-
-/// Each gradient as a row.
-fn rows(gradients: &Mlp) -> Variable {
-    vmap(|gradient| ravel_tree(gradient).0, gradients)
+fn assert_close(found: &Mlp, expected: &Mlp) {
+    let (found, expected) = (ravel_tree(found).0, ravel_tree(expected).0);
+    assert!((found - expected).abs().max(..).item::<f32>() < 1e-5);
 }
 
 fn main() {
@@ -46,36 +47,48 @@ fn main() {
     let count = 64;
     let x = Variable::constant(random.normal([count, 4], 0.0, 1.0, DType::F32));
     let t = x.slice(s![.., ..3]).argmax(1);
-    let examples = (x.clone(), t.clone());
 
-    // All at once is what a loop over the examples gives, and their mean is the batch's gradient.
-    let each = gradients(&model, &examples);
-    let [one, all] = [&model, &each].map(|model| model.l1.w.shape());
+    // The losses as a vector, not their mean, tell whose is whose.
+    let each = losses(&model, &x, &t);
+    let gradients = per_example(&each, &model);
+    let rows: Mlp = gradients.rows();
+    let [one, all] = [&model, &rows].map(|model| model.l1.w.shape());
     println!("a weight {one} has gradients {all}");
-    let each = rows(&each);
-    let largest = |difference: Variable| difference.abs().max(..).item::<f32>();
-    for (i, row) in each.separate(0).iter().enumerate() {
-        let (x, t) = (x.slice(s![i]), t.slice(s![i]));
-        let (alone, _) = ravel_tree(&grad(|model| loss(model, &x, &t), &model));
-        assert!(largest(row - alone) < 1e-6);
-    }
-    let (of_batch, unravel) = ravel_tree(&grad(|model| loss(model, &x, &t), &model));
-    assert!(largest(each.mean(0) - of_batch) < 1e-6);
 
-    // Training on gradients that are cut to a length and blurred by noise.
-    let (bound, noise) = (1.0, 0.5);
+    // They are what a loop over the examples gives, and add up to the gradient of the sum.
+    for i in 0..count {
+        let (x, t) = (x.slice(s![i]), t.slice(s![i]));
+        let alone = grad(|model| losses(model, &x, &t), &model);
+        assert_close(&tree_map(|row| row.slice(s![i]), &rows), &alone);
+    }
+    let of_sum = grad(|model| losses(model, &x, &t).sum(..), &model);
+    assert_close(&gradients.sum(), &of_sum);
+    // `vmap` of `grad` gives them too: for any function, with one example at a time in view.
+    let examples = (x.clone(), t.clone());
+    let mapped = vmap(
+        |(x, t)| grad(|model| losses(model, x, t), &model),
+        &examples,
+    );
+    assert_close(&rows, &mapped);
+
+    // Lengths and sums take no rows.
+    let norms = gradients.norms();
+    let clipped = gradients.weighted_sum(&clip_factors(&norms, 1.0));
+    assert_close(&gradients.clipped_sum(1.0), &clipped);
+    assert!(ravel_tree(&clipped).0.norm2(..).item::<f32>() <= count as f32);
+
+    // Training on gradients that are cut to a length.
     let mut optimizer = Sgd::new(0.5);
     for step in 0..200 {
-        let each = rows(&gradients(&model, &examples));
-        let norms = each.norm2(1);
+        let losses = losses(&model, &x, &t);
+        let gradients = per_example(&losses, &model);
         if step % 50 == 0 {
+            let norms = gradients.norms();
             let (short, long) = (norms.min(..).item::<f32>(), norms.max(..).item::<f32>());
             println!("step {step:3}: gradients from {short:.3} to {long:.3} long");
         }
-        let clipped = (bound / norms).minimum(1.0).expand_dims(1) * each;
-        assert!(clipped.norm2(1).max(..).item::<f32>() <= bound as f32 + 1e-6);
-        let blur = random.normal([model.parameter_count()], 0.0, noise * bound, DType::F32);
-        model.set_gradients(&unravel(&((clipped.sum(0) + blur) / count)));
+        let sum = gradients.clipped_sum(1.0);
+        model.set_gradients(&tree_map(|gw| gw / count, &sum));
         optimizer.update(&model);
     }
     let read = model.forward(&x).argmax(1);

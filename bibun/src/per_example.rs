@@ -7,6 +7,7 @@
 //! functions of parameters alone, the ordinary `vjp` runs under `vmap`.
 
 use std::cell::RefCell;
+use std::panic::Location;
 use std::sync::Arc;
 
 use bibun_array::Array;
@@ -48,12 +49,17 @@ pub(crate) fn pull_apart(
         data: FxHashSet::default(),
         shared: FxHashMap::default(),
     };
+    let start = Origin {
+        function: "per_example",
+        place: Location::caller(),
+        unknown: true,
+    };
     let back = || {
         for (edge, mut owned) in outputs {
             if !create_graph {
                 owned.cotangent = owned.cotangent.without_history();
             }
-            walk.deliver(&edge, Share::Own(owned), None);
+            walk.deliver(&edge, Part::Own(owned), start);
         }
         for node in paths.nodes().iter().rev() {
             walk.pass(node);
@@ -95,16 +101,27 @@ impl Part {
 /// The cotangents that have arrived at one output of a node.
 enum Arrived {
     Own(Owned),
-    Added(Added),
+    /// A cotangent for each example, on an axis in front.
+    Added(Variable, Origin),
 }
 
-/// A cotangent for each example, on an axis in front.
-struct Added {
-    cotangent: Variable,
-    /// The function that they came through last.
-    through: (&'static str, Place),
-    /// Whether they are only so because a rule did not know better.
+/// What added cotangents came through last.
+#[derive(Clone, Copy)]
+struct Origin {
+    function: &'static str,
+    place: Place,
+    /// Whether they are added only because no rule knew better.
     unknown: bool,
+}
+
+impl Origin {
+    #[cold]
+    fn mixes(self) -> ! {
+        let Self {
+            function, place, ..
+        } = self;
+        raise(Error::MixesExamples { function, place })
+    }
 }
 
 struct Walk<'a> {
@@ -115,34 +132,23 @@ struct Walk<'a> {
     /// The memory of constants that meet the losses of single examples (the data), and of those that
     /// meet values which all examples share, with the function they go into.
     data: FxHashSet<usize>,
-    shared: FxHashMap<usize, (&'static str, Place)>,
+    shared: FxHashMap<usize, Origin>,
 }
 
 impl Walk<'_> {
     /// Takes what a rule gave to where an edge leads.
-    fn deliver(&mut self, edge: &Edge, share: Share, from: Option<&Added>) {
+    fn deliver(&mut self, edge: &Edge, part: Part, origin: Origin) {
         let Some(key) = edge.key() else { return };
         if self.paths.is_target(edge) {
-            let part = match share.clone() {
-                Share::Own(owned) => Part::Own(owned),
-                Share::Added(cotangent) => Part::Added(cotangent),
-                Share::Product(product) => Part::Product(product),
-                Share::Mixed | Share::Unknown => unreachable!("the walk has dealt with it"),
-            };
-            self.parts.entry(key).or_default().push(part);
+            self.parts.entry(key).or_default().push(part.clone());
         }
         if !matches!(edge, Edge::Output(node, _) if self.paths.go_through(node)) {
             return;
         }
-        let added = |cotangent| {
-            let from = from.expect("what is added comes from a function");
-            Arrived::Added(Added { cotangent, ..*from })
-        };
-        let new = match share {
-            Share::Own(owned) => Arrived::Own(owned),
-            Share::Added(cotangent) => added(cotangent),
-            Share::Product(product) => added(product.rows()),
-            Share::Mixed | Share::Unknown => unreachable!("the walk has dealt with it"),
+        let new = match part {
+            Part::Own(owned) => Arrived::Own(owned),
+            Part::Added(cotangent) => Arrived::Added(cotangent, origin),
+            Part::Product(product) => Arrived::Added(product.rows(), origin),
         };
         let sum = match self.arrived.remove(&key) {
             None => new,
@@ -153,16 +159,11 @@ impl Walk<'_> {
 
     /// Refuses what makes values that all examples share of the data of the examples: running a model
     /// on the batch a second time to take a mean, say. Constants are the same where their memory is.
-    fn expect_other_data(&mut self, node: &Arc<Node>, arrived: &[Option<Arrived>]) {
-        let through = (node.function().name(), node.place);
+    fn expect_other_data(&mut self, node: &Node, arrived: &[Option<Arrived>], origin: Origin) {
         let own = arrived.iter().flatten().find_map(|arrived| match arrived {
             Arrived::Own(owned) => Some(&owned.examples),
-            Arrived::Added(_) => None,
+            Arrived::Added(..) => None,
         });
-        let unknown = arrived
-            .iter()
-            .flatten()
-            .any(|arrived| matches!(arrived, Arrived::Added(Added { unknown: true, .. })));
         let constants = (node.inputs().iter().zip(node.kept_inputs())).zip(node.input_specs());
         for ((edge, value), spec) in constants {
             let value = value.as_deref().filter(|_| edge.key().is_none());
@@ -175,15 +176,14 @@ impl Walk<'_> {
             match own {
                 Some(examples) if examples.count() > 1 && examples.fit(spec) => {
                     self.data.insert(memory);
-                    if let Some(&(function, place)) = self.shared.get(&memory) {
-                        raise(Error::MixesExamples { function, place });
+                    if let Some(shared) = self.shared.get(&memory) {
+                        shared.mixes();
                     }
                 }
-                None if !unknown => {
-                    self.shared.insert(memory, through);
+                None if !origin.unknown => {
+                    self.shared.insert(memory, origin);
                     if self.data.contains(&memory) {
-                        let (function, place) = through;
-                        raise(Error::MixesExamples { function, place });
+                        origin.mixes();
                     }
                 }
                 _ => {}
@@ -193,95 +193,82 @@ impl Walk<'_> {
 
     /// Asks a node's rule, and delivers what it gives.
     fn pass(&mut self, node: &Arc<Node>) {
-        let outputs = node.output_specs().len();
         let key = |slot| Edge::Output(Arc::clone(node), slot as u32).key();
-        let arrived: Vec<Option<Arrived>> = (0..outputs)
+        let arrived: Vec<Option<Arrived>> = (0..node.output_specs().len())
             .map(|slot| self.arrived.remove(&key(slot)?))
             .collect();
-        self.expect_other_data(node, &arrived);
+        let known = |arrived: &Arrived| matches!(arrived, Arrived::Added(_, o) if !o.unknown);
+        let origin = Origin {
+            function: node.function().name(),
+            place: node.place,
+            // What was added for a reason stays so.
+            unknown: !arrived.iter().flatten().any(known),
+        };
+        self.expect_other_data(node, &arrived, origin);
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
         let needs: Items<bool> = items(follows);
-        let asked = attempt(|| self.ask(node, &arrived, &needs));
-        let shares = asked.unwrap_or_else(|error| match error {
+        let asked = attempt(|| self.ask(node, &arrived, &needs, origin));
+        let parts = asked.unwrap_or_else(|error| match error {
             error @ Error::MixesExamples { .. } => raise(error),
             source => raise(Error::InGradient {
-                function: node.function().name(),
-                place: node.place,
+                function: origin.function,
+                place: origin.place,
                 source: Box::new(source),
             }),
         });
-        for (edge, share) in node.inputs().iter().zip(shares) {
-            if let Some((share, from)) = share {
-                self.deliver(edge, share, Some(&from));
+        for (edge, part) in node.inputs().iter().zip(parts) {
+            if let Some((part, origin)) = part {
+                self.deliver(edge, part, origin);
             }
         }
     }
 
-    /// What a node's rule gives for each input.
+    /// What a node's rule gives for each input, and where it comes from.
     fn ask(
         &self,
         node: &Arc<Node>,
         arrived: &[Option<Arrived>],
         needs: &[bool],
-    ) -> Vec<Option<(Share, Added)>> {
-        let through = (node.function().name(), node.place);
-        // The share is elsewhere.
-        let nothing = || Variable::constant(0.0);
-        let from = |unknown| Added {
-            cotangent: nothing(),
-            through,
-            unknown,
-        };
-        let mut shares = match owned_by_all(node, arrived) {
+        origin: Origin,
+    ) -> Items<Option<(Part, Origin)>> {
+        let shares = match owned_by_all(node, arrived) {
             Some(owned) => {
                 // One example has none to be mixed with.
                 let alone = owned.iter().all(|owned| owned.examples.count() <= 1);
-                let mut shares = self.shares(node, owned, needs);
-                for share in shares.iter_mut().flatten() {
-                    if alone && matches!(share, Share::Mixed) {
-                        *share = Share::Unknown;
-                    }
-                }
-                shares
+                let shares = self.shares(node, owned, needs);
+                items(shares.into_iter().map(|share| match share {
+                    Some(Share::Mixed) if alone => Some(Share::Unknown),
+                    Some(Share::Mixed) => origin.mixes(),
+                    share => share,
+                }))
             }
             None => items(needs.iter().map(|&need| need.then_some(Share::Unknown))),
         };
-        let is_unknown =
-            |share: &Option<Share>| matches!(share, Some(Share::Unknown | Share::Mixed));
-        let unknown: Items<bool> = items(shares.iter().map(is_unknown));
-        if shares
-            .iter()
-            .any(|share| matches!(share, Some(Share::Mixed)))
-        {
-            raise(Error::MixesExamples {
-                function: through.0,
-                place: through.1,
-            });
-        }
-        let all_own = |arrived: &Option<Arrived>| !matches!(arrived, Some(Arrived::Added(_)));
-        let only_unknown = arrived.iter().flatten().all(|arrived| match arrived {
-            Arrived::Own(_) => true,
-            Arrived::Added(added) => added.unknown,
-        });
-        let own = arrived.iter().all(all_own);
+        let unknown = |share: &Option<Share>| matches!(share, Some(Share::Unknown));
+        let unknown: Items<bool> = items(shares.iter().map(unknown));
+        let mut gradients = Items::new().into_iter();
         if unknown.contains(&true) {
             let cotangents = arrived.iter().map(|arrived| match arrived {
                 None => None,
                 Some(Arrived::Own(owned)) => Some(owned.added()),
-                Some(Arrived::Added(added)) => Some(added.cotangent.clone()),
+                Some(Arrived::Added(cotangent, _)) => Some(cotangent.clone()),
             });
-            let gradients = self.under_vmap(node, &cotangents.collect::<Vec<_>>(), &unknown);
-            for (share, gradient) in shares.iter_mut().zip(gradients) {
-                if matches!(share, Some(Share::Unknown)) {
-                    *share = gradient.map(Share::Added);
-                }
-            }
+            let cotangents: Items<Option<Variable>> = items(cotangents);
+            gradients = self.under_vmap(node, &cotangents, &unknown).into_iter();
         }
-        let shares = shares.into_iter().zip(&unknown);
-        let with_origin = |(share, &unknown): (Option<Share>, &bool)| {
-            Some((share?, from(unknown && (own || only_unknown))))
+        let known = Origin {
+            unknown: false,
+            ..origin
         };
-        shares.map(with_origin).collect()
+        items(shares.into_iter().map(|share| {
+            let gradient = gradients.next().flatten();
+            Some(match share? {
+                Share::Own(owned) => (Part::Own(owned), known),
+                Share::Added(cotangent) => (Part::Added(cotangent), known),
+                Share::Product(product) => (Part::Product(product), known),
+                Share::Unknown | Share::Mixed => (Part::Added(gradient?), origin),
+            })
+        }))
     }
 
     /// Asks the per-example rule of a node whose outputs' cotangents are owned.
@@ -379,7 +366,7 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<O
     for arrived in arrived.iter().flatten() {
         match arrived {
             Arrived::Own(owned) => first = first.or(Some(&owned.examples)),
-            Arrived::Added(_) => return None,
+            Arrived::Added(..) => return None,
         }
     }
     let first = first?;
@@ -413,30 +400,24 @@ impl Arrived {
                     cotangent: a.cotangent + b.cotangent,
                     examples,
                 }),
-                None => Self::Added(Added {
-                    cotangent: a.added() + b.added(),
-                    through: ("add", std::panic::Location::caller()),
-                    unknown: true,
-                }),
-            },
-            (Self::Added(a), Self::Added(b)) => Self::Added(Added {
-                through: if a.unknown { b.through } else { a.through },
-                cotangent: a.cotangent + b.cotangent,
-                unknown: a.unknown && b.unknown,
-            }),
-            (Self::Added(added), Self::Own(owned)) | (Self::Own(owned), Self::Added(added)) => {
-                let Added {
-                    through: (function, place),
-                    ..
-                } = added;
-                if !added.unknown {
-                    raise(Error::MixesExamples { function, place });
+                None => {
+                    let origin = Origin {
+                        function: "add",
+                        place: Location::caller(),
+                        unknown: true,
+                    };
+                    Self::Added(a.added() + b.added(), origin)
                 }
-                Self::Added(Added {
-                    cotangent: added.cotangent + owned.added(),
-                    ..added
-                })
+            },
+            (Self::Added(a, from_a), Self::Added(b, from_b)) => {
+                let origin = if from_a.unknown { from_b } else { from_a };
+                Self::Added(a + b, origin)
             }
+            (Self::Added(added, origin), Self::Own(owned))
+            | (Self::Own(owned), Self::Added(added, origin)) => match origin.unknown {
+                true => Self::Added(added + owned.added(), origin),
+                false => origin.mixes(),
+            },
         }
     }
 }

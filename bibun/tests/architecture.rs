@@ -144,7 +144,13 @@ fn is_for_tests(path: &Path) -> bool {
     parent.contains(&format!("#[cfg(test)]\nmod {stem};"))
 }
 
-const WALKS: [&str; 4] = ["reverse.rs", "forward.rs", "batch.rs", "apply.rs"];
+const WALKS: [&str; 5] = [
+    "reverse.rs",
+    "forward.rs",
+    "batch.rs",
+    "per_example.rs",
+    "apply.rs",
+];
 
 #[test]
 fn the_reader_of_sources_reads() {
@@ -180,6 +186,7 @@ fn a_function_never_names_a_walk() {
         "reverse",
         "forward",
         "batch",
+        "per_example",
         "transformations",
         "grad",
         "gradients",

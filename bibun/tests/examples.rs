@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+/// For its tests. (Declared as an example with tests, the program would only be built as those.)
+#[path = "../examples/private_training/accountant.rs"]
+mod accountant;
+
 /// Examples that are tried with arguments of their own.
 const APART: &[&str] = &["mnist"];
 
@@ -27,7 +31,10 @@ fn every_example_runs() {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .expect("the folder of examples")
         .map(|file| file.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter(|path| {
+            path.extension().is_some_and(|extension| extension == "rs")
+                || path.join("main.rs").exists()
+        })
         .map(|path| {
             path.file_stem()
                 .expect("a name")

@@ -21,6 +21,10 @@ const CUT: usize = 1 << 20;
 const BLOCK: usize = 64;
 /// Multiplications up to which plain loops are faster than setting up a product.
 const TINY: usize = 64;
+/// Bytes of a result that no cache holds, and sums so short that writing it is most of the work: it
+/// then goes past the caches, which would first read what is there.
+const STREAMED: usize = 1 << 22;
+const SHORT: usize = 8;
 
 /// `alpha a b + beta c`; see [`crate::Device::gemm`].
 pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
@@ -263,6 +267,89 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
     }
 }
 
+/// A product of short sums whose result goes past the caches, some elements at a time.
+struct Streamed<'a, T>(Product<'a, T>);
+
+impl<T: Number> NullaryFnOnce for Streamed<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        const BLOCK: usize = 256;
+        let Product {
+            m,
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            out,
+            ..
+        } = self.0;
+        let mut block = [T::ZERO; BLOCK];
+        for (i, row) in out.chunks_mut(n).take(m).enumerate() {
+            let factor = |l: usize| alpha.times(a.memory[i * a.row + l * a.column]);
+            for (part, start) in row.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {
+                let block = &mut block[..part.len()];
+                let others = |l: usize| &b.memory[l * b.row + start..][..part.len()];
+                let first = factor(0);
+                for (y, &x) in block.iter_mut().zip(others(0)) {
+                    *y = T::ZERO.plus_product(first, x);
+                }
+                for l in 1..k {
+                    let factor = factor(l);
+                    for (y, &x) in block.iter_mut().zip(others(l)) {
+                        *y = y.plus_product(factor, x);
+                    }
+                }
+                stream(block, part);
+            }
+        }
+        fence();
+    }
+}
+
+/// Copies elements past the caches.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn stream<T: Copy>(from: &[T], to: &mut [T]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    const LANE: usize = size_of::<__m128i>();
+    assert_eq!(from.len(), to.len());
+    let each = LANE / size_of::<T>();
+    let head = to.as_ptr().align_offset(LANE).min(to.len());
+    let (first, from) = from.split_at(head);
+    let (start, to) = to.split_at_mut(head);
+    start.copy_from_slice(first);
+    let whole = to.len() / each * each;
+    let (from, last) = from.split_at(whole);
+    let (to, end) = to.split_at_mut(whole);
+    for (from, to) in from.chunks_exact(each).zip(to.chunks_exact_mut(each)) {
+        // SAFETY: both have 16 bytes, `to` begins at a multiple of 16 (or is empty), and every bit
+        // pattern that is read is an element that is written. SSE2 is part of x86-64.
+        unsafe {
+            let lane = _mm_loadu_si128(from.as_ptr().cast::<__m128i>());
+            _mm_stream_si128(to.as_mut_ptr().cast::<__m128i>(), lane);
+        }
+    }
+    end.copy_from_slice(last);
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn stream<T: Copy>(from: &[T], to: &mut [T]) {
+    to.copy_from_slice(from);
+}
+
+/// Lets other threads see what was streamed.
+#[inline(always)]
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
 fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) -> Array {
     let rank = a.rank();
     let (m, k, n) = (
@@ -397,6 +484,8 @@ impl<T: Number> Batch<'_, T> {
         if out.is_empty() {
             return;
         }
+        let short = (1..=SHORT).contains(&k) && self.beta == T::ZERO && self.b.column == 1;
+        let streamed = short && size_of_val(out) >= STREAMED && T::DTYPE != DType::I64;
         let product = |i, out, parallelism| {
             let product = Product {
                 m,
@@ -409,7 +498,10 @@ impl<T: Number> Batch<'_, T> {
                 out,
                 step: n,
             };
-            product.cut(parallelism);
+            match streamed && matches!(parallelism, Parallelism::None) {
+                true => Arch::new().dispatch(Streamed(product)),
+                false => product.cut(parallelism),
+            }
         };
         let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
         // A hundred multiplications in a nanosecond are about what vector instructions do.

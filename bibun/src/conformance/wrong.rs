@@ -46,6 +46,12 @@ enum Fault {
     LanesInFront,
     /// The batch rule cuts off where b came from.
     DetachedLanes,
+    /// The rule for examples is off by a billionth.
+    Examples,
+    /// The rule for examples says that they lie along the other axis.
+    OtherAxis,
+    /// The rule for examples refuses what is right.
+    Refused,
     /// The value is computed from memory as it lies there.
     Layout,
     /// Right for one row only.
@@ -162,7 +168,20 @@ impl Function for Product {
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
-        gy.through(|gy| self.vjp(cx, [gy]))
+        let more = |mut gy: Owned| {
+            gy.cotangent = gy.cotangent * (1.0 + 1e-9);
+            gy
+        };
+        match self.0 {
+            Fault::Refused => [Some(Share::Mixed), Some(Share::Mixed)],
+            Fault::Examples => more(gy).through(|gy| self.vjp(cx, [gy])),
+            Fault::OtherAxis if cx.input_shape(0).rank() == 2 => {
+                let examples = gy.examples.moved(1 - gy.examples.axis());
+                let gradients = self.vjp(cx, [gy.cotangent]);
+                gradients.map(|gx| Some(Share::own(gx?, examples.clone())))
+            }
+            _ => gy.through(|gy| self.vjp(cx, [gy])),
+        }
     }
 }
 
@@ -292,6 +311,14 @@ fn wrong_higher_derivatives_are_caught() {
         &["second_order", "forward_over_reverse"],
     );
     caught(Fault::DetachedTangent, &["forward_over_reverse"], &first);
+}
+
+#[test]
+fn wrong_rules_for_examples_are_caught() {
+    let right = ["values", "third_order", "lanes", "lanes_of_derivatives"];
+    for fault in [Fault::Examples, Fault::OtherAxis, Fault::Refused] {
+        caught(fault, &["examples"], &right);
+    }
 }
 
 #[test]

@@ -277,7 +277,17 @@ impl<T: Tree> PerExample<'_, T> {
     #[must_use]
     #[track_caller]
     pub fn norms(&self) -> Variable {
-        sqrt(self.sum_over_parameters(Gradient::squared_norms))
+        sqrt(self.squared_norms())
+    }
+
+    /// The squares of [`PerExample::norms`], `[n]`: what influence and noise are measured by.
+    ///
+    /// # Panics
+    /// If the parameters have different dtypes.
+    #[must_use]
+    #[track_caller]
+    pub fn squared_norms(&self) -> Variable {
+        self.sum_over_parameters(Gradient::squared_norms)
     }
 
     /// The norm of each example's gradient for every parameter by itself, `[n]` each.
@@ -323,7 +333,8 @@ impl<T: Tree> PerExample<'_, T> {
 
     /// The sum of the gradients, each clipped to a norm over all parameters,
     /// `Σᵢ gᵢ min(1, max_norm / |gᵢ|)`; examples whose norm is not a number are left out. Rows are not
-    /// made.
+    /// made. (Where the norms are known already, [`PerExample::weighted_sum`] by their
+    /// [`clip_factors`] is the same.)
     ///
     /// Source: Abadi et al., "Deep learning with differential privacy", arXiv:1607.00133, 2016; without
     /// a second walk back as in Bu et al., arXiv:2210.00038, 2022.
@@ -572,7 +583,8 @@ impl Gradient {
     /// Rows of as many examples at a time as stay in the cache.
     fn chunks(&self) -> impl Iterator<Item = Variable> + '_ {
         let bytes = (self.spec.shape.size() * self.spec.dtype.size()).max(1);
-        let examples = (CHUNK / bytes).max(1);
+        // Enough for threads to share.
+        let examples = (CHUNK / bytes).max(4);
         let starts = (0..self.count).step_by(examples);
         starts.map(move |start| self.rows_of(start..(start + examples).min(self.count)))
     }

@@ -1,0 +1,356 @@
+//! Sums of products in registers: what is left of a matrix product when one side of it need not be
+//! a matrix in memory.
+//!
+//! A tile is a few rows by a few vectors. For each `k` its vectors are read from anywhere, its rows
+//! from memory where `k` runs along neighbours. An element of the result is the sum over `k` in
+//! order, in whatever tile it lies, so that the shapes of tiles change no result.
+
+// Loops over indices are unrolled early enough for what they write to stay in registers.
+#![allow(clippy::needless_range_loop)]
+
+use pulp::{Simd, WithSimd};
+
+use super::matmul::Number;
+
+/// Vectors of a tile at most.
+pub(super) const WIDE: usize = 3;
+
+/// A float and vectors of it.
+pub(super) trait Float: Number {
+    type Vector<S: Simd>: Copy;
+    fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
+    fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a * b + c`
+    fn multiply_add<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    fn sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
+    /// The first elements of a slice that has as many as a vector or more.
+    fn load<S: Simd>(x: &[Self]) -> Self::Vector<S>;
+    fn store<S: Simd>(x: &mut [Self], vector: Self::Vector<S>);
+    /// All elements of a slice that has no more than a vector, and zeros.
+    fn load_part<S: Simd>(simd: S, x: &[Self]) -> Self::Vector<S>;
+    fn store_part<S: Simd>(simd: S, x: &mut [Self], vector: Self::Vector<S>);
+    /// How many elements a vector has.
+    #[inline(always)]
+    fn lanes<S: Simd>() -> usize {
+        size_of::<Self::Vector<S>>() / size_of::<Self>()
+    }
+}
+
+macro_rules! float {
+    (
+        $T:ident, $vector:ident, $splat:ident, $add:ident, $multiply_add:ident, $sum:ident,
+        $load:ident, $store:ident, $load_part:ident, $store_part:ident
+    ) => {
+        impl Float for $T {
+            type Vector<S: Simd> = S::$vector;
+            #[inline(always)]
+            fn splat<S: Simd>(simd: S, x: $T) -> S::$vector {
+                simd.$splat(x)
+            }
+            #[inline(always)]
+            fn add<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$add(a, b)
+            }
+            #[inline(always)]
+            fn multiply_add<S: Simd>(
+                simd: S,
+                a: S::$vector,
+                b: S::$vector,
+                c: S::$vector,
+            ) -> S::$vector {
+                simd.$multiply_add(a, b, c)
+            }
+            #[inline(always)]
+            fn sum<S: Simd>(simd: S, x: S::$vector) -> $T {
+                simd.$sum(x)
+            }
+            #[inline(always)]
+            fn load<S: Simd>(x: &[$T]) -> S::$vector {
+                S::$load(&x[..Self::lanes::<S>()]).0[0]
+            }
+            #[inline(always)]
+            fn store<S: Simd>(x: &mut [$T], vector: S::$vector) {
+                S::$store(&mut x[..Self::lanes::<S>()]).0[0] = vector;
+            }
+            #[inline(always)]
+            fn load_part<S: Simd>(simd: S, x: &[$T]) -> S::$vector {
+                simd.$load_part(x)
+            }
+            #[inline(always)]
+            fn store_part<S: Simd>(simd: S, x: &mut [$T], vector: S::$vector) {
+                simd.$store_part(x, vector);
+            }
+        }
+    };
+}
+
+float!(
+    f32,
+    f32s,
+    splat_f32s,
+    add_f32s,
+    mul_add_f32s,
+    reduce_sum_f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    partial_load_f32s,
+    partial_store_f32s
+);
+float!(
+    f64,
+    f64s,
+    splat_f64s,
+    add_f64s,
+    mul_add_f64s,
+    reduce_sum_f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    partial_load_f64s,
+    partial_store_f64s
+);
+
+/// Rows of factors: `memory[segment * segment_step + row * step + k]`.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a, T> {
+    pub(super) memory: &'a [T],
+    pub(super) step: usize,
+    pub(super) segment: usize,
+}
+
+/// What vectors are read from: vector `v` for `k` lies at
+/// `memory[segment * segment_step + starts[v] + steps[k]]`.
+#[derive(Clone, Copy)]
+pub(super) struct Vectors<'a, T> {
+    pub(super) memory: &'a [T],
+    pub(super) steps: &'a [usize],
+    pub(super) segment: usize,
+}
+
+/// One vector of a tile: where it is read, where it is written and how many of its elements are.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Lane {
+    pub(super) start: usize,
+    pub(super) place: usize,
+    pub(super) len: usize,
+}
+
+/// Where tiles go: row `i` of vector `v` to `memory[i * step + places[v]]`.
+pub(super) struct Target<'a, T> {
+    pub(super) memory: &'a mut [T],
+    pub(super) step: usize,
+    /// Whether it is added to what lies there.
+    pub(super) add: bool,
+}
+
+/// Sums over `k` and over all segments for `count` rows and up to [`WIDE`] vectors.
+#[inline(always)]
+pub(super) fn sums<S: Simd, T: Float>(
+    simd: S,
+    count: usize,
+    segments: usize,
+    rows: Rows<'_, T>,
+    vectors: Vectors<'_, T>,
+    lanes: &[Lane],
+    target: Target<'_, T>,
+) {
+    // As many sums as there are registers, less those for factors.
+    let high = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+    let mut row = 0;
+    while row < count {
+        let height = match count - row {
+            rest if rest >= high => high,
+            rest if rest >= 4 => 4,
+            rest if rest >= 2 => 2,
+            _ => 1,
+        };
+        let tile = Tile {
+            segments,
+            row,
+            rows,
+            vectors,
+            lanes,
+            target: Target {
+                memory: &mut *target.memory,
+                ..target
+            },
+        };
+        tile.run(simd, height);
+        row += height;
+    }
+}
+
+struct Tile<'a, T> {
+    segments: usize,
+    row: usize,
+    rows: Rows<'a, T>,
+    vectors: Vectors<'a, T>,
+    lanes: &'a [Lane],
+    target: Target<'a, T>,
+}
+
+impl<T: Float> Tile<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S, height: usize) {
+        match height {
+            8 => self.of_height::<S, 8>(simd),
+            4 => self.of_height::<S, 4>(simd),
+            2 => self.of_height::<S, 2>(simd),
+            _ => self.of_height::<S, 1>(simd),
+        }
+    }
+
+    #[inline(always)]
+    fn of_height<S: Simd, const M: usize>(self, simd: S) {
+        match self.lanes.len() {
+            3 => simd.vectorize(Fixed::<T, M, 3>(self)),
+            2 => simd.vectorize(Fixed::<T, M, 2>(self)),
+            _ => simd.vectorize(Fixed::<T, M, 1>(self)),
+        }
+    }
+}
+
+/// A tile of `M` rows and `N` vectors.
+struct Fixed<'a, T, const M: usize, const N: usize>(Tile<'a, T>);
+
+impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Tile {
+            segments,
+            row,
+            rows,
+            vectors,
+            lanes,
+            target,
+        } = self.0;
+        let mut starts = [0; N];
+        for (start, lane) in starts.iter_mut().zip(lanes) {
+            *start = lane.start;
+        }
+        let steps = vectors.steps;
+        let mut sums = [[T::splat(simd, T::ZERO); N]; M];
+        for segment in 0..segments {
+            let rows_from = &rows.memory[segment * rows.segment..];
+            let mut factors = [&rows_from[..0]; M];
+            for (i, factors) in factors.iter_mut().enumerate() {
+                *factors = &rows_from[(row + i) * rows.step..][..steps.len()];
+            }
+            let memory = &vectors.memory[segment * vectors.segment..];
+            for (k, &step) in steps.iter().enumerate() {
+                let mut read = [sums[0][0]; N];
+                for v in 0..N {
+                    read[v] = T::load::<S>(&memory[starts[v] + step..]);
+                }
+                for i in 0..M {
+                    let factor = T::splat(simd, factors[i][k]);
+                    for v in 0..N {
+                        sums[i][v] = T::multiply_add(simd, factor, read[v], sums[i][v]);
+                    }
+                }
+            }
+        }
+        // In memory only now, to be read at any index.
+        let mut results = [[sums[0][0]; N]; M];
+        for i in 0..M {
+            for v in 0..N {
+                results[i][v] = sums[i][v];
+            }
+        }
+        for i in 0..M {
+            let out = &mut target.memory[(row + i) * target.step..];
+            for v in 0..N {
+                let (mut sum, lane) = (results[i][v], lanes[v]);
+                let out = &mut out[lane.place..][..lane.len];
+                if lane.len == T::lanes::<S>() {
+                    if target.add {
+                        sum = T::add(simd, T::load::<S>(out), sum);
+                    }
+                    T::store::<S>(out, sum);
+                } else {
+                    if target.add {
+                        sum = T::add(simd, T::load_part(simd, out), sum);
+                    }
+                    T::store_part(simd, out, sum);
+                }
+            }
+        }
+    }
+}
+
+/// Adds to every sum the products of `a`, rows of a length one after the other, with what lies from
+/// where each of the rows begins, each sum so far from there.
+#[inline(always)]
+pub(super) fn dots<S: Simd, T: Float>(
+    simd: S,
+    a: &[T],
+    starts: &[usize],
+    len: usize,
+    memory: &[T],
+    steps: &[usize],
+    out: &mut [T],
+) {
+    let mut steps = steps;
+    let mut out = out;
+    while !steps.is_empty() {
+        let count = match steps.len() {
+            9.. => 9,
+            3.. => 3,
+            _ => 1,
+        };
+        let (now, later) = steps.split_at(count);
+        let (sums, rest) = out.split_at_mut(count);
+        let (a, starts) = (a, starts);
+        match count {
+            9 => simd.vectorize(Dots::<T, 9>(a, starts, len, memory, now, sums)),
+            3 => simd.vectorize(Dots::<T, 3>(a, starts, len, memory, now, sums)),
+            _ => simd.vectorize(Dots::<T, 1>(a, starts, len, memory, now, sums)),
+        }
+        (steps, out) = (later, rest);
+    }
+}
+
+/// `N` of the sums of [`dots`], with its arguments.
+struct Dots<'a, T, const N: usize>(
+    &'a [T],
+    &'a [usize],
+    usize,
+    &'a [T],
+    &'a [usize],
+    &'a mut [T],
+);
+
+impl<T: Float, const N: usize> WithSimd for Dots<'_, T, N> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self(a, starts, len, memory, steps, out) = self;
+        let lanes = T::lanes::<S>();
+        let whole = len / lanes * lanes;
+        let mut sums = [T::splat(simd, T::ZERO); N];
+        for (a, &start) in a.chunks_exact(len).zip(starts) {
+            for first in (0..whole).step_by(lanes) {
+                let factor = T::load::<S>(&a[first..]);
+                for i in 0..N {
+                    let read = T::load::<S>(&memory[start + first + steps[i]..]);
+                    sums[i] = T::multiply_add(simd, factor, read, sums[i]);
+                }
+            }
+            if whole < len {
+                let factor = T::load_part(simd, &a[whole..]);
+                for i in 0..N {
+                    let read = &memory[start + whole + steps[i]..][..len - whole];
+                    sums[i] = T::multiply_add(simd, factor, T::load_part(simd, read), sums[i]);
+                }
+            }
+        }
+        for i in 0..N {
+            out[i] = out[i].plus_product(T::ONE, T::sum(simd, sums[i]));
+        }
+    }
+}
