@@ -1,9 +1,9 @@
 """Gradients of the examples of a batch: bibun beside its peers, in turns.
 
 Every way to compute them is first compared with a loop over the examples in f64, and not timed if
-it differs. Then, round by round and in an order that changes, each of them runs a few times, so that
-all see the same state of the machine. Each library is a process of its own, and PyTorch two: with
-malloc as it is, and told to keep the memory it has.
+it differs. Then, round by round and in an order that changes, each of them runs a few times, so
+that all see the same state of the machine. Each library is a process of its own, and PyTorch two:
+with malloc as it is, and told to keep the memory it has.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import numpy
 from safetensors.numpy import load_file
 
 import workloads
+from torch_peer import relu_margins
 
 HERE = pathlib.Path(__file__).parent
 # Relative to the largest element of the parameter's gradients.
@@ -38,6 +39,20 @@ TUNED_MALLOC = ":".join(
 # How many runs of a mode make a turn: as many as take this long, but not more than the most.
 TURN_SECONDS = 0.2
 MOST_RUNS = 20
+# What takes longer is timed once, and has no turns.
+LONGEST_SECONDS = 5
+
+# Ways that give only the rows of a table that an example picked.
+SPARSE = ("sparse", "loop-sparse")
+
+LEGEND = """\
+`R_ord` and `R_abs`: our gradients of examples by our and by torch's ordinary gradient; `S_loop`:
+the fastest loop over examples of any library by ours; `S_peer`: the fastest of the peers by ours,
+with torch's malloc as it is and tuned.
+
+| workload | threads | our ordinary | torch ordinary | ours | R_ord | R_abs | S_loop \
+| S_peer default | S_peer tuned |
+|---|---|---|---|---|---|---|---|---|---|"""
 
 
 class Process:
@@ -148,22 +163,31 @@ class Way:
         return self.refusal is None and self.difference <= TOLERANCE
 
     def calibrate(self, quick):
-        (time,), _ = self.process.time(self.mode, 1)
+        """How many runs make a turn, none if one takes too long."""
+        (time,), processor_time = self.process.time(self.mode, 1)
         self.count = 1 if quick else min(max(round(TURN_SECONDS / time), 1), MOST_RUNS)
+        if time > LONGEST_SECONDS:
+            self.count = 0
+            self.times, self.processor_times = [time], [processor_time]
 
     def take_turn(self):
         times, processor_time = self.process.time(self.mode, self.count)
         self.times += times
         self.processor_times.append(processor_time)
 
-    def median(self):
-        return statistics.median(self.times)
+    def seconds(self):
+        """What a run takes, in several measures."""
+        return {
+            "median": statistics.median(self.times),
+            "minimum": min(self.times),
+            "processor": min(self.processor_times),
+        }
 
 
 def measure(program, workload, threads, arguments):
     """All ways of all libraries for a workload."""
     file = arguments.folder / f"{workload}{'-quick' if arguments.quick else ''}.safetensors"
-    workloads.write(workload, arguments.quick, file)
+    workloads.write(workload, arguments.quick, file, relu_margins)
     processes = start(program, threads, workload, file)
     by_name = {process.name: process for process in processes}
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -183,10 +207,11 @@ def measure(program, workload, threads, arguments):
     timed = [way for way in ways if way.may_be_timed()]
     for way in timed:
         way.calibrate(arguments.quick)
+    turns = [way for way in timed if way.count]
     shuffled = random.Random(0)
     for _ in range(arguments.rounds):
-        shuffled.shuffle(timed)
-        for way in timed:
+        shuffled.shuffle(turns)
+        for way in turns:
             way.take_turn()
     for process in processes:
         process.close()
@@ -202,9 +227,9 @@ def print_ways(workload, threads, ways):
     for way in ways:
         name = f"| {way.process.name} | {way.mode} |"
         if way.times:
-            milliseconds = (way.median(), min(way.times), min(way.processor_times))
-            times = " | ".join(f"{1e3 * time:.3g}" for time in milliseconds)
-            print(f"{name} {times} | {way.difference:.1e} |")
+            times = " | ".join(f"{1e3 * time:.3g}" for time in way.seconds().values())
+            once = "" if way.count else ", timed once"
+            print(f"{name} {times} | {way.difference:.1e}{once} |")
         elif way.refusal:
             print(f"{name} | | | {way.refusal} |")
         else:
@@ -212,10 +237,7 @@ def print_ways(workload, threads, ways):
     sys.stdout.flush()
 
 
-SPARSE = ("sparse", "loop-sparse")
-
-
-def ratios(workload, threads, ways):
+def ratios(workload, threads, ways, measure):
     """Lines of the summary: how our ways to give what is asked for compare.
 
     Sparse rows are asked for by themselves, and anything is an answer that gives at least as much.
@@ -225,15 +247,16 @@ def ratios(workload, threads, ways):
     for mode in ("per-example", "sparse"):
         if mode in found:
             but = () if mode == "sparse" else SPARSE
-            lines.append(line(workload, threads, mode, [w for w in ways if w.mode not in but]))
+            others = [way for way in ways if way.mode not in but]
+            lines.append(line(workload, threads, mode, others, measure))
     return lines
 
 
-def line(workload, threads, mode, ways):
+def line(workload, threads, mode, ways, measure):
     found = collections.defaultdict(dict)
     for way in ways:
         if way.times:
-            found[way.process.name][way.mode] = way.median()
+            found[way.process.name][way.mode] = way.seconds()[measure]
     ours = found["bibun"]
     own = ours[mode]
     malloc = ("torch", "torch, tuned malloc")
@@ -274,7 +297,8 @@ def machine():
     versions = [f"{name} {version(name)}" for name in ("torch", "opacus", "jax", "jaxlib", "numpy")]
     return [
         f"{processor.get('model name', platform.machine())}, {os.cpu_count()} processors, "
-        f"{processor.get('cache size', 'unknown')} of cache, {int(memory) / 2**20:.0f} GiB of memory",
+        f"{processor.get('cache size', 'unknown')} of cache, "
+        f"{int(memory) / 2**20:.0f} GiB of memory",
         f"of its vector instructions: {', '.join(vectors)}",
         f"{platform.system()} {platform.release()}, {' '.join(platform.libc_ver())}",
         f"Python {platform.python_version()}, {', '.join(versions)}",
@@ -286,13 +310,19 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="bibun's side, built by benches/peers/per_example/run")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="for weights and examples")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="for what is shared")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument(
         "--workloads", nargs="+", default=workloads.WORKLOADS, choices=workloads.WORKLOADS
     )
-    parser.add_argument("--quick", action="store_true", help="tiny batches, two rounds: does it run?")
+    parser.add_argument(
+        "--ratios-of",
+        default="median",
+        choices=("median", "minimum", "processor"),
+        help="the time that is compared; that of processors bears other work beside, on 1 thread",
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny batches, to see it run")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds = 2
@@ -306,16 +336,9 @@ def main():
         for threads in arguments.threads:
             ways = measure(arguments.program, workload, threads, arguments)
             print_ways(workload, threads, ways)
-            lines += ratios(workload, threads, ways)
+            lines += ratios(workload, threads, ways, arguments.ratios_of)
     print("\n### Ratios\n")
-    print("Times in ms; `R_ord` and `R_abs`: our gradients of examples by our and by torch's ordinary")
-    print("gradient; `S_loop`: the fastest loop over examples of any library by ours; `S_peer`: the")
-    print("fastest of the peers by ours, with torch's malloc as it is and tuned.\n")
-    print(
-        "| workload | threads | our ordinary | torch ordinary | ours | R_ord | R_abs | S_loop "
-        "| S_peer default | S_peer tuned |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"Times are those of the column “{arguments.ratios_of}”, in ms.\n{LEGEND}")
     print("\n".join(lines))
 
 

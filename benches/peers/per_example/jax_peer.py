@@ -130,7 +130,8 @@ def resnet(p, x):
 
 
 MODELS = {
-    model.__name__: model for model in (mlp, mnist, simple, cifar, embedding, transformer, lstm, resnet)
+    model.__name__: model
+    for model in (mlp, mnist, simple, cifar, embedding, transformer, lstm, resnet)
 }
 
 

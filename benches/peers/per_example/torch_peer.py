@@ -11,6 +11,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.nn.utils._per_sample_grad import call_for_per_sample_grads
+from torch.overrides import TorchFunctionMode
 
 from worker import serve
 from workloads import CIFAR_CHANNELS, CONVOLUTIONS, RESNET_BLOCKS, WORDS
@@ -174,6 +175,27 @@ def names_in_file(model, tensors):
     return names
 
 
+class ReluMargins(TorchFunctionMode):
+    """How far from zero, in standard deviations, what ReLUs see of each example stays."""
+
+    margins = torch.tensor(torch.inf)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is F.relu:
+            z = args[0].flatten(1)
+            self.margins = torch.minimum(self.margins, z.abs().amin(1) / z.std())
+        return function(*args, **(kwargs or {}))
+
+
+def relu_margins(name, tensors):
+    """The margins of each example in numpy's tensors."""
+    tensors = {key: torch.from_numpy(x) for key, x in tensors.items()}
+    training = Training(name, tensors, torch.float64)
+    with torch.no_grad(), ReluMargins() as mode:
+        training.model(training.x)
+    return mode.margins.expand(len(training.t)).numpy()
+
+
 class Training:
     """The gradient of a classifier's loss."""
 
@@ -307,10 +329,30 @@ class Clipping(Training):
         (factors * losses).sum().backward()
         return [norms] + [p.grad for p in self.ghost.parameters()]
 
+    def by_book_keeping(self):
+        """Written by hand for linear layers: norms from norms, and the sum from scaled cotangents
+        that the one walk back left (Goodfellow 2015; Bu et al. 2022)."""
+        inputs, outputs, h = [], [], self.x
+        for i, layer in enumerate(self.model.layers):
+            inputs.append(F.relu(h) if i else h)
+            h = layer(inputs[-1])
+            outputs.append(h)
+        cotangents = torch.autograd.grad(F.cross_entropy(h, self.t, reduction="sum"), outputs)
+        with torch.no_grad():
+            squares = [
+                gy.square().sum(1) * (x.square().sum(1) + 1) for x, gy in zip(inputs, cotangents)
+            ]
+            norms = torch.stack(squares).sum(0).sqrt()
+            factors = self.factors(norms).unsqueeze(1)
+            clipped = [factors * gy for gy in cotangents]
+            sums = [g for x, gy in zip(inputs, clipped) for g in (gy.T @ x, gy.sum(0))]
+        return [norms] + sums
+
     def modes(self):
         names = ["norms"] + self.names
         arrays = lambda clipped: dict(zip(names, (x.detach().float().numpy() for x in clipped)))
-        return {
+        book_keeping = {"book-keeping": (self.by_book_keeping, arrays)}
+        return (book_keeping if self.name == "mlp" else {}) | {
             "reference": (self.reference, lambda arrays: arrays),
             "ordinary": (self.ordinary, self.arrays),
             "loop": (self.by_loop, arrays),

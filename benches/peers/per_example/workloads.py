@@ -122,8 +122,13 @@ def initial(name, shape, random):
             return 0.1 * normal
 
 
-def write(workload, quick, path):
-    """Writes the weights and examples of a workload, few examples of it if it shall be quick."""
+def write(workload, quick, path, margins):
+    """Writes the weights and examples of a workload, few examples of it if it shall be quick.
+
+    Where a ReLU sees what is zero but for rounding, libraries may rightly differ: twice as many
+    examples are drawn as are taken, those that keep the largest distance by `margins`, a function
+    of the model's name and the tensors.
+    """
     random = numpy.random.default_rng(0)
     if workload in CONVOLUTIONS:
         n, inputs, outputs, size, kernel, stride, padding, dilation, groups = CONVOLUTIONS[workload]
@@ -141,14 +146,20 @@ def write(workload, quick, path):
         n = 5 if quick else n
         tensors = {name: initial(name, shape, random) for name, shape in parameters()}
         if model == "embedding":
-            tensors["x"] = random.integers(0, WORDS, (n, *example))
+            tensors["x"] = random.integers(0, WORDS, (2 * n, *example))
         else:
-            tensors["x"] = random.standard_normal((n, *example))
-        tensors["t"] = random.integers(0, classes, n)
+            tensors["x"] = random.standard_normal((2 * n, *example))
+        tensors["t"] = random.integers(0, classes, 2 * n)
+        farthest = numpy.argsort(-margins(model, in_f32(tensors)), kind="stable")[:n]
+        for name in ("x", "t"):
+            tensors[name] = tensors[name][numpy.sort(farthest)]
         if model != workload:
             tensors["bound"] = numpy.array(BOUNDS[model])
-    in_f32 = {
-        name: x if x.dtype == numpy.int64 else x.astype(numpy.float32)
+    save_file(in_f32(tensors), path)
+
+
+def in_f32(tensors):
+    return {
+        name: x if x.dtype == numpy.int64 else numpy.ascontiguousarray(x, numpy.float32)
         for name, x in tensors.items()
     }
-    save_file({name: numpy.ascontiguousarray(x) for name, x in in_f32.items()}, path)

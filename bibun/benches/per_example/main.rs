@@ -1,9 +1,9 @@
 //! The gradients of all examples of a batch, on request, for a comparison with other libraries:
-//! `benches/peers/per_example` starts this program beside theirs and takes turns between them.
+//! `benches/peers/per_example/run` starts this program beside theirs and takes turns between them.
 //!
 //! Each line on standard input is a request, each answer a line:
 //! - `load WORKLOAD FILE`: the weights and examples of a workload; the answer is what it can do,
-//! - `write MODE FILE`: writes what the workload computes in this way,
+//! - `write MODE FILE`: writes what the workload computes in this way, or says what it refused,
 //! - `time MODE COUNT`: the nanoseconds of each of so many runs, after one that is not counted.
 
 mod models;
@@ -14,6 +14,8 @@ use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Instant;
+
+use bibun::attempt;
 
 use crate::tensors::Tensors;
 use crate::workloads::{Workload, workload};
@@ -35,8 +37,11 @@ fn answer(
     }
     match *words {
         ["write", mode, file] => {
-            let arrays = loaded.run(mode).joined();
-            let named = loaded.names(mode).into_iter().zip(arrays);
+            let outcome = match attempt(|| loaded.run(mode)) {
+                Ok(outcome) => outcome,
+                Err(error) => return Ok(format!("refused {error}").replace('\n', " ")),
+            };
+            let named = loaded.names(mode).into_iter().zip(outcome.joined());
             tensors::write(Path::new(file), named)?;
             Ok("written".to_owned())
         }

@@ -1,11 +1,11 @@
 //! Arrays in a file, by name.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::path::Path;
 
 use bibun::array::{Array, DType};
 use safetensors::{Dtype, SafeTensors, View};
-use std::borrow::Cow;
 
 /// The arrays that every library computes with.
 #[derive(Debug)]
