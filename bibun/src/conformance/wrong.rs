@@ -169,7 +169,7 @@ impl Function for Product {
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
         let more = |mut gy: Owned| {
-            gy.cotangent = gy.cotangent * (1.0 + 1e-9);
+            gy.cotangent *= 1.0 + 1e-9;
             gy
         };
         match self.0 {
