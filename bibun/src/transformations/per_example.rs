@@ -439,17 +439,34 @@ struct Gradient {
 /// Products of one form as one, longer by the positions of each, so that the gradients of a weight
 /// that was used several times are one product.
 fn merged(parts: Vec<Part>) -> Vec<Part> {
-    let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
+    let mut merged = Vec::with_capacity(parts.len());
+    let mut alike: Vec<Vec<Product>> = Vec::new();
     for part in parts {
-        if let (Part::Product(new), Some(Part::Product(known))) = (&part, merged.last_mut())
-            && known.goes_on_with(new)
-        {
-            known.a = concat(&[&known.a, &new.a], 1);
-            known.b = concat(&[&known.b, &new.b], 1);
-            continue;
+        match part {
+            Part::Product(product) => {
+                match alike
+                    .iter_mut()
+                    .find(|known| known[0].goes_on_with(&product))
+                {
+                    Some(known) => known.push(product),
+                    None => alike.push(vec![product]),
+                }
+            }
+            other => merged.push(other),
         }
-        merged.push(part);
     }
+    let longer = |products: &[Product], factor: fn(&Product) -> &Variable| {
+        let factors: Vec<&Variable> = products.iter().map(factor).collect();
+        match factors[..] {
+            [only] => only.clone(),
+            _ => concat(&factors, 1),
+        }
+    };
+    merged.extend(alike.into_iter().map(|products| {
+        let (a, b) = (longer(&products, |p| &p.a), longer(&products, |p| &p.b));
+        let first = products.into_iter().next().expect("at least one");
+        Part::Product(Product { a, b, ..first })
+    }));
     merged
 }
 
