@@ -157,6 +157,48 @@ impl Convolution {
     }
 }
 
+impl Convolution {
+    /// What the kernels see of each example at each position: the output is the product of these
+    /// patches with the kernels.
+    ///
+    /// Shapes: x, the input `[n, groups * inputs, sizes..]` → `[n, groups, positions, taps * inputs]`,
+    /// with all positions as one axis and the channels of a tap side by side.
+    ///
+    /// # Panics
+    /// If x has not the shape of the input or is neither f32 nor f64.
+    ///
+    /// ```
+    /// use bibun_array::{Array, Convolution, Window};
+    /// let convolution = Convolution {
+    ///     groups: 1,
+    ///     inputs: 1,
+    ///     outputs: 1,
+    ///     sizes: [3].into(),
+    ///     windows: [Window { kernel: 2, stride: 1, padding: [1, 0], dilation: 1 }]
+    ///         .into_iter()
+    ///         .collect(),
+    /// };
+    /// let patches = convolution.patches(&Array::from([[[1.0, 2.0, 3.0]]]));
+    /// assert_eq!(patches.shape(), [1, 1, 3, 2]);
+    /// assert_eq!(patches.to_vec::<f64>(), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn patches(&self, x: &Array) -> Array {
+        let n = x.shape().first().copied().unwrap_or_default();
+        let expected = self.shape(ConvolutionPart::Input, n);
+        if *x.shape() != expected || !x.dtype().is_float() {
+            let what = format!(
+                "found {} {}, expected {expected} of a float type",
+                x.shape(),
+                x.dtype()
+            );
+            raise(Error::invalid("patches", what));
+        }
+        x.device().patches(self, x)
+    }
+}
+
 impl ConvolutionPart {
     /// The other two, in the order input, weights, output.
     pub fn others(self) -> [Self; 2] {

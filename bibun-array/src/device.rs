@@ -122,6 +122,9 @@ pub trait Device: fmt::Debug + Send + Sync {
         b: &Array,
     ) -> Array;
 
+    /// What the kernels of a convolution see; see [`Convolution::patches`]. `x` is of floats.
+    fn patches(&self, convolution: &Convolution, x: &Array) -> Array;
+
     /// Runs along `axis`; `x` is not of `bool`.
     fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array;
 

@@ -260,6 +260,20 @@ pub struct Product {
     pub sum: Arc<Sum>,
     /// What is known of the sum.
     pub form: Form,
+    /// The same sum as one of matrices, where that can be made.
+    pub(crate) matrices: Option<Matrices>,
+}
+
+type Pair = dyn Fn(&Variable, &Variable) -> Option<[Variable; 2]> + Send + Sync;
+
+/// A sum of products as the product of matrices `[l, d]` and `[l, p]` for each example, from which
+/// norms can be taken.
+#[derive(Clone)]
+pub(crate) struct Matrices {
+    /// `l`, `d` and `p`.
+    pub(crate) sizes: [usize; 3],
+    /// The matrices of some examples; `None` where elements are hidden or have history.
+    pub(crate) make: Arc<Pair>,
 }
 
 /// What is known of a [`Product`]'s sum.
@@ -284,8 +298,24 @@ impl Product {
         b: Variable,
         sum: impl Fn(&Variable, &Variable) -> Variable + Send + Sync + 'static,
     ) -> Self {
-        let sum = Arc::new(sum);
-        Self { a, b, sum, form }
+        Self {
+            a,
+            b,
+            sum: Arc::new(sum),
+            form,
+            matrices: None,
+        }
+    }
+
+    /// With the same sum as one of matrices.
+    pub(crate) fn with_matrices(
+        self,
+        sizes: [usize; 3],
+        make: impl Fn(&Variable, &Variable) -> Option<[Variable; 2]> + Send + Sync + 'static,
+    ) -> Self {
+        let make = Arc::new(make);
+        let matrices = Some(Matrices { sizes, make });
+        Self { matrices, ..self }
     }
 }
 

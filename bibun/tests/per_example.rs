@@ -524,6 +524,35 @@ fn kernels_that_libraries_count_wrong() {
     let x = data(1, [3, 8, 5, 5]);
     let losses = sum_of_each(&conv.forward(&x));
     like_a_loop_over_losses(&conv.w, &losses);
+    // Few positions: norms by the products of patches, of both directions, also in several chunks.
+    let conv = Conv2d::builder(16, 16, [3, 2])
+        .padding(1)
+        .stride([2, 1])
+        .dtype(DType::F64)
+        .build(g);
+    let x = data(1, [3, 16, 3, 2]);
+    like_a_loop_over_losses(&conv.w, &sum_of_each(&conv.forward(&x)));
+    let twice = concat(&[&x, &x.tanh()], 0);
+    let folded = conv.forward(&twice).reshape([2, 3, 16, 2, 3]);
+    like_a_loop_over_losses(&conv.w, &sum_of_each(&folded));
+    let back = ConvTranspose2d::builder(16, 16, 3)
+        .dtype(DType::F64)
+        .build(g);
+    let x = data(1, [3, 16, 1, 2]);
+    like_a_loop_over_losses(&back.w, &sum_of_each(&back.forward(&x)));
+    let conv = Conv2d::builder(64, 96, 3)
+        .padding(1)
+        .dtype(DType::F64)
+        .build(g);
+    let x = data(1, [5, 64, 4, 4]);
+    like_a_loop_over_losses(&conv.w, &sum_of_each(&conv.forward(&x)));
+    let conv = Conv2d::builder(8, 8, 3)
+        .groups(4)
+        .padding(1)
+        .dtype(DType::F64)
+        .build(g);
+    let x = data(1, [3, 8, 5, 5]);
+    let losses = sum_of_each(&conv.forward(&x));
     // Clipping divides large gradients and leaves small ones.
     let norms = Variable::constant([0.5, 1.0, 4.0]);
     assert_eq!(clip_factors(&norms, 1.0).to_vec::<f64>(), [1.0, 1.0, 0.25]);

@@ -132,6 +132,50 @@ fn product<T: Float>(
     }
 }
 
+/// See [`crate::Device::patches`].
+pub(super) fn patches(convolution: &Convolution, x: &Array) -> Array {
+    match x.dtype() {
+        DType::F32 => patches_of::<f32>(convolution, x),
+        _ => patches_of::<f64>(convolution, x),
+    }
+}
+
+fn patches_of<T: Float>(convolution: &Convolution, x: &Array) -> Array {
+    struct Patches<'a, T>(&'a Gradient, &'a [T], &'a mut [T], &'a mut [T]);
+    impl<T: Float> WithSimd for Patches<'_, T> {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Self(plan, x, source, out) = self;
+            plan.source.enter(simd, x, source);
+            let out = out.chunks_exact_mut(plan.depth);
+            for (patch, &start) in out.zip(&plan.starts) {
+                for (run, &from) in patch.chunks_exact_mut(plan.run).zip(&plan.runs) {
+                    copy(simd, &source[start + from..][..plan.run], run);
+                }
+            }
+        }
+    }
+    let n = x.shape()[0];
+    let plan = Gradient::new::<T>(convolution, n.max(1));
+    let shape = [n, plan.groups, plan.starts.len(), plan.depth];
+    if shape.contains(&0) || x.size() == 0 {
+        return Array::zeros(shape, T::DTYPE);
+    }
+    let x = x.to_row_major();
+    let (x, len) = (dense::<T>(&x), plan.starts.len() * plan.depth);
+    let channels = x.len() / (n * plan.groups);
+    Array::filled_by(shape.into(), |out| {
+        let threads = worth::<T>(out.len() * lanes::<T>());
+        let scratch = || Scratch::new::<T>(plan.source.size, 0, 0);
+        for_each(out, len, threads, scratch, |i, out, scratch| {
+            let x = &x[i * channels..][..channels];
+            let source = scratch.source.as_mut_slice::<T>();
+            Arch::new().dispatch(Patches(&plan, x, source, out));
+        });
+    })
+}
+
 /// The same convolution over one axis where no kernel reaches over more than one element.
 fn joined(convolution: &Convolution) -> Cow<'_, Convolution> {
     let plain = |window: &Window| {
@@ -1114,6 +1158,9 @@ struct Gradient {
     source: ChannelsLast,
     /// Where positions begin to read.
     starts: Vec<usize>,
+    /// Where what a kernel reads lies from there, in runs of so many neighbours.
+    runs: Vec<usize>,
+    run: usize,
     /// How many weights one output has.
     depth: usize,
     /// What is gathered into whole vectors, and where it lies then.
@@ -1265,6 +1312,8 @@ impl Gradient {
             },
             block: (most / starts.len()).clamp(1, EXAMPLES).min(n),
             starts,
+            runs,
+            run,
             depth,
             gathered: gathered.map(|copies| Gathered {
                 copies,

@@ -115,6 +115,10 @@ impl Device for Cpu {
         convolution::convolve(convolution, made, a, b)
     }
 
+    fn patches(&self, convolution: &Convolution, x: &Array) -> Array {
+        convolution::patches(convolution, x)
+    }
+
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {
         with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis))
     }

@@ -7,7 +7,7 @@ use bibun_array::{Array, DType, Index, Shape};
 
 use super::{float_leaves, vjp};
 use crate::error::{Error, raise};
-use crate::examples::{Examples, Form, Owned, Product};
+use crate::examples::{Examples, Form, Matrices, Owned, Product};
 use crate::function::Spec;
 use crate::functions::{
     batch_l2_norm_squared, concat, equal, matmul, maximum, reshape, slice, sqrt, square, sum,
@@ -21,7 +21,7 @@ use crate::variable::Variable;
 
 /// Bytes of rows that are made at once where only a summary of them is wanted: about what stays in
 /// a core's cache.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 1 << 19;
 
 /// The gradients of the losses of examples with respect to `parameters` (a model, a part of it, a
 /// Variable, any [`Tree`] of floats), each example's by itself: from the history of one forward run,
@@ -503,28 +503,49 @@ impl Product {
         }
     }
 
+    /// The positions and the sizes of the matrices that this is a product of.
+    fn sizes(&self) -> Option<[usize; 3]> {
+        let (a, b) = (self.a.shape(), self.b.shape());
+        match self.form {
+            Form::Matrix { .. } => Some([a[1], a[2], b[2]]),
+            _ => Some(self.matrices.as_ref()?.sizes),
+        }
+    }
+
     /// Whether `Σ (A Aᵀ) ∘ (B Bᵀ)` is less work than the products' own elements.
     fn is_short(&self) -> bool {
-        let (a, b) = (self.a.shape(), self.b.shape());
-        matches!(self.form, Form::Matrix { .. }) && a[1] * (a[2] + b[2]) <= a[2] * b[2]
+        let short = |[l, d, p]: [usize; 3]| l * (d + p) <= d * p;
+        self.sizes().is_some_and(short)
+    }
+
+    /// The squared norms by `Σ (A Aᵀ) ∘ (B Bᵀ)`; `None` where the matrices cannot be made.
+    fn short_norms(&self) -> Option<Variable> {
+        if let Some(pair) = self.single() {
+            let [a, b] = pair.map(batch_l2_norm_squared);
+            return Some(a * b);
+        }
+        let gram = |x: &Variable| matmul(x, swap_axes(x, 1, 2));
+        let norms = |a: &Variable, b: &Variable| sum(gram(a) * gram(b), [1, 2]);
+        let Some(Matrices { sizes, make }) = &self.matrices else {
+            return Some(maximum(norms(&self.a, &self.b), 0.0));
+        };
+        let count = self.a.shape()[0];
+        let examples = chunk(sizes[0] * sizes[1] * self.a.dtype().size());
+        let starts = (0..count).step_by(examples);
+        let of_some = |start: usize| {
+            let part = self.of(start..(start + examples).min(count));
+            let [a, b] = make(&part.a, &part.b)?;
+            Some(norms(&a, &b))
+        };
+        let parts: Vec<Variable> = starts.map(of_some).collect::<Option<_>>()?;
+        // Rounding can leave less than nothing.
+        Some(maximum(concat(&parts.iter().collect::<Vec<_>>(), 0), 0.0))
     }
 
     /// All sums of one term each, if there are no others.
     fn single(&self) -> Option<[Variable; 2]> {
         let one = matches!(self.form, Form::Matrix { .. }) && self.length() == 1;
         one.then(|| [&self.a, &self.b].map(Self::folded))
-    }
-
-    fn squared_norms(&self) -> Variable {
-        let products = |x: &Variable| matmul(x, swap_axes(x, 1, 2));
-        match self.single() {
-            Some(pair) => {
-                let [a, b] = pair.map(batch_l2_norm_squared);
-                a * b
-            }
-            // Rounding can leave less than nothing.
-            None => maximum(sum(products(&self.a) * products(&self.b), [1, 2]), 0.0),
-        }
     }
 
     /// The products of each example's sum with one value.
@@ -542,6 +563,11 @@ impl Product {
         let met = reshape(met * b, self.b.shape());
         sum_but_first(met)
     }
+}
+
+/// How many examples of so many bytes stay in the cache, and enough of them for threads to share.
+fn chunk(bytes: usize) -> usize {
+    (CHUNK / bytes.max(1)).max(2)
 }
 
 /// Examples `start..stop` of what has them in front.
@@ -599,9 +625,7 @@ impl Gradient {
 
     /// Rows of as many examples at a time as stay in the cache.
     fn chunks(&self) -> impl Iterator<Item = Variable> + '_ {
-        let bytes = (self.spec.shape.size() * self.spec.dtype.size()).max(1);
-        // Enough for threads to share.
-        let examples = (CHUNK / bytes).max(4);
+        let examples = chunk(self.spec.shape.size() * self.spec.dtype.size());
         let starts = (0..self.count).step_by(examples);
         starts.map(move |start| self.rows_of(start..(start + examples).min(self.count)))
     }
@@ -630,9 +654,15 @@ impl Gradient {
     }
 
     fn squared_norms(&self) -> Variable {
+        if let [Part::Product(product)] = &self.parts[..]
+            && self.count > 0
+            && product.is_short()
+            && let Some(norms) = product.short_norms()
+        {
+            return norms;
+        }
         match &self.parts[..] {
             [] => self.zeros([self.count].into()),
-            [Part::Product(product)] if product.is_short() => product.squared_norms(),
             [Part::Added(rows)] => batch_l2_norm_squared(rows),
             [
                 Part::Own(Owned {
@@ -702,7 +732,7 @@ impl Gradient {
         let products = |x: Variable| matmul(&x, swap_axes(&x, 0, 1));
         match &self.parts[..] {
             [] => self.zeros([self.count; 2].into()),
-            [Part::Product(product)] if product.length() == 1 && product.is_short() => {
+            [Part::Product(product)] if product.single().is_some() => {
                 let [a, b] = [&product.a, &product.b].map(|x| products(Product::folded(x)));
                 a * b
             }

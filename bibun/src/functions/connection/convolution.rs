@@ -8,7 +8,7 @@ use crate::error::{Error, raise};
 use crate::examples::{self, Form, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
-use crate::functions::family::{Bilinear, BilinearRule};
+use crate::functions::family::{Bilinear, BilinearRule, plain};
 use crate::functions::{cast, move_axis};
 use crate::variable::Variable;
 
@@ -642,7 +642,33 @@ impl BilinearRule for Product {
                 let (input, output) = if flip { (gy, x) } else { (x, gy) };
                 Bilinear::of(rule.clone(), input.clone(), output.clone())
             };
-            Share::Product(examples::Product::new(Form::Other, x, gy, sum))
+            let [l, positions] = [x.shape()[1], self.convolution.positions().size()];
+            let Convolution {
+                groups,
+                inputs,
+                outputs,
+                ref windows,
+                ..
+            } = self.convolution;
+            let taps: usize = windows.iter().map(|window| window.kernel).product();
+            let sizes = [l * positions, inputs * taps, outputs];
+            let convolution = self.convolution.clone();
+            // Examples' patches, and the cotangents that meet them.
+            let matrices = move |x: &Variable, gy: &Variable| {
+                let [x, y] = plain(if flip { [gy, x] } else { [x, gy] })?;
+                let [n, l] = [x.shape()[0], x.shape()[1]];
+                let one = |x: &Array| x.reshape(x.shape().removed(0).replaced(0, n * l));
+                let patches = convolution.patches(&one(&x));
+                let y = y.reshape([n, l, outputs, positions]).swap_axes(-1, -2);
+                let rows = |x: Array, columns| x.reshape([n, l * positions, columns]);
+                let pair = [rows(patches, inputs * taps), rows(y, outputs)];
+                Some(pair.map(Variable::constant))
+            };
+            let product = examples::Product::new(Form::Other, x, gy, sum);
+            Share::Product(match groups {
+                1 => product.with_matrices(sizes, matrices),
+                _ => product,
+            })
         };
         let gy = || cotangent.clone();
         let own = |gradient| Share::own(gradient, examples.clone());
