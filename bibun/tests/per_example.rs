@@ -55,7 +55,7 @@ fn agree<T: Tree>(found: &PerExample<'_, T>, expected: &[Array], tolerance: f64)
         x.reshape([n, x.shape()[1..].iter().product()])
             .cast(DType::F64)
     };
-    let squares: Vec<Array> = expected.iter().map(|x| flat(x).clone()).collect();
+    let squares: Vec<Array> = expected.iter().map(&flat).collect();
     let squares = squares.iter().map(|x| (x * x).sum(1));
     let norms = squares.reduce(|a, b| a + b).expect("parameters");
     let norms = Variable::constant(norms).sqrt().array();
@@ -161,26 +161,19 @@ fn every_link_has_rows_like_batches_of_one() {
 fn every_convolution_has_rows_like_batches_of_one() {
     let g = &mut Generator::new(5);
     let f64s = DType::F64;
-    let grid: [(
-        usize,
-        usize,
-        usize,
-        [usize; 2],
-        [usize; 2],
-        [usize; 2],
-        [usize; 2],
-    ); 8] = [
+    type Axes = [usize; 2];
+    let grid: [([usize; 3], Axes, Axes, Axes, Axes); 8] = [
         // channels in and out, groups, kernel, stride, padding, dilation
-        (1, 1, 1, [1, 1], [1, 1], [0, 0], [1, 1]),
-        (3, 4, 1, [3, 2], [1, 1], [1, 0], [1, 1]),
-        (3, 4, 1, [3, 2], [2, 3], [1, 1], [1, 2]),
-        (4, 6, 2, [2, 2], [1, 2], [0, 1], [2, 1]),
-        (4, 4, 4, [3, 3], [1, 1], [1, 1], [1, 1]),
-        (3, 6, 3, [2, 3], [3, 1], [2, 2], [1, 1]),
-        (1, 3, 1, [4, 4], [3, 3], [2, 2], [1, 1]),
-        (2, 3, 1, [5, 7], [1, 1], [0, 0], [1, 1]),
+        ([1, 1, 1], [1, 1], [1, 1], [0, 0], [1, 1]),
+        ([3, 4, 1], [3, 2], [1, 1], [1, 0], [1, 1]),
+        ([3, 4, 1], [3, 2], [2, 3], [1, 1], [1, 2]),
+        ([4, 6, 2], [2, 2], [1, 2], [0, 1], [2, 1]),
+        ([4, 4, 4], [3, 3], [1, 1], [1, 1], [1, 1]),
+        ([3, 6, 3], [2, 3], [3, 1], [2, 2], [1, 1]),
+        ([1, 3, 1], [4, 4], [3, 3], [2, 2], [1, 1]),
+        ([2, 3, 1], [5, 7], [1, 1], [0, 0], [1, 1]),
     ];
-    for (i, o, groups, kernel, stride, padding, dilation) in grid {
+    for ([i, o, groups], kernel, stride, padding, dilation) in grid {
         let conv = Conv2d::builder(i, o, kernel)
             .stride(stride)
             .padding(padding)
@@ -246,7 +239,7 @@ fn rows_of_a_network_in_both_precisions() {
     let x = normal(12, [6, 2, 12, 12]);
     let t = Variable::constant(Generator::new(13).integers(0, 3, [6]));
     let exact = Network::new(DType::F64);
-    let x64 = Variable::constant(x.clone());
+    let x64 = Variable::constant(x);
     let one = |model: &Network, x: &Variable, i: usize| {
         let i = i as isize;
         each(
@@ -415,8 +408,8 @@ fn permuted_routed_and_repeated_examples() {
     like_a_loop_over_losses(&both, &sum_of_each(&scattered));
     // An example that is picked twice belongs to two losses.
     let twice = take(
-        &linear(&x, &w, None),
-        &Variable::constant([0i64, 0, 2, 2, 2]),
+        linear(&x, &w, None),
+        Variable::constant([0i64, 0, 2, 2, 2]),
         0,
     );
     like_a_loop_over_losses(&w, &sum_of_each(&twice));
@@ -471,7 +464,7 @@ fn shared_bare_and_computed_parameters() {
     let w = weight(1, [4, 4]);
     // The same weight three times, once transposed.
     let h = linear(&x, &w, None).tanh();
-    let y = linear(linear(&h, &w, None), &w.transpose(), None);
+    let y = linear(linear(&h, &w, None), w.transpose(), None);
     like_a_loop_over_losses(&w, &sum_of_each(&y));
     // Positions, scales, gates, a class token.
     let (positions, scale, token) = (weight(2, [6, 4]), weight(3, [4]), weight(4, [4]));
