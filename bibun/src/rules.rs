@@ -132,18 +132,17 @@ impl Rules {
     /// `vjp` under `vmap`.
     ///
     /// ```
-    /// use bibun::{per_example, Rules, Variable};
+    /// use bibun::{per_example, Owned, Rules, Share, Variable};
     /// // The gradients of each example, cut off at 1 on their way through `tanh`.
-    /// let clipped = Rules::new().per_example("tanh", |cx, gy| {
-    ///     let cut = |gx: Variable| gx.clip(-1.0, 1.0);
-    ///     let gradients = |gy: Variable| cx.original_vjp(&[gy]).into_iter();
-    ///     gy[0].clone().through(|gy| gradients(gy).map(|gx| gx.map(cut)).collect())
+    /// let cut = Rules::new().per_example("tanh", |cx, gy| {
+    ///     let Owned { cotangent, examples } = gy[0].clone();
+    ///     let gradients = cx.original_vjp(&[cotangent]).into_iter();
+    ///     gradients.map(|gx| Some(Share::own(gx?.clip(-1.0, 1.0), examples.clone()))).collect()
     /// });
-    /// let w = Variable::new(1.0);
-    /// let x = Variable::constant([0.0, 0.0]);
-    /// let losses = clipped.scope(|| (&x * &w).tanh()) * Variable::constant([0.5, 3.0]);
-    /// let rows = per_example(&losses, &w).rows();
-    /// assert_eq!(rows.to_vec::<f64>(), [0.0, 0.0]);
+    /// let w = Variable::new(0.0);
+    /// let x = Variable::constant([2.0, 2.0]);
+    /// let losses = cut.scope(|| (&x * &w).tanh()) * Variable::constant([0.5, 3.0]);
+    /// assert_eq!(per_example(&losses, &w).rows().to_vec::<f64>(), [1.0, 2.0]);
     /// ```
     #[must_use]
     pub fn per_example(
