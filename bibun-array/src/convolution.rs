@@ -179,7 +179,7 @@ impl Convolution {
     ///         .collect(),
     /// };
     /// let patches = convolution.patches(&Array::from([[[1.0, 2.0, 3.0]]]));
-    /// assert_eq!(patches.shape(), [1, 1, 3, 2]);
+    /// assert_eq!(*patches.shape(), [1, 1, 3, 2]);
     /// assert_eq!(patches.to_vec::<f64>(), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
     /// ```
     #[must_use]
