@@ -22,9 +22,7 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{Digits, Mnist, mnist};
-use bibun::functions::{
-    CrossEntropyOptions, Reduce, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with,
-};
+use bibun::functions::{Reduce, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
 use bibun::{
@@ -115,11 +113,7 @@ fn learn(model: &Mlp, task: &Task, penalty: impl Fn(&Mlp) -> Variable) {
 
 /// The loss of each image.
 fn losses(y: &Variable, t: &Variable) -> Variable {
-    let options = CrossEntropyOptions {
-        reduce: Reduce::No,
-        ..Default::default()
-    };
-    softmax_cross_entropy_with(y, t, &options)
+    softmax_cross_entropy_with(y, t, &Reduce::No.into())
 }
 
 /// The diagonal of the Fisher information of a task, estimated by one label for each image, drawn
@@ -143,7 +137,7 @@ fn exact_fisher(model: &Mlp, (x, t): &(Array, Array)) -> Mlp {
             cotangents: vec![probabilities.slice(s![.., class]).sqrt()],
             ..Default::default()
         };
-        per_example_with(&losses(&y, &t), model, &options).second_moment()
+        per_example_with(&losses(&y, &t), model, &Reduce::No.into()).second_moment()
     };
     let classes = (0..10).map(of_class);
     let sum = classes.reduce(|sum, more| tree_zip(|a, b| a + b, &sum, &more));

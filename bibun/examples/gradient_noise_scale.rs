@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use bibun::array::{DType, Generator};
 use bibun::datasets::{Digits, LabeledImages, mnist};
-use bibun::functions::{CrossEntropyOptions, Reduce, relu, softmax_cross_entropy_with};
+use bibun::functions::{Reduce, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Tree, Variable, per_example, ravel_tree, tree_map};
@@ -94,15 +94,11 @@ fn square<T: Tree>(gradient: &T) -> f64 {
 /// A step, the loss before it and the moments seen on the way.
 fn learn(model: &Mlp, images: &LabeledImages, batch: &[usize]) -> (f64, Moments) {
     let (x, t) = images.batch(batch);
-    let options = CrossEntropyOptions {
-        reduce: Reduce::No,
-        ..Default::default()
-    };
-    let losses = softmax_cross_entropy_with(model.forward(&x.into()), t, &options);
+    let losses = softmax_cross_entropy_with(model.forward(&x.into()), t, &Reduce::No.into());
     let gradients = per_example(&losses, model);
     let mean = tree_map(|gw| gw / batch.len() as f64, &gradients.sum());
     model.set_gradients(&mean);
-    let moments = Moments::of(&gradients.norms().square(), square(&mean));
+    let moments = Moments::of(&gradients.squared_norms(), square(&mean));
     (losses.cast(DType::F64).mean(..).item(), moments)
 }
 

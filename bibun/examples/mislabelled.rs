@@ -18,9 +18,7 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
 use bibun::datasets::{Digits, LabeledImages, mnist};
-use bibun::functions::{
-    CrossEntropyOptions, Reduce, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with,
-};
+use bibun::functions::{Reduce, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with};
 use bibun::links::{Chain, Conv2d, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Variable, per_example};
@@ -86,16 +84,12 @@ fn train(model: &Network, images: &LabeledImages, labels: &[i64], random: &mut G
 
 /// The squared norm of each example's gradient.
 fn squared_norms(model: &Network, images: &LabeledImages, labels: &[i64]) -> Vec<f32> {
-    let options = CrossEntropyOptions {
-        reduce: Reduce::No,
-        ..Default::default()
-    };
     let all: Vec<usize> = (0..COUNT).collect();
     let parts = all.chunks(250).flat_map(|indices| {
         let (x, t) = batch(images, labels, indices);
-        let losses = softmax_cross_entropy_with(model.forward(&x), t, &options);
-        let norms = per_example(&losses, model).norms();
-        norms.square().to_vec::<f32>()
+        let losses = softmax_cross_entropy_with(model.forward(&x), t, &Reduce::No.into());
+        let norms = per_example(&losses, model).squared_norms();
+        norms.to_vec::<f32>()
     });
     parts.collect()
 }

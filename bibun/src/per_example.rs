@@ -7,7 +7,6 @@
 //! functions of parameters alone, the ordinary `vjp` runs under `vmap`.
 
 use std::cell::RefCell;
-use std::panic::Location;
 use std::sync::Arc;
 
 use bibun_array::Array;
@@ -49,17 +48,12 @@ pub(crate) fn pull_apart(
         data: FxHashSet::default(),
         shared: FxHashMap::default(),
     };
-    let start = Origin {
-        function: "per_example",
-        place: Location::caller(),
-        unknown: true,
-    };
     let back = || {
         for (edge, mut owned) in outputs {
             if !create_graph {
                 owned.cotangent = owned.cotangent.without_history();
             }
-            walk.deliver(&edge, Part::Own(owned), start);
+            walk.deliver(&edge, Part::Own(owned), None);
         }
         for node in paths.nodes().iter().rev() {
             walk.pass(node);
@@ -101,25 +95,22 @@ impl Part {
 /// The cotangents that have arrived at one output of a node.
 enum Arrived {
     Own(Owned),
-    /// A cotangent for each example, on an axis in front.
-    Added(Variable, Origin),
+    /// A cotangent for each example, on an axis in front, and the function that they came through
+    /// last; `None` where they are added only because no rule knew better.
+    Added(Variable, Option<Origin>),
 }
 
-/// What added cotangents came through last.
+/// A function and where it was called.
 #[derive(Clone, Copy)]
 struct Origin {
     function: &'static str,
     place: Place,
-    /// Whether they are added only because no rule knew better.
-    unknown: bool,
 }
 
 impl Origin {
     #[cold]
     fn mixes(self) -> ! {
-        let Self {
-            function, place, ..
-        } = self;
+        let Self { function, place } = self;
         raise(Error::MixesExamples { function, place })
     }
 }
@@ -137,7 +128,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Takes what a rule gave to where an edge leads.
-    fn deliver(&mut self, edge: &Edge, part: Part, origin: Origin) {
+    fn deliver(&mut self, edge: &Edge, part: Part, origin: Option<Origin>) {
         let Some(key) = edge.key() else { return };
         if self.paths.is_target(edge) {
             self.parts.entry(key).or_default().push(part.clone());
@@ -159,7 +150,12 @@ impl Walk<'_> {
 
     /// Refuses what makes values that all examples share of the data of the examples: running a model
     /// on the batch a second time to take a mean, say. Constants are the same where their memory is.
-    fn expect_other_data(&mut self, node: &Node, arrived: &[Option<Arrived>], origin: Origin) {
+    fn expect_other_data(
+        &mut self,
+        node: &Node,
+        arrived: &[Option<Arrived>],
+        added: Option<Origin>,
+    ) {
         let own = arrived.iter().flatten().find_map(|arrived| match arrived {
             Arrived::Own(owned) => Some(&owned.examples),
             Arrived::Added(..) => None,
@@ -173,14 +169,14 @@ impl Walk<'_> {
             let Some(memory) = constant.memory_key().filter(|_| constant.size() > 1) else {
                 continue;
             };
-            match own {
-                Some(examples) if examples.count() > 1 && examples.fit(spec) => {
+            match (own, added) {
+                (Some(examples), _) if examples.count() > 1 && examples.fit(spec) => {
                     self.data.insert(memory);
                     if let Some(shared) = self.shared.get(&memory) {
                         shared.mixes();
                     }
                 }
-                None if !origin.unknown => {
+                (None, Some(origin)) => {
                     self.shared.insert(memory, origin);
                     if self.data.contains(&memory) {
                         origin.mixes();
@@ -197,40 +193,41 @@ impl Walk<'_> {
         let arrived: Vec<Option<Arrived>> = (0..node.output_specs().len())
             .map(|slot| self.arrived.remove(&key(slot)?))
             .collect();
-        let known = |arrived: &Arrived| matches!(arrived, Arrived::Added(_, o) if !o.unknown);
-        let origin = Origin {
+        let here = Origin {
             function: node.function().name(),
             place: node.place,
-            // What was added for a reason stays so.
-            unknown: !arrived.iter().flatten().any(known),
         };
-        self.expect_other_data(node, &arrived, origin);
+        // What was added for a reason stays so.
+        let known = |arrived: &Arrived| matches!(arrived, Arrived::Added(_, Some(_)));
+        let added = arrived.iter().flatten().any(known).then_some(here);
+        self.expect_other_data(node, &arrived, added);
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
         let needs: Items<bool> = items(follows);
-        let asked = attempt(|| self.ask(node, &arrived, &needs, origin));
+        let asked = attempt(|| self.ask(node, &arrived, &needs, here));
         let parts = asked.unwrap_or_else(|error| match error {
             error @ Error::MixesExamples { .. } => raise(error),
             source => raise(Error::InGradient {
-                function: origin.function,
-                place: origin.place,
+                function: here.function,
+                place: here.place,
                 source: Box::new(source),
             }),
         });
         for (edge, part) in node.inputs().iter().zip(parts) {
-            if let Some((part, origin)) = part {
+            if let Some((part, is_known)) = part {
+                let origin = if is_known { Some(here) } else { added };
                 self.deliver(edge, part, origin);
             }
         }
     }
 
-    /// What a node's rule gives for each input, and where it comes from.
+    /// What a node's rule gives for each input, and whether it knew.
     fn ask(
         &self,
         node: &Arc<Node>,
         arrived: &[Option<Arrived>],
         needs: &[bool],
-        origin: Origin,
-    ) -> Items<Option<(Part, Origin)>> {
+        here: Origin,
+    ) -> Items<Option<(Part, bool)>> {
         let shares = match owned_by_all(node, arrived) {
             Some(owned) => {
                 // One example has none to be mixed with.
@@ -238,7 +235,7 @@ impl Walk<'_> {
                 let shares = self.shares(node, owned, needs);
                 items(shares.into_iter().map(|share| match share {
                     Some(Share::Mixed) if alone => Some(Share::Unknown),
-                    Some(Share::Mixed) => origin.mixes(),
+                    Some(Share::Mixed) => here.mixes(),
                     share => share,
                 }))
             }
@@ -256,17 +253,13 @@ impl Walk<'_> {
             let cotangents: Items<Option<Variable>> = items(cotangents);
             gradients = self.under_vmap(node, &cotangents, &unknown).into_iter();
         }
-        let known = Origin {
-            unknown: false,
-            ..origin
-        };
         items(shares.into_iter().map(|share| {
             let gradient = gradients.next().flatten();
             Some(match share? {
-                Share::Own(owned) => (Part::Own(owned), known),
-                Share::Added(cotangent) => (Part::Added(cotangent), known),
-                Share::Product(product) => (Part::Product(product), known),
-                Share::Unknown | Share::Mixed => (Part::Added(gradient?), origin),
+                Share::Own(owned) => (Part::Own(owned), true),
+                Share::Added(cotangent) => (Part::Added(cotangent), true),
+                Share::Product(product) => (Part::Product(product), true),
+                Share::Unknown | Share::Mixed => (Part::Added(gradient?), false),
             })
         }))
     }
@@ -400,24 +393,17 @@ impl Arrived {
                     cotangent: a.cotangent + b.cotangent,
                     examples,
                 }),
-                None => {
-                    let origin = Origin {
-                        function: "add",
-                        place: Location::caller(),
-                        unknown: true,
-                    };
-                    Self::Added(a.added() + b.added(), origin)
-                }
+                None => Self::Added(a.added() + b.added(), None),
             },
             (Self::Added(a, from_a), Self::Added(b, from_b)) => {
-                let origin = if from_a.unknown { from_b } else { from_a };
-                Self::Added(a + b, origin)
+                Self::Added(a + b, from_a.or(from_b))
             }
-            (Self::Added(added, origin), Self::Own(owned))
-            | (Self::Own(owned), Self::Added(added, origin)) => match origin.unknown {
-                true => Self::Added(added + owned.added(), origin),
-                false => origin.mixes(),
-            },
+            (Self::Added(_, Some(origin)), Self::Own(_))
+            | (Self::Own(_), Self::Added(_, Some(origin))) => origin.mixes(),
+            (Self::Added(added, None), Self::Own(owned))
+            | (Self::Own(owned), Self::Added(added, None)) => {
+                Self::Added(added + owned.added(), None)
+            }
         }
     }
 }

@@ -227,11 +227,7 @@ impl Network {
 }
 
 fn each(scores: Variable, t: &Variable) -> Variable {
-    let options = CrossEntropyOptions {
-        reduce: Reduce::No,
-        ..CrossEntropyOptions::default()
-    };
-    softmax_cross_entropy_with(scores, t, &options)
+    softmax_cross_entropy_with(scores, t, &Reduce::No.into())
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use bibun::array::{Array, DType, Generator, Shape};
 use bibun::functions::{
-    ConvOptions, CrossEntropyOptions, Padding, Reduce, add_at, conv2d, matmul,
-    softmax_cross_entropy, softmax_cross_entropy_with, stack,
+    ConvOptions, Padding, Reduce, add_at, conv2d, matmul, softmax_cross_entropy,
+    softmax_cross_entropy_with, stack,
 };
 use bibun::links::{Chain, Link};
 use bibun::{
@@ -128,11 +128,7 @@ impl Training {
     /// The loss of each example.
     fn losses(&self) -> Variable {
         let (x, t) = &self.batch;
-        let options = CrossEntropyOptions {
-            reduce: Reduce::No,
-            ..CrossEntropyOptions::default()
-        };
-        softmax_cross_entropy_with(self.model.forward(x), t, &options)
+        softmax_cross_entropy_with(self.model.forward(x), t, &Reduce::No.into())
     }
 
     /// The gradient of the batch's sum of losses.

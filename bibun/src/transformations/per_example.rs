@@ -525,9 +525,10 @@ impl Product {
             return Some(a * b);
         }
         let gram = |x: &Variable| matmul(x, swap_axes(x, 1, 2));
-        let norms = |a: &Variable, b: &Variable| sum(gram(a) * gram(b), [1, 2]);
+        // Rounding can leave less than nothing.
+        let norms = |a: &Variable, b: &Variable| maximum(sum(gram(a) * gram(b), [1, 2]), 0.0);
         let Some(Matrices { sizes, make }) = &self.matrices else {
-            return Some(maximum(norms(&self.a, &self.b), 0.0));
+            return Some(norms(&self.a, &self.b));
         };
         let count = self.a.shape()[0];
         let examples = chunk(sizes[0] * sizes[1] * self.a.dtype().size());
@@ -538,8 +539,7 @@ impl Product {
             Some(norms(&a, &b))
         };
         let parts: Vec<Variable> = starts.map(of_some).collect::<Option<_>>()?;
-        // Rounding can leave less than nothing.
-        Some(maximum(concat(&parts.iter().collect::<Vec<_>>(), 0), 0.0))
+        Some(concat(&parts.iter().collect::<Vec<_>>(), 0))
     }
 
     /// All sums of one term each, if there are no others.

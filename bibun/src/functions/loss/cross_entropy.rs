@@ -55,6 +55,15 @@ impl Default for CrossEntropyOptions {
     }
 }
 
+impl From<Reduce> for CrossEntropyOptions {
+    fn from(reduce: Reduce) -> Self {
+        Self {
+            reduce,
+            ..Self::default()
+        }
+    }
+}
+
 /// The mean cross entropy of targets and the softmax of scores, `-log softmax(x)[t]`.
 ///
 /// Shapes: x `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example); t class
@@ -91,11 +100,10 @@ pub fn softmax_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> 
 /// As there.
 ///
 /// ```
-/// use bibun::{functions::{softmax_cross_entropy_with, CrossEntropyOptions, Reduce}, Variable};
+/// use bibun::{functions::{softmax_cross_entropy_with, Reduce}, Variable};
 /// let x = Variable::new([[0.0, 0.0], [1000.0, 0.0], [7.0, 7.0]]);
 /// let t = Variable::constant([1i64, 1, -1]);
-/// let options = CrossEntropyOptions { reduce: Reduce::No, ..Default::default() };
-/// let losses = softmax_cross_entropy_with(&x, &t, &options);
+/// let losses = softmax_cross_entropy_with(&x, &t, &Reduce::No.into());
 /// assert_eq!(losses.to_vec::<f64>(), [2f64.ln(), 1000.0, 0.0]);
 /// ```
 #[track_caller]
@@ -157,10 +165,10 @@ pub fn nll(log_probabilities: impl Into<Variable>, classes: impl Into<Variable>)
 /// As there.
 ///
 /// ```
-/// use bibun::{functions::{nll_with, CrossEntropyOptions, Reduce}, Variable};
+/// use bibun::{functions::{nll_with, Reduce}, Variable};
 /// let p = Variable::new([[-1.0, -2.0], [-3.0, -4.0]]);
-/// let options = CrossEntropyOptions { reduce: Reduce::No, ..Default::default() };
-/// assert_eq!(nll_with(&p, Variable::constant([1i64, 0]), &options).to_vec::<f64>(), [2.0, 3.0]);
+/// let t = Variable::constant([1i64, 0]);
+/// assert_eq!(nll_with(&p, t, &Reduce::No.into()).to_vec::<f64>(), [2.0, 3.0]);
 /// ```
 #[track_caller]
 pub fn nll_with(
