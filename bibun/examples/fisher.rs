@@ -137,7 +137,7 @@ fn exact_fisher(model: &Mlp, (x, t): &(Array, Array)) -> Mlp {
             cotangents: vec![probabilities.slice(s![.., class]).sqrt()],
             ..Default::default()
         };
-        per_example_with(&losses(&y, &t), model, &Reduce::No.into()).second_moment()
+        per_example_with(&losses(&y, &t), model, &options).second_moment()
     };
     let classes = (0..10).map(of_class);
     let sum = classes.reduce(|sum, more| tree_zip(|a, b| a + b, &sum, &more));
