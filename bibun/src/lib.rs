@@ -39,6 +39,7 @@ mod randomness;
 mod reverse;
 mod rules;
 mod scope;
+pub mod serializers;
 pub mod transformations;
 mod tree;
 mod variable;

@@ -1,8 +1,11 @@
 //! The Chain: anything with parameters, walked by name.
 
+use bibun_array::{Array, DType};
 use rustc_hash::FxHashSet;
 
-use crate::tree::{Leaves, Tree, Visitor};
+use super::Buffer;
+use crate::serializers::{State, StateError};
+use crate::tree::{Held, Leaves, Tree, Visitor};
 use crate::variable::Variable;
 
 /// Anything with parameters: a link, a struct of links, a list of them. Every [`Tree`] is one;
@@ -72,6 +75,35 @@ pub trait Chain: Tree {
         buffers
     }
 
+    /// Everything that makes this model the one it has become: parameters and buffers by name, a
+    /// shared one once, by its first name.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Chain, Linear};
+    /// let [trained, fresh] = [1, 2].map(|seed| Linear::new(3, 2, &mut Generator::new(seed)));
+    /// fresh.load_state(&trained.state())?;
+    /// assert_eq!(fresh.w.to_vec::<f32>(), trained.w.to_vec::<f32>());
+    /// # Ok::<(), bibun::serializers::StateError>(())
+    /// ```
+    fn state(&self) -> State {
+        places(self)
+            .into_iter()
+            .map(|place| (place.name, place.now))
+            .collect()
+    }
+
+    /// Puts parameters and buffers back as they were when `state` was taken.
+    ///
+    /// A constant Variable that is no [`Buffer`] cannot change; it must be what it is.
+    ///
+    /// # Errors
+    /// If the state is of another model: the error lists what is missing, unexpected or of another
+    /// shape or dtype, and nothing has changed.
+    fn load_state(&self, state: &State) -> Result<(), StateError> {
+        load(self, state)
+    }
+
     /// Forgets the gradients of all parameters, before a backward walk that shall not add to them.
     fn clear_grads(&self) {
         for_each_parameter(self, |_, parameter| parameter.clear_grad());
@@ -118,6 +150,88 @@ pub trait Chain: Tree {
 }
 
 impl<T: Tree> Chain for T {}
+
+/// A place of a model's state.
+struct Place {
+    name: String,
+    now: Array,
+    cell: Cell,
+}
+
+/// What holds the elements of a [`Place`].
+enum Cell {
+    Leaf(Variable),
+    Buffer(Buffer),
+    /// Nothing that can be changed.
+    Constant,
+}
+
+/// The places of a model's state, a shared one once.
+fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
+    let mut seen = FxHashSet::default();
+    let mut places = Vec::new();
+    chain.visit(&mut Visitor::of_places(&mut |name, held, _| {
+        let (x, cell) = match held {
+            Held::Variable(x) if x.is_leaf() && x.requires_grad() => {
+                (x.clone(), Cell::Leaf(x.clone()))
+            }
+            Held::Variable(x) => (x.clone(), Cell::Constant),
+            Held::Buffer(buffer) => (buffer.get(), Cell::Buffer(buffer.clone())),
+        };
+        if seen.insert(x.identity()) {
+            let (name, now) = (name.to_owned(), x.array());
+            places.push(Place { name, now, cell });
+        }
+    }));
+    places
+}
+
+/// Whether two arrays of one dtype have the same elements, NaN included.
+fn has_same_bits(a: &Array, b: &Array) -> bool {
+    let bits = |x: &Array| -> Vec<u64> {
+        let x = x.cast(DType::F64).to_vec::<f64>();
+        x.into_iter().map(f64::to_bits).collect()
+    };
+    bits(a) == bits(b)
+}
+
+fn load<C: Chain + ?Sized>(chain: &C, state: &State) -> Result<(), StateError> {
+    let places = places(chain);
+    let mut error = StateError::default();
+    let mut found = Vec::with_capacity(places.len());
+    for Place { name, now, cell } in &places {
+        let fits = state.array_like(name, now).and_then(|x| match cell {
+            Cell::Constant if !has_same_bits(x, now) => Err(StateError::wrong(
+                name,
+                "is another constant, expected the same or a `Buffer` in the model",
+            )),
+            _ => Ok(x),
+        });
+        match fits {
+            Ok(x) => found.push(x),
+            Err(one) => {
+                error.missing.extend(one.missing);
+                error.wrong.extend(one.wrong);
+            }
+        }
+    }
+    let wanted: FxHashSet<&str> = places.iter().map(|place| &*place.name).collect();
+    let names = state.iter().map(|(name, _)| name);
+    error.unexpected.extend(
+        names
+            .filter(|name| !wanted.contains(name))
+            .map(str::to_owned),
+    );
+    error.or_ok()?;
+    for (place, x) in places.into_iter().zip(found) {
+        match place.cell {
+            Cell::Leaf(leaf) => leaf.set_array(x.to_row_major()),
+            Cell::Buffer(buffer) => buffer.set(x),
+            Cell::Constant => {}
+        }
+    }
+    Ok(())
+}
 
 /// Calls `f` with every parameter and its name, with a shared one once.
 pub(crate) fn for_each_parameter<C: Chain + ?Sized>(chain: &C, mut f: impl FnMut(&str, &Variable)) {

@@ -1,11 +1,8 @@
 //! Dropout with random numbers of its own.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use bibun_array::{Array, Generator};
 
-use bibun_array::Generator;
-
-use super::{Chain, Link};
+use super::{Buffer, Chain, Link};
 use crate::error::{Error, raise};
 use crate::functions::dropout;
 use crate::variable::Variable;
@@ -30,9 +27,9 @@ use crate::variable::Variable;
 #[derive(Chain, Clone, Debug)]
 pub struct Dropout {
     ratio: f64,
-    stream: Generator,
-    #[chain(skip)]
-    calls: Arc<AtomicU64>,
+    /// The key of the stream and the number of calls so far: saved with a model, so that training
+    /// that is resumed draws what it would have drawn.
+    stream: Buffer,
 }
 
 impl Dropout {
@@ -50,8 +47,7 @@ impl Dropout {
         let seed = generator.integers(i64::MIN, i64::MAX, ());
         Self {
             ratio,
-            stream: Generator::new(seed.item::<i64>() as u64),
-            calls: Arc::default(),
+            stream: Buffer::new([seed.item::<i64>(), 0]),
         }
     }
 
@@ -65,7 +61,14 @@ impl Link for Dropout {
     /// In training mode x with zeros in random places; in test mode x.
     #[track_caller]
     fn forward(&self, x: &Variable) -> Variable {
-        let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        dropout(x, self.ratio, &mut self.stream.split(call))
+        let mut random = Generator::new(0);
+        self.stream.update(|stream| {
+            let [key, calls] = stream.to_vec::<i64>()[..] else {
+                unreachable!("a buffer keeps its shape")
+            };
+            random = Generator::new(key as u64).split(calls as u64);
+            Array::from([key, calls.wrapping_add(1)])
+        });
+        dropout(x, self.ratio, &mut random)
     }
 }

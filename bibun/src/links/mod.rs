@@ -1,6 +1,5 @@
 //! Links: parameters and the computation that uses them, and Chains of them, walked by name.
 
-mod buffer;
 mod chain;
 mod convolution;
 mod dropout;
@@ -9,7 +8,6 @@ mod linear;
 mod normalization;
 
 pub use bibun_derive::Chain;
-pub use buffer::Buffer;
 pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
 pub use convolution::{
@@ -21,6 +19,7 @@ pub use embedding::{Embedding, EmbeddingBuilder};
 pub use linear::{Linear, LinearBuilder};
 pub use normalization::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, NormBuilder, RmsNorm};
 
+pub use crate::tree::Buffer;
 use crate::tree::{Mapper, Tree, Visitor};
 use crate::variable::Variable;
 

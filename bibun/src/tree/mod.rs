@@ -1,6 +1,9 @@
 //! Trees: containers of Variables, whose leaves can be walked by name and replaced.
 
+mod buffer;
 mod containers;
+
+pub use buffer::Buffer;
 
 use std::fmt::{self, Write};
 use std::panic::Location;
@@ -82,7 +85,23 @@ impl Role {
 pub struct Visitor<'a> {
     path: String,
     in_chain: bool,
-    see: &'a mut dyn FnMut(&str, &Variable, Role),
+    see: Seer<'a>,
+}
+
+/// What is shown to whoever walks a [`Tree`].
+enum Seer<'a> {
+    /// Every Variable.
+    Variables(&'a mut dyn FnMut(&str, &Variable, Role)),
+    /// Every place where a Variable stands.
+    Places(&'a mut dyn FnMut(&str, Held<'_>, Role)),
+}
+
+/// A place in a [`Tree`] where a Variable stands.
+pub(crate) enum Held<'a> {
+    /// The Variable itself.
+    Variable(&'a Variable),
+    /// The one that a cell holds now.
+    Buffer(&'a Buffer),
 }
 
 impl<'a> Visitor<'a> {
@@ -99,7 +118,35 @@ impl<'a> Visitor<'a> {
         Self {
             path: String::new(),
             in_chain: false,
-            see,
+            see: Seer::Variables(see),
+        }
+    }
+
+    /// A visitor that shows the cells of buffers, not only what they hold.
+    pub(crate) fn of_places(see: &'a mut dyn FnMut(&str, Held<'_>, Role)) -> Self {
+        Self {
+            path: String::new(),
+            in_chain: false,
+            see: Seer::Places(see),
+        }
+    }
+
+    /// Visits the place of a Variable.
+    fn variable(&mut self, x: &Variable) {
+        let role = Role::of(x, self.in_chain);
+        match &mut self.see {
+            Seer::Variables(see) => see(&self.path, x, role),
+            Seer::Places(see) => see(&self.path, Held::Variable(x), role),
+        }
+    }
+
+    /// Visits the place of a buffer.
+    fn buffer(&mut self, buffer: &Buffer) {
+        let x = buffer.get();
+        let role = Role::of(&x, self.in_chain);
+        match &mut self.see {
+            Seer::Variables(see) => see(&self.path, &x, role),
+            Seer::Places(see) => see(&self.path, Held::Buffer(buffer), role),
         }
     }
 
@@ -412,8 +459,7 @@ pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use
 
 impl Tree for Variable {
     fn visit(&self, visitor: &mut Visitor<'_>) {
-        let role = Role::of(self, visitor.in_chain);
-        (visitor.see)(&visitor.path, self, role);
+        visitor.variable(self);
     }
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
         (mapper.replace)(self, Role::of(self, mapper.in_chain))

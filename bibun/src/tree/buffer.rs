@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bibun_array::Array;
 
+use super::{Mapper, Tree, Visitor};
 use crate::error::{Error, raise};
 use crate::function::Spec;
-use crate::tree::{Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
 /// A constant in a Chain whose elements can be replaced, such as running statistics.
@@ -67,7 +67,7 @@ impl Buffer {
 
     /// Replaces the elements by a function of them, before any other thread can.
     #[track_caller]
-    pub(super) fn update(&self, f: impl FnOnce(Array) -> Array) {
+    pub(crate) fn update(&self, f: impl FnOnce(Array) -> Array) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let value = f(held.array());
         let (own, found) = (held.spec(), Spec::new(value.shape(), value.dtype()));
@@ -87,7 +87,7 @@ impl fmt::Debug for Buffer {
 
 impl Tree for Buffer {
     fn visit(&self, visitor: &mut Visitor<'_>) {
-        self.get().visit(visitor);
+        visitor.buffer(self);
     }
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
         let x = self.get();
