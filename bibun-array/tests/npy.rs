@@ -277,7 +277,7 @@ fn hostile_headers_are_refused_with_reasons() {
     for (name, reason) in [
         ("too_large", "9223372036854775808 is greater"),
         ("complex", "`<c16`"),
-        ("record", "the header is"),
+        ("record", "the dtype is `[("),
     ] {
         let error = Array::read_npy(golden(&format!("{name}.npy")))
             .expect_err(name)

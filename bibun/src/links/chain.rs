@@ -1,10 +1,10 @@
 //! The Chain: anything with parameters, walked by name.
 
 use bibun_array::{Array, DType};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Buffer;
-use crate::serializers::{State, StateError};
+use crate::serializers::{LoadOptions, Loaded, Names, State, StateError, Value, same_spec};
 use crate::tree::{Held, Leaves, Tree, Visitor};
 use crate::variable::Variable;
 
@@ -89,7 +89,7 @@ pub trait Chain: Tree {
     fn state(&self) -> State {
         places(self)
             .into_iter()
-            .map(|place| (place.name, place.now))
+            .map(|mut place| (place.names.swap_remove(0), place.now))
             .collect()
     }
 
@@ -101,7 +101,20 @@ pub trait Chain: Tree {
     /// If the state is of another model: the error lists what is missing, unexpected or of another
     /// shape or dtype, and nothing has changed.
     fn load_state(&self, state: &State) -> Result<(), StateError> {
-        load(self, state)
+        self.load_state_with(state, &LoadOptions::default())?;
+        Ok(())
+    }
+
+    /// Loads a state of other names, a part of one, or one that does not fit in everything; see
+    /// [`LoadOptions`].
+    ///
+    /// Where a weight is tied, the state may have it under any of its names, or under several with
+    /// equal elements.
+    ///
+    /// # Errors
+    /// What the options do not allow; then nothing has changed.
+    fn load_state_with(&self, state: &State, options: &LoadOptions) -> Result<Loaded, StateError> {
+        load(self, state, options)
     }
 
     /// Forgets the gradients of all parameters, before a backward walk that shall not add to them.
@@ -153,7 +166,8 @@ impl<T: Tree> Chain for T {}
 
 /// A place of a model's state.
 struct Place {
-    name: String,
+    /// All its names, in order: several where it is shared.
+    names: Vec<String>,
     now: Array,
     cell: Cell,
 }
@@ -168,8 +182,8 @@ enum Cell {
 
 /// The places of a model's state, a shared one once.
 fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
-    let mut seen = FxHashSet::default();
-    let mut places = Vec::new();
+    let mut seen = FxHashMap::default();
+    let mut places: Vec<Place> = Vec::new();
     chain.visit(&mut Visitor::of_places(&mut |name, held, _| {
         let (x, cell) = match held {
             Held::Variable(x) if x.is_leaf() && x.requires_grad() => {
@@ -178,9 +192,14 @@ fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
             Held::Variable(x) => (x.clone(), Cell::Constant),
             Held::Buffer(buffer) => (buffer.get(), Cell::Buffer(buffer.clone())),
         };
-        if seen.insert(x.identity()) {
-            let (name, now) = (name.to_owned(), x.array());
-            places.push(Place { name, now, cell });
+        let at = *seen.entry(x.identity()).or_insert(places.len());
+        match places.get_mut(at) {
+            Some(place) => place.names.push(name.to_owned()),
+            None => places.push(Place {
+                names: vec![name.to_owned()],
+                now: x.array(),
+                cell,
+            }),
         }
     }));
     places
@@ -195,42 +214,114 @@ fn has_same_bits(a: &Array, b: &Array) -> bool {
     bits(a) == bits(b)
 }
 
-fn load<C: Chain + ?Sized>(chain: &C, state: &State) -> Result<(), StateError> {
+fn load<C: Chain + ?Sized>(
+    chain: &C,
+    state: &State,
+    options: &LoadOptions,
+) -> Result<Loaded, StateError> {
     let places = places(chain);
-    let mut error = StateError::default();
-    let mut found = Vec::with_capacity(places.len());
-    for Place { name, now, cell } in &places {
-        let fits = state.array_like(name, now).and_then(|x| match cell {
-            Cell::Constant if !has_same_bits(x, now) => Err(StateError::wrong(
-                name,
-                "is another constant, expected the same or a `Buffer` in the model",
-            )),
-            _ => Ok(x),
-        });
-        match fits {
-            Ok(x) => found.push(x),
-            Err(one) => {
-                error.missing.extend(one.missing);
-                error.wrong.extend(one.wrong);
+    let mut found = Vec::new();
+    let mut loaded = Loaded::default();
+    let mut wanted = FxHashSet::default();
+    for (at, place) in places.iter().enumerate() {
+        let names = theirs(place, options);
+        let batches = names.iter().filter_map(|name| options.names.batches(name));
+        wanted.extend(batches);
+        match find(place, &names, state, options) {
+            Ok(Some(x)) => {
+                loaded.loaded.push(place.names[0].clone());
+                found.push((at, x));
+            }
+            // Nothing of which the other library knows.
+            Ok(None) => {}
+            Err(error) => {
+                loaded.missing.extend(error.missing);
+                loaded.wrong.extend(error.wrong);
             }
         }
+        wanted.extend(names);
     }
-    let wanted: FxHashSet<&str> = places.iter().map(|place| &*place.name).collect();
-    let names = state.iter().map(|(name, _)| name);
-    error.unexpected.extend(
-        names
-            .filter(|name| !wanted.contains(name))
-            .map(str::to_owned),
-    );
-    error.or_ok()?;
-    for (place, x) in places.into_iter().zip(found) {
-        match place.cell {
+    let prefix = options.under.as_ref();
+    let prefix = prefix.map_or_else(String::new, |under| {
+        format!("{under}{}", options.names.separator())
+    });
+    for (name, value) in state.iter() {
+        // A header of PyTorch's files has texts that are no part of the model.
+        let is_remark = options.names == Names::PyTorch && matches!(value, Value::Text(_));
+        if name.starts_with(&prefix) && !wanted.contains(name) && !is_remark {
+            loaded.unexpected.push(name.to_owned());
+        }
+    }
+    let refused = |list: &[String], allowed| match allowed {
+        true => Vec::new(),
+        false => list.to_vec(),
+    };
+    StateError {
+        missing: refused(&loaded.missing, options.allow_missing),
+        unexpected: refused(&loaded.unexpected, options.allow_unexpected),
+        wrong: match options.skip_wrong {
+            true => Vec::new(),
+            false => loaded.wrong.clone(),
+        },
+    }
+    .or_ok()?;
+    for (at, x) in found {
+        match &places[at].cell {
             Cell::Leaf(leaf) => leaf.set_array(x.to_row_major()),
             Cell::Buffer(buffer) => buffer.set(x),
             Cell::Constant => {}
         }
     }
-    Ok(())
+    Ok(loaded)
+}
+
+/// What a place is called in a state.
+fn theirs(place: &Place, options: &LoadOptions) -> Vec<String> {
+    let names = place.names.iter();
+    let theirs = names.filter_map(|name| options.names.of(name, &place.now));
+    let whole = |name| match &options.under {
+        Some(under) => format!("{under}{}{name}", options.names.separator()),
+        None => name,
+    };
+    theirs.map(whole).collect()
+}
+
+/// What a state has for a place, under one of its names there or under several.
+fn find(
+    place: &Place,
+    names: &[String],
+    state: &State,
+    options: &LoadOptions,
+) -> Result<Option<Array>, StateError> {
+    let Some(first) = names.first() else {
+        return Ok(None);
+    };
+    let mut found: Option<(&str, Array)> = None;
+    for name in names.iter().filter(|name| state.get(name).is_some()) {
+        let x = match state.array(name)? {
+            x if options.convert_floats && x.dtype().is_float() && place.now.dtype().is_float() => {
+                x.cast(place.now.dtype())
+            }
+            x => x.clone(),
+        };
+        same_spec(name, &x, &place.now)?;
+        match &found {
+            Some((first, other)) if !has_same_bits(other, &x) => {
+                let what = format!("is not equal to `{first}`, with which it is tied");
+                return Err(StateError::wrong(name, what));
+            }
+            Some(_) => {}
+            None => found = Some((name, x)),
+        }
+    }
+    let (name, x) = found.ok_or_else(|| StateError::missing(first))?;
+    match place.cell {
+        Cell::Constant if !has_same_bits(&x, &place.now) => Err(StateError::wrong(
+            name,
+            "is another constant, expected the same or a `Buffer` in the model",
+        )),
+        _ => Ok(Some(x)),
+    }
 }
 
 /// Calls `f` with every parameter and its name, with a shared one once.

@@ -101,6 +101,11 @@ impl State {
         self.0.insert(name.into(), value.into());
     }
 
+    /// Takes a value away, if there is one.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.0.shift_remove(name)
+    }
+
     /// Puts all values of a part under `name/`.
     pub fn insert_part(&mut self, name: &str, part: State) {
         for (inner, value) in part.0 {
@@ -159,14 +164,8 @@ impl State {
     /// If there is none of this name, shape and dtype.
     pub fn array_like(&self, name: &str, other: &Array) -> Result<&Array, StateError> {
         let array = self.array(name)?;
-        let [found, expected] = [array, other].map(|x| Spec::new(x.shape(), x.dtype()));
-        if found == expected {
-            return Ok(array);
-        }
-        Err(StateError::wrong(
-            name,
-            format!("is {found}, expected {expected}"),
-        ))
+        same_spec(name, array, other)?;
+        Ok(array)
     }
 
     /// A text.
@@ -208,6 +207,18 @@ impl State {
     fn scalar(&self, name: &str, dtype: DType) -> Result<&Array, StateError> {
         let like = Array::zeros((), dtype);
         self.array_like(name, &like)
+    }
+}
+
+/// Whether an array has the shape and dtype that are expected.
+pub(crate) fn same_spec(name: &str, array: &Array, other: &Array) -> Result<(), StateError> {
+    let [found, expected] = [array, other].map(|x| Spec::new(x.shape(), x.dtype()));
+    match found == expected {
+        true => Ok(()),
+        false => Err(StateError::wrong(
+            name,
+            format!("is {found}, expected {expected}"),
+        )),
     }
 }
 

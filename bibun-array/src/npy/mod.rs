@@ -3,93 +3,17 @@
 //! Source: NumPy Enhancement Proposal 1, versions 1 to 3 of the format. What a header claims is
 //! held against the length of the file before any memory is asked for.
 
-use std::borrow::{Borrow, Cow};
-use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+mod file;
+mod npz;
 
-use indexmap::IndexMap;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+pub use file::{FileError, write_whole};
+pub use npz::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 
-use crate::{Array, DType, Element, Shape};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
 
-/// Why a file could not be read or written.
-///
-/// ```
-/// use bibun_array::{Array, FileError};
-/// let missing = Array::read_npy("no/such/file.npy");
-/// assert!(matches!(missing, Err(FileError::Io { .. })));
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FileError {
-    /// The operating system says no.
-    #[error("{}: {source}", file.display())]
-    Io {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The content is not what it should be.
-    #[error("{}{}: {what}", file.display(), in_member(member))]
-    Format {
-        /// The file.
-        file: PathBuf,
-        /// The array in it, if the file holds several.
-        member: Option<String>,
-        /// What was met and what was expected.
-        what: String,
-    },
-}
-
-fn in_member(member: &Option<String>) -> String {
-    member
-        .as_ref()
-        .map_or_else(String::new, |member| format!(", array `{member}`"))
-}
-
-/// What went wrong, while it is not yet known in which file.
-enum Problem {
-    Io(io::Error),
-    Format(String),
-}
-
-impl Problem {
-    fn within(self, file: &Path, member: Option<&str>) -> FileError {
-        let file = file.to_owned();
-        match self {
-            Self::Io(source) => FileError::Io { file, source },
-            Self::Format(what) => {
-                let member = member.map(str::to_owned);
-                FileError::Format { file, member, what }
-            }
-        }
-    }
-}
-
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::Format("the data end early".to_owned()),
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                Self::Format(error.to_string())
-            }
-            _ => Self::Io(error),
-        }
-    }
-}
-
-impl From<zip::result::ZipError> for Problem {
-    fn from(error: zip::result::ZipError) -> Self {
-        match error {
-            zip::result::ZipError::Io(error) => error.into(),
-            other => Self::Format(format!("{other}, expected a zip archive of .npy files")),
-        }
-    }
-}
+use crate::{Array, DType, Element, Error, Shape, raise};
 
 impl Array {
     /// Reads a `.npy` file.
@@ -119,13 +43,42 @@ impl Array {
             let length = file.metadata()?.len();
             read_array(&mut BufReader::new(file), length)
         };
-        read().map_err(|problem: Problem| problem.within(path, None))
+        read().map_err(|error: FileError| error.in_file(path))
+    }
+
+    /// Reads the bytes of a `.npy` file.
+    ///
+    /// # Errors
+    /// As for [`Array::read_npy`].
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let bytes = Array::from([1, 2, 3]).to_npy();
+    /// assert_eq!(Array::from_npy(&bytes)?.to_vec::<i64>(), [1, 2, 3]);
+    /// assert!(Array::from_npy(&bytes[..100]).is_err());
+    /// # Ok::<(), bibun_array::FileError>(())
+    /// ```
+    pub fn from_npy(mut bytes: &[u8]) -> Result<Self, FileError> {
+        let length = bytes.len() as u64;
+        read_array(&mut bytes, length)
+    }
+
+    /// The bytes of a `.npy` file.
+    ///
+    /// # Panics
+    /// If the shape is too long for a header, which takes thousands of axes.
+    #[track_caller]
+    pub fn to_npy(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Err(error) = write_array(&mut bytes, self) {
+            raise(Error::invalid("to_npy", error.to_string()));
+        }
+        bytes
     }
 
     /// Writes a `.npy` file, just as NumPy would from the same elements in row-major order.
     ///
-    /// The file appears whole or not at all: it is written beside its place under another name and
-    /// then renamed, over a file that may have been there.
+    /// The file appears whole or not at all ([`write_whole`]).
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -141,138 +94,8 @@ impl Array {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_npy(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
-        let path = path.as_ref();
-        write_whole(path, |file| {
-            write_array(file, self)?;
-            Ok(())
-        })
-        .map_err(|problem| problem.within(path, None))
+        write_whole(path, |file| Ok(write_array(file, self)?))
     }
-}
-
-/// Reads the arrays of a `.npz` file, in the order in which they are there; see [`Array::read_npy`]
-/// for their dtypes.
-///
-/// # Errors
-/// As for [`Array::read_npy`], and if the file is no zip archive or something else than `.npy`
-/// files is in it.
-///
-/// ```
-/// use bibun_array::{read_npz, write_npz, Array};
-/// # let folder = std::env::temp_dir().join(format!("bibun-read-npz-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder)?;
-/// let file = folder.join("model.npz");
-/// write_npz(&file, [("w", Array::from([1.0, 2.0])), ("b", Array::from([0.5]))])?;
-/// let arrays = read_npz(&file)?;
-/// assert_eq!(arrays.keys().collect::<Vec<_>>(), ["w", "b"]);
-/// assert_eq!(arrays["w"].to_vec::<f64>(), [1.0, 2.0]);
-/// # std::fs::remove_dir_all(folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn read_npz(path: impl AsRef<Path>) -> Result<IndexMap<String, Array>, FileError> {
-    let path = path.as_ref();
-    let open = || {
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        Ok((ZipArchive::new(BufReader::new(file))?, length))
-    };
-    let (mut archive, length) = open().map_err(|problem: Problem| problem.within(path, None))?;
-    let mut arrays = IndexMap::new();
-    for i in 0..archive.len() {
-        let name = archive.name_for_index(i).and_then(Result::ok);
-        let name = name.map_or_else(|| format!("number {i}"), Cow::into_owned);
-        let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
-        let array = read_member(&mut archive, i, length)
-            .map_err(|problem| problem.within(path, Some(&name)))?;
-        arrays.insert(name, array);
-    }
-    Ok(arrays)
-}
-
-fn read_member<R: Read + Seek>(
-    archive: &mut ZipArchive<R>,
-    index: usize,
-    archive_length: u64,
-) -> Result<Array, Problem> {
-    /// Deflate makes 258 bytes of two bits at best.
-    const LARGEST_RATIO: u64 = 1032;
-    let mut member = archive.by_index(index)?;
-    if !member.name()?.ends_with(".npy") {
-        return Err(Problem::Format("is no .npy file".to_owned()));
-    }
-    let size = member.size();
-    if size > archive_length.saturating_mul(LARGEST_RATIO) {
-        let what = format!("claims {size} bytes, more than the archive can hold");
-        return Err(Problem::Format(what));
-    }
-    let array = read_array(&mut member, size)?;
-    // The archive compares its checksum at the end.
-    io::copy(&mut member, &mut io::sink())?;
-    Ok(array)
-}
-
-/// Writes named arrays as a `.npz` file without compression, in their order. As with
-/// [`Array::write_npy`], the file appears whole or not at all, and equal arrays give equal files.
-///
-/// # Errors
-/// If the file cannot be written or two arrays have the same name.
-///
-/// ```
-/// use bibun_array::{write_npz, Array, FileError};
-/// let twice = [("x", Array::from(1.0)), ("x", Array::from(2.0))];
-/// let written = write_npz(std::env::temp_dir().join("bibun-twice.npz"), twice);
-/// assert!(matches!(written, Err(FileError::Format { .. })));
-/// ```
-pub fn write_npz<N: AsRef<str>, A: Borrow<Array>>(
-    path: impl AsRef<Path>,
-    arrays: impl IntoIterator<Item = (N, A)>,
-) -> Result<(), FileError> {
-    let path = path.as_ref();
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Stored)
-        .large_file(true);
-    write_whole(path, |file| {
-        let mut archive = ZipWriter::new(file);
-        for (name, array) in arrays {
-            let name = name.as_ref();
-            archive
-                .start_file(format!("{name}.npy"), options)
-                .map_err(|error| Problem::Format(format!("array `{name}`: {error}")))?;
-            let mut member = BufWriter::new(&mut archive);
-            write_array(&mut member, array.borrow())?;
-            member.flush()?;
-        }
-        archive.finish()?;
-        Ok(())
-    })
-    .map_err(|problem| problem.within(path, None))
-}
-
-/// Writes a file beside `path` and puts it there when it is complete.
-fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let Some(name) = path.file_name() else {
-        return Err(Problem::Format("is not the name of a file".to_owned()));
-    };
-    let mut temporary = name.to_owned();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    temporary.push(format!(".{}-{count}.part", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let mut file = BufWriter::new(File::create_new(&temporary)?);
-    let written = write(&mut file).and_then(|()| {
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        drop(file);
-        Ok(fs::rename(&temporary, path)?)
-    });
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
 }
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -290,31 +113,131 @@ struct Header {
     shape: Vec<usize>,
 }
 
+/// The dtypes that can be read.
+const EXPECTED: &str = "expected b1, i1 to i8, u1 to u8, f2, f4 or f8";
+
+impl Header {
+    /// Whether numbers are in big-endian order, the letter of their kind, and the rest: `f` and
+    /// `8`.
+    fn parts(&self) -> Option<(bool, &str, &str)> {
+        let (order, kind) = self.descr.split_at_checked(1)?;
+        let (letter, width) = kind.split_at_checked(1)?;
+        let big_endian = match order {
+            "<" | "|" => false,
+            ">" => true,
+            "=" => cfg!(target_endian = "big"),
+            _ => return None,
+        };
+        Some((big_endian, letter, width))
+    }
+
+    /// Whether numbers are in big-endian order, and of what kind they are: `f8`.
+    fn numbers(&self) -> Option<(bool, String)> {
+        let (big_endian, letter, width) = self.parts()?;
+        let widths: &[&str] = match letter {
+            "b" => &["1"],
+            "i" | "u" => &["1", "2", "4", "8"],
+            "f" => &["2", "4", "8"],
+            _ => return None,
+        };
+        widths
+            .contains(&width)
+            .then(|| (big_endian, format!("{letter}{width}")))
+    }
+
+    /// How many characters a single text has, how many bytes each, and in which order.
+    fn text(&self) -> Option<(u64, u64, bool)> {
+        let (big_endian, letter, width) = self.parts()?;
+        let bytes = match letter {
+            "U" => 4,
+            "S" => 1,
+            _ => return None,
+        };
+        let is_number = width.bytes().all(|digit| digit.is_ascii_digit());
+        let count = width.parse().ok().filter(|_| is_number)?;
+        self.shape.is_empty().then_some((count, bytes, big_endian))
+    }
+
+    fn unknown(&self) -> String {
+        format!("the dtype is `{}`", self.descr.escape_debug())
+    }
+}
+
 /// Reads one array from a file (or part of one) of at most `length` bytes.
-fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, Problem> {
+fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, FileError> {
     let (header, header_length) = read_header(reader)?;
+    let Some((big_endian, kind)) = header.numbers() else {
+        return Err(FileError::format(format!(
+            "{}, {EXPECTED}",
+            header.unknown()
+        )));
+    };
+    let rest = length.saturating_sub(header_length);
+    read_numbers(reader, header, big_endian, &kind, rest)
+}
+
+/// Reads an array or a text; what is neither stays unread.
+fn read_value(reader: &mut impl Read, length: u64) -> Result<NpzValue, FileError> {
+    let (header, header_length) = read_header(reader)?;
+    let rest = length.saturating_sub(header_length);
+    if let Some(text) = header.text() {
+        return read_text(reader, text, rest).map(NpzValue::Text);
+    }
+    match header.numbers() {
+        None => Ok(NpzValue::Other(header.unknown())),
+        Some((big_endian, kind)) => {
+            read_numbers(reader, header, big_endian, &kind, rest).map(NpzValue::Array)
+        }
+    }
+}
+
+/// The characters of a text, without the NULs at its end.
+fn read_text(
+    reader: &mut impl Read,
+    (count, width, big_endian): (u64, u64, bool),
+    rest: u64,
+) -> Result<String, FileError> {
+    let length = count.checked_mul(width).filter(|&length| length <= rest);
+    let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
+        let what = format!("{rest} bytes of data, expected {width} for each of {count} characters");
+        return Err(FileError::format(what));
+    };
+    let mut bytes = vec![0; length];
+    reader.read_exact(&mut bytes)?;
+    let text = match bytes.as_chunks::<4>() {
+        _ if width == 1 => String::from_utf8(bytes).ok(),
+        (characters, _) => characters
+            .iter()
+            .map(|&x| match big_endian {
+                true => char::from_u32(u32::from_be_bytes(x)),
+                false => char::from_u32(u32::from_le_bytes(x)),
+            })
+            .collect(),
+    };
+    let mut text =
+        text.ok_or_else(|| FileError::format("the text has characters that are none"))?;
+    text.truncate(text.trim_end_matches('\0').len());
+    Ok(text)
+}
+
+/// Reads numbers from at most `rest` bytes.
+fn read_numbers(
+    reader: &mut impl Read,
+    header: Header,
+    big_endian: bool,
+    kind: &str,
+    rest: u64,
+) -> Result<Array, FileError> {
     let Header {
         descr,
         fortran_order,
         mut shape,
     } = header;
-    let unknown = || {
-        let expected = "expected b1, i1 to i8, u1 to u8, f2, f4 or f8";
-        Problem::Format(format!("the dtype is `{descr}`, {expected}"))
-    };
-    let (order, kind) = descr.split_at_checked(1).ok_or_else(unknown)?;
-    let big_endian = match order {
-        "<" | "|" => false,
-        ">" => true,
-        "=" => cfg!(target_endian = "big"),
-        _ => return Err(unknown()),
-    };
-    let width: u64 = match kind {
-        "b1" | "i1" | "u1" => 1,
-        "i2" | "u2" | "f2" => 2,
-        "i4" | "u4" | "f4" => 4,
-        "i8" | "u8" | "f8" => 8,
-        _ => return Err(unknown()),
+    let width = match &kind[1..] {
+        "1" => 1,
+        "2" => 2,
+        "4" => 4,
+        _ => 8,
     };
     // Strides are products of sizes, so those must not overflow even where a zero stands among
     // them.
@@ -322,14 +245,17 @@ fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, Problem> {
     let bytes = shape.iter().try_fold(width, multiply);
     let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as u64 && shape.len() <= LARGEST_RANK);
     let bytes = match bytes {
-        None => return Err(Problem::Format(format!("no array has the shape {shape:?}"))),
+        None => {
+            return Err(FileError::format(format!(
+                "no array has the shape {shape:?}"
+            )));
+        }
         Some(_) if shape.contains(&0) => 0,
         Some(bytes) => bytes,
     };
-    let rest = length.saturating_sub(header_length);
     if bytes > rest {
         let what = format!("{rest} bytes of data, expected {bytes} for {descr} of shape {shape:?}");
-        return Err(Problem::Format(what));
+        return Err(FileError::format(what));
     }
     if fortran_order {
         shape.reverse();
@@ -357,14 +283,14 @@ fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, Problem> {
                 x as i64
             });
             if i64::try_from(largest).is_err() {
-                return Err(Problem::Format(format!(
+                return Err(FileError::format(format!(
                     "{largest} is greater than i64 can be"
                 )));
             }
             array
         }
         "f2" => decode(reader, shape, big_endian, |bytes| {
-            half(u16::from_le_bytes(bytes))
+            half_to_f32(u16::from_le_bytes(bytes))
         }),
         "f4" => decode(reader, shape, big_endian, f32::from_le_bytes),
         _ => decode(reader, shape, big_endian, f64::from_le_bytes),
@@ -403,8 +329,18 @@ fn decode<T: Element, const N: usize>(
     outcome.map(|()| array)
 }
 
-/// A half-precision number: 1 sign bit, 5 bits of exponent, 10 of fraction.
-fn half(bits: u16) -> f32 {
+/// The number that 16 bits are in half precision (`float16`): 1 sign bit, 5 bits of exponent, 10 of
+/// fraction.
+///
+/// Source: IEEE 754-2019, binary16.
+///
+/// ```
+/// use bibun_array::half_to_f32;
+/// assert_eq!(half_to_f32(0x3c00), 1.0);
+/// assert_eq!(half_to_f32(0xc500), -5.0);
+/// assert_eq!(half_to_f32(0x7c00), f32::INFINITY);
+/// ```
+pub fn half_to_f32(bits: u16) -> f32 {
     let (exponent, fraction) = (bits >> 10 & 31, bits & 1023);
     let magnitude = match exponent {
         0 => f32::from(fraction) * 2.0f32.powi(-24),
@@ -420,12 +356,12 @@ fn half(bits: u16) -> f32 {
 }
 
 /// The header, and how many bytes it takes with all that stands before it.
-fn read_header(reader: &mut impl Read) -> Result<(Header, u64), Problem> {
+fn read_header(reader: &mut impl Read) -> Result<(Header, u64), FileError> {
     let mut start = [0; 8];
     reader.read_exact(&mut start)?;
     let [magic @ .., major, minor] = &start;
     if magic != MAGIC {
-        return Err(Problem::Format(
+        return Err(FileError::format(
             "is no .npy file: the first bytes are others".to_owned(),
         ));
     }
@@ -442,19 +378,19 @@ fn read_header(reader: &mut impl Read) -> Result<(Header, u64), Problem> {
         }
         _ => {
             let what = format!("version {major}.{minor} of the format, expected 1 to 3");
-            return Err(Problem::Format(what));
+            return Err(FileError::format(what));
         }
     };
     if length > LONGEST_HEADER {
         let what = format!("a header of {length} bytes, expected at most {LONGEST_HEADER}");
-        return Err(Problem::Format(what));
+        return Err(FileError::format(what));
     }
     let mut text = vec![0; length as usize];
     reader.read_exact(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     let header = Literal(&text).header().ok_or_else(|| {
         let expected = "expected {'descr': '...', 'fortran_order': ..., 'shape': (...)}";
-        Problem::Format(format!(
+        FileError::format(format!(
             "the header is `{}`, {expected}",
             text.trim().escape_debug()
         ))
@@ -474,7 +410,7 @@ impl<'a> Literal<'a> {
             let key = self.string()?;
             self.token(":")?;
             match key {
-                "descr" => descr = Some(self.string()?.to_owned()),
+                "descr" => descr = Some(self.dtype()?.to_owned()),
                 "fortran_order" => fortran_order = Some(self.boolean()?),
                 "shape" => shape = Some(self.tuple()?),
                 _ => return None,
@@ -506,6 +442,31 @@ impl<'a> Literal<'a> {
         let (string, rest) = text[1..].split_once(quote)?;
         self.0 = rest;
         Some(string)
+    }
+
+    /// A string; or the list of fields that describes records, as it is written.
+    fn dtype(&mut self) -> Option<&'a str> {
+        let text = self.0.trim_start();
+        if !text.starts_with('[') {
+            return self.string();
+        }
+        let mut depth = 0usize;
+        let mut quote = None;
+        for (at, c) in text.char_indices() {
+            match c {
+                _ if quote.is_some() => quote = quote.filter(|&quote| quote != c),
+                '\'' | '"' => quote = Some(c),
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                let (list, rest) = text.split_at(at + 1);
+                self.0 = rest;
+                return Some(list);
+            }
+        }
+        None
     }
 
     fn boolean(&mut self) -> Option<bool> {
@@ -540,29 +501,48 @@ fn write_array(writer: &mut impl Write, x: &Array) -> io::Result<()> {
         DType::F32 => "<f4",
         DType::F64 => "<f8",
     };
-    let sizes: Vec<String> = x.shape().iter().map(usize::to_string).collect();
-    let comma = if sizes.len() == 1 { "," } else { "" };
-    let shape = format!("({}{comma})", sizes.join(", "));
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-    // Like NumPy, leave room for the first axis to grow, then fill up to a multiple of 64.
-    header += &" ".repeat(sizes.first().map_or(0, |size| 21 - size.len()));
-    let before = MAGIC.len() + 4;
-    header += &" ".repeat(64 - (before + header.len() + 1) % 64);
-    header.push('\n');
-    let length = u16::try_from(header.len()).map_err(|_| {
-        let what = format!("the shape {} is too long for a header", x.shape());
-        io::Error::new(io::ErrorKind::InvalidInput, what)
-    })?;
-    writer.write_all(MAGIC)?;
-    writer.write_all(&[1, 0])?;
-    writer.write_all(&length.to_le_bytes())?;
-    writer.write_all(header.as_bytes())?;
+    write_header(writer, descr, x.shape())?;
     match x.dtype() {
         DType::Bool => encode(writer, x, |x: bool| [u8::from(x)]),
         DType::I64 => encode(writer, x, i64::to_le_bytes),
         DType::F32 => encode(writer, x, f32::to_le_bytes),
         DType::F64 => encode(writer, x, f64::to_le_bytes),
     }
+}
+
+/// Writes a text as an array of rank 0.
+fn write_text(writer: &mut impl Write, text: &str) -> Result<(), FileError> {
+    if text.ends_with('\0') {
+        let what = "the text ends in a NUL, which NumPy does not keep";
+        return Err(FileError::format(what));
+    }
+    let mut bytes: Vec<[u8; 4]> = text.chars().map(|c| u32::from(c).to_le_bytes()).collect();
+    if bytes.is_empty() {
+        // NumPy has no strings without characters; those at the end do not count.
+        bytes.push([0; 4]);
+    }
+    write_header(writer, &format!("<U{}", bytes.len()), &Shape::from(()))?;
+    Ok(writer.write_all(bytes.as_flattened())?)
+}
+
+fn write_header(writer: &mut impl Write, descr: &str, shape: &Shape) -> io::Result<()> {
+    let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let comma = if sizes.len() == 1 { "," } else { "" };
+    let tuple = format!("({}{comma})", sizes.join(", "));
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");
+    // Like NumPy, leave room for the first axis to grow, then fill up to a multiple of 64.
+    header += &" ".repeat(sizes.first().map_or(0, |size| 21 - size.len()));
+    let before = MAGIC.len() + 4;
+    header += &" ".repeat(64 - (before + header.len() + 1) % 64);
+    header.push('\n');
+    let length = u16::try_from(header.len()).map_err(|_| {
+        let what = format!("the shape {shape} is too long for a header");
+        io::Error::new(io::ErrorKind::InvalidInput, what)
+    })?;
+    writer.write_all(MAGIC)?;
+    writer.write_all(&[1, 0])?;
+    writer.write_all(&length.to_le_bytes())?;
+    writer.write_all(header.as_bytes())
 }
 
 /// The elements in row-major order as `N` bytes each.

@@ -1,0 +1,184 @@
+//! Files as such: what can be wrong with one, and how one is put in its place whole.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a file could not be read or written.
+///
+/// ```
+/// use bibun_array::{Array, FileError};
+/// let missing = Array::read_npy("no/such/file.npy");
+/// assert!(matches!(missing, Err(FileError::Io { .. })));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The operating system says no.
+    #[error("{}{source}", before(file, None))]
+    Io {
+        /// The file; nothing if it was only bytes.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The content is not what it should be.
+    #[error("{}{what}", before(file, member.as_deref()))]
+    Format {
+        /// The file; nothing if it was only bytes.
+        file: PathBuf,
+        /// The array in it, if the file holds several.
+        member: Option<String>,
+        /// What was met and what was expected.
+        what: String,
+    },
+}
+
+/// How a message begins.
+fn before(file: &Path, member: Option<&str>) -> String {
+    let file = file.display().to_string();
+    let member = member.map(|member| format!("array `{member}`"));
+    let places: Vec<String> = (!file.is_empty())
+        .then_some(file)
+        .into_iter()
+        .chain(member)
+        .collect();
+    match places.is_empty() {
+        true => String::new(),
+        false => places.join(", ") + ": ",
+    }
+}
+
+impl FileError {
+    /// The content is not what it should be, of a file that is yet to be named.
+    ///
+    /// ```
+    /// use bibun_array::FileError;
+    /// let error = FileError::format("3 columns, expected 4");
+    /// assert_eq!(error.to_string(), "3 columns, expected 4");
+    /// assert_eq!(error.in_file("table.csv").to_string(), "table.csv: 3 columns, expected 4");
+    /// ```
+    pub fn format(what: impl Into<String>) -> Self {
+        Self::Format {
+            file: PathBuf::new(),
+            member: None,
+            what: what.into(),
+        }
+    }
+
+    /// The same of this file, unless another has been named.
+    #[must_use]
+    pub fn in_file(mut self, path: impl AsRef<Path>) -> Self {
+        let (Self::Io { file, .. } | Self::Format { file, .. }) = &mut self;
+        if file.as_os_str().is_empty() {
+            *file = path.as_ref().to_owned();
+        }
+        self
+    }
+
+    pub(super) fn in_member(mut self, name: &str) -> Self {
+        if let Self::Format { member, .. } = &mut self {
+            member.get_or_insert_with(|| name.to_owned());
+        }
+        self
+    }
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::format("the data end early"),
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                Self::format(error.to_string())
+            }
+            _ => Self::Io {
+                file: PathBuf::new(),
+                source: error,
+            },
+        }
+    }
+}
+
+impl From<zip::result::ZipError> for FileError {
+    fn from(error: zip::result::ZipError) -> Self {
+        match error {
+            zip::result::ZipError::Io(error) => error.into(),
+            other => Self::format(format!("{other}, expected a zip archive of .npy files")),
+        }
+    }
+}
+
+/// Writes a file that appears whole or not at all, whatever happens on the way: it is written
+/// beside `path` under a name that ends in `.part`, forced to the disk, and then renamed, over a
+/// file that may have been there. When this function returns, the new file survives a loss of
+/// power. If the process is killed before, a `.part` file may be left.
+///
+/// # Errors
+/// Those of `write`, and if the file cannot be written; what was there has stayed then.
+///
+/// ```
+/// use std::io::Write;
+/// use bibun_array::{write_whole, FileError};
+/// # let folder = std::env::temp_dir().join(format!("bibun-write-whole-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let file = folder.join("log.txt");
+/// write_whole(&file, |file| Ok(writeln!(file, "one line")?))?;
+/// let failed = write_whole(&file, |file| {
+///     writeln!(file, "half")?;
+///     Err(FileError::format("no more"))
+/// });
+/// assert!(failed.is_err());
+/// assert_eq!(std::fs::read_to_string(&file)?, "one line\n");
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_whole(
+    path: impl AsRef<Path>,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    let path = path.as_ref();
+    let written = create_beside(path).and_then(|(temporary, file)| {
+        let mut file = BufWriter::new(file);
+        let written = write(&mut file).and_then(|()| {
+            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.sync_all()?;
+            drop(file);
+            Ok(fs::rename(&temporary, path)?)
+        });
+        if written.is_err() {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&temporary);
+        }
+        written.and_then(|()| Ok(sync_folder(path)?))
+    });
+    written.map_err(|error| error.in_file(path))
+}
+
+/// A new file in the same folder.
+fn create_beside(path: &Path) -> Result<(PathBuf, File), FileError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let Some(name) = path.file_name() else {
+        return Err(FileError::format("is not the name of a file"));
+    };
+    loop {
+        let mut temporary = name.to_owned();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        temporary.push(format!(".{}-{count}.part", std::process::id()));
+        let temporary = path.with_file_name(temporary);
+        match File::create_new(&temporary) {
+            // Left by a process that was killed and had the same number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            file => return Ok((temporary, file?)),
+        }
+    }
+}
+
+/// Forces the names in the folder of a file to the disk.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
+}

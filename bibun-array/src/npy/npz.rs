@@ -1,0 +1,270 @@
+//! `.npz` files: zip archives of `.npy` files.
+
+use std::borrow::Borrow;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use super::{EXPECTED, FileError, read_value, write_array, write_text, write_whole};
+use crate::Array;
+
+/// What is under one name of a `.npz` file.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum NpzValue {
+    /// Numbers.
+    Array(Array),
+    /// A single text: an array of rank 0 of NumPy's dtypes `U` (any characters) or `S` (bytes, here
+    /// in UTF-8).
+    Text(String),
+    /// Something else, and what; say, pickled objects, which are never run.
+    Other(String),
+}
+
+/// The names of a `.npz` file, and what is under them as it is asked for.
+///
+/// A member that is not understood is an [`NpzValue::Other`], and does not stand in the way of the
+/// rest.
+///
+/// ```
+/// use std::io::Cursor;
+/// use bibun_array::{Array, NpzReader, NpzValue, NpzWriter};
+/// let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+/// writer.array("w", &Array::from([1.0, 2.0]))?;
+/// writer.text("title", "naïve")?;
+/// let mut reader = NpzReader::new(writer.finish()?)?;
+/// assert_eq!(reader.names().collect::<Vec<_>>(), ["w", "title"]);
+/// let NpzValue::Text(title) = reader.read("title")? else { panic!("a text") };
+/// assert_eq!(title, "naïve");
+/// # Ok::<(), bibun_array::FileError>(())
+/// ```
+#[derive(Debug)]
+pub struct NpzReader<R> {
+    archive: ZipArchive<R>,
+    /// Where the members are in the archive, by name without `.npy`.
+    members: IndexMap<String, usize>,
+    file: PathBuf,
+}
+
+impl NpzReader<BufReader<File>> {
+    /// Reads the names of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no zip archive; if names are doubled or not in UTF-8, if
+    /// members overlap, or if they claim to be larger than they can be.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let open = || Self::new(BufReader::new(File::open(path)?));
+        let mut reader = open().map_err(|error: FileError| error.in_file(path))?;
+        reader.file = path.to_owned();
+        Ok(reader)
+    }
+}
+
+impl<R: Read + Seek> NpzReader<R> {
+    /// Reads the names of a file that is open, or of bytes.
+    ///
+    /// # Errors
+    /// As for [`open`](NpzReader::open).
+    pub fn new(mut reader: R) -> Result<Self, FileError> {
+        /// Deflate makes 258 bytes of two bits at best.
+        const LARGEST_RATIO: u64 = 1032;
+        let length = reader.seek(SeekFrom::End(0))?;
+        let mut archive = ZipArchive::new(reader)?;
+        if archive.has_duplicate_names() {
+            return Err(FileError::format("two members have the same name"));
+        }
+        if archive.has_overlapping_files()? {
+            return Err(FileError::format("members overlap"));
+        }
+        let mut members = IndexMap::new();
+        for i in 0..archive.len() {
+            let member = archive.by_index_raw(i)?;
+            let name = member
+                .name()
+                .map_err(|_| FileError::format(format!("the name of member {i} is not UTF-8")))?;
+            let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
+            let (size, packed) = (member.size(), member.compressed_size().min(length));
+            if size > packed.saturating_mul(LARGEST_RATIO) {
+                let what = format!("claims {size} bytes, more than the archive can hold");
+                return Err(FileError::format(what).in_member(&name));
+            }
+            if let (_, Some(_)) = members.insert_full(name.clone(), i) {
+                return Err(FileError::format("the name is there twice").in_member(&name));
+            }
+        }
+        Ok(Self {
+            archive,
+            members,
+            file: PathBuf::new(),
+        })
+    }
+
+    /// The names, in the order of the file.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.members.keys().map(String::as_str)
+    }
+
+    /// What is under a name; see [`Array::read_npy`] for the dtypes.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has no such name, or is damaged there.
+    pub fn read(&mut self, name: &str) -> Result<NpzValue, FileError> {
+        let file = &self.file;
+        let index = self.members.get(name).copied();
+        let mut read = || {
+            let missing = || FileError::format("there is no such array");
+            read_member(&mut self.archive, index.ok_or_else(missing)?)
+        };
+        read().map_err(|error| error.in_member(name).in_file(file))
+    }
+}
+
+fn read_member<R: Read + Seek>(
+    archive: &mut ZipArchive<R>,
+    index: usize,
+) -> Result<NpzValue, FileError> {
+    let mut member = archive.by_index(index)?;
+    if !member.name()?.ends_with(".npy") {
+        return Ok(NpzValue::Other("is no .npy file".to_owned()));
+    }
+    let size = member.size();
+    let value = read_value(&mut member, size)?;
+    if !matches!(value, NpzValue::Other(_)) {
+        // The archive compares its checksum at the end.
+        io::copy(&mut member, &mut io::sink())?;
+    }
+    Ok(value)
+}
+
+/// Writes a `.npz` file without compression, one member after the other. Equal members in equal
+/// order give equal files.
+///
+/// ```
+/// use std::io::Cursor;
+/// use bibun_array::{Array, NpzWriter};
+/// let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+/// writer.array("x", &Array::from(1.0))?;
+/// let twice = writer.text("x", "again").unwrap_err().to_string();
+/// assert!(twice.starts_with("array `x`: "));
+/// # Ok::<(), bibun_array::FileError>(())
+/// ```
+#[derive(Debug)]
+pub struct NpzWriter<W: Write + Seek>(ZipWriter<W>);
+
+impl<W: Write + Seek> NpzWriter<W> {
+    /// An archive without members.
+    pub fn new(writer: W) -> Self {
+        Self(ZipWriter::new(writer))
+    }
+
+    /// Puts an array under a name.
+    ///
+    /// # Errors
+    /// If it cannot be written, or there is something of this name.
+    pub fn array(&mut self, name: &str, x: &Array) -> Result<(), FileError> {
+        self.member(name, |member| Ok(write_array(member, x)?))
+    }
+
+    /// Puts a text under a name, as an array of rank 0 of NumPy's dtype `U`.
+    ///
+    /// # Errors
+    /// If it cannot be written, there is something of this name, or the text ends in a NUL, which
+    /// NumPy would not keep.
+    pub fn text(&mut self, name: &str, text: &str) -> Result<(), FileError> {
+        self.member(name, |member| write_text(member, text))
+    }
+
+    fn member(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<&mut ZipWriter<W>>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(true);
+        let written = self.0.start_file(format!("{name}.npy"), options);
+        let written = written.map_err(FileError::from).and_then(|()| {
+            let mut member = BufWriter::new(&mut self.0);
+            write(&mut member)?;
+            Ok(member.flush()?)
+        });
+        written.map_err(|error| error.in_member(name))
+    }
+
+    /// Writes the list of the members, without which the file is none.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> Result<W, FileError> {
+        Ok(self.0.finish()?)
+    }
+}
+
+/// Reads the arrays of a `.npz` file, in the order in which they are there; see [`Array::read_npy`]
+/// for their dtypes, and [`NpzReader`] for files with something else beside them.
+///
+/// # Errors
+/// As for [`Array::read_npy`] and [`NpzReader::open`], and if something else than arrays of numbers
+/// is in the file.
+///
+/// ```
+/// use bibun_array::{read_npz, write_npz, Array};
+/// # let folder = std::env::temp_dir().join(format!("bibun-read-npz-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let file = folder.join("model.npz");
+/// write_npz(&file, [("w", Array::from([1.0, 2.0])), ("b", Array::from([0.5]))])?;
+/// let arrays = read_npz(&file)?;
+/// assert_eq!(arrays.keys().collect::<Vec<_>>(), ["w", "b"]);
+/// assert_eq!(arrays["w"].to_vec::<f64>(), [1.0, 2.0]);
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_npz(path: impl AsRef<Path>) -> Result<IndexMap<String, Array>, FileError> {
+    let path = path.as_ref();
+    let mut reader = NpzReader::open(path)?;
+    let names: Vec<String> = reader.names().map(str::to_owned).collect();
+    let mut arrays = IndexMap::new();
+    for name in names {
+        let what = match reader.read(&name)? {
+            NpzValue::Array(array) => {
+                arrays.insert(name, array);
+                continue;
+            }
+            NpzValue::Text(_) => format!("is a text, {EXPECTED}"),
+            NpzValue::Other(what) => format!("{what}, {EXPECTED}"),
+        };
+        return Err(FileError::format(what).in_member(&name).in_file(path));
+    }
+    Ok(arrays)
+}
+
+/// Writes named arrays as a `.npz` file without compression, in their order. As with
+/// [`Array::write_npy`], the file appears whole or not at all, and equal arrays give equal files.
+///
+/// # Errors
+/// If the file cannot be written or two arrays have the same name.
+///
+/// ```
+/// use bibun_array::{write_npz, Array, FileError};
+/// let twice = [("x", Array::from(1.0)), ("x", Array::from(2.0))];
+/// let written = write_npz(std::env::temp_dir().join("bibun-twice.npz"), twice);
+/// assert!(matches!(written, Err(FileError::Format { .. })));
+/// ```
+pub fn write_npz<N: AsRef<str>, A: Borrow<Array>>(
+    path: impl AsRef<Path>,
+    arrays: impl IntoIterator<Item = (N, A)>,
+) -> Result<(), FileError> {
+    write_whole(path, |file| {
+        let mut writer = NpzWriter::new(file);
+        for (name, array) in arrays {
+            writer.array(name.as_ref(), array.borrow())?;
+        }
+        writer.finish()?;
+        Ok(())
+    })
+}

@@ -1,0 +1,70 @@
+//! The checksum of a State.
+
+use std::convert::Infallible;
+
+use bibun_array::{Array, DType};
+use sha2::{Digest, Sha256};
+
+use super::elements::little_endian;
+use super::{State, Value};
+
+impl State {
+    /// SHA-256 over all names and values, in hexadecimal digits: equal for states that have the
+    /// same names with the same dtypes, shapes and bits, in whatever order.
+    ///
+    /// Source: FIPS 180-4.
+    ///
+    /// ```
+    /// use bibun::serializers::State;
+    /// let state: State = [("a", 1.0), ("b", 2.0)].into_iter().collect();
+    /// let turned: State = [("b", 2.0), ("a", 1.0)].into_iter().collect();
+    /// let other: State = [("a", 2.0), ("b", 1.0)].into_iter().collect();
+    /// assert_eq!(state.checksum(), turned.checksum());
+    /// assert_ne!(state.checksum(), other.checksum());
+    /// assert_eq!(state.checksum().len(), 64);
+    /// ```
+    pub fn checksum(&self) -> String {
+        let mut values: Vec<_> = self.iter().collect();
+        values.sort_unstable_by_key(|(name, _)| *name);
+        let mut hash = Sha256::new();
+        for (name, value) in values {
+            text(&mut hash, name);
+            match value {
+                Value::Text(words) => {
+                    hash.update(b"t");
+                    text(&mut hash, words);
+                }
+                Value::Array(x) => array(&mut hash, x),
+            }
+        }
+        let digits = hash.finalize();
+        digits.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The length stands before, so that no two lists of texts give the same bytes.
+fn text(hash: &mut Sha256, text: &str) {
+    number(hash, text.len());
+    hash.update(text);
+}
+
+fn number(hash: &mut Sha256, number: usize) {
+    hash.update((number as u64).to_le_bytes());
+}
+
+fn array(hash: &mut Sha256, x: &Array) {
+    hash.update(match x.dtype() {
+        DType::Bool => b"b",
+        DType::I64 => b"i",
+        DType::F32 => b"f",
+        DType::F64 => b"d",
+    });
+    number(hash, x.rank());
+    for &size in x.shape().iter() {
+        number(hash, size);
+    }
+    let Ok(()) = little_endian(x, |bytes| {
+        hash.update(bytes);
+        Ok::<(), Infallible>(())
+    });
+}

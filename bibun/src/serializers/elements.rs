@@ -1,0 +1,41 @@
+//! Elements as bytes.
+
+use bibun_array::{Array, DType, Element};
+
+/// Calls `each` with the bytes of the elements in row-major order, some at a time.
+pub(super) fn little_endian<E>(
+    x: &Array,
+    each: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    match x.dtype() {
+        DType::Bool => convert(x, |x: bool| [u8::from(x)], each),
+        DType::I64 => convert(x, i64::to_le_bytes, each),
+        DType::F32 => convert(x, f32::to_le_bytes, each),
+        DType::F64 => convert(x, f64::to_le_bytes, each),
+    }
+}
+
+fn convert<T: Element, const N: usize, E>(
+    x: &Array,
+    convert: impl Fn(T) -> [u8; N],
+    mut each: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    /// Elements converted at a time.
+    const CHUNK: usize = 4096;
+    let x = x.to_row_major();
+    let repeated;
+    let elements = match x.as_slice::<T>() {
+        Some(elements) => elements,
+        None => {
+            repeated = x.to_vec::<T>();
+            &repeated
+        }
+    };
+    let mut bytes = Vec::with_capacity(CHUNK.min(elements.len()));
+    for elements in elements.chunks(CHUNK) {
+        bytes.clear();
+        bytes.extend(elements.iter().map(|&x| convert(x)));
+        each(bytes.as_flattened())?;
+    }
+    Ok(())
+}

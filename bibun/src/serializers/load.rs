@@ -1,0 +1,108 @@
+//! How a State is loaded into a model.
+
+use super::Names;
+
+/// How a model is loaded from a [`State`] by
+/// [`Chain::load_state_with`](crate::links::Chain::load_state_with). If nothing is said, all names
+/// are bibun's own, and everything must fit.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Chain, Linear};
+/// use bibun::serializers::{LoadOptions, Names, State};
+/// use bibun::array::{Array, DType};
+/// #[derive(Chain)]
+/// struct Mlp {
+///     body: Linear,
+///     head: Linear,
+/// }
+/// let g = &mut Generator::new(0);
+/// let model = Mlp { body: Linear::new(3, 4, g), head: Linear::new(4, 2, g) };
+///
+/// // All but the head, out of a file of Chainer.
+/// let mut state = State::new();
+/// state.insert("updater/model:main/body/W", Array::zeros([4, 3], DType::F32));
+/// state.insert("updater/model:main/body/b", Array::ones(4, DType::F32));
+/// state.insert("updater/iteration", 600u64);
+/// let options = LoadOptions::names(Names::Chainer).under("updater/model:main").allow_missing();
+/// let loaded = model.load_state_with(&state, &options)?;
+/// assert_eq!(loaded.loaded, ["body/w", "body/b"]);
+/// assert_eq!(loaded.missing, ["updater/model:main/head/W", "updater/model:main/head/b"]);
+/// assert_eq!(model.body.b.unwrap().to_vec::<f32>(), [1.0; 4]);
+/// # Ok::<(), bibun::serializers::StateError>(())
+/// ```
+#[derive(Clone, Default, Debug)]
+pub struct LoadOptions {
+    /// Whose names the state has.
+    pub names: Names,
+    /// Where in the state the model is: the part of all names before its own, without the
+    /// separator. What is elsewhere is not looked at.
+    pub under: Option<String>,
+    /// Whether places of the model may be missing in the state; they stay as they are.
+    pub allow_missing: bool,
+    /// Whether the state may have what the model has not.
+    pub allow_unexpected: bool,
+    /// Whether values of another shape or dtype are left out, as if they were missing.
+    pub skip_wrong: bool,
+    /// Whether floats of one width become those of the other where the model has these.
+    pub convert_floats: bool,
+}
+
+impl LoadOptions {
+    /// Names are those of a library.
+    pub fn names(names: Names) -> Self {
+        Self {
+            names,
+            ..Self::default()
+        }
+    }
+
+    /// The model is a part of the state: its names stand behind this one, and the rest is not
+    /// looked at.
+    #[must_use]
+    pub fn under(mut self, name: impl Into<String>) -> Self {
+        self.under = Some(name.into());
+        self
+    }
+
+    /// What is missing in the state stays as it is in the model.
+    #[must_use]
+    pub fn allow_missing(mut self) -> Self {
+        self.allow_missing = true;
+        self
+    }
+
+    /// What the model has not is left out.
+    #[must_use]
+    pub fn allow_unexpected(mut self) -> Self {
+        self.allow_unexpected = true;
+        self
+    }
+
+    /// What has another shape or dtype is left out.
+    #[must_use]
+    pub fn skip_wrong(mut self) -> Self {
+        self.skip_wrong = true;
+        self
+    }
+
+    /// Floats of one width become those of the other where the model has these.
+    #[must_use]
+    pub fn convert_floats(mut self) -> Self {
+        self.convert_floats = true;
+        self
+    }
+}
+
+/// What [`Chain::load_state_with`](crate::links::Chain::load_state_with) did.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Loaded {
+    /// The places of the model that have been loaded, by their names in bibun.
+    pub loaded: Vec<String>,
+    /// What the model has and the state has not, by its name in the state.
+    pub missing: Vec<String>,
+    /// What the state has and the model has not, by its name in the state.
+    pub unexpected: Vec<String>,
+    /// What is of another kind, shape or dtype and was left out, and how.
+    pub wrong: Vec<(String, String)>,
+}

@@ -1,0 +1,140 @@
+//! Names of parameters in other libraries.
+
+use bibun_array::{Array, DType};
+
+use super::{State, Value};
+
+/// Whose names the parameters and buffers in a [`State`] have.
+///
+/// | of what                         | bibun              | Chainer    | PyTorch               |
+/// |---------------------------------|--------------------|------------|-----------------------|
+/// | between the parts of a name     | `/`                | `/`        | `.`                   |
+/// | weights, also of an `Embedding` | `w`                | `W`        | `weight`              |
+/// | biases                          | `b`                | `b`        | `bias`                |
+/// | scales of a normalisation       | `gamma`            | `gamma`    | `weight`              |
+/// | shifts of a normalisation       | `beta`             | `beta`     | `bias`                |
+/// | running mean                    | `running_mean`     | `avg_mean` | `running_mean`        |
+/// | running variance (unbiased)     | `running_variance` | `avg_var`  | `running_var`         |
+/// | number of batches seen          |                    | `N`        | `num_batches_tracked` |
+/// | a [`Dropout`]'s random numbers  | `stream`           |            |                       |
+///
+/// Everything else is called the same. Shapes and axes are the same everywhere: weights of linear
+/// layers are `[outputs, inputs]`, of convolutions `[outputs, inputs / groups, kernel..]`, of
+/// transposed ones `[inputs, outputs / groups, kernel..]`. None of the three stores momentum or
+/// epsilon; the latter is 2e-5 in Chainer if nothing is said, and 1e-5 in the others.
+///
+/// [`Dropout`]: crate::links::Dropout
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub enum Names {
+    /// Those of the fields: `layers/0/w`.
+    #[default]
+    Bibun,
+    /// Those of Chainer 7: `layers/0/W`.
+    Chainer,
+    /// Those of PyTorch's `state_dict`: `layers.0.weight`.
+    PyTorch,
+}
+
+impl Names {
+    /// What is called `name` in bibun; nothing if there is no such thing.
+    pub(crate) fn of(self, name: &str, value: &Array) -> Option<String> {
+        let (path, leaf) = match name.rsplit_once('/') {
+            Some((path, leaf)) => (Some(path), leaf),
+            None => (None, name),
+        };
+        if self == Self::Bibun {
+            return Some(name.to_owned());
+        }
+        if leaf == "stream" && is_random(value) {
+            return None;
+        }
+        let leaf = match (self, leaf) {
+            (Self::Chainer, "w") => "W",
+            (Self::Chainer, "running_mean") => "avg_mean",
+            (Self::Chainer, "running_variance") => "avg_var",
+            (Self::PyTorch, "w" | "gamma") => "weight",
+            (Self::PyTorch, "b" | "beta") => "bias",
+            (Self::PyTorch, "running_variance") => "running_var",
+            (_, leaf) => leaf,
+        };
+        Some(match path {
+            Some(path) if self == Self::PyTorch => format!("{}.{leaf}", path.replace('/', ".")),
+            Some(path) => format!("{path}/{leaf}"),
+            None => leaf.to_owned(),
+        })
+    }
+
+    /// What stands between the parts of a name.
+    pub(crate) fn separator(self) -> char {
+        match self {
+            Self::Bibun | Self::Chainer => '/',
+            Self::PyTorch => '.',
+        }
+    }
+
+    /// The name of the number of batches, beside that of a running mean.
+    pub(crate) fn batches(self, name: &str) -> Option<String> {
+        let (mean, batches) = match self {
+            Self::Bibun => return None,
+            Self::Chainer => ("avg_mean", "N"),
+            Self::PyTorch => ("running_mean", "num_batches_tracked"),
+        };
+        let path = name.strip_suffix(mean)?;
+        (path.is_empty() || path.ends_with(self.separator())).then(|| format!("{path}{batches}"))
+    }
+}
+
+/// Whether this is what a Dropout keeps.
+fn is_random(x: &Array) -> bool {
+    x.dtype() == DType::I64 && x.shape()[..] == [2]
+}
+
+impl State {
+    /// The state of a model, with the names that another library has for the same; complete, so
+    /// that it loads it strictly: a number of batches, 0, is put beside each running mean.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Chain, Linear};
+    /// use bibun::serializers::{save_safetensors, Names};
+    /// #[derive(Chain)]
+    /// struct Mlp {
+    ///     layers: Vec<Linear>,
+    /// }
+    /// let g = &mut Generator::new(0);
+    /// let model = Mlp { layers: vec![Linear::new(3, 4, g), Linear::new(4, 2, g)] };
+    /// # let folder = std::env::temp_dir().join(format!("bibun-named-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let file = folder.join("model.safetensors");
+    /// save_safetensors(&file, &model.state().named(Names::PyTorch))?;
+    ///
+    /// let state = model.state().named(Names::PyTorch);
+    /// let names: Vec<&str> = state.iter().map(|(name, _)| name).collect();
+    /// assert_eq!(
+    ///     names,
+    ///     ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"],
+    /// );
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn named(&self, names: Names) -> Self {
+        let mut named = Self::new();
+        for (name, value) in self.iter() {
+            let name = match value {
+                Value::Array(x) => names.of(name, x),
+                Value::Text(_) => Some(name.to_owned()),
+            };
+            let Some(name) = name else {
+                continue;
+            };
+            let batches = names.batches(&name);
+            named.insert(name, value.clone());
+            if let Some(batches) = batches {
+                named.insert(batches, 0u64);
+            }
+        }
+        named
+    }
+}
