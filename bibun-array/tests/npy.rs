@@ -2,9 +2,12 @@
 //! that nobody should.
 
 use std::fs;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use bibun_array::{Array, DType, FileError, read_npz, s, write_npz};
+use bibun_array::{
+    Array, DType, FileError, NpzReader, NpzValue, NpzWriter, read_npz, s, write_npz, write_whole,
+};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -345,4 +348,143 @@ fn what_was_there_stays_when_writing_fails() {
         Array::read_npy(&folder.0),
         Err(FileError::Io { .. })
     ));
+}
+
+#[test]
+fn texts_are_read_and_nothing_stands_in_their_way() {
+    let mut reader = NpzReader::open(golden("texts.npz")).expect("texts");
+    let mut texts = Vec::new();
+    let mut others = Vec::new();
+    let names: Vec<String> = reader.names().map(str::to_owned).collect();
+    for name in names {
+        match reader.read(&name).expect(&name) {
+            NpzValue::Text(text) => texts.push((name, text)),
+            NpzValue::Other(what) => others.push((name, what)),
+            NpzValue::Array(x) => {
+                assert_eq!((&*name, x.to_vec::<i64>()), ("numbers", vec![0, 1, 2]))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let want = [
+        ("unicode", "naïve 𝄞"),
+        ("bytes", "plain"),
+        ("big", "größer"),
+        ("none", ""),
+    ];
+    assert_eq!(
+        texts,
+        want.map(|(name, text)| (name.to_owned(), text.to_owned()))
+    );
+    assert_eq!(
+        others[0],
+        ("several".to_owned(), "the dtype is `<U1`".to_owned())
+    );
+    assert_eq!(
+        others[1],
+        ("pickled".to_owned(), "the dtype is `|O`".to_owned())
+    );
+    assert!(others[2].1.starts_with("the dtype is `[("), "{others:?}");
+    let error = reader
+        .read("nothing")
+        .expect_err("no such name")
+        .to_string();
+    assert!(
+        error.ends_with("texts.npz, array `nothing`: there is no such array"),
+        "{error}"
+    );
+    let error = read_npz(golden("texts.npz"))
+        .expect_err("a text")
+        .to_string();
+    assert!(
+        error.contains("array `unicode`: is a text, expected b1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn texts_come_back() {
+    let texts = ["", "a", "naïve 𝄞", "with \0 inside", "{'descr': '<f8'}\n"];
+    let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+    for text in texts {
+        writer.text(&format!("../{text}/.npy"), text).expect(text);
+    }
+    let mut reader = NpzReader::new(writer.finish().expect("written")).expect("read");
+    assert_eq!(reader.names().len(), texts.len());
+    for text in texts {
+        match reader.read(&format!("../{text}/.npy")).expect(text) {
+            NpzValue::Text(found) => assert_eq!(found, text),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+    let error = writer.text("x", "end\0").expect_err("a NUL").to_string();
+    assert!(
+        error.starts_with("array `x`: the text ends in a NUL"),
+        "{error}"
+    );
+}
+
+#[test]
+fn texts_that_are_none_are_refused() {
+    let archive = |npy: &[u8]| {
+        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file("x.npy", options).expect("started");
+        archive.write_all(npy).expect("written");
+        let mut reader = NpzReader::new(archive.finish().expect("whole")).expect("read");
+        reader.read("x").map_err(|error| error.to_string())
+    };
+    let header =
+        |dtype: &str| format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ()}}");
+    for (dtype, data, reason) in [
+        (
+            "<U3",
+            8,
+            "8 bytes of data, expected 4 for each of 3 characters",
+        ),
+        (
+            "|S9",
+            8,
+            "8 bytes of data, expected 1 for each of 9 characters",
+        ),
+        (
+            "<U4611686018427387905",
+            8,
+            "expected 4 for each of 4611686018427387905",
+        ),
+    ] {
+        let error = archive(&with_header(&header(dtype), data)).expect_err(dtype);
+        assert!(error.contains(reason), "{error}");
+    }
+    for (dtype, data) in [
+        ("<U1", [0, 0xd8, 0, 0]),
+        ("<U1", [255; 4]),
+        ("|S4", [255; 4]),
+    ] {
+        let mut npy = with_header(&header(dtype), 0);
+        npy.extend(data);
+        let error = archive(&npy).expect_err(dtype);
+        assert!(error.contains("characters that are none"), "{error}");
+    }
+    for dtype in ["<U-1", "<U+1", "<U99999999999999999999", "<U", "<S", "é8"] {
+        let value = archive(&with_header(&header(dtype), 8));
+        assert!(
+            matches!(value, Ok(NpzValue::Other(_) | NpzValue::Text(_))),
+            "{dtype}: {value:?}"
+        );
+    }
+}
+
+#[test]
+fn bytes_left_by_a_killed_process_do_not_stand_in_the_way() {
+    let folder = Folder::new("left");
+    let file = folder.file("x.txt");
+    // Whatever number comes next.
+    for count in 0..300 {
+        let name = format!("x.txt.{}-{count}.part", std::process::id());
+        fs::write(folder.file(&name), "half").expect("written");
+    }
+    write_whole(&file, |file| Ok(file.write_all(b"whole")?)).expect("written");
+    assert_eq!(fs::read_to_string(&file).expect("read"), "whole");
 }

@@ -26,3 +26,14 @@ with open("version2.npy", "wb") as file:
 arrays = {"weight": values.astype("f4"), "a b/c": np.arange(3), "bias": np.array(True)}
 np.savez("stored.npz", **arrays)
 np.savez_compressed("compressed.npz", **arrays)
+texts = {
+    "unicode": np.array("naïve 𝄞"),
+    "bytes": np.array("plain".encode()),
+    "big": np.array("größer", ">U6"),
+    "none": np.array(""),
+    "several": np.array(["a", "b"]),
+    "pickled": np.array(None),
+    "record": np.array([(1, 2.0)], [("a]'", "i4"), ("b", "f4")]),
+    "numbers": np.arange(3),
+}
+np.savez("texts.npz", **texts)
