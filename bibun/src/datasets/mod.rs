@@ -1,90 +1,40 @@
-//! Data sets: images of digits and the like, from files or drawn.
+//! Data sets, and the way from them to batches.
 //!
-//! [`mnist`] reads the files of MNIST and of all that came after it in its format. [`Digits`] needs
-//! no files: it draws.
+//! A [`Dataset`] is examples by number. It may lie in memory (an [`Array`](crate::array::Array)
+//! whose first axis counts examples, a tuple of them, a `Vec`), be read when it is needed, or be
+//! drawn by the program like [`Digits`]. [`Collate`] says how examples become a batch, and
+//! [`Batches`] walks over a data set in random order, on threads if wanted, and can be saved and
+//! resumed.
+//!
+//! ```
+//! use bibun::array::Array;
+//! use bibun::datasets::{Batches, Dataset};
+//! let x = Array::arange(0, 10).reshape([10, 1]);
+//! let t = Array::arange(0, 10);
+//! let [train, test] = (x, t).shuffled_split([0.8, 0.2], 0);
+//! let mut batches = Batches::new(train, 4).shuffle(1);
+//! while batches.epoch() < 2 {
+//!     let (x, t) = batches.next_batch()?;
+//!     assert_eq!((x.shape(), t.shape()), (&[4, 1].into(), &[4].into()));
+//! }
+//! assert_eq!(test.len(), 2);
+//! # Ok::<(), bibun::datasets::DataError>(())
+//! ```
 
+mod batches;
+mod collate;
+mod dataset;
 mod digits;
+mod error;
+mod labeled_images;
+mod memory;
 mod mnist;
+pub mod splits;
 
+pub use batches::Batches;
+pub use collate::{Collate, Padded, Sequence};
+pub use dataset::{Batch, Chained, Dataset, Mapped, Subset};
 pub use digits::Digits;
+pub use error::DataError;
+pub use labeled_images::{LabeledImages, Planes};
 pub use mnist::{IdxError, Mnist, mnist};
-
-use bibun_array::Array;
-
-/// Grey images of one size, each with the class it belongs to.
-///
-/// ```
-/// use bibun::datasets::Digits;
-/// let images = Digits::new(0).images(0..100);
-/// assert_eq!(images.len(), 100);
-/// let (x, t) = images.batch(&[3, 1, 4]);
-/// assert_eq!((x.shape(), t.shape()), (&[3, 784].into(), &[3].into()));
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LabeledImages {
-    height: usize,
-    width: usize,
-    pixels: Vec<u8>,
-    labels: Vec<u8>,
-}
-
-impl LabeledImages {
-    /// The number of images.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// Rows of an image.
-    pub fn height(&self) -> usize {
-        self.height
-    }
-
-    /// Columns of an image.
-    pub fn width(&self) -> usize {
-        self.width
-    }
-
-    /// The pixels of an image, row after row, 0 for the ground and 255 for full ink.
-    ///
-    /// # Panics
-    /// If there is no such image.
-    pub fn pixels(&self, index: usize) -> &[u8] {
-        let size = self.height * self.width;
-        &self.pixels[index * size..][..size]
-    }
-
-    /// The class of an image.
-    ///
-    /// # Panics
-    /// If there is no such image.
-    pub fn label(&self, index: usize) -> u8 {
-        self.labels[index]
-    }
-
-    /// The images with these indices as f32 from 0 to 1, `[n, height · width]`, and their classes
-    /// as i64, `[n]`.
-    ///
-    /// # Panics
-    /// If there is no such image.
-    pub fn batch(&self, indices: &[usize]) -> (Array, Array) {
-        let size = self.height * self.width;
-        let mut x = Vec::with_capacity(indices.len() * size);
-        for &index in indices {
-            x.extend(
-                self.pixels(index)
-                    .iter()
-                    .map(|&pixel| f32::from(pixel) / 255.0),
-            );
-        }
-        let t: Vec<i64> = indices
-            .iter()
-            .map(|&index| self.label(index).into())
-            .collect();
-        (Array::from_vec(x, [indices.len(), size]), Array::from(t))
-    }
-}

@@ -1,4 +1,4 @@
-//! Data sets: files in order and out of order, and digits that are drawn.
+//! Files of MNIST in order and out of order, and digits that are drawn.
 
 use std::fs;
 use std::io::Write;

@@ -1,0 +1,524 @@
+//! The way over a data set, batch by batch.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use bibun_array::Generator;
+
+use super::{Batch, DataError, Dataset};
+use crate::error::{Error, attempt, raise};
+use crate::serializers::{State, StateError, Stateful};
+
+/// The batches of a data set, one epoch after another without end.
+///
+/// In order as they are, or, after [`Batches::shuffle`], in an order that is drawn anew for each
+/// epoch. With [`Batches::prefetch`], threads make batches before they are asked for; order and
+/// values are the same for any number of threads.
+///
+/// What comes is determined by the seed, the epoch and the place in it. Order: the permutation
+/// drawn first from `Generator::new(seed).split(epoch)`. What is random about example `i`: the
+/// stream `i` split from that one. The state is where the consumer is; what was made ahead is made
+/// again after a resume.
+///
+/// A batch that could not be made is an error (or a panic) when its turn comes, once; then it goes
+/// on with the next batch. As an iterator it never ends.
+///
+/// ```
+/// use bibun::datasets::{Batches, Digits};
+/// use bibun::serializers::Stateful;
+/// let digits = Digits::new(0).images(0..100);
+/// let mut batches = Batches::new(digits.clone(), 32).shuffle(7).prefetch(4, 2);
+/// let sizes = [(); 4].map(|()| batches.next_batch().unwrap().0.shape()[0]);
+/// assert_eq!(sizes, [32, 32, 32, 4]);
+/// assert!(batches.is_new_epoch());
+///
+/// let saved = batches.state();
+/// let (_, t) = batches.next_batch()?;
+/// let mut resumed = Batches::new(digits, 32).shuffle(0);
+/// resumed.load_state(&saved)?;
+/// assert_eq!(resumed.next_batch()?.1.to_vec::<i64>(), t.to_vec::<i64>());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Batches<D: Dataset> {
+    dataset: Arc<D>,
+    plan: Plan,
+    /// Where the consumer is.
+    cursor: Cursor,
+    ahead: usize,
+    threads: usize,
+    /// What makes the batches from `cursor` on, once they are asked for.
+    pipeline: Option<Pipeline<D, Schedule>>,
+}
+
+/// What batches there are.
+#[derive(Clone, Debug)]
+struct Plan {
+    examples: usize,
+    batch_size: usize,
+    drop_last: bool,
+    shuffled: bool,
+    seed: u64,
+}
+
+/// The place of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cursor {
+    epoch: u64,
+    position: usize,
+}
+
+impl<D: Dataset> Batches<D> {
+    /// The batches of `batch_size` examples in order; the last one of an epoch has what is left.
+    /// To go on using the data set elsewhere, give an [`Arc`] of it.
+    ///
+    /// # Panics
+    /// If the batch size is 0 or the data set is empty.
+    #[track_caller]
+    pub fn new(dataset: D, batch_size: usize) -> Self {
+        let examples = dataset.len();
+        if batch_size == 0 {
+            raise(Error::argument(
+                "Batches",
+                "a batch of 0 examples is no batch",
+            ));
+        }
+        if examples == 0 {
+            raise(Error::argument("Batches", "the data set has no examples"));
+        }
+        Self {
+            dataset: Arc::new(dataset),
+            plan: Plan {
+                examples,
+                batch_size,
+                drop_last: false,
+                shuffled: false,
+                seed: 0,
+            },
+            cursor: Cursor {
+                epoch: 0,
+                position: 0,
+            },
+            ahead: 0,
+            threads: 0,
+            pipeline: None,
+        }
+    }
+
+    /// In an order that is drawn anew for each epoch. The seed is also that of augmentation.
+    #[must_use]
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.plan.shuffled = true;
+        self.seed(seed)
+    }
+
+    /// The seed of what is random about examples; 0 if nothing is said.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.plan.seed = seed;
+        self.pipeline = None;
+        self
+    }
+
+    /// Leaves out the last batch of an epoch if it is not full.
+    ///
+    /// # Panics
+    /// If there are fewer examples than a batch has.
+    #[must_use]
+    #[track_caller]
+    pub fn drop_last(mut self) -> Self {
+        let Plan {
+            examples,
+            batch_size,
+            ..
+        } = self.plan;
+        if batch_size > examples {
+            let what = format!("{examples} examples do not fill a batch of {batch_size}");
+            raise(Error::argument("drop_last", what));
+        }
+        self.plan.drop_last = true;
+        self.pipeline = None;
+        self
+    }
+
+    /// Lets `threads` threads make up to `batches` batches ahead. With 0 threads each is made when
+    /// it is asked for. Fewer batches than threads keep only as many threads busy.
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize, threads: usize) -> Self {
+        (self.ahead, self.threads) = (batches.max(threads), threads);
+        self.pipeline = None;
+        self
+    }
+
+    /// The next batch; after the last one of an epoch, the first one of the next.
+    ///
+    /// # Errors
+    /// If an example cannot be had or examples do not fit together. The batch is then left out:
+    /// the next call gives the one after it.
+    pub fn next_batch(&mut self) -> Result<Batch<D>, DataError> {
+        let pipeline = self.pipeline.get_or_insert_with(|| {
+            let schedule = Schedule {
+                plan: self.plan.clone(),
+                cursor: self.cursor,
+                order: None,
+            };
+            Pipeline::new(self.dataset.clone(), schedule, self.ahead, self.threads)
+        });
+        self.cursor = self.plan.after(self.cursor);
+        pipeline.next().expect("a schedule does not end")
+    }
+
+    /// One pass over all examples in order, for evaluation; it does not move this iterator. The
+    /// last batch is always given. Threads work ahead here as they do there. What is random about
+    /// examples is the same in every such pass.
+    ///
+    /// ```
+    /// use bibun::datasets::Batches;
+    /// let batches = Batches::new(vec![1.0, 2.0, 3.0], 2).shuffle(0);
+    /// let sums = batches.once().map(|batch| Ok(batch?.sum(..).item::<f64>()));
+    /// let sums: Vec<f64> = sums.collect::<Result<_, bibun::datasets::DataError>>()?;
+    /// assert_eq!(sums, [3.0, 3.0]);
+    /// # Ok::<(), bibun::datasets::DataError>(())
+    /// ```
+    pub fn once(&self) -> impl Iterator<Item = Result<Batch<D>, DataError>> + use<D> {
+        let plan = Plan {
+            drop_last: false,
+            shuffled: false,
+            ..self.plan
+        };
+        // No epoch of training has this number.
+        let mut cursor = Cursor {
+            epoch: u64::MAX,
+            position: 0,
+        };
+        let random = plan.random(cursor.epoch);
+        let jobs = std::iter::from_fn(move || {
+            let range = plan.range(cursor);
+            cursor.position = range.end;
+            (!range.is_empty()).then(|| Job {
+                indices: range.collect(),
+                random: random.clone(),
+            })
+        });
+        Pipeline::new(self.dataset.clone(), jobs, self.ahead, self.threads)
+    }
+
+    /// How many passes over the data set are complete.
+    pub fn epoch(&self) -> u64 {
+        self.cursor.epoch
+    }
+
+    /// How many examples of this pass have been given.
+    pub fn position(&self) -> usize {
+        self.cursor.position
+    }
+
+    /// The passes made, with the part of the one begun.
+    pub fn epoch_detail(&self) -> f64 {
+        let Cursor { epoch, position } = self.cursor;
+        epoch as f64 + position as f64 / self.plan.examples_per_epoch() as f64
+    }
+
+    /// Whether the last batch ended a pass.
+    pub fn is_new_epoch(&self) -> bool {
+        self.cursor.epoch > 0 && self.cursor.position == 0
+    }
+
+    /// The number of batches in a pass.
+    pub fn batches_per_epoch(&self) -> usize {
+        self.plan
+            .examples_per_epoch()
+            .div_ceil(self.plan.batch_size)
+    }
+
+    /// The number of examples in a batch, but perhaps the last of a pass.
+    pub fn batch_size(&self) -> usize {
+        self.plan.batch_size
+    }
+
+    /// The data set.
+    pub fn dataset(&self) -> &D {
+        &self.dataset
+    }
+}
+
+impl<D: Dataset> Iterator for Batches<D> {
+    type Item = Result<Batch<D>, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.next_batch())
+    }
+}
+
+impl<D: Dataset> fmt::Debug for Batches<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batches")
+            .field("plan", &self.plan)
+            .field("cursor", &self.cursor)
+            .field("ahead", &self.ahead)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `epoch`, `position` and `seed`.
+impl<D: Dataset> Stateful for Batches<D> {
+    fn state(&self) -> State {
+        let values = [
+            ("epoch", self.cursor.epoch),
+            ("position", self.cursor.position as u64),
+            ("seed", self.plan.seed),
+        ];
+        values.into_iter().collect()
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        let (epoch, seed) = (state.count("epoch")?, state.count("seed")?);
+        let found = state.count("position")?;
+        let within = usize::try_from(found)
+            .ok()
+            .filter(|&position| self.plan.begins_batch(position));
+        let Some(position) = within else {
+            let what = format!(
+                "is {found}, where no batch of {} examples begins",
+                self.plan.examples
+            );
+            return Err(StateError::wrong("position", what));
+        };
+        self.cursor = Cursor { epoch, position };
+        self.plan.seed = seed;
+        self.pipeline = None;
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// The stream of an epoch.
+    fn random(&self, epoch: u64) -> Generator {
+        Generator::new(self.seed).split(epoch)
+    }
+
+    /// Whether a batch can be given from here on. A position saved with another batch size may
+    /// well do.
+    fn begins_batch(&self, position: usize) -> bool {
+        let least = if self.drop_last { self.batch_size } else { 1 };
+        self.examples
+            .checked_sub(position)
+            .is_some_and(|left| left >= least)
+    }
+
+    fn range(&self, cursor: Cursor) -> Range<usize> {
+        let start = cursor.position;
+        start..start.saturating_add(self.batch_size).min(self.examples)
+    }
+
+    fn after(&self, cursor: Cursor) -> Cursor {
+        let position = self.range(cursor).end;
+        match self.begins_batch(position) {
+            true => Cursor { position, ..cursor },
+            false => Cursor {
+                epoch: cursor.epoch.wrapping_add(1),
+                position: 0,
+            },
+        }
+    }
+
+    fn examples_per_epoch(&self) -> usize {
+        match self.drop_last {
+            true => self.examples - self.examples % self.batch_size,
+            false => self.examples,
+        }
+    }
+}
+
+/// A batch to be made.
+struct Job {
+    indices: Vec<usize>,
+    random: Generator,
+}
+
+/// All batches from a place on.
+struct Schedule {
+    plan: Plan,
+    cursor: Cursor,
+    /// The order of the epoch at `cursor`, once it is drawn.
+    order: Option<Epoch>,
+}
+
+struct Epoch {
+    number: u64,
+    random: Generator,
+    /// Empty if examples come as they are.
+    order: Vec<i64>,
+}
+
+impl Iterator for Schedule {
+    type Item = Job;
+
+    fn next(&mut self) -> Option<Job> {
+        let Cursor { epoch: number, .. } = self.cursor;
+        let epoch = match self.order.take() {
+            Some(epoch) if epoch.number == number => epoch,
+            _ => {
+                let random = self.plan.random(number);
+                let order = match self.plan.shuffled {
+                    true => random.clone().permutation(self.plan.examples).to_vec(),
+                    false => Vec::new(),
+                };
+                Epoch {
+                    number,
+                    random,
+                    order,
+                }
+            }
+        };
+        let range = self.plan.range(self.cursor);
+        self.cursor = self.plan.after(self.cursor);
+        let indices = match epoch.order.get(range.clone()) {
+            Some(order) if self.plan.shuffled => {
+                order.iter().map(|&index| index as usize).collect()
+            }
+            _ => range.collect(),
+        };
+        let random = epoch.random.clone();
+        self.order = Some(epoch);
+        Some(Job { indices, random })
+    }
+}
+
+/// What came of a job: a batch, an error, or a panic, which is to be the consumer's.
+enum Outcome<B> {
+    Made(Result<B, DataError>),
+    Raised(Error),
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl<B> Outcome<B> {
+    fn of(make: impl FnOnce() -> Result<B, DataError>) -> Self {
+        match catch_unwind(AssertUnwindSafe(|| attempt(make))) {
+            Ok(Ok(made)) => Self::Made(made),
+            Ok(Err(error)) => Self::Raised(error),
+            Err(payload) => Self::Panicked(payload),
+        }
+    }
+
+    fn handed_over(self) -> Result<B, DataError> {
+        match self {
+            Self::Made(made) => made,
+            Self::Raised(error) => raise(error),
+            Self::Panicked(payload) => resume_unwind(payload),
+        }
+    }
+}
+
+/// Batches from jobs, in the order of the jobs.
+struct Pipeline<D: Dataset, J> {
+    dataset: Arc<D>,
+    jobs: J,
+    ahead: usize,
+    workers: Option<Workers<Batch<D>>>,
+}
+
+/// Threads that wait for jobs, and what they were asked to do.
+struct Workers<B> {
+    jobs: Sender<(Job, ReplyTo<B>)>,
+    /// Where the outcomes will come, in order.
+    pending: VecDeque<Receiver<Outcome<B>>>,
+    stop: Arc<AtomicBool>,
+}
+
+type ReplyTo<B> = std::sync::mpsc::SyncSender<Outcome<B>>;
+
+impl<D: Dataset, J: Iterator<Item = Job>> Pipeline<D, J> {
+    fn new(dataset: Arc<D>, jobs: J, ahead: usize, threads: usize) -> Self {
+        let workers = (threads > 0).then(|| Workers::start(&dataset, threads));
+        Self {
+            dataset,
+            jobs,
+            ahead,
+            workers,
+        }
+    }
+}
+
+impl<D: Dataset, J: Iterator<Item = Job>> Iterator for Pipeline<D, J> {
+    type Item = Result<Batch<D>, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(workers) = &mut self.workers else {
+            let Job { indices, random } = self.jobs.next()?;
+            return Some(self.dataset.batch(&indices, &random));
+        };
+        // The one that is asked for now, and those ahead of it.
+        while workers.pending.len() <= self.ahead {
+            let Some(job) = self.jobs.next() else { break };
+            workers.ask(job);
+        }
+        let outcome = workers.pending.pop_front()?.recv();
+        let outcome = outcome.unwrap_or_else(|_| {
+            let what = "a thread ended before its batch was made";
+            Outcome::Made(Err(DataError::other(what)))
+        });
+        Some(outcome.handed_over())
+    }
+}
+
+impl<B: Send + 'static> Workers<B> {
+    fn start<D>(dataset: &Arc<D>, threads: usize) -> Self
+    where
+        D: Dataset,
+        D::Example: super::Collate<Batch = B>,
+    {
+        let (jobs, queue) = channel::<(Job, ReplyTo<B>)>();
+        let queue = Arc::new(Mutex::new(queue));
+        let stop = Arc::new(AtomicBool::new(false));
+        for number in 0..threads {
+            let (dataset, queue, stop) = (dataset.clone(), queue.clone(), stop.clone());
+            let work = move || {
+                loop {
+                    // The lock is let go before the work begins.
+                    let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((Job { indices, random }, reply)) = job else {
+                        break;
+                    };
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let outcome = Outcome::of(|| dataset.batch(&indices, &random));
+                    // Nobody may be waiting any more.
+                    let _ = reply.send(outcome);
+                }
+            };
+            let name = format!("batches {number}");
+            let thread = thread::Builder::new().name(name).spawn(work);
+            if let Err(error) = thread {
+                raise(Error::argument("prefetch", format!("no thread: {error}")));
+            }
+        }
+        Self {
+            jobs,
+            pending: VecDeque::new(),
+            stop,
+        }
+    }
+
+    fn ask(&mut self, job: Job) {
+        let (reply, outcome) = sync_channel(1);
+        // Without a thread to take it, `outcome` says so when its turn comes.
+        let _ = self.jobs.send((job, reply));
+        self.pending.push_back(outcome);
+    }
+}
+
+impl<B> Drop for Workers<B> {
+    /// The threads end after what they are at, and nobody waits for them.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

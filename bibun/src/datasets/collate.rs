@@ -1,0 +1,248 @@
+//! How examples become a batch.
+
+use bibun_array::{Array, Scalar, stack};
+
+use super::DataError;
+
+/// Examples of which several can be put together to a batch.
+///
+/// | example | batch |
+/// |---|---|
+/// | [`Array`] of one shape | `Array` with a new first axis |
+/// | [`Sequence`] | [`Padded`] |
+/// | `f32`, `f64`, `i64`, `bool` | `Array` `[n]` of that dtype |
+/// | `u8`, `usize` | `Array` `[n]` of i64 |
+/// | `String` | `Vec<String>` |
+/// | a tuple of up to four | the tuple of their batches |
+///
+/// For examples of your own:
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::datasets::{Collate, DataError};
+/// struct House {
+///     rooms: Array,
+///     price: f64,
+/// }
+/// struct Houses {
+///     rooms: Array,
+///     prices: Array,
+/// }
+/// impl Collate for House {
+///     type Batch = Houses;
+///     fn collate(houses: Vec<Self>) -> Result<Houses, DataError> {
+///         let (rooms, prices) = houses.into_iter().map(|house| (house.rooms, house.price)).unzip();
+///         Ok(Houses {
+///             rooms: Array::collate(rooms)?,
+///             prices: f64::collate(prices)?,
+///         })
+///     }
+/// }
+/// let house = |price| House { rooms: Array::from([3.0, 4.0]), price };
+/// let houses = House::collate(vec![house(1.5), house(2.5)])?;
+/// assert_eq!(houses.rooms.shape(), &[2, 2]);
+/// assert_eq!(houses.prices.to_vec::<f64>(), [1.5, 2.5]);
+/// # Ok::<(), DataError>(())
+/// ```
+pub trait Collate: Sized + Send + 'static {
+    /// Several examples together.
+    type Batch: Send + 'static;
+
+    /// The batch of these examples, in their order.
+    ///
+    /// # Errors
+    /// If there are none, or they do not fit together.
+    fn collate(examples: Vec<Self>) -> Result<Self::Batch, DataError>;
+}
+
+impl Collate for Array {
+    type Batch = Self;
+
+    fn collate(examples: Vec<Self>) -> Result<Self, DataError> {
+        let first = examples.first().ok_or(DataError::Empty)?;
+        for other in &examples {
+            expect_dtype(first, other)?;
+            if other.shape() != first.shape() {
+                return Err(DataError::Shapes {
+                    left: first.shape().clone(),
+                    right: other.shape().clone(),
+                });
+            }
+        }
+        Ok(stack(&examples.iter().collect::<Vec<_>>(), 0))
+    }
+}
+
+fn expect_dtype(first: &Array, other: &Array) -> Result<(), DataError> {
+    let [left, right] = [first.dtype(), other.dtype()];
+    if left == right {
+        return Ok(());
+    }
+    Err(DataError::DTypes { left, right })
+}
+
+macro_rules! collate_numbers {
+    ($($number:ty => $element:ty),*) => {$(
+        impl Collate for $number {
+            type Batch = Array;
+
+            fn collate(examples: Vec<Self>) -> Result<Array, DataError> {
+                if examples.is_empty() {
+                    return Err(DataError::Empty);
+                }
+                let elements = examples.into_iter().map(|number| number as $element);
+                Ok(Array::from(elements.collect::<Vec<_>>()))
+            }
+        }
+    )*};
+}
+collate_numbers!(f32 => f32, f64 => f64, i64 => i64, bool => bool, u8 => i64, usize => i64);
+
+impl Collate for String {
+    type Batch = Vec<Self>;
+
+    fn collate(examples: Vec<Self>) -> Result<Vec<Self>, DataError> {
+        Ok(examples)
+    }
+}
+
+macro_rules! collate_tuples {
+    ($(($($part:ident $list:ident),+))*) => {$(
+        impl<$($part: Collate),+> Collate for ($($part,)+) {
+            type Batch = ($($part::Batch,)+);
+
+            fn collate(examples: Vec<Self>) -> Result<Self::Batch, DataError> {
+                $(let mut $list = Vec::with_capacity(examples.len());)+
+                for example in examples {
+                    #[allow(non_snake_case)]
+                    let ($($part,)+) = example;
+                    $($list.push($part);)+
+                }
+                Ok(($($part::collate($list)?,)+))
+            }
+        }
+    )*};
+}
+collate_tuples! {
+    (A a)
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+}
+
+/// An array whose first axis is time, or a place in a text, and need not be as long as those of
+/// other examples: `[time, ..]`.
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::datasets::{Collate, Sequence};
+/// let words = |list: &[i64]| Sequence::new(Array::from(list)).padded_with(-1);
+/// let batch = Sequence::collate(vec![words(&[3, 1, 4]), words(&[1])])?;
+/// assert_eq!(batch.values.to_vec::<i64>(), [3, 1, 4, 1, -1, -1]);
+/// assert_eq!(batch.lengths, [3, 1]);
+/// # Ok::<(), bibun::datasets::DataError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    values: Array,
+    padding: Scalar,
+}
+
+impl Sequence {
+    /// A sequence that is padded with zeros (or `false`).
+    ///
+    /// # Panics
+    /// If the array has no axis.
+    #[track_caller]
+    pub fn new(values: impl Into<Array>) -> Self {
+        let values = values.into();
+        if values.rank() == 0 {
+            crate::error::raise(crate::Error::argument(
+                "Sequence",
+                "an array without axes has no length",
+            ));
+        }
+        Self {
+            values,
+            padding: Scalar::I64(0),
+        }
+    }
+
+    /// Puts another number behind the end; it is brought to the dtype of the array.
+    #[must_use]
+    pub fn padded_with(mut self, padding: impl Into<Scalar>) -> Self {
+        self.padding = padding.into();
+        self
+    }
+
+    /// The array, `[time, ..]`.
+    pub fn values(&self) -> &Array {
+        &self.values
+    }
+}
+
+/// Sequences of any length in one array, and how long each is.
+#[derive(Clone, Debug)]
+pub struct Padded {
+    /// `[n, time, ..]`, where `time` is the length of the longest.
+    pub values: Array,
+    /// The length of each sequence, before its padding.
+    pub lengths: Vec<usize>,
+}
+
+impl Padded {
+    /// `[n, time]` of bool, `true` where a value is of the sequence and `false` where it is
+    /// padding.
+    ///
+    /// ```
+    /// use bibun::array::Array;
+    /// use bibun::datasets::{Collate, Sequence};
+    /// let sequences = [1, 3].map(|length| Sequence::new(Array::arange(0, length)));
+    /// let batch = Sequence::collate(sequences.into())?;
+    /// assert_eq!(batch.mask().to_vec::<bool>(), [true, false, false, true, true, true]);
+    /// # Ok::<(), bibun::datasets::DataError>(())
+    /// ```
+    pub fn mask(&self) -> Array {
+        let time = self.values.shape()[1];
+        let rows = self.lengths.iter();
+        let mask: Vec<bool> = rows
+            .flat_map(|&length| (0..time).map(move |step| step < length))
+            .collect();
+        Array::from_vec(mask, [self.lengths.len(), time])
+    }
+}
+
+impl Collate for Sequence {
+    type Batch = Padded;
+
+    fn collate(examples: Vec<Self>) -> Result<Padded, DataError> {
+        let first = &examples.first().ok_or(DataError::Empty)?.values;
+        for Self { values, .. } in &examples {
+            expect_dtype(first, values)?;
+            if values.shape()[1..] != first.shape()[1..] {
+                return Err(DataError::Shapes {
+                    left: first.shape().clone(),
+                    right: values.shape().clone(),
+                });
+            }
+        }
+        let lengths: Vec<usize> = examples
+            .iter()
+            .map(|sequence| sequence.values.shape()[0])
+            .collect();
+        let time = lengths.iter().copied().max().unwrap_or(0);
+        let padded: Vec<Array> = examples
+            .into_iter()
+            .map(|Self { values, padding }| {
+                let length = values.shape()[0];
+                let shape = values.shape().replaced(0, time - length);
+                let padding = Array::full(shape, padding.cast(values.dtype()));
+                bibun_array::concat(&[&values, &padding], 0)
+            })
+            .collect();
+        Ok(Padded {
+            values: Array::collate(padded)?,
+            lengths,
+        })
+    }
+}

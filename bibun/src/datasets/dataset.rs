@@ -1,0 +1,333 @@
+//! What a data set is, and what can be made of one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bibun_array::Generator;
+
+use super::splits::{self, Share};
+use super::{Collate, DataError};
+
+/// The batch that the examples of a data set make.
+pub type Batch<D> = <<D as Dataset>::Example as Collate>::Batch;
+
+/// Examples by number.
+///
+/// Threads read it at once, so it is shared and does not change. An [`Arc`] of a data set is one.
+///
+/// ```
+/// use bibun::array::{Array, DType, Generator};
+/// use bibun::datasets::{Batches, DataError, Dataset};
+/// /// Points of the plane and whether they lie within the unit circle.
+/// struct Points;
+/// impl Dataset for Points {
+///     type Example = (Array, bool);
+///     fn len(&self) -> usize {
+///         1000
+///     }
+///     fn example(&self, _: usize, random: &mut Generator) -> Result<(Array, bool), DataError> {
+///         let point = random.uniform(2, -1.0, 1.0, DType::F32);
+///         let inside = (&point * &point).sum(..).item::<f32>() < 1.0;
+///         Ok((point, inside))
+///     }
+/// }
+/// let (x, t) = Batches::new(Points, 100).next_batch()?;
+/// assert_eq!((x.shape(), t.shape()), (&[100, 2].into(), &[100].into()));
+/// # Ok::<(), DataError>(())
+/// ```
+pub trait Dataset: Send + Sync + 'static {
+    /// What there is many of.
+    type Example: Collate;
+
+    /// The number of examples.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Example number `index`. What is random about it is drawn from `random`, a stream of its
+    /// own: under [`Batches`](super::Batches) it depends on seed, epoch and index only.
+    ///
+    /// # Errors
+    /// If the example cannot be had.
+    ///
+    /// # Panics
+    /// If there is no such example.
+    fn example(&self, index: usize, random: &mut Generator) -> Result<Self::Example, DataError>;
+
+    /// Examples as a batch without going through each, where that is quicker. It must be the
+    /// batch that the examples would make. By default there is no such way.
+    fn gathered(&self, _indices: &[usize]) -> Option<Result<Batch<Self>, DataError>> {
+        None
+    }
+
+    /// Examples as a batch; number `i` draws from `random.split(i)`.
+    ///
+    /// # Errors
+    /// If one cannot be had, or they do not fit together.
+    fn batch(&self, indices: &[usize], random: &Generator) -> Result<Batch<Self>, DataError> {
+        if let Some(batch) = self.gathered(indices) {
+            return batch;
+        }
+        let examples = indices
+            .iter()
+            .map(|&index| self.example(index, &mut random.split(index as u64)));
+        Self::Example::collate(examples.collect::<Result<_, _>>()?)
+    }
+
+    /// The data set of `f(example, random)`; see [`transforms`](super::transforms).
+    ///
+    /// ```
+    /// use bibun::array::{Array, Generator};
+    /// use bibun::datasets::Dataset;
+    /// let squares = vec![1.0, 2.0, 3.0].map(|x, _| Ok(x * x));
+    /// assert_eq!(squares.example(2, &mut Generator::new(0))?, 9.0);
+    /// # Ok::<(), bibun::datasets::DataError>(())
+    /// ```
+    fn map<E, F>(self, f: F) -> Mapped<Self, F>
+    where
+        Self: Sized,
+        E: Collate,
+        F: Fn(Self::Example, &mut Generator) -> Result<E, DataError> + Send + Sync + 'static,
+    {
+        Mapped { dataset: self, f }
+    }
+
+    /// The examples with these numbers, in this order.
+    ///
+    /// # Panics
+    /// If there is no such example.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::datasets::Dataset;
+    /// let some = vec![1.5, 2.5, 3.5].subset([2, 0]);
+    /// assert_eq!(some.len(), 2);
+    /// assert_eq!(some.example(0, &mut Generator::new(0))?, 3.5);
+    /// # Ok::<(), bibun::datasets::DataError>(())
+    /// ```
+    #[track_caller]
+    fn subset(self, indices: impl Into<Vec<usize>>) -> Subset<Self>
+    where
+        Self: Sized,
+    {
+        let (indices, len) = (indices.into(), self.len());
+        if let Some(index) = indices.iter().find(|&&index| index >= len) {
+            crate::error::raise(crate::Error::argument(
+                "subset",
+                format!("there is no example {index} among {len}"),
+            ));
+        }
+        Subset {
+            dataset: self,
+            indices,
+        }
+    }
+
+    /// These examples and then those of another data set.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::datasets::Dataset;
+    /// let both = vec![1.5, 2.5].chain(vec![3.5]);
+    /// assert_eq!(both.len(), 3);
+    /// assert_eq!(both.example(2, &mut Generator::new(0))?, 3.5);
+    /// # Ok::<(), bibun::datasets::DataError>(())
+    /// ```
+    fn chain<D>(self, other: D) -> Chained<Self, D>
+    where
+        Self: Sized,
+        D: Dataset<Example = Self::Example>,
+    {
+        Chained {
+            first: self,
+            second: other,
+        }
+    }
+
+    /// Parts of the data set, as shares (`[0.8, 0.2]`) or as counts (`[50_000, 10_000]`), drawn at
+    /// random; see [`splits::shuffled`].
+    ///
+    /// # Panics
+    /// If the parts are more than the whole.
+    ///
+    /// ```
+    /// use bibun::datasets::{Dataset, Digits};
+    /// let [train, valid] = Digits::new(0).images(0..500).shuffled_split([0.9, 0.1], 1);
+    /// assert_eq!((train.len(), valid.len()), (450, 50));
+    /// ```
+    #[track_caller]
+    fn shuffled_split<S: Share, const N: usize>(
+        self,
+        shares: [S; N],
+        seed: u64,
+    ) -> [Subset<Arc<Self>>; N]
+    where
+        Self: Sized,
+    {
+        let parts = splits::shuffled(self.len(), shares, seed);
+        parts_of(self, parts)
+    }
+
+    /// Parts in which each class has its share to within one example; see [`splits::stratified`].
+    ///
+    /// # Panics
+    /// If there are not as many labels as examples, or the parts are more than the whole.
+    ///
+    /// ```
+    /// use bibun::datasets::{Dataset, Digits};
+    /// let images = Digits::new(0).images(0..500);
+    /// let labels = images.labels().to_vec();
+    /// let [train, valid] = images.stratified_split(&labels, [0.9, 0.1], 1);
+    /// assert_eq!((train.len(), valid.len()), (450, 50));
+    /// ```
+    #[track_caller]
+    fn stratified_split<L: Ord, S: Share, const N: usize>(
+        self,
+        labels: &[L],
+        shares: [S; N],
+        seed: u64,
+    ) -> [Subset<Arc<Self>>; N]
+    where
+        Self: Sized,
+    {
+        if labels.len() != self.len() {
+            let what = format!("{} labels for {} examples", labels.len(), self.len());
+            crate::error::raise(crate::Error::argument("stratified_split", what));
+        }
+        let parts = splits::stratified(labels, shares, seed);
+        parts_of(self, parts)
+    }
+}
+
+fn parts_of<D: Dataset, const N: usize>(dataset: D, parts: [Vec<usize>; N]) -> [Subset<Arc<D>>; N] {
+    let dataset = Arc::new(dataset);
+    parts.map(|indices| Subset {
+        dataset: dataset.clone(),
+        indices,
+    })
+}
+
+/// Some examples of a data set; made by [`Dataset::subset`] and the splits.
+#[derive(Clone, Debug)]
+pub struct Subset<D> {
+    dataset: D,
+    indices: Vec<usize>,
+}
+
+impl<D> Subset<D> {
+    /// The numbers that the examples have in the whole.
+    pub fn indices(&self) -> &[usize] {
+        &self.indices
+    }
+
+    /// The whole.
+    pub fn whole(&self) -> &D {
+        &self.dataset
+    }
+}
+
+impl<D: Dataset> Dataset for Subset<D> {
+    type Example = D::Example;
+
+    fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn example(&self, index: usize, random: &mut Generator) -> Result<D::Example, DataError> {
+        self.dataset.example(self.indices[index], random)
+    }
+
+    fn gathered(&self, indices: &[usize]) -> Option<Result<Batch<Self>, DataError>> {
+        let indices: Vec<usize> = indices.iter().map(|&index| self.indices[index]).collect();
+        self.dataset.gathered(&indices)
+    }
+}
+
+/// A data set and then another; made by [`Dataset::chain`].
+#[derive(Clone, Debug)]
+pub struct Chained<A, B> {
+    first: A,
+    second: B,
+}
+
+impl<A: Dataset, B: Dataset<Example = A::Example>> Dataset for Chained<A, B> {
+    type Example = A::Example;
+
+    fn len(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+
+    fn example(&self, index: usize, random: &mut Generator) -> Result<A::Example, DataError> {
+        match index.checked_sub(self.first.len()) {
+            None => self.first.example(index, random),
+            Some(index) => self.second.example(index, random),
+        }
+    }
+}
+
+/// A data set whose examples go through a function; made by [`Dataset::map`].
+#[derive(Clone)]
+pub struct Mapped<D, F> {
+    dataset: D,
+    f: F,
+}
+
+impl<D: fmt::Debug, F> fmt::Debug for Mapped<D, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mapped").field(&self.dataset).finish()
+    }
+}
+
+impl<D, E, F> Dataset for Mapped<D, F>
+where
+    D: Dataset,
+    E: Collate,
+    F: Fn(D::Example, &mut Generator) -> Result<E, DataError> + Send + Sync + 'static,
+{
+    type Example = E;
+
+    fn len(&self) -> usize {
+        self.dataset.len()
+    }
+
+    fn example(&self, index: usize, random: &mut Generator) -> Result<E, DataError> {
+        let example = self.dataset.example(index, random)?;
+        (self.f)(example, random)
+    }
+}
+
+macro_rules! forward_dataset {
+    ($($pointer:ident),*) => {$(
+        impl<D: Dataset + ?Sized> Dataset for $pointer<D> {
+            type Example = D::Example;
+
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+
+            fn example(
+                &self,
+                index: usize,
+                random: &mut Generator,
+            ) -> Result<D::Example, DataError> {
+                (**self).example(index, random)
+            }
+
+            fn gathered(&self, indices: &[usize]) -> Option<Result<Batch<Self>, DataError>> {
+                (**self).gathered(indices)
+            }
+
+            fn batch(
+                &self,
+                indices: &[usize],
+                random: &Generator,
+            ) -> Result<Batch<Self>, DataError> {
+                (**self).batch(indices, random)
+            }
+        }
+    )*};
+}
+forward_dataset!(Arc, Box);

@@ -1,0 +1,5 @@
+//! Data sets, and the way from them to batches.
+
+mod batches;
+mod mnist;
+mod splits;
