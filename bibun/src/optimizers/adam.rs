@@ -1,8 +1,7 @@
 //! Adam: steps scaled by running estimates of the gradient's first two moments.
 
-use super::Optimizer;
-use super::state::{Formula, Real, States};
-use crate::links::Chain;
+use super::rule::{Real, Rule, Step, power};
+use super::rule_optimizer::RuleOptimizer;
 
 /// Adam. At step t of a parameter, from `m = v = 0`:
 ///
@@ -12,7 +11,8 @@ use crate::links::Chain;
 /// w ← w - η m̂ / (√v̂ + ε)
 /// ```
 ///
-/// Source: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1.
+/// Source: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. (Chainer
+/// has `√v + ε` and the correction of `v` in the learning rate, as in the text after it.)
 ///
 /// ```
 /// use bibun::optimizers::{Adam, Optimizer};
@@ -25,91 +25,97 @@ use crate::links::Chain;
 ///     assert!((w - expected).abs() < 1e-5);
 /// }
 /// ```
-#[derive(Debug)]
-pub struct Adam {
-    learning_rate: f64,
-    betas: [f64; 2],
-    epsilon: f64,
-    states: States<2>,
-}
+pub type Adam = RuleOptimizer<AdamRule, 2>;
 
 impl Adam {
     /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
-        Self {
-            learning_rate,
-            betas: [0.9, 0.999],
-            epsilon: 1e-8,
-            states: States::default(),
-        }
+        Self::with_rule(learning_rate, AdamRule::default())
     }
 
     /// With other `β₁` and `β₂`.
     #[must_use]
-    pub fn betas(mut self, first: f64, second: f64) -> Self {
-        self.betas = [first, second];
-        self
+    pub fn betas(self, first: f64, second: f64) -> Self {
+        self.with(|rule| rule.betas = [first, second])
     }
 
     /// With another `ε`.
     #[must_use]
-    pub fn epsilon(mut self, epsilon: f64) -> Self {
-        self.epsilon = epsilon;
-        self
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
     }
 }
 
-impl Optimizer for Adam {
-    fn update(&mut self, model: &dyn Chain) {
-        let formula = Moments {
-            learning_rate: self.learning_rate,
-            betas: self.betas,
-            epsilon: self.epsilon,
-        };
-        self.states.update(model, &formula);
-    }
+/// The rule of [`Adam`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdamRule {
+    /// β₁ and β₂.
+    pub betas: [f64; 2],
+    /// ε.
+    pub epsilon: f64,
+}
 
-    fn learning_rate(&self) -> f64 {
-        self.learning_rate
-    }
-
-    fn set_learning_rate(&mut self, learning_rate: f64) {
-        self.learning_rate = learning_rate;
+impl Default for AdamRule {
+    fn default() -> Self {
+        Self {
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+        }
     }
 }
 
-struct Moments {
-    learning_rate: f64,
-    betas: [f64; 2],
-    epsilon: f64,
-}
+impl Rule<2> for AdamRule {
+    const STATE: [&'static str; 2] = ["m", "v"];
 
-impl Formula<2> for Moments {
-    fn apply<T: Real>(&self, step: u64, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
-        // What does not depend on the element is computed in f64, once.
-        let [unbias_m, unbias_v] = self.betas.map(|beta| 1.0 / (1.0 - power(beta, step)));
-        let rate = T::from_f64(self.learning_rate * unbias_m);
-        let root_unbias_v = T::from_f64(unbias_v.sqrt());
-        let [beta_m, beta_v] = self.betas.map(T::from_f64);
-        let [rest_m, rest_v] = self.betas.map(|beta| T::from_f64(1.0 - beta));
-        let epsilon = T::from_f64(self.epsilon);
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
+        let moments = Moments::new(self.betas, self.epsilon, step.number);
+        let rate = T::from_f64(step.learning_rate);
         for (((w, &gw), m), v) in w.iter_mut().zip(gw).zip(m).zip(v) {
-            *m = beta_m * *m + rest_m * gw;
-            *v = beta_v * *v + rest_v * gw * gw;
-            *w = *w - rate * *m / (v.sqrt() * root_unbias_v + epsilon);
+            *w = *w - rate * moments.direction(gw, m, v);
         }
     }
 }
 
-/// `xⁿ` by squaring, which rounds alike on every machine.
-fn power(mut x: f64, mut n: u64) -> f64 {
-    let mut power = 1.0;
-    while n > 0 {
-        if n % 2 == 1 {
-            power *= x;
+/// What Adam's steps and those of its relatives have in common, computed in f64 once for all
+/// elements.
+#[derive(Clone, Copy)]
+pub(super) struct Moments<T> {
+    betas: [T; 2],
+    rests: [T; 2],
+    unbias_m: T,
+    root_unbias_v: T,
+    epsilon: T,
+}
+
+impl<T: Real> Moments<T> {
+    pub(super) fn new(betas: [f64; 2], epsilon: f64, step: u64) -> Self {
+        let [unbias_m, unbias_v] = betas.map(|beta| 1.0 / (1.0 - power(beta, step)));
+        Self {
+            betas: betas.map(T::from_f64),
+            rests: betas.map(|beta| T::from_f64(1.0 - beta)),
+            unbias_m: T::from_f64(unbias_m),
+            root_unbias_v: T::from_f64(unbias_v.sqrt()),
+            epsilon: T::from_f64(epsilon),
         }
-        x *= x;
-        n /= 2;
     }
-    power
+
+    /// Moves the moments on, and gives `m̂ / (√v̂ + ε)`.
+    #[inline]
+    pub(super) fn direction(&self, gw: T, m: &mut T, v: &mut T) -> T {
+        self.follow(gw, m, v);
+        self.ratio(*m, *v)
+    }
+
+    /// Moves the moments on.
+    #[inline]
+    pub(super) fn follow(&self, gw: T, m: &mut T, v: &mut T) {
+        *m = self.betas[0] * *m + self.rests[0] * gw;
+        *v = self.betas[1] * *v + self.rests[1] * gw * gw;
+    }
+
+    /// `m̂ / (√v̂ + ε)`.
+    #[inline]
+    pub(super) fn ratio(&self, m: T, v: T) -> T {
+        self.unbias_m * m / (v.sqrt() * self.root_unbias_v + self.epsilon)
+    }
 }

@@ -1,7 +1,6 @@
 //! Optimizers: how parameters follow their gradients.
 //!
 //! ```
-//! use bibun::links::Chain;
 //! use bibun::optimizers::{Optimizer, Sgd};
 //! use bibun::Variable;
 //!
@@ -9,37 +8,179 @@
 //! let x = Variable::new(0.0);
 //! let mut optimizer = Sgd::new(0.1);
 //! for _ in 0..100 {
-//!     x.clear_grads();
-//!     (&x * &x - 6.0 * &x).backward();
-//!     optimizer.update(&x);
+//!     optimizer.minimize(&x, &mut || &x * &x - 6.0 * &x);
 //! }
 //! assert!((x.item::<f64>() - 3.0).abs() < 1e-8);
 //! ```
+//!
+//! | | | state of each element |
+//! |---|---|---|
+//! | [`Sgd`], [`MomentumSgd`], [`NesterovAg`] | down the gradient | none; `v`; `v` |
+//! | [`AdaGrad`], [`AdaDelta`], [`RmsProp`], [`RmsPropGraves`], [`Smorms3`] | scaled by past gradients | `h`; `g`, `d`; `v`; `n`, `g`, `d`; `g`, `v`, `memory` |
+//! | [`Adam`], [`AdamW`], [`AmsGrad`], [`Eve`], [`Lamb`] | momentum and scale | `m`, `v`; AMSGrad also `largest` |
+//! | [`Rprop`], [`Lion`] | by sign alone | `step`, `g`; `m` |
+//! | [`Lbfgs`] | by curvature, for losses that can be evaluated again | vectors of its history |
+//!
+//! All but L-BFGS are a [`RuleOptimizer`]: a [`Rule`] of a few lines with groups, [`hooks`] and
+//! [schedules](schedule) around it.
+//!
+//! ```
+//! use bibun::array::Generator;
+//! use bibun::links::Linear;
+//! use bibun::optimizers::hooks::{ClipNorm, WeightDecay};
+//! use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
+//! use bibun::optimizers::{MomentumSgd, Optimizer};
+//! use bibun::Variable;
+//!
+//! let model = Linear::new(3, 2, &mut Generator::new(0));
+//! let mut optimizer = MomentumSgd::new(0.1, 0.9)
+//!     .group(|name| name.ends_with('b'), |biases| biases.learning_rate = 0.2)
+//!     .hook_where(|name| !name.ends_with('b'), WeightDecay(1e-4))
+//!     .hook(ClipNorm(1.0))
+//!     .schedule(warm_up(10).then(cosine(90)));
+//! let x = Variable::constant([[1f32, 2.0, 3.0]]);
+//! for _ in 0..100 {
+//!     optimizer.minimize(&model, &mut || (model.call(&x) - 1.0).square().sum(..));
+//! }
+//! assert!((model.call(&x) - 1.0).abs().sum(..).item::<f64>() < 0.01);
+//! ```
 
+mod ada_delta;
+mod ada_grad;
 mod adam;
+mod adam_w;
+mod ams_grad;
+mod blocks;
+mod eve;
+pub mod hooks;
+mod lamb;
+mod lbfgs;
+mod lion;
 mod momentum_sgd;
+mod nesterov_ag;
+mod rms_prop;
+mod rms_prop_graves;
+mod rprop;
+mod rule;
+mod rule_optimizer;
+pub mod schedule;
 mod sgd;
-mod state;
+mod slots;
+mod smorms3;
 
-pub use adam::Adam;
-pub use momentum_sgd::MomentumSgd;
-pub use sgd::Sgd;
+pub use ada_delta::{AdaDelta, AdaDeltaRule};
+pub use ada_grad::{AdaGrad, AdaGradRule};
+pub use adam::{Adam, AdamRule};
+pub use adam_w::{AdamW, AdamWRule};
+pub use ams_grad::{AmsGrad, AmsGradRule};
+pub use eve::{Eve, EveRule};
+pub use lamb::{Lamb, LambRule};
+pub use lbfgs::Lbfgs;
+pub use lion::{Lion, LionRule};
+pub use momentum_sgd::{MomentumSgd, MomentumSgdRule};
+pub use nesterov_ag::{NesterovAg, NesterovAgRule};
+pub use rms_prop::{RmsProp, RmsPropRule};
+pub use rms_prop_graves::{RmsPropGraves, RmsPropGravesRule};
+pub use rprop::{Rprop, RpropRule};
+pub use rule::{Real, Rule, Step};
+pub use rule_optimizer::{RuleOptimizer, Settings};
+pub use sgd::{Sgd, SgdRule};
+pub use smorms3::{Smorms3, Smorms3Rule};
+
+use std::fmt;
 
 use crate::links::Chain;
+use crate::serializers::Stateful;
+use crate::variable::Variable;
 
 /// Moves the parameters of a [`Chain`] by their gradients.
 ///
 /// Parameters are updated in their own memory, in one pass over parameter, gradient and state, as
 /// long as no history holds the old values: let go of the loss first. A parameter without a
 /// gradient is left alone, together with its state. A shared parameter is updated once. An
-/// optimizer keeps the parameters that it has state for.
-pub trait Optimizer {
+/// optimizer keeps the parameters that it has state for, and the names under which it saw them
+/// first: its [`state`](Stateful::state) is by these names, and goes into an optimizer of the same
+/// kind for a model with parameters of the same names, before or after its first update. Training
+/// that goes on from there gives the same bits as if it had never stopped.
+///
+/// ```
+/// use bibun::Variable;
+/// use bibun::optimizers::{Adam, Optimizer};
+/// use bibun::serializers::Stateful;
+///
+/// let step = |optimizer: &mut dyn Optimizer, w: &Variable| {
+///     optimizer.minimize(w, &mut || (w - 3.0).square());
+/// };
+/// let (w, mut optimizer) = (Variable::new(0.0), Adam::new(0.1));
+/// step(&mut optimizer, &w);
+/// let (resumed, mut other) = (Variable::new(w.array()), Adam::new(0.1));
+/// other.load_state(&optimizer.state())?;
+/// step(&mut optimizer, &w);
+/// step(&mut other, &resumed);
+/// assert_eq!(resumed.item::<f64>(), w.item::<f64>());
+/// # Ok::<(), bibun::serializers::StateError>(())
+/// ```
+pub trait Optimizer: Stateful + fmt::Debug + Send {
     /// One step, by the gradients that have accumulated.
+    ///
+    /// # Panics
+    /// If a state was loaded that has arrays of another shape or dtype for one of the parameters.
     fn update(&mut self, model: &dyn Chain);
 
-    /// The length of a step.
+    /// Clears the gradients, computes the loss, walks back, lets go of the history and makes one
+    /// step. Gives the loss as it was before the step, detached.
+    ///
+    /// [`Eve`] wants to know the loss, and [`Lbfgs`] may compute it several times.
+    fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        let loss = evaluate(model, objective);
+        self.update(model);
+        loss
+    }
+
+    /// The length of the next step: the base learning rate times the schedule's factor.
     fn learning_rate(&self) -> f64;
 
-    /// Changes the length of the steps to come.
+    /// The learning rate before the schedule.
+    fn base_learning_rate(&self) -> f64;
+
+    /// Changes the base learning rate for the steps to come. The learning rates of groups change
+    /// by the same ratio.
     fn set_learning_rate(&mut self, learning_rate: f64);
+
+    /// How many steps have been made.
+    fn steps(&self) -> u64;
+}
+
+impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
+    fn update(&mut self, model: &dyn Chain) {
+        (**self).update(model);
+    }
+
+    fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        (**self).minimize(model, objective)
+    }
+
+    fn learning_rate(&self) -> f64 {
+        (**self).learning_rate()
+    }
+
+    fn base_learning_rate(&self) -> f64 {
+        (**self).base_learning_rate()
+    }
+
+    fn set_learning_rate(&mut self, learning_rate: f64) {
+        (**self).set_learning_rate(learning_rate);
+    }
+
+    fn steps(&self) -> u64 {
+        (**self).steps()
+    }
+}
+
+/// The loss, detached, and its gradients in the parameters; nothing holds its history any more.
+fn evaluate(model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+    model.clear_grads();
+    let loss = objective();
+    loss.backward();
+    loss.detach()
 }

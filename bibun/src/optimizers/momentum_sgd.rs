@@ -1,10 +1,12 @@
 //! Gradient descent with momentum.
 
-use super::Optimizer;
-use super::state::{Formula, Real, States};
-use crate::links::Chain;
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
 
 /// Stochastic gradient descent with momentum: `v ← μ v - η gw`, `w ← w + v`, from `v = 0`.
+///
+/// The learning rate is in `v`, as in Chainer: a new one acts on later gradients only. PyTorch's `v`
+/// is `μ v + gw` and its step `η v`, which is the same as long as η does not change.
 ///
 /// Source: Polyak, "Some methods of speeding up the convergence of iteration methods", 1964.
 ///
@@ -18,50 +20,27 @@ use crate::links::Chain;
 /// optimizer.update(&w);
 /// assert_eq!(w.item::<f64>(), 0.5 + (0.25 + 0.5));
 /// ```
-#[derive(Debug)]
-pub struct MomentumSgd {
-    learning_rate: f64,
-    momentum: f64,
-    states: States<1>,
-}
+pub type MomentumSgd = RuleOptimizer<MomentumSgdRule, 1>;
 
 impl MomentumSgd {
     /// With learning rate η and momentum μ, commonly 0.9.
     pub fn new(learning_rate: f64, momentum: f64) -> Self {
-        Self {
-            learning_rate,
-            momentum,
-            states: States::default(),
-        }
+        Self::with_rule(learning_rate, MomentumSgdRule { momentum })
     }
 }
 
-impl Optimizer for MomentumSgd {
-    fn update(&mut self, model: &dyn Chain) {
-        let formula = HeavyBall {
-            learning_rate: self.learning_rate,
-            momentum: self.momentum,
-        };
-        self.states.update(model, &formula);
-    }
-
-    fn learning_rate(&self) -> f64 {
-        self.learning_rate
-    }
-
-    fn set_learning_rate(&mut self, learning_rate: f64) {
-        self.learning_rate = learning_rate;
-    }
+/// The rule of [`MomentumSgd`].
+#[derive(Clone, Copy, Debug)]
+pub struct MomentumSgdRule {
+    /// μ.
+    pub momentum: f64,
 }
 
-struct HeavyBall {
-    learning_rate: f64,
-    momentum: f64,
-}
+impl Rule<1> for MomentumSgdRule {
+    const STATE: [&'static str; 1] = ["v"];
 
-impl Formula<1> for HeavyBall {
-    fn apply<T: Real>(&self, _: u64, w: &mut [T], gw: &[T], [v]: [&mut [T]; 1]) {
-        let rate = T::from_f64(self.learning_rate);
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [v]: [&mut [T]; 1]) {
+        let rate = T::from_f64(step.learning_rate);
         let momentum = T::from_f64(self.momentum);
         for ((w, &gw), v) in w.iter_mut().zip(gw).zip(v) {
             *v = momentum * *v - rate * gw;

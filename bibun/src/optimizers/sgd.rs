@@ -1,10 +1,11 @@
 //! Gradient descent.
 
-use super::Optimizer;
-use super::state::{Formula, Real, States};
-use crate::links::Chain;
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
 
 /// Stochastic gradient descent, `w ← w - η gw`.
+///
+/// Source: Robbins, Monro, "A stochastic approximation method", 1951.
 ///
 /// ```
 /// use bibun::optimizers::{Optimizer, Sgd};
@@ -14,42 +15,24 @@ use crate::links::Chain;
 /// Sgd::new(0.25).update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.5, 1.0]);
 /// ```
-#[derive(Debug)]
-pub struct Sgd {
-    learning_rate: f64,
-    states: States<0>,
-}
+pub type Sgd = RuleOptimizer<SgdRule, 0>;
 
 impl Sgd {
     /// With learning rate η.
     pub fn new(learning_rate: f64) -> Self {
-        Self {
-            learning_rate,
-            states: States::default(),
-        }
+        Self::with_rule(learning_rate, SgdRule)
     }
 }
 
-impl Optimizer for Sgd {
-    fn update(&mut self, model: &dyn Chain) {
-        let formula = Descent(self.learning_rate);
-        self.states.update(model, &formula);
-    }
+/// The rule of [`Sgd`].
+#[derive(Clone, Copy, Debug)]
+pub struct SgdRule;
 
-    fn learning_rate(&self) -> f64 {
-        self.learning_rate
-    }
+impl Rule<0> for SgdRule {
+    const STATE: [&'static str; 0] = [];
 
-    fn set_learning_rate(&mut self, learning_rate: f64) {
-        self.learning_rate = learning_rate;
-    }
-}
-
-struct Descent(f64);
-
-impl Formula<0> for Descent {
-    fn apply<T: Real>(&self, _: u64, w: &mut [T], gw: &[T], []: [&mut [T]; 0]) {
-        let rate = T::from_f64(self.0);
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], []: [&mut [T]; 0]) {
+        let rate = T::from_f64(step.learning_rate);
         for (w, &gw) in w.iter_mut().zip(gw) {
             *w = *w - rate * gw;
         }

@@ -69,6 +69,16 @@ pub trait Stateful {
     fn load_state(&mut self, state: &State) -> Result<(), StateError>;
 }
 
+impl<T: Stateful + ?Sized> Stateful for Box<T> {
+    fn state(&self) -> State {
+        (**self).state()
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        (**self).load_state(state)
+    }
+}
+
 /// In what a [`State`] does not fit to what it is loaded into: all of it, not only the first.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct StateError {
@@ -308,6 +318,13 @@ impl StateError {
             *inner = format!("{name}/{inner}");
         }
         self
+    }
+
+    /// All of another error too.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.missing.extend(other.missing);
+        self.unexpected.extend(other.unexpected);
+        self.wrong.extend(other.wrong);
     }
 
     /// This error, unless there is nothing in it.

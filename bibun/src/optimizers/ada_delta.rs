@@ -1,0 +1,74 @@
+//! AdaDelta: steps in the units of the parameters.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// AdaDelta. From `g = d = 0`:
+///
+/// ```text
+/// g ← ρ g + (1 - ρ) gw²
+/// s = gw √(d + ε) / √(g + ε)
+/// d ← ρ d + (1 - ρ) s²
+/// w ← w - η s
+/// ```
+///
+/// The paper and Chainer have no learning rate, which is `η = 1`.
+///
+/// Source: Zeiler, "ADADELTA: an adaptive learning rate method", 2012, algorithm 1.
+///
+/// ```
+/// use bibun::optimizers::{AdaDelta, Optimizer};
+/// use bibun::Variable;
+/// let w = Variable::new(0.0);
+/// w.set_grad(&Variable::constant(-100.0));
+/// AdaDelta::new(1.0).update(&w);
+/// assert!((w.item::<f64>() - (1e-6f64 / 0.05).sqrt()).abs() < 1e-8);
+/// ```
+pub type AdaDelta = RuleOptimizer<AdaDeltaRule, 2>;
+
+impl AdaDelta {
+    /// With learning rate η, 1 in the paper, and `ρ = 0.95`, `ε = 10⁻⁶`.
+    pub fn new(learning_rate: f64) -> Self {
+        let rule = AdaDeltaRule {
+            rho: 0.95,
+            epsilon: 1e-6,
+        };
+        Self::with_rule(learning_rate, rule)
+    }
+
+    /// With another `ρ`.
+    #[must_use]
+    pub fn rho(self, rho: f64) -> Self {
+        self.with(|rule| rule.rho = rho)
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+}
+
+/// The rule of [`AdaDelta`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdaDeltaRule {
+    /// ρ.
+    pub rho: f64,
+    /// ε.
+    pub epsilon: f64,
+}
+
+impl Rule<2> for AdaDeltaRule {
+    const STATE: [&'static str; 2] = ["g", "d"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [g, d]: [&mut [T]; 2]) {
+        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
+        let [rho, rest] = [self.rho, 1.0 - self.rho].map(T::from_f64);
+        for (((w, &gw), g), d) in w.iter_mut().zip(gw).zip(g).zip(d) {
+            *g = rho * *g + rest * gw * gw;
+            let s = gw * (*d + epsilon).sqrt() / (*g + epsilon).sqrt();
+            *d = rho * *d + rest * s * s;
+            *w = *w - rate * s;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! AdaGrad: steps scaled by all gradients so far.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// AdaGrad: `h ← h + gw²`, `w ← w - η gw / (√h + ε)`, from `h = 0`.
+///
+/// Source: Duchi, Hazan, Singer, "Adaptive subgradient methods for online learning and stochastic
+/// optimization", 2011, the diagonal form.
+///
+/// ```
+/// use bibun::optimizers::{AdaGrad, Optimizer};
+/// use bibun::Variable;
+/// let w = Variable::new([1.0, 2.0]);
+/// w.set_grad(&Variable::constant([0.001, 1000.0]));
+/// AdaGrad::new(0.5).update(&w);
+/// for (w, expected) in w.to_vec::<f64>().iter().zip([0.5, 1.5]) {
+///     assert!((w - expected).abs() < 1e-5);
+/// }
+/// ```
+pub type AdaGrad = RuleOptimizer<AdaGradRule, 1>;
+
+impl AdaGrad {
+    /// With learning rate η, commonly 0.01, and `ε = 10⁻⁸`.
+    pub fn new(learning_rate: f64) -> Self {
+        Self::with_rule(learning_rate, AdaGradRule { epsilon: 1e-8 })
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+}
+
+/// The rule of [`AdaGrad`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdaGradRule {
+    /// ε.
+    pub epsilon: f64,
+}
+
+impl Rule<1> for AdaGradRule {
+    const STATE: [&'static str; 1] = ["h"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [h]: [&mut [T]; 1]) {
+        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
+        for ((w, &gw), h) in w.iter_mut().zip(gw).zip(h) {
+            *h = *h + gw * gw;
+            *w = *w - rate * gw / (h.sqrt() + epsilon);
+        }
+    }
+}

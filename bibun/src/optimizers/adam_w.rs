@@ -1,0 +1,76 @@
+//! AdamW: Adam with the decay of the weights beside it.
+
+use super::adam::Moments;
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// AdamW: [`Adam`](super::Adam) whose weight decay does not go through the moments,
+/// `w ← w - η (m̂ / (√v̂ + ε) + λ w)`.
+///
+/// As in PyTorch the decay is `η λ`, with the learning rate in it; in the paper it is λ times the
+/// schedule's factor alone.
+///
+/// Source: Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2.
+///
+/// ```
+/// use bibun::optimizers::{AdamW, Optimizer};
+/// use bibun::Variable;
+/// let w = Variable::new([1.0, 2.0]);
+/// w.set_grad(&Variable::constant([0.0, 0.0]));
+/// AdamW::new(0.5).weight_decay(0.5).update(&w);
+/// assert_eq!(w.to_vec::<f64>(), [0.75, 1.5]);
+/// ```
+pub type AdamW = RuleOptimizer<AdamWRule, 2>;
+
+impl AdamW {
+    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`, `λ = 0.01`.
+    pub fn new(learning_rate: f64) -> Self {
+        let rule = AdamWRule {
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+        };
+        Self::with_rule(learning_rate, rule)
+    }
+
+    /// With other `β₁` and `β₂`.
+    #[must_use]
+    pub fn betas(self, first: f64, second: f64) -> Self {
+        self.with(|rule| rule.betas = [first, second])
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+
+    /// With another `λ`.
+    #[must_use]
+    pub fn weight_decay(self, weight_decay: f64) -> Self {
+        self.with(|rule| rule.weight_decay = weight_decay)
+    }
+}
+
+/// The rule of [`AdamW`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdamWRule {
+    /// β₁ and β₂.
+    pub betas: [f64; 2],
+    /// ε.
+    pub epsilon: f64,
+    /// λ.
+    pub weight_decay: f64,
+}
+
+impl Rule<2> for AdamWRule {
+    const STATE: [&'static str; 2] = ["m", "v"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
+        let moments = Moments::new(self.betas, self.epsilon, step.number);
+        let [rate, decay] = [step.learning_rate, self.weight_decay].map(T::from_f64);
+        for (((w, &gw), m), v) in w.iter_mut().zip(gw).zip(m).zip(v) {
+            *w = *w - rate * (moments.direction(gw, m, v) + decay * *w);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Eve: Adam whose learning rate follows the changes of the loss.
+
+use super::adam::Moments;
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, an average of how much the loss
+/// `f` changes from one step to the next, relative to its distance from the least one, `f*`. At
+/// step t, from `d = 1` at the first:
+///
+/// ```text
+/// d ← β₃ d + (1 - β₃) clip(|fₜ - fₜ₋₁| / (min(fₜ, fₜ₋₁) - f*), 1/c, c)
+/// w ← w - η/d m̂ / (√v̂ + ε)
+/// ```
+///
+/// The loss is known to [`minimize`](super::Optimizer::minimize); after a lone
+/// [`update`](super::Optimizer::update), `d` stays as it is. A quotient that is not a number, because
+/// the loss stays at `f*`, counts as `1/c`, and so does a negative one.
+///
+/// Source: Hayashi, Koushik, Neubig, "Eve: a gradient based optimization method with locally and
+/// globally adaptive learning rates", arXiv:1611.01505, version 3, algorithm 1 (earlier versions
+/// have another formula, with thresholds k and K).
+///
+/// ```
+/// use bibun::optimizers::{Eve, Optimizer};
+/// use bibun::Variable;
+/// let w = Variable::new(5.0);
+/// let mut optimizer = Eve::new(0.1);
+/// for _ in 0..1000 {
+///     optimizer.minimize(&w, &mut || (&w - 3.0).square());
+/// }
+/// assert!((w.item::<f64>() - 3.0).abs() < 1e-4);
+/// ```
+pub type Eve = RuleOptimizer<EveRule, 2>;
+
+impl Eve {
+    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `β₃ = 0.999`, `c = 10`,
+    /// `ε = 10⁻⁸`, `f* = 0`.
+    pub fn new(learning_rate: f64) -> Self {
+        let rule = EveRule {
+            betas: [0.9, 0.999, 0.999],
+            bound: 10.0,
+            epsilon: 1e-8,
+            least: 0.0,
+            average: 1.0,
+            last: f64::NAN,
+        };
+        Self::with_rule(learning_rate, rule)
+    }
+
+    /// With other `β₁`, `β₂` and `β₃`.
+    #[must_use]
+    pub fn betas(self, first: f64, second: f64, third: f64) -> Self {
+        self.with(|rule| rule.betas = [first, second, third])
+    }
+
+    /// With another `c`.
+    #[must_use]
+    pub fn bound(self, bound: f64) -> Self {
+        self.with(|rule| rule.bound = bound)
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+
+    /// With another `f*`, the least loss that can be.
+    #[must_use]
+    pub fn least(self, least: f64) -> Self {
+        self.with(|rule| rule.least = least)
+    }
+}
+
+/// The rule of [`Eve`].
+#[derive(Clone, Copy, Debug)]
+pub struct EveRule {
+    /// β₁, β₂ and β₃.
+    pub betas: [f64; 3],
+    /// c.
+    pub bound: f64,
+    /// ε.
+    pub epsilon: f64,
+    /// f*.
+    pub least: f64,
+    /// d.
+    average: f64,
+    /// The loss of the step before, NaN before the first.
+    last: f64,
+}
+
+impl Rule<2> for EveRule {
+    const STATE: [&'static str; 2] = ["m", "v"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
+        let [first, second, _] = self.betas;
+        let moments = Moments::new([first, second], self.epsilon, step.number);
+        let rate = T::from_f64(step.learning_rate / self.average);
+        for (((w, &gw), m), v) in w.iter_mut().zip(gw).zip(m).zip(v) {
+            *w = *w - rate * moments.direction(gw, m, v);
+        }
+    }
+
+    fn observe(&mut self, loss: f64) {
+        let last = std::mem::replace(&mut self.last, loss);
+        if last.is_nan() {
+            return;
+        }
+        let change = (loss - last).abs() / (loss.min(last) - self.least);
+        // In this order a quotient that is NaN becomes the lower bound.
+        let change = change.max(1.0 / self.bound).min(self.bound);
+        self.average = self.betas[2] * self.average + (1.0 - self.betas[2]) * change;
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut f64)> {
+        vec![("d", &mut self.average), ("loss", &mut self.last)]
+    }
+}

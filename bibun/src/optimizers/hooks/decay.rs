@@ -1,0 +1,64 @@
+//! Penalties on the size of the parameters.
+
+use super::{Hook, Site};
+use crate::optimizers::rule::Real;
+
+/// Weight decay: `gw ← gw + λ w`, the gradient of the penalty `λ/2 Σ w²`.
+///
+/// With a rule that scales gradients it is not what [`AdamW`](crate::optimizers::AdamW) does, which
+/// decays the parameters beside the rule.
+///
+/// Source: Krogh, Hertz, "A simple weight decay can improve generalization", NIPS 1991.
+///
+/// ```
+/// use bibun::Variable;
+/// use bibun::optimizers::hooks::WeightDecay;
+/// use bibun::optimizers::{Optimizer, Sgd};
+/// let w = Variable::new([1.0, -2.0]);
+/// w.set_grad(&Variable::constant([0.0, 0.0]));
+/// Sgd::new(1.0).hook(WeightDecay(0.25)).update(&w);
+/// assert_eq!(w.to_vec::<f64>(), [0.75, -1.5]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct WeightDecay(
+    /// λ.
+    pub f64,
+);
+
+impl Hook for WeightDecay {
+    fn apply<T: Real>(&self, _: &Site<'_>, w: &[T], gw: &mut [T]) {
+        let lambda = T::from_f64(self.0);
+        for (gw, &w) in gw.iter_mut().zip(w) {
+            *gw = *gw + lambda * w;
+        }
+    }
+}
+
+/// L1 penalty: `gw ← gw + λ sign w`, a subgradient of the penalty `λ Σ |w|`; at `w = 0` nothing is
+/// added.
+///
+/// Source: Tibshirani, "Regression shrinkage and selection via the lasso", 1996.
+///
+/// ```
+/// use bibun::Variable;
+/// use bibun::optimizers::hooks::Lasso;
+/// use bibun::optimizers::{Optimizer, Sgd};
+/// let w = Variable::new([1.0, -2.0, 0.0]);
+/// w.set_grad(&Variable::constant([0.0, 0.0, 0.0]));
+/// Sgd::new(1.0).hook(Lasso(0.25)).update(&w);
+/// assert_eq!(w.to_vec::<f64>(), [0.75, -1.75, 0.0]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Lasso(
+    /// λ.
+    pub f64,
+);
+
+impl Hook for Lasso {
+    fn apply<T: Real>(&self, _: &Site<'_>, w: &[T], gw: &mut [T]) {
+        let lambda = T::from_f64(self.0);
+        for (gw, &w) in gw.iter_mut().zip(w) {
+            *gw = *gw + lambda * w.sign();
+        }
+    }
+}

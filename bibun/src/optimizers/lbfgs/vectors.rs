@@ -1,0 +1,142 @@
+//! All parameters as one vector.
+
+use bibun_array::{Array, DType};
+use indexmap::IndexMap;
+
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::links::{Chain, for_each_parameter};
+use crate::optimizers::slots::{expect_spec, unused, within};
+use crate::serializers::{State, StateError};
+use crate::variable::Variable;
+
+/// The parameters that had a gradient, in the order of the model, by name.
+#[derive(Default, Debug)]
+pub(super) struct Parts(IndexMap<String, Variable>);
+
+impl Parts {
+    pub(super) fn of(model: &dyn Chain) -> Self {
+        let mut parts = IndexMap::<String, Variable>::new();
+        for_each_parameter(model, |name, parameter| {
+            if parameter.grad().is_some() {
+                let name = unused(name, |name| parts.contains_key(name));
+                parts.insert(name, parameter.clone());
+            }
+        });
+        Self(parts)
+    }
+
+    pub(super) fn are_same(&self, other: &Self) -> bool {
+        let mut both = self.0.values().zip(other.0.values());
+        self.0.len() == other.0.len() && both.all(|(a, b)| a.is_same(b))
+    }
+
+    pub(super) fn values(&self) -> Vec<f64> {
+        let elements = |parameter: &Variable| parameter.array().cast(DType::F64).to_vec::<f64>();
+        self.0.values().flat_map(elements).collect()
+    }
+
+    /// Zeros for parameters that have no gradient any more.
+    pub(super) fn gradients(&self) -> Vec<f64> {
+        let elements = |parameter: &Variable| match parameter.grad() {
+            Some(gradient) => gradient.array().cast(DType::F64).to_vec(),
+            None => vec![0.0; parameter.size()],
+        };
+        self.0.values().flat_map(elements).collect()
+    }
+
+    pub(super) fn set_values(&self, mut vector: &[f64]) {
+        for parameter in self.0.values() {
+            let own = take(&mut vector, parameter.size());
+            parameter.update(|mut w| {
+                match w.dtype() {
+                    DType::F32 => {
+                        for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
+                            *w = x as f32;
+                        }
+                    }
+                    _ => w.as_mut_slice::<f64>().copy_from_slice(own),
+                }
+                w
+            });
+        }
+    }
+
+    /// What each parameter has of each vector, in its shape.
+    pub(super) fn split(&self, vectors: &[&[f64]]) -> IndexMap<String, Vec<Array>> {
+        let mut vectors = vectors.to_vec();
+        let parts = self.0.iter().map(|(name, parameter)| {
+            let cut = |vector: &mut &[f64]| {
+                Array::from_slice(take(vector, parameter.size()), parameter.shape())
+            };
+            (name.clone(), vectors.iter_mut().map(cut).collect())
+        });
+        parts.collect()
+    }
+
+    /// The inverse of [`Parts::split`], for arrays that were loaded.
+    #[track_caller]
+    pub(super) fn join<N: Iterator<Item = String>>(
+        &self,
+        arrays: &IndexMap<String, Vec<Array>>,
+        vector_names: impl Fn() -> N,
+    ) -> Vec<Vec<f64>> {
+        let mut vectors: Vec<Vec<f64>> = vector_names().map(|_| Vec::new()).collect();
+        for (name, parameter) in &self.0 {
+            let own = arrays.get(name).unwrap_or_else(|| {
+                let what = format!("the loaded state has nothing of the parameter `{name}`");
+                raise(Error::argument("update", what))
+            });
+            let spec = Spec::new(&parameter.shape(), DType::F64);
+            for ((vector, array), part) in vectors.iter_mut().zip(own).zip(vector_names()) {
+                expect_spec(name, &part, array, &spec);
+                vector.extend(array.to_vec::<f64>());
+            }
+        }
+        vectors
+    }
+
+    /// The arrays of each parameter in a state, if they fit to those that have been seen.
+    pub(super) fn read<N: Iterator<Item = String>>(
+        &self,
+        state: &State,
+        vector_names: &impl Fn() -> N,
+    ) -> Result<IndexMap<String, Vec<Array>>, StateError> {
+        let mut error = StateError::default();
+        let mut found = IndexMap::<String, Vec<Array>>::new();
+        let wanted: Vec<String> = vector_names().collect();
+        for (whole, _) in state.iter() {
+            let (name, part) = whole.rsplit_once('/').unwrap_or(("", whole));
+            if wanted.iter().any(|wanted| wanted == part) {
+                found.entry(name.to_owned()).or_default();
+            } else {
+                error.unexpected.push(whole.to_owned());
+            }
+        }
+        for (name, arrays) in &mut found {
+            for part in &wanted {
+                let part = within(name, part);
+                let array = match self.0.get(name) {
+                    Some(seen) => state.array_like(&part, &Array::zeros(seen.shape(), DType::F64)),
+                    None => state.array(&part),
+                };
+                match array {
+                    Ok(array) => arrays.push(array.clone()),
+                    Err(wrong) => error.add(wrong),
+                }
+            }
+        }
+        error.or_ok().map(|()| found)
+    }
+}
+
+/// The first elements, which are taken away.
+fn take<'a>(vector: &mut &'a [f64], size: usize) -> &'a [f64] {
+    let (first, rest) = vector.split_at(size);
+    *vector = rest;
+    first
+}
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

@@ -1,0 +1,52 @@
+//! Nesterov's accelerated gradient.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// Nesterov's accelerated gradient: `v ← μ v - η gw`, `w ← w + μ v - η gw`, from `v = 0`.
+///
+/// Here `w` is the point ahead, at which the gradient is taken, as in Chainer and PyTorch; the
+/// paper of Sutskever et al. writes the same for the point `w - μ v` behind it.
+///
+/// Source: Nesterov, "A method of solving a convex programming problem with convergence rate
+/// O(1/k²)", 1983; Sutskever et al., "On the importance of initialization and momentum in deep
+/// learning", ICML 2013; in this form, Bengio et al., "Advances in optimizing recurrent networks",
+/// 2013.
+///
+/// ```
+/// use bibun::optimizers::{NesterovAg, Optimizer};
+/// use bibun::Variable;
+/// let w = Variable::new(0.0);
+/// w.set_grad(&Variable::constant(-1.0));
+/// let mut optimizer = NesterovAg::new(0.5, 0.5);
+/// optimizer.update(&w);
+/// assert_eq!(w.item::<f64>(), 0.25 + 0.5);
+/// ```
+pub type NesterovAg = RuleOptimizer<NesterovAgRule, 1>;
+
+impl NesterovAg {
+    /// With learning rate η and momentum μ, commonly 0.9.
+    pub fn new(learning_rate: f64, momentum: f64) -> Self {
+        Self::with_rule(learning_rate, NesterovAgRule { momentum })
+    }
+}
+
+/// The rule of [`NesterovAg`].
+#[derive(Clone, Copy, Debug)]
+pub struct NesterovAgRule {
+    /// μ.
+    pub momentum: f64,
+}
+
+impl Rule<1> for NesterovAgRule {
+    const STATE: [&'static str; 1] = ["v"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [v]: [&mut [T]; 1]) {
+        let rate = T::from_f64(step.learning_rate);
+        let momentum = T::from_f64(self.momentum);
+        for ((w, &gw), v) in w.iter_mut().zip(gw).zip(v) {
+            *v = momentum * *v - rate * gw;
+            *w = *w + (momentum * *v - rate * gw);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! RMSprop: steps scaled by the size of recent gradients.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// RMSprop: `v ← α v + (1 - α) gw²`, `w ← w - η gw / (√v + ε)`, from `v = 0`.
+///
+/// ε is added to the root, as in PyTorch and Chainer; TensorFlow adds it under the root.
+///
+/// Source: Tieleman, Hinton, "Lecture 6.5 - rmsprop: divide the gradient by a running average of
+/// its recent magnitude", Coursera, 2012.
+///
+/// ```
+/// use bibun::optimizers::{Optimizer, RmsProp};
+/// use bibun::Variable;
+/// let w = Variable::new(0.0);
+/// w.set_grad(&Variable::constant(-1000.0));
+/// RmsProp::new(0.5).update(&w);
+/// assert!((w.item::<f64>() - 5.0).abs() < 1e-8);
+/// ```
+pub type RmsProp = RuleOptimizer<RmsPropRule, 1>;
+
+impl RmsProp {
+    /// With learning rate η, commonly 0.01, and `α = 0.99`, `ε = 10⁻⁸`.
+    pub fn new(learning_rate: f64) -> Self {
+        let rule = RmsPropRule {
+            alpha: 0.99,
+            epsilon: 1e-8,
+        };
+        Self::with_rule(learning_rate, rule)
+    }
+
+    /// With another `α`.
+    #[must_use]
+    pub fn alpha(self, alpha: f64) -> Self {
+        self.with(|rule| rule.alpha = alpha)
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+}
+
+/// The rule of [`RmsProp`].
+#[derive(Clone, Copy, Debug)]
+pub struct RmsPropRule {
+    /// α.
+    pub alpha: f64,
+    /// ε.
+    pub epsilon: f64,
+}
+
+impl Rule<1> for RmsPropRule {
+    const STATE: [&'static str; 1] = ["v"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [v]: [&mut [T]; 1]) {
+        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
+        let [alpha, rest] = [self.alpha, 1.0 - self.alpha].map(T::from_f64);
+        for ((w, &gw), v) in w.iter_mut().zip(gw).zip(v) {
+            *v = alpha * *v + rest * gw * gw;
+            *w = *w - rate * gw / (v.sqrt() + epsilon);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! RMSprop as Alex Graves used it: steps scaled by the variance of recent gradients, with momentum.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// RMSprop with momentum and the mean taken out. From `n = g = d = 0`:
+///
+/// ```text
+/// n ← α n + (1 - α) gw²
+/// g ← α g + (1 - α) gw
+/// d ← μ d - η gw / √(n - g² + ε)
+/// w ← w + d
+/// ```
+///
+/// Source: Graves, "Generating sequences with recurrent neural networks", 2013, equations 38 to 41.
+///
+/// ```
+/// use bibun::optimizers::{Optimizer, RmsPropGraves};
+/// use bibun::Variable;
+/// let w = Variable::new(0.0);
+/// w.set_grad(&Variable::constant(-1.0));
+/// RmsPropGraves::new(0.5).update(&w);
+/// let variance = 0.05 - 0.05f64.powi(2);
+/// assert!((w.item::<f64>() - 0.5 / (variance + 1e-4).sqrt()).abs() < 1e-12);
+/// ```
+pub type RmsPropGraves = RuleOptimizer<RmsPropGravesRule, 3>;
+
+impl RmsPropGraves {
+    /// With learning rate η, `10⁻⁴` in the paper, and its `α = 0.95`, `μ = 0.9`, `ε = 10⁻⁴`.
+    pub fn new(learning_rate: f64) -> Self {
+        let rule = RmsPropGravesRule {
+            alpha: 0.95,
+            momentum: 0.9,
+            epsilon: 1e-4,
+        };
+        Self::with_rule(learning_rate, rule)
+    }
+
+    /// With another `α`.
+    #[must_use]
+    pub fn alpha(self, alpha: f64) -> Self {
+        self.with(|rule| rule.alpha = alpha)
+    }
+
+    /// With another `μ`.
+    #[must_use]
+    pub fn momentum(self, momentum: f64) -> Self {
+        self.with(|rule| rule.momentum = momentum)
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+}
+
+/// The rule of [`RmsPropGraves`].
+#[derive(Clone, Copy, Debug)]
+pub struct RmsPropGravesRule {
+    /// α.
+    pub alpha: f64,
+    /// μ.
+    pub momentum: f64,
+    /// ε.
+    pub epsilon: f64,
+}
+
+impl Rule<3> for RmsPropGravesRule {
+    const STATE: [&'static str; 3] = ["n", "g", "d"];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [n, g, d]: [&mut [T]; 3]) {
+        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
+        let [alpha, rest] = [self.alpha, 1.0 - self.alpha].map(T::from_f64);
+        let momentum = T::from_f64(self.momentum);
+        for ((((w, &gw), n), g), d) in w.iter_mut().zip(gw).zip(n).zip(g).zip(d) {
+            *n = alpha * *n + rest * gw * gw;
+            *g = alpha * *g + rest * gw;
+            *d = momentum * *d - rate * gw / (*n - *g * *g + epsilon).sqrt();
+            *w = *w + *d;
+        }
+    }
+}

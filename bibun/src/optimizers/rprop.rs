@@ -1,0 +1,88 @@
+//! Rprop: steps by the signs of gradients.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// Rprop: every element has a step length of its own, which grows while its gradient keeps its sign
+/// and shrinks when it turns. From `s = 1` and no last gradient, `g = 0`:
+///
+/// ```text
+/// gw g > 0:   s ← min(η₊ s, s_max)
+/// gw g < 0:   s ← max(η₋ s, s_min),   gw ← 0
+/// w ← w - η s sign gw,                g ← gw
+/// ```
+///
+/// For whole batches: the signs of noise say nothing. Step lengths are in units of the learning
+/// rate, so that it can be changed and scheduled; with a constant one this is the rule of the paper
+/// with `Δ₀ = η`, and bounds that are multiples of it. After a change of sign the element waits for
+/// one step, as in PyTorch and Chainer (the paper goes back to where it was).
+///
+/// Source: Riedmiller, Braun, "A direct adaptive method for faster backpropagation learning: the
+/// RPROP algorithm", 1993; in this form iRprop⁻, Igel, Hüsken, "Improving the Rprop learning
+/// algorithm", 2000.
+///
+/// ```
+/// use bibun::optimizers::{Optimizer, Rprop};
+/// use bibun::Variable;
+/// let w = Variable::new(0.0);
+/// let mut optimizer = Rprop::new(0.5);
+/// for _ in 0..2 {
+///     w.set_grad(&Variable::constant(-1e-6));
+///     optimizer.update(&w);
+/// }
+/// assert_eq!(w.item::<f64>(), 0.5 + 1.2 * 0.5);
+/// ```
+pub type Rprop = RuleOptimizer<RpropRule, 2>;
+
+impl Rprop {
+    /// With the first step length η, commonly 0.01 or 0.1, and `η₋ = 0.5`, `η₊ = 1.2`,
+    /// `s_min = 10⁻⁵`, `s_max = 500`: the paper's bounds for `η = 0.1`.
+    pub fn new(learning_rate: f64) -> Self {
+        let rule = RpropRule {
+            factors: [0.5, 1.2],
+            bounds: [1e-5, 500.0],
+        };
+        Self::with_rule(learning_rate, rule)
+    }
+
+    /// With other `η₋` and `η₊`.
+    #[must_use]
+    pub fn factors(self, shrink: f64, grow: f64) -> Self {
+        self.with(|rule| rule.factors = [shrink, grow])
+    }
+
+    /// With other bounds of the step lengths, as multiples of the learning rate.
+    #[must_use]
+    pub fn bounds(self, smallest: f64, largest: f64) -> Self {
+        self.with(|rule| rule.bounds = [smallest, largest])
+    }
+}
+
+/// The rule of [`Rprop`].
+#[derive(Clone, Copy, Debug)]
+pub struct RpropRule {
+    /// η₋ and η₊.
+    pub factors: [f64; 2],
+    /// The smallest and the largest step, as multiples of the learning rate.
+    pub bounds: [f64; 2],
+}
+
+impl Rule<2> for RpropRule {
+    const STATE: [&'static str; 2] = ["s", "g"];
+    const INITIAL: [f64; 2] = [1.0, 0.0];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [s, g]: [&mut [T]; 2]) {
+        let rate = T::from_f64(step.learning_rate);
+        let [shrink, grow] = self.factors.map(T::from_f64);
+        let [smallest, largest] = self.bounds.map(T::from_f64);
+        for (((w, &gw), s), g) in w.iter_mut().zip(gw).zip(s).zip(g) {
+            // The product of the gradients could underflow.
+            let agreement = gw.sign() * g.sign();
+            let turned = agreement < T::ZERO;
+            let grown = T::select(agreement > T::ZERO, (*s * grow).minimum(largest), *s);
+            *s = T::select(turned, (*s * shrink).maximum(smallest), grown);
+            *g = T::select(turned, T::ZERO, gw);
+            *w = *w - rate * *s * g.sign();
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! An optimizer made of a rule: state for each parameter, groups, hooks, a schedule.
+
+use std::fmt;
+
+use bibun_array::{Array, DType};
+
+use super::hooks::{Hook, Hooks, Names, Preparation};
+use super::rule::{Real, Rule, Step};
+use super::schedule::Schedule;
+use super::slots::{Slot, Slots};
+use super::{Optimizer, evaluate};
+use crate::links::{Chain, for_each_parameter};
+use crate::serializers::{State, StateError, Stateful};
+use crate::variable::Variable;
+
+/// An optimizer that follows a [`Rule`] of `N` numbers of state for each element.
+///
+/// [`Adam`](super::Adam) and most others are names for one. A step goes once over each parameter:
+/// block by block the gradient is changed by the hooks and used by the rule while it is in the
+/// processor's first cache. A hook that needs a sum over all gradients reads them once before, and a
+/// rule that needs one over its parameter too.
+///
+/// Its state has `steps`, `learning_rate` (the base), the numbers of the rule if it has any, and
+/// for each parameter such as `l1/w` the arrays of the rule and the number of steps that it has
+/// made: `parameters/l1/w/m`, `parameters/l1/w/steps`. Hooks, schedule and the other settings
+/// belong to the program.
+#[derive(Debug)]
+pub struct RuleOptimizer<R, const N: usize> {
+    choice: Choice<R>,
+    hooks: Hooks,
+    steps: u64,
+    slots: Slots<N>,
+}
+
+/// Which settings a parameter has at a step.
+#[derive(Debug)]
+struct Choice<R> {
+    base: Settings<R>,
+    groups: Vec<Group<R>>,
+    schedule: Box<dyn Schedule>,
+    /// The base learning rate as it is now.
+    learning_rate: f64,
+}
+
+/// What a group of parameters has of its own: a learning rate, and the rule's settings.
+#[derive(Clone, Debug)]
+pub struct Settings<R> {
+    /// η, before the schedule.
+    pub learning_rate: f64,
+    /// The rule.
+    pub rule: R,
+}
+
+/// Parameters with settings of their own.
+struct Group<R> {
+    contains: Names,
+    settings: Settings<R>,
+}
+
+/// What a step has to do for one parameter.
+struct Task {
+    slot: usize,
+    /// Its number among the parameters of the model.
+    number: usize,
+    gradient: Array,
+}
+
+impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
+    /// With a learning rate and a rule.
+    pub fn with_rule(learning_rate: f64, rule: R) -> Self {
+        Self {
+            choice: Choice {
+                base: Settings {
+                    learning_rate,
+                    rule,
+                },
+                groups: Vec::new(),
+                schedule: Box::new(1.0),
+                learning_rate,
+            },
+            hooks: Hooks::default(),
+            steps: 0,
+            slots: Slots::default(),
+        }
+    }
+
+    /// With other settings of the rule, for all parameters in no [`group`](Self::group).
+    ///
+    /// ```
+    /// use bibun::optimizers::Adam;
+    /// let optimizer = Adam::new(0.001).with(|rule| rule.betas = [0.9, 0.95]);
+    /// ```
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut R)) -> Self {
+        change(&mut self.choice.base.rule);
+        self
+    }
+
+    /// With settings of their own for the parameters whose names satisfy a condition: those that all
+    /// have by now, `change`d. A parameter belongs to the first group that fits, under the name by
+    /// which the optimizer saw it first.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// use bibun::optimizers::{AdamW, Optimizer};
+    /// let mut optimizer = AdamW::new(0.001).weight_decay(0.1).group(
+    ///     |name| name.ends_with("/b"),
+    ///     |biases| {
+    ///         biases.learning_rate = 0.01;
+    ///         biases.rule.weight_decay = 0.0;
+    ///     },
+    /// );
+    /// // Those of the groups follow.
+    /// optimizer.set_learning_rate(0.0005);
+    /// ```
+    #[must_use]
+    pub fn group(
+        mut self,
+        contains: impl Fn(&str) -> bool + Send + 'static,
+        change: impl FnOnce(&mut Settings<R>),
+    ) -> Self {
+        let mut settings = self.choice.base.clone();
+        change(&mut settings);
+        self.choice.groups.push(Group {
+            contains: Box::new(contains),
+            settings,
+        });
+        self
+    }
+
+    /// With a change of the gradients of all parameters, after those that were added before.
+    #[must_use]
+    pub fn hook(self, hook: impl Hook) -> Self {
+        self.hook_where(|_| true, hook)
+    }
+
+    /// [`hook`](Self::hook), for the parameters whose names satisfy a condition.
+    #[must_use]
+    pub fn hook_where(
+        mut self,
+        contains: impl Fn(&str) -> bool + Send + 'static,
+        hook: impl Hook,
+    ) -> Self {
+        self.hooks.push(Box::new(contains), hook);
+        self
+    }
+
+    /// With learning rates that are, at each step, the given ones times the factor of a schedule.
+    #[must_use]
+    pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Self {
+        self.choice.schedule = Box::new(schedule);
+        self
+    }
+
+    /// The parameters that have a gradient.
+    fn tasks(&mut self, model: &dyn Chain) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        let mut number = 0;
+        for_each_parameter(model, |name, parameter| {
+            if let Some(gradient) = parameter.grad() {
+                tasks.push(Task {
+                    slot: self.slots.find::<R>(name, parameter),
+                    number,
+                    gradient: gradient.array(),
+                });
+            }
+            number += 1;
+        });
+        tasks
+    }
+
+    /// What each hook sums over all gradients, as the hooks before it leave them.
+    fn sums(&self, tasks: &[Task]) -> Vec<f64> {
+        let mut sums = vec![0.0; self.hooks.len()];
+        for hook in self.hooks.measuring() {
+            let sum = tasks.iter().map(
+                |Task {
+                     slot,
+                     number,
+                     gradient,
+                 }| {
+                    let Slot {
+                        parameter, name, ..
+                    } = self.slots.at(*slot);
+                    let preparation = self.hooks.preparation(name, *number, self.steps, &sums);
+                    let w = parameter.array();
+                    match w.dtype() {
+                        DType::F32 => preparation.measure::<f32>(hook, &w, gradient),
+                        DType::F64 => preparation.measure::<f64>(hook, &w, gradient),
+                        DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
+                    }
+                },
+            );
+            sums[hook] = sum.sum();
+        }
+        sums
+    }
+}
+
+impl<R> Choice<R> {
+    /// The learning rate and the rule of a parameter at the step after `steps`.
+    fn of(&self, name: &str, steps: u64) -> (f64, &R) {
+        let factor = self.schedule.factor(steps);
+        let group = self.groups.iter().find(|group| (group.contains)(name));
+        match group.map(|group| &group.settings) {
+            None => (self.learning_rate * factor, &self.base.rule),
+            Some(own) => {
+                let ratio = match self.base.learning_rate {
+                    0.0 => 1.0,
+                    initial => self.learning_rate / initial,
+                };
+                (own.learning_rate * ratio * factor, &own.rule)
+            }
+        }
+    }
+
+    /// The rules: the base's, then the groups'.
+    fn rules(&self) -> impl Iterator<Item = &R> {
+        let groups = self.groups.iter().map(|group| &group.settings.rule);
+        std::iter::once(&self.base.rule).chain(groups)
+    }
+
+    fn rules_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        let groups = self.groups.iter_mut().map(|group| &mut group.settings.rule);
+        std::iter::once(&mut self.base.rule).chain(groups)
+    }
+}
+
+/// What a number of a rule is called in a state: those of groups are apart.
+fn number_name(rule: usize, name: &str) -> String {
+    match rule.checked_sub(1) {
+        None => name.to_owned(),
+        Some(group) => format!("groups/{group}/{name}"),
+    }
+}
+
+impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
+    #[track_caller]
+    fn update(&mut self, model: &dyn Chain) {
+        let tasks = self.tasks(model);
+        let sums = self.sums(&tasks);
+        for Task {
+            slot,
+            number,
+            gradient,
+        } in tasks
+        {
+            let Slot {
+                parameter,
+                name,
+                memory,
+            } = self.slots.at_mut(slot);
+            let preparation = self.hooks.preparation(name, number, self.steps, &sums);
+            let (learning_rate, rule) = self.choice.of(name, self.steps);
+            memory.steps += 1;
+            let step = Step {
+                learning_rate,
+                number: memory.steps,
+                sums: [0.0; 2],
+            };
+            let arrays = &mut memory.arrays;
+            parameter.update(|mut w| {
+                match w.dtype() {
+                    DType::F32 => {
+                        run::<f32, R, N>(rule, step, &preparation, &mut w, &gradient, arrays)
+                    }
+                    DType::F64 => {
+                        run::<f64, R, N>(rule, step, &preparation, &mut w, &gradient, arrays)
+                    }
+                    DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
+                }
+                w
+            });
+        }
+        self.steps += 1;
+    }
+
+    fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        let loss = evaluate(model, objective);
+        for rule in self.choice.rules_mut() {
+            rule.observe(loss.item());
+        }
+        self.update(model);
+        loss
+    }
+
+    fn learning_rate(&self) -> f64 {
+        self.choice.learning_rate * self.choice.schedule.factor(self.steps)
+    }
+
+    fn base_learning_rate(&self) -> f64 {
+        self.choice.learning_rate
+    }
+
+    fn set_learning_rate(&mut self, learning_rate: f64) {
+        self.choice.learning_rate = learning_rate;
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+}
+
+impl<R: Rule<N>, const N: usize> Stateful for RuleOptimizer<R, N> {
+    fn state(&self) -> State {
+        let mut state = State::new();
+        state.insert("steps", self.steps);
+        state.insert("learning_rate", self.choice.learning_rate);
+        for (i, mut rule) in self.choice.rules().cloned().enumerate() {
+            for (name, number) in rule.numbers() {
+                state.insert(number_name(i, name), *number);
+            }
+        }
+        state.insert_part("parameters", self.slots.state::<R>());
+        state
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        let mut error = StateError::default();
+        let steps = state.count("steps").map_err(|wrong| error.add(wrong));
+        let learning_rate = state
+            .number("learning_rate")
+            .map_err(|wrong| error.add(wrong));
+        let mut wanted = vec!["steps".to_owned(), "learning_rate".to_owned()];
+        let mut rules: Vec<R> = self.choice.rules().cloned().collect();
+        for (i, rule) in rules.iter_mut().enumerate() {
+            for (name, number) in rule.numbers() {
+                let name = number_name(i, name);
+                match state.number(&name) {
+                    Ok(found) => *number = found,
+                    Err(wrong) => error.add(wrong),
+                }
+                wanted.push(name);
+            }
+        }
+        let others = state.iter().map(|(name, _)| name.to_owned());
+        error.unexpected.extend(
+            others.filter(|name| !name.starts_with("parameters/") && !wanted.contains(name)),
+        );
+        let memories = self
+            .slots
+            .read::<R>(&state.part("parameters"))
+            .map_err(|wrong| error.add(wrong.within("parameters")));
+        if let (Ok(steps), Ok(learning_rate), Ok(memories)) = (steps, learning_rate, memories)
+            && error == StateError::default()
+        {
+            self.steps = steps;
+            self.choice.learning_rate = learning_rate;
+            for (own, rule) in self.choice.rules_mut().zip(rules) {
+                *own = rule;
+            }
+            self.slots.replace(memories);
+        }
+        error.or_ok()
+    }
+}
+
+/// A step of one parameter: a pass in which the rule measures, if it does, and one in which it acts.
+fn run<T: Real, R: Rule<N>, const N: usize>(
+    rule: &R,
+    mut step: Step,
+    preparation: &Preparation<'_>,
+    w: &mut Array,
+    gradient: &Array,
+    arrays: &mut [Array; N],
+) {
+    let w = w.as_mut_slice::<T>();
+    let mut state = arrays.each_mut().map(Array::as_mut_slice::<T>);
+    if R::MEASURES {
+        let mut sums = [0.0; 2];
+        preparation.for_each(w, gradient, |range, w, gw| {
+            let state = state.each_mut().map(|array| &mut array[range.clone()]);
+            let own = rule.measure(&step, w, gw, state);
+            sums = [sums[0] + own[0], sums[1] + own[1]];
+        });
+        step.sums = sums;
+    }
+    preparation.for_each(w, gradient, |range, w, gw| {
+        let state = state.each_mut().map(|array| &mut array[range.clone()]);
+        rule.apply(&step, w, gw, state);
+    });
+}
+
+impl<R: fmt::Debug> fmt::Debug for Group<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

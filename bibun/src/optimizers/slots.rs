@@ -1,0 +1,181 @@
+//! What an optimizer remembers of each parameter, by name.
+
+use bibun_array::{Array, Scalar};
+use indexmap::map::Entry;
+use indexmap::{IndexMap, IndexSet};
+use rustc_hash::FxBuildHasher;
+
+use super::rule::Rule;
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::node::Key;
+use crate::serializers::{State, StateError};
+use crate::variable::Variable;
+
+/// What is remembered of one parameter.
+#[derive(Debug)]
+pub(super) struct Slot<const N: usize> {
+    /// Also keeps the key from being given to another parameter.
+    pub parameter: Variable,
+    /// The name under which the parameter was seen first, a number behind it if another has it.
+    pub name: String,
+    pub memory: Memory<N>,
+}
+
+/// The numbers that change.
+#[derive(Clone, Debug)]
+pub(super) struct Memory<const N: usize> {
+    pub steps: u64,
+    pub arrays: [Array; N],
+}
+
+/// What is remembered of every parameter that has had a gradient, and of those in a loaded state
+/// that have not been seen yet.
+#[derive(Debug, Default)]
+pub(super) struct Slots<const N: usize> {
+    seen: IndexMap<Key, Slot<N>, FxBuildHasher>,
+    waiting: IndexMap<String, Memory<N>>,
+}
+
+impl<const N: usize> Slots<N> {
+    /// The place of a parameter.
+    pub(super) fn find<R: Rule<N>>(&mut self, name: &str, parameter: &Variable) -> usize {
+        let key = parameter.key().expect("a parameter is a leaf");
+        let names = || self.seen.values().map(|slot| &*slot.name);
+        if let Some(place) = self.seen.get_index_of(&key) {
+            return place;
+        }
+        let name = unused(name, |name| names().any(|other| other == name));
+        let spec = parameter.spec();
+        let memory = match self.waiting.shift_remove(&name) {
+            Some(memory) => {
+                for (array, part) in memory.arrays.iter().zip(R::STATE) {
+                    expect_spec(&name, part, array, &spec);
+                }
+                memory
+            }
+            None => Memory {
+                steps: 0,
+                arrays: R::INITIAL
+                    .map(|value| Array::full(&spec.shape, Scalar::from(value).cast(spec.dtype))),
+            },
+        };
+        let slot = Slot {
+            parameter: parameter.clone(),
+            name,
+            memory,
+        };
+        match self.seen.entry(key) {
+            Entry::Vacant(entry) => {
+                let place = entry.index();
+                entry.insert(slot);
+                place
+            }
+            Entry::Occupied(_) => unreachable!("it was looked for above"),
+        }
+    }
+
+    pub(super) fn at(&self, place: usize) -> &Slot<N> {
+        &self.seen[place]
+    }
+
+    pub(super) fn at_mut(&mut self, place: usize) -> &mut Slot<N> {
+        &mut self.seen[place]
+    }
+
+    /// Everything, as `name/m`, `name/steps`.
+    pub(super) fn state<R: Rule<N>>(&self) -> State {
+        let mut state = State::new();
+        let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
+        for (name, memory) in seen.chain(&self.waiting) {
+            for (part, array) in R::STATE.into_iter().zip(&memory.arrays) {
+                state.insert(within(name, part), array.clone());
+            }
+            state.insert(within(name, STEPS), memory.steps);
+        }
+        state
+    }
+
+    /// What is in a state, if it fits to the rule and to the parameters that have been seen.
+    pub(super) fn read<R: Rule<N>>(
+        &self,
+        state: &State,
+    ) -> Result<IndexMap<String, Memory<N>>, StateError> {
+        let mut error = StateError::default();
+        let mut names = IndexSet::new();
+        for (whole, _) in state.iter() {
+            let (name, part) = whole.rsplit_once('/').unwrap_or(("", whole));
+            if part != STEPS && !R::STATE.contains(&part) {
+                error.unexpected.push(whole.to_owned());
+            } else {
+                names.insert(name);
+            }
+        }
+        let mut memories = IndexMap::new();
+        for name in names {
+            let seen = self.seen.values().find(|slot| slot.name == name);
+            let steps = state.count(&within(name, STEPS));
+            let steps = steps.map_err(|wrong| error.add(wrong)).unwrap_or_default();
+            let arrays = R::STATE.map(|part| {
+                let part = within(name, part);
+                let array = match seen {
+                    Some(slot) => state.array_like(&part, &slot.parameter.array()),
+                    None => state.array(&part),
+                };
+                match array {
+                    Ok(array) => array.to_row_major(),
+                    Err(wrong) => {
+                        error.add(wrong);
+                        Array::scalar(0.0)
+                    }
+                }
+            });
+            memories.insert(name.to_owned(), Memory { steps, arrays });
+        }
+        error.or_ok().map(|()| memories)
+    }
+
+    /// Goes on from what was read; what is not in it has made no step yet.
+    pub(super) fn replace(&mut self, mut memories: IndexMap<String, Memory<N>>) {
+        self.seen
+            .retain(|_, slot| match memories.shift_remove(&slot.name) {
+                Some(memory) => {
+                    slot.memory = memory;
+                    true
+                }
+                None => false,
+            });
+        self.waiting = memories;
+    }
+}
+
+/// The name of the number of steps of a parameter.
+const STEPS: &str = "steps";
+
+/// The name of a part of what is remembered of a parameter; a lone parameter has no name.
+pub(super) fn within(name: &str, part: &str) -> String {
+    match name {
+        "" => part.to_owned(),
+        _ => format!("{name}/{part}"),
+    }
+}
+
+/// This name, or with the first number from 2 that makes it another than those that are used.
+pub(super) fn unused(name: &str, is_used: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}#{number}"));
+    std::iter::once(name.to_owned())
+        .chain(numbered)
+        .find(|name| !is_used(name))
+        .expect("there is no end of numbers")
+}
+
+/// A loaded array must look like the parameter that has appeared for it.
+#[track_caller]
+pub(super) fn expect_spec(name: &str, part: &str, array: &Array, parameter: &Spec) {
+    let found = Spec::new(array.shape(), array.dtype());
+    if found != *parameter {
+        let part = within(name, part);
+        let what = format!("`{part}` of the loaded state is {found}, the parameter {parameter}");
+        raise(Error::argument("update", what));
+    }
+}

@@ -1,0 +1,64 @@
+//! SMORMS3: steps scaled by how much recent gradients agree.
+
+use super::rule::{Real, Rule, Step};
+use super::rule_optimizer::RuleOptimizer;
+
+/// SMORMS3. From `g = v = 0` and `memory = 1`:
+///
+/// ```text
+/// r = 1 / (memory + 1)
+/// g ← (1 - r) g + r gw
+/// v ← (1 - r) v + r gw²
+/// x = g² / (v + ε)
+/// memory ← 1 + memory (1 - x)
+/// w ← w - gw min(η, x) / (√v + ε)
+/// ```
+///
+/// Source: Simon Funk, "RMSprop loses to SMORMS3 - beware the epsilon!", 2015.
+///
+/// ```
+/// use bibun::optimizers::{Optimizer, Smorms3};
+/// use bibun::Variable;
+/// let w = Variable::new(0.0);
+/// w.set_grad(&Variable::constant(-1000.0));
+/// Smorms3::new(0.1).update(&w);
+/// assert!((w.item::<f64>() - 0.1 * 2f64.sqrt()).abs() < 1e-12);
+/// ```
+pub type Smorms3 = RuleOptimizer<Smorms3Rule, 3>;
+
+impl Smorms3 {
+    /// With learning rate η, commonly 0.001, and `ε = 10⁻¹⁶`.
+    pub fn new(learning_rate: f64) -> Self {
+        Self::with_rule(learning_rate, Smorms3Rule { epsilon: 1e-16 })
+    }
+
+    /// With another `ε`.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f64) -> Self {
+        self.with(|rule| rule.epsilon = epsilon)
+    }
+}
+
+/// The rule of [`Smorms3`].
+#[derive(Clone, Copy, Debug)]
+pub struct Smorms3Rule {
+    /// ε.
+    pub epsilon: f64,
+}
+
+impl Rule<3> for Smorms3Rule {
+    const STATE: [&'static str; 3] = ["g", "v", "memory"];
+    const INITIAL: [f64; 3] = [0.0, 0.0, 1.0];
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [g, v, memory]: [&mut [T]; 3]) {
+        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
+        for ((((w, &gw), g), v), memory) in w.iter_mut().zip(gw).zip(g).zip(v).zip(memory) {
+            let r = T::ONE / (*memory + T::ONE);
+            *g = (T::ONE - r) * *g + r * gw;
+            *v = (T::ONE - r) * *v + r * gw * gw;
+            let x = *g * *g / (*v + epsilon);
+            *memory = T::ONE + *memory * (T::ONE - x);
+            *w = *w - gw * x.minimum(rate) / (v.sqrt() + epsilon);
+        }
+    }
+}
