@@ -12,6 +12,7 @@ mod random;
 mod scaled;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bibun_array::{Array, DType, Generator, Shape};
 
@@ -43,4 +44,12 @@ pub trait Initializer: fmt::Debug {
     /// # Panics
     /// If the initializer is not made for such a shape, or the dtype is no float type.
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array;
+}
+
+/// One initializer for several parameters.
+impl<I: Initializer + ?Sized> Initializer for Arc<I> {
+    #[track_caller]
+    fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
+        (**self).initialize(shape, dtype, generator)
+    }
 }

@@ -1,12 +1,23 @@
 //! Links: parameters and the computation that uses them, and Chains of them, walked by name.
 
+mod attention;
 mod chain;
 mod convolution;
 mod dropout;
 mod embedding;
+mod function;
+mod highway;
 mod linear;
+mod maxout;
+mod mlp;
 mod normalization;
+mod parameter;
+mod recurrent;
+mod sequential;
+mod transformer;
+mod weight_norm;
 
+pub use attention::{MultiHeadAttention, MultiHeadAttentionBuilder};
 pub use bibun_derive::Chain;
 pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
@@ -16,8 +27,20 @@ pub use convolution::{
 };
 pub use dropout::Dropout;
 pub use embedding::{Embedding, EmbeddingBuilder};
+pub use function::FunctionLink;
+pub use highway::{Highway, HighwayBuilder};
 pub use linear::{Linear, LinearBuilder};
+pub use maxout::{Maxout, MaxoutBuilder};
+pub use mlp::{Mlp, MlpBuilder};
 pub use normalization::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, NormBuilder, RmsNorm};
+pub use parameter::Parameter;
+pub use recurrent::{
+    CellBuilder, Gru, GruCell, Lstm, LstmCell, LstmState, Recurrent, RecurrentBuilder,
+    RecurrentCell, RecurrentLayer, RecurrentState, Rnn, RnnCell,
+};
+pub use sequential::Sequential;
+pub use transformer::{SinusoidalPositions, TransformerBlock, TransformerBlockBuilder};
+pub use weight_norm::{WeightNorm, Weighted};
 
 pub use crate::tree::Buffer;
 use crate::tree::{Mapper, Tree, Visitor};

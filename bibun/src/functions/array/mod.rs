@@ -5,7 +5,9 @@ mod creation;
 mod identity;
 mod index;
 mod join;
+mod mask;
 mod movement;
+mod positions;
 mod rearrange;
 mod slice;
 
@@ -14,7 +16,9 @@ pub use creation::*;
 pub use identity::*;
 pub use index::*;
 pub use join::*;
+pub use mask::*;
 pub use movement::*;
+pub use positions::*;
 pub use rearrange::*;
 pub use slice::*;
 
@@ -25,7 +29,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         identity::samples(),
         index::samples(),
         join::samples(),
+        mask::samples(),
         movement::samples(),
+        positions::samples(),
         rearrange::samples(),
         slice::samples(),
     ]

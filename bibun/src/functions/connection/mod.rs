@@ -1,5 +1,6 @@
 //! Functions that connect values by weights: products of matrices and what is made of them.
 
+mod attention;
 mod convolution;
 mod einsum;
 mod embedding;
@@ -7,6 +8,7 @@ mod linear;
 mod matmul;
 mod unfold;
 
+pub use attention::*;
 pub use convolution::*;
 pub use einsum::*;
 pub use embedding::*;
@@ -17,6 +19,7 @@ pub use unfold::*;
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
+        attention::samples(),
         convolution::samples(),
         einsum::samples(),
         embedding::samples(),

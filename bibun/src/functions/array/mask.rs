@@ -1,0 +1,83 @@
+//! Masks: where a position may be looked at.
+
+use bibun_array::Array;
+
+use crate::error::{Error, raise};
+use crate::variable::Variable;
+
+/// Where a position may see another when none may see what comes after it: true on the diagonal and
+/// below.
+///
+/// Shapes: → `[size, size]`, bool; rows are the positions that look. Gradient: none.
+///
+/// ```
+/// use bibun::functions::causal_mask;
+/// assert_eq!(causal_mask(2).to_vec::<bool>(), [true, false, true, true]);
+/// ```
+pub fn causal_mask(size: usize) -> Variable {
+    let seen = (0..size).flat_map(|row| (0..size).map(move |column| column <= row));
+    Variable::constant(Array::from_vec(seen.collect(), [size, size]))
+}
+
+/// Where there are elements of sequences that have been filled up to one size: true at the first
+/// `lengths[i]` positions of row `i`.
+///
+/// Shapes: → `[n, size]` for n lengths, bool. Gradient: none.
+///
+/// # Panics
+/// If a length is above `size`.
+///
+/// ```
+/// use bibun::functions::length_mask;
+/// assert_eq!(length_mask(&[1, 2], 2).to_vec::<bool>(), [true, false, true, true]);
+/// ```
+#[track_caller]
+pub fn length_mask(lengths: &[usize], size: usize) -> Variable {
+    if let Some(&length) = lengths.iter().find(|&&length| length > size) {
+        let what = format!("a length is {length}, it must not be above the size {size}");
+        raise(Error::argument("length_mask", what));
+    }
+    let inside = |&length: &usize| (0..size).map(move |position| position < length);
+    let inside = lengths.iter().flat_map(inside).collect();
+    Variable::constant(Array::from_vec(inside, [lengths.len(), size]))
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    // What is bool has no derivative; choosing by it has.
+    let sample = |name, mask: fn() -> Variable, kept: fn(usize, usize) -> bool| {
+        Sample::new(
+            name,
+            move |x| vec![mask().where_(&x[0], 0.0)],
+            move |x| {
+                let x = x[0].to_vec::<f64>().into_iter().enumerate();
+                let kept = x.map(|(i, x)| if kept(i / 3, i % 3) { x } else { 0.0 });
+                vec![Array::from_vec(kept.collect(), [3, 3])]
+            },
+        )
+        .input([3, 3], -2.0..2.0)
+    };
+    vec![
+        sample("causal_mask", || causal_mask(3), |i, j| j <= i),
+        sample(
+            "length_mask",
+            || length_mask(&[2, 0, 3], 3),
+            |i, j| j < [2, 0, 3][i],
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn ends_of_masks() {
+        assert_eq!(causal_mask(0).shape(), [0, 0]);
+        assert_eq!(length_mask(&[], 3).shape(), [0, 3]);
+        let error = attempt(|| length_mask(&[1, 4], 3)).unwrap_err().to_string();
+        assert!(error.contains("length_mask: a length is 4"), "{error}");
+    }
+}

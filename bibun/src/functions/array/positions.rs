@@ -1,0 +1,53 @@
+//! Positions as vectors.
+
+use bibun_array::{Array, DType};
+
+use crate::variable::Variable;
+
+/// A vector for each position `t`, of sines and cosines of falling frequency:
+/// `y[t, 2i] = sin(t / 10000^(2i / size))` and `y[t, 2i + 1] = cos(t / 10000^(2i / size))`.
+///
+/// Shapes: → `[length, size]`. Types: as told. Gradient: none, it is a constant.
+///
+/// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.5.
+///
+/// # Panics
+/// If the dtype is bool.
+///
+/// ```
+/// use bibun::{array::DType, functions::sinusoidal_positions};
+/// let positions = sinusoidal_positions(3, 2, DType::F64);
+/// assert_eq!(positions.to_vec::<f64>()[..2], [0.0, 1.0]);
+/// assert_eq!(positions.to_vec::<f64>()[2], 1f64.sin());
+/// ```
+#[track_caller]
+pub fn sinusoidal_positions(length: usize, size: usize, dtype: DType) -> Variable {
+    let element = |t: usize, i: usize| {
+        let exponent = (i / 2 * 2) as f64 / size as f64;
+        let angle = t as f64 / 10_000f64.powf(exponent);
+        if i % 2 == 0 { angle.sin() } else { angle.cos() }
+    };
+    let elements = (0..length).flat_map(|t| (0..size).map(move |i| element(t, i)));
+    let positions = Array::from_vec(elements.collect::<Vec<f64>>(), [length, size]);
+    Variable::constant(positions.cast(dtype))
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    vec![
+        Sample::new(
+            "sinusoidal_positions",
+            |x| vec![&x[0] * sinusoidal_positions(3, 4, DType::F64)],
+            |x| {
+                let x = x[0].to_vec::<f64>().into_iter().enumerate();
+                let y = x.map(|(at, x)| {
+                    let (t, i) = ((at / 4) as f64, at % 4);
+                    x * [t.sin(), t.cos(), (t / 100.0).sin(), (t / 100.0).cos()][i]
+                });
+                vec![Array::from_vec(y.collect(), [3, 4])]
+            },
+        )
+        .input([3, 4], -2.0..2.0),
+    ]
+}

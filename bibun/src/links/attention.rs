@@ -1,0 +1,304 @@
+//! Attention with several heads.
+
+use std::sync::Arc;
+
+use bibun_array::{DType, Generator};
+
+use super::{Chain, Dropout, Linear, Link};
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::{
+    attention_weights, causal_mask, expand_dims, logical_and, matmul, reshape, swap_axes,
+};
+use crate::initializers::{GlorotUniform, Initializer, Zero};
+use crate::variable::Variable;
+
+/// Attention with several heads: queries, keys and values are projected, each head compares its own
+/// part of them ([`attention`](crate::functions::attention)), and what all heads give is projected
+/// once more.
+///
+/// Shapes: queries `[.., q, size]`, keys `[.., k, key size]`, values `[.., k, value size]` →
+/// `[.., q, size]`. Parameters: query/w, key/w, value/w, output/w, and the biases. A query for which
+/// a mask leaves no key gets weights of zero, never NaN: the output is that of zeros. Cloning shares
+/// the parameters.
+///
+/// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
+///
+/// ```
+/// use bibun::array::{Array, DType, Generator};
+/// use bibun::functions::length_mask;
+/// use bibun::links::{Link, MultiHeadAttention};
+/// use bibun::Variable;
+/// let layer = MultiHeadAttention::new(8, 2, &mut Generator::new(0));
+/// let x = Variable::constant(Array::ones([3, 5, 8], DType::F32));
+/// assert_eq!(layer.forward(&x).shape(), [3, 5, 8]);
+/// // Another sequence looked at, of which the first example has two elements.
+/// let memory = Variable::constant(Array::ones([3, 4, 8], DType::F32));
+/// let mask = length_mask(&[2, 4, 4], 4).expand_dims(1);
+/// assert_eq!(layer.attend(&x, &memory, &memory, Some(&mask)).shape(), [3, 5, 8]);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct MultiHeadAttention {
+    /// What the queries are put through.
+    pub query: Linear,
+    /// What the keys are put through.
+    pub key: Linear,
+    /// What the values are put through.
+    pub value: Linear,
+    /// What the results of all heads are put through.
+    pub output: Linear,
+    heads: usize,
+    is_causal: bool,
+    dropout: Option<Dropout>,
+}
+
+impl MultiHeadAttention {
+    /// Attention in f32 with weights from [`GlorotUniform`] and biases of zero.
+    ///
+    /// # Panics
+    /// If the size is no multiple of the number of heads.
+    #[track_caller]
+    pub fn new(size: usize, heads: usize, generator: &mut Generator) -> Self {
+        Self::builder(size, heads).build(generator)
+    }
+
+    /// Attention with choices of one's own.
+    ///
+    /// ```
+    /// use bibun::array::{DType, Generator};
+    /// use bibun::links::MultiHeadAttention;
+    /// let layer = MultiHeadAttention::builder(8, 2)
+    ///     .memory_sizes(6, 4)
+    ///     .without_bias()
+    ///     .dropout(0.1)
+    ///     .dtype(DType::F64)
+    ///     .build(&mut Generator::new(0));
+    /// assert_eq!((layer.key.w.shape(), layer.value.w.shape()), ([8, 6].into(), [8, 4].into()));
+    /// ```
+    pub fn builder(size: usize, heads: usize) -> MultiHeadAttentionBuilder {
+        MultiHeadAttentionBuilder {
+            size,
+            heads,
+            key_size: size,
+            value_size: size,
+            is_causal: false,
+            dropout: None,
+            dtype: DType::F32,
+            w: Arc::new(GlorotUniform),
+            b: Some(Arc::new(Zero)),
+        }
+    }
+
+    /// The number of heads.
+    pub fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// What queries find among keys and values. Where the mask is false they do not look; it is bool
+    /// and broadcasts to `[.., q, k]`: `[q, k]`, `[n, 1, k]` (the keys that are there, from
+    /// [`length_mask`](crate::functions::length_mask)) or `[n, q, k]`.
+    ///
+    /// # Panics
+    /// If the shapes do not fit, or the attention is causal and there are not as many keys as
+    /// queries; the message has all shapes.
+    #[track_caller]
+    pub fn attend(
+        &self,
+        query: &Variable,
+        key: &Variable,
+        value: &Variable,
+        mask: Option<&Variable>,
+    ) -> Variable {
+        self.check(query, key, value, mask);
+        let [q, k, v] = [(&self.query, query), (&self.key, key), (&self.value, value)]
+            .map(|(layer, x)| self.to_heads(&layer.forward(x)));
+        // All heads see the same.
+        let mask = mask.map(|mask| match mask.rank() {
+            0..3 => mask.clone(),
+            _ => expand_dims(mask, -3),
+        });
+        let mask = match (self.is_causal, mask) {
+            (false, mask) => mask,
+            (true, None) => Some(causal_mask(q.shape()[q.rank() - 2])),
+            (true, Some(mask)) => Some(logical_and(causal_mask(q.shape()[q.rank() - 2]), mask)),
+        };
+        let weights = attention_weights(q, k, mask.as_ref());
+        let weights = match &self.dropout {
+            Some(dropout) => dropout.forward(&weights),
+            None => weights,
+        };
+        let found = swap_axes(matmul(weights, v), -2, -3);
+        self.output.forward(&reshape(found, query.shape()))
+    }
+
+    /// [`attend`](Self::attend) of a sequence to itself.
+    ///
+    /// # Panics
+    /// If the shapes do not fit; the message has all.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::functions::length_mask;
+    /// use bibun::links::MultiHeadAttention;
+    /// use bibun::Variable;
+    /// let layer = MultiHeadAttention::builder(8, 2).causal().build(&mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([2, 3, 8], DType::F32));
+    /// let mask = length_mask(&[1, 3], 3).expand_dims(1);
+    /// assert_eq!(layer.forward_masked(&x, &mask).shape(), [2, 3, 8]);
+    /// ```
+    #[track_caller]
+    pub fn forward_masked(&self, x: &Variable, mask: &Variable) -> Variable {
+        self.attend(x, x, x, Some(mask))
+    }
+
+    /// `[.., t, heads · d]` as `[.., heads, t, d]`.
+    fn to_heads(&self, x: &Variable) -> Variable {
+        let (shape, last) = (x.shape(), x.rank() - 1);
+        let parted = shape.replaced(last, shape[last] / self.heads);
+        swap_axes(reshape(x, parted.inserted(last, self.heads)), -2, -3)
+    }
+
+    #[track_caller]
+    fn check(&self, query: &Variable, key: &Variable, value: &Variable, mask: Option<&Variable>) {
+        let specs = [query, key, value].map(Variable::spec);
+        let sizes = [&self.query, &self.key, &self.value].map(|layer| layer.w.shape()[1]);
+        let fits = (specs.iter().zip(sizes))
+            .all(|(spec, size)| spec.shape.rank() >= 2 && spec.shape.last() == Some(&size));
+        let length = |spec: &Spec| spec.shape[spec.shape.rank() - 2];
+        let must_hold = if !fits {
+            format!("the last sizes must be {sizes:?}")
+        } else if length(&specs[1]) != length(&specs[2]) {
+            "there must be as many values as keys".to_owned()
+        } else if self.is_causal && length(&specs[0]) != length(&specs[1]) {
+            "causal attention needs as many keys as queries".to_owned()
+        } else {
+            let [q, k, _] = &specs;
+            let scores = q.shape.replaced(q.shape.rank() - 1, length(k));
+            let seen = mask.map(|mask| mask.shape().broadcast(&scores));
+            if seen.is_none_or(|seen| seen.as_ref() == Some(&scores)) {
+                return;
+            }
+            format!("the mask must broadcast to {scores}")
+        };
+        let names = [
+            "query [.., q, size]",
+            "key [.., k, size]",
+            "value [.., k, size]",
+        ];
+        let mask = mask.map(Variable::spec);
+        let mut named: Vec<(&str, &Spec)> = names.into_iter().zip(&specs).collect();
+        named.extend(mask.as_ref().map(|mask| ("mask", mask)));
+        raise(Error::Mismatch {
+            function: "MultiHeadAttention",
+            what: Mismatch::new(&named, must_hold).0,
+            place: std::panic::Location::caller(),
+        });
+    }
+}
+
+impl Link for MultiHeadAttention {
+    /// What a sequence finds in itself: x `[.., t, size]` → the same shape.
+    ///
+    /// # Panics
+    /// If x has another shape; the message has it.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        self.attend(x, x, x, None)
+    }
+}
+
+/// What a [`MultiHeadAttention`] will be; see [`MultiHeadAttention::builder`].
+#[derive(Debug)]
+#[must_use = "nothing is made before `build`"]
+pub struct MultiHeadAttentionBuilder {
+    size: usize,
+    heads: usize,
+    key_size: usize,
+    value_size: usize,
+    is_causal: bool,
+    dropout: Option<f64>,
+    dtype: DType,
+    w: Arc<dyn Initializer>,
+    b: Option<Arc<dyn Initializer>>,
+}
+
+impl MultiHeadAttentionBuilder {
+    /// The sizes of keys and values, if they are not those of the queries.
+    pub fn memory_sizes(mut self, key_size: usize, value_size: usize) -> Self {
+        (self.key_size, self.value_size) = (key_size, value_size);
+        self
+    }
+
+    /// Lets no position look at those after it.
+    pub fn causal(mut self) -> Self {
+        self.is_causal = true;
+        self
+    }
+
+    /// Leaves out each weight of the attention with this probability in training mode.
+    pub fn dropout(mut self, ratio: f64) -> Self {
+        self.dropout = Some(ratio);
+        self
+    }
+
+    /// How the weights start; [`GlorotUniform`] if nothing is said.
+    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
+        self.w = Arc::new(w);
+        self
+    }
+
+    /// How the biases start; [`Zero`] if nothing is said.
+    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
+        self.b = Some(Arc::new(b));
+        self
+    }
+
+    /// Leaves the biases out.
+    pub fn without_bias(mut self) -> Self {
+        self.b = None;
+        self
+    }
+
+    /// The dtype of the parameters, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If the size is no multiple of the number of heads, the dtype is no float type, or the ratio
+    /// of dropout is not in `[0, 1)`.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> MultiHeadAttention {
+        let Self { size, heads, .. } = self;
+        if heads == 0 || !size.is_multiple_of(heads) {
+            let what = format!("the size {size} does not make {heads} heads");
+            raise(Error::argument("MultiHeadAttention", what));
+        }
+        let mut layers = Vec::with_capacity(4);
+        for inputs in [size, self.key_size, self.value_size, size] {
+            let layer = Linear::builder(inputs, size).initializer(self.w.clone());
+            let layer = match &self.b {
+                Some(b) => layer.bias_initializer(b.clone()),
+                None => layer.without_bias(),
+            };
+            layers.push(layer.dtype(self.dtype).build(generator));
+        }
+        let [query, key, value, output] = layers.try_into().expect("four layers");
+        let dropout = match self.dropout {
+            Some(ratio) => Some(Dropout::new(ratio, generator)),
+            None => None,
+        };
+        MultiHeadAttention {
+            query,
+            key,
+            value,
+            output,
+            heads,
+            is_causal: self.is_causal,
+            dropout,
+        }
+    }
+}

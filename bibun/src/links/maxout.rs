@@ -1,0 +1,122 @@
+//! The maxout layer.
+
+use bibun_array::{DType, Generator};
+
+use super::{Chain, Linear, LinearBuilder, Link};
+use crate::error::{Error, raise};
+use crate::functions::maxout;
+use crate::initializers::Initializer;
+use crate::variable::Variable;
+
+/// A fully connected layer of which each output is the greatest of `pool_size` values,
+/// `y_o = max_k (x wᵀ + b)_{o, k}`: an activation that is learned.
+///
+/// Shapes: x `[.., i]` → `[.., o]`, with linear/w `[o · pool_size, i]`, those of one output next to
+/// each other. Cloning shares the parameters.
+///
+/// Source: Goodfellow, Warde-Farley, Mirza, Courville, Bengio, "Maxout Networks", ICML 2013.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Link, Maxout};
+/// use bibun::Variable;
+/// let layer = Maxout::new(3, 2, 4, &mut Generator::new(0));
+/// assert_eq!(layer.forward(&Variable::constant([[1.0f32, 2.0, 3.0]])).shape(), [1, 2]);
+/// assert_eq!(layer.linear.w.shape(), [8, 3]);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct Maxout {
+    /// The layer that gives all values.
+    pub linear: Linear,
+    pool_size: usize,
+}
+
+impl Maxout {
+    /// A layer in f32 with weights from [`HeNormal`](crate::initializers::HeNormal) and biases of
+    /// zero.
+    ///
+    /// # Panics
+    /// If `pool_size` is 0.
+    #[track_caller]
+    pub fn new(inputs: usize, outputs: usize, pool_size: usize, generator: &mut Generator) -> Self {
+        Self::builder(inputs, outputs, pool_size).build(generator)
+    }
+
+    /// A layer with choices of one's own.
+    ///
+    /// ```
+    /// use bibun::array::{DType, Generator};
+    /// use bibun::links::Maxout;
+    /// let builder = Maxout::builder(3, 2, 4).without_bias().dtype(DType::F64);
+    /// assert!(builder.build(&mut Generator::new(0)).linear.b.is_none());
+    /// ```
+    pub fn builder(inputs: usize, outputs: usize, pool_size: usize) -> MaxoutBuilder {
+        MaxoutBuilder {
+            linear: Linear::builder(inputs, outputs * pool_size),
+            pool_size,
+        }
+    }
+}
+
+impl Link for Maxout {
+    /// The greatest of each pool of values.
+    ///
+    /// # Panics
+    /// If x is not `[.., inputs]`; the message has both shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        maxout(self.linear.forward(x), self.pool_size, -1)
+    }
+}
+
+/// What a [`Maxout`] will be; see [`Maxout::builder`].
+#[derive(Debug)]
+#[must_use = "nothing is made before `build`"]
+pub struct MaxoutBuilder {
+    linear: LinearBuilder,
+    pool_size: usize,
+}
+
+impl MaxoutBuilder {
+    /// How the weights start; [`HeNormal`](crate::initializers::HeNormal) if nothing is said.
+    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
+        self.linear = self.linear.initializer(w);
+        self
+    }
+
+    /// How the biases start; [`Zero`](crate::initializers::Zero) if nothing is said.
+    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
+        self.linear = self.linear.bias_initializer(b);
+        self
+    }
+
+    /// Leaves the biases out.
+    pub fn without_bias(mut self) -> Self {
+        self.linear = self.linear.without_bias();
+        self
+    }
+
+    /// The dtype of the parameters, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.linear = self.linear.dtype(dtype);
+        self
+    }
+
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If the pool size is 0 or the dtype no float type.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> Maxout {
+        if self.pool_size == 0 {
+            raise(Error::argument(
+                "Maxout",
+                "the pool size is 0, it must not be",
+            ));
+        }
+        Maxout {
+            linear: self.linear.build(generator),
+            pool_size: self.pool_size,
+        }
+    }
+}

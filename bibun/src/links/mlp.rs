@@ -1,0 +1,177 @@
+//! The multilayer perceptron.
+
+use std::sync::Arc;
+
+use bibun_array::{DType, Generator};
+
+use super::{Chain, Dropout, FunctionLink, Linear, Link};
+use crate::error::{Error, raise};
+use crate::initializers::{HeNormal, Initializer, Zero};
+use crate::variable::Variable;
+
+/// The multilayer perceptron: fully connected layers with an activation between them, and perhaps
+/// dropout after each activation.
+///
+/// Shapes: x `[.., first size]` → `[.., last size]`. Cloning shares the parameters, `layers/0/w` and
+/// so on.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Link, Mlp};
+/// use bibun::Variable;
+/// let model = Mlp::new(&[4, 8, 8, 2], &mut Generator::new(0));
+/// let x = Variable::constant([[1.0f32, 2.0, 3.0, 4.0]]);
+/// assert_eq!(model.forward(&x).shape(), [1, 2]);
+/// assert_eq!(model.layers[1].w.shape(), [8, 8]);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct Mlp {
+    /// The layers.
+    pub layers: Vec<Linear>,
+    activation: FunctionLink,
+    dropout: Option<Dropout>,
+}
+
+impl Mlp {
+    /// Layers in f32 between these sizes, of input, hidden values and output, with `relu` between
+    /// them, weights from [`HeNormal`] and biases of zero.
+    ///
+    /// # Panics
+    /// If there are fewer than two sizes.
+    #[track_caller]
+    pub fn new(sizes: &[usize], generator: &mut Generator) -> Self {
+        Self::builder(sizes).build(generator)
+    }
+
+    /// Layers with choices of one's own.
+    ///
+    /// ```
+    /// use bibun::array::{DType, Generator};
+    /// use bibun::initializers::GlorotUniform;
+    /// use bibun::links::Mlp;
+    /// use bibun::Variable;
+    /// let model = Mlp::builder(&[4, 8, 2])
+    ///     .activation(Variable::tanh)
+    ///     .initializer(GlorotUniform)
+    ///     .dropout(0.5)
+    ///     .dtype(DType::F64)
+    ///     .build(&mut Generator::new(0));
+    /// assert_eq!(model.layers.len(), 2);
+    /// ```
+    pub fn builder(sizes: &[usize]) -> MlpBuilder {
+        MlpBuilder {
+            sizes: sizes.to_vec(),
+            activation: FunctionLink::new(Variable::relu),
+            dropout: None,
+            dtype: DType::F32,
+            w: Arc::new(HeNormal),
+            b: Some(Arc::new(Zero)),
+        }
+    }
+}
+
+impl Link for Mlp {
+    /// What the last layer gives; no activation follows it.
+    ///
+    /// # Panics
+    /// If x is not `[.., first size]`; the message has all shapes.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let mut y = self.layers[0].forward(x);
+        for layer in &self.layers[1..] {
+            y = self.activation.forward(&y);
+            if let Some(dropout) = &self.dropout {
+                y = dropout.forward(&y);
+            }
+            y = layer.forward(&y);
+        }
+        y
+    }
+}
+
+/// What an [`Mlp`] will be; see [`Mlp::builder`].
+#[derive(Debug)]
+#[must_use = "nothing is made before `build`"]
+pub struct MlpBuilder {
+    sizes: Vec<usize>,
+    activation: FunctionLink,
+    dropout: Option<f64>,
+    dtype: DType,
+    w: Arc<dyn Initializer>,
+    b: Option<Arc<dyn Initializer>>,
+}
+
+impl MlpBuilder {
+    /// What stands between the layers; `relu` if nothing is said.
+    pub fn activation(
+        mut self,
+        activation: impl Fn(&Variable) -> Variable + Send + Sync + 'static,
+    ) -> Self {
+        self.activation = FunctionLink::new(activation);
+        self
+    }
+
+    /// Leaves out each hidden value with this probability in training mode.
+    pub fn dropout(mut self, ratio: f64) -> Self {
+        self.dropout = Some(ratio);
+        self
+    }
+
+    /// How the weights start; [`HeNormal`] if nothing is said.
+    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
+        self.w = Arc::new(w);
+        self
+    }
+
+    /// How the biases start; [`Zero`] if nothing is said.
+    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
+        self.b = Some(Arc::new(b));
+        self
+    }
+
+    /// Leaves the biases out.
+    pub fn without_bias(mut self) -> Self {
+        self.b = None;
+        self
+    }
+
+    /// The dtype of the parameters, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If there are fewer than two sizes, the dtype is no float type, or the ratio of dropout is not
+    /// in `[0, 1)`.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> Mlp {
+        if self.sizes.len() < 2 {
+            let what = format!(
+                "the sizes are {:?}, expected at least those of input and output",
+                self.sizes
+            );
+            raise(Error::argument("Mlp", what));
+        }
+        let mut layers = Vec::new();
+        for sizes in self.sizes.windows(2) {
+            let layer = Linear::builder(sizes[0], sizes[1]).initializer(self.w.clone());
+            let layer = match &self.b {
+                Some(b) => layer.bias_initializer(b.clone()),
+                None => layer.without_bias(),
+            };
+            layers.push(layer.dtype(self.dtype).build(generator));
+        }
+        let dropout = match self.dropout {
+            Some(ratio) => Some(Dropout::new(ratio, generator)),
+            None => None,
+        };
+        Mlp {
+            layers,
+            activation: self.activation,
+            dropout,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A parameter by itself.
+
+use bibun_array::{Array, DType, Generator, Shape};
+
+use super::Chain;
+use crate::error::{Error, raise};
+use crate::initializers::Initializer;
+use crate::variable::Variable;
+
+/// A link that is nothing but a parameter: a learned array that takes no input.
+///
+/// Shapes: → that of w. Cloning shares the parameter. A field of type [`Variable`] does the same
+/// under its own name.
+///
+/// ```
+/// use bibun::links::{Chain, Parameter};
+/// let scale = Parameter::new([1.0, 2.0]);
+/// assert_eq!(scale.forward().to_vec::<f64>(), [1.0, 2.0]);
+/// assert_eq!(scale.parameters()[0].0, "w");
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct Parameter {
+    /// The parameter.
+    pub w: Variable,
+}
+
+impl Parameter {
+    /// A parameter that starts as this array.
+    ///
+    /// # Panics
+    /// If the dtype is no float type.
+    #[track_caller]
+    pub fn new(array: impl Into<Array>) -> Self {
+        let array = array.into();
+        check(array.dtype());
+        Self {
+            w: Variable::new(array),
+        }
+    }
+
+    /// A parameter that starts as an initializer says.
+    ///
+    /// # Panics
+    /// If the dtype is no float type.
+    ///
+    /// ```
+    /// use bibun::array::{DType, Generator};
+    /// use bibun::initializers::Constant;
+    /// use bibun::links::Parameter;
+    /// let g = &mut Generator::new(0);
+    /// let scale = Parameter::initialized([2], DType::F32, &Constant(0.5), g);
+    /// assert_eq!(scale.w.to_vec::<f32>(), [0.5, 0.5]);
+    /// ```
+    #[track_caller]
+    pub fn initialized(
+        shape: impl Into<Shape>,
+        dtype: DType,
+        initializer: &dyn Initializer,
+        generator: &mut Generator,
+    ) -> Self {
+        check(dtype);
+        Self::new(initializer.initialize(&shape.into(), dtype, generator))
+    }
+
+    /// The parameter.
+    pub fn forward(&self) -> Variable {
+        self.w.clone()
+    }
+}
+
+#[track_caller]
+fn check(dtype: DType) {
+    if !dtype.is_float() {
+        let what = format!("the dtype is {dtype}, parameters must be floats");
+        raise(Error::argument("Parameter", what));
+    }
+}

@@ -1,0 +1,255 @@
+//! How cells and networks of them are made.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bibun_array::{Array, DType, Generator, Shape, concat};
+
+use super::{Recurrent, RecurrentCell, RecurrentLayer};
+use crate::error::{Error, raise};
+use crate::initializers::{Constant, Initializer, LeCunNormal, Orthogonal, Zero};
+use crate::links::Dropout;
+use crate::variable::Variable;
+
+/// The parameters of a cell, as they are drawn: weights of all gates, one after the other along the
+/// first axis.
+pub(super) struct Weights {
+    pub(super) wx: Variable,
+    pub(super) wh: Variable,
+    pub(super) b: Option<Variable>,
+    /// A second bias for the last gate.
+    pub(super) bn: Option<Variable>,
+}
+
+/// What one kind of cell needs.
+#[derive(Clone)]
+pub(super) struct Kind<C> {
+    pub(super) name: &'static str,
+    pub(super) gates: usize,
+    /// Which gate has a bias that starts at one.
+    pub(super) open_gate: Option<usize>,
+    /// Whether the last gate has a second bias.
+    pub(super) has_bn: bool,
+    pub(super) make: fn(Weights) -> C,
+}
+
+/// What a cell will be; see [`LstmCell::builder`](super::LstmCell::builder).
+///
+/// Initializers see the weights of one gate at a time, `[units, inputs]` or `[units, units]`.
+#[must_use = "nothing is made before `build`"]
+pub struct CellBuilder<C> {
+    pub(super) kind: Kind<C>,
+    inputs: usize,
+    units: usize,
+    dtype: DType,
+    wx: Arc<dyn Initializer>,
+    wh: Arc<dyn Initializer>,
+    b: Option<Arc<dyn Initializer>>,
+}
+
+impl<C> CellBuilder<C> {
+    pub(super) fn new(kind: Kind<C>, inputs: usize, units: usize) -> Self {
+        Self {
+            kind,
+            inputs,
+            units,
+            dtype: DType::F32,
+            wx: Arc::new(LeCunNormal),
+            wh: Arc::new(Orthogonal { gain: 1.0 }),
+            b: Some(Arc::new(Zero)),
+        }
+    }
+
+    /// How the weights of the input start; [`LeCunNormal`] if nothing is said.
+    pub fn initializer(mut self, wx: impl Initializer + 'static) -> Self {
+        self.wx = Arc::new(wx);
+        self
+    }
+
+    /// How the weights of the state start; [`Orthogonal`] if nothing is said.
+    pub fn recurrent_initializer(mut self, wh: impl Initializer + 'static) -> Self {
+        self.wh = Arc::new(wh);
+        self
+    }
+
+    /// How all biases start; if nothing is said, [`Zero`], and the forget gate of an LSTM one.
+    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
+        self.b = Some(Arc::new(b));
+        self.kind.open_gate = None;
+        self
+    }
+
+    /// Leaves the biases out.
+    pub fn without_bias(mut self) -> Self {
+        self.b = None;
+        self
+    }
+
+    /// The dtype of the parameters, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If the dtype is no float type.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> C {
+        self.draw(self.inputs, generator)
+    }
+
+    #[track_caller]
+    fn draw(&self, inputs: usize, generator: &mut Generator) -> C {
+        let Self {
+            ref kind,
+            units,
+            dtype,
+            ..
+        } = *self;
+        if !dtype.is_float() {
+            let what = format!("the dtype is {dtype}, parameters must be floats");
+            raise(Error::argument(kind.name, what));
+        }
+        let mut of_gates = |initializer: &dyn Initializer, shape: Shape| {
+            let gates = (0..kind.gates).map(|_| initializer.initialize(&shape, dtype, generator));
+            joined(gates.collect())
+        };
+        let wx = of_gates(&self.wx, [units, inputs].into());
+        let wh = of_gates(&self.wh, [units, units].into());
+        let b = self.b.as_ref().map(|b| {
+            let of_gate = |gate: usize| match kind.open_gate {
+                Some(open) if open == gate => {
+                    Constant(1.0).initialize(&units.into(), dtype, generator)
+                }
+                _ => b.initialize(&units.into(), dtype, generator),
+            };
+            joined((0..kind.gates).map(of_gate).collect())
+        });
+        let bn = (self.b.as_ref().filter(|_| kind.has_bn))
+            .map(|b| Variable::new(b.initialize(&units.into(), dtype, generator)));
+        (kind.make)(Weights { wx, wh, b, bn })
+    }
+}
+
+/// Parts one after the other, as a parameter.
+fn joined(parts: Vec<Array>) -> Variable {
+    Variable::new(concat(&parts.iter().collect::<Vec<_>>(), 0))
+}
+
+impl<C> fmt::Debug for CellBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CellBuilder")
+            .field("cell", &self.kind.name)
+            .field("inputs", &self.inputs)
+            .field("units", &self.units)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a [`Recurrent`] network will be; see [`Lstm::builder`](super::Lstm).
+#[must_use = "nothing is made before `build`"]
+pub struct RecurrentBuilder<C> {
+    pub(super) cell: CellBuilder<C>,
+    layers: usize,
+    bidirectional: bool,
+    dropout: Option<f64>,
+}
+
+impl<C> RecurrentBuilder<C> {
+    pub(super) fn new(cell: CellBuilder<C>) -> Self {
+        Self {
+            cell,
+            layers: 1,
+            bidirectional: false,
+            dropout: None,
+        }
+    }
+
+    /// The number of layers; 1 if nothing is said.
+    pub fn layers(mut self, layers: usize) -> Self {
+        self.layers = layers;
+        self
+    }
+
+    /// Adds to each layer a cell that goes from the end of the sequence to its beginning.
+    pub fn bidirectional(mut self) -> Self {
+        self.bidirectional = true;
+        self
+    }
+
+    /// Leaves out what goes from layer to layer with this probability in training mode.
+    pub fn dropout(mut self, ratio: f64) -> Self {
+        self.dropout = Some(ratio);
+        self
+    }
+
+    /// How the weights of the inputs start; see [`CellBuilder::initializer`].
+    pub fn initializer(mut self, wx: impl Initializer + 'static) -> Self {
+        self.cell = self.cell.initializer(wx);
+        self
+    }
+
+    /// How the weights of the states start; see [`CellBuilder::recurrent_initializer`].
+    pub fn recurrent_initializer(mut self, wh: impl Initializer + 'static) -> Self {
+        self.cell = self.cell.recurrent_initializer(wh);
+        self
+    }
+
+    /// How all biases start; see [`CellBuilder::bias_initializer`].
+    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
+        self.cell = self.cell.bias_initializer(b);
+        self
+    }
+
+    /// Leaves the biases out.
+    pub fn without_bias(mut self) -> Self {
+        self.cell = self.cell.without_bias();
+        self
+    }
+
+    /// The dtype of the parameters, `f32` if nothing is said.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.cell = self.cell.dtype(dtype);
+        self
+    }
+}
+
+impl<C: RecurrentCell> RecurrentBuilder<C> {
+    /// Draws the parameters.
+    ///
+    /// # Panics
+    /// If there are no layers, the dtype is no float type, or the ratio of dropout is not in
+    /// `[0, 1)`.
+    #[track_caller]
+    pub fn build(self, generator: &mut Generator) -> Recurrent<C> {
+        let mut inputs = self.cell.inputs;
+        let mut layers = Vec::with_capacity(self.layers);
+        for _ in 0..self.layers {
+            layers.push(RecurrentLayer {
+                forward: self.cell.draw(inputs, generator),
+                backward: match self.bidirectional {
+                    true => Some(self.cell.draw(inputs, generator)),
+                    false => None,
+                },
+            });
+            inputs = self.cell.units * if self.bidirectional { 2 } else { 1 };
+        }
+        let dropout = match self.dropout {
+            Some(ratio) => Some(Dropout::new(ratio, generator)),
+            None => None,
+        };
+        Recurrent::of_layers(layers, dropout)
+    }
+}
+
+impl<C> fmt::Debug for RecurrentBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecurrentBuilder")
+            .field("cell", &self.cell)
+            .field("layers", &self.layers)
+            .field("bidirectional", &self.bidirectional)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! The gated recurrent unit.
+
+use bibun_array::{DType, Generator};
+
+use super::builder::Kind;
+use super::{CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, check_state, zeros};
+use crate::functions::{linear, sigmoid, split_at, tanh};
+use crate::links::Chain;
+use crate::variable::Variable;
+
+/// A recurrent network of [`GruCell`]s; see [`Recurrent`].
+///
+/// ```
+/// use bibun::array::{Array, DType, Generator};
+/// use bibun::links::{Gru, Link};
+/// use bibun::Variable;
+/// let network = Gru::builder(3, 4).bidirectional().build(&mut Generator::new(0));
+/// let x = Variable::constant(Array::ones([2, 5, 3], DType::F32));
+/// assert_eq!(network.forward(&x).shape(), [2, 5, 8]);
+/// ```
+pub type Gru = Recurrent<GruCell>;
+
+/// One step of the gated recurrent unit: `r = sigmoid(x rₓᵀ + h rₕᵀ + bᵣ)`,
+/// `z = sigmoid(x zₓᵀ + h zₕᵀ + b_z)`, `n = tanh(x nₓᵀ + b + r (h nₕᵀ + bn))`, and
+/// `h' = (1 - z) n + z h`.
+///
+/// The reset gate `r` is applied *after* the product with the state, as in PyTorch and cuDNN; Cho
+/// et al. and Chainer apply it before, so their weights mean something else. The rows of weights and
+/// biases are those of `r`, `z`, `n`, in this order, as PyTorch has them; its two biases of `r` and
+/// of `z` are one here, their sum, and `bn` is the one of the state for `n`.
+///
+/// Shapes: x `[.., i]`, state h `[.., o]` → `[.., o]`, with wx `[3 o, i]`, wh `[3 o, o]`, b `[3 o]`,
+/// bn `[o]`. Cloning shares the parameters.
+///
+/// Source: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", EMNLP 2014.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{GruCell, RecurrentCell};
+/// use bibun::Variable;
+/// let cell = GruCell::new(2, 3, &mut Generator::new(0));
+/// let h = cell.step(&Variable::constant([[1.0f32, 2.0]]), &cell.zero_state(&[1]));
+/// assert_eq!(h.shape(), [1, 3]);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct GruCell {
+    /// The weights of the input, `[3 o, i]`.
+    pub wx: Variable,
+    /// The weights of the state, `[3 o, o]`.
+    pub wh: Variable,
+    /// The biases, `[3 o]`, if there are any.
+    pub b: Option<Variable>,
+    /// The biases of the state for the candidate, `[o]`, if there are any.
+    pub bn: Option<Variable>,
+}
+
+impl GruCell {
+    const KIND: Kind<Self> = Kind {
+        name: "GruCell",
+        gates: 3,
+        open_gate: None,
+        has_bn: true,
+        make: |weights| Self {
+            wx: weights.wx,
+            wh: weights.wh,
+            b: weights.b,
+            bn: weights.bn,
+        },
+    };
+
+    /// A cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal) and
+    /// [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
+    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
+        Self::builder(inputs, units).build(generator)
+    }
+
+    /// A cell with choices of one's own.
+    pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
+        CellBuilder::new(Self::KIND, inputs, units)
+    }
+}
+
+impl Gru {
+    /// A network of one layer in f32; see [`GruCell::new`].
+    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
+        Self::builder(inputs, units).build(generator)
+    }
+
+    /// A network with choices of one's own.
+    pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<GruCell> {
+        RecurrentBuilder::new(GruCell::builder(inputs, units))
+    }
+}
+
+impl RecurrentCell for GruCell {
+    type State = Variable;
+
+    fn inputs(&self) -> usize {
+        self.wx.shape()[1]
+    }
+
+    fn units(&self) -> usize {
+        self.wh.shape()[1]
+    }
+
+    fn dtype(&self) -> DType {
+        self.wh.dtype()
+    }
+
+    #[track_caller]
+    fn project(&self, x: &Variable) -> Variable {
+        linear(x, &self.wx, self.b.as_ref())
+    }
+
+    #[track_caller]
+    fn advance(&self, projected: &Variable, h: &Variable) -> Variable {
+        check_state("GruCell", projected, h, &self.wh);
+        let units = self.units();
+        let cut = |x: &Variable| split_at(x, &[2 * units], -1);
+        let (from_x, from_h) = (cut(projected), cut(&linear(h, &self.wh, None)));
+        let gates = split_at(sigmoid(&from_x[0] + &from_h[0]), &[units], -1);
+        let (r, z) = (&gates[0], &gates[1]);
+        let candidate = match &self.bn {
+            Some(bn) => &from_h[1] + bn,
+            None => from_h[1].clone(),
+        };
+        let n = tanh(&from_x[1] + r * candidate);
+        z * (h - &n) + n
+    }
+
+    fn zero_state(&self, leading: &[usize]) -> Variable {
+        zeros(leading, &self.wh)
+    }
+}

@@ -1,0 +1,465 @@
+//! Links that go through sequences step by step.
+//!
+//! A [`Cell`](RecurrentCell) makes one step; a [`Recurrent`] network takes layers of cells through
+//! whole sequences, in one direction or both.
+
+mod builder;
+mod gru;
+mod lstm;
+mod rnn;
+
+use std::fmt;
+
+use bibun_array::{Array, DType, Shape};
+
+use super::{Chain, Dropout, Link};
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::{concat, expand_dims, length_mask, linear, separate, stack, where_};
+use crate::tree::Tree;
+use crate::variable::Variable;
+
+pub use builder::{CellBuilder, RecurrentBuilder};
+pub use gru::{Gru, GruCell};
+pub use lstm::{Lstm, LstmCell, LstmState};
+pub use rnn::{Rnn, RnnCell};
+
+/// One step of a recurrent network: what is kept from step to step, and how it changes.
+pub trait RecurrentCell: Tree + Clone + fmt::Debug + Send + Sync + 'static {
+    /// What is kept from step to step.
+    type State: RecurrentState;
+
+    /// The number of inputs.
+    fn inputs(&self) -> usize;
+
+    /// The number of elements of the output.
+    fn units(&self) -> usize;
+
+    /// The dtype of the parameters.
+    fn dtype(&self) -> DType;
+
+    /// The part of a step that depends on the input only, so that it can be computed for all steps
+    /// at once: x `[.., inputs]` → `[.., projected]`.
+    ///
+    /// # Panics
+    /// If x is not `[.., inputs]`.
+    fn project(&self, x: &Variable) -> Variable;
+
+    /// The state after a step, from the projected input and the state before.
+    ///
+    /// # Panics
+    /// If their shapes do not fit.
+    fn advance(&self, projected: &Variable, state: &Self::State) -> Self::State;
+
+    /// The state of zeros with these axes in front: `&[batch]`, or `&[]` for a single sequence.
+    fn zero_state(&self, leading: &[usize]) -> Self::State;
+
+    /// The state after one step.
+    ///
+    /// # Panics
+    /// If x is not `[.., inputs]` or the state not `[.., units]`.
+    #[track_caller]
+    fn step(&self, x: &Variable, state: &Self::State) -> Self::State {
+        self.advance(&self.project(x), state)
+    }
+}
+
+/// What a [`RecurrentCell`] keeps from step to step.
+pub trait RecurrentState: Tree + Clone + fmt::Debug {
+    /// What the step gives to the outside, `[.., units]`.
+    fn output(&self) -> &Variable;
+
+    /// All Variables of the state, each `[.., units]`, with a name.
+    fn parts(&self) -> Vec<(&'static str, &Variable)>;
+
+    /// This state where the condition, `[.., 1]`, holds, and the other elsewhere.
+    #[must_use]
+    fn where_(&self, condition: &Variable, other: &Self) -> Self;
+}
+
+impl RecurrentState for Variable {
+    fn output(&self) -> &Variable {
+        self
+    }
+    fn parts(&self) -> Vec<(&'static str, &Variable)> {
+        vec![("h", self)]
+    }
+    fn where_(&self, condition: &Variable, other: &Self) -> Self {
+        where_(condition, self, other)
+    }
+}
+
+/// A recurrent network of one or more layers, each in one direction or both: [`Rnn`], [`Lstm`],
+/// [`Gru`].
+///
+/// Sequences are `[.., time, features]`: `[batch, time, features]`, or `[time, features]` for one
+/// alone. The output of a layer is the input of the next; with both directions it is that of the
+/// forward one and that of the backward one, one after the other along the last axis.
+///
+/// States are a list with one for each layer, with both directions two for each layer, the forward
+/// one first. Parameters are named `layers/0/forward/wx`, `layers/0/backward/wx` and so on. Cloning
+/// shares them.
+///
+/// ```
+/// use bibun::array::{Array, DType, Generator};
+/// use bibun::links::{Chain, Gru};
+/// use bibun::Variable;
+/// let g = &mut Generator::new(0);
+/// let network = Gru::builder(3, 8).layers(2).bidirectional().build(g);
+/// let x = Variable::constant(Array::ones([5, 7, 3], DType::F32));
+/// let (y, states) = network.forward_sequence(&x, None);
+/// assert_eq!(y.shape(), [5, 7, 16]);
+/// assert_eq!((states.len(), states[0].shape()), (4, [5, 8].into()));
+/// assert_eq!(network.parameters()[4].0, "layers/0/backward/wx");
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct Recurrent<C> {
+    /// The layers, from the input on.
+    pub layers: Vec<RecurrentLayer<C>>,
+    dropout: Option<Dropout>,
+}
+
+/// The cells of one layer of a [`Recurrent`] network.
+#[derive(Chain, Clone, Debug)]
+pub struct RecurrentLayer<C> {
+    /// The cell that goes from the first step to the last.
+    pub forward: C,
+    /// The cell that goes from the last step to the first, if there is one.
+    pub backward: Option<C>,
+}
+
+impl<C: RecurrentCell> Recurrent<C> {
+    /// A network of one's own layers, with dropout between them if there is any.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{LstmCell, Recurrent, RecurrentLayer};
+    /// let g = &mut Generator::new(0);
+    /// let layer = RecurrentLayer { forward: LstmCell::new(3, 4, g), backward: None };
+    /// assert_eq!(Recurrent::of_layers(vec![layer], None).layers.len(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no layer, or one does not take what the one before it gives.
+    #[track_caller]
+    pub fn of_layers(layers: Vec<RecurrentLayer<C>>, dropout: Option<Dropout>) -> Self {
+        let outputs = |layer: &RecurrentLayer<C>| layer.cells().map(C::units).sum::<usize>();
+        let takes = |layer: &RecurrentLayer<C>, size| layer.cells().all(|c| c.inputs() == size);
+        let mut size = match layers.first() {
+            Some(first) => first.forward.inputs(),
+            None => raise(Error::argument("Recurrent", "there are no layers")),
+        };
+        for (i, layer) in layers.iter().enumerate() {
+            if !takes(layer, size) {
+                let what = format!("layer {i} does not take {size} inputs");
+                raise(Error::argument("Recurrent", what));
+            }
+            size = outputs(layer);
+        }
+        Self { layers, dropout }
+    }
+
+    /// The states of zeros for all layers and directions, with these axes in front.
+    pub fn zero_states(&self, leading: &[usize]) -> Vec<C::State> {
+        let cells = self.layers.iter().flat_map(RecurrentLayer::cells);
+        cells.map(|cell| cell.zero_state(leading)).collect()
+    }
+
+    /// The outputs of all steps and the last states, from initial states or zeros.
+    ///
+    /// Shapes: x `[.., time, inputs]`, states `[.., units]` → outputs `[.., time, units]` (twice the
+    /// units with both directions), states as the initial ones. The last state of a backward cell
+    /// is that after the first step.
+    ///
+    /// # Panics
+    /// If x or the initial states have other shapes; the message has all.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::Lstm;
+    /// use bibun::Variable;
+    /// let network = Lstm::new(3, 4, &mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([2, 6, 3], DType::F32));
+    /// let (all, _) = network.forward_sequence(&x, None);
+    /// // The same in two parts.
+    /// let parts = x.split(2, 1);
+    /// let (_, states) = network.forward_sequence(&parts[0], None);
+    /// let (rest, _) = network.forward_sequence(&parts[1], Some(&states));
+    /// assert_eq!(all.split(2, 1)[1].to_vec::<f32>(), rest.to_vec::<f32>());
+    /// ```
+    #[track_caller]
+    pub fn forward_sequence(
+        &self,
+        x: &Variable,
+        initial: Option<&[C::State]>,
+    ) -> (Variable, Vec<C::State>) {
+        let steps = self.check(x).shape[x.rank() - 2];
+        self.run(x.clone(), initial, &vec![None; steps])
+    }
+
+    /// [`forward_sequence`](Self::forward_sequence) of sequences of different lengths that have been
+    /// filled up to one: the results are those of each sequence alone.
+    ///
+    /// Outputs beyond a length are zero, the last state is that at the sequence's own end, and
+    /// backward cells start from there. What x is filled up with does not matter, and has the
+    /// gradient zero. The states of an empty sequence stay what they were.
+    ///
+    /// Shapes: x `[batch, time, inputs]`, one length for each sequence.
+    ///
+    /// # Panics
+    /// If x is not `[batch, time, inputs]`, there is not one length for each sequence, one is above
+    /// the time, or the initial states have other shapes.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::Gru;
+    /// use bibun::{s, Variable};
+    /// let network = Gru::new(3, 4, &mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([2, 6, 3], DType::F32));
+    /// let (y, states) = network.forward_lengths(&x, &[6, 2], None);
+    /// let last = y.slice(s![1, 1]).to_vec::<f32>();
+    /// assert_eq!(states[0].slice(s![1]).to_vec::<f32>(), last);
+    /// assert_eq!(y.slice(s![1, 2..]).to_vec::<f32>(), [0.0; 16]);
+    /// ```
+    #[track_caller]
+    pub fn forward_lengths(
+        &self,
+        x: &Variable,
+        lengths: &[usize],
+        initial: Option<&[C::State]>,
+    ) -> (Variable, Vec<C::State>) {
+        let spec = self.check(x);
+        let Some([batch, steps, _]) = spec.shape.dims() else {
+            let what = format!("x is {spec}, sequences with lengths must be [batch, time, inputs]");
+            raise(Error::argument("Recurrent", what))
+        };
+        if lengths.len() != batch || lengths.iter().any(|&length| length > steps) {
+            let what = format!(
+                "the lengths are {lengths:?}, expected one for each of {batch} sequences, \
+                 none above {steps}: x is {spec}"
+            );
+            raise(Error::argument("Recurrent", what));
+        }
+        if lengths.iter().all(|&length| length == steps) {
+            return self.run(x.clone(), initial, &vec![None; steps]);
+        }
+        let inside = length_mask(lengths, steps);
+        // Nothing that x is filled up with gets into a product.
+        let x = where_(expand_dims(&inside, -1), x, 0.0);
+        let columns = inside.array();
+        let running = (0..steps).map(|step| {
+            let all = lengths.iter().all(|&length| step < length);
+            let column = columns.slice(bibun_array::s![.., step, new]);
+            (!all).then(|| Variable::constant(column))
+        });
+        self.run(x, initial, &running.collect::<Vec<_>>())
+    }
+
+    /// The states after one step, for decoding and the like; the output is that of the last.
+    ///
+    /// Shapes: x `[.., inputs]`, states `[.., units]`.
+    ///
+    /// # Panics
+    /// If the network goes in both directions, or the shapes do not fit.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Lstm, RecurrentState};
+    /// use bibun::Variable;
+    /// let network = Lstm::builder(2, 4).layers(2).build(&mut Generator::new(0));
+    /// let states = network.zero_states(&[1]);
+    /// let states = network.step(&Variable::constant([[1.0f32, 2.0]]), &states);
+    /// assert_eq!(states[1].output().shape(), [1, 4]);
+    /// ```
+    #[track_caller]
+    pub fn step(&self, x: &Variable, states: &[C::State]) -> Vec<C::State> {
+        if self.layers.iter().any(|layer| layer.backward.is_some()) {
+            let what = "a network in both directions needs whole sequences, not single steps";
+            raise(Error::argument("Recurrent", what));
+        }
+        let spec = x.spec();
+        let inputs = self.layers[0].forward.inputs();
+        if spec.shape.last() != Some(&inputs) {
+            mismatch(
+                &[("x [.., inputs]", &spec)],
+                format!("there are {inputs} inputs"),
+            );
+        }
+        self.check_states(&spec, &spec.shape[..spec.shape.rank() - 1], states);
+        let mut x = x.clone();
+        let mut after = Vec::with_capacity(states.len());
+        for (i, (layer, state)) in self.layers.iter().zip(states).enumerate() {
+            if let (Some(dropout), true) = (&self.dropout, i > 0) {
+                x = dropout.forward(&x);
+            }
+            let state = layer.forward.step(&x, state);
+            x = state.output().clone();
+            after.push(state);
+        }
+        after
+    }
+
+    /// What x is, if it is sequences for this network.
+    #[track_caller]
+    fn check(&self, x: &Variable) -> Spec {
+        let (spec, inputs) = (x.spec(), self.layers[0].forward.inputs());
+        if spec.shape.rank() < 2 || spec.shape.last() != Some(&inputs) {
+            let must_hold = format!("there are {inputs} inputs");
+            mismatch(&[("x [.., time, inputs]", &spec)], must_hold);
+        }
+        spec
+    }
+
+    #[track_caller]
+    fn check_states(&self, x: &Spec, leading: &[usize], states: &[C::State]) {
+        let cells: Vec<&C> = self.layers.iter().flat_map(RecurrentLayer::cells).collect();
+        if states.len() != cells.len() {
+            let what = format!(
+                "there are {} states, expected {}, one for each layer and direction",
+                states.len(),
+                cells.len()
+            );
+            raise(Error::argument("Recurrent", what));
+        }
+        for (cell, state) in cells.into_iter().zip(states) {
+            let expected: Shape = leading.iter().copied().chain([cell.units()]).collect();
+            for (name, part) in state.parts() {
+                if part.shape() != expected {
+                    let must_hold = format!("the state must be {expected}");
+                    mismatch(&[("x", x), (name, &part.spec())], must_hold);
+                }
+            }
+        }
+    }
+
+    /// All layers through all steps. `running` has for each step where it is within the sequence,
+    /// or nothing if it is so everywhere.
+    #[track_caller]
+    fn run(
+        &self,
+        mut x: Variable,
+        initial: Option<&[C::State]>,
+        running: &[Option<Variable>],
+    ) -> (Variable, Vec<C::State>) {
+        let spec = x.spec();
+        let leading = &spec.shape[..spec.shape.rank() - 2];
+        let mut states = match initial {
+            Some(states) => {
+                self.check_states(&spec, leading, states);
+                states.to_vec()
+            }
+            None => self.zero_states(leading),
+        };
+        let mut places = states.iter_mut();
+        for (i, layer) in self.layers.iter().enumerate() {
+            if let (Some(dropout), true) = (&self.dropout, i > 0) {
+                x = dropout.forward(&x);
+            }
+            let mut walk = |cell: &C, backward: bool| {
+                let state = places.next().expect("one for each layer and direction");
+                let (outputs, last) = walk(cell, &x, state.clone(), running, backward);
+                *state = last;
+                outputs
+            };
+            let forward = walk(&layer.forward, false);
+            x = match &layer.backward {
+                Some(cell) => concat(&[&forward, &walk(cell, true)], -1),
+                None => forward,
+            };
+        }
+        (x, states)
+    }
+}
+
+impl<C> RecurrentLayer<C> {
+    /// The cells in the order of their states.
+    fn cells(&self) -> impl Iterator<Item = &C> {
+        [&self.forward].into_iter().chain(&self.backward)
+    }
+}
+
+impl<C: RecurrentCell> Link for Recurrent<C> {
+    /// The outputs of all steps, from states of zero: x `[.., time, inputs]` →
+    /// `[.., time, units]`.
+    ///
+    /// # Panics
+    /// If x has another shape; the message has it.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        self.forward_sequence(x, None).0
+    }
+}
+
+/// One cell through all steps: the outputs and the last state.
+fn walk<C: RecurrentCell>(
+    cell: &C,
+    x: &Variable,
+    mut state: C::State,
+    running: &[Option<Variable>],
+    backward: bool,
+) -> (Variable, C::State) {
+    let steps = running.len();
+    if steps == 0 {
+        let shape = x.shape().replaced(x.rank() - 1, cell.units());
+        return (Variable::constant(Array::zeros(shape, cell.dtype())), state);
+    }
+    let time = x.rank() - 2;
+    let projected = separate(cell.project(x), time as isize);
+    let mut outputs = Vec::with_capacity(steps);
+    for step in 0..steps {
+        let step = if backward { steps - 1 - step } else { step };
+        let next = cell.advance(&projected[step], &state);
+        match &running[step] {
+            Some(running) => {
+                outputs.push(where_(running, next.output(), 0.0));
+                state = next.where_(running, &state);
+            }
+            None => {
+                outputs.push(next.output().clone());
+                state = next;
+            }
+        }
+    }
+    if backward {
+        outputs.reverse();
+    }
+    let outputs: Vec<&Variable> = outputs.iter().collect();
+    (stack(&outputs, time as isize), state)
+}
+
+/// `projected + h whᵀ`, which has a clear message if h does not fit.
+#[track_caller]
+fn from_both(cell: &'static str, projected: &Variable, h: &Variable, wh: &Variable) -> Variable {
+    check_state(cell, projected, h, wh);
+    projected + linear(h, wh, None)
+}
+
+/// That a part of a state goes with the projected input.
+#[track_caller]
+fn check_state(cell: &'static str, projected: &Variable, state: &Variable, wh: &Variable) {
+    let (shape, units) = (projected.shape(), wh.shape()[1]);
+    let expected = shape.replaced(shape.rank() - 1, units);
+    if state.shape() != expected {
+        let what = format!(
+            "the state is {}, expected {expected} as the input",
+            state.spec()
+        );
+        raise(Error::argument(cell, what));
+    }
+}
+
+#[cold]
+#[track_caller]
+fn mismatch(named: &[(&str, &Spec)], must_hold: String) -> ! {
+    raise(Error::Mismatch {
+        function: "Recurrent",
+        what: Mismatch::new(named, must_hold).0,
+        place: std::panic::Location::caller(),
+    })
+}
+
+/// Zeros for a state with these axes in front.
+fn zeros(leading: &[usize], wh: &Variable) -> Variable {
+    let shape: Shape = leading.iter().copied().chain([wh.shape()[1]]).collect();
+    Variable::constant(Array::zeros(shape, wh.dtype()))
+}

@@ -1,0 +1,139 @@
+//! The plain recurrent cell.
+
+use bibun_array::{DType, Generator};
+
+use super::builder::{Kind, Weights};
+use super::{CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, from_both, zeros};
+use crate::functions::{linear, relu, tanh};
+use crate::links::Chain;
+use crate::variable::Variable;
+
+/// A recurrent network of [`RnnCell`]s; see [`Recurrent`].
+///
+/// ```
+/// use bibun::array::{Array, DType, Generator};
+/// use bibun::links::{Link, Rnn};
+/// use bibun::Variable;
+/// let network = Rnn::builder(3, 4).relu().build(&mut Generator::new(0));
+/// let x = Variable::constant(Array::ones([2, 5, 3], DType::F32));
+/// assert_eq!(network.forward(&x).shape(), [2, 5, 4]);
+/// ```
+pub type Rnn = Recurrent<RnnCell>;
+
+/// One step of the plain recurrent network, `h' = tanh(x wxᵀ + h whᵀ + b)`, or with `relu` in place
+/// of `tanh`.
+///
+/// Shapes: x `[.., i]`, state h `[.., o]` → `[.., o]`, with wx `[o, i]`, wh `[o, o]`, b `[o]`.
+/// Cloning shares the parameters.
+///
+/// Source: Elman, "Finding Structure in Time", Cognitive Science 14, 1990; Le, Jaitly, Hinton,
+/// arXiv:1504.00941, 2015, for `relu`.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{RecurrentCell, RnnCell};
+/// use bibun::Variable;
+/// let cell = RnnCell::new(2, 3, &mut Generator::new(0));
+/// let h = cell.step(&Variable::constant([[1.0f32, 2.0]]), &cell.zero_state(&[1]));
+/// assert_eq!(h.shape(), [1, 3]);
+/// ```
+#[derive(Chain, Clone, Debug)]
+pub struct RnnCell {
+    /// The weights of the input, `[o, i]`.
+    pub wx: Variable,
+    /// The weights of the state, `[o, o]`.
+    pub wh: Variable,
+    /// The biases, `[o]`, if there are any.
+    pub b: Option<Variable>,
+    has_relu: bool,
+}
+
+impl RnnCell {
+    const KIND: Kind<Self> = Kind {
+        name: "RnnCell",
+        gates: 1,
+        open_gate: None,
+        has_bn: false,
+        make: |weights| Self::of(weights, false),
+    };
+
+    fn of(weights: Weights, has_relu: bool) -> Self {
+        let Weights { wx, wh, b, .. } = weights;
+        Self {
+            wx,
+            wh,
+            b,
+            has_relu,
+        }
+    }
+
+    /// A cell in f32 with `tanh`, weights from [`LeCunNormal`](crate::initializers::LeCunNormal) and
+    /// [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
+    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
+        Self::builder(inputs, units).build(generator)
+    }
+
+    /// A cell with choices of one's own.
+    pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
+        CellBuilder::new(Self::KIND, inputs, units)
+    }
+}
+
+impl CellBuilder<RnnCell> {
+    /// Puts `relu` in the place of `tanh`.
+    pub fn relu(mut self) -> Self {
+        self.kind.make = |weights| RnnCell::of(weights, true);
+        self
+    }
+}
+
+impl Rnn {
+    /// A network of one layer in f32; see [`RnnCell::new`].
+    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
+        Self::builder(inputs, units).build(generator)
+    }
+
+    /// A network with choices of one's own.
+    pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<RnnCell> {
+        RecurrentBuilder::new(RnnCell::builder(inputs, units))
+    }
+}
+
+impl RecurrentBuilder<RnnCell> {
+    /// Puts `relu` in the place of `tanh`.
+    pub fn relu(mut self) -> Self {
+        self.cell = self.cell.relu();
+        self
+    }
+}
+
+impl RecurrentCell for RnnCell {
+    type State = Variable;
+
+    fn inputs(&self) -> usize {
+        self.wx.shape()[1]
+    }
+
+    fn units(&self) -> usize {
+        self.wh.shape()[1]
+    }
+
+    fn dtype(&self) -> DType {
+        self.wh.dtype()
+    }
+
+    #[track_caller]
+    fn project(&self, x: &Variable) -> Variable {
+        linear(x, &self.wx, self.b.as_ref())
+    }
+
+    #[track_caller]
+    fn advance(&self, projected: &Variable, h: &Variable) -> Variable {
+        let sum = from_both("RnnCell", projected, h, &self.wh);
+        if self.has_relu { relu(sum) } else { tanh(sum) }
+    }
+
+    fn zero_state(&self, leading: &[usize]) -> Variable {
+        zeros(leading, &self.wh)
+    }
+}

@@ -1,0 +1,98 @@
+//! Links one after another.
+
+use std::fmt;
+
+use super::{Chain, FunctionLink, Link};
+use crate::variable::Variable;
+
+/// Links one after another: the result of each is the input of the next.
+///
+/// Shapes: from what the first takes to what the last gives; without links, the input itself.
+/// Parameters are named by position: `0/w`, `2/b`.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Chain, Linear, Link, Sequential};
+/// use bibun::Variable;
+/// let g = &mut Generator::new(0);
+/// let model = Sequential::new()
+///     .then(Linear::new(4, 8, g))
+///     .then_function(Variable::relu)
+///     .then(Linear::new(8, 2, g));
+/// let x = Variable::constant([[1.0f32, 2.0, 3.0, 4.0]]);
+/// assert_eq!(model.forward(&x).shape(), [1, 2]);
+/// let names: Vec<String> = model.parameters().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["0/w", "0/b", "2/w", "2/b"]);
+/// ```
+#[derive(Chain, Default)]
+pub struct Sequential(Vec<Box<dyn Link>>);
+
+impl Sequential {
+    /// No links yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more link at the end.
+    #[must_use]
+    pub fn then(mut self, link: impl Link + 'static) -> Self {
+        self.0.push(Box::new(link));
+        self
+    }
+
+    /// The same with one more function at the end; see [`FunctionLink`].
+    #[must_use]
+    pub fn then_function(
+        self,
+        function: impl Fn(&Variable) -> Variable + Send + Sync + 'static,
+    ) -> Self {
+        self.then(FunctionLink::new(function))
+    }
+
+    /// The links in their order.
+    ///
+    /// ```
+    /// use bibun::{links::Sequential, Variable};
+    /// assert_eq!(Sequential::new().then_function(Variable::relu).links().len(), 1);
+    /// ```
+    pub fn links(&self) -> &[Box<dyn Link>] {
+        &self.0
+    }
+}
+
+impl FromIterator<Box<dyn Link>> for Sequential {
+    fn from_iter<I: IntoIterator<Item = Box<dyn Link>>>(links: I) -> Self {
+        Self(links.into_iter().collect())
+    }
+}
+
+impl Link for Sequential {
+    /// What the last link gives.
+    ///
+    /// # Panics
+    /// If a link does not take what the one before it gives.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        let mut y = x.clone();
+        // No `fold`: the place of a mistake is the caller's.
+        for link in &self.0 {
+            y = link.forward(&y);
+        }
+        y
+    }
+}
+
+impl fmt::Debug for Sequential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters = self.parameters().into_iter();
+        f.debug_struct("Sequential")
+            .field("links", &self.0.len())
+            .field(
+                "parameters",
+                &parameters
+                    .map(|(name, x)| (name, x.shape()))
+                    .collect::<Vec<_>>(),
+            )
+            .finish()
+    }
+}
