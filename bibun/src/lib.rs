@@ -40,6 +40,8 @@ mod reverse;
 mod rules;
 mod scope;
 pub mod serializers;
+#[cfg(feature = "training")]
+pub mod training;
 pub mod transformations;
 mod tree;
 mod variable;

@@ -1,0 +1,127 @@
+//! Of classes.
+
+use bibun_array::{Array, DType};
+
+use crate::error::{Error, raise};
+use crate::variable::Variable;
+
+/// The part of places at which the largest score is that of the right class; of equal scores the
+/// first counts as the largest.
+///
+/// Shapes: y `[n, c, ...]`, t `[n, ...]` i64. Class -1 marks places that are ignored, as in
+/// [`softmax_cross_entropy`](crate::functions::softmax_cross_entropy); NaN if there are no others.
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::functions::accuracy;
+/// use bibun::Variable;
+/// let y = Variable::constant([[0.1, 2.0], [3.0, 1.0], [0.0, 1.0], [1.0, 0.0]]);
+/// assert_eq!(accuracy(&y, &Array::from([1i64, 0, 0, -1])), 2.0 / 3.0);
+/// ```
+///
+/// # Panics
+/// If the shapes do not fit or t is not i64.
+#[track_caller]
+pub fn accuracy(y: &Variable, t: &Array) -> f64 {
+    let y = y.array();
+    if y.rank() < 2 || y.shape().removed(1) != *t.shape() || t.dtype() != DType::I64 {
+        let (y, t) = (y.shape(), (t.shape(), t.dtype()));
+        let what = format!(
+            "y is {y}, t {} {}, expected y [n, c, ...] and t [n, ...] i64",
+            t.0, t.1
+        );
+        raise(Error::argument("accuracy", what));
+    }
+    let found = y.argmax(1).equal(t).sum(..).item::<i64>();
+    let all = t.greater_equal(0i64).sum(..).item::<i64>();
+    found as f64 / all as f64
+}
+
+/// The part of places at which a score is positive just where the class is 1.
+///
+/// Shapes: y and t alike, t i64. Class -1 marks places that are ignored, as in
+/// [`sigmoid_cross_entropy`](crate::functions::sigmoid_cross_entropy); NaN if there are no others.
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::functions::binary_accuracy;
+/// use bibun::Variable;
+/// let y = Variable::constant([2.0, -1.0, 0.5, 3.0]);
+/// assert_eq!(binary_accuracy(&y, &Array::from([1i64, 0, 0, -1])), 2.0 / 3.0);
+/// ```
+///
+/// # Panics
+/// If the shapes differ or t is not i64.
+#[track_caller]
+pub fn binary_accuracy(y: &Variable, t: &Array) -> f64 {
+    let y = y.array();
+    if y.shape() != t.shape() || t.dtype() != DType::I64 {
+        let (y, dtype) = (y.shape(), t.dtype());
+        let what = format!(
+            "y is {y}, t {} {dtype}, expected the same shape and i64",
+            t.shape()
+        );
+        raise(Error::argument("binary_accuracy", what));
+    }
+    let found = y
+        .greater(0.0)
+        .cast(DType::I64)
+        .equal(t)
+        .sum(..)
+        .item::<i64>();
+    let all = t.greater_equal(0i64).sum(..).item::<i64>();
+    found as f64 / all as f64
+}
+
+/// How often each class was taken for which: rows are the right classes, columns those with the
+/// largest score.
+///
+/// Shapes: y `[n, c]`, t `[n]` i64 → `[c, c]` i64. Class -1 marks examples that are ignored.
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::functions::confusion_matrix;
+/// use bibun::Variable;
+/// let y = Variable::constant([[0.1, 2.0], [3.0, 1.0], [0.0, 1.0], [1.0, 0.0]]);
+/// let matrix = confusion_matrix(&y, &Array::from([1i64, 0, 0, -1]));
+/// assert_eq!(matrix.to_vec::<i64>(), [1, 1, 0, 1]);
+/// ```
+///
+/// # Panics
+/// If the shapes do not fit, t is not i64, or a class is not below `c`.
+#[track_caller]
+pub fn confusion_matrix(y: &Variable, t: &Array) -> Array {
+    let y = y.array();
+    let (Some([n, classes]), Some([count]), DType::I64) =
+        (y.shape().dims(), t.shape().dims(), t.dtype())
+    else {
+        let (y, dtype) = (y.shape(), t.dtype());
+        let what = format!(
+            "y is {y}, t {} {dtype}, expected y [n, c] and t [n] i64",
+            t.shape()
+        );
+        raise(Error::argument("confusion_matrix", what))
+    };
+    if n != count {
+        let what = format!("y is {}, t {}, expected as many", y.shape(), t.shape());
+        raise(Error::argument("confusion_matrix", what));
+    }
+    let mut matrix = vec![0i64; classes * classes];
+    for (right, found) in t
+        .to_vec::<i64>()
+        .into_iter()
+        .zip(y.argmax(1).to_vec::<i64>())
+    {
+        if right >= classes as i64 || right < -1 {
+            let what = format!(
+                "a class is {right}, expected -1 or 0 to {}",
+                classes as i64 - 1
+            );
+            raise(Error::argument("confusion_matrix", what));
+        }
+        if right >= 0 {
+            matrix[right as usize * classes + found as usize] += 1;
+        }
+    }
+    Array::from_vec(matrix, [classes, classes])
+}

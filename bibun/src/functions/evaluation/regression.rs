@@ -1,0 +1,40 @@
+//! Of numbers.
+
+use bibun_array::{Array, DType};
+
+use crate::error::{Error, raise};
+use crate::variable::Variable;
+
+/// The part of the variance of t that y explains, R² = 1 - Σ (t - y)² / Σ (t - t̄)², over all
+/// elements: 1 for predictions without error, 0 for the mean, negative for worse ones.
+///
+/// Shapes: y and t alike.
+///
+/// ```
+/// use bibun::array::Array;
+/// use bibun::functions::r2_score;
+/// use bibun::Variable;
+/// let t = Array::from([1.0, 2.0, 3.0]);
+/// assert_eq!(r2_score(&Variable::constant([1.0, 2.0, 3.0]), &t), 1.0);
+/// assert_eq!(r2_score(&Variable::constant([2.0, 2.0, 2.0]), &t), 0.0);
+/// ```
+///
+/// # Panics
+/// If the shapes differ.
+#[track_caller]
+pub fn r2_score(y: &Variable, t: &Array) -> f64 {
+    let y = y.array();
+    if y.shape() != t.shape() {
+        let what = format!(
+            "y is {}, t {}, expected the same shape",
+            y.shape(),
+            t.shape()
+        );
+        raise(Error::argument("r2_score", what));
+    }
+    let [y, t] = [&y, t].map(|x| x.cast(DType::F64).to_vec::<f64>());
+    let mean = t.iter().sum::<f64>() / t.len() as f64;
+    let unexplained: f64 = y.iter().zip(&t).map(|(y, t)| (t - y).powi(2)).sum();
+    let all: f64 = t.iter().map(|t| (t - mean).powi(2)).sum();
+    1.0 - unexplained / all
+}

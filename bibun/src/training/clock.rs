@@ -1,0 +1,205 @@
+//! Where training stands, and when things are due.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::serializers::{State, StateError, Stateful};
+
+/// Where training stands, after the step that has just been made.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Clock {
+    pub(super) iteration: u64,
+    pub(super) epoch: f64,
+    pub(super) epoch_before: f64,
+    pub(super) examples: u64,
+    pub(super) elapsed: Duration,
+}
+
+impl Clock {
+    /// Steps made so far.
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    /// Passes through the data, with the part of the one that is not complete.
+    pub fn epoch(&self) -> f64 {
+        self.epoch
+    }
+
+    /// Complete passes through the data.
+    pub fn epochs(&self) -> u64 {
+        passed(self.epoch, 1.0) as u64
+    }
+
+    /// Examples seen so far, each as often as it was.
+    pub fn examples(&self) -> u64 {
+        self.examples
+    }
+
+    /// Time spent in training, also before it was resumed.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+}
+
+impl Stateful for Clock {
+    fn state(&self) -> State {
+        let mut state = State::new();
+        state.insert("iteration", self.iteration);
+        state.insert("epoch", self.epoch);
+        state.insert("epoch_before", self.epoch_before);
+        state.insert("examples", self.examples);
+        state.insert("elapsed", self.elapsed.as_secs_f64());
+        state
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        let elapsed = Duration::try_from_secs_f64(state.number("elapsed")?)
+            .map_err(|_| StateError::wrong("elapsed", "is no duration"))?;
+        *self = Self {
+            iteration: state.count("iteration")?,
+            epoch: state.number("epoch")?,
+            epoch_before: state.number("epoch_before")?,
+            examples: state.count("examples")?,
+            elapsed,
+        };
+        Ok(())
+    }
+}
+
+/// How many periods are over at `epoch`; sums of parts of an epoch count as what they stand for.
+fn passed(epoch: f64, period: f64) -> f64 {
+    (epoch / period + 1e-9).floor()
+}
+
+/// When something is due.
+///
+/// ```
+/// use bibun::training::Trigger;
+/// let often = Trigger::Epochs(0.1);
+/// let first_steps = Trigger::when(|clock| clock.iteration() <= 10);
+/// # let _ = (often, first_steps);
+/// ```
+pub enum Trigger {
+    /// After each so many steps.
+    Iterations(u64),
+    /// After each so many passes through the data, or each such part of one.
+    Epochs(f64),
+    /// After these steps.
+    At(Vec<u64>),
+    /// Never.
+    Never,
+    /// When a function says so.
+    When(Box<dyn Fn(&Clock) -> bool + Send>),
+}
+
+impl Trigger {
+    /// When a function of the [`Clock`] says so.
+    pub fn when(due: impl Fn(&Clock) -> bool + Send + 'static) -> Self {
+        Self::When(Box::new(due))
+    }
+
+    /// Whether it is time, after the step that has just been made.
+    pub fn is_due(&self, clock: &Clock) -> bool {
+        match self {
+            Self::Iterations(period) => clock.iteration.is_multiple_of((*period).max(1)),
+            Self::Epochs(period) => {
+                passed(clock.epoch, *period) > passed(clock.epoch_before, *period)
+            }
+            Self::At(iterations) => iterations.contains(&clock.iteration),
+            Self::Never => false,
+            Self::When(due) => due(clock),
+        }
+    }
+}
+
+impl fmt::Debug for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iterations(period) => f.debug_tuple("Iterations").field(period).finish(),
+            Self::Epochs(period) => f.debug_tuple("Epochs").field(period).finish(),
+            Self::At(iterations) => f.debug_tuple("At").field(iterations).finish(),
+            Self::Never => f.write_str("Never"),
+            Self::When(_) => f.write_str("When(..)"),
+        }
+    }
+}
+
+/// How long to train.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Until {
+    /// So many steps.
+    Iterations(u64),
+    /// So many passes through the data.
+    Epochs(f64),
+    /// So much time, also counting what was spent before training was resumed.
+    Elapsed(Duration),
+}
+
+impl Until {
+    /// Which part of the way has been made, at most 1.
+    pub fn progress(self, clock: &Clock) -> f64 {
+        let part = match self {
+            Self::Iterations(iterations) => clock.iteration as f64 / iterations as f64,
+            Self::Epochs(epochs) => (clock.epoch + 1e-9) / epochs,
+            Self::Elapsed(time) => clock.elapsed.as_secs_f64() / time.as_secs_f64(),
+        };
+        // Nothing to do is done.
+        if part.is_nan() { 1.0 } else { part.min(1.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The iterations after which a trigger is due, with `steps` steps an epoch.
+    fn due(trigger: &Trigger, steps: u64, iterations: u64) -> Vec<u64> {
+        let at = |iteration: u64| iteration as f64 / steps as f64;
+        let clocks = (1..=iterations).map(|iteration| Clock {
+            iteration,
+            epoch: at(iteration),
+            epoch_before: at(iteration - 1),
+            ..Clock::default()
+        });
+        let due = clocks.filter(|clock| trigger.is_due(clock));
+        due.map(|clock| clock.iteration).collect()
+    }
+
+    #[test]
+    fn triggers() {
+        assert_eq!(due(&Trigger::Iterations(3), 10, 10), [3, 6, 9]);
+        assert_eq!(due(&Trigger::Epochs(1.0), 7, 22), [7, 14, 21]);
+        assert_eq!(
+            due(&Trigger::Epochs(0.1), 10, 11),
+            (1..=11).collect::<Vec<_>>()
+        );
+        assert_eq!(due(&Trigger::Epochs(0.5), 7, 14), [4, 7, 11, 14]);
+        assert_eq!(due(&Trigger::Epochs(2.0), 3, 13), [6, 12]);
+        assert_eq!(due(&Trigger::At(vec![2, 5]), 3, 9), [2, 5]);
+        assert_eq!(due(&Trigger::Never, 3, 9), [0u64; 0]);
+        assert_eq!(
+            due(&Trigger::when(|clock| clock.iteration() == 4), 3, 9),
+            [4]
+        );
+    }
+
+    #[test]
+    fn ends() {
+        let clock = Clock {
+            iteration: 30,
+            epoch: 3.0,
+            elapsed: Duration::from_secs(5),
+            ..Clock::default()
+        };
+        assert_eq!(Until::Iterations(30).progress(&clock), 1.0);
+        assert_eq!(Until::Iterations(60).progress(&clock), 0.5);
+        assert_eq!(Until::Epochs(3.0).progress(&clock), 1.0);
+        assert!(Until::Epochs(4.0).progress(&clock) < 0.76);
+        assert_eq!(
+            Until::Elapsed(Duration::from_secs(10)).progress(&clock),
+            0.5
+        );
+        assert_eq!(Until::Iterations(0).progress(&Clock::default()), 1.0);
+    }
+}

@@ -1,0 +1,91 @@
+//! What can end training early.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::source::BoxError;
+use crate::error::Error;
+use crate::serializers::StateError;
+
+/// Why training could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainingError {
+    /// A number that training rests on is infinite or none at all.
+    #[error("{what} is {value} at iteration {iteration}{}", because(anomaly))]
+    NotFinite {
+        /// The step, counted from 1.
+        iteration: u64,
+        /// Which number: the loss, or a parameter by its name.
+        what: String,
+        /// What it is.
+        value: f64,
+        /// The first function that gave such a value, if it was found.
+        anomaly: Option<Box<Error>>,
+    },
+    /// The data cannot be read.
+    #[error("the data: {0}")]
+    Data(BoxError),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What went wrong.
+        source: BoxError,
+    },
+    /// A snapshot is not of this training.
+    #[error(
+        "{}: {source} (it is of another model, optimizer or data set: choose another folder, or move \
+         this one away)",
+        file.display()
+    )]
+    OtherTraining {
+        /// The snapshot.
+        file: PathBuf,
+        /// In what it differs.
+        source: StateError,
+    },
+    /// The folder holds what an earlier training left.
+    #[error(
+        "{}: there are snapshots of an earlier training in here; go on from them by `resume`, choose \
+         another folder, or move this one away",
+        folder.display()
+    )]
+    FolderInUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// An extension failed.
+    #[error("{extension}: {source}")]
+    Extension {
+        /// Its name.
+        extension: String,
+        /// What went wrong.
+        source: BoxError,
+    },
+    /// Interrupts cannot be listened to, for another part of the program does.
+    #[error("interrupts: {0}")]
+    Interrupts(BoxError),
+}
+
+impl TrainingError {
+    pub(super) fn file(file: impl Into<PathBuf>, source: impl Into<BoxError>) -> Self {
+        Self::File {
+            file: file.into(),
+            source: source.into(),
+        }
+    }
+
+    pub(super) fn io(file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let file = file.into();
+        move |error| Self::file(file, error)
+    }
+}
+
+fn because(anomaly: &Option<Box<Error>>) -> String {
+    match anomaly {
+        Some(error) => format!(": {error}"),
+        None => String::new(),
+    }
+}

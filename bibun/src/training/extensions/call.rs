@@ -1,0 +1,61 @@
+//! A function at times.
+
+use std::fmt;
+
+use crate::training::{BoxError, Extension, Session, Trigger};
+
+/// Calls a function whenever it is due: to draw what a model makes, to look at something, to stop.
+///
+/// ```
+/// use bibun::training::{Call, Trigger};
+/// use bibun::Variable;
+/// let hello = Call::new("hello", Trigger::Epochs(1.0), |session| {
+///     let model: &Variable = session.model();
+///     session.print(format!("after {} steps: {}", session.clock().iteration(), model.item::<f64>()));
+///     Ok(())
+/// });
+/// # let _ = hello;
+/// ```
+pub struct Call<F> {
+    name: String,
+    trigger: Trigger,
+    function: F,
+}
+
+impl<F> Call<F> {
+    /// Calls `function` when it is due.
+    pub fn new<M>(name: impl Into<String>, trigger: Trigger, function: F) -> Self
+    where
+        F: FnMut(&mut Session<'_, M>) -> Result<(), BoxError>,
+    {
+        Self {
+            name: name.into(),
+            trigger,
+            function,
+        }
+    }
+}
+
+impl<F> fmt::Debug for Call<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("name", &self.name)
+            .field("trigger", &self.trigger)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M, F> Extension<M> for Call<F>
+where
+    F: FnMut(&mut Session<'_, M>) -> Result<(), BoxError>,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn trigger(&self) -> &Trigger {
+        &self.trigger
+    }
+    fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
+        (self.function)(session)
+    }
+}

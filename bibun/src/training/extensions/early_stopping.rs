@@ -1,0 +1,95 @@
+//! Stopping when nothing gets better.
+
+use super::Goal;
+use crate::serializers::{State, StateError};
+use crate::training::{BoxError, Entry, Extension, Session};
+
+/// Stops the training when a logged value has not got better for so many lines of the log.
+///
+/// Source: Prechelt, "Early stopping, but when?", in: Neural networks: tricks of the trade, 1998.
+///
+/// ```
+/// use bibun::training::{EarlyStopping, Goal};
+/// let stop = EarlyStopping::new("test/accuracy", Goal::Highest).patience(5).margin(0.001);
+/// # let _ = stop;
+/// ```
+#[derive(Debug)]
+pub struct EarlyStopping {
+    value: String,
+    goal: Goal,
+    patience: u64,
+    margin: f64,
+    best: f64,
+    waited: u64,
+}
+
+impl EarlyStopping {
+    /// Stops when the value of this name has not got better for three lines.
+    pub fn new(value: impl Into<String>, goal: Goal) -> Self {
+        Self {
+            value: value.into(),
+            goal,
+            patience: 3,
+            margin: 0.0,
+            best: f64::NAN,
+            waited: 0,
+        }
+    }
+
+    /// How many lines without anything better there may be before the training stops.
+    #[must_use]
+    pub fn patience(mut self, lines: u64) -> Self {
+        self.patience = lines.max(1);
+        self
+    }
+
+    /// By how much a value must be better to count.
+    #[must_use]
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+}
+
+impl<M> Extension<M> for EarlyStopping {
+    fn name(&self) -> &str {
+        "early_stopping"
+    }
+
+    fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
+        // A line without the value says nothing about it.
+        let Some(value) = entry.get(&self.value) else {
+            return Ok(());
+        };
+        if self.goal.is_better(value, self.best, self.margin) {
+            (self.best, self.waited) = (value, 0);
+            return Ok(());
+        }
+        self.waited += 1;
+        if self.waited >= self.patience {
+            let Self {
+                value,
+                best,
+                waited,
+                ..
+            } = self;
+            let times = if *waited == 1 { "line" } else { "lines" };
+            session.stop(format!(
+                "{value} has not got better than {best:.6} for {waited} {times} of the log"
+            ));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> State {
+        let mut state = State::new();
+        state.insert("best", self.best);
+        state.insert("waited", self.waited);
+        state
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        (self.best, self.waited) = (state.number("best")?, state.count("waited")?);
+        Ok(())
+    }
+}

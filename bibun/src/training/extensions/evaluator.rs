@@ -1,0 +1,86 @@
+//! How good the model is on data that it does not learn from.
+
+use std::fmt;
+
+use bibun_array::Generator;
+
+use crate::scope::{no_grad, test};
+use crate::training::report::Report;
+use crate::training::source::Source;
+use crate::training::{BoxError, Extension, Session, Step, Trigger};
+use crate::variable::Variable;
+
+/// Goes through other data once, in test mode and without history, and tells what the function
+/// tells and its loss, with the name of the evaluator in front: `test/loss`, `test/accuracy`.
+///
+/// The function may be the one that is trained by. Means are over all examples. The random numbers
+/// of a batch are the same in each evaluation.
+pub struct Evaluator<S, F> {
+    name: String,
+    source: S,
+    loss: F,
+    trigger: Trigger,
+}
+
+impl<S: Source, F> Evaluator<S, F> {
+    /// Evaluates after each epoch.
+    pub fn new<M>(name: impl Into<String>, source: S, loss: F) -> Self
+    where
+        F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable,
+    {
+        Self {
+            name: name.into(),
+            source,
+            loss,
+            trigger: Trigger::Epochs(1.0),
+        }
+    }
+
+    /// Evaluates at other times.
+    #[must_use]
+    pub fn every(mut self, trigger: Trigger) -> Self {
+        self.trigger = trigger;
+        self
+    }
+}
+
+impl<S, F> fmt::Debug for Evaluator<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evaluator")
+            .field("name", &self.name)
+            .field("trigger", &self.trigger)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M, S, F> Extension<M> for Evaluator<S, F>
+where
+    S: Source,
+    F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn trigger(&self) -> &Trigger {
+        &self.trigger
+    }
+
+    fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
+        let mut report = Report::default();
+        for (i, batch) in self.source.once().enumerate() {
+            let (batch, examples) = batch?;
+            let mut step = Step {
+                report: &mut report,
+                random: Generator::new(0).split(i as u64),
+                clock: session.clock,
+                examples,
+                look: None,
+            };
+            let loss = test(|| no_grad(|| (self.loss)(session.model(), &batch, &mut step)));
+            step.report("loss", loss.item());
+        }
+        session.report().merge_part(&self.name, &report);
+        Ok(())
+    }
+}

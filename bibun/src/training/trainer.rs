@@ -1,0 +1,500 @@
+//! The loop.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bibun_array::Generator;
+
+use super::extension::{Extension, Session};
+use super::interrupt;
+use super::log::Log;
+use super::report::{Report, Step};
+use super::snapshots::{self, Snapshots};
+use super::source::{BoxError, Source};
+use super::terminal::Terminal;
+use super::updater::{Descent, Updater};
+use super::{Clock, TrainingError, Trigger, Until};
+use crate::history::{History, history};
+use crate::links::Chain;
+use crate::optimizers::Optimizer;
+use crate::scope::train;
+use crate::serializers::{State, StateError, Stateful};
+use crate::variable::Variable;
+
+/// Trains a model: takes batches from a [`Source`], learns from each by an [`Updater`], and lets
+/// [`Extension`]s watch, evaluate, draw, stop and save.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::datasets::{Batches, Digits};
+/// use bibun::functions::{accuracy, softmax_cross_entropy};
+/// use bibun::links::{Link, Linear};
+/// use bibun::optimizers::Adam;
+/// use bibun::training::{Evaluator, Step, Trainer, Until};
+/// use bibun::{array::Array, Variable};
+///
+/// let loss = |model: &Linear, (x, t): &(Array, Array), step: &mut Step<'_>| {
+///     let y = model.forward(&Variable::constant(x));
+///     step.report("accuracy", accuracy(&y, t));
+///     softmax_cross_entropy(y, t)
+/// };
+/// let digits = Digits::new(0);
+/// let train = Batches::new(digits.images(0..500), 50).shuffle(0);
+/// let test = Batches::new(digits.images(500..600), 50);
+/// let model = Linear::new(784, 10, &mut Generator::new(0));
+/// let mut trainer = Trainer::new(model, train, Adam::new(0.01), loss)
+///     .until(Until::Epochs(3.0))
+///     .extend(Evaluator::new("test", test, loss));
+/// trainer.run()?;
+/// let last = trainer.log().last().unwrap();
+/// assert!(last.get("test/accuracy").unwrap() > 0.5);
+/// # Ok::<(), bibun::training::TrainingError>(())
+/// ```
+pub struct Trainer<M, S: Source> {
+    model: M,
+    source: S,
+    updater: Box<dyn Updater<M, S::Batch>>,
+    until: Until,
+    seed: u64,
+    folder: Option<PathBuf>,
+    snapshots: Option<Snapshots>,
+    log_trigger: Trigger,
+    graph: Option<PathBuf>,
+    interruptible: bool,
+    extensions: Vec<Added<M>>,
+    clock: Clock,
+    report: Report,
+    log: Log,
+    terminal: Terminal,
+    stopped: Option<String>,
+    /// Whether the folder was looked into for snapshots.
+    resumed: bool,
+    /// The step of the last snapshot.
+    saved: Option<u64>,
+}
+
+/// An extension and the name it is saved under.
+struct Added<M> {
+    name: String,
+    extension: Box<dyn Extension<M>>,
+}
+
+/// How a training ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It is as long as it was to be.
+    Finished,
+    /// An extension has stopped it, and why.
+    Stopped(String),
+    /// Somebody has interrupted it.
+    Interrupted,
+}
+
+/// What [`Trainer::resume`] has found.
+#[derive(Debug)]
+pub struct Resumed {
+    /// The snapshot from which training goes on; none if there was none.
+    pub snapshot: Option<PathBuf>,
+    /// Newer snapshots that could not be read, and why.
+    pub damaged: Vec<TrainingError>,
+}
+
+impl<M: Chain + 'static, S: Source> Trainer<M, S> {
+    /// Training by an optimizer, with the loss as a function of model and batch.
+    pub fn new<F>(model: M, source: S, optimizer: impl Optimizer + 'static, loss: F) -> Self
+    where
+        F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable + 'static,
+    {
+        Self::with_updater(model, source, Descent::new(optimizer, loss))
+    }
+
+    /// Training by steps of one's own.
+    pub fn with_updater(model: M, source: S, updater: impl Updater<M, S::Batch> + 'static) -> Self {
+        Self {
+            model,
+            source,
+            updater: Box::new(updater),
+            until: Until::Epochs(1.0),
+            seed: 0,
+            folder: None,
+            snapshots: None,
+            log_trigger: Trigger::Epochs(1.0),
+            graph: None,
+            interruptible: false,
+            extensions: Vec::new(),
+            clock: Clock::default(),
+            report: Report::default(),
+            log: Log::default(),
+            terminal: Terminal::default(),
+            stopped: None,
+            resumed: false,
+            saved: None,
+        }
+    }
+
+    /// How long to train; one epoch if nothing is said.
+    #[must_use]
+    pub fn until(mut self, until: Until) -> Self {
+        self.until = until;
+        self
+    }
+
+    /// The seed of the random numbers that [`Step::random`] gives, 0 if nothing is said.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Where the log, snapshots and pictures go. Without a folder nothing is written.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Makes snapshots in the folder.
+    #[must_use]
+    pub fn snapshots(mut self, snapshots: Snapshots) -> Self {
+        self.snapshots = Some(snapshots);
+        self
+    }
+
+    /// When a line of the log is due: each epoch, if nothing is said.
+    #[must_use]
+    pub fn log_every(mut self, trigger: Trigger) -> Self {
+        self.log_trigger = trigger;
+        self
+    }
+
+    /// Draws the history of the first loss into a file of the folder: a page (`.html`) to look
+    /// around in, or `.svg`, `.dot`, `.txt`; see [`History::save`].
+    #[must_use]
+    pub fn draw_graph(mut self, file: impl Into<PathBuf>) -> Self {
+        self.graph = Some(file.into());
+        self
+    }
+
+    /// Lets Ctrl-C end the training after the step that is being made, with a snapshot if there are
+    /// snapshots. A second Ctrl-C ends the program at once. Interrupts come to the process as a
+    /// whole: this is for programs that do not listen to them themselves.
+    #[must_use]
+    pub fn stop_on_interrupt(mut self) -> Self {
+        self.interruptible = true;
+        self
+    }
+
+    /// Adds an extension.
+    #[must_use]
+    pub fn extend(mut self, extension: impl Extension<M> + 'static) -> Self {
+        let name = extension.name();
+        let is_taken = |name: &str| self.extensions.iter().any(|added| added.name == name);
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let name = names
+            .find(|name| !is_taken(name))
+            .expect("there is always a next number");
+        let extension = Box::new(extension);
+        self.extensions.push(Added { name, extension });
+        self
+    }
+
+    /// The model.
+    pub fn model(&self) -> &M {
+        &self.model
+    }
+
+    /// The model, when training is over.
+    pub fn into_model(self) -> M {
+        self.model
+    }
+
+    /// What training has told so far.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Where training stands.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Goes to where the newest snapshot in the folder was made, if there is one; else training
+    /// begins at the beginning. A snapshot that cannot be read is passed over.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or the snapshot is of another training; then nothing has
+    /// changed.
+    pub fn resume(&mut self) -> Result<Resumed, TrainingError> {
+        let mut resumed = Resumed {
+            snapshot: None,
+            damaged: Vec::new(),
+        };
+        if let Some(folder) = &self.folder {
+            let newest = snapshots::newest(folder)?;
+            resumed.damaged = newest.damaged;
+            if let Some((file, state)) = newest.snapshot {
+                self.load(&file, &state)?;
+                resumed.snapshot = Some(file);
+            }
+        }
+        self.resumed = true;
+        Ok(resumed)
+    }
+
+    /// Goes to where a snapshot was made.
+    ///
+    /// # Errors
+    /// If it cannot be read or is of another training; then nothing has changed.
+    pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<(), TrainingError> {
+        let file = snapshot.as_ref();
+        let state = crate::serializers::load_snapshot(file)
+            .map_err(|error| TrainingError::file(file, error))?;
+        self.load(file, &state)?;
+        self.resumed = true;
+        Ok(())
+    }
+
+    fn load(&mut self, file: &Path, state: &State) -> Result<(), TrainingError> {
+        self.load_state(state)
+            .map_err(|source| TrainingError::OtherTraining {
+                file: file.to_owned(),
+                source,
+            })
+    }
+
+    /// Trains from where it stands until it is done, stopped or interrupted.
+    ///
+    /// # Errors
+    /// If data or files cannot be read or written, or a number is not finite. Mistakes in the loss
+    /// (shapes that do not fit) panic with their place, as everywhere.
+    pub fn run(&mut self) -> Result<Outcome, TrainingError> {
+        if let Some(folder) = &self.folder {
+            fs::create_dir_all(folder).map_err(TrainingError::io(folder))?;
+            if !self.resumed && !snapshots::found(folder)?.is_empty() {
+                let folder = folder.clone();
+                return Err(TrainingError::FolderInUse { folder });
+            }
+            snapshots::clear_unfinished(folder)?;
+            self.log.write(folder)?;
+        }
+        self.resumed = true;
+        if self.interruptible {
+            interrupt::listen()?;
+        }
+        self.each(|extension, session| extension.start(session))?;
+        let outcome = self.go_on();
+        // Extensions let go of the terminal also when something went wrong.
+        let finished = self.each(|extension, session| extension.finish(session));
+        self.terminal.bar = None;
+        let outcome = outcome?;
+        finished?;
+        Ok(outcome)
+    }
+
+    fn go_on(&mut self) -> Result<Outcome, TrainingError> {
+        let before = self.clock.elapsed;
+        let start = Instant::now();
+        let outcome = loop {
+            if self.until.progress(&self.clock) >= 1.0 {
+                break Outcome::Finished;
+            }
+            if let Some(reason) = &self.stopped {
+                break Outcome::Stopped(reason.clone());
+            }
+            if self.interruptible && interrupt::heard() {
+                break Outcome::Interrupted;
+            }
+            self.step(|| before + start.elapsed())?;
+        };
+        self.save()?;
+        Ok(outcome)
+    }
+
+    /// One step and all that is due after it.
+    fn step(&mut self, elapsed: impl Fn() -> Duration) -> Result<(), TrainingError> {
+        let (batch, examples) = self.source.next_batch().map_err(TrainingError::Data)?;
+        self.learn(&batch, examples)?;
+        // The next batch may have the memory of this one.
+        drop(batch);
+        self.clock.iteration += 1;
+        self.clock.epoch_before = self.clock.epoch;
+        self.clock.epoch = self.source.epoch();
+        self.clock.examples += examples as u64;
+        self.clock.elapsed = elapsed();
+
+        self.each(|extension, session| extension.after_step(session))?;
+        self.each(
+            |extension, session| match extension.trigger().is_due(session.clock) {
+                true => extension.run(session),
+                false => Ok(()),
+            },
+        )?;
+        self.clock.elapsed = elapsed();
+        self.log.interval.merge(&self.report);
+        if self.log_trigger.is_due(&self.clock) {
+            self.check_parameters()?;
+            let rate = self.updater.optimizer().learning_rate();
+            let entry = self.log.close(&self.clock, rate).clone();
+            if let Some(folder) = &self.folder {
+                self.log.append(folder)?;
+            }
+            self.each(|extension, session| extension.logged(&entry, session))?;
+        }
+        let due = |snapshots: &Snapshots| snapshots.trigger.is_due(&self.clock);
+        if self.snapshots.as_ref().is_some_and(due) {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, batch: &S::Batch, examples: usize) -> Result<(), TrainingError> {
+        self.report.clear();
+        let graph = self.graph.as_ref().filter(|_| self.clock.iteration == 0);
+        let graph = graph
+            .zip(self.folder.as_ref())
+            .map(|(file, folder)| folder.join(file));
+        let mut drawn = Ok(());
+        let model = &self.model;
+        let mut draw = |loss: &Variable| {
+            if let Some(file) = &graph {
+                let history: History = history(loss).with_links(model);
+                drawn = history.save(file).map_err(TrainingError::io(file));
+            }
+        };
+        let mut step = Step {
+            report: &mut self.report,
+            random: Generator::new(self.seed).split(self.clock.iteration),
+            clock: &self.clock,
+            examples,
+            look: graph.is_some().then_some(&mut draw),
+        };
+        train(|| self.updater.update(model, batch, &mut step))?;
+        drawn
+    }
+
+    /// That nothing is logged or kept as good which is not.
+    fn check_parameters(&self) -> Result<(), TrainingError> {
+        for (name, parameter) in self.model.parameters() {
+            if let Some((_, value, _)) = parameter.first_non_finite() {
+                return Err(TrainingError::NotFinite {
+                    iteration: self.clock.iteration,
+                    what: format!("an element of the parameter `{name}`"),
+                    value,
+                    anomaly: None,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A snapshot of this step, unless there is one.
+    fn save(&mut self) -> Result<(), TrainingError> {
+        let (Some(snapshots), Some(folder)) = (&self.snapshots, &self.folder) else {
+            return Ok(());
+        };
+        if self.saved == Some(self.clock.iteration) {
+            return Ok(());
+        }
+        self.check_parameters()?;
+        snapshots.save(folder, self.clock.iteration, &self.state())?;
+        self.saved = Some(self.clock.iteration);
+        Ok(())
+    }
+
+    /// Shows the session to every extension in turn.
+    fn each(
+        &mut self,
+        mut f: impl FnMut(&mut dyn Extension<M>, &mut Session<'_, M>) -> Result<(), BoxError>,
+    ) -> Result<(), TrainingError> {
+        for Added { name, extension } in &mut self.extensions {
+            let mut session = Session {
+                model: &self.model,
+                optimizer: self.updater.optimizer(),
+                clock: &self.clock,
+                until: self.until,
+                report: &mut self.report,
+                log: &self.log,
+                folder: self.folder.as_deref(),
+                terminal: &mut self.terminal,
+                stop: &mut self.stopped,
+            };
+            f(&mut **extension, &mut session).map_err(|source| TrainingError::Extension {
+                extension: name.clone(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn load_parts(&mut self, state: &State) -> Result<(), StateError> {
+        let model = state.part("model");
+        self.model
+            .load_state(&model)
+            .map_err(|error| error.within("model"))?;
+        let updater = state.part("updater");
+        self.updater
+            .load_state(&updater)
+            .map_err(|error| error.within("updater"))?;
+        state.load_part("source", &mut self.source)?;
+        state.load_part("clock", &mut self.clock)?;
+        state.load_part("log", &mut self.log)?;
+        let stopped = state.text("stopped").map(str::to_owned);
+        self.stopped = stopped.ok();
+        self.seed = state.count("seed")?;
+        for Added { name, extension } in &mut self.extensions {
+            let name = format!("extensions/{name}");
+            let part = state.part(&name);
+            // One that has been added since begins at its beginning.
+            if !part.is_empty() {
+                extension
+                    .load_state(&part)
+                    .map_err(|error| error.within(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Chain + 'static, S: Source> Stateful for Trainer<M, S> {
+    fn state(&self) -> State {
+        let mut state = State::new();
+        state.insert_part("model", self.model.state());
+        state.insert_part("updater", self.updater.state());
+        state.insert_part("source", self.source.state());
+        state.insert_part("clock", self.clock.state());
+        state.insert_part("log", self.log.state());
+        state.insert("seed", self.seed);
+        if let Some(reason) = &self.stopped {
+            state.insert("stopped", reason.as_str());
+        }
+        for Added { name, extension } in &self.extensions {
+            state.insert_part(&format!("extensions/{name}"), extension.state());
+        }
+        state
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        let before = self.state();
+        self.load_parts(state).inspect_err(|_| {
+            self.load_parts(&before)
+                .expect("a training fits to its own state");
+        })?;
+        self.saved = Some(self.clock.iteration);
+        Ok(())
+    }
+}
+
+impl<M, S: Source> fmt::Debug for Trainer<M, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.extensions.iter().map(|added| &*added.name).collect();
+        f.debug_struct("Trainer")
+            .field("clock", &self.clock)
+            .field("until", &self.until)
+            .field("folder", &self.folder)
+            .field("extensions", &names)
+            .finish_non_exhaustive()
+    }
+}
