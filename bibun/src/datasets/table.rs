@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use bibun_array::{Array, Generator};
-use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
+use csv::{ErrorKind, Position, Reader, ReaderBuilder, StringRecord};
 use indexmap::IndexSet;
 
 use super::{Batch, DataError, Dataset};
@@ -290,14 +291,33 @@ impl Csv {
     ) -> DataError {
         DataError::Cell {
             file: self.file.clone(),
-            line: row.position().map_or(0, csv::Position::line),
+            line: row.position().map_or(0, |position| self.line(position)),
             column: header[column].clone(),
             what,
         }
     }
 
+    /// The line at which a row begins. The reader tells where it began to look for it, and empty
+    /// lines may come first.
+    fn line(&self, position: &Position) -> u64 {
+        let skipped = || {
+            let mut file = BufReader::new(File::open(&self.file)?);
+            file.seek(SeekFrom::Start(position.byte()))?;
+            let mut lines = 0;
+            for byte in file.bytes() {
+                match byte? {
+                    b'\n' => lines += 1,
+                    b'\r' => {}
+                    _ => break,
+                }
+            }
+            io::Result::Ok(lines)
+        };
+        position.line() + skipped().unwrap_or(0)
+    }
+
     fn error(&self, error: csv::Error) -> DataError {
-        let line = error.position().map_or(0, csv::Position::line);
+        let line = error.position().map_or(0, |position| self.line(position));
         let what = match error.kind() {
             ErrorKind::UnequalLengths {
                 expected_len, len, ..

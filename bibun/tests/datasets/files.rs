@@ -68,6 +68,7 @@ fn what_is_wrong_with_a_table_is_said_with_its_place() {
     };
     for (text, line, column, what) in [
         ("x,y,t\n1,2,0\n\n1,,0\n", 4, "y", "the cell is empty"),
+        ("x,y,t\r\n1,2,0\r\n\r\n1,,0", 4, "y", "the cell is empty"),
         ("x,y,t\n1, two,0\n", 2, "y", "`two` is no number"),
         (
             "x,y,t\n1,2,0\n1,2,0.5\n",
