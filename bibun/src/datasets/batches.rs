@@ -180,7 +180,7 @@ impl<D: Dataset> Batches<D> {
     ///
     /// ```
     /// use bibun::datasets::Batches;
-    /// let batches = Batches::new(vec![1.0, 2.0, 3.0], 2).shuffle(0);
+    /// let batches = Batches::new(vec![1.0f64, 2.0, 3.0], 2).shuffle(0);
     /// let sums = batches.once().map(|batch| Ok(batch?.sum(..).item::<f64>()));
     /// let sums: Vec<f64> = sums.collect::<Result<_, bibun::datasets::DataError>>()?;
     /// assert_eq!(sums, [3.0, 3.0]);

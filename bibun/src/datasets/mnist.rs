@@ -135,6 +135,20 @@ pub fn mnist(folder: impl AsRef<Path>) -> Result<Mnist, IdxError> {
     })
 }
 
+/// Reads Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017) from a folder; its files have the names and the
+/// format of [`mnist`]'s.
+///
+/// # Errors
+/// As [`mnist`].
+///
+/// ```
+/// use bibun::datasets::{IdxError, fashion_mnist};
+/// assert!(matches!(fashion_mnist("no/such/folder"), Err(IdxError::Missing { .. })));
+/// ```
+pub fn fashion_mnist(folder: impl AsRef<Path>) -> Result<Mnist, IdxError> {
+    mnist(folder)
+}
+
 fn labeled_images(folder: &Path, part: &str) -> Result<LabeledImages, IdxError> {
     let images = folder.join(format!("{part}-images-idx3-ubyte"));
     let labels = folder.join(format!("{part}-labels-idx1-ubyte"));

@@ -25,16 +25,27 @@ mod batches;
 mod collate;
 mod dataset;
 mod digits;
+#[cfg(feature = "download")]
+pub mod download;
 mod error;
+#[cfg(feature = "images")]
+mod image_folder;
 mod labeled_images;
 mod memory;
 mod mnist;
+mod npz;
 pub mod splits;
+mod table;
+pub mod transforms;
 
 pub use batches::Batches;
 pub use collate::{Collate, Padded, Sequence};
 pub use dataset::{Batch, Chained, Dataset, Mapped, Subset};
 pub use digits::Digits;
 pub use error::DataError;
+#[cfg(feature = "images")]
+pub use image_folder::ImageFolder;
 pub use labeled_images::{LabeledImages, Planes};
-pub use mnist::{IdxError, Mnist, mnist};
+pub use mnist::{IdxError, Mnist, fashion_mnist, mnist};
+pub use npz::npz;
+pub use table::{Classes, Column, Csv, LabeledTable, Table};

@@ -1,0 +1,272 @@
+//! Files fetched where the machine has a network, and verified.
+//!
+//! The way is plain HTTP: who listens sees what is fetched, but nobody can change it unnoticed,
+//! since a file is used only if its SHA-256 is the one written down here. It gets its name when it
+//! is whole and verified; until then it has another, and it is removed when something goes wrong.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use ureq::Agent;
+
+use super::{DataError, Mnist, mnist};
+
+/// A file of the net: where it is, and what it must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source<'a> {
+    /// The address; the last part of it is the name of the file.
+    pub url: &'a str,
+    /// The SHA-256 of its content, in lower-case hexadecimal digits.
+    pub sha256: &'a str,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// The four files of MNIST.
+pub const MNIST: [Source<'static>; 4] = [
+    Source {
+        url: "http://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz",
+        sha256: "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        bytes: 9_912_422,
+    },
+    Source {
+        url: "http://ossci-datasets.s3.amazonaws.com/mnist/train-labels-idx1-ubyte.gz",
+        sha256: "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        bytes: 28_881,
+    },
+    Source {
+        url: "http://ossci-datasets.s3.amazonaws.com/mnist/t10k-images-idx3-ubyte.gz",
+        sha256: "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        bytes: 1_648_877,
+    },
+    Source {
+        url: "http://ossci-datasets.s3.amazonaws.com/mnist/t10k-labels-idx1-ubyte.gz",
+        sha256: "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        bytes: 4_542,
+    },
+];
+
+/// The four files of Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017).
+pub const FASHION_MNIST: [Source<'static>; 4] = [
+    Source {
+        url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-images-idx3-ubyte.gz",
+        sha256: "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        bytes: 26_421_880,
+    },
+    Source {
+        url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-labels-idx1-ubyte.gz",
+        sha256: "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        bytes: 29_515,
+    },
+    Source {
+        url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/t10k-images-idx3-ubyte.gz",
+        sha256: "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        bytes: 4_422_102,
+    },
+    Source {
+        url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/t10k-labels-idx1-ubyte.gz",
+        sha256: "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        bytes: 5_148,
+    },
+];
+
+/// MNIST from a folder; files that are not there are fetched into it first.
+///
+/// # Errors
+/// If a file is missing and cannot be fetched (the error says how to do it by hand), or cannot be
+/// used.
+///
+/// ```no_run
+/// let mnist = bibun::datasets::download::mnist_or_download("data/mnist")?;
+/// assert_eq!(mnist.train.len(), 60_000);
+/// # Ok::<(), bibun::datasets::DataError>(())
+/// ```
+pub fn mnist_or_download(folder: impl AsRef<Path>) -> Result<Mnist, DataError> {
+    read_or_download(folder.as_ref(), &MNIST)
+}
+
+/// Fashion-MNIST from a folder; files that are not there are fetched into it first.
+///
+/// # Errors
+/// As [`mnist_or_download`].
+///
+/// ```no_run
+/// let fashion = bibun::datasets::download::fashion_mnist_or_download("data/fashion-mnist")?;
+/// assert_eq!(fashion.train.len(), 60_000);
+/// # Ok::<(), bibun::datasets::DataError>(())
+/// ```
+pub fn fashion_mnist_or_download(folder: impl AsRef<Path>) -> Result<Mnist, DataError> {
+    read_or_download(folder.as_ref(), &FASHION_MNIST)
+}
+
+fn read_or_download(folder: &Path, sources: &[Source<'_>]) -> Result<Mnist, DataError> {
+    for source in sources {
+        // Uncompressed by hand it is read too, and what is wrong with it is told there.
+        let plain = folder.join(source.name().trim_end_matches(".gz"));
+        if !plain.exists() {
+            source.fetch(folder)?;
+        }
+    }
+    Ok(mnist(folder)?)
+}
+
+impl Source<'_> {
+    /// How long a server may be silent.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// The name of the file.
+    pub fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or(self.url)
+    }
+
+    /// The file in a folder, which is made if there is none. A file that is there already and has
+    /// the right content stays; any other is replaced, once the right one is there whole.
+    ///
+    /// # Errors
+    /// If there is no network, the server has no such file or is silent for 30 seconds, or what
+    /// came is shorter, longer or other than it should be.
+    pub fn fetch(&self, folder: impl AsRef<Path>) -> Result<PathBuf, DataError> {
+        self.fetch_within(folder, Self::PATIENCE)
+    }
+
+    /// [`Source::fetch`] from a server that may be silent for so long.
+    ///
+    /// # Errors
+    /// As [`Source::fetch`].
+    pub fn fetch_within(
+        &self,
+        folder: impl AsRef<Path>,
+        patience: Duration,
+    ) -> Result<PathBuf, DataError> {
+        let folder = folder.as_ref();
+        let file = folder.join(self.name());
+        if self.is_at(&file) {
+            return Ok(file);
+        }
+        fs::create_dir_all(folder).map_err(|source| DataError::io(folder, source))?;
+        let part = Part::beside(&file);
+        self.download(&part.0, patience)
+            .map_err(|what| DataError::Download {
+                url: self.url.to_owned(),
+                file: file.clone(),
+                sha256: self.sha256.to_owned(),
+                what,
+            })?;
+        fs::rename(&part.0, &file).map_err(|source| DataError::io(&file, source))?;
+        Ok(file)
+    }
+
+    /// Whether a file is there and right.
+    fn is_at(&self, file: &Path) -> bool {
+        let right_size = fs::metadata(file).is_ok_and(|found| found.len() == self.bytes);
+        let checksum = || {
+            let mut checksum = Sha256::new();
+            copy(&mut File::open(file)?, |bytes| {
+                checksum.update(bytes);
+                Ok(())
+            })?;
+            io::Result::Ok(hexadecimal(&checksum.finalize()))
+        };
+        right_size && checksum().is_ok_and(|found| found == self.sha256)
+    }
+
+    /// Fetches into a file, or says what went wrong.
+    fn download(&self, file: &Path, patience: Duration) -> Result<(), String> {
+        let mut config = Agent::config_builder()
+            .timeout_connect(Some(patience))
+            .timeout_recv_response(Some(patience))
+            .timeout_per_read(Some(patience));
+        // What is on this machine is not asked for elsewhere.
+        if ["http://127.0.0.1", "http://localhost"]
+            .iter()
+            .any(|here| self.url.starts_with(here))
+        {
+            config = config.proxy(None);
+        }
+        let agent: Agent = config.build().into();
+        let mut response = agent
+            .get(self.url)
+            .call()
+            .map_err(|error| error.to_string())?;
+        // One byte more tells that it goes on.
+        let mut body = response
+            .body_mut()
+            .as_reader()
+            .take(self.bytes.saturating_add(1));
+        let mut out = File::create(file).map_err(|error| error.to_string())?;
+        let mut checksum = Sha256::new();
+        let expected = self.bytes;
+        let mut found = 0;
+        let copied = copy(&mut body, |bytes| {
+            found += bytes.len() as u64;
+            checksum.update(bytes);
+            out.write_all(bytes)
+        });
+        if let Err(error) = copied {
+            return Err(format!("after {found} of {expected} bytes: {error}"));
+        }
+        if found < expected {
+            return Err(format!(
+                "the answer ended after {found} of {expected} bytes"
+            ));
+        }
+        if found > expected {
+            return Err(format!(
+                "the answer goes on after {expected} bytes, where it should end"
+            ));
+        }
+        let found = hexadecimal(&checksum.finalize());
+        if found != self.sha256 {
+            return Err(format!(
+                "the SHA-256 of what came is {found}, expected {}",
+                self.sha256
+            ));
+        }
+        out.sync_all().map_err(|error| error.to_string())
+    }
+}
+
+/// A file that is not whole yet, and goes away if it does not become so.
+struct Part(PathBuf);
+
+impl Part {
+    fn beside(file: &Path) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}-{number}.part", std::process::id()));
+        Self(name.into())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After a rename there is nothing under this name.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn copy(from: &mut impl Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes all");
+    }
+    text
+}
