@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use bibun::array::{Array, DType, Generator, Shape, matmul};
 use bibun::initializers::*;
-use bibun::links::{Chain, Linear, Link};
+use bibun::links::{self, Chain, Linear, Link};
 use bibun::{
-    Error, Mapper, Tree as _, Variable, attempt, checkpoint, functions, grad, hvp, jvp,
-    value_and_grad, vmap,
+    Error, GradientCheckOptions, Mapper, Tree as _, Variable, assert_gradients, attempt,
+    checkpoint, functions, grad, hvp, jvp, s, value_and_grad, vmap,
 };
 
 fn names(chain: &dyn Chain) -> Vec<String> {
@@ -437,4 +437,259 @@ fn linear_names_both_shapes() {
             .build(&mut Generator::new(0))
     });
     assert!(error.unwrap_err().to_string().contains("the dtype is i64"));
+}
+
+#[test]
+fn patterns_are_what_they_say() {
+    let g = &mut Generator::new(0);
+    let double = Identity { gain: 2.0 }.initialize(&[3, 3].into(), DType::F32, g);
+    let expected = Array::eye(3, DType::F32) * 2.0;
+    assert_eq!(double.to_vec::<f32>(), expected.to_vec::<f32>());
+    let message = |initializer: &dyn Initializer, shape: &[usize]| {
+        let g = &mut Generator::new(0);
+        let error = attempt(|| initializer.initialize(&shape.into(), DType::F32, g));
+        error.unwrap_err().to_string()
+    };
+    assert!(message(&Identity { gain: 1.0 }, &[2, 3]).contains("the shape is [2, 3]"));
+    assert!(message(&Dirac { groups: 2 }, &[3, 1, 3]).contains("o a multiple of 2"));
+    assert!(message(&LinearUpsampling, &[3, 1, 3]).contains("[3, 1, 3]"));
+    assert!(
+        message(
+            &Sparse {
+                sparsity: 0.5,
+                std: 1.0
+            },
+            &[3]
+        )
+        .contains("of a matrix")
+    );
+    // Two groups of two channels over two axes pass on what they get; a third output gets nothing.
+    let layer = links::Conv2d::builder(4, 4, [3, 5])
+        .padding([1, 2])
+        .groups(2)
+        .initializer(Dirac { groups: 2 })
+        .build(g);
+    let x = Variable::constant(g.normal([2, 4, 6, 7], 0.0, 1.0, DType::F32));
+    assert_eq!(layer.forward(&x).to_vec::<f32>(), x.to_vec::<f32>());
+    let wide = Dirac { groups: 1 }.initialize(&[3, 2, 1].into(), DType::F64, g);
+    assert_eq!(wide.to_vec::<f64>(), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    // A plane enlarged twice and three times is the same plane, away from the borders.
+    for (stride, kernel, padding) in [(2, 4, 1), (3, 5, 1)] {
+        let layer = links::ConvTranspose2d::builder(2, 2, kernel)
+            .stride(stride)
+            .padding(padding)
+            .dtype(DType::F64)
+            .build(g);
+        layer
+            .w
+            .set_array(LinearUpsampling.initialize(&layer.w.shape(), DType::F64, g));
+        let plane = |i: usize| [3.0, 0.5][i / 25] * (i % 25 / 5) as f64 + (i % 5) as f64;
+        let x = Array::from_vec((0..50).map(plane).collect::<Vec<_>>(), [1, 2, 5, 5]);
+        let y = layer
+            .forward(&Variable::constant(x))
+            .slice(s![0, 0, 2..8, 2..8]);
+        let y = y.to_vec::<f64>();
+        let (down, right) = (3.0 / stride as f64, 1.0 / stride as f64);
+        for i in 0..30 {
+            assert!((y[i + 6] - y[i] - down).abs() < 1e-12, "{stride}: {y:?}");
+        }
+        for i in (0..35).filter(|i| i % 6 < 5) {
+            assert!((y[i + 1] - y[i] - right).abs() < 1e-12, "{stride}: {y:?}");
+        }
+    }
+}
+
+#[test]
+fn truncated_and_sparse_numbers() {
+    let within = |low: f64, high: f64| TruncatedNormal {
+        mean: 1.0,
+        std: 2.0,
+        low,
+        high,
+    };
+    for dtype in [DType::F32, DType::F64] {
+        // Cut at two standard deviations the variance is 0.7737 of what it was.
+        let (mean, variance, _) = statistics(&within(-3.0, 5.0), &[40_000], dtype);
+        assert!((mean - 1.0).abs() < 0.04 && (variance / 4.0 - 0.7737).abs() < 0.02);
+    }
+    // Not cut at all, and cut far out, where the mean is that of the tail beyond 6.
+    let (mean, variance, _) = statistics(&within(f64::NEG_INFINITY, 1e9), &[40_000], DType::F64);
+    assert!((mean - 1.0).abs() < 0.05 && (variance / 4.0 - 1.0).abs() < 0.04);
+    let (mean, _, _) = statistics(&within(13.0, f64::INFINITY), &[20_000], DType::F64);
+    assert!(((mean - 1.0) / 2.0 - 6.1584).abs() < 0.01, "{mean}");
+    let empty =
+        attempt(|| within(2.0, 2.0).initialize(&[1].into(), DType::F64, &mut Generator::new(0)));
+    assert!(empty.unwrap_err().to_string().contains("TruncatedNormal"));
+    let sparse = Sparse {
+        sparsity: 0.25,
+        std: 0.5,
+    };
+    let w = sparse.initialize(&[10, 300].into(), DType::F64, &mut Generator::new(3));
+    let (columns, mut squares) = (w.transpose().to_vec::<f64>(), 0.0);
+    for column in columns.chunks(10) {
+        assert_eq!(column.iter().filter(|&&w| w == 0.0).count(), 3);
+        squares += column.iter().map(|w| w * w).sum::<f64>();
+    }
+    assert!((squares / 2100.0 / 0.25 - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn variances_of_ones_own() {
+    // fan_in = 30 * 6, fan_out = 200 * 6.
+    let shape = [200, 30, 2, 3];
+    let fans = [(Fan::In, 180.0), (Fan::Out, 1200.0), (Fan::Average, 690.0)];
+    let spreads = [
+        (Spread::Normal, 3.5..9.0),
+        (Spread::Uniform, 1.7..1.733),
+        (Spread::TruncatedNormal, 2.2..2.275),
+    ];
+    for (fan, count) in fans {
+        for (spread, range) in &spreads {
+            let leaky = Nonlinearity::LeakyRelu(0.5);
+            let kaiming = VarianceScaling::kaiming(leaky, fan, *spread);
+            let (mean, variance, largest) = statistics(&kaiming, &shape, DType::F32);
+            let expected: f64 = 2.0 / 1.25 / count;
+            assert!(mean.abs() < 0.02 * expected.sqrt(), "{kaiming:?}");
+            assert!(
+                (variance / expected - 1.0).abs() < 0.03,
+                "{kaiming:?}: {variance}"
+            );
+            assert!(range.contains(&(largest / expected.sqrt())), "{kaiming:?}");
+        }
+    }
+    let (_, variance, largest) = statistics(&FanInUniform, &shape, DType::F32);
+    assert!((variance * 3.0 * 180.0 - 1.0).abs() < 0.03 && largest <= (1.0 / 180f64.sqrt()) + 1e-9);
+    // The same as those that have names.
+    let he = VarianceScaling::kaiming(Nonlinearity::Relu, Fan::In, Spread::Uniform);
+    let glorot = VarianceScaling::xavier(1.0, Spread::Normal);
+    for (own, named) in [
+        (he, &HeUniform as &dyn Initializer),
+        (glorot, &GlorotNormal),
+    ] {
+        let [own, named] = [&own as &dyn Initializer, named].map(|initializer| {
+            let w = initializer.initialize(&shape.into(), DType::F64, &mut Generator::new(1));
+            w.to_vec::<f64>()
+        });
+        assert!(own.iter().zip(named).all(|(a, b)| (a - b).abs() < 1e-15));
+    }
+}
+
+#[test]
+fn sequences_of_links() {
+    let g = &mut Generator::new(0);
+    let model = links::Sequential::new()
+        .then(Linear::builder(3, 4).dtype(DType::F64).build(g))
+        .then_function(Variable::tanh)
+        .then(links::Sequential::new().then(Linear::builder(4, 2).dtype(DType::F64).build(g)));
+    assert_eq!(names(&model), ["0/w", "0/b", "2/0/w", "2/0/b"]);
+    assert!(format!("{model:?}").contains("2/0/w"));
+    let x = Variable::constant([[1.0, -1.0, 0.5]]);
+    let y = model.forward(&x);
+    let w = |i: usize| model.parameters()[i].1.clone();
+    let hidden = functions::linear(&x, w(0), Some(&w(1))).tanh();
+    assert_eq!(
+        y.to_vec::<f64>(),
+        functions::linear(hidden, w(2), Some(&w(3))).to_vec::<f64>()
+    );
+    // It is mapped like any model.
+    let (_, gradient) = value_and_grad(|model| model.forward(&x).square().sum(..), &model);
+    assert_eq!(names(&gradient), names(&model));
+    let error = attempt(|| model.forward(&Variable::constant([[1.0, 2.0]]))).unwrap_err();
+    assert!(error.to_string().contains("w [o, i] = [4, 3]"), "{error}");
+    let x = Variable::constant([1.0]);
+    assert!(links::Sequential::new().forward(&x).is_same(&x));
+}
+
+#[test]
+fn perceptrons_are_layers_with_activations() {
+    let g = &mut Generator::new(0);
+    let model = links::Mlp::builder(&[3, 5, 4, 2])
+        .activation(Variable::tanh)
+        .bias_initializer(Constant(0.25))
+        .dtype(DType::F64)
+        .build(g);
+    let x = Variable::new([[1.0, -1.0, 0.5]]);
+    let [a, b, c] = &model.layers[..] else {
+        panic!("three layers")
+    };
+    let expected = c.forward(&b.forward(&a.forward(&x).tanh()).tanh());
+    assert_eq!(model.forward(&x).to_vec::<f64>(), expected.to_vec::<f64>());
+    assert_eq!(names(&model).len(), 6);
+    let dropping = links::Mlp::builder(&[3, 50, 2])
+        .dropout(0.5)
+        .without_bias()
+        .build(g);
+    let x = Variable::constant([[1.0f32, -1.0, 0.5]]);
+    let [a, b] = [(); 2].map(|()| dropping.forward(&x).to_vec::<f32>());
+    assert_ne!(a, b);
+    assert_eq!(names(&dropping), ["layers/0/w", "layers/1/w"]);
+    let error = attempt(|| links::Mlp::new(&[3], g))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("Mlp: the sizes are [3]"), "{error}");
+}
+
+#[test]
+fn maxout_and_highway_by_loops() {
+    let g = &mut Generator::new(2);
+    let x = Variable::constant(g.normal([4, 3], 0.0, 1.0, DType::F64));
+    let layer = links::Maxout::builder(3, 2, 3).dtype(DType::F64).build(g);
+    let all = layer.linear.forward(&x).to_vec::<f64>();
+    let greatest = all
+        .chunks(3)
+        .map(|pool| pool.iter().copied().fold(f64::MIN, f64::max));
+    assert_eq!(
+        layer.forward(&x).to_vec::<f64>(),
+        greatest.collect::<Vec<_>>()
+    );
+    assert_eq!(names(&layer), ["linear/w", "linear/b"]);
+    assert!(attempt(|| links::Maxout::new(3, 2, 0, g)).is_err());
+    let layer = links::Highway::builder(3).dtype(DType::F64).build(g);
+    let [plain, gate] =
+        [&layer.plain, &layer.transform].map(|part| part.forward(&x).to_vec::<f64>());
+    let y = layer.forward(&x).to_vec::<f64>();
+    for (i, x) in x.to_vec::<f64>().into_iter().enumerate() {
+        let t = 1.0 / (1.0 + (-gate[i]).exp());
+        assert!((y[i] - (t * plain[i].max(0.0) + (1.0 - t) * x)).abs() < 1e-14);
+    }
+    assert_eq!(
+        names(&layer),
+        ["plain/w", "plain/b", "transform/w", "transform/b"]
+    );
+    assert_eq!(layer.transform.b.unwrap().to_vec::<f64>(), [-1.0; 3]);
+    assert!(attempt(|| links::Parameter::new([1i64])).is_err());
+}
+
+#[test]
+fn weights_of_length_and_direction() {
+    let g = &mut Generator::new(2);
+    let conv = links::Conv2d::builder(2, 3, 2).dtype(DType::F64).build(g);
+    let layer = links::WeightNorm::new(conv.clone());
+    assert_eq!(names(&layer), ["g", "link/w", "link/b"]);
+    let x = Variable::new(g.normal([2, 2, 4, 4], 0.0, 1.0, DType::F64));
+    let close = |a: &Variable, b: &Variable| {
+        let pairs = a.to_vec::<f64>().into_iter().zip(b.to_vec::<f64>());
+        a.shape() == b.shape() && pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-12)
+    };
+    assert!(close(&layer.forward(&x), &conv.forward(&x)));
+    // The length of v does not matter, that of w is g.
+    layer.g.set_array([1.0, 2.0, 3.0].into());
+    let before = layer.weight();
+    layer.link.w.update(|v| v * 7.0);
+    assert!(close(&layer.weight(), &before));
+    assert!(close(&layer.fused().forward(&x), &layer.forward(&x)));
+    for (i, w) in before.separate(0).into_iter().enumerate() {
+        let length = w.square().sum(..).sqrt().item::<f64>();
+        assert!((length - (i + 1) as f64).abs() < 1e-12);
+    }
+    // Gradients of everything, and that of v is at a right angle to it.
+    let (vector, unravel) = bibun::ravel_tree(&layer);
+    let inputs = [Variable::new(vector.array()), x.clone()];
+    let call = |x: &[Variable]| unravel(&x[0]).forward(&x[1]);
+    assert_gradients(call, &inputs, &GradientCheckOptions::order(2));
+    let gradient = grad(|layer| layer.forward(&x).square().sum(..), &layer);
+    let along = (&gradient.link.w * &layer.link.w)
+        .sum([1, 2, 3])
+        .to_vec::<f64>();
+    assert!(along.iter().all(|along| along.abs() < 1e-9), "{along:?}");
 }

@@ -8,6 +8,7 @@
 
 mod constant;
 mod orthogonal;
+mod pattern;
 mod random;
 mod scaled;
 
@@ -18,25 +19,29 @@ use bibun_array::{Array, DType, Generator, Shape};
 
 pub use constant::{Constant, One, Zero};
 pub use orthogonal::Orthogonal;
-pub use random::{Normal, Uniform};
-pub use scaled::{GlorotNormal, GlorotUniform, HeNormal, HeUniform, LeCunNormal, LeCunUniform};
+pub use pattern::{Dirac, Identity, LinearUpsampling};
+pub use random::{Normal, Sparse, TruncatedNormal, Uniform};
+pub use scaled::{
+    Fan, FanInNormal, FanInUniform, GlorotNormal, GlorotUniform, HeNormal, HeUniform, LeCunNormal,
+    LeCunUniform, Nonlinearity, Spread, VarianceScaling,
+};
 
 /// How a parameter starts.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator, Shape};
-/// use bibun::initializers::Initializer;
+/// use bibun::initializers::{Initializer, One};
 ///
-/// /// The identity, for square weights.
+/// /// Twice what another one gives.
 /// #[derive(Debug)]
-/// struct Identity;
-/// impl Initializer for Identity {
-///     fn initialize(&self, shape: &Shape, dtype: DType, _: &mut Generator) -> Array {
-///         Array::eye(shape[0], dtype)
+/// struct Double<I>(I);
+/// impl<I: Initializer> Initializer for Double<I> {
+///     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
+///         self.0.initialize(shape, dtype, generator) * 2.0
 ///     }
 /// }
-/// let w = Identity.initialize(&[2, 2].into(), DType::F32, &mut Generator::new(0));
-/// assert_eq!(w.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// let w = Double(One).initialize(&[2].into(), DType::F32, &mut Generator::new(0));
+/// assert_eq!(w.to_vec::<f32>(), [2.0, 2.0]);
 /// ```
 pub trait Initializer: fmt::Debug {
     /// The first value of a parameter of this shape and float dtype.

@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType, Generator, Shape};
 
-use super::Initializer;
+use super::{Initializer, TruncatedNormal, Uniform};
 use crate::error::{Error, raise};
 
 /// How many values meet in one output of a weight, and how many outputs one input reaches.
@@ -103,4 +103,186 @@ scaled! {
     |fan_in, _fan_out| 2.0 / fan_in,
     "`√(2 / fan_in)`", "`√(6 / fan_in)`",
     HeNormal, HeUniform
+}
+
+scaled! {
+    /// How PyTorch draws the weights of its linear and convolutional layers. Its biases are uniform
+    /// on the same range, which their own shape does not tell: see [`FanInUniform::of_bias`].
+    |fan_in, _fan_out| 1.0 / (3.0 * fan_in),
+    "`√(1 / (3 fan_in))`", "`1 / √fan_in`",
+    FanInNormal, FanInUniform
+}
+
+impl FanInUniform {
+    /// How PyTorch draws the biases of a layer in whose outputs `fan_in` values meet: uniform on
+    /// ±1/√fan_in.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::initializers::FanInUniform;
+    /// use bibun::links::Linear;
+    /// let layer = Linear::builder(16, 2)
+    ///     .initializer(FanInUniform)
+    ///     .bias_initializer(FanInUniform::of_bias(16))
+    ///     .build(&mut Generator::new(0));
+    /// assert!(layer.b.unwrap().to_vec::<f32>().iter().all(|b| b.abs() <= 0.25));
+    /// ```
+    pub fn of_bias(fan_in: usize) -> Uniform {
+        let range = 1.0 / (fan_in.max(1) as f64).sqrt();
+        Uniform {
+            low: -range,
+            high: range,
+        }
+    }
+}
+
+/// What [`VarianceScaling`] divides by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fan {
+    /// How many values meet in one output: keeps the size of signals.
+    In,
+    /// How many outputs one input reaches: keeps the size of gradients.
+    Out,
+    /// The mean of both.
+    Average,
+}
+
+/// How the numbers of [`VarianceScaling`] are spread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// Normally distributed.
+    Normal,
+    /// Equally likely on an interval around zero.
+    Uniform,
+    /// Normally distributed within two standard deviations; the variance is that after the cut.
+    TruncatedNormal,
+}
+
+/// Mean 0 and a variance of `gain² / fan`: all scaled initializers, with choices of one's own.
+///
+/// Kaiming's and Xavier's, with the parameters that PyTorch gives them, are
+/// [`kaiming`](Self::kaiming) and [`xavier`](Self::xavier).
+///
+/// ```
+/// use bibun::array::{DType, Generator};
+/// use bibun::initializers::{Fan, Initializer, Nonlinearity, Spread, VarianceScaling};
+/// let kaiming = VarianceScaling::kaiming(Nonlinearity::LeakyRelu(0.2), Fan::Out, Spread::Normal);
+/// let w = kaiming.initialize(&[30, 20].into(), DType::F32, &mut Generator::new(0));
+/// assert_eq!(w.shape(), &[30, 20][..]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct VarianceScaling {
+    /// The square root of the variance times the fan.
+    pub gain: f64,
+    /// What the variance is divided by.
+    pub fan: Fan,
+    /// How the numbers are spread.
+    pub spread: Spread,
+}
+
+impl VarianceScaling {
+    /// For layers followed by a nonlinearity: the gain is the nonlinearity's.
+    ///
+    /// Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
+    pub fn kaiming(nonlinearity: Nonlinearity, fan: Fan, spread: Spread) -> Self {
+        Self {
+            gain: nonlinearity.gain(),
+            fan,
+            spread,
+        }
+    }
+
+    /// The mean of both fans, with a gain.
+    ///
+    /// Source: Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural
+    /// networks", AISTATS 2010.
+    ///
+    /// ```
+    /// use bibun::initializers::{Fan, Nonlinearity, Spread, VarianceScaling};
+    /// let xavier = VarianceScaling::xavier(Nonlinearity::Tanh.gain(), Spread::Uniform);
+    /// assert_eq!(xavier.fan, Fan::Average);
+    /// ```
+    pub fn xavier(gain: f64, spread: Spread) -> Self {
+        Self {
+            gain,
+            fan: Fan::Average,
+            spread,
+        }
+    }
+}
+
+impl Initializer for VarianceScaling {
+    #[track_caller]
+    fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
+        let (fan_in, fan_out) = fans("VarianceScaling", shape);
+        if shape.size() == 0 {
+            return Array::zeros(shape, dtype);
+        }
+        let fan = match self.fan {
+            Fan::In => fan_in,
+            Fan::Out => fan_out,
+            Fan::Average => (fan_in + fan_out) / 2.0,
+        };
+        let std = self.gain / fan.sqrt();
+        match self.spread {
+            Spread::Normal => generator.normal(shape, 0.0, std, dtype),
+            // The variance of the uniform distribution on ±r is r² / 3.
+            Spread::Uniform => {
+                let range = 3f64.sqrt() * std;
+                generator.uniform(shape, -range, range, dtype)
+            }
+            Spread::TruncatedNormal => {
+                let std = std / WITHIN_TWO;
+                let (low, high) = (-2.0 * std, 2.0 * std);
+                let normal = TruncatedNormal {
+                    mean: 0.0,
+                    std,
+                    low,
+                    high,
+                };
+                normal.initialize(shape, dtype, generator)
+            }
+        }
+    }
+}
+
+/// The standard deviation of the standard normal distribution that is cut at ±2,
+/// `√(1 - 4 φ(2) / (2 Φ(2) - 1))`.
+const WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
+
+/// What follows a layer, for the gain that keeps the size of its signals.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Nonlinearity {
+    /// Nothing.
+    Linear,
+    /// `sigmoid`.
+    Sigmoid,
+    /// `tanh`.
+    Tanh,
+    /// `relu`.
+    Relu,
+    /// `leaky_relu` with this slope on the left.
+    LeakyRelu(f64),
+    /// `selu`.
+    Selu,
+}
+
+impl Nonlinearity {
+    /// What the weights in front are multiplied by, as PyTorch has it: 1 for `Linear` and
+    /// `Sigmoid`, 5/3 for `Tanh`, √2 for `Relu`, `√(2 / (1 + slope²))` for `LeakyRelu`, 3/4 for
+    /// `Selu`.
+    ///
+    /// ```
+    /// use bibun::initializers::Nonlinearity;
+    /// assert_eq!(Nonlinearity::LeakyRelu(0.0).gain(), Nonlinearity::Relu.gain());
+    /// ```
+    pub fn gain(self) -> f64 {
+        match self {
+            Self::Linear | Self::Sigmoid => 1.0,
+            Self::Tanh => 5.0 / 3.0,
+            Self::Relu => 2f64.sqrt(),
+            Self::LeakyRelu(slope) => (2.0 / (1.0 + slope * slope)).sqrt(),
+            Self::Selu => 0.75,
+        }
+    }
 }

@@ -287,10 +287,7 @@ impl MultiHeadAttentionBuilder {
             layers.push(layer.dtype(self.dtype).build(generator));
         }
         let [query, key, value, output] = layers.try_into().expect("four layers");
-        let dropout = match self.dropout {
-            Some(ratio) => Some(Dropout::new(ratio, generator)),
-            None => None,
-        };
+        let dropout = Dropout::of_ratio(self.dropout, generator);
         MultiHeadAttention {
             query,
             key,

@@ -51,6 +51,12 @@ impl Dropout {
         }
     }
 
+    /// A link, where there is a ratio.
+    #[track_caller]
+    pub(super) fn of_ratio(ratio: Option<f64>, generator: &mut Generator) -> Option<Self> {
+        Some(Self::new(ratio?, generator))
+    }
+
     /// The probability with which an element is left out.
     pub fn ratio(&self) -> f64 {
         self.ratio

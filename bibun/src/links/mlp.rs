@@ -164,10 +164,7 @@ impl MlpBuilder {
             };
             layers.push(layer.dtype(self.dtype).build(generator));
         }
-        let dropout = match self.dropout {
-            Some(ratio) => Some(Dropout::new(ratio, generator)),
-            None => None,
-        };
+        let dropout = Dropout::of_ratio(self.dropout, generator);
         Mlp {
             layers,
             activation: self.activation,

@@ -216,10 +216,7 @@ impl TransformerBlockBuilder {
             attention_norm: LayerNorm::builder(size).dtype(dtype).build(),
             feed_forward: feed_forward.build(generator),
             feed_forward_norm: LayerNorm::builder(size).dtype(dtype).build(),
-            dropout: match self.dropout {
-                Some(ratio) => Some(Dropout::new(ratio, generator)),
-                None => None,
-            },
+            dropout: Dropout::of_ratio(self.dropout, generator),
             is_post_norm: self.is_post_norm,
         }
     }

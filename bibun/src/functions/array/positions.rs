@@ -25,7 +25,11 @@ pub fn sinusoidal_positions(length: usize, size: usize, dtype: DType) -> Variabl
     let element = |t: usize, i: usize| {
         let exponent = (i / 2 * 2) as f64 / size as f64;
         let angle = t as f64 / 10_000f64.powf(exponent);
-        if i % 2 == 0 { angle.sin() } else { angle.cos() }
+        if i.is_multiple_of(2) {
+            angle.sin()
+        } else {
+            angle.cos()
+        }
     };
     let elements = (0..length).flat_map(|t| (0..size).map(move |i| element(t, i)));
     let positions = Array::from_vec(elements.collect::<Vec<f64>>(), [length, size]);

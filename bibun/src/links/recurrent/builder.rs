@@ -236,10 +236,7 @@ impl<C: RecurrentCell> RecurrentBuilder<C> {
             });
             inputs = self.cell.units * if self.bidirectional { 2 } else { 1 };
         }
-        let dropout = match self.dropout {
-            Some(ratio) => Some(Dropout::new(ratio, generator)),
-            None => None,
-        };
+        let dropout = Dropout::of_ratio(self.dropout, generator);
         Recurrent::of_layers(layers, dropout)
     }
 }

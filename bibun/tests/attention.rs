@@ -1,0 +1,323 @@
+//! Attention and transformer blocks against plain loops, and under masks.
+
+use bibun::array::{Array, DType, Generator};
+use bibun::functions::{causal_mask, length_mask, logical_and, stack};
+use bibun::links::{
+    Chain, Linear, Link, MultiHeadAttention, MultiHeadAttentionBuilder, Sequential,
+    SinusoidalPositions, TransformerBlock,
+};
+use bibun::{
+    GradientCheckOptions, Variable, assert_gradients, attempt, grad, per_example, s, test, vmap,
+};
+
+fn normal(shape: &[usize], seed: u64) -> Variable {
+    Variable::new(Generator::new(seed).normal(shape, 0.0, 1.0, DType::F64))
+}
+
+fn built(builder: MultiHeadAttentionBuilder) -> MultiHeadAttention {
+    let biases = bibun::initializers::Normal {
+        mean: 0.0,
+        std: 0.5,
+    };
+    let builder = builder.bias_initializer(biases).dtype(DType::F64);
+    builder.build(&mut Generator::new(7))
+}
+
+fn assert_close(found: &Variable, expected: &[f64], what: &str) {
+    let found = found.to_vec::<f64>();
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let difference = (found - expected).abs();
+        assert!(
+            difference <= 1e-11 * expected.abs().max(1.0),
+            "{what}, {i}: {found} for {expected}"
+        );
+    }
+}
+
+/// Rows `[t, inputs]` through a layer, by loops.
+fn rows(layer: &Linear, x: &Variable) -> Vec<Vec<f64>> {
+    let (w, b) = (
+        layer.w.to_vec::<f64>(),
+        layer.b.as_ref().unwrap().to_vec::<f64>(),
+    );
+    let inputs = layer.w.shape()[1];
+    let of_row = |x: &[f64]| {
+        let products = w
+            .chunks(inputs)
+            .map(|w| w.iter().zip(x).map(|(w, x)| w * x).sum::<f64>());
+        products.zip(&b).map(|(y, b)| y + b).collect()
+    };
+    x.to_vec::<f64>().chunks(inputs).map(of_row).collect()
+}
+
+/// One example's attention by loops; `seen` tells which query sees which key.
+fn by_loops(
+    layer: &MultiHeadAttention,
+    [query, key, value]: [&Variable; 3],
+    seen: impl Fn(usize, usize) -> bool,
+) -> Vec<f64> {
+    let (q, k, v) = (
+        rows(&layer.query, query),
+        rows(&layer.key, key),
+        rows(&layer.value, value),
+    );
+    let (size, heads) = (q[0].len(), layer.heads());
+    let d = size / heads;
+    let mut found = Vec::new();
+    for (i, q) in q.iter().enumerate() {
+        let mut row = vec![0.0; size];
+        for head in 0..heads {
+            let part = head * d..(head + 1) * d;
+            let score = |k: &[f64]| {
+                let products = q[part.clone()]
+                    .iter()
+                    .zip(&k[part.clone()])
+                    .map(|(q, k)| q * k);
+                products.sum::<f64>() / (d as f64).sqrt()
+            };
+            let powers: Vec<f64> = (k.iter().enumerate())
+                .map(|(j, k)| if seen(i, j) { score(k).exp() } else { 0.0 })
+                .collect();
+            let sum: f64 = powers.iter().sum();
+            for (power, v) in powers.iter().zip(&v).filter(|(power, _)| **power > 0.0) {
+                for at in part.clone() {
+                    row[at] += power / sum * v[at];
+                }
+            }
+        }
+        found.extend(row);
+    }
+    let found = Variable::constant(Array::from_vec(found, [q.len(), size]));
+    rows(&layer.output, &found).concat()
+}
+
+#[test]
+fn attention_by_loops() {
+    let layer = built(MultiHeadAttention::builder(6, 3).memory_sizes(4, 5));
+    let (query, key, value) = (
+        normal(&[2, 3, 6], 1),
+        normal(&[2, 4, 4], 2),
+        normal(&[2, 4, 5], 3),
+    );
+    let lengths = [4, 2];
+    let mask = length_mask(&lengths, 4).expand_dims(1);
+    let open = layer.attend(&query, &key, &value, None);
+    let masked = layer.attend(&query, &key, &value, Some(&mask));
+    for (i, length) in lengths.into_iter().enumerate() {
+        let own = [&query, &key, &value].map(|x| x.slice(s![i]));
+        let own = [&own[0], &own[1], &own[2]];
+        assert_close(
+            &open.slice(s![i]),
+            &by_loops(&layer, own, |_, _| true),
+            "open",
+        );
+        let expected = by_loops(&layer, own, |_, k| k < length);
+        assert_close(&masked.slice(s![i]), &expected, "masked");
+        // One alone is the same as one of a batch.
+        assert_close(
+            &layer.attend(own[0], own[1], own[2], None),
+            &open.slice(s![i]).to_vec::<f64>(),
+            "alone",
+        );
+    }
+    let names: Vec<String> = layer
+        .parameters()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let expected = ["query/w", "query/b", "key/w", "key/b", "value/w", "value/b"];
+    assert_eq!(names[..6], expected);
+    assert_eq!(names[6..], ["output/w", "output/b"]);
+}
+
+#[test]
+fn causal_attention_sees_no_future() {
+    let layer = built(MultiHeadAttention::builder(4, 2).causal());
+    let x = normal(&[2, 5, 4], 1);
+    let y = layer.forward(&x);
+    for i in 0..2 {
+        let x = x.slice(s![i]);
+        let expected = by_loops(&layer, [&x, &x, &x], |q, k| k <= q);
+        assert_close(&y.slice(s![i]), &expected, "causal");
+    }
+    let gradient = grad(|x| layer.forward(x).slice(s![.., ..2]).square().sum(..), &x);
+    assert!(
+        gradient
+            .slice(s![.., 2..])
+            .to_vec::<f64>()
+            .iter()
+            .all(|&g| g == 0.0)
+    );
+    // With another mask both hold.
+    let mask = length_mask(&[5, 3], 5).expand_dims(1);
+    let open = built(MultiHeadAttention::builder(4, 2));
+    let both = logical_and(causal_mask(5), &mask);
+    assert_close(
+        &layer.forward_masked(&x, &mask),
+        &open.forward_masked(&x, &both).to_vec::<f64>(),
+        "both",
+    );
+}
+
+#[test]
+fn who_sees_nothing_gets_zeros() {
+    let layer = built(MultiHeadAttention::builder(4, 2));
+    let x = normal(&[2, 3, 4], 1);
+    let mask = length_mask(&[0, 2], 3).expand_dims(1);
+    let y = layer.forward_masked(&x, &mask);
+    let bias = layer.output.b.as_ref().unwrap().to_vec::<f64>();
+    assert_close(
+        &y.slice(s![0]),
+        &[&bias[..], &bias, &bias].concat(),
+        "nothing seen",
+    );
+    let loss = |(layer, x): &(MultiHeadAttention, Variable)| {
+        layer.forward_masked(x, &mask).square().sum(..)
+    };
+    let (gradient, gx) = grad(loss, &(layer, x));
+    let parts = gradient
+        .parameters()
+        .into_iter()
+        .map(|(_, g)| g)
+        .chain([gx]);
+    for part in parts {
+        assert!(part.to_vec::<f64>().iter().all(|g| g.is_finite()));
+    }
+}
+
+fn block(is_post_norm: bool) -> TransformerBlock {
+    let builder = TransformerBlock::builder(4, 2)
+        .feed_forward(3)
+        .dtype(DType::F64);
+    let builder = if is_post_norm {
+        builder.post_norm().activation(Variable::tanh)
+    } else {
+        builder
+    };
+    builder.build(&mut Generator::new(3))
+}
+
+#[test]
+fn blocks_are_made_of_their_parts() {
+    let x = normal(&[2, 3, 4], 1);
+    for is_post_norm in [false, true] {
+        let block = block(is_post_norm);
+        let (attention, norm) = (&block.attention, &block.attention_norm);
+        let (feed_forward, second) = (&block.feed_forward, &block.feed_forward_norm);
+        let expected = if is_post_norm {
+            let h = norm.forward(&(&x + attention.forward(&x)));
+            second.forward(&(&h + feed_forward.forward(&h)))
+        } else {
+            let h = &x + attention.forward(&norm.forward(&x));
+            &h + feed_forward.forward(&second.forward(&h))
+        };
+        assert_close(&block.forward(&x), &expected.to_vec::<f64>(), "block");
+        let [first, last] = &feed_forward.layers[..] else {
+            panic!("two layers")
+        };
+        let hidden = first.forward(&x);
+        let hidden = if is_post_norm {
+            hidden.tanh()
+        } else {
+            hidden.gelu()
+        };
+        let expected = last.forward(&hidden).to_vec::<f64>();
+        assert_close(&feed_forward.forward(&x), &expected, "feed forward");
+    }
+}
+
+#[test]
+fn derivatives_of_blocks() {
+    let x = normal(&[2, 3, 4], 5);
+    let mask = length_mask(&[3, 2], 3).expand_dims(1);
+    for is_post_norm in [false, true] {
+        let block = block(is_post_norm);
+        let (vector, unravel) = bibun::ravel_tree(&block);
+        let inputs = [Variable::new(vector.array()), x.clone()];
+        let options = GradientCheckOptions {
+            positions: 10,
+            tolerance: 1e-5,
+            ..GradientCheckOptions::order(2)
+        };
+        let call = |x: &[Variable]| unravel(&x[0]).forward_masked(&x[1], &mask);
+        assert_gradients(call, &inputs, &options);
+        // Each example's gradient by itself.
+        let losses = block.forward_masked(&x, &mask).square().sum([1, 2]);
+        let rows = per_example(&losses, &block).rows();
+        for i in 0..2 {
+            let loss = |block: &TransformerBlock| {
+                block
+                    .forward_masked(&x, &mask)
+                    .slice(s![i])
+                    .square()
+                    .sum(..)
+            };
+            let expected = grad(loss, &block).parameters().into_iter();
+            for ((name, row), (_, expected)) in rows.parameters().iter().zip(expected) {
+                assert_close(&row.slice(s![i]), &expected.to_vec::<f64>(), name);
+            }
+        }
+        // Lanes are turns of a loop.
+        let turns: Vec<Variable> = x.separate(0).iter().map(|x| block.forward(x)).collect();
+        let turns = stack(&turns.iter().collect::<Vec<_>>(), 0).to_vec::<f64>();
+        assert_close(&vmap(|x: &Variable| block.forward(x), &x), &turns, "lanes");
+    }
+}
+
+#[test]
+fn dropout_is_for_training() {
+    let block = TransformerBlock::builder(4, 2)
+        .dropout(0.5)
+        .dtype(DType::F64);
+    let block = block.build(&mut Generator::new(3));
+    let x = normal(&[2, 3, 4], 1);
+    let [a, b] = [(); 2].map(|()| block.forward(&x).to_vec::<f64>());
+    assert_ne!(a, b);
+    let [a, b] = [(); 2].map(|()| test(|| block.forward(&x)).to_vec::<f64>());
+    assert_eq!(a, b);
+}
+
+#[test]
+fn a_small_language_model_is_a_sequence() {
+    let g = &mut Generator::new(0);
+    let model = Sequential::new()
+        .then(bibun::links::Embedding::new(10, 8, g))
+        .then(SinusoidalPositions)
+        .then(TransformerBlock::builder(8, 2).causal().build(g))
+        .then(Linear::new(8, 10, g));
+    let words = Variable::constant([[1i64, 2, 3], [4, 5, 6]]);
+    assert_eq!(model.forward(&words).shape(), [2, 3, 10]);
+}
+
+#[test]
+fn what_does_not_fit_is_said() {
+    let message = |call: &dyn Fn()| attempt(call).unwrap_err().to_string();
+    let layer = built(MultiHeadAttention::builder(4, 2).causal());
+    let (x, long) = (normal(&[2, 3, 4], 1), normal(&[2, 5, 4], 1));
+    let found = message(&|| drop(layer.forward(&normal(&[2, 3, 5], 1))));
+    assert!(
+        found.contains("query [.., q, size] = [2, 3, 5] f64"),
+        "{found}"
+    );
+    assert!(found.contains("attention.rs"), "{found}");
+    let found = message(&|| drop(layer.attend(&x, &long, &long, None)));
+    assert!(
+        found.contains("causal attention needs as many keys as queries"),
+        "{found}"
+    );
+    let found = message(&|| drop(layer.attend(&x, &x, &long, None)));
+    assert!(found.contains("as many values as keys"), "{found}");
+    let found = message(&|| drop(layer.forward_masked(&x, &length_mask(&[1, 2], 3))));
+    assert!(
+        found.contains("the mask must broadcast to [2, 3, 3]"),
+        "{found}"
+    );
+    let found = message(&|| drop(MultiHeadAttention::new(5, 2, &mut Generator::new(0))));
+    assert!(
+        found.contains("the size 5 does not make 2 heads"),
+        "{found}"
+    );
+    let found = message(&|| drop(SinusoidalPositions.forward(&Variable::constant([1.0]))));
+    assert!(found.contains("expected [.., t, size]"), "{found}");
+}
