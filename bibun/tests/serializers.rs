@@ -484,7 +484,7 @@ fn what_does_not_fit_is_told_or_allowed() {
     assert_eq!(error.unexpected, ["more"]);
     let wrong: Vec<&str> = error.wrong.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(wrong, ["l2/W", "l2/b"]);
-    let partial = strict.clone().allow_missing().allow_unexpected();
+    let partial = strict.allow_missing().allow_unexpected();
     let error = model
         .load_state_with(&state, &partial)
         .expect_err("wrong shapes");

@@ -84,10 +84,10 @@ impl<R: Read + Seek> NpzReader<R> {
         let mut members = IndexMap::new();
         for i in 0..archive.len() {
             let member = archive.by_index_raw(i)?;
-            let name = member
-                .name()
+            // The crate would take other bytes for characters of an old code page.
+            let name = str::from_utf8(member.name_raw())
                 .map_err(|_| FileError::format(format!("the name of member {i} is not UTF-8")))?;
-            let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
+            let name = name.strip_suffix(".npy").unwrap_or(name).to_owned();
             let (size, packed) = (member.size(), member.compressed_size().min(length));
             if size > packed.saturating_mul(LARGEST_RATIO) {
                 let what = format!("claims {size} bytes, more than the archive can hold");
@@ -129,7 +129,7 @@ fn read_member<R: Read + Seek>(
     index: usize,
 ) -> Result<NpzValue, FileError> {
     let mut member = archive.by_index(index)?;
-    if !member.name()?.ends_with(".npy") {
+    if !member.name_raw().ends_with(b".npy") {
         return Ok(NpzValue::Other("is no .npy file".to_owned()));
     }
     let size = member.size();

@@ -246,8 +246,7 @@ fn load<C: Chain + ?Sized>(
         format!("{under}{}", options.names.separator())
     });
     for (name, value) in state.iter() {
-        // A header of PyTorch's files has texts that are no part of the model.
-        let is_remark = options.names == Names::PyTorch && matches!(value, Value::Text(_));
+        let is_remark = is_remark(value, options);
         if name.starts_with(&prefix) && !wanted.contains(name) && !is_remark {
             loaded.unexpected.push(name.to_owned());
         }
@@ -275,6 +274,12 @@ fn load<C: Chain + ?Sized>(
     Ok(loaded)
 }
 
+/// Whether this is no part of a model: the header of a file of PyTorch has texts, under names of
+/// their own or of tied weights that it leaves out.
+fn is_remark(value: &Value, options: &LoadOptions) -> bool {
+    options.names == Names::PyTorch && matches!(value, Value::Text(_))
+}
+
 /// What a place is called in a state.
 fn theirs(place: &Place, options: &LoadOptions) -> Vec<String> {
     let names = place.names.iter();
@@ -297,7 +302,11 @@ fn find(
         return Ok(None);
     };
     let mut found: Option<(&str, Array)> = None;
-    for name in names.iter().filter(|name| state.get(name).is_some()) {
+    let is_there = |name: &&String| {
+        let value = state.get(name);
+        value.is_some_and(|value| !is_remark(value, options))
+    };
+    for name in names.iter().filter(is_there) {
         let x = match state.array(name)? {
             x if options.convert_floats && x.dtype().is_float() && place.now.dtype().is_float() => {
                 x.cast(place.now.dtype())

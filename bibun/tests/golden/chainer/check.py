@@ -9,17 +9,11 @@ the folder that the variable FOLDER names.
 
 import os
 import sys
-from unittest import mock
 
 import chainer
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-# The models of make.py, without its making anything.
-source = open(os.path.join(HERE, "make.py")).read().rsplit("main()", 1)[0]
-with mock.patch.dict(globals(), {"__file__": os.path.join(HERE, "make.py")}):
-    exec(compile(source, "make.py", "exec"), globals())
+from make import HERE, Cnn, Mlp, predict
 
 results = np.load(os.path.join(HERE, "results.npz"))
 for name, model, x in [("mlp", Mlp(), "x"), ("cnn", Cnn(), "ids")]:

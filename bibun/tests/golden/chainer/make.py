@@ -100,4 +100,5 @@ def main():
     np.savez(os.path.join(HERE, "results.npz"), **results)
 
 
-main()
+if __name__ == "__main__":
+    main()
