@@ -351,7 +351,7 @@ fn matrix(blocks: &[f64], rows: &[usize], columns: &[usize]) -> Vec<Vec<f64>> {
         }
         start += height;
     }
-    assert!(blocks.next().is_none() && matrix.iter().all(|row| row.len() == columns.iter().sum()));
+    assert!(blocks.next().is_none() && matrix.iter().all(|row| row.len() == columns.iter().sum::<usize>()));
     matrix
 }
 

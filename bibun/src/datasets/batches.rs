@@ -248,14 +248,6 @@ impl<D: Dataset> Batches<D> {
     }
 }
 
-impl<D: Dataset> Iterator for Batches<D> {
-    type Item = Result<Batch<D>, DataError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Some(self.next_batch())
-    }
-}
-
 impl<D: Dataset> fmt::Debug for Batches<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches")

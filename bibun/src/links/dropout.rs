@@ -5,6 +5,7 @@ use bibun_array::{Array, Generator};
 use super::{Buffer, Chain, Link};
 use crate::error::{Error, raise};
 use crate::functions::dropout;
+use crate::scope::is_training;
 use crate::variable::Variable;
 
 /// [`dropout`](crate::functions::dropout) as a link: in training mode zeros in random places, in
@@ -68,13 +69,16 @@ impl Link for Dropout {
     #[track_caller]
     fn forward(&self, x: &Variable) -> Variable {
         let mut random = Generator::new(0);
-        self.stream.update(|stream| {
-            let [key, calls] = stream.to_vec::<i64>()[..] else {
-                unreachable!("a buffer keeps its shape")
-            };
-            random = Generator::new(key as u64).split(calls as u64);
-            Array::from([key, calls.wrapping_add(1)])
-        });
+        // Evaluation in between shall not change what training draws.
+        if is_training() {
+            self.stream.update(|stream| {
+                let [key, calls] = stream.to_vec::<i64>()[..] else {
+                    unreachable!("a buffer keeps its shape")
+                };
+                random = Generator::new(key as u64).split(calls as u64);
+                Array::from([key, calls.wrapping_add(1)])
+            });
+        }
         dropout(x, self.ratio, &mut random)
     }
 }

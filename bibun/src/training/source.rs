@@ -37,7 +37,7 @@ impl<D: Dataset> Source for Batches<D> {
     type Batch = Batch<D>;
 
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError> {
-        let left = self.dataset().len() - Self::position(self);
+        let left = self.dataset().len() - self.position();
         let examples = self.batch_size().min(left);
         Ok((Self::next_batch(self)?, examples))
     }

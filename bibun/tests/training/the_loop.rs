@@ -180,7 +180,7 @@ fn the_data_may_fail() {
 fn a_loss_that_is_no_number_is_not_learnt_from() {
     let bad = |w: &Variable, (x, _): &(Array, Array), step: &mut Step<'_>| {
         let away = if step.clock().iteration() == 2 {
-            100.0
+            1e5
         } else {
             0.0
         };
@@ -246,13 +246,12 @@ fn a_loss_that_is_no_number_is_not_learnt_from() {
 fn a_parameter_that_is_no_number_is_not_kept() {
     let folder = Folder::new("not-finite");
     // The loss stays finite while the parameter overflows.
-    let flat =
-        |w: &Variable, _: &(Array, Array), _: &mut Step<'_>| (w * 0.0).sum(..) - w.sum(..) * 1e38;
+    let fall = |w: &Variable, _: &(Array, Array), _: &mut Step<'_>| -w.sum(..);
     let mut trainer = Trainer::new(
         Variable::new([0f32]),
         Points::new(4, 4),
-        Sgd::new(3.4),
-        flat,
+        Sgd::new(3e38),
+        fall,
     )
     .until(Until::Iterations(5))
     .log_every(Trigger::Iterations(1))
@@ -260,15 +259,10 @@ fn a_parameter_that_is_no_number_is_not_kept() {
     .snapshots(Snapshots::every(Trigger::Iterations(1)));
     let error = trainer.run().expect_err("it overflows").to_string();
     assert!(
-        error.contains("parameter ``") || error.contains("the loss"),
+        error.contains("an element of the parameter `` is inf at iteration 2"),
         "{error}"
     );
-    let kept = folder
-        .files()
-        .into_iter()
-        .filter(|name| name.starts_with("snapshot"))
-        .count();
-    assert!(kept as u64 <= trainer.clock().iteration() - 1);
+    assert_eq!(folder.files(), ["log.jsonl", "snapshot_00000001.npz"]);
 }
 
 #[test]
