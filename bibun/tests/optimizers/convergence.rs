@@ -20,9 +20,14 @@ fn a_bowl() {
     for (name, mut optimizer) in all(0.02) {
         let w = Variable::new([2.0, 4.5, 3.0]);
         let initial = bowl(&w).item::<f64>();
+        // Those that divide by all that has been, or begin with steps of almost nothing.
+        let rate = match name {
+            "ada_grad" | "ada_delta" => 1.0,
+            _ => 0.02,
+        };
         for step in 0..6000 {
             // Steps by sign and by relative length need lengths that go to zero.
-            optimizer.set_learning_rate(0.02 * 0.999f64.powi(step));
+            optimizer.set_learning_rate(rate * 0.999f64.powi(step));
             optimizer.minimize(&w, &mut || bowl(&w));
         }
         let loss = bowl(&w).item::<f64>();
@@ -51,7 +56,7 @@ fn the_decay_of_adam_w_and_lion_is_beside_the_gradient() {
 
 /// The sum over pairs of `100 (y - x²)² + (1 - x)²`.
 fn rosenbrock(w: &Variable) -> Variable {
-    let n = w.size() as i64;
+    let n = w.size();
     let (x, y) = (w.slice(bibun::s![..n - 1]), w.slice(bibun::s![1..]));
     (100.0 * (y - x.square()).square() + (1.0 - x).square()).sum(..)
 }
@@ -86,7 +91,7 @@ fn lbfgs_in_the_valley_of_rosenbrock() {
 #[test]
 fn lbfgs_stops_where_it_has_arrived_and_where_it_cannot_go() {
     let count = Cell::new(0);
-    let mut minimize = |optimizer: &mut Lbfgs, w: &Variable, f: &dyn Fn(&Variable) -> Variable| {
+    let minimize = |optimizer: &mut Lbfgs, w: &Variable, f: &dyn Fn(&Variable) -> Variable| {
         count.set(0);
         optimizer.minimize(w, &mut || {
             count.set(count.get() + 1);
@@ -98,12 +103,12 @@ fn lbfgs_stops_where_it_has_arrived_and_where_it_cannot_go() {
     assert_eq!(minimize(&mut Lbfgs::new(1.0), &w, &bowl), 1);
     // A loss that is not finite changes nothing.
     let w = Variable::new([-1.0, 1.0]);
-    let count = minimize(&mut Lbfgs::new(1.0), &w, &|w| w.ln().sum(..));
+    let count = minimize(&mut Lbfgs::new(1.0), &w, &|w| w.log().sum(..));
     assert_eq!((count, w.to_vec::<f64>()), (1, vec![-1.0, 1.0]));
     // A wall on the way is no obstacle: ln is NaN behind it.
     let w = Variable::new([3.0, 0.1]);
     minimize(&mut Lbfgs::new(10.0).iterations(100), &w, &|w| {
-        (w - w.ln()).sum(..)
+        (w - w.log()).sum(..)
     });
     for w in w.to_vec::<f64>() {
         assert!((w - 1.0).abs() < 1e-6, "{w}");

@@ -1,7 +1,7 @@
 //! What optimizers remember, by name, and training that goes on as if it had never stopped.
 
 use bibun::array::{Array, DType, Generator};
-use bibun::links::{Chain, Linear};
+use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::hooks::{ClipNorm, GradientNoise};
 use bibun::optimizers::schedule::cosine;
 use bibun::optimizers::*;
@@ -21,7 +21,7 @@ fn train(optimizer: &mut dyn Optimizer, model: &Vec<Linear>, steps: std::ops::Ra
         let g = &mut Generator::new(100 + step);
         let x = Variable::constant(g.normal([5, 3], 0.0, 1.0, DType::F32));
         let mut loss = || {
-            (model[1].call(&model[0].call(&x).tanh()) - 1.0)
+            (model[1].forward(&model[0].forward(&x).tanh()) - 1.0)
                 .square()
                 .mean(..)
         };
