@@ -33,8 +33,8 @@
 //! use bibun::Variable;
 //!
 //! let model = Linear::new(3, 2, &mut Generator::new(0));
-//! let mut optimizer = MomentumSgd::new(0.01, 0.9)
-//!     .group(|name| name.ends_with('b'), |biases| biases.learning_rate = 0.02)
+//! let mut optimizer = MomentumSgd::new(0.02, 0.5)
+//!     .group(|name| name.ends_with('b'), |biases| biases.learning_rate = 0.04)
 //!     .hook_where(|name| !name.ends_with('b'), WeightDecay(1e-4))
 //!     .hook(ClipNorm(1.0))
 //!     .schedule(warm_up(10).then(cosine(90)));
