@@ -26,23 +26,23 @@
 //!
 //! ```
 //! use bibun::array::Generator;
-//! use bibun::links::Linear;
+//! use bibun::links::{Linear, Link};
 //! use bibun::optimizers::hooks::{ClipNorm, WeightDecay};
 //! use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
 //! use bibun::optimizers::{MomentumSgd, Optimizer};
 //! use bibun::Variable;
 //!
 //! let model = Linear::new(3, 2, &mut Generator::new(0));
-//! let mut optimizer = MomentumSgd::new(0.1, 0.9)
-//!     .group(|name| name.ends_with('b'), |biases| biases.learning_rate = 0.2)
+//! let mut optimizer = MomentumSgd::new(0.02, 0.5)
+//!     .group(|name| name.ends_with('b'), |biases| biases.learning_rate = 0.04)
 //!     .hook_where(|name| !name.ends_with('b'), WeightDecay(1e-4))
 //!     .hook(ClipNorm(1.0))
 //!     .schedule(warm_up(10).then(cosine(90)));
 //! let x = Variable::constant([[1f32, 2.0, 3.0]]);
 //! for _ in 0..100 {
-//!     optimizer.minimize(&model, &mut || (model.call(&x) - 1.0).square().sum(..));
+//!     optimizer.minimize(&model, &mut || (model.forward(&x) - 1.0).square().sum(..));
 //! }
-//! assert!((model.call(&x) - 1.0).abs().sum(..).item::<f64>() < 0.01);
+//! assert!((model.forward(&x) - 1.0).abs().sum(..).item::<f64>() < 0.01);
 //! ```
 
 mod ada_delta;

@@ -44,7 +44,7 @@ use crate::variable::Variable;
 /// use bibun::Variable;
 /// let (x, y) = (Variable::new(-1.2), Variable::new(1.0));
 /// let mut rosenbrock = || (1.0 - &x).square() + 100.0 * (&y - x.square()).square();
-/// Lbfgs::new(1.0).iterations(100).minimize(&(&x, &y), &mut rosenbrock);
+/// Lbfgs::new(1.0).iterations(100).minimize(&(x.clone(), y.clone()), &mut rosenbrock);
 /// assert!((x.item::<f64>() - 1.0).abs() < 1e-8);
 /// assert!((y.item::<f64>() - 1.0).abs() < 1e-8);
 /// ```

@@ -87,7 +87,7 @@ impl Parts {
                 let what = format!("the loaded state has nothing of the parameter `{name}`");
                 raise(Error::argument("update", what))
             });
-            let spec = Spec::new(&parameter.shape(), DType::F64);
+            let spec = Spec::new(parameter.shape(), DType::F64);
             for ((vector, array), part) in vectors.iter_mut().zip(own).zip(vector_names()) {
                 expect_spec(name, &part, array, &spec);
                 vector.extend(array.to_vec::<f64>());

@@ -1,0 +1,148 @@
+//! Settings of some parameters, and rules of one's own.
+
+use bibun::Variable;
+use bibun::links::Chain;
+use bibun::optimizers::schedule::linear;
+use bibun::optimizers::*;
+
+#[derive(Chain)]
+struct Layer {
+    w: Variable,
+    b: Variable,
+}
+
+#[derive(Chain)]
+struct Model {
+    first: Layer,
+    second: Layer,
+}
+
+fn model() -> Model {
+    let layer = || Layer {
+        w: Variable::new(1.0),
+        b: Variable::new(1.0),
+    };
+    Model {
+        first: layer(),
+        second: layer(),
+    }
+}
+
+fn values(model: &Model) -> [f64; 4] {
+    let Model { first, second } = model;
+    [&first.w, &first.b, &second.w, &second.b].map(Variable::item)
+}
+
+fn step(optimizer: &mut dyn Optimizer, model: &Model) {
+    for (_, w) in model.parameters() {
+        w.set_grad(&Variable::constant(-1.0));
+    }
+    optimizer.update(model);
+}
+
+#[test]
+fn the_first_group_that_fits() {
+    let mut optimizer = Sgd::new(1.0)
+        .group(
+            |name| name.ends_with("/b"),
+            |group| group.learning_rate = 0.5,
+        )
+        .group(
+            |name| name.starts_with("second"),
+            |group| group.learning_rate = 0.25,
+        );
+    let model = model();
+    step(&mut optimizer, &model);
+    assert_eq!(values(&model), [2.0, 1.5, 1.25, 1.5]);
+    assert_eq!(optimizer.learning_rate(), 1.0);
+}
+
+#[test]
+fn rates_of_groups_follow() {
+    let mut optimizer = Sgd::new(1.0)
+        .group(
+            |name| name.ends_with("/b"),
+            |group| group.learning_rate = 0.5,
+        )
+        .schedule(linear(4));
+    let model = model();
+    step(&mut optimizer, &model);
+    assert_eq!(values(&model), [2.0, 1.5, 2.0, 1.5]);
+    optimizer.set_learning_rate(4.0);
+    assert_eq!(
+        (optimizer.base_learning_rate(), optimizer.learning_rate()),
+        (4.0, 3.0)
+    );
+    step(&mut optimizer, &model);
+    assert_eq!(values(&model), [5.0, 3.0, 5.0, 3.0]);
+    optimizer.set_learning_rate(0.0);
+    step(&mut optimizer, &model);
+    assert_eq!(values(&model), [5.0, 3.0, 5.0, 3.0]);
+    optimizer.set_learning_rate(1.0);
+    step(&mut optimizer, &model);
+    assert_eq!(values(&model), [5.25, 3.125, 5.25, 3.125]);
+    // Beyond the end of the schedule.
+    step(&mut optimizer, &model);
+    assert_eq!(values(&model), [5.25, 3.125, 5.25, 3.125]);
+}
+
+#[test]
+fn settings_of_the_rule() {
+    let mut optimizer = AdamW::new(0.5).weight_decay(0.5).group(
+        |name| name.ends_with("/b"),
+        |group| group.rule.weight_decay = 0.0,
+    );
+    let model = model();
+    for (_, w) in model.parameters() {
+        w.set_grad(&Variable::constant(0.0));
+    }
+    optimizer.update(&model);
+    assert_eq!(values(&model), [0.75, 1.0, 0.75, 1.0]);
+}
+
+/// Two passes, numbers of state that do not begin at zero, and numbers of the rule itself.
+#[derive(Clone, Debug)]
+struct Counting {
+    losses: f64,
+}
+
+impl Rule<1> for Counting {
+    const STATE: [&'static str; 1] = ["count"];
+    const INITIAL: [f64; 1] = [10.0];
+    const MEASURES: bool = true;
+
+    fn measure<T: Real>(&self, _: &Step, w: &[T], gw: &[T], [count]: [&mut [T]; 1]) -> [f64; 2] {
+        for count in count {
+            *count = *count + T::ONE;
+        }
+        [w.len() as f64, gw.iter().map(|gw| gw.to_f64()).sum()]
+    }
+
+    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [count]: [&mut [T]; 1]) {
+        assert_eq!(w.len(), gw.len());
+        let [size, sum] = step.sums;
+        let number = step.number as f64 + 100.0 * size + 1000.0 * sum + self.losses;
+        for (w, count) in w.iter_mut().zip(count) {
+            *w = *count * T::from_f64(number);
+        }
+    }
+
+    fn observe(&mut self, loss: f64) {
+        self.losses += loss;
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut f64)> {
+        vec![("losses", &mut self.losses)]
+    }
+}
+
+#[test]
+fn a_rule_of_ones_own() {
+    let n = 5000;
+    let w = Variable::new(vec![1.0; n]);
+    let mut optimizer = RuleOptimizer::with_rule(1.0, Counting { losses: 0.0 });
+    let loss = optimizer.minimize(&w, &mut || w.sum(..));
+    assert_eq!(loss.item::<f64>(), n as f64);
+    let number = 1.0 + 100.0 * n as f64 + 1000.0 * n as f64 + n as f64;
+    assert_eq!(w.to_vec::<f64>(), vec![11.0 * number; n]);
+}

@@ -1,0 +1,241 @@
+//! What optimizers remember, by name, and training that goes on as if it had never stopped.
+
+use bibun::array::{Array, DType, Generator};
+use bibun::links::{Chain, Linear, Link};
+use bibun::optimizers::hooks::{ClipNorm, GradientNoise};
+use bibun::optimizers::schedule::cosine;
+use bibun::optimizers::*;
+use bibun::serializers::{State, Stateful};
+use bibun::{Variable, attempt};
+
+use super::all;
+
+fn model(seed: u64) -> Vec<Linear> {
+    let g = &mut Generator::new(seed);
+    vec![Linear::new(3, 4, g), Linear::new(4, 2, g)]
+}
+
+/// Some steps by the loss and some by gradients alone; the data depend on the number of the step.
+fn train(optimizer: &mut dyn Optimizer, model: &Vec<Linear>, steps: std::ops::Range<u64>) {
+    for step in steps {
+        let g = &mut Generator::new(100 + step);
+        let x = Variable::constant(g.normal([5, 3], 0.0, 1.0, DType::F32));
+        let mut loss = || {
+            (model[1].forward(&model[0].forward(&x).tanh()) - 1.0)
+                .square()
+                .mean(..)
+        };
+        match step % 4 {
+            3 => {
+                model.clear_grads();
+                loss().backward();
+                optimizer.update(model);
+            }
+            _ => drop(optimizer.minimize(model, &mut loss)),
+        }
+    }
+}
+
+fn bits(model: &Vec<Linear>) -> Vec<u32> {
+    let parameters = model.parameters();
+    let elements = parameters.iter().flat_map(|(_, w)| w.to_vec::<f32>());
+    elements.map(f32::to_bits).collect()
+}
+
+fn every() -> Vec<(&'static str, Box<dyn Optimizer>)> {
+    let whole = Eve::new(0.01)
+        .group(
+            |name| name.ends_with("/b"),
+            |group| group.rule.betas[2] = 0.5,
+        )
+        .hook(ClipNorm(0.5))
+        .hook(GradientNoise::new(0.01, 3))
+        .schedule(cosine(20));
+    let mut all = all(0.01);
+    all.push(("eve with all", Box::new(whole)));
+    all
+}
+
+#[test]
+fn resumed_training_has_the_same_bits() {
+    for stop in [1, 4, 5] {
+        for (i, (name, mut optimizer)) in every().into_iter().enumerate() {
+            let first = model(1);
+            optimizer.set_learning_rate(0.02);
+            train(&mut *optimizer, &first, 0..stop);
+            let (state, weights) = (optimizer.state(), Chain::state(&first));
+            train(&mut *optimizer, &first, stop..10);
+
+            // Into something fresh, before its first update.
+            let second = model(2);
+            Chain::load_state(&second, &weights).unwrap();
+            let mut fresh = every().swap_remove(i).1;
+            fresh.load_state(&state).unwrap();
+            // What was loaded and not used yet can be saved again.
+            assert_eq!(names(&fresh.state()), names(&state), "{name}");
+            train(&mut *fresh, &second, stop..10);
+            assert_eq!(bits(&second), bits(&first), "{name}, stopped after {stop}");
+            assert_eq!(fresh.learning_rate(), optimizer.learning_rate());
+            assert_eq!(fresh.steps(), 10);
+
+            // And back in the same optimizer.
+            Chain::load_state(&second, &weights).unwrap();
+            fresh.load_state(&state).unwrap();
+            train(&mut *fresh, &second, stop..10);
+            assert_eq!(bits(&second), bits(&first), "{name}, back to {stop}");
+        }
+    }
+}
+
+fn names(state: &State) -> Vec<String> {
+    let mut names: Vec<String> = state.iter().map(|(name, _)| name.to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn names_of_the_state() {
+    let mut optimizer = Adam::new(0.1);
+    assert_eq!(names(&optimizer.state()), ["learning_rate", "steps"]);
+    train(&mut optimizer, &model(0), 0..3);
+    let state = optimizer.state();
+    let expected: Vec<&str> = state.iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        expected[..5],
+        [
+            "steps",
+            "learning_rate",
+            "parameters/0/w/m",
+            "parameters/0/w/v",
+            "parameters/0/w/steps"
+        ]
+    );
+    assert_eq!(state.len(), 2 + 4 * 3);
+    assert_eq!(state.count("parameters/1/b/steps"), Ok(3));
+    assert_eq!(state.array("parameters/1/b/v").unwrap().shape(), &[2][..]);
+
+    // A lone parameter has no name, and others of the same name get a number.
+    let mut optimizer = MomentumSgd::new(0.1, 0.9);
+    let lone = [Variable::new(1.0), Variable::new([1.0, 2.0])];
+    for w in &lone {
+        optimizer.minimize(w, &mut || w.square().sum(..));
+    }
+    let state = optimizer.state();
+    let expected = [
+        "learning_rate",
+        "parameters/#2/steps",
+        "parameters/#2/v",
+        "parameters/steps",
+        "parameters/v",
+        "steps",
+    ];
+    assert_eq!(names(&state), expected);
+    let again = lone.each_ref().map(|w| Variable::new(w.array()));
+    let mut other = MomentumSgd::new(0.1, 0.9);
+    other.load_state(&state).unwrap();
+    for (a, b) in lone.iter().zip(&again) {
+        optimizer.minimize(a, &mut || a.square().sum(..));
+        other.minimize(b, &mut || b.square().sum(..));
+        assert_eq!(a.to_vec::<f64>(), b.to_vec::<f64>());
+    }
+}
+
+#[test]
+fn states_of_others_are_refused_and_change_nothing() {
+    let trained = model(0);
+    let mut adam = Adam::new(0.1);
+    train(&mut adam, &trained, 0..2);
+    for (name, mut optimizer) in every() {
+        if name == "adam" || name == "adam_w" || name == "lamb" {
+            continue;
+        }
+        let mut own = model(0);
+        train(&mut *optimizer, &own, 0..2);
+        let (before, weights) = (optimizer.state(), Chain::state(&own));
+        let error = optimizer.load_state(&adam.state()).unwrap_err();
+        assert!(
+            !error.unexpected.is_empty() || !error.missing.is_empty(),
+            "{name}"
+        );
+        assert!(optimizer.load_state(&State::new()).is_err(), "{name}");
+        train(&mut *optimizer, &own, 2..4);
+        let expected = bits(&own);
+        own = own.clone();
+        Chain::load_state(&own, &weights).unwrap();
+        optimizer.load_state(&before).unwrap();
+        train(&mut *optimizer, &own, 2..4);
+        assert_eq!(bits(&own), expected, "{name}");
+    }
+
+    let mut sgd = Sgd::new(0.1);
+    let error = sgd.load_state(&adam.state()).unwrap_err();
+    assert_eq!(error.unexpected.len(), 8);
+    assert_eq!(error.unexpected[0], "parameters/0/w/m");
+    let error = AmsGrad::new(0.1).load_state(&adam.state()).unwrap_err();
+    assert_eq!(error.missing[0], "parameters/0/w/largest");
+    let mut state = adam.state();
+    state.insert("other", 1.0);
+    assert_eq!(
+        Adam::new(0.1).load_state(&state).unwrap_err().unexpected,
+        ["other"]
+    );
+}
+
+#[test]
+fn states_of_other_shapes_are_refused() {
+    for (name, mut optimizer) in every() {
+        let small = model(0);
+        train(&mut *optimizer, &small, 0..4);
+        let mut state = State::new();
+        for (name, value) in optimizer.state() {
+            let value = match value {
+                bibun::serializers::Value::Array(x) if x.shape() == &[4][..] => {
+                    Array::zeros([7], x.dtype()).into()
+                }
+                other => other,
+            };
+            state.insert(name, value);
+        }
+        if name == "sgd" {
+            continue;
+        }
+        // At once where the parameter is known.
+        let error = optimizer.load_state(&state).unwrap_err();
+        assert!(
+            error.wrong[0].0.starts_with("parameters/0/b/"),
+            "{name}: {error}"
+        );
+        // When the parameter appears where it is not.
+        let mut fresh = every()
+            .into_iter()
+            .find(|(other, _)| *other == name)
+            .unwrap()
+            .1;
+        fresh.load_state(&state).unwrap();
+        let error = attempt(|| train(&mut *fresh, &small, 4..5)).unwrap_err();
+        assert!(
+            error.to_string().contains("of the loaded state is"),
+            "{name}: {error}"
+        );
+    }
+}
+
+#[test]
+fn parameters_that_the_state_does_not_know_begin_anew() {
+    let steps = |optimizer: &mut Adam, w: &Variable, count: usize| {
+        for _ in 0..count {
+            optimizer.minimize(w, &mut || (w - 3.0).square());
+        }
+    };
+    let mut optimizer = Adam::new(0.1);
+    let before = optimizer.state();
+    let w = Variable::new(0.0);
+    steps(&mut optimizer, &w, 3);
+    optimizer.load_state(&before).unwrap();
+    w.set_array(Array::scalar(0.0));
+    steps(&mut optimizer, &w, 2);
+    let (other, mut fresh) = (Variable::new(0.0), Adam::new(0.1));
+    steps(&mut fresh, &other, 2);
+    assert_eq!(w.item::<f64>(), other.item::<f64>());
+    assert_eq!(optimizer.steps(), 2);
+}
