@@ -351,7 +351,12 @@ fn matrix(blocks: &[f64], rows: &[usize], columns: &[usize]) -> Vec<Vec<f64>> {
         }
         start += height;
     }
-    assert!(blocks.next().is_none() && matrix.iter().all(|row| row.len() == columns.iter().sum::<usize>()));
+    assert!(
+        blocks.next().is_none()
+            && matrix
+                .iter()
+                .all(|row| row.len() == columns.iter().sum::<usize>())
+    );
     matrix
 }
 

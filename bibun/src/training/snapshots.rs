@@ -72,12 +72,22 @@ pub(super) fn found(folder: &Path) -> Result<Vec<(u64, PathBuf)>, TrainingError>
 pub(super) fn clear_unfinished(folder: &Path) -> Result<(), TrainingError> {
     for entry in fs::read_dir(folder).map_err(TrainingError::io(folder))? {
         let path = entry.map_err(TrainingError::io(folder))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("snapshot_") && name.ends_with(".part") {
+        if is_unfinished(&path.file_name().unwrap_or_default().to_string_lossy()) {
             fs::remove_file(&path).map_err(TrainingError::io(&path))?;
         }
     }
     Ok(())
+}
+
+/// Whether a file is called as those are that `write_whole` has not finished:
+/// `NAME.PROCESS-NUMBER.part`.
+fn is_unfinished(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = name
+        .strip_suffix(".part")
+        .and_then(|rest| rest.rsplit_once('.'));
+    let numbers = numbers.and_then(|(_, numbers)| numbers.split_once('-'));
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 /// The newest snapshot that can be read, and those that cannot with what is wrong with them.
@@ -102,4 +112,24 @@ pub(super) fn newest(folder: &Path) -> Result<Newest, TrainingError> {
         snapshot: None,
         damaged,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unfinished;
+
+    #[test]
+    fn only_files_of_ours_are_taken_away() {
+        assert!(is_unfinished("snapshot_00000012.npz.4711-0.part"));
+        assert!(is_unfinished("best.npz.1-22.part"));
+        for other in [
+            "snapshot_00000012.npz",
+            "song.part",
+            "a.1-x.part",
+            "a.-1.part",
+            "notes.1-2",
+        ] {
+            assert!(!is_unfinished(other), "{other}");
+        }
+    }
 }

@@ -158,8 +158,8 @@ fn draw(file: &Path, title: &str, rows: &[[(String, Option<Counts>); 2]]) -> Res
                 .disable_x_mesh()
                 .x_labels(5)
                 .y_labels(3)
-                .x_label_formatter(&|x| axis_label(*x))
-                .y_label_formatter(&|y| axis_label(*y))
+                .x_label_formatter(&|x| axis_label(*x, high - low))
+                .y_label_formatter(&|y| axis_label(*y, highest))
                 .light_line_style(TRANSPARENT)
                 .draw()?;
             let mut from = counts.min;

@@ -68,6 +68,7 @@ impl Plot {
                     .filter_map(|(entry, y)| Some((entry.get(&self.over)?, y)));
                 (name.as_str(), points.collect())
             })
+            .filter(|(_, points): &(_, Vec<_>)| !points.is_empty())
             .collect();
         let drawable =
             |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite() && (y > 0.0 || !self.logarithmic);
@@ -89,13 +90,36 @@ impl Plot {
             // The two kinds of axis are two types.
             if self.logarithmic {
                 let low = ys.iter().copied().fold(f64::INFINITY, f64::min);
-                let y = (low / 1.2..y.end * 1.2).log_scale();
-                curves_in(builder.build_cartesian_2d(x, y)?, &curves, drawable, over)
+                let y = low / 1.2..y.end * 1.2;
+                let ticks = logarithmic_ticks(&y);
+                let y = y.log_scale().with_key_points(ticks);
+                let chart = builder.build_cartesian_2d(x.clone(), y)?;
+                curves_in(chart, &curves, drawable, over, [x.end - x.start, 0.0])
             } else {
-                curves_in(builder.build_cartesian_2d(x, y)?, &curves, drawable, over)
+                let lengths = [&x, &y].map(|range| range.end - range.start);
+                curves_in(
+                    builder.build_cartesian_2d(x, y)?,
+                    &curves,
+                    drawable,
+                    over,
+                    lengths,
+                )
             }
         })
     }
+}
+
+/// Powers of ten, and where these are few twice and five times them.
+fn logarithmic_ticks(range: &Range<f64>) -> Vec<f64> {
+    let exponents = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
+    let steps: &[f64] = if exponents.clone().count() > 5 {
+        &[1.0]
+    } else {
+        &[1.0, 2.0, 5.0]
+    };
+    let ticks =
+        exponents.flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)));
+    ticks.filter(|tick| range.contains(tick)).collect()
 }
 
 impl<M> Extension<M> for Plot {
@@ -142,6 +166,7 @@ fn curves_in<'a, B, Y>(
     curves: &[(&str, Vec<(f64, f64)>)],
     drawable: impl Fn(&(f64, f64)) -> bool,
     over: &str,
+    lengths: [f64; 2],
 ) -> Result<(), BoxError>
 where
     B: DrawingBackend<ErrorType: 'static> + 'a,
@@ -152,8 +177,8 @@ where
         .x_desc(over)
         .x_labels(9)
         .y_labels(8)
-        .x_label_formatter(&|x| axis_label(*x))
-        .y_label_formatter(&|y| axis_label(*y))
+        .x_label_formatter(&|x| axis_label(*x, lengths[0]))
+        .y_label_formatter(&|y| axis_label(*y, lengths[1]))
         .label_style(("sans-serif", 13))
         .bold_line_style(RGBColor(225, 225, 225))
         .light_line_style(TRANSPARENT)
@@ -184,9 +209,14 @@ where
     Ok(())
 }
 
-/// A number beside an axis, in as many digits as it takes.
-pub(super) fn axis_label(value: f64) -> String {
-    // Steps of 0.1 add up to 0.30000000000000004.
+/// A number beside an axis of some length, in as many digits as it takes.
+pub(super) fn axis_label(value: f64, length: f64) -> String {
+    // Steps of 0.1 add up to 0.30000000000000004, and down to 1e-17.
+    let value = if value.abs() < length * 1e-9 {
+        0.0
+    } else {
+        value
+    };
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     match rounded.abs() {
         0.0 => "0".to_owned(),
@@ -228,10 +258,12 @@ mod tests {
 
     #[test]
     fn labels_and_ranges() {
-        assert_eq!(axis_label(0.1 + 0.2), "0.3");
-        assert_eq!(axis_label(0.0), "0");
-        assert_eq!(axis_label(12000.0), "12000");
-        assert_eq!(axis_label(2.5e-5), "2.5e-5");
+        assert_eq!(axis_label(0.1 + 0.2, 1.0), "0.3");
+        assert_eq!(axis_label(-5.6e-17, 0.4), "0");
+        assert_eq!(axis_label(12000.0, 1e4), "12000");
+        assert_eq!(axis_label(2.5e-5, 1e-4), "2.5e-5");
+        assert_eq!(logarithmic_ticks(&(0.3..3.0)), [0.5, 1.0, 2.0]);
+        assert_eq!(logarithmic_ticks(&(0.3..1.5e5)).len(), 6);
         assert_eq!(range(&[]), None);
         assert_eq!(range(&[0.0, 100.0]), Some(-4.0..104.0));
         assert!(range(&[5.0]).is_some_and(|range| range.start < 5.0 && range.end > 5.0));
