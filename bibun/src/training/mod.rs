@@ -1,4 +1,39 @@
 //! Training: a loop that watches, stops, resumes and saves, and what can be hung onto it.
+//!
+//! A [`Trainer`] takes batches from a [`Source`], lets an [`Updater`] learn from each, and lets
+//! [`Extension`]s do the rest:
+//!
+//! | | |
+//! |---|---|
+//! | [`Evaluator`] | how good the model is on other data |
+//! | [`Table`], [`ProgressBar`] | the log and the progress on the terminal |
+//! | [`Plot`], [`Histograms`], [`TensorBoard`] | pictures, and files for TensorBoard |
+//! | [`EarlyStopping`], [`LowerRateOnPlateau`] | what to do when nothing gets better |
+//! | [`KeepBest`] | the best model so far, in a file |
+//! | [`Call`] | a function of one's own at times |
+//!
+//! What a [`Trigger`] is asked for happens after steps or epochs. The [`Log`] has a line for each epoch,
+//! or whenever [`Trainer::log_every`] says. With a [`Trainer::folder`] it is written there as
+//! `log.jsonl`, [`Snapshots`] are written and resumed from, and pictures drawn:
+//!
+//! ```no_run
+//! use bibun::optimizers::Adam;
+//! use bibun::training::{Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until};
+//! # use bibun::{Variable, array::Array, datasets::Batches};
+//! # let (model, batches) = (Variable::new(0.0), Batches::new(Array::from([1.0]), 1));
+//! # let loss = |w: &Variable, x: &Array, _: &mut Step<'_>| (w - x).square().mean(..);
+//! let mut trainer = Trainer::new(model, batches, Adam::new(0.001), loss)
+//!     .until(Until::Epochs(20.0))
+//!     .folder("result")
+//!     .snapshots(Snapshots::every(Trigger::Epochs(1.0)))
+//!     .stop_on_interrupt()
+//!     .extend(Table::new(["epoch", "loss", "elapsed_time"]))
+//!     .extend(ProgressBar::new())
+//!     .extend(Plot::new("loss.svg", ["loss"]));
+//! trainer.resume()?;      // where the last run of this program came to, if there was one
+//! trainer.run()?;
+//! # Ok::<(), bibun::training::TrainingError>(())
+//! ```
 
 mod clock;
 mod error;

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bibun::array::Generator;
+use bibun::array::{Array, DType, Generator};
+use bibun::datasets::{Batches, Dataset};
 use bibun::optimizers::Adam;
+use bibun::optimizers::schedule::{ReduceOnPlateau, cosine};
 use bibun::training::{
-    Call, EarlyStopping, Evaluator, Goal, KeepBest, Outcome, Session, Snapshots, TensorBoard,
-    Trainer, Trigger, Until,
+    Call, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, Outcome, Session,
+    Snapshots, Source, TensorBoard, Trainer, Trigger, Until,
 };
 
 use super::points::{Folder, Net, Points, bits, loss, told};
@@ -20,16 +22,35 @@ const FOLDER: &str = "BIBUN_TRAIN_HERE";
 const PERIOD: u64 = 3;
 const STEPS: u64 = 240;
 
-fn trainer(folder: &Path) -> Trainer<Net, Points> {
-    Trainer::new(Net::new(0), Points::new(70, 16), Adam::new(0.01), loss)
-        .until(Until::Iterations(STEPS))
-        .folder(folder)
-        .log_every(Trigger::Iterations(4))
-        .snapshots(Snapshots::every(Trigger::Iterations(PERIOD)))
-        .extend(Evaluator::new("test", Points::new(20, 10), loss).every(Trigger::Iterations(8)))
-        .extend(EarlyStopping::new("test/loss", Goal::Lowest).patience(1000))
-        .extend(KeepBest::new("best.npz", "test/loss", Goal::Lowest))
-        .extend(TensorBoard::new().histograms(Trigger::Iterations(20)))
+/// Batches made on threads, of points that are moved a little.
+fn batches() -> Batches<impl Dataset<Example = (Array, Array)>> {
+    let moved = |(x, t): (Array, Array), random: &mut Generator| {
+        Ok((x + random.normal(2, 0.0, 0.01, DType::F32), t))
+    };
+    Batches::new(Points::new(70, 16).into_arrays().map(moved), 16)
+        .shuffle(3)
+        .prefetch(3, 2)
+}
+
+fn trainer(folder: &Path) -> Trainer<Net, impl Source<Batch = (Array, Array)>> {
+    Trainer::new(
+        Net::new(0),
+        batches(),
+        Adam::new(0.01).schedule(cosine(STEPS)),
+        loss,
+    )
+    .until(Until::Iterations(STEPS))
+    .folder(folder)
+    .log_every(Trigger::Iterations(4))
+    .snapshots(Snapshots::every(Trigger::Iterations(PERIOD)))
+    .extend(Evaluator::new("test", Points::new(20, 10), loss).every(Trigger::Iterations(8)))
+    .extend(EarlyStopping::new("test/loss", Goal::Lowest).patience(1000))
+    .extend(LowerRateOnPlateau::new(
+        "loss",
+        ReduceOnPlateau::new(0.5).patience(5),
+    ))
+    .extend(KeepBest::new("best.npz", "test/loss", Goal::Lowest))
+    .extend(TensorBoard::new().histograms(Trigger::Iterations(20)))
 }
 
 /// What the process does; nothing where it runs as a test among others.
@@ -123,11 +144,19 @@ fn killed_at_any_moment_it_loses_no_more_than_the_work_since_the_last_snapshot()
     let mut moments = Vec::new();
     loop {
         let mut child = start(folder);
-        // The first rounds last as long as it takes to begin; the last is not disturbed.
+        // The last rounds are not disturbed.
         if kills < 25 {
-            let wait = random
-                .uniform((), 0.0, 60.0, bibun::array::DType::F64)
-                .item::<f64>();
+            // Every other time it is first let to where it makes steps.
+            let is_at_work = |child: &mut Child| {
+                let began = diary(folder, written)
+                    .iter()
+                    .any(|(what, _)| what == "step");
+                began || child.try_wait().expect("it runs").is_some()
+            };
+            while kills % 2 == 1 && !is_at_work(&mut child) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let wait = random.uniform((), 0.0, 60.0, DType::F64).item::<f64>();
             std::thread::sleep(Duration::from_secs_f64(wait / 1e3));
             child.kill().expect("killed");
             moments.push(wait as u64);

@@ -41,6 +41,11 @@ impl Points {
         self.x.shape()[0]
     }
 
+    /// The points and the values there.
+    pub(crate) fn into_arrays(self) -> (Array, Array) {
+        (self.x, self.t)
+    }
+
     fn batch(&self, order: &Array, from: usize) -> ((Array, Array), usize) {
         let to = (from + self.batch_size).min(self.len());
         let order = order.slice(bibun::s![from..to]);

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(heading, "     epoch        loss  a_rather_long_name");
         assert_eq!(row, "        12    0.250000            0.250000");
         assert_eq!(shown(f64::NAN), "NaN");
-        assert_eq!(shown(0.00012345), "1.235e-4");
+        assert_eq!(shown(0.00012352), "1.235e-4");
         assert_eq!(shown(1234.56), "1234.6");
         assert_eq!(shown(98.765), "98.77");
     }
