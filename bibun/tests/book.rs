@@ -156,7 +156,8 @@ fn names_in_the_tables_of_other_libraries_exist() {
     let mut known = BTreeSet::new();
     for source in sources {
         let text = read(&source);
-        // What is only spoken of is not there.
+        // What is only spoken of, or named by a test, is not there.
+        let text = text.split("\n#[cfg(test)]\n").next().unwrap_or_default();
         let code = text
             .lines()
             .filter(|line| !line.trim_start().starts_with("//"));
