@@ -146,28 +146,27 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
+/// The words of the library's code: what is only spoken of, or named by a test, is not there.
+fn words_of_the_sources() -> BTreeSet<String> {
+    let root = workspace();
+    let mut known = BTreeSet::new();
+    for folder in ["bibun/src", "bibun-array/src", "bibun-derive/src"] {
+        for source in files(&root.join(folder), ".rs") {
+            let text = read(&source);
+            let text = text.split("\n#[cfg(test)]\n").next().unwrap_or_default();
+            let lines = text.lines().map(str::trim_start);
+            let code = lines.filter(|line| !line.starts_with("//"));
+            known.extend(code.flat_map(words).map(str::to_owned));
+        }
+    }
+    known
+}
+
 #[test]
 fn names_in_the_tables_of_other_libraries_exist() {
-    let root = workspace();
-    let folders = ["bibun/src", "bibun-array/src", "bibun-derive/src"];
-    let sources = folders
-        .map(|folder| files(&root.join(folder), ".rs"))
-        .concat();
-    let mut known = BTreeSet::new();
-    for source in sources {
-        let text = read(&source);
-        // What is only spoken of, or named by a test, is not there.
-        let text = text.split("\n#[cfg(test)]\n").next().unwrap_or_default();
-        let code = text
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"));
-        known.extend(code.flat_map(words).map(str::to_owned));
-    }
-    // Variables of the tables' own, and Rust's words.
-    let own = [
-        "f", "x", "y", "v", "i", "n", "m", "s", "w", "axis", "new", "Vec", "derive", "if", "for",
-        "while",
-    ];
+    let mut known = words_of_the_sources();
+    // Variables of the tables, and Rust's own.
+    let own = ["f", "x", "y", "v", "axis", "Vec", "for", "while"];
     known.extend(own.map(str::to_owned));
     let mut found = 0;
     for (name, text) in chapters() {
@@ -184,4 +183,37 @@ fn names_in_the_tables_of_other_libraries_exist() {
         }
     }
     assert!(found > 200, "{found} names");
+}
+
+#[test]
+fn names_in_the_text_exist() {
+    let mut known = words_of_the_sources();
+    for example in fs::read_dir(workspace().join("bibun/examples")).expect("examples") {
+        let path = example.expect("an entry").path();
+        known.extend(
+            path.file_stem()
+                .map(|name| name.to_string_lossy().into_owned()),
+        );
+    }
+    // Columns of the tables of times, and a name that there is not.
+    known.extend(["R_ord", "R_abs", "S_loop", "S_peer", "cifar", "try_"].map(str::to_owned));
+    let mut found = 0;
+    for (name, text) in chapters() {
+        // There, other libraries have the word.
+        if name.starts_with("from-") {
+            continue;
+        }
+        for line in prose(&text) {
+            for piece in quoted(line) {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+                if piece.chars().all(is_name) {
+                    for word in words(piece) {
+                        assert!(known.contains(word), "{name}: `{word}` in {line}");
+                        found += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(found > 300, "{found} names");
 }
