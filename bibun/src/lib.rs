@@ -18,6 +18,8 @@ extern crate self as bibun;
 
 mod apply;
 mod batch;
+#[cfg(doctest)]
+mod book;
 mod check;
 #[cfg(test)]
 mod conformance;

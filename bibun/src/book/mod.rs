@@ -1,0 +1,29 @@
+//! The book's programs, compiled and run. `tests/book.rs` sees to it that no chapter is missing.
+
+macro_rules! chapters {
+    ($($name:ident: $file:literal,)*) => {$(
+        #[doc = include_str!(concat!("../../../docs/src/", $file))]
+        struct $name;
+    )*};
+}
+
+chapters! {
+    Arrays: "arrays.md",
+    Data: "data.md",
+    Design: "design.md",
+    Extensions: "extensions.md",
+    FromChainer: "from-chainer.md",
+    FromJax: "from-jax.md",
+    FromPyTorch: "from-pytorch.md",
+    Functions: "functions.md",
+    Idea: "idea.md",
+    Links: "links.md",
+    Optimizers: "optimizers.md",
+    OwnFunctions: "own-functions.md",
+    PerExample: "per-example.md",
+    Performance: "performance.md",
+    Saving: "saving.md",
+    Start: "start.md",
+    Training: "training.md",
+    Transformations: "transformations.md",
+}
