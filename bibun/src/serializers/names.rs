@@ -21,7 +21,8 @@ use super::{State, Value};
 /// Everything else is called the same. Shapes and axes are the same everywhere: weights of linear
 /// layers are `[outputs, inputs]`, of convolutions `[outputs, inputs / groups, kernel..]`, of
 /// transposed ones `[inputs, outputs / groups, kernel..]`. None of the three stores momentum or
-/// epsilon; the latter is 2e-5 in Chainer if nothing is said, and 1e-5 in the others.
+/// epsilon; the latter is 1e-5 in bibun and PyTorch if nothing is said, in Chainer 2e-5 for batch
+/// normalisation and 1e-6 for layer normalisation.
 ///
 /// [`Dropout`]: crate::links::Dropout
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

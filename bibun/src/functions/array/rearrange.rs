@@ -602,6 +602,34 @@ pub fn flatten(x: impl Into<Variable>) -> Variable {
 }
 method!(flatten);
 
+/// The axes from `axis` on as one: how images become the inputs of a linear layer.
+///
+/// Shapes: x `[n, ...]`, axis 1 → `[n, m]`. Types: all. Gradient: `gy` in the shape of x.
+///
+/// ```
+/// use bibun::{array::{Array, DType}, functions::flatten_from, Variable};
+/// let x = Variable::new(Array::zeros([2, 3, 4, 4], DType::F32));
+/// assert_eq!(flatten_from(&x, 1).shape(), [2, 48]);
+/// assert_eq!(flatten_from(&x, -2).shape(), [2, 3, 16]);
+/// ```
+///
+/// # Panics
+/// If x has no such axis.
+#[track_caller]
+pub fn flatten_from(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let shape = x.shape();
+    let axis = normalize_axis("flatten_from", axis, shape.rank());
+    let (before, joined) = shape.split_at(axis);
+    let shape: Shape = before
+        .iter()
+        .copied()
+        .chain([joined.iter().product()])
+        .collect();
+    reshape(x, shape)
+}
+method!(flatten_from, axis: isize);
+
 /// [`flatten`] by its name in NumPy.
 ///
 /// Shapes: x any → `[n]`. Types: all. Gradient: `gy` in the shape of x.

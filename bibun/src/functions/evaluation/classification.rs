@@ -12,18 +12,17 @@ use crate::variable::Variable;
 /// [`softmax_cross_entropy`](crate::functions::softmax_cross_entropy); NaN if there are no others.
 ///
 /// ```
-/// use bibun::array::Array;
 /// use bibun::functions::accuracy;
 /// use bibun::Variable;
 /// let y = Variable::constant([[0.1, 2.0], [3.0, 1.0], [0.0, 1.0], [1.0, 0.0]]);
-/// assert_eq!(accuracy(&y, &Array::from([1i64, 0, 0, -1])), 2.0 / 3.0);
+/// assert_eq!(accuracy(&y, [1i64, 0, 0, -1]), 2.0 / 3.0);
 /// ```
 ///
 /// # Panics
 /// If the shapes do not fit or t is not i64.
 #[track_caller]
-pub fn accuracy(y: &Variable, t: &Array) -> f64 {
-    let y = y.array();
+pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
+    let (y, t) = (y.array(), t.into().array());
     if y.rank() < 2 || y.shape().removed(1) != *t.shape() || t.dtype() != DType::I64 {
         let (y, t) = (y.shape(), (t.shape(), t.dtype()));
         let what = format!(
@@ -32,7 +31,7 @@ pub fn accuracy(y: &Variable, t: &Array) -> f64 {
         );
         raise(Error::argument("accuracy", what));
     }
-    let found = y.argmax(1).equal(t).sum(..).item::<i64>();
+    let found = y.argmax(1).equal(&t).sum(..).item::<i64>();
     let all = t.greater_equal(0i64).sum(..).item::<i64>();
     found as f64 / all as f64
 }
@@ -43,18 +42,17 @@ pub fn accuracy(y: &Variable, t: &Array) -> f64 {
 /// [`sigmoid_cross_entropy`](crate::functions::sigmoid_cross_entropy); NaN if there are no others.
 ///
 /// ```
-/// use bibun::array::Array;
 /// use bibun::functions::binary_accuracy;
 /// use bibun::Variable;
 /// let y = Variable::constant([2.0, -1.0, 0.5, 3.0]);
-/// assert_eq!(binary_accuracy(&y, &Array::from([1i64, 0, 0, -1])), 2.0 / 3.0);
+/// assert_eq!(binary_accuracy(&y, [1i64, 0, 0, -1]), 2.0 / 3.0);
 /// ```
 ///
 /// # Panics
 /// If the shapes differ or t is not i64.
 #[track_caller]
-pub fn binary_accuracy(y: &Variable, t: &Array) -> f64 {
-    let y = y.array();
+pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
+    let (y, t) = (y.array(), t.into().array());
     if y.shape() != t.shape() || t.dtype() != DType::I64 {
         let (y, dtype) = (y.shape(), t.dtype());
         let what = format!(
@@ -66,7 +64,7 @@ pub fn binary_accuracy(y: &Variable, t: &Array) -> f64 {
     let found = y
         .greater(0.0)
         .cast(DType::I64)
-        .equal(t)
+        .equal(&t)
         .sum(..)
         .item::<i64>();
     let all = t.greater_equal(0i64).sum(..).item::<i64>();
@@ -79,19 +77,18 @@ pub fn binary_accuracy(y: &Variable, t: &Array) -> f64 {
 /// Shapes: y `[n, c]`, t `[n]` i64 → `[c, c]` i64. Class -1 marks examples that are ignored.
 ///
 /// ```
-/// use bibun::array::Array;
 /// use bibun::functions::confusion_matrix;
 /// use bibun::Variable;
 /// let y = Variable::constant([[0.1, 2.0], [3.0, 1.0], [0.0, 1.0], [1.0, 0.0]]);
-/// let matrix = confusion_matrix(&y, &Array::from([1i64, 0, 0, -1]));
+/// let matrix = confusion_matrix(&y, [1i64, 0, 0, -1]);
 /// assert_eq!(matrix.to_vec::<i64>(), [1, 1, 0, 1]);
 /// ```
 ///
 /// # Panics
 /// If the shapes do not fit, t is not i64, or a class is not below `c`.
 #[track_caller]
-pub fn confusion_matrix(y: &Variable, t: &Array) -> Array {
-    let y = y.array();
+pub fn confusion_matrix(y: &Variable, t: impl Into<Variable>) -> Array {
+    let (y, t) = (y.array(), t.into().array());
     let (Some([n, classes]), Some([count]), DType::I64) =
         (y.shape().dims(), t.shape().dims(), t.dtype())
     else {

@@ -1,6 +1,6 @@
 //! Of numbers.
 
-use bibun_array::{Array, DType};
+use bibun_array::DType;
 
 use crate::error::{Error, raise};
 use crate::variable::Variable;
@@ -11,19 +11,18 @@ use crate::variable::Variable;
 /// Shapes: y and t alike.
 ///
 /// ```
-/// use bibun::array::Array;
 /// use bibun::functions::r2_score;
 /// use bibun::Variable;
-/// let t = Array::from([1.0, 2.0, 3.0]);
-/// assert_eq!(r2_score(&Variable::constant([1.0, 2.0, 3.0]), &t), 1.0);
+/// let t = Variable::constant([1.0, 2.0, 3.0]);
+/// assert_eq!(r2_score(&t, &t), 1.0);
 /// assert_eq!(r2_score(&Variable::constant([2.0, 2.0, 2.0]), &t), 0.0);
 /// ```
 ///
 /// # Panics
 /// If the shapes differ.
 #[track_caller]
-pub fn r2_score(y: &Variable, t: &Array) -> f64 {
-    let y = y.array();
+pub fn r2_score(y: &Variable, t: impl Into<Variable>) -> f64 {
+    let (y, t) = (y.array(), t.into().array());
     if y.shape() != t.shape() {
         let what = format!(
             "y is {}, t {}, expected the same shape",
@@ -32,7 +31,7 @@ pub fn r2_score(y: &Variable, t: &Array) -> f64 {
         );
         raise(Error::argument("r2_score", what));
     }
-    let [y, t] = [&y, t].map(|x| x.cast(DType::F64).to_vec::<f64>());
+    let [y, t] = [y, t].map(|x| x.cast(DType::F64).to_vec::<f64>());
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let unexplained: f64 = y.iter().zip(&t).map(|(y, t)| (t - y).powi(2)).sum();
     let all: f64 = t.iter().map(|t| (t - mean).powi(2)).sum();
