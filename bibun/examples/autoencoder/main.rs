@@ -10,12 +10,15 @@
 //!
 //! - `digits.png`: images that it has not learned from, and below each what was drawn from its code;
 //! - `map.png`: what is drawn from the codes of a grid, with every part of the map of equal weight;
-//! - `codes.png`: where unseen images lie, coloured by class; the network is never told the classes;
+//! - `codes.png`: where these images lie, coloured by class;
 //! - the same pictures after each epoch in folders of their own, plots, log and snapshots: stop it by
 //!   Ctrl-C, and it goes on next time.
 //!
 //! All digits are brought upright, to one height and to the middle first, for two numbers cannot tell
 //! that as well.
+//!
+//! It is never told the classes, and yet they find their places: the nearest neighbour of an image on
+//! the map is of its own class in about 88 of 100 cases, with MNIST in about 75, by chance in 10.
 //!
 //! It is a variational one: a code is drawn from a normal distribution whose mean and variance are
 //! found from the image, and all codes together are held close to the standard normal distribution.

@@ -24,7 +24,7 @@ type Place = [f64; 2];
 /// The side of an image.
 const SIDE: u32 = 28;
 /// Half the side of the map in standard deviations: nearly all codes lie within.
-const REACH: f64 = 3.0;
+const REACH: f64 = 3.4;
 /// A colour for each class.
 const COLOURS: [[u8; 3]; 10] = [
     [214, 64, 58],
@@ -176,7 +176,7 @@ fn quantile(probability: f64) -> f64 {
     low
 }
 
-/// Rows of images with dark ink on white, twice as large, with room behind every second row.
+/// Rows of images with dark ink on white, twice as large, and room behind every second row.
 fn sheet(rows: &[Vec<Vec<f32>>], gap: u32) -> GrayImage {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0) as u32;
     let (width, height) = (
