@@ -32,7 +32,7 @@ use clap::Parser;
 #[derive(Parser)]
 struct Options {
     /// Digits of the numbers that are added
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=9))]
     digits: u32,
     /// Sums in an epoch
     #[arg(long, default_value_t = 16_000, value_parser = clap::value_parser!(u64).range(1..))]
