@@ -43,7 +43,7 @@ struct Options {
     #[arg(long, default_value_t = 192, value_parser = clap::value_parser!(u64).range(1..))]
     units: u64,
     /// How daring the samples are: below 1 the network prefers what is likely still more
-    #[arg(long, default_value_t = 0.7, value_parser = positive)]
+    #[arg(long, default_value_t = 0.7, allow_negative_numbers = true, value_parser = positive)]
     temperature: f64,
     /// Folder for the log, plots and snapshots; if it has a snapshot, training goes on from there
     #[arg(long, value_name = "FOLDER")]

@@ -14,6 +14,7 @@
 //! half a minute they are, for all of 2000 sums.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
 use bibun::datasets::{Batches, DataError, Dataset};
@@ -154,8 +155,17 @@ fn answer(model: &Transformer, question: &str, length: usize) -> String {
     written.map(|&sign| &SIGNS[sign as usize..][..1]).collect()
 }
 
-fn main() -> Result<(), BoxError> {
-    let options = Options::parse();
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), BoxError> {
     let generator = Generator::new(options.seed);
     let train = Sums {
         digits: options.digits,
