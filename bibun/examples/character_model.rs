@@ -27,8 +27,7 @@ use bibun::optimizers::Adam;
 use bibun::optimizers::hooks::ClipNorm;
 use bibun::optimizers::schedule::linear;
 use bibun::training::{
-    BoxError, Call, Evaluator, Outcome, Plot, ProgressBar, Snapshots, Step, Table, Trainer,
-    Trigger, Until,
+    BoxError, Call, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
 };
 use bibun::{Variable, no_grad, test};
 use clap::Parser;
@@ -61,12 +60,21 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 14] = [
     include_str!("../../README.md"),
     include_str!("../../CHANGELOG.md"),
     include_str!("../../ARCHITECTURE.md"),
     include_str!("../../CONTRIBUTING.md"),
-    include_str!("../../docs/per-example.md"),
+    include_str!("../../docs/src/start.md"),
+    include_str!("../../docs/src/idea.md"),
+    include_str!("../../docs/src/arrays.md"),
+    include_str!("../../docs/src/functions.md"),
+    include_str!("../../docs/src/transformations.md"),
+    include_str!("../../docs/src/per-example.md"),
+    include_str!("../../docs/src/links.md"),
+    include_str!("../../docs/src/training.md"),
+    include_str!("../../docs/src/performance.md"),
+    include_str!("../../docs/src/design.md"),
 ];
 
 /// Letters in a piece: what is further back than this, the network does not learn to use.
@@ -239,12 +247,8 @@ fn run(options: &Options) -> Result<(), BoxError> {
             .snapshots(Snapshots::every(Trigger::Epochs(1.0)))
             .extend(Plot::new("bits.svg", ["bits", "test/bits"]));
     }
-    if let Some(snapshot) = trainer.resume()?.snapshot {
-        println!("going on from {}", snapshot.display());
-    }
-    if trainer.run()? == Outcome::Interrupted {
-        println!("interrupted after {} steps", trainer.clock().iteration());
-    }
+    println!("{}", trainer.resume()?);
+    println!("{}", trainer.run()?);
     println!("\n{}\n", write(trainer.model(), 600, 0));
     if let Some((_, bits)) = trainer.log().values("test/bits").last() {
         println!("bits per letter on unseen text: {bits:.3}");

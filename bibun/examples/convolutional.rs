@@ -23,8 +23,7 @@ use bibun::links::{BatchNorm, Chain, Conv2d, Dropout, Linear, Link};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::one_cycle;
 use bibun::training::{
-    BoxError, Evaluator, Outcome, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger,
-    Until,
+    BoxError, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
 };
 use clap::Parser;
 
@@ -169,12 +168,8 @@ fn run(options: &Options) -> Result<(), BoxError> {
             .extend(Plot::new("loss.svg", ["loss", "test/loss"]).logarithmic())
             .extend(Plot::new("accuracy.svg", ["accuracy", "test/accuracy"]));
     }
-    if let Some(snapshot) = trainer.resume()?.snapshot {
-        println!("going on from {}", snapshot.display());
-    }
-    if trainer.run()? == Outcome::Interrupted {
-        println!("interrupted after {} steps", trainer.clock().iteration());
-    }
+    println!("{}", trainer.resume()?);
+    println!("{}", trainer.run()?);
     if let Some((_, accuracy)) = trainer.log().values("test/accuracy").last() {
         println!("test accuracy: {accuracy:.4}");
     }

@@ -18,8 +18,8 @@ use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::schedule::{Schedule, linear};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer, Sgd};
 use bibun::training::{
-    BoxError, Evaluator, Histograms, Outcome, Plot, ProgressBar, Snapshots, Step, Table,
-    TensorBoard, Trainer, Trigger, Until,
+    BoxError, Evaluator, Histograms, Plot, ProgressBar, Snapshots, Step, Table, TensorBoard,
+    Trainer, Trigger, Until,
 };
 use clap::{Parser, ValueEnum};
 
@@ -184,17 +184,8 @@ fn run(options: &Options) -> Result<(), BoxError> {
             .extend(Histograms::new("histograms.svg"))
             .extend(TensorBoard::new().histograms(Trigger::Epochs(1.0)));
     }
-    let resumed = trainer.resume()?;
-    for damaged in resumed.damaged {
-        eprintln!("passed over: {damaged}");
-    }
-    if let Some(snapshot) = resumed.snapshot {
-        println!("going on from {}", snapshot.display());
-    }
-    let outcome = trainer.run()?;
-    if let Outcome::Interrupted = outcome {
-        println!("interrupted after {} steps", trainer.clock().iteration());
-    }
+    println!("{}", trainer.resume()?);
+    println!("{}", trainer.run()?);
     if let Some((_, accuracy)) = trainer.log().values("test/accuracy").last() {
         println!("test accuracy: {accuracy:.4}");
     }

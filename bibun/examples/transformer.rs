@@ -23,8 +23,7 @@ use bibun::links::{Chain, Embedding, LayerNorm, Linear, Link, TransformerBlock};
 use bibun::optimizers::AdamW;
 use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
 use bibun::training::{
-    BoxError, Evaluator, Outcome, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger,
-    Until,
+    BoxError, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
 };
 use bibun::{Variable, no_grad, s, test};
 use clap::Parser;
@@ -217,12 +216,8 @@ fn run(options: &Options) -> Result<(), BoxError> {
             .extend(Plot::new("loss.svg", ["loss", "unseen/loss"]).logarithmic())
             .extend(Plot::new("exact.svg", ["exact", "unseen/exact"]));
     }
-    if let Some(snapshot) = trainer.resume()?.snapshot {
-        println!("going on from {}", snapshot.display());
-    }
-    if trainer.run()? == Outcome::Interrupted {
-        println!("interrupted after {} steps", trainer.clock().iteration());
-    }
+    println!("{}", trainer.resume()?);
+    println!("{}", trainer.run()?);
 
     println!("\nnumbers it never added, and what it writes:");
     let random = &mut generator.split(1);

@@ -197,7 +197,7 @@ fn mnist_goes_on_where_it_stopped() {
     };
     let first = result(&train("2"), "test accuracy:");
     let printed = train("6");
-    assert!(printed.contains("going on from"), "{printed}");
+    assert!(printed.contains("goes on from"), "{printed}");
     let second = result(&printed, "test accuracy:");
     assert!(first < second && second > 0.6, "{first}, then {second}");
 

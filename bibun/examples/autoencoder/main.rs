@@ -40,8 +40,7 @@ use bibun::links::{Chain, Link, Mlp};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::cosine;
 use bibun::training::{
-    BoxError, Call, Evaluator, Outcome, Plot, ProgressBar, Snapshots, Step, Table, Trainer,
-    Trigger, Until,
+    BoxError, Call, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
 };
 use clap::Parser;
 use pictures::Pictures;
@@ -153,12 +152,8 @@ fn run(options: &Options) -> Result<(), BoxError> {
             },
         ))
         .extend(ProgressBar::new());
-    if let Some(snapshot) = trainer.resume()?.snapshot {
-        println!("going on from {}", snapshot.display());
-    }
-    if trainer.run()? == Outcome::Interrupted {
-        println!("interrupted after {} steps", trainer.clock().iteration());
-    }
+    println!("{}", trainer.resume()?);
+    println!("{}", trainer.run()?);
     pictures.draw(trainer.model(), &options.out)?;
     println!("pictures are in {}", options.out.display());
     let neighbours = pictures.neighbours_alike(trainer.model());

@@ -23,6 +23,10 @@ struct Mean {
 impl Report {
     /// Tells a value that holds for so many examples (or whatever else shall be the weight).
     pub fn add(&mut self, name: impl Into<String>, value: f64, weight: f64) {
+        // A mean over nothing says nothing, not even if it is no number.
+        if weight == 0.0 {
+            return;
+        }
         let mean = self.0.entry(name.into()).or_default();
         mean.sum += value * weight;
         mean.weight += weight;
@@ -100,6 +104,7 @@ pub struct Step<'a> {
     pub(super) random: Generator,
     pub(super) clock: &'a Clock,
     pub(super) examples: usize,
+    pub(super) weight: f64,
     pub(super) look: Option<&'a mut dyn FnMut(&Variable)>,
 }
 
@@ -115,7 +120,13 @@ impl fmt::Debug for Step<'_> {
 impl Step<'_> {
     /// Tells a mean over the batch: logged as the mean over all examples.
     pub fn report(&mut self, name: &str, mean: f64) {
-        self.report.add(name, mean, self.examples as f64);
+        self.report.add(name, mean, self.weight);
+    }
+
+    /// What the means of this batch count from here on, the loss among them, in place of its number
+    /// of examples: its number of words, say, where the loss is a mean over words.
+    pub fn set_weight(&mut self, weight: f64) {
+        self.weight = weight;
     }
 
     /// Tells a mean with a weight of its own, such as the number of words in the batch.
@@ -172,5 +183,7 @@ mod tests {
         other.merge_part("test", &report);
         assert_eq!(other.get("test/loss"), Some(2.0));
         assert_eq!(other.get("nothing"), None);
+        other.add("loss", f64::NAN, 0.0);
+        assert_eq!(other.get("loss"), Some(2.0));
     }
 }

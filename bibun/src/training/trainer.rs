@@ -92,6 +92,17 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// `finished`, `stopped: ...` or `interrupted`.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finished => f.write_str("finished"),
+            Self::Stopped(reason) => write!(f, "stopped: {reason}"),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
 /// What [`Trainer::resume`] has found.
 #[derive(Debug)]
 pub struct Resumed {
@@ -99,6 +110,19 @@ pub struct Resumed {
     pub snapshot: Option<PathBuf>,
     /// Newer snapshots that could not be read, and why.
     pub damaged: Vec<TrainingError>,
+}
+
+/// From where training goes on, and what was passed over.
+impl fmt::Display for Resumed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for damaged in &self.damaged {
+            writeln!(f, "passed over {damaged}")?;
+        }
+        match &self.snapshot {
+            Some(file) => write!(f, "training goes on from {}", file.display()),
+            None => f.write_str("training begins"),
+        }
+    }
 }
 
 impl<M: Chain + 'static, S: Source> Trainer<M, S> {
@@ -369,6 +393,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             random: Generator::new(self.seed).split(self.clock.iteration),
             clock: &self.clock,
             examples,
+            weight: examples as f64,
             look: graph.is_some().then_some(&mut draw),
         };
         train(|| self.updater.update(model, batch, &mut step))?;

@@ -75,6 +75,7 @@ where
                 random: Generator::new(0).split(i as u64),
                 clock: session.clock,
                 examples,
+                weight: examples as f64,
                 look: None,
             };
             let loss = test(|| no_grad(|| (self.loss)(session.model(), &batch, &mut step)));

@@ -20,7 +20,6 @@ use crate::training::{BoxError, Entry, Extension, Session};
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<String>,
-    has_heading: bool,
 }
 
 impl Table {
@@ -28,7 +27,6 @@ impl Table {
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = N>) -> Self {
         Self {
             columns: columns.into_iter().map(Into::into).collect(),
-            has_heading: false,
         }
     }
 
@@ -38,6 +36,10 @@ impl Table {
             format!("{:>width$}", cell(name))
         });
         cells.collect::<Vec<_>>().join("  ")
+    }
+
+    fn line(&self, entry: &Entry) -> String {
+        self.row(|name| entry.get(name).map_or_else(String::new, shown))
     }
 }
 
@@ -59,27 +61,17 @@ impl<M> Extension<M> for Table {
     }
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
+        session.print(self.row(str::to_owned));
         // A training that goes on shows what it has done so far.
-        self.has_heading = false;
         for entry in session.log().entries() {
-            self.logged_line(entry, session);
+            session.print(self.line(entry));
         }
         Ok(())
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        self.logged_line(entry, session);
+        session.print(self.line(entry));
         Ok(())
-    }
-}
-
-impl Table {
-    fn logged_line<M>(&mut self, entry: &Entry, session: &Session<'_, M>) {
-        if !std::mem::replace(&mut self.has_heading, true) {
-            session.print(self.row(str::to_owned));
-        }
-        let cell = |name: &str| entry.get(name).map_or_else(String::new, shown);
-        session.print(self.row(cell));
     }
 }
 
