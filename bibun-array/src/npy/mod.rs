@@ -103,6 +103,8 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 const LONGEST_HEADER: u32 = 1 << 16;
 /// NumPy's limit, too.
 const LARGEST_RANK: usize = 64;
+/// The bytes of the widest elements in memory.
+const WIDEST: u64 = 8;
 /// Elements converted at a time.
 const CHUNK: usize = 4096;
 
@@ -240,11 +242,12 @@ fn read_numbers(
         _ => 8,
     };
     // Strides are products of sizes, so those must not overflow even where a zero stands among
-    // them.
-    let multiply = |bytes: u64, &size: &usize| bytes.checked_mul(size.max(1) as u64);
-    let bytes = shape.iter().try_fold(width, multiply);
-    let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as u64 && shape.len() <= LARGEST_RANK);
-    let bytes = match bytes {
+    // them; nor must they in memory, where elements may be wider than in the file.
+    let multiply = |count: u64, &size: &usize| count.checked_mul(size.max(1) as u64);
+    let count = shape.iter().try_fold(1, multiply);
+    let count =
+        count.filter(|&count| count <= isize::MAX as u64 / WIDEST && shape.len() <= LARGEST_RANK);
+    let bytes = match count.map(|count| count * width) {
         None => {
             return Err(FileError::format(format!(
                 "no array has the shape {shape:?}"
