@@ -2,7 +2,7 @@
 
 use super::Names;
 
-/// How a model is loaded from a [`State`] by
+/// How a model is loaded from a [`State`](super::State) by
 /// [`Chain::load_state_with`](crate::links::Chain::load_state_with). If nothing is said, all names
 /// are bibun's own, and everything must fit.
 ///
