@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::source::BoxError;
 use crate::error::Error;
-use crate::serializers::StateError;
+use crate::serializers::{FileError, StateError};
 
 /// Why training could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +27,8 @@ pub enum TrainingError {
     #[error("the data: {0}")]
     Data(BoxError),
     /// A file cannot be read or written.
-    #[error("{}: {source}", file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// What went wrong.
-        source: BoxError,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A snapshot is not of this training.
     #[error(
         "{}: {source} (it is of another model, optimizer or data set: choose another folder, or move \
@@ -70,16 +65,10 @@ pub enum TrainingError {
 }
 
 impl TrainingError {
-    pub(super) fn file(file: impl Into<PathBuf>, source: impl Into<BoxError>) -> Self {
-        Self::File {
-            file: file.into(),
-            source: source.into(),
-        }
-    }
-
+    /// What the operating system says of a file.
     pub(super) fn io(file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let file = file.into();
-        move |error| Self::file(file, error)
+        move |source| Self::File(FileError::Io { file, source })
     }
 }
 

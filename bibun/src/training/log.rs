@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::report::Report;
 use super::{Clock, TrainingError};
-use crate::serializers::{State, StateError, Stateful, write_whole};
+use crate::serializers::{FileError, State, StateError, Stateful, write_whole};
 
 /// The file of the log in the folder of a training.
 pub(super) const FILE: &str = "log.jsonl";
@@ -100,7 +100,7 @@ impl Log {
                 None if i + 1 == lines.len() => {}
                 None => {
                     let what = format!("line {} is no JSON object of numbers", i + 1);
-                    return Err(TrainingError::file(path, what));
+                    return Err(FileError::format(what).in_file(path).into());
                 }
             }
         }
@@ -135,8 +135,9 @@ impl Log {
             .iter()
             .map(|entry| entry.to_json() + "\n")
             .collect();
-        write_whole(&file, |writer| Ok(writer.write_all(lines.as_bytes())?))
-            .map_err(|error| TrainingError::file(file, error))
+        Ok(write_whole(&file, |writer| {
+            Ok(writer.write_all(lines.as_bytes())?)
+        })?)
     }
 
     /// The last line added to the file.

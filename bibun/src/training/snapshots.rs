@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{TrainingError, Trigger};
-use crate::serializers::{State, load_snapshot, save_snapshot};
+use crate::serializers::{FileError, State, load_snapshot, save_snapshot};
 
 /// When snapshots are made, and how many are kept.
 ///
@@ -39,7 +39,7 @@ impl Snapshots {
         state: &State,
     ) -> Result<(), TrainingError> {
         let file = folder.join(format!("snapshot_{iteration:08}.npz"));
-        save_snapshot(&file, state).map_err(|error| TrainingError::file(&file, error))?;
+        save_snapshot(&file, state)?;
         for (_, old) in found(folder)?.into_iter().skip(self.keep) {
             fs::remove_file(&old).map_err(TrainingError::io(&old))?;
         }
@@ -94,7 +94,7 @@ fn is_unfinished(name: &str) -> bool {
 #[derive(Debug)]
 pub(super) struct Newest {
     pub(super) snapshot: Option<(PathBuf, State)>,
-    pub(super) damaged: Vec<TrainingError>,
+    pub(super) damaged: Vec<FileError>,
 }
 
 pub(super) fn newest(folder: &Path) -> Result<Newest, TrainingError> {
@@ -105,7 +105,7 @@ pub(super) fn newest(folder: &Path) -> Result<Newest, TrainingError> {
                 let snapshot = Some((file, state));
                 return Ok(Newest { snapshot, damaged });
             }
-            Err(error) => damaged.push(TrainingError::file(file, error)),
+            Err(error) => damaged.push(error),
         }
     }
     Ok(Newest {

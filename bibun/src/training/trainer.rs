@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bibun_array::Generator;
 
 use super::extension::{Extension, Session};
-use super::interrupt;
+use super::interrupt::Interrupts;
 use super::log::Log;
 use super::report::{Report, Step};
 use super::snapshots::{self, Snapshots};
@@ -20,7 +20,7 @@ use crate::history::{History, history};
 use crate::links::Chain;
 use crate::optimizers::Optimizer;
 use crate::scope::train;
-use crate::serializers::{State, StateError, Stateful};
+use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::variable::Variable;
 
 /// Trains a model: takes batches from a [`Source`], learns from each by an [`Updater`], and lets
@@ -109,7 +109,7 @@ pub struct Resumed {
     /// The snapshot from which training goes on; none if there was none.
     pub snapshot: Option<PathBuf>,
     /// Newer snapshots that could not be read, and why.
-    pub damaged: Vec<TrainingError>,
+    pub damaged: Vec<FileError>,
 }
 
 /// From where training goes on, and what was passed over.
@@ -274,8 +274,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     /// If it cannot be read or is of another training; then nothing has changed.
     pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<(), TrainingError> {
         let file = snapshot.as_ref();
-        let state = crate::serializers::load_snapshot(file)
-            .map_err(|error| TrainingError::file(file, error))?;
+        let state = load_snapshot(file)?;
         self.load(file, &state)?;
         self.resumed = true;
         Ok(())
@@ -305,11 +304,12 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             self.log.write(folder)?;
         }
         self.resumed = true;
-        if self.interruptible {
-            interrupt::listen()?;
-        }
+        let interrupts = match self.interruptible {
+            true => Some(Interrupts::listen()?),
+            false => None,
+        };
         self.each(|extension, session| extension.start(session))?;
-        let outcome = self.go_on();
+        let outcome = self.go_on(interrupts.as_ref());
         // Extensions let go of the terminal also when something went wrong.
         let finished = self.each(|extension, session| extension.finish(session));
         self.terminal.bar = None;
@@ -318,7 +318,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
         Ok(outcome)
     }
 
-    fn go_on(&mut self) -> Result<Outcome, TrainingError> {
+    fn go_on(&mut self, interrupts: Option<&Interrupts>) -> Result<Outcome, TrainingError> {
         let before = self.clock.elapsed;
         let start = Instant::now();
         let outcome = loop {
@@ -328,7 +328,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             if let Some(reason) = &self.stopped {
                 break Outcome::Stopped(reason.clone());
             }
-            if self.interruptible && interrupt::heard() {
+            if interrupts.is_some_and(Interrupts::heard) {
                 break Outcome::Interrupted;
             }
             self.step(|| before + start.elapsed())?;
