@@ -288,7 +288,8 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             })
     }
 
-    /// Trains from where it stands until it is done, stopped or interrupted.
+    /// Trains from where it stands until it is done, stopped or interrupted. What an extension has
+    /// stopped stays so, also when it is resumed; what was interrupted goes on.
     ///
     /// # Errors
     /// If data or files cannot be read or written, or a number is not finite. Mistakes in the loss
