@@ -1,5 +1,5 @@
 //! Files that nobody should write: they are refused, and no memory is asked for that the file does
-//! not account for. What fuzzing found (`fuzz/corpus`) is replayed.
+//! not account for. The files of `fuzz/corpus`, crafted or found by fuzzing, are replayed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;

@@ -28,7 +28,7 @@ use crate::serializers::{State, StateError, Stateful};
 /// again after a resume.
 ///
 /// A batch that could not be made is an error (or a panic) when its turn comes, once; then it goes
-/// on with the next batch. As an iterator it never ends.
+/// on with the next batch. It is no `Iterator`, for a loop over it would never end.
 ///
 /// ```
 /// use bibun::datasets::{Batches, Digits};
@@ -259,19 +259,25 @@ impl<D: Dataset> fmt::Debug for Batches<D> {
     }
 }
 
-/// `epoch`, `position` and `seed`.
+/// `epoch`, `position` and `seed`, and the number of examples, which must be the same.
 impl<D: Dataset> Stateful for Batches<D> {
     fn state(&self) -> State {
         let values = [
             ("epoch", self.cursor.epoch),
             ("position", self.cursor.position as u64),
             ("seed", self.plan.seed),
+            ("examples", self.plan.examples as u64),
         ];
         values.into_iter().collect()
     }
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         let (epoch, seed) = (state.count("epoch")?, state.count("seed")?);
+        let (examples, expected) = (state.count("examples")?, self.plan.examples);
+        if examples != expected as u64 {
+            let what = format!("is {examples}, but the data set has {expected}");
+            return Err(StateError::wrong("examples", what));
+        }
         let found = state.count("position")?;
         let within = usize::try_from(found)
             .ok()

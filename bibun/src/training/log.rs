@@ -43,8 +43,12 @@ impl Entry {
     }
 
     fn to_json(&self) -> String {
+        // Whole numbers without a point, but for a zero whose sign would be lost.
+        let is_whole = |value: f64| {
+            value.fract() == 0.0 && value.abs() < 1e15 && value.to_bits() != (-0.0f64).to_bits()
+        };
         let number = |value: f64| match Number::from_f64(value) {
-            Some(_) if value.fract() == 0.0 && value.abs() < 1e15 => Value::from(value as i64),
+            Some(_) if is_whole(value) => Value::from(value as i64),
             Some(number) => Value::Number(number),
             None => Value::Null,
         };
@@ -190,8 +194,9 @@ mod tests {
             let x = f64::from(i) + 0.1;
             log.interval.add("loss", x.sin() * 1e-3, 3.0);
             log.interval.add("a \"b\"/\n", 1.0 / x, 1.0);
+            log.interval.add("whole", -3.0, 1.0);
             log.interval.add("infinite", f64::INFINITY, 1.0);
-            log.close(&Clock::default(), x.sqrt());
+            log.close(&Clock::default(), if i == 3 { -0.0 } else { x.sqrt() });
         }
         log.interval.add("loss", 0.1, 0.3);
         let mut again = Log::default();

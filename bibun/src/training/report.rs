@@ -27,9 +27,14 @@ impl Report {
         if weight == 0.0 {
             return;
         }
-        let mean = self.0.entry(name.into()).or_default();
-        mean.sum += value * weight;
-        mean.weight += weight;
+        let sum = value * weight;
+        self.include(name.into(), Mean { sum, weight });
+    }
+
+    fn include(&mut self, name: String, mean: Mean) {
+        let whole = self.0.entry(name).or_default();
+        whole.sum += mean.sum;
+        whole.weight += mean.weight;
     }
 
     /// The mean of what was told, if anything was.
@@ -52,18 +57,14 @@ impl Report {
     /// Adds all that was told to another.
     pub(super) fn merge(&mut self, other: &Self) {
         for (name, mean) in &other.0 {
-            let sum = self.0.entry(name.clone()).or_default();
-            sum.sum += mean.sum;
-            sum.weight += mean.weight;
+            self.include(name.clone(), *mean);
         }
     }
 
     /// Adds all that was told to another, under `prefix/`.
     pub(super) fn merge_part(&mut self, prefix: &str, part: &Self) {
         for (name, mean) in &part.0 {
-            let sum = self.0.entry(format!("{prefix}/{name}")).or_default();
-            sum.sum += mean.sum;
-            sum.weight += mean.weight;
+            self.include(format!("{prefix}/{name}"), *mean);
         }
     }
 }

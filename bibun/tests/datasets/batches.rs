@@ -188,9 +188,14 @@ fn a_state_that_does_not_fit_changes_nothing() {
         (10, false),
         (u64::MAX, false),
     ] {
-        let state: State = [("epoch", 2), ("position", position), ("seed", 5)]
-            .into_iter()
-            .collect();
+        let state: State = [
+            ("epoch", 2),
+            ("position", position),
+            ("seed", 5),
+            ("examples", 10),
+        ]
+        .into_iter()
+        .collect();
         batches.load_state(&kept).unwrap();
         let loaded = batches.load_state(&state);
         assert_eq!(loaded.is_ok(), fits, "{position}");
@@ -205,6 +210,12 @@ fn a_state_that_does_not_fit_changes_nothing() {
     }
     let error = batches.load_state(&State::new()).unwrap_err().to_string();
     assert!(error.contains("`epoch` is missing"), "{error}");
+    let longer = Batches::new(noisy(11), 4).state();
+    let error = batches.load_state(&longer).unwrap_err().to_string();
+    assert!(
+        error.contains("`examples` is 11, but the data set has 10"),
+        "{error}"
+    );
 }
 
 #[test]
