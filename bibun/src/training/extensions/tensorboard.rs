@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
@@ -10,7 +10,7 @@ use prost::Message;
 use super::histograms::Counts;
 use crate::links::Chain;
 use crate::serializers::{State, StateError};
-use crate::training::{BoxError, Entry, Extension, Session, Trigger};
+use crate::training::{BoxError, Entry, Extension, Session, TrainingError, Trigger};
 
 /// Writes all logged values, and histograms of parameters and gradients if they are wanted, to a
 /// file that TensorBoard shows: `tensorboard --logdir FOLDER`.
@@ -30,7 +30,7 @@ use crate::training::{BoxError, Entry, Extension, Session, Trigger};
 #[derive(Debug)]
 pub struct TensorBoard {
     trigger: Trigger,
-    file: Option<BufWriter<File>>,
+    file: Option<(PathBuf, BufWriter<File>)>,
     times: Times,
 }
 
@@ -51,8 +51,8 @@ impl TensorBoard {
         self
     }
 
-    fn write(&mut self, what: What, step: u64) -> io::Result<()> {
-        let Some(file) = &mut self.file else {
+    fn write(&mut self, what: What, step: u64) -> Result<(), BoxError> {
+        let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
         let event = Event {
@@ -60,8 +60,8 @@ impl TensorBoard {
             step: step as i64,
             what: Some(what),
         };
-        write_record(file, &event.encode_to_vec())?;
-        file.flush()
+        let written = write_record(file, &event.encode_to_vec()).and_then(|()| file.flush());
+        Ok(written.map_err(TrainingError::io(&*path))?)
     }
 }
 
@@ -139,10 +139,12 @@ impl<M: Chain> Extension<M> for TensorBoard {
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         let folder = session.folder()?.join("tensorboard");
-        fs::create_dir_all(&folder)?;
-        let number = number_of_next(&folder, self.times.next())?;
-        let file = File::create_new(folder.join(format!("{PREFIX}{number:010}.bibun")))?;
-        self.file = Some(BufWriter::new(file));
+        fs::create_dir_all(&folder).map_err(TrainingError::io(&folder))?;
+        let number = number_of_next(&folder, self.times.next());
+        let number = number.map_err(TrainingError::io(&folder))?;
+        let path = folder.join(format!("{PREFIX}{number:010}.bibun"));
+        let file = File::create_new(&path).map_err(TrainingError::io(&path))?;
+        self.file = Some((path, BufWriter::new(file)));
         let step = session.clock().iteration();
         self.write(What::FileVersion("brain.Event:2".to_owned()), 0)?;
         // From here on what older files say is void. TensorBoard takes the first of these that it
@@ -150,7 +152,7 @@ impl<M: Chain> Extension<M> for TensorBoard {
         let start = SessionLog {
             status: SessionLog::START,
         };
-        Ok(self.write(What::SessionLog(start), step + 1)?)
+        self.write(What::SessionLog(start), step + 1)
     }
 
     fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
@@ -172,7 +174,7 @@ impl<M: Chain> Extension<M> for TensorBoard {
             }
         }
         let step = session.clock().iteration();
-        Ok(self.write(What::Summary(Summary { values }), step)?)
+        self.write(What::Summary(Summary { values }), step)
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
@@ -183,7 +185,7 @@ impl<M: Chain> Extension<M> for TensorBoard {
         });
         let values = values.collect();
         let step = session.clock().iteration();
-        Ok(self.write(What::Summary(Summary { values }), step)?)
+        self.write(What::Summary(Summary { values }), step)
     }
 
     fn finish(&mut self, _: &mut Session<'_, M>) -> Result<(), BoxError> {
