@@ -339,8 +339,10 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     /// or a panic in the midst of an earlier step: for the batch has been taken, random numbers have
     /// been drawn and buffers or some of the parameters may have changed. Such a training goes on
     /// once [`resume`](Self::resume), [`resume_from`](Self::resume_from) or
-    /// [`load_state`](Stateful::load_state) has put all of it back as it was. An error in
-    /// writing a snapshot comes after the step: then it may simply run again.
+    /// [`load_state`](Stateful::load_state) has put all of it back as it was; but where an optimizer's
+    /// rule or hook has panicked in the midst of a parameter, that parameter is lost, and only a new
+    /// model in a new `Trainer` goes on. An error in writing a snapshot comes after the step: then it
+    /// may simply run again.
     ///
     /// # Panics
     /// Mistakes in the loss (shapes that do not fit) panic with their place, as everywhere.

@@ -217,7 +217,11 @@ fn who_comes_second_is_told_who_was_first() {
     first.run().expect("nobody disturbs it");
     let refused = ("refused".to_owned(), u64::from(std::process::id()));
     let lines = diary(folder, 0);
-    assert_eq!(lines.iter().filter(|line| **line == refused).count(), 6, "{lines:?}");
+    assert_eq!(
+        lines.iter().filter(|line| **line == refused).count(),
+        6,
+        "{lines:?}"
+    );
     assert!(lines.iter().all(|(what, _)| what != "step"), "{lines:?}");
     assert_unbroken(folder);
 }

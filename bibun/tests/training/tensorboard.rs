@@ -262,7 +262,11 @@ fn a_clock_that_was_set_back_changes_no_order() {
     let restarted: Vec<_> = read.iter().map(|events| events.restarted).collect();
     assert_eq!(restarted, [Some(4), Some(5), Some(6), Some(4)]);
     for events in &read {
-        assert!(events.times[0] >= late && events.times[0] < late + 600.0, "{:?}", events.times);
+        assert!(
+            events.times[0] >= late && events.times[0] < late + 600.0,
+            "{:?}",
+            events.times
+        );
     }
     assert!(read[..3].is_sorted_by(|a, b| a.times.last() <= b.times.first()));
 }

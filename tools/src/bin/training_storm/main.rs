@@ -100,7 +100,10 @@ fn main() -> ExitCode {
         random: Generator::new(arguments.seed),
         folder: folder.clone(),
     };
-    println!("seed {}, a training takes {:.1?}", arguments.seed, site.time);
+    println!(
+        "seed {}, a training takes {:.1?}",
+        arguments.seed, site.time
+    );
     let is_wanted = |name: &str| arguments.only.as_ref().is_none_or(|only| only == name);
     let storms: Vec<_> = STORMS.iter().filter(|(name, _)| is_wanted(name)).collect();
     if storms.is_empty() {

@@ -110,7 +110,13 @@ fn kills(site: &mut Site) -> Result<Weather, String> {
 fn limited(folder: &Path, blocks: usize, is_error: bool) -> Child {
     let trap = if is_error { "trap '' XFSZ;" } else { "" };
     let script = format!("{trap} ulimit -c 0; ulimit -f {blocks}; exec \"$0\" train \"$1\"");
-    start(Command::new("sh").arg("-c").arg(script).arg(program()).arg(folder))
+    start(
+        Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .arg(program())
+            .arg(folder),
+    )
 }
 
 /// No file can be longer than some limit.
@@ -153,7 +159,11 @@ fn mounted(site: &Site, mount: &str, then: &str) -> Option<Child> {
     let script = format!("{mount} || exit 77; {then}");
     let run = |options: &str, script: &str| {
         let mut command = Command::new("unshare");
-        command.arg(options).args(["sh", "-c", script]).arg(program()).arg(&site.folder);
+        command
+            .arg(options)
+            .args(["sh", "-c", script])
+            .arg(program())
+            .arg(&site.folder);
         command
     };
     fs::create_dir_all(&site.folder).ok()?;
@@ -197,9 +207,15 @@ fn full_disk(site: &mut Site) -> Result<Weather, String> {
     fs::rename(&result, &site.folder).map_err(|error| error.to_string())?;
     let newest = site.undisturbed.newest(&site.folder)?;
     // Where there was room once for a snapshot there is one.
-    let smallest = ballast.iter().map(|size| size.parse().unwrap_or(0)).min().unwrap_or(0);
+    let smallest = ballast
+        .iter()
+        .map(|size| size.parse().unwrap_or(0))
+        .min()
+        .unwrap_or(0);
     if newest.is_none() && size >= smallest + 50 {
-        return Err(format!("{size} MB, {rounds} of them taken, and no snapshot: {said}"));
+        return Err(format!(
+            "{size} MB, {rounds} of them taken, and no snapshot: {said}"
+        ));
     }
     finish(site)?;
     Ok(Weather::Passed)
@@ -211,12 +227,17 @@ fn ordinary(site: &Site) -> Result<Command, String> {
     use std::os::unix::fs::{MetadataExt, chown};
     const NOBODY: u32 = 65534;
     fs::create_dir_all(&site.folder).map_err(|error| error.to_string())?;
-    let owner = fs::metadata(&site.folder).map_err(|error| error.to_string())?.uid();
+    let owner = fs::metadata(&site.folder)
+        .map_err(|error| error.to_string())?
+        .uid();
     if owner != 0 && owner != NOBODY {
         return Ok(command(&site.folder));
     }
     let entries = fs::read_dir(&site.folder).into_iter().flatten().flatten();
-    for path in entries.map(|entry| entry.path()).chain([site.folder.clone()]) {
+    for path in entries
+        .map(|entry| entry.path())
+        .chain([site.folder.clone()])
+    {
         chown(path, Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;
     }
     let as_nobody = || {
@@ -237,7 +258,9 @@ fn ordinary(site: &Site) -> Result<Command, String> {
 /// A folder that can only be read, from the beginning or from some moment on.
 fn read_only(site: &mut Site) -> Result<Weather, String> {
     #[cfg(not(unix))]
-    return Ok(Weather::Skipped("folders have no permissions here".to_owned()));
+    return Ok(Weather::Skipped(
+        "folders have no permissions here".to_owned(),
+    ));
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -334,7 +357,10 @@ fn damage_file(site: &mut Site, file: &Path) -> io::Result<String> {
         }
         3 => {
             let number = 90 + site.below(1000) as u64;
-            fs::rename(file, file.with_file_name(format!("snapshot_{number:08}.npz")))?;
+            fs::rename(
+                file,
+                file.with_file_name(format!("snapshot_{number:08}.npz")),
+            )?;
             format!("called {number}")
         }
         _ => {
@@ -456,7 +482,9 @@ fn going_back(site: &mut Site) -> Result<Weather, String> {
 /// The steps of all snapshots in a folder and in what was set aside there.
 fn all_snapshots(folder: &Path) -> Vec<u64> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let aside = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+    let aside = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir());
     let aside = aside.flat_map(|path| snapshots(&path));
     snapshots(folder).into_iter().chain(aside).collect()
 }

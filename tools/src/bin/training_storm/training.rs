@@ -42,16 +42,21 @@ fn trainer(folder: &Path, keep: usize) -> Trainer<Mlp, impl Source + use<>> {
     let model = Mlp::new(&[600, 1400, 700, 10], &mut Generator::new(0));
     let batches = Batches::new(data(40, 1), 8).shuffle(2).prefetch(2, 1);
     let evaluator = Evaluator::new("test", Batches::new(data(16, 3), 8), loss);
-    Trainer::new(model, batches, Adam::new(0.001).schedule(cosine(STEPS)), loss)
-        .until(Until::Iterations(STEPS))
-        .folder(folder)
-        .log_every(Trigger::Iterations(1))
-        .snapshots(Snapshots::every(Trigger::Iterations(1)).keep(keep))
-        .draw_graph("graph.svg")
-        .extend(evaluator.every(Trigger::Iterations(2)))
-        .extend(KeepBest::new("best.npz", "test/loss", Goal::Lowest))
-        .extend(Plot::new("loss.svg", ["loss", "test/loss"]))
-        .extend(TensorBoard::new())
+    Trainer::new(
+        model,
+        batches,
+        Adam::new(0.001).schedule(cosine(STEPS)),
+        loss,
+    )
+    .until(Until::Iterations(STEPS))
+    .folder(folder)
+    .log_every(Trigger::Iterations(1))
+    .snapshots(Snapshots::every(Trigger::Iterations(1)).keep(keep))
+    .draw_graph("graph.svg")
+    .extend(evaluator.every(Trigger::Iterations(2)))
+    .extend(KeepBest::new("best.npz", "test/loss", Goal::Lowest))
+    .extend(Plot::new("loss.svg", ["loss", "test/loss"]))
+    .extend(TensorBoard::new())
 }
 
 /// What the process does: trains in a folder, from its newest snapshot or from that of a step. The
@@ -128,7 +133,9 @@ fn essence(mut state: State) -> String {
 /// The lines of a log without their times.
 fn timeless(lines: &str) -> String {
     let line = |line: &str| {
-        let values = line.split(',').filter(|part| !part.contains("elapsed_time"));
+        let values = line
+            .split(',')
+            .filter(|part| !part.contains("elapsed_time"));
         values.collect::<Vec<_>>().join(",") + "\n"
     };
     lines.lines().map(line).collect()
@@ -146,7 +153,12 @@ impl Undisturbed {
     pub(crate) fn run(folder: &Path) -> Self {
         let mut trainer = trainer(folder, STEPS as usize);
         trainer.run().expect("nobody disturbs it");
-        let essence = |step| (step, essence(load_snapshot(snapshot(folder, step)).expect("whole")));
+        let essence = |step| {
+            (
+                step,
+                essence(load_snapshot(snapshot(folder, step)).expect("whole")),
+            )
+        };
         let snapshots = snapshots(folder).into_iter().map(essence).collect();
         let log = fs::read_to_string(folder.join("log.jsonl")).expect("a log");
         let best = fs::read(folder.join("best.npz")).expect("the best");
@@ -171,7 +183,9 @@ impl Undisturbed {
                 continue;
             }
             if self.snapshots.get(&step) != Some(&essence(state)) {
-                return Err(format!("the snapshot of step {step} is of another training"));
+                return Err(format!(
+                    "the snapshot of step {step} is of another training"
+                ));
             }
             newest = Some(step);
         }
@@ -184,7 +198,8 @@ impl Undisturbed {
         if newest != Some(STEPS) {
             return Err(format!("finished with {newest:?} as its last snapshot"));
         }
-        let log = fs::read_to_string(folder.join("log.jsonl")).map_err(|error| error.to_string())?;
+        let log =
+            fs::read_to_string(folder.join("log.jsonl")).map_err(|error| error.to_string())?;
         if timeless(&log) != self.log {
             return Err("the log is another".to_owned());
         }
