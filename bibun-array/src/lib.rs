@@ -47,7 +47,8 @@ pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel
 pub use matmul::{dot, gemm, matmul, outer};
 pub use normalize::normalize_gradient;
 pub use npy::{
-    FileError, NpzReader, NpzValue, NpzWriter, half_to_f32, read_npz, write_npz, write_whole,
+    FileError, NpzReader, NpzValue, NpzWriter, half_to_f32, read_npz, remove_unfinished, write_npz,
+    write_whole,
 };
 pub use number::{Mask, Number};
 pub use operand::Operand;

@@ -1,6 +1,6 @@
 //! Files as such: what can be wrong with one, and how one is put in its place whole.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,7 +112,8 @@ impl From<zip::result::ZipError> for FileError {
 /// Writes a file that appears whole or not at all, whatever happens on the way: it is written
 /// beside `path` under a name that ends in `.part`, forced to the disk, and then renamed, over a
 /// file that may have been there. When this function returns, the new file survives a loss of
-/// power. If the process is killed before, a `.part` file may be left.
+/// power. If the process is killed before, a `.part` file may be left, which [`remove_unfinished`]
+/// takes away.
 ///
 /// # Errors
 /// Those of `write`, and if the file cannot be written; what was there has stayed then.
@@ -143,7 +144,7 @@ pub fn write_whole(
         let written = write(&mut file).and_then(|()| {
             let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.sync_all()?;
-            drop(file);
+            // The file is closed, and with that unlocked, when it has its name.
             Ok(fs::rename(&temporary, path)?)
         });
         if written.is_err() {
@@ -155,7 +156,7 @@ pub fn write_whole(
     written.map_err(|error| error.in_file(path))
 }
 
-/// A new file in the same folder.
+/// A new file in the same folder, locked as long as it is open.
 fn create_beside(path: &Path) -> Result<(PathBuf, File), FileError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let Some(name) = path.file_name() else {
@@ -166,12 +167,70 @@ fn create_beside(path: &Path) -> Result<(PathBuf, File), FileError> {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         temporary.push(format!(".{}-{count}.part", std::process::id()));
         let temporary = path.with_file_name(temporary);
-        match File::create_new(&temporary) {
+        let file = match File::create_new(&temporary) {
             // Left by a process that was killed and had the same number.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            file => return Ok((temporary, file?)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            file => file?,
+        };
+        // Where files cannot be locked, `remove_unfinished` leaves them alone.
+        let _ = file.lock();
+        // It may have been taken for a leftover before it was locked.
+        if temporary.try_exists()? {
+            return Ok((temporary, file));
         }
     }
+}
+
+/// Removes what processes that were killed in [`write_whole`] have left in a folder. A file that is
+/// being written, by whatever process, stays.
+///
+/// # Errors
+/// If the folder cannot be read, or a file cannot be removed.
+///
+/// ```
+/// use bibun_array::{FileError, remove_unfinished, write_whole};
+/// # let folder = std::env::temp_dir().join(format!("bibun-unfinished-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let left = folder.join("log.txt.4711-0.part");
+/// std::fs::write(&left, "hal")?;
+/// write_whole(folder.join("other.txt"), |_| Ok(remove_unfinished(&folder)?))?;
+/// assert!(!left.exists() && folder.join("other.txt").exists());
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn remove_unfinished(folder: impl AsRef<Path>) -> Result<(), FileError> {
+    let folder = folder.as_ref();
+    let in_folder = |error: io::Error| FileError::from(error).in_file(folder);
+    for entry in fs::read_dir(folder).map_err(in_folder)? {
+        let path = entry.map_err(in_folder)?.path();
+        if !is_unfinished(&path.file_name().unwrap_or_default().to_string_lossy()) {
+            continue;
+        }
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        // The lock is held until the file is gone.
+        if let Ok(file) = file
+            && file.try_lock().is_ok()
+        {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(FileError::from(error).in_file(path));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is called as those are that [`write_whole`] has not finished:
+/// `NAME.PROCESS-NUMBER.part`.
+fn is_unfinished(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = name
+        .strip_suffix(".part")
+        .and_then(|rest| rest.rsplit_once('.'));
+    let numbers = numbers.and_then(|(_, numbers)| numbers.split_once('-'));
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 /// Forces the names in the folder of a file to the disk.
@@ -181,4 +240,24 @@ fn sync_folder(path: &Path) -> io::Result<()> {
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unfinished;
+
+    #[test]
+    fn only_files_of_ours_are_taken_away() {
+        assert!(is_unfinished("snapshot_00000012.npz.4711-0.part"));
+        assert!(is_unfinished("best.npz.1-22.part"));
+        for other in [
+            "snapshot_00000012.npz",
+            "song.part",
+            "a.1-x.part",
+            "a.-1.part",
+            "notes.1-2",
+        ] {
+            assert!(!is_unfinished(other), "{other}");
+        }
+    }
 }

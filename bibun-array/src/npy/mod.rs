@@ -6,7 +6,7 @@
 mod file;
 mod npz;
 
-pub use file::{FileError, write_whole};
+pub use file::{FileError, remove_unfinished, write_whole};
 pub use npz::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 
 use std::fs::File;

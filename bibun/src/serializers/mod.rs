@@ -61,7 +61,7 @@ mod npz;
 mod safetensors;
 mod state;
 
-pub use bibun_array::{FileError, write_whole};
+pub use bibun_array::{FileError, remove_unfinished, write_whole};
 pub use load::{LoadOptions, Loaded};
 pub use names::Names;
 pub use npz::{load_npz, load_snapshot, save_npz, save_snapshot};

@@ -41,15 +41,43 @@ pub enum TrainingError {
         /// In what it differs.
         source: StateError,
     },
-    /// The folder holds what an earlier training left.
+    /// The folder holds snapshots that the training does not go on from.
     #[error(
-        "{}: there are snapshots of an earlier training in here; go on from them by `resume`, choose \
-         another folder, or move this one away",
-        folder.display()
+        "{}: there are snapshots of another run in here, such as {}; go on from them by `resume`, \
+         choose another folder, or move this one away",
+        folder.display(), snapshot.display()
+    )]
+    OtherSnapshots {
+        /// The folder.
+        folder: PathBuf,
+        /// The name of one of them.
+        snapshot: PathBuf,
+    },
+    /// Another training works in the folder.
+    #[error(
+        "{}: {} trains in this folder; wait until it has ended, or choose another folder",
+        folder.display(), who(*process)
     )]
     FolderInUse {
         /// The folder.
         folder: PathBuf,
+        /// The number of the process, if it can be read.
+        process: Option<u32>,
+    },
+    /// The folder is not there any more, or another one is in its place.
+    #[error("{}: the folder was moved, deleted or replaced while it was trained in", folder.display())]
+    FolderGone {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// An error or a panic has ended a step in the midst of it.
+    #[error(
+        "step {iteration} was broken off by an error or a panic, and how much of it has been done is \
+         not known; go back to a snapshot by `resume`, or begin anew"
+    )]
+    BrokenOff {
+        /// The step, counted from 1.
+        iteration: u64,
     },
     /// An extension failed.
     #[error("{extension}: {source}")]
@@ -76,5 +104,15 @@ fn because(anomaly: &Option<Box<Error>>) -> String {
     match anomaly {
         Some(error) => format!(": {error}"),
         None => String::new(),
+    }
+}
+
+fn who(process: Option<u32>) -> String {
+    match process {
+        Some(process) if process == std::process::id() => {
+            "another `Trainer` of this process".to_owned()
+        }
+        Some(process) => format!("process {process}"),
+        None => "another process".to_owned(),
     }
 }

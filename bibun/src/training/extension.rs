@@ -43,6 +43,13 @@ pub trait Extension<M> {
         &Trigger::Never
     }
 
+    /// The files that it writes in the folder and replaces as a whole, by their names there. Where
+    /// training goes back and takes another way, they are set aside; see
+    /// [`Trainer::run`](super::Trainer::run).
+    fn files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
     /// Before the first step, also the first after a resumption.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ mod clock;
 mod error;
 mod extension;
 mod extensions;
+mod folder;
 mod interrupt;
 mod log;
 mod report;

@@ -1,6 +1,7 @@
 //! Snapshots: everything, in files.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{TrainingError, Trigger};
@@ -12,6 +13,11 @@ use crate::serializers::{FileError, State, load_snapshot, save_snapshot};
 /// log, extensions. Training that is resumed from one goes on bit for bit as if it had never
 /// stopped. It is an `.npz` file that NumPy can open; it appears whole or not at all and has a
 /// checksum of all that is in it.
+///
+/// Only snapshots of the present line are ever removed, the oldest first: those that this training
+/// has written or was resumed from, and older ones that could be read when it was resumed. What is
+/// damaged, or of later steps than the one that training was resumed from, does not count and is set
+/// aside; see [`Trainer::run`](super::Trainer::run).
 #[derive(Debug)]
 pub struct Snapshots {
     pub(super) trigger: Trigger,
@@ -31,105 +37,152 @@ impl Snapshots {
         self
     }
 
-    /// Writes a snapshot, and takes away those that are too old.
+    /// Writes the next snapshot of a line, and removes those of it that are too old.
     pub(super) fn save(
         &self,
         folder: &Path,
+        line: &mut Line,
         iteration: u64,
         state: &State,
     ) -> Result<(), TrainingError> {
-        let file = folder.join(format!("snapshot_{iteration:08}.npz"));
-        save_snapshot(&file, state)?;
-        for (_, old) in found(folder)?.into_iter().skip(self.keep) {
-            fs::remove_file(&old).map_err(TrainingError::io(&old))?;
+        save_snapshot(folder.join(name(iteration)), state)?;
+        line.kept.push(iteration);
+        while line.kept.len() > self.keep {
+            let old = folder.join(name(line.kept[0]));
+            match fs::remove_file(&old) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TrainingError::io(old)(error));
+                }
+                _ => line.kept.remove(0),
+            };
         }
         Ok(())
     }
 }
 
-/// The snapshots in a folder with their iterations, the newest first; none if there is no folder.
-pub(super) fn found(folder: &Path) -> Result<Vec<(u64, PathBuf)>, TrainingError> {
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
+/// What the snapshot after so many steps is called.
+pub(super) fn name(iteration: u64) -> String {
+    format!("snapshot_{iteration:08}.npz")
+}
+
+/// The snapshots in a folder by their steps, the latest first; none if there is no folder.
+fn found(folder: &Path) -> Result<Vec<u64>, TrainingError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(TrainingError::io(folder))?,
+    };
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(TrainingError::io(folder))? {
-        let path = entry.map_err(TrainingError::io(folder))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let number = name
+    for entry in entries {
+        let file = entry.map_err(TrainingError::io(folder))?.file_name();
+        let file = file.to_string_lossy();
+        let number = file
             .strip_prefix("snapshot_")
             .and_then(|rest| rest.strip_suffix(".npz"));
-        if let Some(iteration) = number.and_then(|number| number.parse().ok()) {
-            found.push((iteration, path));
-        }
+        let iteration = number.and_then(|number| number.parse().ok());
+        found.extend(iteration.filter(|&iteration| name(iteration) == file));
     }
-    found.sort();
+    found.sort_unstable();
     found.reverse();
     Ok(found)
 }
 
-/// Takes away what a killed process was writing.
-pub(super) fn clear_unfinished(folder: &Path) -> Result<(), TrainingError> {
-    for entry in fs::read_dir(folder).map_err(TrainingError::io(folder))? {
-        let path = entry.map_err(TrainingError::io(folder))?.path();
-        if is_unfinished(&path.file_name().unwrap_or_default().to_string_lossy()) {
-            fs::remove_file(&path).map_err(TrainingError::io(&path))?;
-        }
+/// The snapshots in a folder, as far as a training knows them: by their steps.
+#[derive(Default, Debug)]
+pub(super) struct Line {
+    /// Those that it goes on from, the oldest first. All of them could be read.
+    kept: Vec<u64>,
+    /// Those that are damaged, or of later steps, the latest first.
+    strange: Vec<u64>,
+}
+
+impl Line {
+    /// Whether the snapshot after so many steps is one of them.
+    pub(super) fn has(&self, iteration: u64) -> bool {
+        self.kept.contains(&iteration)
     }
-    Ok(())
-}
 
-/// Whether a file is called as those are that `write_whole` has not finished:
-/// `NAME.PROCESS-NUMBER.part`.
-fn is_unfinished(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let numbers = name
-        .strip_suffix(".part")
-        .and_then(|rest| rest.rsplit_once('.'));
-    let numbers = numbers.and_then(|(_, numbers)| numbers.split_once('-'));
-    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
-}
+    /// The snapshots that are to be set aside, the latest first.
+    pub(super) fn strange(&self) -> impl Iterator<Item = u64> + '_ {
+        self.strange.iter().copied()
+    }
 
-/// The newest snapshot that can be read, and those that cannot with what is wrong with them.
-#[derive(Debug)]
-pub(super) struct Newest {
-    pub(super) snapshot: Option<(PathBuf, State)>,
-    pub(super) damaged: Vec<FileError>,
-}
+    /// Nothing is left that would have to be set aside.
+    pub(super) fn forget_strange(&mut self) {
+        self.strange.clear();
+    }
 
-pub(super) fn newest(folder: &Path) -> Result<Newest, TrainingError> {
-    let mut damaged = Vec::new();
-    for (_, file) in found(folder)? {
-        match load_snapshot(&file) {
-            Ok(state) => {
-                let snapshot = Some((file, state));
-                return Ok(Newest { snapshot, damaged });
+    /// Compares with what is in the folder now. Somebody else may have trained there since it was
+    /// looked into.
+    pub(super) fn check(&mut self, folder: &Path) -> Result<(), TrainingError> {
+        let found = found(folder)?;
+        let is_known =
+            |iteration| self.kept.contains(iteration) || self.strange.contains(iteration);
+        match found.iter().find(|iteration| !is_known(iteration)) {
+            Some(&iteration) => Err(TrainingError::OtherSnapshots {
+                folder: folder.to_owned(),
+                snapshot: name(iteration).into(),
+            }),
+            None => {
+                self.kept.retain(|iteration| found.contains(iteration));
+                Ok(())
             }
-            Err(error) => damaged.push(error),
         }
     }
-    Ok(Newest {
-        snapshot: None,
-        damaged,
-    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::is_unfinished;
+/// What snapshots there are in a folder.
+#[derive(Default, Debug)]
+pub(super) struct Examined {
+    /// The newest one that can be read, of those that were read.
+    pub(super) newest: Option<(PathBuf, State)>,
+    /// Those that cannot be read, and why.
+    pub(super) damaged: Vec<FileError>,
+    /// Those of later steps.
+    pub(super) later: Vec<PathBuf>,
+    pub(super) line: Line,
+}
 
-    #[test]
-    fn only_files_of_ours_are_taken_away() {
-        assert!(is_unfinished("snapshot_00000012.npz.4711-0.part"));
-        assert!(is_unfinished("best.npz.1-22.part"));
-        for other in [
-            "snapshot_00000012.npz",
-            "song.part",
-            "a.1-x.part",
-            "a.-1.part",
-            "notes.1-2",
-        ] {
-            assert!(!is_unfinished(other), "{other}");
+/// Reads the snapshots in a folder, for a training that goes on from one of them: from the newest
+/// that can be read, or from that of a step, which has been read already.
+pub(super) fn examine(folder: &Path, from: Option<u64>) -> Result<Examined, TrainingError> {
+    let mut examined = Examined::default();
+    for iteration in found(folder)? {
+        let file = folder.join(name(iteration));
+        if from == Some(iteration) {
+            examined.line.kept.push(iteration);
+        } else if from.is_some_and(|from| iteration > from) {
+            examined.line.strange.push(iteration);
+            examined.later.push(file);
+        } else {
+            match load(&file, iteration) {
+                Ok(state) => {
+                    examined.line.kept.push(iteration);
+                    examined.newest.get_or_insert((file, state));
+                }
+                // Whoever trains there has removed it, and written another one before: begin again.
+                Err(_) if is_gone(&file) => return examine(folder, from),
+                Err(error) => {
+                    examined.line.strange.push(iteration);
+                    examined.damaged.push(error);
+                }
+            }
         }
+    }
+    examined.line.kept.reverse();
+    Ok(examined)
+}
+
+fn is_gone(file: &Path) -> bool {
+    fs::symlink_metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn load(file: &Path, iteration: u64) -> Result<State, FileError> {
+    let state = load_snapshot(file)?;
+    match state.count("clock/iteration") {
+        Ok(found) if found != iteration => {
+            let what = format!("is the snapshot of step {found} under another name");
+            Err(FileError::format(what).in_file(file))
+        }
+        _ => Ok(state),
     }
 }

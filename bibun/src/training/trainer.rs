@@ -1,17 +1,17 @@
 //! The loop.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bibun_array::Generator;
 
 use super::extension::{Extension, Session};
+use super::folder::Folder;
 use super::interrupt::Interrupts;
-use super::log::Log;
+use super::log::{self, Log};
 use super::report::{Report, Step};
-use super::snapshots::{self, Snapshots};
+use super::snapshots::{self, Examined, Line, Snapshots};
 use super::source::{BoxError, Source};
 use super::terminal::Terminal;
 use super::updater::{Descent, Updater};
@@ -69,10 +69,10 @@ pub struct Trainer<M, S: Source> {
     log: Log,
     terminal: Terminal,
     stopped: Option<String>,
-    /// Whether the folder was looked into for snapshots.
-    resumed: bool,
-    /// The step of the last snapshot.
-    saved: Option<u64>,
+    /// The snapshots in the folder.
+    line: Line,
+    /// The step that was begun and has not ended, counted from 1.
+    begun: Option<u64>,
 }
 
 /// An extension and the name it is saved under.
@@ -103,13 +103,15 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What [`Trainer::resume`] has found.
+/// What [`Trainer::resume`] and [`Trainer::resume_from`] have found.
 #[derive(Debug)]
 pub struct Resumed {
     /// The snapshot from which training goes on; none if there was none.
     pub snapshot: Option<PathBuf>,
-    /// Newer snapshots that could not be read, and why.
+    /// Snapshots in the folder that could not be read, and why. [`Trainer::run`] sets them aside.
     pub damaged: Vec<FileError>,
+    /// Snapshots in the folder of later steps, which are given up. [`Trainer::run`] sets them aside.
+    pub abandoned: Vec<PathBuf>,
 }
 
 /// From where training goes on, and what was passed over.
@@ -117,6 +119,9 @@ impl fmt::Display for Resumed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for damaged in &self.damaged {
             writeln!(f, "passed over {damaged}")?;
+        }
+        for abandoned in &self.abandoned {
+            writeln!(f, "abandoned {}", abandoned.display())?;
         }
         match &self.snapshot {
             Some(file) => write!(f, "training goes on from {}", file.display()),
@@ -153,8 +158,8 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             log: Log::default(),
             terminal: Terminal::default(),
             stopped: None,
-            resumed: false,
-            saved: None,
+            line: Line::default(),
+            begun: None,
         }
     }
 
@@ -176,6 +181,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
+        self.line = Line::default();
         self
     }
 
@@ -246,38 +252,68 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     }
 
     /// Goes to where the newest snapshot in the folder was made, if there is one; else training
-    /// begins at the beginning. A snapshot that cannot be read is passed over.
+    /// begins at the beginning. All snapshots in the folder are read, and those that are damaged are
+    /// passed over. Nothing is written: [`run`](Self::run) sets aside what is passed over.
     ///
     /// # Errors
     /// If the folder cannot be read, or the snapshot is of another training; then nothing has
     /// changed.
     pub fn resume(&mut self) -> Result<Resumed, TrainingError> {
-        let mut resumed = Resumed {
-            snapshot: None,
-            damaged: Vec::new(),
+        let Examined {
+            newest,
+            damaged,
+            line,
+            ..
+        } = match &self.folder {
+            Some(folder) => snapshots::examine(folder, None)?,
+            None => Examined::default(),
         };
-        if let Some(folder) = &self.folder {
-            let newest = snapshots::newest(folder)?;
-            resumed.damaged = newest.damaged;
-            if let Some((file, state)) = newest.snapshot {
+        let snapshot = match newest {
+            Some((file, state)) => {
                 self.load(&file, &state)?;
-                resumed.snapshot = Some(file);
+                Some(file)
             }
-        }
-        self.resumed = true;
-        Ok(resumed)
+            None => None,
+        };
+        self.line = line;
+        Ok(Resumed {
+            snapshot,
+            damaged,
+            abandoned: Vec::new(),
+        })
     }
 
     /// Goes to where a snapshot was made.
     ///
+    /// If it is one of those in the folder, what came after it there is given up:
+    /// [`run`](Self::run) sets it aside. If it is from elsewhere, there must be no snapshots in the
+    /// folder.
+    ///
     /// # Errors
     /// If it cannot be read or is of another training; then nothing has changed.
-    pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<(), TrainingError> {
+    pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<Resumed, TrainingError> {
         let file = snapshot.as_ref();
         let state = load_snapshot(file)?;
-        self.load(file, &state)?;
-        self.resumed = true;
-        Ok(())
+        let before = std::mem::take(&mut self.line);
+        let loaded = self.load(file, &state);
+        if let Err(error) = loaded {
+            self.line = before;
+            return Err(error);
+        }
+        let own = self
+            .folder
+            .as_ref()
+            .filter(|folder| is_in(file, folder, self.clock.iteration));
+        let examined = match own {
+            Some(folder) => snapshots::examine(folder, Some(self.clock.iteration))?,
+            None => Examined::default(),
+        };
+        self.line = examined.line;
+        Ok(Resumed {
+            snapshot: Some(file.to_owned()),
+            damaged: examined.damaged,
+            abandoned: examined.later,
+        })
     }
 
     fn load(&mut self, file: &Path, state: &State) -> Result<(), TrainingError> {
@@ -291,26 +327,37 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     /// Trains from where it stands until it is done, stopped or interrupted. What an extension has
     /// stopped stays so, also when it is resumed; what was interrupted goes on.
     ///
+    /// As long as it runs, the folder is its own: nobody else can train there. Before the first
+    /// step, snapshots that [`resume`](Self::resume) or [`resume_from`](Self::resume_from) has passed
+    /// over move to a new folder in this one, `set_aside_1`; and where they are of later steps, so do
+    /// the log and the files of extensions ([`Extension::files`]), as the line that is given up has
+    /// left them. Nothing of it is deleted.
+    ///
     /// # Errors
-    /// If data or files cannot be read or written, or a number is not finite. Mistakes in the loss
-    /// (shapes that do not fit) panic with their place, as everywhere.
+    /// If data or files cannot be read or written, or a number is not finite; if somebody else trains
+    /// in the folder, or it has snapshots that the training does not go on from. If there was an error
+    /// or a panic in the midst of an earlier step: for the batch has been taken, random numbers have
+    /// been drawn and buffers or some of the parameters may have changed. Such a training goes on
+    /// once [`resume`](Self::resume), [`resume_from`](Self::resume_from) or
+    /// [`load_state`](Stateful::load_state) has put all of it back as it was; but where an optimizer's
+    /// rule or hook has panicked in the midst of a parameter, that parameter is lost, and only a new
+    /// model in a new `Trainer` goes on. An error in writing a snapshot comes after the step: then it
+    /// may simply run again.
+    ///
+    /// # Panics
+    /// Mistakes in the loss (shapes that do not fit) panic with their place, as everywhere.
     pub fn run(&mut self) -> Result<Outcome, TrainingError> {
-        if let Some(folder) = &self.folder {
-            fs::create_dir_all(folder).map_err(TrainingError::io(folder))?;
-            if !self.resumed && !snapshots::found(folder)?.is_empty() {
-                let folder = folder.clone();
-                return Err(TrainingError::FolderInUse { folder });
-            }
-            snapshots::clear_unfinished(folder)?;
-            self.log.write(folder)?;
+        if let Some(iteration) = self.begun {
+            return Err(TrainingError::BrokenOff { iteration });
         }
-        self.resumed = true;
+        let folder = self.open_folder()?;
+        let folder = folder.as_ref();
         let interrupts = match self.interruptible {
             true => Some(Interrupts::listen()?),
             false => None,
         };
         self.each(|extension, session| extension.start(session))?;
-        let outcome = self.go_on(interrupts.as_ref());
+        let outcome = self.go_on(folder, interrupts.as_ref());
         // Extensions let go of the terminal also when something went wrong.
         let finished = self.each(|extension, session| extension.finish(session));
         self.terminal.bar = None;
@@ -319,7 +366,42 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
         Ok(outcome)
     }
 
-    fn go_on(&mut self, interrupts: Option<&Interrupts>) -> Result<Outcome, TrainingError> {
+    /// Takes the folder, and brings what is in it to where the training stands.
+    fn open_folder(&mut self) -> Result<Option<Folder>, TrainingError> {
+        let Some(path) = &self.folder else {
+            return Ok(None);
+        };
+        let folder = Folder::open(path)?;
+        self.line.check(path)?;
+        let iteration = self.clock.iteration;
+        let mut files = Vec::new();
+        if self.line.strange().any(|strange| strange > iteration) {
+            files.push(PathBuf::from(log::FILE));
+            files.extend(self.graph.clone().filter(|_| iteration == 0));
+            for Added { extension, .. } in &self.extensions {
+                files.extend(extension.files().into_iter().map(Path::to_owned));
+            }
+        }
+        // If this is broken off, what is left in the folder is always a line with an end.
+        let snapshots = self
+            .line
+            .strange()
+            .map(|strange| snapshots::name(strange).into());
+        folder.set_aside(files.into_iter().chain(snapshots))?;
+        self.line.forget_strange();
+        self.log.write(folder.path()?)?;
+        // Resumed from elsewhere: from now on it can be resumed from here.
+        if iteration > 0 {
+            self.save(Some(&folder))?;
+        }
+        Ok(Some(folder))
+    }
+
+    fn go_on(
+        &mut self,
+        folder: Option<&Folder>,
+        interrupts: Option<&Interrupts>,
+    ) -> Result<Outcome, TrainingError> {
         let before = self.clock.elapsed;
         let start = Instant::now();
         let outcome = loop {
@@ -332,14 +414,25 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             if interrupts.is_some_and(Interrupts::heard) {
                 break Outcome::Interrupted;
             }
-            self.step(|| before + start.elapsed())?;
+            // An error or a panic leaves it so.
+            self.begun = Some(self.clock.iteration + 1);
+            self.step(folder, || before + start.elapsed())?;
+            self.begun = None;
+            let due = |snapshots: &Snapshots| snapshots.trigger.is_due(&self.clock);
+            if self.snapshots.as_ref().is_some_and(due) {
+                self.save(folder)?;
+            }
         };
-        self.save()?;
+        self.save(folder)?;
         Ok(outcome)
     }
 
-    /// One step and all that is due after it.
-    fn step(&mut self, elapsed: impl Fn() -> Duration) -> Result<(), TrainingError> {
+    /// One step and all that is due after it, but for a snapshot.
+    fn step(
+        &mut self,
+        folder: Option<&Folder>,
+        elapsed: impl Fn() -> Duration,
+    ) -> Result<(), TrainingError> {
         let (batch, examples) = self.source.next_batch().map_err(TrainingError::Data)?;
         self.learn(&batch, examples)?;
         // The next batch may have the memory of this one.
@@ -363,14 +456,10 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             self.check_parameters()?;
             let rate = self.updater.optimizer().learning_rate();
             let entry = self.log.close(&self.clock, rate).clone();
-            if let Some(folder) = &self.folder {
-                self.log.append(folder)?;
+            if let Some(folder) = folder {
+                self.log.append(folder.path()?)?;
             }
             self.each(|extension, session| extension.logged(&entry, session))?;
-        }
-        let due = |snapshots: &Snapshots| snapshots.trigger.is_due(&self.clock);
-        if self.snapshots.as_ref().is_some_and(due) {
-            self.save()?;
         }
         Ok(())
     }
@@ -417,17 +506,17 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     }
 
     /// A snapshot of this step, unless there is one.
-    fn save(&mut self) -> Result<(), TrainingError> {
-        let (Some(snapshots), Some(folder)) = (&self.snapshots, &self.folder) else {
+    fn save(&mut self, folder: Option<&Folder>) -> Result<(), TrainingError> {
+        let iteration = self.clock.iteration;
+        let (Some(snapshots), Some(folder)) = (&self.snapshots, folder) else {
             return Ok(());
         };
-        if self.saved == Some(self.clock.iteration) {
+        if self.line.has(iteration) {
             return Ok(());
         }
         self.check_parameters()?;
-        snapshots.save(folder, self.clock.iteration, &self.state())?;
-        self.saved = Some(self.clock.iteration);
-        Ok(())
+        let state = self.state();
+        snapshots.save(folder.path()?, &mut self.line, iteration, &state)
     }
 
     /// Shows the session to every extension in turn.
@@ -504,13 +593,29 @@ impl<M: Chain + 'static, S: Source> Stateful for Trainer<M, S> {
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         let before = self.state();
-        self.load_parts(state).inspect_err(|_| {
+        // A panic on the way leaves it half loaded.
+        let begun = self.begun.replace(self.clock.iteration);
+        if let Err(error) = self.load_parts(state) {
             self.load_parts(&before)
                 .expect("a training fits to its own state");
-        })?;
-        self.saved = Some(self.clock.iteration);
+            self.begun = begun;
+            return Err(error);
+        }
+        self.begun = None;
+        // What a step that was broken off has left.
+        self.model.clear_grads();
+        self.line = Line::default();
         Ok(())
     }
+}
+
+/// Whether a file is the snapshot of a step in a folder.
+fn is_in(file: &Path, folder: &Path, iteration: u64) -> bool {
+    let parent = file.parent().filter(|parent| *parent != Path::new(""));
+    let parent = parent.unwrap_or(Path::new("."));
+    let is_same =
+        matches!((parent.canonicalize(), folder.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    is_same && file.file_name() == Some(snapshots::name(iteration).as_ref())
 }
 
 impl<M, S: Source> fmt::Debug for Trainer<M, S> {

@@ -12,7 +12,7 @@ use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::{ReduceOnPlateau, cosine};
 use bibun::training::{
     Call, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, Outcome, Session,
-    Snapshots, Source, TensorBoard, Trainer, Trigger, Until,
+    Snapshots, Source, TensorBoard, Trainer, TrainingError, Trigger, Until,
 };
 
 use super::points::{Folder, Net, Points, bits, loss, told};
@@ -87,10 +87,14 @@ fn trains_in_a_process_of_its_own() {
     for damaged in resumed.damaged {
         write(format!("damaged {damaged}"));
     }
-    match trainer.run().expect("no trouble") {
-        Outcome::Finished => write("finished".to_owned()),
-        Outcome::Interrupted => write(format!("interrupted {}", trainer.clock().iteration())),
-        Outcome::Stopped(reason) => panic!("{reason}"),
+    match trainer.run() {
+        Ok(Outcome::Finished) => write("finished".to_owned()),
+        Ok(Outcome::Interrupted) => write(format!("interrupted {}", trainer.clock().iteration())),
+        Ok(Outcome::Stopped(reason)) => panic!("{reason}"),
+        Err(TrainingError::FolderInUse { process, .. }) => {
+            write(format!("refused {}", process.expect("it is told")));
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -191,6 +195,34 @@ fn killed_at_any_moment_it_loses_no_more_than_the_work_since_the_last_snapshot()
         .filter(|(what, _)| what == "resumed")
         .count();
     assert!(runs >= 3, "killed too early to see anything: {moments:?}");
+    assert_unbroken(folder);
+}
+
+#[test]
+fn who_comes_second_is_told_who_was_first() {
+    let folder = Folder::new("two-processes");
+    let folder = folder.path();
+    let others_come = {
+        let folder = folder.to_owned();
+        move |_: &mut Session<'_, Net>| {
+            // All at once, and each sees a snapshot that is being worked on from.
+            for mut child in [(); 3].map(|()| start(&folder)) {
+                assert!(child.wait()?.success(), "it died");
+            }
+            Ok(())
+        }
+    };
+    let others_come = Call::new("others_come", Trigger::At(vec![20, 21]), others_come);
+    let mut first = trainer(folder).extend(others_come);
+    first.run().expect("nobody disturbs it");
+    let refused = ("refused".to_owned(), u64::from(std::process::id()));
+    let lines = diary(folder, 0);
+    assert_eq!(
+        lines.iter().filter(|line| **line == refused).count(),
+        6,
+        "{lines:?}"
+    );
+    assert!(lines.iter().all(|(what, _)| what != "step"), "{lines:?}");
     assert_unbroken(folder);
 }
 

@@ -1,6 +1,8 @@
 //! Training: the loop, its extensions, and going on after being killed.
 
+mod broken_off;
 mod extensions;
+mod folders;
 mod killed;
 mod points;
 mod tensorboard;

@@ -146,7 +146,7 @@ impl Folder {
         &self.0
     }
 
-    /// The names of the files in it.
+    /// The names of the files in it that are not hidden.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).expect("the folder");
         let name = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -157,6 +157,7 @@ impl Folder {
                 .into_owned()
         };
         let mut names: Vec<String> = entries.map(name).collect();
+        names.retain(|name| !name.starts_with('.'));
         names.sort();
         names
     }

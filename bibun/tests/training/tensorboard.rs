@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use bibun::optimizers::Adam;
+use bibun::serializers::{load_snapshot, save_snapshot};
 use bibun::training::{Snapshots, TensorBoard, Trainer, Trigger, Until};
 
 use super::points::{Folder, Net, Points, loss};
@@ -100,14 +101,22 @@ fn double(bytes: &[u8]) -> f64 {
     f64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// What the events of a file say: the step, a tag, and a number (of a histogram, its count).
-fn events(file: &PathBuf) -> (Vec<(u64, String, f64)>, Option<u64>) {
+/// What the events of a file say.
+struct Events {
+    /// The step, a tag, and a number (of a histogram, its count).
+    said: Vec<(u64, String, f64)>,
+    /// The step from which on older files are void.
+    restarted: Option<u64>,
+    times: Vec<f64>,
+}
+
+fn events(file: &PathBuf) -> Events {
     let records = records(&fs::read(file).expect("a file"));
-    let mut said = Vec::new();
+    let (mut said, mut times) = (Vec::new(), Vec::new());
     let mut restarted = None;
     for (i, record) in records.iter().enumerate() {
         let event = fields(record);
-        assert!(double(bytes_of(&event, 1).expect("a time")) > 1.7e9);
+        times.push(double(bytes_of(&event, 1).expect("a time")));
         let step = event.iter().find_map(|(number, field)| match field {
             Field::Number(step) if *number == 2 => Some(*step),
             _ => None,
@@ -152,7 +161,21 @@ fn events(file: &PathBuf) -> (Vec<(u64, String, f64)>, Option<u64>) {
             said.push((step, tag, number));
         }
     }
-    (said, restarted)
+    assert!(times[0] > 1.7e9 && times.is_sorted());
+    Events {
+        said,
+        restarted,
+        times,
+    }
+}
+
+/// The files that TensorBoard reads, in its order.
+fn event_files(folder: &Folder) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.path().join("tensorboard")).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> = paths.collect();
+    files.sort();
+    files
 }
 
 #[test]
@@ -171,16 +194,12 @@ fn event_files_say_what_the_log_says() {
     trainer.resume().expect("a snapshot");
     trainer.run().expect("no trouble");
 
-    let entries = fs::read_dir(folder.path().join("tensorboard")).expect("a folder");
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.sort();
+    let files = event_files(&folder);
     assert_eq!(files.len(), 2);
-    let [(first, None), (second, Some(7))] = [events(&files[0]), events(&files[1])] else {
-        panic!("the second file says from where it goes on")
-    };
-    let said: Vec<(u64, String, f64)> = first.into_iter().chain(second).collect();
+    let [first, second] = [events(&files[0]), events(&files[1])];
+    // TensorBoard takes the first it sees for no restart.
+    assert_eq!((first.restarted, second.restarted), (Some(1), Some(7)));
+    let said: Vec<(u64, String, f64)> = first.said.into_iter().chain(second.said).collect();
     for entry in trainer.log().entries() {
         for (name, value) in entry.iter().filter(|(name, _)| *name != "iteration") {
             let step = entry.get("iteration").expect("always there") as u64;
@@ -200,4 +219,54 @@ fn event_files_say_what_the_log_says() {
             fs::copy(&file, std::path::Path::new(&keep).join(name)).expect("copied");
         }
     }
+}
+
+#[test]
+fn a_clock_that_was_set_back_changes_no_order() {
+    let folder = Folder::new("clock");
+    let make = |steps| {
+        Trainer::new(Net::new(0), Points::new(60, 20), Adam::new(0.01), loss)
+            .until(Until::Iterations(steps))
+            .folder(folder.path())
+            .log_every(Trigger::Iterations(1))
+            .snapshots(Snapshots::every(Trigger::Iterations(1)).keep(9))
+            .extend(TensorBoard::new())
+    };
+    make(3).run().expect("no trouble");
+    // What was written in 2096, by this training and somebody else's.
+    let first = event_files(&folder).remove(0);
+    let events_folder = first.parent().expect("a folder");
+    let late = 4_000_000_000.0;
+    let future = events_folder.join("events.out.tfevents.4000000000.bibun");
+    fs::rename(&first, &future).expect("renamed");
+    let theirs = events_folder.join("events.out.tfevents.4000000007.host.1.0.v2");
+    fs::write(&theirs, "").expect("written");
+    let snapshot = folder.path().join("snapshot_00000003.npz");
+    let mut state = load_snapshot(&snapshot).expect("a snapshot");
+    state.insert("extensions/tensorboard/last_time", late);
+    save_snapshot(&snapshot, &state).expect("saved");
+
+    for steps in [4, 5, 6] {
+        let mut trainer = make(steps);
+        trainer.resume().expect("a snapshot");
+        trainer.run().expect("no trouble");
+    }
+    // And back to the third step: what comes now is the last word.
+    let mut trainer = make(5);
+    trainer.resume_from(&snapshot).expect("a snapshot");
+    trainer.run().expect("no trouble");
+
+    let files = event_files(&folder);
+    assert_eq!(files[..2], [future, theirs]);
+    let read: Vec<Events> = files[2..].iter().map(events).collect();
+    let restarted: Vec<_> = read.iter().map(|events| events.restarted).collect();
+    assert_eq!(restarted, [Some(4), Some(5), Some(6), Some(4)]);
+    for events in &read {
+        assert!(
+            events.times[0] >= late && events.times[0] < late + 600.0,
+            "{:?}",
+            events.times
+        );
+    }
+    assert!(read[..3].is_sorted_by(|a, b| a.times.last() <= b.times.first()));
 }

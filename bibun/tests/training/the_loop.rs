@@ -384,7 +384,7 @@ fn a_longer_training_goes_on_from_a_shorter_one() {
     let mut second = trainer(3.0).folder(folder.path()).snapshots(snapshots());
     let refused = second.run().expect_err("there is a snapshot");
     assert!(
-        matches!(refused, TrainingError::FolderInUse { .. }),
+        matches!(refused, TrainingError::OtherSnapshots { .. }),
         "{refused}"
     );
     let resumed = second.resume().expect("a snapshot");

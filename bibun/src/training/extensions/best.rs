@@ -1,5 +1,7 @@
 //! The best model so far.
 
+use std::path::Path;
+
 use super::Goal;
 use crate::links::Chain;
 use crate::serializers::{State, StateError, save_npz};
@@ -7,6 +9,9 @@ use crate::training::{BoxError, Entry, Extension, Session};
 
 /// Writes the model to a file of the folder whenever a logged value is better than ever: parameters
 /// and buffers, to be loaded by [`Chain::load_state`].
+///
+/// Snapshots hold the best model, too: where training is resumed, the file is written again as it
+/// was then.
 ///
 /// ```
 /// use bibun::training::{Goal, KeepBest};
@@ -18,7 +23,7 @@ pub struct KeepBest {
     file: String,
     value: String,
     goal: Goal,
-    best: f64,
+    best: Option<(f64, State)>,
 }
 
 impl KeepBest {
@@ -28,7 +33,19 @@ impl KeepBest {
             file: file.into(),
             value: value.into(),
             goal,
-            best: f64::NAN,
+            best: None,
+        }
+    }
+
+    /// Not a number, if there is none yet.
+    fn best_value(&self) -> f64 {
+        self.best.as_ref().map_or(f64::NAN, |(best, _)| *best)
+    }
+
+    fn write(&self, folder: &Path) -> Result<(), BoxError> {
+        match &self.best {
+            Some((_, model)) => Ok(save_npz(folder.join(&self.file), model)?),
+            None => Ok(()),
         }
     }
 }
@@ -38,26 +55,37 @@ impl<M: Chain> Extension<M> for KeepBest {
         "keep_best"
     }
 
+    fn files(&self) -> Vec<&Path> {
+        vec![Path::new(&self.file)]
+    }
+
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        session.folder().map(drop)
+        // What is in the folder may be of another line, or of no line at all.
+        self.write(session.folder()?)
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         if let Some(value) = entry.get(&self.value)
-            && self.goal.is_better(value, self.best, 0.0)
+            && self.goal.is_better(value, self.best_value(), 0.0)
         {
-            self.best = value;
-            save_npz(session.folder()?.join(&self.file), &session.model().state())?;
+            self.best = Some((value, session.model().state()));
+            self.write(session.folder()?)?;
         }
         Ok(())
     }
 
     fn state(&self) -> State {
-        [("best", self.best)].into_iter().collect()
+        let mut state = State::new();
+        state.insert("best", self.best_value());
+        if let Some((_, model)) = &self.best {
+            state.insert_part("model", model.clone());
+        }
+        state
     }
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
-        self.best = state.number("best")?;
+        let best = state.number("best")?;
+        self.best = (!best.is_nan()).then(|| (best, state.part("model")));
         Ok(())
     }
 }

@@ -99,6 +99,10 @@ impl<M: Chain> Extension<M> for Histograms {
         &self.trigger
     }
 
+    fn files(&self) -> Vec<&Path> {
+        vec![Path::new(&self.file)]
+    }
+
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         session.folder().map(drop)
     }

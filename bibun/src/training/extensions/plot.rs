@@ -127,6 +127,10 @@ impl<M> Extension<M> for Plot {
         "plot"
     }
 
+    fn files(&self) -> Vec<&Path> {
+        vec![Path::new(&self.file)]
+    }
+
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         session.folder().map(drop)
     }

@@ -2,20 +2,23 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
 use super::histograms::Counts;
 use crate::links::Chain;
-use crate::training::{BoxError, Entry, Extension, Session, Trigger};
+use crate::serializers::{State, StateError};
+use crate::training::{BoxError, Entry, Extension, Session, TrainingError, Trigger};
 
 /// Writes all logged values, and histograms of parameters and gradients if they are wanted, to a
 /// file that TensorBoard shows: `tensorboard --logdir FOLDER`.
 ///
-/// A training that is resumed writes a new file, whose first event tells TensorBoard to forget what
-/// older ones say of later steps.
+/// A training that is resumed writes a new file, which tells TensorBoard to forget what older ones say
+/// of later steps; so these stay where they are also when training goes back. The order of the files
+/// and the times in them hold whatever is done to the clock: where it was set back, the times go on
+/// from the last one.
 ///
 /// Source: the messages `Event`, `Summary` and `HistogramProto` and the record format of TensorFlow.
 ///
@@ -28,6 +31,7 @@ use crate::training::{BoxError, Entry, Extension, Session, Trigger};
 pub struct TensorBoard {
     trigger: Trigger,
     file: Option<(PathBuf, BufWriter<File>)>,
+    times: Times,
 }
 
 impl TensorBoard {
@@ -36,6 +40,7 @@ impl TensorBoard {
         Self {
             trigger: Trigger::Never,
             file: None,
+            times: Times::after(0.0),
         }
     }
 
@@ -46,12 +51,17 @@ impl TensorBoard {
         self
     }
 
-    fn write(&mut self, event: &Event) -> io::Result<()> {
-        let Some((_, file)) = &mut self.file else {
+    fn write(&mut self, what: What, step: u64) -> Result<(), BoxError> {
+        let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
-        write_record(file, &event.encode_to_vec())?;
-        file.flush()
+        let event = Event {
+            wall_time: self.times.next(),
+            step: step as i64,
+            what: Some(what),
+        };
+        let written = write_record(file, &event.encode_to_vec()).and_then(|()| file.flush());
+        Ok(written.map_err(TrainingError::io(&*path))?)
     }
 }
 
@@ -61,11 +71,47 @@ impl Default for TensorBoard {
     }
 }
 
-/// Seconds since 1970.
-fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0.0, |time| time.as_secs_f64())
+/// Times that never go back.
+#[derive(Debug)]
+struct Times {
+    /// The last one, in seconds since 1970.
+    last: f64,
+    /// When it was given, by a clock that nobody sets.
+    at: Instant,
+}
+
+impl Times {
+    fn after(last: f64) -> Self {
+        let at = Instant::now();
+        Self { last, at }
+    }
+
+    fn next(&mut self) -> f64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0.0, |time| time.as_secs_f64());
+        let passed = self.last + self.at.elapsed().as_secs_f64();
+        *self = Self::after(now.max(passed));
+        self.last
+    }
+}
+
+/// What the names of event files begin with. TensorBoard knows them by that.
+const PREFIX: &str = "events.out.tfevents.";
+
+/// The number of a file that comes after all that are in the folder: TensorBoard reads them in the
+/// order of their names. It is the time, unless there are files of a later one.
+fn number_of_next(folder: &Path, time: f64) -> io::Result<u64> {
+    // All have ten digits, so that the names are in the order of the numbers.
+    let mut number = (time as u64).min(9_000_000_000);
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let digits = rest.and_then(|rest| rest.get(..10));
+        if let Some(taken) = digits.and_then(|digits| digits.parse::<u64>().ok()) {
+            number = number.max(taken + 1);
+        }
+    }
+    Ok(number)
 }
 
 /// A record: its length, a checksum of that, the bytes, and a checksum of these.
@@ -93,27 +139,20 @@ impl<M: Chain> Extension<M> for TensorBoard {
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         let folder = session.folder()?.join("tensorboard");
-        fs::create_dir_all(&folder)?;
-        // TensorBoard reads files in the order of their names.
-        let mut seconds = now() as u64;
-        let (path, file) = loop {
-            let path = folder.join(format!("events.out.tfevents.{seconds:010}.bibun"));
-            match File::create_new(&path) {
-                Ok(file) => break (path, BufWriter::new(file)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => seconds += 1,
-                Err(error) => return Err(error.into()),
-            }
+        fs::create_dir_all(&folder).map_err(TrainingError::io(&folder))?;
+        let number = number_of_next(&folder, self.times.next());
+        let number = number.map_err(TrainingError::io(&folder))?;
+        let path = folder.join(format!("{PREFIX}{number:010}.bibun"));
+        let file = File::create_new(&path).map_err(TrainingError::io(&path))?;
+        self.file = Some((path, BufWriter::new(file)));
+        let step = session.clock().iteration();
+        self.write(What::FileVersion("brain.Event:2".to_owned()), 0)?;
+        // From here on what older files say is void. TensorBoard takes the first of these that it
+        // sees for the beginning, so all files have one.
+        let start = SessionLog {
+            status: SessionLog::START,
         };
-        self.file = Some((path, file));
-        let step = session.clock().iteration() as i64;
-        self.write(&Event::of(What::FileVersion("brain.Event:2".to_owned()), 0))?;
-        if step > 0 {
-            let start = SessionLog {
-                status: SessionLog::START,
-            };
-            self.write(&Event::of(What::SessionLog(start), step + 1))?;
-        }
-        Ok(())
+        self.write(What::SessionLog(start), step + 1)
     }
 
     fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
@@ -134,8 +173,8 @@ impl<M: Chain> Extension<M> for TensorBoard {
                 }));
             }
         }
-        let step = session.clock().iteration() as i64;
-        Ok(self.write(&Event::of(What::Summary(Summary { values }), step))?)
+        let step = session.clock().iteration();
+        self.write(What::Summary(Summary { values }), step)
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
@@ -145,12 +184,22 @@ impl<M: Chain> Extension<M> for TensorBoard {
             value: Some(Measured::Scalar(value as f32)),
         });
         let values = values.collect();
-        let step = session.clock().iteration() as i64;
-        Ok(self.write(&Event::of(What::Summary(Summary { values }), step))?)
+        let step = session.clock().iteration();
+        self.write(What::Summary(Summary { values }), step)
     }
 
     fn finish(&mut self, _: &mut Session<'_, M>) -> Result<(), BoxError> {
         self.file = None;
+        Ok(())
+    }
+
+    fn state(&self) -> State {
+        [("last_time", self.times.last)].into_iter().collect()
+    }
+
+    fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        let last = state.number("last_time")?;
+        self.times = Times::after(last.max(self.times.last));
         Ok(())
     }
 }
@@ -225,16 +274,6 @@ struct Histogram {
     upper_limits: Vec<f64>,
     #[prost(double, repeated, tag = "7")]
     counts: Vec<f64>,
-}
-
-impl Event {
-    fn of(what: What, step: i64) -> Self {
-        Self {
-            wall_time: now(),
-            step,
-            what: Some(what),
-        }
-    }
 }
 
 impl Histogram {
