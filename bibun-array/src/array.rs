@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::device::{Device, Memory, cpu};
+use crate::device::{Device, Memory, allocating, cpu};
 use crate::dtype::with_dtype;
 use crate::shape::{Layout, Strides};
-use crate::storage::Buffer;
+use crate::storage::{self, Buffer};
 use crate::{DType, Element, Error, Scalar, Shape, raise};
 
 /// An n-dimensional array of `f32`, `f64`, `i64` or `bool`.
@@ -69,7 +69,8 @@ impl Array {
         if let [element] = elements {
             return Self::constant(element.to_scalar(), shape);
         }
-        let memory = cpu().upload(T::to_slice(elements));
+        let shape = shape.addressable("from_vec");
+        let memory = allocating("from_vec", || cpu().upload(T::to_slice(elements)));
         Self {
             dtype: T::DTYPE,
             layout: Layout::row_major(shape),
@@ -79,11 +80,16 @@ impl Array {
 
     /// An array whose elements a function writes, given the row-major slice (of unspecified
     /// content) to fill.
+    ///
+    /// # Panics
+    /// If the system refuses the memory; see [`allocating`].
+    #[track_caller]
     pub(crate) fn filled_by<T: Element>(shape: Shape, fill: impl FnOnce(&mut [T])) -> Self {
         Self::dense_filled_by(Layout::row_major(shape), fill)
     }
 
     /// [`Array::filled_by`] for any dense layout, whose memory order the slice then has.
+    #[track_caller]
     pub(crate) fn dense_filled_by<T: Element>(layout: Layout, fill: impl FnOnce(&mut [T])) -> Self {
         let size = layout.shape.size();
         if size == 1 {
@@ -93,6 +99,23 @@ impl Array {
         }
         let mut buffer = Buffer::new::<T>(size);
         fill(buffer.as_mut_slice());
+        Self::of_buffer::<T>(buffer, layout)
+    }
+
+    /// [`Array::filled_by`], or `None` if the system refuses the memory.
+    pub(crate) fn try_filled_by<T: Element>(
+        shape: Shape,
+        fill: impl FnOnce(&mut [T]),
+    ) -> Option<Self> {
+        if shape.size() == 1 {
+            return Some(Self::filled_by(shape, fill));
+        }
+        let mut buffer = Buffer::try_new::<T>(shape.size())?;
+        fill(buffer.as_mut_slice());
+        Some(Self::of_buffer::<T>(buffer, Layout::row_major(shape)))
+    }
+
+    fn of_buffer<T: Element>(buffer: Buffer, layout: Layout) -> Self {
         Self {
             dtype: T::DTYPE,
             layout,
@@ -102,6 +125,7 @@ impl Array {
 
     /// `value` at every index of `shape`, without memory of its own.
     pub(crate) fn constant(value: Scalar, shape: Shape) -> Self {
+        debug_assert!(shape.is_addressable(), "{shape}");
         let strides = shape.no_steps();
         Self {
             dtype: value.dtype(),
@@ -120,18 +144,30 @@ impl Array {
     /// use bibun_array::Array;
     /// assert_eq!(Array::full([2, 2], 7.0f32).to_vec::<f32>(), [7.0; 4]);
     /// ```
+    ///
+    /// # Panics
+    /// If no array can have the shape; see [`Shape::is_addressable`].
+    #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>) -> Self {
-        Self::constant(value.into(), shape.into())
+        Self::constant(value.into(), shape.into().addressable("full"))
     }
 
     /// Zeros (`false` for bool).
+    ///
+    /// # Panics
+    /// If no array can have the shape; see [`Shape::is_addressable`].
+    #[track_caller]
     pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Self {
-        Self::constant(Scalar::zero(dtype), shape.into())
+        Self::constant(Scalar::zero(dtype), shape.into().addressable("zeros"))
     }
 
     /// Ones (`true` for bool).
+    ///
+    /// # Panics
+    /// If no array can have the shape; see [`Shape::is_addressable`].
+    #[track_caller]
     pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Self {
-        Self::constant(Scalar::one(dtype), shape.into())
+        Self::constant(Scalar::one(dtype), shape.into().addressable("ones"))
     }
 
     /// An array of rank 0.
@@ -145,10 +181,25 @@ impl Array {
     /// use bibun_array::Array;
     /// assert_eq!(Array::arange(2, 5).to_vec::<i64>(), [2, 3, 4]);
     /// ```
+    ///
+    /// # Panics
+    /// If there are more than memory holds.
+    #[track_caller]
     pub fn arange(start: i64, stop: i64) -> Self {
-        let elements: Vec<i64> = (start..stop).collect();
-        let shape = elements.len();
-        Self::from_vec(elements, shape)
+        let count = if start < stop {
+            start.abs_diff(stop)
+        } else {
+            0
+        };
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let shape = Shape::from(count).addressable("arange");
+        allocating("arange", || {
+            Self::filled_by(shape, |elements| {
+                for (element, number) in elements.iter_mut().zip(start..) {
+                    *element = number;
+                }
+            })
+        })
     }
 
     /// `count` numbers in equal steps from `start` to `stop`, both included, as `f64`.
@@ -157,6 +208,10 @@ impl Array {
     /// use bibun_array::Array;
     /// assert_eq!(Array::linspace(0.0, 1.0, 5).to_vec::<f64>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
     /// ```
+    ///
+    /// # Panics
+    /// If there are more than memory holds.
+    #[track_caller]
     pub fn linspace(start: f64, stop: f64, count: usize) -> Self {
         let last = count.saturating_sub(1);
         let element = |i: usize| match i {
@@ -164,16 +219,30 @@ impl Array {
             i if i == last => stop,
             i => start + (stop - start) * (i as f64 / last as f64),
         };
-        Self::from_vec((0..count).map(element).collect(), count)
+        let shape = Shape::from(count).addressable("linspace");
+        allocating("linspace", || {
+            Self::filled_by(shape, |elements| {
+                for (i, x) in elements.iter_mut().enumerate() {
+                    *x = element(i);
+                }
+            })
+        })
     }
 
     /// The identity matrix.
+    ///
+    /// # Panics
+    /// If it has more elements than memory holds.
+    #[track_caller]
     pub fn eye(size: usize, dtype: DType) -> Self {
-        with_dtype!(dtype, T => {
-            let one = T::from_scalar(Scalar::one(dtype));
-            Self::filled_by::<T>(Shape::from([size, size]), |elements| {
-                elements.fill(T::default());
-                elements.iter_mut().step_by(size + 1).for_each(|x| *x = one);
+        let shape = Shape::from([size, size]).addressable("eye");
+        allocating("eye", || {
+            with_dtype!(dtype, T => {
+                let one = T::from_scalar(Scalar::one(dtype));
+                Self::filled_by::<T>(shape, |elements| {
+                    elements.fill(T::default());
+                    elements.iter_mut().step_by(size + 1).for_each(|x| *x = one);
+                })
             })
         })
     }
@@ -253,13 +322,18 @@ impl Array {
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         self.expect_dtype::<T>("to_vec");
-        match self.as_slice::<T>() {
-            Some(elements) => elements.to_vec(),
+        let copied = |elements: &[T]| {
+            let mut copy = storage::reserved(elements.len());
+            copy.extend_from_slice(elements);
+            copy
+        };
+        allocating("to_vec", || match self.as_slice::<T>() {
+            Some(elements) => copied(elements),
             None => match self.inline() {
-                Some(scalar) => vec![T::from_scalar(scalar); self.size()],
-                None => self.device().download(self).host_slice::<T>().to_vec(),
+                Some(scalar) => storage::list(T::from_scalar(scalar), self.size()),
+                None => copied(self.device().download(self).host_slice::<T>()),
             },
-        }
+        })
     }
 
     /// The single element of an array of size 1, converted to `T`.
@@ -352,12 +426,12 @@ impl Array {
     pub fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
         self.expect_dtype::<T>("as_mut_slice");
         if !self.layout.is_row_major() || self.unique_buffer().is_none() && self.size() != 1 {
-            *self = match self.inline() {
+            *self = allocating("as_mut_slice", || match self.inline() {
                 Some(value) => Self::filled_by(self.shape().clone(), |out| {
                     out.fill(T::from_scalar(value));
                 }),
                 None => self.device().download(self),
-            };
+            });
         }
         let (start, size) = (self.layout.offset, self.size());
         if size == 1 {
@@ -377,11 +451,12 @@ impl Array {
 
     /// A copy in row-major order on the CPU, or the array itself if it lies so already.
     #[must_use]
+    #[track_caller]
     pub fn to_row_major(&self) -> Self {
         if self.layout.is_row_major() && self.buffer().is_some() || self.inline().is_some() {
             return self.clone();
         }
-        self.device().download(self)
+        allocating("to_row_major", || self.device().download(self))
     }
 
     // ----- for the rest of the crate
@@ -475,6 +550,7 @@ impl From<&Array> for Array {
 }
 
 impl<T: Element> From<Vec<T>> for Array {
+    #[track_caller]
     fn from(elements: Vec<T>) -> Self {
         let shape = elements.len();
         Self::from_vec(elements, shape)

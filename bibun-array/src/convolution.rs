@@ -29,19 +29,20 @@ impl Window {
     pub fn extent(&self) -> usize {
         match self.kernel {
             0 => 0,
-            kernel => (kernel - 1) * self.dilation + 1,
+            kernel => ((kernel - 1).saturating_mul(self.dilation)).saturating_add(1),
         }
     }
 
     /// An axis of `size` with its padding.
     pub fn padded(&self, size: usize) -> usize {
-        self.padding[0] + size + self.padding[1]
+        let [before, behind] = self.padding;
+        before.saturating_add(size).saturating_add(behind)
     }
 
     /// How many positions the kernel has on an axis of `size`; `None` if it does not fit.
     pub fn positions(&self, size: usize) -> Option<usize> {
         let room = self.padded(size).checked_sub(self.extent())?;
-        Some(room / self.stride + 1)
+        Some((room / self.stride).saturating_add(1))
     }
 }
 
@@ -97,13 +98,19 @@ impl Convolution {
     /// If the kernel does not fit.
     pub fn shape(&self, part: ConvolutionPart, n: usize) -> Shape {
         let (first, axes): ([usize; 2], Shape) = match part {
-            ConvolutionPart::Input => ([n, self.groups * self.inputs], self.sizes.clone()),
+            ConvolutionPart::Input => (
+                [n, self.groups.saturating_mul(self.inputs)],
+                self.sizes.clone(),
+            ),
             ConvolutionPart::Weights => {
                 let kernel = self.windows.iter().map(|window| window.kernel);
-                let channels = [self.groups * self.outputs, self.inputs];
+                let channels = [self.groups.saturating_mul(self.outputs), self.inputs];
                 (channels, kernel.collect())
             }
-            ConvolutionPart::Output => ([n, self.groups * self.outputs], self.positions()),
+            ConvolutionPart::Output => (
+                [n, self.groups.saturating_mul(self.outputs)],
+                self.positions(),
+            ),
         };
         first.iter().chain(axes.iter()).copied().collect()
     }
@@ -153,7 +160,9 @@ impl Convolution {
             raise(Error::invalid("convolution", what));
         }
         let device = crate::device::common("convolution", [a, b]);
-        device.convolve(self, made, a, b)
+        let _ = self.shape(made, n).addressable("convolution");
+        self.expect_padded("convolution");
+        crate::device::allocating("convolution", || device.convolve(self, made, a, b))
     }
 }
 
@@ -195,7 +204,23 @@ impl Convolution {
             );
             raise(Error::invalid("patches", what));
         }
-        x.device().patches(self, x)
+        let taps = self.windows.iter().map(|window| window.kernel);
+        let channels = self.groups.saturating_mul(self.inputs);
+        let elements = taps.fold(channels, usize::saturating_mul);
+        let positions = self.positions();
+        let _ = Shape::from([n, positions.size(), elements]).addressable("patches");
+        self.expect_padded("patches");
+        crate::device::allocating("patches", || x.device().patches(self, x))
+    }
+
+    /// Raises unless all elements between the padding can be counted.
+    #[track_caller]
+    fn expect_padded(&self, function: &'static str) {
+        let channels = self.groups.saturating_mul(self.inputs.max(self.outputs));
+        let sizes = self.sizes.iter().zip(&self.windows);
+        let padded = sizes.map(|(&size, window)| window.padded(size));
+        let padded: Shape = [channels].into_iter().chain(padded).collect();
+        let _ = padded.addressable(function);
     }
 }
 

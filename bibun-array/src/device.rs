@@ -5,13 +5,14 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::Cpu;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
-use crate::{Array, DType, Error, Shape, Taps, raise};
+use crate::{Array, DType, Error, Shape, Taps, attempt, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -164,6 +165,33 @@ pub struct View(pub(crate) crate::shape::Layout);
 /// The CPU.
 pub fn cpu() -> &'static dyn Device {
     &Cpu
+}
+
+/// Runs the part of a function that asks for memory.
+///
+/// # Panics
+/// If the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the function and
+/// the place of its call.
+///
+/// ```
+/// use bibun_array::{allocating, attempt, Array, DType, Error};
+/// let refused: Result<Array, Error> =
+///     attempt(|| allocating("mask", || Array::ones([1 << 29, 1 << 29], DType::Bool).tril(0)));
+/// assert!(matches!(refused, Err(Error::OutOfMemory { function: "mask", .. })));
+/// ```
+#[track_caller]
+pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
+    let location = Location::caller();
+    attempt(work).unwrap_or_else(|error| {
+        raise(match error {
+            Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
+                function,
+                bytes,
+                location,
+            },
+            other => other,
+        })
+    })
 }
 
 /// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.

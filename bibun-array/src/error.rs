@@ -51,6 +51,29 @@ pub enum Error {
         /// Where the function was called.
         location: &'static Location<'static>,
     },
+    /// A result would have more elements than memory has addresses.
+    #[error(
+        "{function}: no array has the shape {shape} (all sizes but zeros must multiply to less than \
+         2^60), called at {location}"
+    )]
+    TooLarge {
+        /// The function that was called.
+        function: &'static str,
+        /// The shape of the result; sizes that cannot be counted are `usize::MAX`.
+        shape: Shape,
+        /// Where the function was called.
+        location: &'static Location<'static>,
+    },
+    /// The system refuses memory.
+    #[error("{function}: the system refuses {bytes} bytes of memory, called at {location}")]
+    OutOfMemory {
+        /// The function that was called.
+        function: &'static str,
+        /// How many bytes were asked for at once.
+        bytes: usize,
+        /// Where the function was called.
+        location: &'static Location<'static>,
+    },
 }
 
 impl Error {
@@ -60,6 +83,17 @@ impl Error {
         Self::Invalid {
             function,
             what: what.into(),
+            location: Location::caller(),
+        }
+    }
+
+    /// An [`Error::OutOfMemory`] of so many elements at the caller's place.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn out_of_memory<T>(elements: usize) -> Self {
+        Self::OutOfMemory {
+            function: "memory",
+            bytes: elements.saturating_mul(size_of::<T>()),
             location: Location::caller(),
         }
     }

@@ -27,8 +27,18 @@ impl Array {
     pub fn take(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("take", axis, self.rank());
         let indices = within("take", indices, self.shape(), axis);
+        let _ = self.picked("take", indices.shape(), axis);
         let inputs = [self.clone(), indices];
-        device::common("take", &inputs).take(self, &inputs[1], axis)
+        let device = device::common("take", &inputs);
+        device::allocating("take", || device.take(self, &inputs[1], axis))
+    }
+
+    /// The shape of what [`Array::take`] picks.
+    #[track_caller]
+    fn picked(&self, function: &'static str, indices: &Shape, axis: usize) -> Shape {
+        let (before, behind) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
+        let picked = before.iter().chain(indices.iter()).chain(behind);
+        picked.copied().collect::<Shape>().addressable(function)
     }
 
     /// `x` with `value` added to what [`Array::take`] picks; equal indices add up, in their order
@@ -50,16 +60,12 @@ impl Array {
     pub fn add_at(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("add_at", axis, self.rank());
         let indices = within("add_at", indices, self.shape(), axis);
-        let shape = self.shape();
-        let picked = (shape[..axis].iter())
-            .chain(indices.shape().iter())
-            .chain(&shape[axis + 1..]);
-        let picked: Shape = picked.copied().collect();
+        let picked = self.picked("add_at", indices.shape(), axis);
         let value = fitted("add_at", value, self.dtype(), &picked);
         let inputs = [self, indices, value];
         let device = device::common("add_at", &inputs);
         let [target, indices, value] = inputs;
-        device.add_at(target, &indices, axis, &value)
+        device::allocating("add_at", || device.add_at(target, &indices, axis, &value))
     }
 
     /// Picks along `axis` with one index for each element of the result (NumPy's
@@ -83,7 +89,8 @@ impl Array {
         expect_aligned("gather", indices, self.shape(), axis);
         let indices = within("gather", indices, self.shape(), axis);
         let inputs = [self.clone(), indices];
-        device::common("gather", &inputs).gather(self, &inputs[1], axis)
+        let device = device::common("gather", &inputs);
+        device::allocating("gather", || device.gather(self, &inputs[1], axis))
     }
 
     /// `x` with `value` added to what [`Array::gather`] picks; equal indices add up, in their
@@ -110,14 +117,17 @@ impl Array {
         let inputs = [self, indices, value];
         let device = device::common("scatter_add", &inputs);
         let [target, indices, value] = inputs;
-        device.scatter_add(target, &indices, axis, &value)
+        device::allocating("scatter_add", || {
+            device.scatter_add(target, &indices, axis, &value)
+        })
     }
 
     /// Ones at the classes that `indices` (`i64`) name and zeros elsewhere, along a new last axis
     /// of size `classes`. Negative indices count from the end.
     ///
     /// # Panics
-    /// If `indices` are not `i64` or an index is out of bounds.
+    /// If `indices` are not `i64`, an index is out of bounds, or the result has more elements than
+    /// memory holds.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -128,11 +138,14 @@ impl Array {
     pub fn one_hot(indices: &Self, classes: usize, dtype: DType) -> Self {
         let axis = indices.rank();
         let shape = indices.shape().inserted(axis, classes);
+        let shape = shape.addressable("one_hot");
         let indices = within("one_hot", indices, &shape, axis).expand_dims(-1);
         let ones = Self::ones(indices.shape(), dtype);
         let inputs = [indices];
         let device = device::common("one_hot", &inputs);
-        device.scatter_add(Self::zeros(shape, dtype), &inputs[0], axis, &ones)
+        device::allocating("one_hot", || {
+            device.scatter_add(Self::zeros(shape, dtype), &inputs[0], axis, &ones)
+        })
     }
 
     /// The indices of the elements that are not zero (or `true`), in row-major order, as the rows
@@ -143,18 +156,22 @@ impl Array {
     /// let x = Array::from([[0.0, 1.0], [2.0, 0.0]]);
     /// assert_eq!(x.nonzero().to_vec::<i64>(), [0, 1, 1, 0]);
     /// ```
+    #[track_caller]
     pub fn nonzero(&self) -> Self {
         let flat = self.flat_nonzero();
         let (count, rank) = (flat.size(), self.rank());
-        let flat = flat.to_vec::<i64>();
-        Self::filled_by([count, rank].into(), |out: &mut [i64]| {
-            for (row, &position) in out.chunks_exact_mut(rank.max(1)).zip(&flat) {
-                let mut rest = position;
-                for (index, &size) in row.iter_mut().zip(self.shape().iter()).rev() {
-                    *index = rest % size as i64;
-                    rest /= size as i64;
+        let shape = Shape::from([count, rank]).addressable("nonzero");
+        device::allocating("nonzero", || {
+            let flat = flat.to_vec::<i64>();
+            Self::filled_by(shape, |out: &mut [i64]| {
+                for (row, &position) in out.chunks_exact_mut(rank.max(1)).zip(&flat) {
+                    let mut rest = position;
+                    for (index, &size) in row.iter_mut().zip(self.shape().iter()).rev() {
+                        *index = rest % size as i64;
+                        rest /= size as i64;
+                    }
                 }
-            }
+            })
         })
     }
 
@@ -165,6 +182,7 @@ impl Array {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([false, true, true]).flat_nonzero().to_vec::<i64>(), [1, 2]);
     /// ```
+    #[track_caller]
     pub fn flat_nonzero(&self) -> Self {
         fn positions<T: Element>(elements: &[T]) -> Vec<i64> {
             let nonzero = elements.iter().enumerate();
@@ -208,7 +226,8 @@ impl Array {
         let others = &self.shape()[mask.rank()..];
         let flat: Shape = [mask.size()].iter().chain(others).copied().collect();
         let inputs = [self.reshape(flat), mask.flat_nonzero()];
-        device::common("mask_select", &inputs).take(&inputs[0], &inputs[1], 0)
+        let device = device::common("mask_select", &inputs);
+        device::allocating("mask_select", || device.take(&inputs[0], &inputs[1], 0))
     }
 
     /// The parts along `axis` where the vector `mask` is `true`.
@@ -235,7 +254,8 @@ impl Array {
             raise(Error::invalid("compress", what));
         }
         let inputs = [self.clone(), mask.flat_nonzero()];
-        device::common("compress", &inputs).take(self, &inputs[1], axis)
+        let device = device::common("compress", &inputs);
+        device::allocating("compress", || device.take(self, &inputs[1], axis))
     }
 
     /// `x[index] = value`: writes `value`, broadcast, over the part that [`Array::slice`] would
@@ -287,6 +307,7 @@ impl Array {
     }
 
     /// Writes over a window on the elements in row-major order; shapes and dtypes are equal.
+    #[track_caller]
     pub(crate) fn write(&mut self, part: Layout, value: &Self) {
         if value.size() == 0 {
             return;
@@ -298,7 +319,7 @@ impl Array {
         let device = device::common("assign", &inputs);
         let [target, value] = inputs;
         *self = target;
-        device.assign(self, View(part), &value);
+        device::allocating("assign", || device.assign(self, View(part), &value));
     }
 }
 

@@ -37,17 +37,21 @@ pub fn concat(arrays: &[&Array], axis: isize) -> Array {
     if let [only] = arrays {
         return Array::clone(only);
     }
-    let size = arrays.iter().map(|array| array.shape()[axis]).sum();
+    let sizes = arrays.iter().map(|array| array.shape()[axis]);
+    let size = sizes.fold(0, usize::saturating_add);
+    let shape = first.shape().replaced(axis, size).addressable("concat");
     let inputs: Vec<Array> = arrays.iter().copied().cloned().collect();
     let device = device::common("concat", &inputs);
-    let mut joined = device.empty(&first.shape().replaced(axis, size), first.dtype());
-    let mut start = 0;
-    for array in inputs {
-        let stop = start + array.shape()[axis];
-        joined.write(along(joined.shape(), axis, start, stop), &array);
-        start = stop;
-    }
-    joined
+    device::allocating("concat", || {
+        let mut joined = device.empty(&shape, first.dtype());
+        let mut start = 0;
+        for array in inputs {
+            let stop = start + array.shape()[axis];
+            joined.write(along(joined.shape(), axis, start, stop), &array);
+            start = stop;
+        }
+        joined
+    })
 }
 
 /// The arrays, all of one shape and dtype, along a new axis at `axis`, which may be the rank (or
@@ -162,7 +166,11 @@ impl Array {
     /// assert_eq!(x.tile(&[2]).to_vec::<f64>(), [1.0, 2.0, 1.0, 2.0]);
     /// assert_eq!(x.tile(&[3, 1]).shape(), &[3, 2][..]);
     /// ```
+    ///
+    /// # Panics
+    /// If the result has more elements than memory holds.
     #[must_use]
+    #[track_caller]
     pub fn tile(&self, repeats: &[usize]) -> Self {
         let rank = self.rank().max(repeats.len());
         let from_back =
@@ -176,14 +184,19 @@ impl Array {
             .clone()
             .flat_map(|(times, size)| [times, size])
             .collect();
-        let tiled: Shape = pairs.map(|(times, size)| times * size).collect();
-        self.reshape(apart).broadcast_to(repeated).reshape(tiled)
+        let tiled: Shape = pairs
+            .map(|(times, size)| times.saturating_mul(size))
+            .collect();
+        let (repeated, tiled) = (repeated.addressable("tile"), tiled.addressable("tile"));
+        device::allocating("tile", || {
+            self.reshape(apart).broadcast_to(repeated).reshape(tiled)
+        })
     }
 
     /// Each element along `axis` repeated `times` times, its repeats side by side.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// If there is no such axis, or the result has more elements than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -194,16 +207,21 @@ impl Array {
     #[track_caller]
     pub fn repeat(&self, times: usize, axis: isize) -> Self {
         let axis = normalize_axis("repeat", axis, self.rank());
-        let size = self.shape()[axis];
-        self.expand_dims(axis as isize + 1)
-            .broadcast_to(self.shape().inserted(axis + 1, times))
-            .reshape(self.shape().replaced(axis, size * times))
+        let size = self.shape()[axis].saturating_mul(times);
+        let repeated = self.shape().inserted(axis + 1, times).addressable("repeat");
+        let joined = self.shape().replaced(axis, size).addressable("repeat");
+        device::allocating("repeat", || {
+            self.expand_dims(axis as isize + 1)
+                .broadcast_to(repeated)
+                .reshape(joined)
+        })
     }
 
     /// The array with `value` around it: `widths[i]` elements before and after axis `i`.
     ///
     /// # Panics
-    /// If there is not one pair of widths for each axis.
+    /// If there is not one pair of widths for each axis, or the result has more elements than memory
+    /// holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -224,13 +242,14 @@ impl Array {
         let sizes = self.shape().iter().zip(widths);
         let shape: Shape = sizes
             .clone()
-            .map(|(size, (before, after))| before + size + after)
+            .map(|(size, (before, after))| before.saturating_add(*size).saturating_add(*after))
             .collect();
+        let shape = shape.addressable("pad");
         let inside: SmallVec<[Index; 4]> = sizes
             .map(|(&size, &(before, _))| Index::from(before..before + size))
             .collect();
         let mut padded = Self::full(shape, value.into().cast(self.dtype()));
-        padded.assign(&inside, self);
+        device::allocating("pad", || padded.assign(&inside, self));
         padded
     }
 
@@ -303,7 +322,7 @@ impl Array {
     /// counts to the upper right) and zeros elsewhere; [`Array::diagonal`] is the way back.
     ///
     /// # Panics
-    /// If the array has no axes.
+    /// If the array has no axes, or the matrices have more elements than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -315,8 +334,9 @@ impl Array {
     #[track_caller]
     pub fn diag(&self, offset: isize) -> Self {
         let axis = normalize_axis("diag", -1, self.rank());
-        let size = self.shape()[axis] + offset.unsigned_abs();
+        let size = self.shape()[axis].saturating_add(offset.unsigned_abs());
         let shape = self.shape().replaced(axis, size).inserted(axis, size);
+        let shape = shape.addressable("diag");
         let mut part = Layout::row_major(shape.clone());
         let (outer, matrix) = part.strides.split_at(axis);
         let step: isize = matrix.iter().sum();
@@ -327,7 +347,7 @@ impl Array {
             false => offset.unsigned_abs(),
         };
         let mut matrices = Self::zeros(shape, self.dtype());
-        matrices.write(part, self);
+        device::allocating("diag", || matrices.write(part, self));
         matrices
     }
 

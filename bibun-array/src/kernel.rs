@@ -162,6 +162,7 @@ pub fn run_kernel<const N: usize>(kernel: &dyn Kernel, mut inputs: [Array; N]) -
                 })
             });
         }
+        let shape = shape.addressable(kernel.name());
         for input in &mut inputs {
             if *input.shape() != shape {
                 *input = input.broadcast_to(&shape);
@@ -180,7 +181,7 @@ pub fn run_kernel<const N: usize>(kernel: &dyn Kernel, mut inputs: [Array; N]) -
         return Array::constant(y, first.shape().clone());
     }
     let device = crate::device::common(kernel.name(), &inputs);
-    device.elementwise(kernel, &mut inputs)
+    crate::device::allocating(kernel.name(), || device.elementwise(kernel, &mut inputs))
 }
 
 fn all_inline<const N: usize>(inputs: &[Array; N]) -> Option<[Scalar; N]> {

@@ -39,7 +39,7 @@ mod view;
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use convolution::{Convolution, ConvolutionPart, Window};
-pub use device::{Device, Memory, Normalization, Reduction, Scan, View, cpu};
+pub use device::{Device, Memory, Normalization, Reduction, Scan, View, allocating, cpu};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
 pub use join::{concat, stack};

@@ -80,7 +80,7 @@ pub fn dot(a: &Array, b: &Array) -> Array {
         .chain(others)
         .chain((b.rank() > 1).then_some(&n))
         .copied();
-    let shape: Shape = shape.collect();
+    let shape = shape.collect::<Shape>().addressable("dot");
     let flat_b = match b.rank() {
         1 => b.expand_dims(1),
         _ => b.move_axis(-2, 0).reshape([b_rows, columns]),
@@ -155,11 +155,12 @@ fn product(
         let k = a.shape()[a.rank() - 1];
         let with = |sizes: [usize; 2]| batch.iter().copied().chain(sizes).collect::<Shape>();
         (left, right) = (
-            left.broadcast_to(with([m, k])),
-            right.broadcast_to(with([k, n])),
+            left.broadcast_to(with([m, k]).addressable(function)),
+            right.broadcast_to(with([k, n]).addressable(function)),
         );
         full = with([m, n]);
     }
+    let full = full.addressable(function);
 
     // The result of vectors has fewer axes; `c` is written for those.
     let mut shape = full.clone();
@@ -178,7 +179,7 @@ fn product(
         c = c.broadcast_to(&shape).reshape(&full);
     }
     let device = crate::device::common(function, [&left, &right, &c]);
-    let y = device.gemm(alpha, &left, &right, beta, c);
+    let y = crate::device::allocating(function, || device.gemm(alpha, &left, &right, beta, c));
     match shape == full {
         true => y,
         false => y.reshape(shape),

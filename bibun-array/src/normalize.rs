@@ -1,6 +1,6 @@
 //! Normalisation: elements less their mean, divided by their standard deviation.
 
-use crate::device::{Normalization, common};
+use crate::device::{Normalization, allocating, common};
 use crate::{Array, DType, Error, normalize_axes, raise};
 
 impl Array {
@@ -27,7 +27,7 @@ impl Array {
     pub fn normalize(&self, rule: Normalization, axes: &[isize]) -> [Self; 3] {
         expect_floats(self.dtype());
         let axes = normalize_axes("normalize", axes, self.rank());
-        self.device().normalize(rule, self, &axes)
+        allocating("normalize", || self.device().normalize(rule, self, &axes))
     }
 }
 
@@ -68,7 +68,9 @@ pub fn normalize_gradient(
         raise(Error::invalid("normalize_gradient", what));
     }
     let device = common("normalize_gradient", [y, gy, variance, gmean, gvariance]);
-    device.normalize_gradient(rule, results, cotangents, &axes)
+    allocating("normalize_gradient", || {
+        device.normalize_gradient(rule, results, cotangents, &axes)
+    })
 }
 
 #[track_caller]

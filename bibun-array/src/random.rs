@@ -10,6 +10,8 @@
 
 use std::collections::HashMap;
 
+use crate::device::allocating;
+use crate::storage::reserved;
 use crate::{Array, DType, Device, Error, Shape, cpu, raise};
 
 /// A stream of random numbers: a key and the next counter.
@@ -166,16 +168,34 @@ impl Generator {
     /// let x = Generator::new(0).draw(dice, 10, cpu());
     /// assert!(x.to_vec::<i64>().iter().all(|x| (1..7).contains(x)));
     /// ```
+    #[track_caller]
     pub fn draw(
         &mut self,
         distribution: Distribution,
         shape: impl Into<Shape>,
         device: &dyn Device,
     ) -> Array {
-        let shape = shape.into();
+        self.drawn("draw", distribution, shape.into(), device)
+    }
+
+    #[track_caller]
+    fn drawn(
+        &mut self,
+        function: &'static str,
+        distribution: Distribution,
+        shape: Shape,
+        device: &dyn Device,
+    ) -> Array {
+        let shape = shape.addressable(function);
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
-        let counter = self.advance(blocks);
-        device.random(distribution, self.key, counter, &shape)
+        let key = self.key;
+        let (counter, next) = (self.counter, self.counter.wrapping_add(blocks as u64));
+        let drawn = allocating(function, || {
+            device.random(distribution, key, counter, &shape)
+        });
+        // Nothing was drawn where there was no memory.
+        self.counter = next;
+        drawn
     }
 
     /// Numbers equally likely everywhere on `[low, high)`, in steps of 2^-24 (`F32`) or 2^-53
@@ -207,7 +227,7 @@ impl Generator {
             let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
             raise(Error::invalid("uniform", what));
         }
-        self.draw(distribution, shape, cpu())
+        self.drawn("uniform", distribution, shape.into(), cpu())
     }
 
     /// Normally distributed numbers; see [`Distribution`].
@@ -235,7 +255,7 @@ impl Generator {
             DType::F64 => Distribution::NormalF64 { mean, std },
             DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
         };
-        self.draw(distribution, shape, cpu())
+        self.drawn("normal", distribution, shape.into(), cpu())
     }
 
     /// Integers in `low..high`, all exactly equally likely, as `i64`; see [`Distribution`].
@@ -254,7 +274,8 @@ impl Generator {
             let what = format!("there are no integers in {low}..{high}");
             raise(Error::invalid("integers", what));
         }
-        self.draw(Distribution::Integers { low, high }, shape, cpu())
+        let integers = Distribution::Integers { low, high };
+        self.drawn("integers", integers, shape.into(), cpu())
     }
 
     /// `true` with probability `p` (rounded to a multiple of 2^-32), else `false`.
@@ -277,7 +298,12 @@ impl Generator {
             ));
         }
         let bound = (p * TWO_POW_32).round() as u64;
-        self.draw(Distribution::Bernoulli(bound), shape, cpu())
+        self.drawn(
+            "bernoulli",
+            Distribution::Bernoulli(bound),
+            shape.into(),
+            cpu(),
+        )
     }
 
     /// The integers `0..n` in random order, all orders equally likely, as `i64` (the shuffle of
@@ -289,8 +315,9 @@ impl Generator {
     /// x.sort();
     /// assert_eq!(x, [0, 1, 2, 3, 4]);
     /// ```
+    #[track_caller]
     pub fn permutation(&mut self, n: usize) -> Array {
-        Array::from(self.distinct(n, n))
+        Array::from(allocating("permutation", || self.distinct(n, n)))
     }
 
     /// The parts of `x` along `axis` in random order, all orders equally likely.
@@ -340,7 +367,7 @@ impl Generator {
         replace: bool,
         probabilities: Option<&Array>,
     ) -> Array {
-        let shape = shape.into();
+        let shape = shape.into().addressable("choice");
         let size = shape.size();
         let weights = probabilities.map(|p| weights_of(p, n));
         let candidates = match &weights {
@@ -355,8 +382,11 @@ impl Generator {
             return Array::zeros(shape, DType::I64);
         }
         match (weights, replace) {
-            (None, true) => self.integers(0, n as i64, shape),
-            (None, false) => Array::from_vec(self.distinct(n, size), shape),
+            (None, true) => self.integers(0, i64::try_from(n).unwrap_or(i64::MAX), shape),
+            (None, false) => {
+                let chosen = allocating("choice", || self.distinct(n, size));
+                Array::from_vec(chosen, shape)
+            }
             (Some(weights), true) => {
                 let sums: Vec<f64> = (weights.iter())
                     .scan(0.0, |sum, weight| {
@@ -392,31 +422,32 @@ impl Generator {
 
     /// The first `count` of `0..n` in random order.
     fn distinct(&mut self, n: usize, count: usize) -> Vec<i64> {
+        let few = count < n / 16;
+        let mut order: Vec<i64> = reserved(if few { count } else { n });
         let counter = self.advance(count.div_ceil(2));
         let key = self.key;
         let partner = |i: usize| {
             let range = (n - i) as u64;
             i + below(range, |attempt| word(key, counter, i, attempt)) as usize
         };
-        if count >= n / 16 {
-            let mut order: Vec<i64> = (0..n as i64).collect();
+        if !few {
+            order.extend(0..n as i64);
             (0..count).for_each(|i| order.swap(i, partner(i)));
             order.truncate(count);
             return order;
         }
         // Few of many: the same swaps, but only places that have been touched take memory.
         let mut moved: HashMap<usize, i64> = HashMap::new();
-        (0..count)
-            .map(|i| {
-                let j = partner(i);
-                let here = moved.remove(&i).unwrap_or(i as i64);
-                if i == j {
-                    here
-                } else {
-                    moved.insert(j, here).unwrap_or(j as i64)
-                }
-            })
-            .collect()
+        order.extend((0..count).map(|i| {
+            let j = partner(i);
+            let here = moved.remove(&i).unwrap_or(i as i64);
+            if i == j {
+                here
+            } else {
+                moved.insert(j, here).unwrap_or(j as i64)
+            }
+        }));
+        order
     }
 
     /// The counter before `blocks` blocks are taken.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::device::Reduction;
+use crate::device::{Reduction, allocating};
 use crate::kernel::elementwise;
 use crate::{Array, Axes, DType, ElementKernel, Error, ops, raise};
 
@@ -200,7 +200,7 @@ impl Array {
     #[track_caller]
     fn reduced(&self, function: &'static str, reduction: Reduction, axes: &Axes) -> Self {
         let (axes, keep_dims) = axes.resolve(function, self.rank());
-        let mut y = self.device().reduce(reduction, self, &axes);
+        let mut y = allocating(function, || self.device().reduce(reduction, self, &axes));
         if keep_dims {
             for &axis in &axes {
                 y = y.expand_dims(axis as isize);
@@ -249,6 +249,7 @@ impl Array {
     }
 
     /// The array itself if it has floats, else as `f64`.
+    #[track_caller]
     fn to_float(&self) -> Self {
         match self.dtype().is_float() {
             true => self.clone(),

@@ -1,6 +1,6 @@
 //! Running sums and products.
 
-use crate::device::Scan;
+use crate::device::{Scan, allocating};
 use crate::{Array, DType, normalize_axis};
 
 impl Array {
@@ -43,9 +43,9 @@ impl Array {
     #[track_caller]
     fn scanned(&self, function: &'static str, scan: Scan, axis: isize) -> Self {
         let axis = normalize_axis(function, axis, self.rank());
-        match self.dtype() {
+        allocating(function, || match self.dtype() {
             DType::Bool => self.device().scan(scan, &self.cast(DType::I64), axis),
             _ => self.device().scan(scan, self, axis),
-        }
+        })
     }
 }

@@ -3,9 +3,12 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+
+use crate::{Error, raise};
 
 /// The sizes of an array's axes; `[]` is a scalar. Cloning it costs next to nothing.
 ///
@@ -25,7 +28,11 @@ struct Sizes {
     sizes: SmallVec<[usize; 4]>,
     row_major: SmallVec<[isize; 4]>,
     size: usize,
+    is_addressable: bool,
 }
+
+/// As many elements as an array may have: the bytes of the widest are counted by an `isize`.
+const MOST_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
 
 /// Steps between neighbouring elements of each axis, in elements; they may be zero or negative.
 #[derive(Clone)]
@@ -54,10 +61,15 @@ impl Shape {
             step = step.wrapping_mul(size as isize);
         }
         let size = sizes.iter().copied().fold(1, usize::saturating_mul);
+        // Strides are products of sizes, so those must not overflow even where a zero stands among
+        // them.
+        let others = sizes.iter().filter(|&&size| size > 0).copied();
+        let is_addressable = others.fold(1, usize::saturating_mul) <= MOST_ELEMENTS;
         Self(Some(Arc::new(Sizes {
             sizes,
             row_major,
             size,
+            is_addressable,
         })))
     }
 
@@ -67,10 +79,49 @@ impl Shape {
         self.len()
     }
 
-    /// The number of elements.
+    /// The number of elements; `usize::MAX` if there are more.
     #[inline]
     pub fn size(&self) -> usize {
         self.0.as_ref().map_or(1, |sizes| sizes.size)
+    }
+
+    /// Whether an array can have this shape: all sizes but zeros multiply to less than 2⁶⁰, so that
+    /// elements, their bytes and the steps between them can be counted.
+    ///
+    /// ```
+    /// use bibun_array::Shape;
+    /// assert!(Shape::from([1 << 30, 1 << 29]).is_addressable());
+    /// assert!(!Shape::from([1 << 30, 1 << 30]).is_addressable());
+    /// assert!(!Shape::from([1 << 30, 0, 1 << 30]).is_addressable());
+    /// ```
+    #[inline]
+    pub fn is_addressable(&self) -> bool {
+        self.0.as_ref().is_none_or(|sizes| sizes.is_addressable)
+    }
+
+    /// The shape itself.
+    ///
+    /// # Panics
+    /// If no array can have it ([`Shape::is_addressable`]), with the name of the function whose
+    /// result it is.
+    ///
+    /// ```
+    /// use bibun_array::{attempt, Error, Shape};
+    /// let shape = Shape::from([usize::MAX]);
+    /// let refused = attempt(|| shape.addressable("tile")).unwrap_err();
+    /// assert!(matches!(refused, Error::TooLarge { function: "tile", .. }));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn addressable(self, function: &'static str) -> Self {
+        if !self.is_addressable() {
+            raise(Error::TooLarge {
+                function,
+                shape: self,
+                location: Location::caller(),
+            });
+        }
+        self
     }
 
     /// The sizes as an array, if there are just `N` axes.

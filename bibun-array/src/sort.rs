@@ -1,5 +1,6 @@
 //! Sorting along an axis.
 
+use crate::device::allocating;
 use crate::{Array, Error, normalize_axis, raise};
 
 impl Array {
@@ -19,7 +20,9 @@ impl Array {
     pub fn argsort(&self, axis: isize) -> Self {
         let axis = normalize_axis("argsort", axis, self.rank());
         let count = self.shape()[axis];
-        self.device().argsort(self, axis, false, count)
+        allocating("argsort", || {
+            self.device().argsort(self, axis, false, count)
+        })
     }
 
     /// The elements of `axis` in ascending order; see [`Array::argsort`].
@@ -37,8 +40,10 @@ impl Array {
     pub fn sort(&self, axis: isize) -> Self {
         let axis = normalize_axis("sort", axis, self.rank());
         let device = self.device();
-        let positions = device.argsort(self, axis, false, self.shape()[axis]);
-        device.gather(self, &positions, axis)
+        allocating("sort", || {
+            let positions = device.argsort(self, axis, false, self.shape()[axis]);
+            device.gather(self, &positions, axis)
+        })
     }
 
     /// The `k` largest elements of `axis`, largest first, and their positions as `i64`. NaN counts
@@ -62,7 +67,9 @@ impl Array {
             raise(Error::invalid("top_k", what));
         }
         let device = self.device();
-        let positions = device.argsort(self, axis, true, k);
-        (device.gather(self, &positions, axis), positions)
+        allocating("top_k", || {
+            let positions = device.argsort(self, axis, true, k);
+            (device.gather(self, &positions, axis), positions)
+        })
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Element;
+use crate::{Element, Error, raise};
 
 /// One cache line; the unit and the alignment of all memory.
 #[derive(Clone, Copy)]
@@ -27,14 +27,23 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Memory for `len` elements. What they are is unspecified (but `false` for `bool`).
+    ///
+    /// # Panics
+    /// If the system refuses it; see [`crate::device::allocating`].
+    #[track_caller]
     pub(crate) fn new<T: Element>(len: usize) -> Self {
-        let bytes = len * size_of::<T>();
-        let mut lines = POOL.take(bytes.div_ceil(LINE));
+        Self::try_new::<T>(len).unwrap_or_else(|| refused::<T>(len))
+    }
+
+    /// The same, or `None` if the system refuses it.
+    pub(crate) fn try_new<T: Element>(len: usize) -> Option<Self> {
+        let bytes = len.checked_mul(size_of::<T>())?;
+        let mut lines = POOL.take(bytes.div_ceil(LINE))?;
         if T::DTYPE == crate::DType::Bool {
             // Whatever lay here before, a bool must be 0 or 1.
             lines.fill(Line([0; LINE]));
         }
-        Self { lines, bytes }
+        Some(Self { lines, bytes })
     }
 
     /// How many bytes the elements take.
@@ -119,8 +128,47 @@ fn class(lines: usize) -> (usize, usize) {
     ((power - 2) * 4 + quarters, quarters * quarter)
 }
 
+/// `count` times `value`.
+///
+/// # Panics
+/// If the system refuses the memory; see [`crate::device::allocating`].
+#[track_caller]
+pub(crate) fn list<T: Clone>(value: T, count: usize) -> Vec<T> {
+    let mut list = reserved(count);
+    list.resize(count, value);
+    list
+}
+
+/// The system refuses memory for so many elements. A thread of a pool hands that on in silence: who
+/// waits for its part of the work will tell.
+#[cold]
+#[track_caller]
+fn refused<T>(elements: usize) -> ! {
+    let error = Error::out_of_memory::<T>(elements);
+    match rayon::current_thread_index() {
+        Some(_) => std::panic::resume_unwind(Box::new(error)),
+        None => raise(error),
+    }
+}
+
+/// An empty list with room for `count` elements.
+///
+/// # Panics
+/// If the system refuses the memory; see [`crate::device::allocating`].
+#[track_caller]
+pub(crate) fn reserved<T>(count: usize) -> Vec<T> {
+    let mut list = Vec::new();
+    if list.try_reserve_exact(count).is_err() {
+        POOL.free();
+        if list.try_reserve_exact(count).is_err() {
+            refused::<T>(count);
+        }
+    }
+    list
+}
+
 impl Pool {
-    fn take(&self, lines: usize) -> Vec<Line> {
+    fn take(&self, lines: usize) -> Option<Vec<Line>> {
         let (class, capacity) = class(lines);
         let kept = if lines <= SMALL {
             SMALL_POOL
@@ -136,7 +184,29 @@ impl Pool {
                 self.kept.fetch_sub(buffer.len() * LINE, Ordering::Relaxed);
             })
         };
-        kept.unwrap_or_else(|| vec![Line([0; LINE]); capacity])
+        kept.or_else(|| {
+            let mut fresh = Vec::new();
+            if fresh.try_reserve_exact(capacity).is_err() {
+                // What waits for its next use may be what is missing.
+                self.free();
+                fresh.try_reserve_exact(capacity).ok()?;
+            }
+            fresh.resize(capacity, Line([0; LINE]));
+            Some(fresh)
+        })
+    }
+
+    /// Frees the large buffers that are kept.
+    fn free(&self) {
+        let kept = std::mem::take(
+            &mut *self
+                .large
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        );
+        let bytes = |buffer: &Vec<Line>| buffer.len() * LINE;
+        let freed = kept.iter().flatten().map(bytes).sum();
+        self.kept.fetch_sub(freed, Ordering::Relaxed);
     }
 
     fn give(&self, buffer: Vec<Line>) {
@@ -183,18 +253,7 @@ pub fn pooled_bytes() -> usize {
 /// kept now. Results do not depend on it.
 pub fn set_pool_limit(bytes: usize) {
     POOL.limit.store(bytes, Ordering::Relaxed);
-    let kept = std::mem::take(
-        &mut *POOL
-            .large
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()),
-    );
-    let freed: usize = kept
-        .iter()
-        .flatten()
-        .map(|buffer| buffer.len() * LINE)
-        .sum();
-    POOL.kept.fetch_sub(freed, Ordering::Relaxed);
+    POOL.free();
 }
 
 #[cfg(test)]
@@ -209,6 +268,15 @@ mod tests {
             assert!(capacity >= lines && capacity <= lines + lines.div_ceil(4));
             assert_eq!(super::class(capacity), (class, capacity));
             assert_eq!(*seen.entry(class).or_insert(capacity), capacity);
+        }
+    }
+
+    #[test]
+    fn memory_that_the_system_refuses_is_none() {
+        for len in [usize::MAX, usize::MAX / 8, 1 << 57, 1 << 50] {
+            assert!(Buffer::try_new::<f64>(len).is_none(), "{len}");
+            let refused = crate::attempt(|| list(0.0, len)).unwrap_err();
+            assert!(matches!(refused, Error::OutOfMemory { .. }), "{refused}");
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::device::allocating;
+use crate::storage::reserved;
 use crate::{Array, Error, Shape, raise};
 
 /// Which elements along an axis each element of a result reads, and by which weights: a sparse
@@ -36,7 +38,11 @@ impl Taps {
         size: usize,
         of_each: impl IntoIterator<Item = I>,
     ) -> Self {
-        let (mut ends, mut positions, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let of_each = of_each.into_iter();
+        let (mut ends, mut positions, mut weights) = allocating("Taps::new", || {
+            let count = of_each.size_hint().0;
+            (reserved(count), reserved(count), reserved(count))
+        });
         for taps in of_each {
             for (position, weight) in taps {
                 positions.push(position);
@@ -150,15 +156,22 @@ impl Array {
             raise(Error::invalid("window_sum", what));
         }
         let device = self.device();
-        let sum = |x: Self, i: usize| device.window_sum(&x, first + i, &taps[i]);
         // Rows are added faster than columns, so columns are left for when there is less to add.
-        let (before, after) = taps.iter().fold((1, 1), |(before, after), taps| {
-            (before * taps.size, after * taps.count())
+        let (before, after) = taps.iter().fold((1usize, 1usize), |(before, after), taps| {
+            (
+                before.saturating_mul(taps.size),
+                after.saturating_mul(taps.count()),
+            )
         });
-        match after <= before {
+        let sum = |x: Self, i: usize| {
+            let shape = x.shape().replaced(first + i, taps[i].count());
+            let _ = shape.addressable("window_sum");
+            device.window_sum(&x, first + i, &taps[i])
+        };
+        allocating("window_sum", || match after <= before {
             true => (0..taps.len()).fold(self.clone(), sum),
             false => (0..taps.len()).rev().fold(self.clone(), sum),
-        }
+        })
     }
 
     /// The largest of what windows over the last axes see, `taps` for each of these axes (weights
@@ -191,9 +204,11 @@ impl Array {
         let in_front = &self.shape()[..first];
         let folded = in_front.iter().copied().chain([rows.size, columns.size]);
         let x = self.reshape(folded.collect::<Shape>());
-        let (y, positions) = self.device().window_max(&x, &rows, columns);
         let windows = taps.iter().map(Taps::count);
         let shape: Shape = in_front.iter().copied().chain(windows).collect();
+        let shape = shape.addressable("window_max");
+        let device = self.device();
+        let (y, positions) = allocating("window_max", || device.window_max(&x, &rows, columns));
         (y.reshape(&shape), positions.reshape(&shape))
     }
 

@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::axes::{normalize_axes, normalize_axis};
+use crate::device::allocating;
 use crate::shape::{Layout, Strides};
 use crate::{Array, Error, Shape, raise};
 
@@ -68,25 +69,31 @@ impl From<i32> for Index {
 }
 impl From<usize> for Index {
     fn from(at: usize) -> Self {
-        Self::At(at as isize)
+        Self::At(signed(at))
     }
 }
+
+/// What no `isize` can be lies behind the end of every axis, as does the largest.
+fn signed(bound: impl TryInto<isize>) -> isize {
+    bound.try_into().unwrap_or(isize::MAX)
+}
+
 macro_rules! index_from_ranges {
     ($($integer:ty),*) => {$(
         impl From<std::ops::Range<$integer>> for Index {
             fn from(range: std::ops::Range<$integer>) -> Self {
-                let (start, stop) = (range.start as isize, range.end as isize);
+                let (start, stop) = (signed(range.start), signed(range.end));
                 Self::Range { start: Some(start), stop: Some(stop), step: 1 }
             }
         }
         impl From<std::ops::RangeFrom<$integer>> for Index {
             fn from(range: std::ops::RangeFrom<$integer>) -> Self {
-                Self::Range { start: Some(range.start as isize), stop: None, step: 1 }
+                Self::Range { start: Some(signed(range.start)), stop: None, step: 1 }
             }
         }
         impl From<std::ops::RangeTo<$integer>> for Index {
             fn from(range: std::ops::RangeTo<$integer>) -> Self {
-                Self::Range { start: None, stop: Some(range.end as isize), step: 1 }
+                Self::Range { start: None, stop: Some(signed(range.end)), step: 1 }
             }
         }
     )*};
@@ -145,6 +152,7 @@ impl Array {
                 format!("the sizes differ: x {} and shape {shape}", self.shape()),
             ));
         }
+        let shape = shape.addressable("reshape");
         if let Some(value) = self.inline() {
             return Self::constant(value, shape);
         }
@@ -155,7 +163,7 @@ impl Array {
                 offset: self.layout().offset,
             }),
             None => {
-                let copy = self.to_row_major();
+                let copy = allocating("reshape", || self.to_row_major());
                 copy.with_layout(Layout::row_major(shape))
             }
         }
@@ -299,6 +307,7 @@ impl Array {
                 format!("x {} cannot be repeated to the shape {shape}", self.shape()),
             ));
         }
+        let shape = shape.addressable("broadcast_to");
         let new = shape.rank() - self.rank();
         let strides = (0..shape.rank()).map(|axis| match axis.checked_sub(new) {
             Some(old) if self.shape()[old] == shape[axis] => self.layout().strides[old],
@@ -359,14 +368,17 @@ impl Array {
             strides,
             offset: first,
         } = self.layout();
-        let (down, right) = ((-offset).max(0) as usize, offset.max(0) as usize);
+        let (down, right) = match offset < 0 {
+            true => (offset.unsigned_abs(), 0),
+            false => (0, offset.unsigned_abs()),
+        };
         let length = shape[rows]
             .saturating_sub(down)
             .min(shape[rows + 1].saturating_sub(right));
-        let steps = down as isize * strides[rows] + right as isize * strides[rows + 1];
         let first = if length == 0 || shape.size() == 0 {
             *first
         } else {
+            let steps = down as isize * strides[rows] + right as isize * strides[rows + 1];
             first.strict_add_signed(steps)
         };
         self.with_layout(Layout {
@@ -427,7 +439,12 @@ pub(crate) fn sliced(function: &'static str, layout: &Layout, index: &[Index]) -
                     offset += first * strides[axis];
                 }
                 sizes.push(count);
-                steps.push(strides[axis] * step);
+                // A step that leads out of the axis is never taken.
+                steps.push(if count > 1 {
+                    strides[axis] * step
+                } else {
+                    strides[axis]
+                });
                 axis += 1;
             }
             Index::NewAxis => {

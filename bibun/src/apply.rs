@@ -85,6 +85,9 @@ fn run_as_it_is<F: Function>(
         Ok(specs) => specs,
         Err(mismatch) => mismatched(function.name(), mismatch, place),
     };
+    if let Some(spec) = (output_specs.as_ref().iter()).find(|spec| !spec.shape.is_addressable()) {
+        too_large(function.name(), spec, place)
+    }
     let call = Call {
         input_specs: input_specs.as_ref(),
         output_specs: output_specs.as_ref(),
@@ -248,6 +251,15 @@ fn broken(seal: &scope::Seal, why: &str, user: &'static str, place: Place) -> ! 
         ),
         place,
     })
+}
+
+#[cold]
+fn too_large(function: &'static str, spec: &Spec, place: Place) -> ! {
+    raise(Error::Array(bibun_array::Error::TooLarge {
+        function,
+        shape: spec.shape.clone(),
+        location: place,
+    }))
 }
 
 #[cold]

@@ -23,7 +23,7 @@ use super::matmul::{STREAMED, fence, stream};
 use super::tile::{Float, Lane, Rows, Target, Vectors, WIDE, dots, sums};
 use super::worth_threads;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
-use crate::storage::Buffer;
+use crate::storage::{Buffer, list, reserved};
 use crate::{Array, DType, Shape, matmul};
 
 /// Elements of the largest vectors, which may be read beyond what they are for.
@@ -263,7 +263,7 @@ fn dense<T: Float>(x: &Array) -> Cow<'_, [T]> {
         Some(elements) => Cow::Borrowed(elements),
         None => {
             let value = x.inline().expect("row-major or a repeated value");
-            Cow::Owned(vec![T::from_scalar(value); x.size()])
+            Cow::Owned(list(T::from_scalar(value), x.size()))
         }
     }
 }
@@ -284,7 +284,7 @@ fn lanes<T: Float>() -> usize {
 fn places<I: IntoIterator<Item = usize>>(axes: impl IntoIterator<Item = I>) -> Vec<usize> {
     axes.into_iter().fold(vec![0], |places, axis| {
         let along: Vec<usize> = axis.into_iter().collect();
-        let mut sums = Vec::with_capacity(places.len() * along.len());
+        let mut sums = reserved(places.len().saturating_mul(along.len()));
         for place in places {
             sums.extend(along.iter().map(|step| place + step));
         }
@@ -296,7 +296,7 @@ fn places<I: IntoIterator<Item = usize>>(axes: impl IntoIterator<Item = I>) -> V
 fn steps(sizes: &[usize], last: usize) -> Vec<usize> {
     let mut steps = vec![last; sizes.len()];
     for axis in (1..sizes.len()).rev() {
-        steps[axis - 1] = steps[axis] * sizes[axis];
+        steps[axis - 1] = steps[axis].saturating_mul(sizes[axis]);
     }
     steps
 }
@@ -342,9 +342,9 @@ struct Scratch {
 impl Scratch {
     fn new<T: Float>(source: usize, patches: usize, results: usize) -> Self {
         let mut scratch = Self {
-            source: Buffer::new::<T>(source + SLACK),
-            patches: Buffer::new::<T>(patches + SLACK),
-            results: Buffer::new::<T>(results + SLACK),
+            source: Buffer::new::<T>(source.saturating_add(SLACK)),
+            patches: Buffer::new::<T>(patches.saturating_add(SLACK)),
+            results: Buffer::new::<T>(results.saturating_add(SLACK)),
         };
         // The padding; nothing else writes there.
         scratch.source.as_mut_slice().fill(T::ZERO);
@@ -372,7 +372,7 @@ impl Source {
         let last = sizes.len() - 1;
         let part = padded[last].div_ceil(split);
         let mut padded = padded.to_vec();
-        padded[last] = part * split;
+        padded[last] = part.saturating_mul(split);
         let steps = steps(&padded, 1);
         let along = |axis: usize| (0..sizes[axis]).map(move |i| before[axis] + i);
         let rows = places((0..last).map(|axis| {
@@ -385,7 +385,7 @@ impl Source {
             before: before[last],
             split,
             part,
-            size: padded.iter().product(),
+            size: padded.into_iter().fold(1, usize::saturating_mul),
         }
     }
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::worth_threads;
 use crate::device::Normalization;
+use crate::storage::list;
 use crate::{Array, DType, Element, Shape};
 
 /// Sums that are kept side by side.
@@ -299,7 +300,7 @@ fn put_back(x: Array, order: Option<&[isize]>) -> Array {
 /// The elements of a row-major array.
 fn spread<T: Element>(x: &Array) -> Cow<'_, [T]> {
     match x.inline() {
-        Some(value) => Cow::Owned(vec![T::from_scalar(value); x.size()]),
+        Some(value) => Cow::Owned(list(T::from_scalar(value), x.size())),
         None => Cow::Borrowed(x.host_slice()),
     }
 }
@@ -326,7 +327,7 @@ fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> 
     let (lines, order) = arranged(x.shape(), axes);
     let x = ordered(x, order.as_deref());
     let elements = spread::<T>(&x);
-    let mut statistics = vec![[T::default(); 2]; lines.count()];
+    let mut statistics = list([T::default(); 2], lines.count());
     let y = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
         lines.fill(out, &mut statistics, |line, out| {
             Arch::new().dispatch(Normalize {

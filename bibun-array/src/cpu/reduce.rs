@@ -19,6 +19,7 @@ use super::{elements, worth_threads};
 use crate::device::Reduction;
 use crate::dtype::with_dtype;
 use crate::shape::{Layout, Shape};
+use crate::storage::list;
 use crate::{Array, Element};
 
 /// Parts that a fold along memory keeps side by side.
@@ -441,7 +442,7 @@ fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
     if work >= PARALLEL && out.len().div_ceil(tile) < PIECES {
         let piece = depth.div_ceil(PIECES);
         let pieces = depth.div_ceil(piece);
-        let mut totals = vec![R::EMPTY; pieces * out.len()];
+        let mut totals = list(R::EMPTY, pieces * out.len());
         let take_piece = |(i, totals): (usize, &mut [R::Total])| {
             for (k, totals) in totals.chunks_mut(tile).enumerate() {
                 take(k * tile, totals, i * piece, piece.min(depth - i * piece));
@@ -464,7 +465,7 @@ fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
     }
 
     let take_tile = |(i, out): (usize, &mut [R::Output])| {
-        let mut totals = vec![R::EMPTY; out.len()];
+        let mut totals = list(R::EMPTY, out.len());
         take(i * tile, &mut totals, 0, depth);
         for (y, &total) in out.iter_mut().zip(&totals) {
             *y = R::finish(total, plan.repeats);
@@ -785,8 +786,8 @@ fn take_rows<T: Element, F: Extreme<T>>(
     totals: &mut [Best<T>],
 ) {
     // Positions of 32 bits, counted anew in each block of rows: vectors hold more of them.
-    let mut best = vec![F::EMPTY; totals.len()];
-    let mut at = vec![0u32; totals.len()];
+    let mut best = list(F::EMPTY, totals.len());
+    let mut at = list(0u32, totals.len());
     for block in (0..count).step_by(u32::MAX as usize) {
         let memory = &memory[block * row_step..];
         for (best, &x) in best.iter_mut().zip(memory.iter().step_by(step)) {

@@ -103,8 +103,6 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 const LONGEST_HEADER: u32 = 1 << 16;
 /// NumPy's limit, too.
 const LARGEST_RANK: usize = 64;
-/// The bytes of the widest elements in memory.
-const WIDEST: u64 = 8;
 /// Elements converted at a time.
 const CHUNK: usize = 4096;
 
@@ -245,8 +243,8 @@ fn read_numbers(
     // them; nor must they in memory, where elements may be wider than in the file.
     let multiply = |count: u64, &size: &usize| count.checked_mul(size.max(1) as u64);
     let count = shape.iter().try_fold(1, multiply);
-    let count =
-        count.filter(|&count| count <= isize::MAX as u64 / WIDEST && shape.len() <= LARGEST_RANK);
+    let possible = shape.len() <= LARGEST_RANK && Shape::new(&shape).is_addressable();
+    let count = count.filter(|_| possible);
     let bytes = match count.map(|count| count * width) {
         None => {
             return Err(FileError::format(format!(
@@ -313,7 +311,8 @@ fn decode<T: Element, const N: usize>(
     mut convert: impl FnMut([u8; N]) -> T,
 ) -> io::Result<Array> {
     let mut outcome = Ok(());
-    let array = Array::filled_by(shape, |out: &mut [T]| {
+    let bytes = shape.size().saturating_mul(size_of::<T>());
+    let array = Array::try_filled_by(shape, |out: &mut [T]| {
         let mut bytes = vec![[0; N]; CHUNK.min(out.len())];
         for out in out.chunks_mut(CHUNK) {
             let bytes = &mut bytes[..out.len()];
@@ -329,7 +328,11 @@ fn decode<T: Element, const N: usize>(
             }
         }
     });
-    outcome.map(|()| array)
+    outcome?;
+    array.ok_or_else(|| {
+        let what = format!("the system refuses {bytes} bytes of memory");
+        io::Error::new(io::ErrorKind::OutOfMemory, what)
+    })
 }
 
 /// The number that 16 bits are in half precision (`float16`): 1 sign bit, 5 bits of exponent, 10 of

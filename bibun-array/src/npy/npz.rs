@@ -89,7 +89,11 @@ impl<R: Read + Seek> NpzReader<R> {
                 .map_err(|_| FileError::format(format!("the name of member {i} is not UTF-8")))?;
             let name = name.strip_suffix(".npy").unwrap_or(name).to_owned();
             let (size, packed) = (member.size(), member.compressed_size().min(length));
-            if size > packed.saturating_mul(LARGEST_RATIO) {
+            let ratio = match member.compression() {
+                CompressionMethod::Stored => 1,
+                _ => LARGEST_RATIO,
+            };
+            if size > packed.saturating_mul(ratio) {
                 let what = format!("claims {size} bytes, more than the archive can hold");
                 return Err(FileError::format(what).in_member(&name));
             }
@@ -128,11 +132,22 @@ fn read_member<R: Read + Seek>(
     archive: &mut ZipArchive<R>,
     index: usize,
 ) -> Result<NpzValue, FileError> {
+    /// Bytes from which on a claim is verified before memory is asked for.
+    const LARGE: u64 = 1 << 20;
     let mut member = archive.by_index(index)?;
     if !member.name_raw().ends_with(b".npy") {
         return Ok(NpzValue::Other("is no .npy file".to_owned()));
     }
     let size = member.size();
+    if member.compression() != CompressionMethod::Stored && size > LARGE {
+        // How much it is shows only as it is unpacked, so that is done once for nothing.
+        let unpacked = io::copy(&mut member.take(size), &mut io::sink())?;
+        if unpacked < size {
+            let what = format!("claims {size} bytes, but unpacks to {unpacked}");
+            return Err(FileError::format(what));
+        }
+        member = archive.by_index(index)?;
+    }
     let value = read_value(&mut member, size)?;
     if !matches!(value, NpzValue::Other(_)) {
         // The archive compares its checksum at the end.

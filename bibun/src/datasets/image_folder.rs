@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bibun_array::{Array, Generator};
+use bibun_array::{Array, DType, Generator};
 use image::imageops::FilterType;
-use image::{DynamicImage, ImageReader, Limits};
+use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 
 use super::{DataError, Dataset};
 
@@ -16,8 +16,9 @@ use super::{DataError, Dataset};
 /// name. An example is an image as f32 from 0 to 1, `[channels, height, width]`, and its class.
 /// Images are three colours by default and as large as they are; a batch needs images of one size.
 ///
-/// An image may have 16,384 pixels a side, and decoding it may take 256 MiB; whatever claims more
-/// is refused before memory is asked for.
+/// An image may have 16,384 pixels a side, and reading it, from its file to the array that it becomes,
+/// may take 256 MiB ([`memory_limit`](ImageFolder::memory_limit)); whatever would take more is refused
+/// by its header, before the memory is asked for.
 ///
 /// ```
 /// use bibun::datasets::{DataError, Dataset, ImageFolder};
@@ -35,10 +36,15 @@ pub struct ImageFolder {
     files: Vec<(PathBuf, usize)>,
     grey: bool,
     size: Option<(usize, usize)>,
+    memory_limit: u64,
 }
 
 const LONGEST_SIDE: u32 = 1 << 14;
-const MOST_MEMORY: u64 = 1 << 28;
+/// What else a file brings along (texts, profiles, rows that are unpacked) may take this part of the
+/// memory.
+const PART_FOR_THE_REST: u64 = 8;
+/// Pixels that are converted at a time.
+const BAND: u32 = 1 << 16;
 
 impl ImageFolder {
     /// Looks which images there are. What is no image by its name is left alone, and so is what
@@ -66,6 +72,7 @@ impl ImageFolder {
             files,
             grey: false,
             size: None,
+            memory_limit: 256 << 20,
         })
     }
 
@@ -93,6 +100,22 @@ impl ImageFolder {
         self
     }
 
+    /// How many bytes of memory reading one image may take at once. Defaults to 256 MiB.
+    ///
+    /// A picture of 16 megapixels that is not resized is an array of 192 MB.
+    ///
+    /// ```
+    /// # use bibun::datasets::{DataError, ImageFolder};
+    /// # fn photographs(folder: &str) -> Result<ImageFolder, DataError> {
+    /// Ok(ImageFolder::open(folder)?.memory_limit(1 << 30))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = bytes;
+        self
+    }
+
     /// The names of the classes.
     pub fn classes(&self) -> &[String] {
         &self.classes
@@ -112,15 +135,40 @@ impl ImageFolder {
     }
 
     fn read(&self, file: &Path) -> Result<Array, DataError> {
+        let refused = |what: String| DataError::format(file, what);
+        let wrong = |error: ImageError| refused(error.to_string());
+        let io = |source| DataError::io(file, source);
         let mut limits = Limits::default();
         limits.max_image_width = Some(LONGEST_SIDE);
         limits.max_image_height = Some(LONGEST_SIDE);
-        limits.max_alloc = Some(MOST_MEMORY);
+        limits.max_alloc = Some(self.memory_limit / PART_FOR_THE_REST);
+        let length = fs::metadata(file).map_err(io)?.len();
         let reader = ImageReader::open(file).and_then(ImageReader::with_guessed_format);
-        let mut reader = reader.map_err(|source| DataError::io(file, source))?;
+        let mut reader = reader.map_err(io)?;
         reader.limits(limits);
-        let decoded = reader.decode();
-        let mut image = decoded.map_err(|error| DataError::format(file, error.to_string()))?;
+        let is_jpeg = reader.format() == Some(ImageFormat::Jpeg);
+        // Decoders of JPEG read the file whole.
+        let in_file = if is_jpeg { 2 * length } else { 0 };
+        let expect_room = |bytes: u64, of: &str| match bytes <= self.memory_limit {
+            true => Ok(()),
+            false => Err(refused(format!(
+                "{of} takes {bytes} bytes of memory to read, the limit is {} \
+                 (`ImageFolder::memory_limit`)",
+                self.memory_limit
+            ))),
+        };
+        expect_room(in_file, "a JPEG as large as this")?;
+        let decoder = reader.into_decoder().map_err(wrong)?;
+        let (width, height) = decoder.dimensions();
+        let claim = Claim {
+            size: [height.into(), width.into()],
+            color: decoder.color_type(),
+            is_jpeg,
+        };
+        let bytes = claim.memory(self.size, self.grey) + in_file;
+        let bytes = bytes + self.memory_limit / PART_FOR_THE_REST;
+        expect_room(bytes, &format!("an image of {width} x {height} pixels"))?;
+        let mut image = DynamicImage::from_decoder(decoder).map_err(wrong)?;
         if let Some((height, width)) = self.size {
             image = image.resize_exact(width as u32, height as u32, FilterType::Triangle);
         }
@@ -128,14 +176,71 @@ impl ImageFolder {
     }
 }
 
+/// What the header of an image says.
+struct Claim {
+    size: [u64; 2],
+    color: ColorType,
+    is_jpeg: bool,
+}
+
+impl Claim {
+    /// The most bytes that are in use at once from the header to the array.
+    fn memory(&self, new_size: Option<(usize, usize)>, grey: bool) -> u64 {
+        let [height, width] = self.size;
+        let pixel = u64::from(self.color.bytes_per_pixel());
+        let decoded = height * width * pixel;
+        // A JPEG in parts is put together from its coefficients, of two bytes each, in blocks of up to
+        // 32 pixels a side; one in colours may have four channels of them.
+        let blocks = height.next_multiple_of(32) * width.next_multiple_of(32);
+        let channels = if self.color.has_color() { 4 } else { 1 };
+        let coefficients = if self.is_jpeg {
+            2 * channels * blocks
+        } else {
+            0
+        };
+        let (resizing, [height, width]) = match new_size {
+            None => (0, self.size),
+            Some((new_height, new_width)) => {
+                let [new_height, new_width] = [new_height as u64, new_width as u64];
+                // Rows first, in four channels of f32.
+                let rows = 16 * new_height * width;
+                (
+                    rows + new_height * new_width * pixel,
+                    [new_height, new_width],
+                )
+            }
+        };
+        // Buffers have up to a quarter more room than they need.
+        let array = height * width * if grey { 1 } else { 3 } * 4;
+        let array = array + array / 4 + 16 * u64::from(BAND);
+        decoded + coefficients.max(resizing).max(array)
+    }
+}
+
 /// `[channels, height, width]`.
 fn to_array(image: &DynamicImage, grey: bool) -> Array {
-    let size = [image.height() as usize, image.width() as usize];
-    if grey {
-        return Array::from_vec(image.to_luma32f().into_raw(), [1, size[0], size[1]]);
+    let (height, width) = (image.height(), image.width());
+    let channels = if grey { 1 } else { 3 };
+    let shape = [channels, height as usize, width as usize];
+    let mut array = Array::zeros(shape, DType::F32);
+    let planes = array.as_mut_slice::<f32>();
+    let size = height as usize * width as usize;
+    // In bands, so that there is never a second array as large as the first.
+    let rows = (BAND / width.max(1)).max(1);
+    for top in (0..height).step_by(rows as usize) {
+        let band = image.crop_imm(0, top, width, rows.min(height - top));
+        let pixels = match grey {
+            true => band.to_luma32f().into_raw(),
+            false => band.to_rgb32f().into_raw(),
+        };
+        let start = top as usize * width as usize;
+        for (i, pixel) in pixels.chunks_exact(channels).enumerate() {
+            for (channel, &value) in pixel.iter().enumerate() {
+                planes[channel * size + start + i] = value;
+            }
+        }
     }
-    let pixels = Array::from_vec(image.to_rgb32f().into_raw(), [size[0], size[1], 3]);
-    pixels.move_axis(2, 0).to_row_major()
+    array
 }
 
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>, DataError> {

@@ -115,7 +115,8 @@ pub enum IdxError {
 /// Reads `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same with `t10k` from a
 /// folder, each as it is or compressed with the ending `.gz`.
 ///
-/// What headers claim is held against the files before any memory is asked for.
+/// A file may hold a million images, which is 784 MB; beyond what has come out of it, no more memory is
+/// asked for than that again, whatever its header claims.
 ///
 /// # Errors
 /// If a file is missing, ends early, goes on too long, or is something else than it should be. The
@@ -293,17 +294,20 @@ impl Idx {
 
     /// Just so many bytes. The list grows with what is there, not with what was claimed.
     fn read(&mut self, length: usize) -> Result<Vec<u8>, IdxError> {
+        const LEAST: usize = 1 << 16;
         let mut bytes = Vec::new();
-        match self
-            .reader
-            .by_ref()
-            .take(length as u64)
-            .read_to_end(&mut bytes)
-        {
-            Ok(_) => {}
-            // A compressed file that was cut off ends early like any other.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(source) => return Err(self.io(source)),
+        while bytes.len() < length {
+            // A header may claim what it wants: there is room for as much again as has come.
+            let more = bytes.len().max(LEAST).min(length - bytes.len());
+            let reserved = bytes.try_reserve_exact(more).map_err(io::Error::from);
+            let mut part = self.reader.by_ref().take(more as u64);
+            match reserved.and_then(|()| part.read_to_end(&mut bytes)) {
+                Ok(read) if read == more => {}
+                Ok(_) => break,
+                // A compressed file that was cut off ends early like any other.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                Err(source) => return Err(self.io(source)),
+            }
         }
         if bytes.len() < length {
             return Err(IdxError::Truncated {

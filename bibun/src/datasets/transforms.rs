@@ -19,7 +19,7 @@
 
 use std::ops::RangeInclusive;
 
-use bibun_array::{Array, DType, Generator, s};
+use bibun_array::{Array, DType, Generator, Shape, s};
 
 use super::DataError;
 use crate::error::{Error, raise};
@@ -211,7 +211,9 @@ pub fn random_crop(
     random: &mut Generator,
 ) -> Array {
     let [channels, rows, columns] = image_size("random_crop", image);
-    let (padded_rows, padded_columns) = (rows + 2 * padding, columns + 2 * padding);
+    let padded = |size: usize| size.saturating_add(padding).saturating_add(padding);
+    let (padded_rows, padded_columns) = (padded(rows), padded(columns));
+    let shape = Shape::from([channels, padded_rows, padded_columns]).addressable("random_crop");
     if height > padded_rows || width > padded_columns {
         let what = format!(
             "a window of {height} x {width} does not fit into {padded_rows} x {padded_columns}"
@@ -227,7 +229,7 @@ pub fn random_crop(
     if padding == 0 {
         return window(image);
     }
-    let mut padded = Array::zeros([channels, padded_rows, padded_columns], image.dtype());
+    let mut padded = Array::zeros(shape, image.dtype());
     let [p, bottom, right] = [padding, padding + rows, padding + columns].map(|x| x as isize);
     padded.assign(s![.., p..bottom, p..right], image);
     window(&padded)

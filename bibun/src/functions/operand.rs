@@ -40,6 +40,7 @@ impl Operand {
                     not_broadcast(function, &a_spec, &b_spec)
                 };
                 let dtype = a_spec.dtype.promote(b_spec.dtype);
+                let shape = shape.addressable(function);
                 [a, b].map(|x| broadcast_to(cast(x, dtype), &shape))
             }
             (Self::Variable(a), Self::Number(b)) => {

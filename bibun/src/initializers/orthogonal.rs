@@ -34,6 +34,7 @@ impl Initializer for Orthogonal {
             let what = format!("the shape is {shape}, expected at least one axis");
             raise(Error::argument("Orthogonal", what))
         };
+        let _ = shape.clone().addressable("Orthogonal");
         let (rows, columns): (usize, usize) = (*rows, rest.iter().product());
         let (count, length) = (columns.min(rows), columns.max(rows));
         let mut vectors = generator

@@ -98,7 +98,8 @@ impl Initializer for TruncatedNormal {
             DType::F32 => f64::from(x as f32),
             _ => x,
         };
-        let mut elements: Vec<f64> = Vec::with_capacity(shape.size());
+        let _ = shape.clone().addressable("TruncatedNormal");
+        let mut elements: Vec<f64> = Vec::new();
         while elements.len() < shape.size() {
             let missing = shape.size() - elements.len();
             let count = 2 * missing + 16;
@@ -156,7 +157,9 @@ impl Initializer for Sparse {
             raise(Error::argument("Sparse", what));
         }
         let zeros = (self.sparsity * rows as f64).ceil() as usize;
-        let mut kept = vec![true; rows * columns];
+        let _ = shape.clone().addressable("Sparse");
+        let mut kept = Array::ones(shape, DType::Bool);
+        let ones = kept.as_mut_slice::<bool>();
         for column in 0..columns {
             for row in generator
                 .permutation(rows)
@@ -164,10 +167,10 @@ impl Initializer for Sparse {
                 .into_iter()
                 .take(zeros)
             {
-                kept[row as usize * columns + column] = false;
+                ones[row as usize * columns + column] = false;
             }
         }
         let w = generator.normal(shape, 0.0, self.std, dtype);
-        w * Array::from_vec(kept, shape).cast(dtype)
+        w * kept.cast(dtype)
     }
 }

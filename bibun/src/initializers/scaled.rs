@@ -12,8 +12,8 @@ fn fans(initializer: &'static str, shape: &Shape) -> (f64, f64) {
         let what = format!("the shape is {shape}, expected the one of a weight, [o, i, ...]");
         raise(Error::argument(initializer, what))
     };
-    let kernel: usize = kernel.iter().product();
-    ((inputs * kernel) as f64, (outputs * kernel) as f64)
+    let kernel: f64 = kernel.iter().map(|&size| size as f64).product();
+    (*inputs as f64 * kernel, *outputs as f64 * kernel)
 }
 
 /// Declares the normal and the uniform initializer of one variance.

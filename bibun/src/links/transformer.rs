@@ -78,7 +78,7 @@ impl TransformerBlock {
         TransformerBlockBuilder {
             size,
             attention: MultiHeadAttention::builder(size, heads),
-            hidden: 4 * size,
+            hidden: size.saturating_mul(4),
             activation: FunctionLink::new(Variable::gelu),
             is_post_norm: false,
             dropout: None,

@@ -1,6 +1,6 @@
 //! All derivatives at once: a walk for each row or column, all in one run.
 
-use bibun_array::{Array, DType, Shape};
+use bibun_array::{Array, Index, Shape, allocating};
 
 use super::container::Container;
 use super::float_leaves;
@@ -167,16 +167,14 @@ fn units(leaves: &Leaves) -> Vec<Variable> {
     let mut start = 0;
     let unit = |x: &Variable| {
         let size = x.size();
-        let mut elements = vec![0.0; total * size];
-        for i in 0..size {
-            elements[(start + i) * size + i] = 1.0;
-        }
+        let shape = joined(&Shape::from([total]), &x.shape()).addressable("jacobian");
+        let mut lanes = Array::zeros([total, size], x.dtype());
+        let own = [Index::from(start..start + size)];
+        allocating("jacobian", || {
+            lanes.assign(&own, &Array::eye(size, x.dtype()))
+        });
         start += size;
-        let shape = joined(&Shape::from([total]), &x.shape());
-        Variable::constant(match x.dtype() {
-            DType::F32 => Array::from_vec(elements.iter().map(|&u| u as f32).collect(), shape),
-            _ => Array::from_vec(elements, shape),
-        })
+        Variable::constant(lanes.reshape(shape))
     };
     leaves.variables.iter().map(unit).collect()
 }

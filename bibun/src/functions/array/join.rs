@@ -337,7 +337,8 @@ impl Function for Concat {
                 return Err(Mismatch::new(&inputs, must_hold));
             }
         }
-        let size = xs.iter().map(|x| x.shape[axis]).sum();
+        let sizes = xs.iter().map(|x| x.shape[axis]);
+        let size = sizes.fold(0, usize::saturating_add);
         Ok([Spec::new(first.shape.replaced(axis, size), first.dtype)])
     }
 

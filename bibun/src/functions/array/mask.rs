@@ -1,6 +1,6 @@
 //! Masks: where a position may be looked at.
 
-use bibun_array::Array;
+use bibun_array::{Array, DType, Shape, allocating};
 
 use crate::error::{Error, raise};
 use crate::variable::Variable;
@@ -10,13 +10,18 @@ use crate::variable::Variable;
 ///
 /// Shapes: → `[size, size]`, bool; rows are the positions that look. Gradient: none.
 ///
+/// # Panics
+/// If it has more elements than memory holds.
+///
 /// ```
 /// use bibun::functions::causal_mask;
 /// assert_eq!(causal_mask(2).to_vec::<bool>(), [true, false, true, true]);
 /// ```
+#[track_caller]
 pub fn causal_mask(size: usize) -> Variable {
-    let seen = (0..size).flat_map(|row| (0..size).map(move |column| column <= row));
-    Variable::constant(Array::from_vec(seen.collect(), [size, size]))
+    let shape = Shape::from([size, size]).addressable("causal_mask");
+    let mask = allocating("causal_mask", || Array::ones(shape, DType::Bool).tril(0));
+    Variable::constant(mask)
 }
 
 /// Where there are elements of sequences that have been filled up to one size: true at the first
@@ -37,9 +42,16 @@ pub fn length_mask(lengths: &[usize], size: usize) -> Variable {
         let what = format!("a length is {length}, it must not be above the size {size}");
         raise(Error::argument("length_mask", what));
     }
-    let inside = |&length: &usize| (0..size).map(move |position| position < length);
-    let inside = lengths.iter().flat_map(inside).collect();
-    Variable::constant(Array::from_vec(inside, [lengths.len(), size]))
+    let shape = Shape::from([lengths.len(), size]).addressable("length_mask");
+    let mask = allocating("length_mask", || {
+        let mut mask = Array::zeros(shape, DType::Bool);
+        let rows = mask.as_mut_slice::<bool>().chunks_exact_mut(size.max(1));
+        for (row, &length) in rows.zip(lengths) {
+            row[..length].fill(true);
+        }
+        mask
+    });
+    Variable::constant(mask)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Positions as vectors.
 
-use bibun_array::{Array, DType};
+use bibun_array::{Array, DType, Shape, allocating};
 
 use crate::variable::Variable;
 
@@ -12,7 +12,7 @@ use crate::variable::Variable;
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.5.
 ///
 /// # Panics
-/// If the dtype is bool.
+/// If the dtype is bool, or there are more elements than memory holds.
 ///
 /// ```
 /// use bibun::{array::DType, functions::sinusoidal_positions};
@@ -31,9 +31,19 @@ pub fn sinusoidal_positions(length: usize, size: usize, dtype: DType) -> Variabl
             angle.cos()
         }
     };
-    let elements = (0..length).flat_map(|t| (0..size).map(move |i| element(t, i)));
-    let positions = Array::from_vec(elements.collect::<Vec<f64>>(), [length, size]);
-    Variable::constant(positions.cast(dtype))
+    let shape = Shape::from([length, size]).addressable("sinusoidal_positions");
+    Variable::constant(allocating("sinusoidal_positions", || {
+        let mut positions = Array::zeros(shape, DType::F64);
+        let rows = positions
+            .as_mut_slice::<f64>()
+            .chunks_exact_mut(size.max(1));
+        for (t, row) in rows.enumerate() {
+            for (i, y) in row.iter_mut().enumerate() {
+                *y = element(t, i);
+            }
+        }
+        positions.cast(dtype)
+    }))
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ impl Function for Pad {
         }
         let sizes = x.shape.iter().zip(&self.widths);
         let shape: Shape = sizes
-            .map(|(size, (before, after))| before + size + after)
+            .map(|(size, (before, after))| before.saturating_add(*size).saturating_add(*after))
             .collect();
         Ok([Spec::new(shape, x.dtype)])
     }
@@ -272,8 +272,9 @@ pub fn repeat(x: impl Into<Variable>, times: usize, axis: isize) -> Variable {
     let shape = x.shape();
     let axis = normalize_axis("repeat", axis, shape.rank());
     let apart = expand_dims(x, axis as isize + 1);
-    let repeated = broadcast_to(apart, shape.inserted(axis + 1, times));
-    reshape(repeated, shape.replaced(axis, shape[axis] * times))
+    let repeated = shape.inserted(axis + 1, times).addressable("repeat");
+    let joined = shape.replaced(axis, shape[axis].saturating_mul(times));
+    reshape(broadcast_to(apart, repeated), joined.addressable("repeat"))
 }
 method!(repeat, times: usize, axis: isize);
 
@@ -301,7 +302,9 @@ pub fn tile(x: impl Into<Variable>, repeats: &[usize]) -> Variable {
     let pairs = || repeats.iter().copied().zip(sizes.iter().copied());
     let apart: Shape = pairs().flat_map(|(_, size)| [1, size]).collect();
     let repeated: Shape = pairs().flat_map(|(times, size)| [times, size]).collect();
-    let tiled: Shape = pairs().map(|(times, size)| times * size).collect();
+    let tiled = pairs().map(|(times, size)| times.saturating_mul(size));
+    let tiled = tiled.collect::<Shape>().addressable("tile");
+    let repeated = repeated.addressable("tile");
     reshape(broadcast_to(reshape(x, apart), repeated), tiled)
 }
 method!(tile, repeats: &[usize]);
@@ -411,7 +414,7 @@ fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
 pub fn diag(x: impl Into<Variable>, offset: isize) -> Variable {
     let x = x.into();
     let axis = normalize_axis("diag", -1, x.rank());
-    let size = x.shape()[axis] + offset.unsigned_abs();
+    let size = x.shape()[axis].saturating_add(offset.unsigned_abs());
     let matrix = [size, size];
     Linear::of(PutDiagonal { offset, matrix }, x)
 }
@@ -467,12 +470,16 @@ method!(trace);
 
 /// Where the diagonal `offset` of a matrix lies among its elements in row-major order.
 fn positions(offset: isize, [rows, columns]: [usize; 2]) -> Option<Index> {
-    let (down, right) = ((-offset).max(0) as usize, offset.max(0) as usize);
+    let (down, right) = match offset < 0 {
+        true => (offset.unsigned_abs(), 0),
+        false => (0, offset.unsigned_abs()),
+    };
     let length = rows.saturating_sub(down).min(columns.saturating_sub(right));
+    let last = length.checked_sub(1)?;
     let start = down * columns + right;
     let step = columns + 1;
     // The last element of the diagonal ends the range.
-    let stop = start + length.checked_sub(1)? * step + 1;
+    let stop = start + last * step + 1;
     Some(Index::from(start..stop).step_by(step as isize))
 }
 

@@ -71,7 +71,7 @@ impl<const N: usize> Padding<N> {
             dilation,
         };
         let reach = size.div_ceil(stride).saturating_sub(1) * stride;
-        let same = (reach + window.extent()).saturating_sub(size);
+        let same = reach.saturating_add(window.extent()).saturating_sub(size);
         window.padding = self.around(axis, same);
         window
     }
@@ -405,7 +405,7 @@ pub(crate) fn conv<const N: usize>(
         groups,
     );
     let (x, w) = (call.x.shape(), call.w.shape());
-    if w[1] * groups != x[1] {
+    if w[1].checked_mul(groups) != Some(x[1]) {
         call.fail(&format!(
             "i must be {groups} groups of as many channels as w reads"
         ));
@@ -490,17 +490,19 @@ pub(crate) fn conv_transpose<const N: usize>(
             );
             raise(Error::argument(function, what));
         }
-        let written = steps * window.stride + window.extent() + more;
+        let reach = steps.saturating_mul(window.stride);
+        let written = reach.saturating_add(window.extent()).saturating_add(more);
         let size = match padding {
             // What a stride leaves between kernels belongs to the size, too.
             Padding::Same => {
-                let size = count * window.stride;
+                let size = count.saturating_mul(window.stride);
                 window.padding = padding.around(axis, written.saturating_sub(size));
                 Some(size)
             }
             _ => {
                 window.padding = padding.around(axis, 0);
-                written.checked_sub(window.padding[0] + window.padding[1])
+                let [before, behind] = window.padding;
+                written.checked_sub(before.saturating_add(behind))
             }
         };
         let Some(size) = size else {

@@ -1,6 +1,6 @@
 //! Images as the patches that a kernel sees, and back.
 
-use bibun_array::{Array, Index, Window, stack};
+use bibun_array::{Array, Index, Shape, Window};
 
 use crate::batch::Lane;
 use crate::error::{Error, raise};
@@ -145,6 +145,8 @@ impl Patches {
             );
             raise(Error::argument(function, what))
         };
+        let padded = Shape::from([0, 1].map(|i| windows[i].padded(size[i])));
+        let _ = padded.addressable(function);
         Self {
             size,
             windows,
@@ -153,11 +155,13 @@ impl Patches {
     }
 
     fn taps(&self) -> usize {
-        self.windows[0].kernel * self.windows[1].kernel
+        self.windows[0]
+            .kernel
+            .saturating_mul(self.windows[1].kernel)
     }
 
     fn count(&self) -> usize {
-        self.positions.iter().product()
+        self.positions[0].saturating_mul(self.positions[1])
     }
 
     /// Zeros for images with their padding.
@@ -204,7 +208,8 @@ impl LinearRule for Unfold {
             let must_hold = format!("h and w must be {:?}", self.0.size);
             return Err(Mismatch::new(&[("x [n, c, h, w]", x)], must_hold));
         };
-        Ok(Spec::new([n, c * self.0.taps(), self.0.count()], x.dtype))
+        let depth = c.saturating_mul(self.0.taps());
+        Ok(Spec::new([n, depth, self.0.count()], x.dtype))
     }
 
     fn forward(&self, x: Array) -> Array {
@@ -212,8 +217,13 @@ impl LinearRule for Unfold {
         let [n, c, ..] = x.shape().dims::<4>().expect("checked by the shape rule");
         let mut padded = patches.padded(n, c, &x);
         padded.assign(&patches.inner(), &x);
-        let seen: Vec<Array> = patches.seen().map(|part| padded.slice(&part)).collect();
-        let y = stack(&seen.iter().collect::<Vec<_>>(), 2);
+        // All memory is asked for before the first patch is made.
+        let [rows, columns] = patches.positions;
+        let mut y = Array::zeros([n, c, patches.taps(), rows, columns], x.dtype());
+        for (tap, part) in patches.seen().enumerate() {
+            let one = [Index::ALL, Index::ALL, Index::from(tap)];
+            y.assign(&one, &padded.slice(&part));
+        }
         y.reshape([n, c * patches.taps(), patches.count()])
     }
 

@@ -38,6 +38,8 @@ pub fn local_response_normalization(
         raise(Error::argument(function, what));
     }
     let channels = x.shape()[1];
+    // Further than to the outermost channels there is nothing to see.
+    let size = size.min((2 * channels).saturating_sub(1).max(1));
     let mut widths = vec![(0, 0); x.rank()];
     widths[1] = (size / 2, size / 2);
     let squares = pad(square(&x), &widths, 0.0);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bibun_array::Taps;
+use bibun_array::{Shape, Taps, allocating};
 
 use crate::error::{Error, raise};
-use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch};
+use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
 
 const NAMES: [&str; 2] = ["resize", "resize_transpose"];
@@ -40,10 +40,10 @@ impl Interpolation {
         let of_one = |i: usize| {
             let place = match self {
                 // In whole numbers, so that no rounding can move it to a neighbour.
-                Self::Nearest => return vec![(i * size / new, 1.0)],
+                Self::Nearest => return vec![(share(i, size, new), 1.0)],
                 Self::Linear {
                     align_corners: true,
-                } => (i * (size - 1)) as f64 / (new.max(2) - 1) as f64,
+                } => i as f64 * (size - 1) as f64 / (new.max(2) - 1) as f64,
                 Self::Linear {
                     align_corners: false,
                 } => ((i as f64 + 0.5) * size as f64 / new as f64 - 0.5).max(0.0),
@@ -84,20 +84,34 @@ pub fn resize<const N: usize>(
     size: [usize; N],
     interpolation: Interpolation,
 ) -> Variable {
-    let x = x.into();
-    let sizes = last_axes::<N>("resize", &x);
+    resized("resize", x.into(), size, interpolation)
+}
+
+#[track_caller]
+fn resized<const N: usize>(
+    function: &'static str,
+    x: Variable,
+    size: [usize; N],
+    interpolation: Interpolation,
+) -> Variable {
+    let sizes = last_axes::<N>(function, &x);
     if sizes
         .iter()
         .zip(size)
         .any(|(&old, new)| old == 0 && new > 0)
     {
         let must_hold = format!("from nothing nothing can be read for the sizes {size:?}");
-        mismatch("resize", &x, N, must_hold)
+        mismatch(function, &x, N, must_hold)
     }
+    let shape = x.shape();
+    let in_front = &shape[..shape.rank() - N];
+    let shape = in_front.iter().copied().chain(size).collect::<Shape>();
+    let _ = shape.addressable(function);
     let axes = sizes.into_iter().zip(size);
-    let taps: Arc<[Taps]> = axes
-        .map(|(old, new)| interpolation.taps(old, new))
-        .collect();
+    let taps: Arc<[Taps]> = allocating(function, || {
+        axes.map(|(old, new)| interpolation.taps(old, new))
+            .collect()
+    });
     WindowSum::of(NAMES, taps, x)
 }
 
@@ -131,8 +145,8 @@ pub fn upsample<const N: usize>(
     let mut size = last_axes::<N>("upsample", &x);
     size.iter_mut()
         .zip(factor)
-        .for_each(|(size, factor)| *size *= factor);
-    resize(x, size, interpolation)
+        .for_each(|(size, factor)| *size = size.saturating_mul(factor));
+    resized("upsample", x, size, interpolation)
 }
 
 impl Variable {

@@ -28,12 +28,18 @@ use crate::variable::Variable;
 pub fn pixel_shuffle(x: impl Into<Variable>, r: usize) -> Variable {
     let x = x.into();
     let [channels, h, w] = last_axes("pixel_shuffle", &x);
-    if r == 0 || channels % (r * r) != 0 {
+    let square = r.saturating_mul(r);
+    if r == 0 || channels % square != 0 {
         let must_hold = format!("the {channels} channels must be divisible by r² with r = {r}");
         mismatch("pixel_shuffle", &x, 0, must_hold)
     }
-    let c = channels / (r * r);
-    rearranged(x, [c, r, r, h, w], [0, 3, 1, 4, 2], [c, h * r, w * r])
+    let c = channels / square;
+    rearranged(
+        x,
+        [c, r, r, h, w],
+        [0, 3, 1, 4, 2],
+        [c, h.saturating_mul(r), w.saturating_mul(r)],
+    )
 }
 
 /// Places into channels, the inverse of [`pixel_shuffle`]:
@@ -61,7 +67,12 @@ pub fn pixel_unshuffle(x: impl Into<Variable>, r: usize) -> Variable {
         mismatch("pixel_unshuffle", &x, 0, must_hold)
     }
     let (h, w) = (h / r, w / r);
-    rearranged(x, [c, h, r, w, r], [0, 2, 4, 1, 3], [c * r * r, h, w])
+    rearranged(
+        x,
+        [c, h, r, w, r],
+        [0, 2, 4, 1, 3],
+        [c.saturating_mul(r).saturating_mul(r), h, w],
+    )
 }
 
 /// The last three axes split, put in another order and joined again.

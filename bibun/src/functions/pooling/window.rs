@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape, Taps};
+use bibun_array::{Array, Shape, Taps, Window, allocating};
 
 use crate::batch::Lane;
 use crate::error::{Error, Place, raise};
@@ -120,7 +120,7 @@ impl<const N: usize> Pooling<N> {
         }
         let sizes = last_axes::<N>(function, x);
         let taps = (0..N).map(|axis| self.axis_taps(axis, sizes[axis]));
-        match taps.collect::<Option<_>>() {
+        match allocating(function, || taps.collect::<Option<_>>()) {
             Some(taps) => taps,
             None => {
                 let must_hold = format!("every window of {self:?} must see at least one element");
@@ -133,28 +133,42 @@ impl<const N: usize> Pooling<N> {
     fn axis_taps(&self, axis: usize, size: usize) -> Option<Taps> {
         let (stride, padding, dilation) =
             (self.stride[axis], self.padding[axis], self.dilation[axis]);
-        let padded = size + 2 * padding;
-        let span = (self.kernel[axis] - 1) * dilation + 1;
-        let rest = padded.checked_sub(span)?;
+        let window = Window {
+            kernel: self.kernel[axis],
+            stride,
+            padding: [padding; 2],
+            dilation,
+        };
+        let behind = padding.saturating_add(size);
+        let padded = window.padded(size);
+        let rest = padded.checked_sub(window.extent())?;
         let count = match self.ceil_mode {
             false => rest / stride + 1,
             // A window that would begin behind the elements is left out.
-            true => (rest.div_ceil(stride) + 1).min((size + padding).div_ceil(stride)),
+            true => (rest.div_ceil(stride) + 1).min(behind.div_ceil(stride)),
         };
+        // How many of the places that the window `i` looks at come before one.
+        let before = |i: usize, place: usize| {
+            let reach = place.saturating_sub(i.saturating_mul(stride));
+            reach.div_ceil(dilation).min(window.kernel)
+        };
+        let sees = |i: usize| before(i, padding) < before(i, behind);
+        // The first window looks the least far to the right, the last one to the left.
+        if count > 0 && !(sees(0) && sees(count - 1)) {
+            return None;
+        }
         let of_each = (0..count).map(|i| {
-            let begin = i * stride;
-            let seen = (begin..begin + span).step_by(dilation);
-            let own = seen.clone().filter_map(|at| at.checked_sub(padding));
-            let own: Vec<usize> = own.filter(|&at| at < size).collect();
+            let own = before(i, padding)..before(i, behind);
             let counted = match self.count_include_pad {
-                true => seen.filter(|&at| at < padded).count(),
+                true => before(i, padded),
                 false => own.len(),
             };
             let weight = 1.0 / counted as f64;
-            let taps = own.into_iter().map(|at| (at, weight)).collect::<Vec<_>>();
-            (!taps.is_empty()).then_some(taps)
+            own.map(move |tap| (i * stride + tap * dilation - padding, weight))
         });
-        Some(Taps::new(size, of_each.collect::<Option<Vec<_>>>()?))
+        let taps = Taps::new(size, of_each);
+        let sees = |i: usize| taps.of(i).next().is_some();
+        (0..count).all(sees).then_some(taps)
     }
 }
 
@@ -182,15 +196,22 @@ pub(super) fn adaptive_taps<const N: usize>(
     if (sizes.iter().zip(windows)).any(|(&size, count)| size == 0 && count > 0) {
         mismatch(function, x, N, "every window must see at least one element")
     }
-    let taps = sizes.into_iter().zip(windows).map(|(size, count)| {
+    let taps = sizes.into_iter().zip(windows);
+    let taps = taps.map(|(size, count)| {
         let of_each = (0..count).map(|i| {
-            let (begin, end) = (i * size / count, ((i + 1) * size).div_ceil(count));
+            let begin = share(i, size, count);
+            let end = size - share(count - 1 - i, size, count);
             let weight = 1.0 / (end - begin) as f64;
             (begin..end).map(move |at| (at, weight))
         });
         Taps::new(size, of_each)
     });
-    taps.collect()
+    allocating(function, || taps.collect())
+}
+
+/// `⌊i size / count⌋`, however large the product is.
+pub(super) fn share(i: usize, size: usize, count: usize) -> usize {
+    (i as u128 * size as u128 / count as u128) as usize
 }
 
 /// The sizes of the last axes.

@@ -1,37 +1,57 @@
-//! Files that nobody should write: they are refused, and no memory is asked for that the file does
-//! not account for. The files of `fuzz/corpus`, crafted or found by fuzzing, are replayed.
+//! Files that nobody should write, of every format that is read: they are refused, and no memory is
+//! asked for that the file does not account for. The files of `fuzz/corpus`, crafted or found by
+//! fuzzing, are replayed. `tools/file_storm` does the same for hours.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun::array::{Array, Generator};
+use bibun::datasets::{Classes, Csv, mnist};
 use bibun::serializers::State;
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
 
-/// The system's allocator, which remembers the largest piece that was asked for.
+/// The system's allocator, which remembers the largest piece that was asked for, and the most bytes
+/// that were in use at once.
 struct Watched;
 
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+fn taken(size: usize) {
+    LARGEST.fetch_max(size, Ordering::Relaxed);
+    let in_use = IN_USE.fetch_add(size, Ordering::Relaxed) + size;
+    MOST.fetch_max(in_use, Ordering::Relaxed);
+}
+
+fn given_back(size: usize) {
+    IN_USE.fetch_sub(size, Ordering::Relaxed);
+}
 
 // SAFETY: every call is handed on to the system's allocator as it is.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        taken(layout.size());
         // SAFETY: the caller keeps the promises of `alloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        taken(layout.size());
         // SAFETY: the caller keeps the promises of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LARGEST.fetch_max(size, Ordering::Relaxed);
+        taken(size);
+        given_back(layout.size());
         // SAFETY: the caller keeps the promises of `realloc`.
         unsafe { System.realloc(memory, layout, size) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        given_back(layout.size());
         // SAFETY: the caller keeps the promises of `dealloc`.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -42,12 +62,99 @@ static ALLOCATOR: Watched = Watched;
 
 type Reader = fn(&[u8]) -> Result<(), String>;
 
+/// How what is in a corpus is read.
 const READERS: [(&str, Reader); 4] = [
     ("npy", |bytes| read(Array::from_npy(bytes))),
     ("npz", |bytes| read(State::from_npz(bytes))),
     ("safetensors", |bytes| read(State::from_safetensors(bytes))),
     ("snapshot", |bytes| read(State::from_snapshot(bytes))),
 ];
+
+/// How data sets are read, from files.
+const DATASETS: [(&str, Reader); 5] = [
+    ("csv", |bytes| {
+        let folder = Folder::new();
+        let table = Csv::new(folder.write("table.csv", bytes));
+        read(table.labeled(0, Classes::Sorted)).and(read(table.no_header().double().read()))
+    }),
+    ("idx", |bytes| {
+        let folder = Folder::of_digits();
+        folder.write("train-images-idx3-ubyte", bytes);
+        read(mnist(&folder.0))
+    }),
+    ("idx labels", |bytes| {
+        let folder = Folder::of_digits();
+        folder.write("train-labels-idx1-ubyte", bytes);
+        read(mnist(&folder.0))
+    }),
+    ("idx.gz", |bytes| {
+        let folder = Folder::of_digits();
+        fs::remove_file(folder.0.join("train-images-idx3-ubyte")).expect("a file");
+        folder.write("train-images-idx3-ubyte.gz", bytes);
+        read(mnist(&folder.0))
+    }),
+    #[cfg(feature = "images")]
+    ("image", |bytes| {
+        images::read_one(bytes, images::LIMIT, |folder| folder)
+    }),
+];
+
+/// A folder that goes away with its value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("bibun-hostile-{}-{count}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+
+    /// Two images and their labels, to learn from and to be tested with.
+    fn of_digits() -> Self {
+        let folder = Self::new();
+        for part in ["train", "t10k"] {
+            folder.write(&format!("{part}-images-idx3-ubyte"), &digits());
+            folder.write(&format!("{part}-labels-idx1-ubyte"), &labels());
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let file = self.0.join(name);
+        fs::write(&file, bytes).expect("written");
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn numbers(numbers: &[u32]) -> Vec<u8> {
+    let bytes = numbers.iter().flat_map(|number| number.to_be_bytes());
+    bytes.collect()
+}
+
+fn digits() -> Vec<u8> {
+    let mut bytes = numbers(&[2051, 2, 28, 28]);
+    bytes.extend((0..2 * 784).map(|i| (i % 251) as u8));
+    bytes
+}
+
+fn labels() -> Vec<u8> {
+    [numbers(&[2049, 2]), vec![3, 9]].concat()
+}
+
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).expect("compressed");
+    encoder.finish().expect("compressed")
+}
 
 fn read<T>(outcome: Result<T, impl std::fmt::Display>) -> Result<(), String> {
     outcome.map(drop).map_err(|error| error.to_string())
@@ -93,6 +200,42 @@ fn ending(at: usize, other: &[u8]) -> Vec<u8> {
         .expect("an end");
     bytes[end + at..][..other.len()].copy_from_slice(other);
     bytes
+}
+
+/// The header of an array of 8 MiB over the elements of one of 8 KiB.
+fn large_claim() -> Vec<u8> {
+    npy("<f8", "(1048560,)", &[0; 1 << 13])
+}
+
+/// An archive of one array that claims to be much larger than the file, stored as it is.
+fn stored_with_false_size() -> Vec<u8> {
+    let mut bytes = zipped(&large_claim(), zip::CompressionMethod::Stored);
+    let list = (bytes.windows(4).rposition(|x| x == b"PK\x01\x02")).expect("a list");
+    bytes[list + 24..][..4].copy_from_slice(&(8u32 << 20).to_le_bytes());
+    bytes
+}
+
+/// The same, compressed.
+fn packed_with_false_size() -> Vec<u8> {
+    // Noise, so that there is room for the claim.
+    let mut member = large_claim();
+    let noise = Generator::new(3).integers(0, 256, 1 << 13).to_vec::<i64>();
+    let start = member.len() - noise.len();
+    for (byte, noise) in member[start..].iter_mut().zip(noise) {
+        *byte = noise as u8;
+    }
+    let mut bytes = zipped(&member, zip::CompressionMethod::Deflated);
+    let list = (bytes.windows(4).rposition(|x| x == b"PK\x01\x02")).expect("a list");
+    bytes[list + 24..][..4].copy_from_slice(&(8u32 << 20).to_le_bytes());
+    bytes
+}
+
+fn zipped(member: &[u8], method: zip::CompressionMethod) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default().compression_method(method);
+    writer.start_file("x.npy", options).expect("a member");
+    writer.write_all(member).expect("written");
+    writer.finish().expect("an archive").into_inner()
 }
 
 /// Files with their kind, and a part of the reason for which they are refused.
@@ -143,6 +286,16 @@ fn hostile() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("npz", "members overlap", archive(42, &[0; 4])),
         ("npz", "than the archive can hold", archive(24, &long)),
         ("npz", "", archive(20, &[long, long].concat())),
+        (
+            "npz",
+            "array `x`: claims 8388608 bytes, more than the archive can hold",
+            stored_with_false_size(),
+        ),
+        (
+            "npz",
+            "array `x`: claims 8388608 bytes, but unpacks to ",
+            packed_with_false_size(),
+        ),
         (
             "npz",
             "two members have the same name",
@@ -223,9 +376,35 @@ fn hostile() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 
 /// Reads, and returns the largest piece of memory that was asked for in between.
 fn watch(reader: Reader, bytes: &[u8]) -> (Result<(), String>, usize) {
+    let (outcome, largest, _) = watch_all(|| reader(bytes));
+    (outcome, largest)
+}
+
+/// What a call gives, with the largest piece of memory that was asked for in between and the most
+/// that was in use at once.
+fn watch_all<T>(call: impl FnOnce() -> T) -> (T, usize, usize) {
     LARGEST.store(0, Ordering::Relaxed);
-    let outcome = reader(bytes);
-    (outcome, LARGEST.load(Ordering::Relaxed))
+    let before = IN_USE.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let outcome = call();
+    let most = MOST.load(Ordering::Relaxed) - before;
+    (outcome, LARGEST.load(Ordering::Relaxed), most)
+}
+
+/// The most bytes that reading a file of a data set may have in use at once.
+fn bound(kind: &str, length: usize) -> usize {
+    #[cfg(feature = "images")]
+    if kind == "image" {
+        return images::LIMIT as usize + (1 << 16);
+    }
+    // Each cell of a table is a number, thrice while they are converted; deflate makes a thousand
+    // bytes of one.
+    let ratio = match kind {
+        "csv" => 32,
+        "idx.gz" => 2 * 1032,
+        _ => 2,
+    };
+    (1 << 20) + ratio * length
 }
 
 /// What a reader of these many bytes may ask for at once: some buffers of its own, and what the
@@ -274,13 +453,19 @@ fn hostile_files_are_refused_without_large_allocations() {
     }
     assert!(count >= seed_files().len(), "{count} files");
     mutants_are_read_or_refused();
+    #[cfg(feature = "images")]
+    images::what_takes_more_than_the_limit_is_refused();
 }
 
 /// Fuzzing of the plain kind: bytes of good and bad files are changed, doubled, left out and put
 /// in from elsewhere. `ROUNDS` sets how often.
 fn mutants_are_read_or_refused() {
     let rounds = std::env::var("ROUNDS").map_or(300, |rounds| rounds.parse().expect("a number"));
-    let files = seed_files();
+    let (files, data) = (seed_files(), data_files());
+    for (kind, bytes) in &data {
+        let (_, reader) = DATASETS.iter().find(|(name, _)| name == kind).expect("one");
+        assert_eq!(reader(bytes), Ok(()), "{kind}");
+    }
     let random = &mut Generator::new(7);
     let mut read = 0;
     let mut total = 0;
@@ -294,6 +479,21 @@ fn mutants_are_read_or_refused() {
             assert!(
                 largest <= allowed(kind, bytes.len()),
                 "{kind}: {largest} bytes for {bytes:02x?}"
+            );
+            read += usize::from(outcome.is_ok());
+            total += 1;
+        }
+        for (kind, bytes) in &data {
+            let mut bytes = bytes.clone();
+            for _ in 0..random.integers(1, 5, ()).item::<i64>() {
+                mutate(&mut bytes, random);
+            }
+            let reader = DATASETS.iter().find(|(name, _)| name == kind);
+            let (_, reader) = reader.expect("a reader");
+            let (outcome, _, most) = watch_all(|| reader(&bytes));
+            assert!(
+                most <= bound(kind, bytes.len()),
+                "{kind}: {most} bytes for {bytes:02x?}"
             );
             read += usize::from(outcome.is_ok());
             total += 1;
@@ -331,6 +531,156 @@ fn seeds() {
         let folder = folder.join(kind);
         fs::create_dir_all(&folder).expect("a folder");
         fs::write(folder.join(format!("seed{at:02}")), bytes).expect("written");
+    }
+}
+
+/// Good files of data sets, with their kinds.
+fn data_files() -> Vec<(&'static str, Vec<u8>)> {
+    let numbers = "1,2.5,-3e2\n4,5,6\n7, 8 ,\"9\"\n".repeat(3);
+    #[allow(unused_mut)]
+    let mut files = vec![
+        ("csv", numbers.into_bytes()),
+        ("idx", digits()),
+        ("idx labels", labels()),
+        ("idx.gz", compressed(&digits())),
+    ];
+    #[cfg(feature = "images")]
+    files.extend(images::files().map(|bytes| ("image", bytes)));
+    files
+}
+
+#[cfg(feature = "images")]
+mod images {
+    use std::io::Cursor;
+
+    use bibun::array::Generator;
+    use bibun::datasets::{Dataset, ImageFolder};
+    use image::{DynamicImage, ImageFormat};
+
+    use super::*;
+
+    /// What mutants may take.
+    pub(crate) const LIMIT: u64 = 8 << 20;
+
+    /// Reads an image in a folder, with the memory that it may take.
+    pub(crate) fn read_one(
+        bytes: &[u8],
+        limit: u64,
+        options: impl FnOnce(ImageFolder) -> ImageFolder,
+    ) -> Result<(), String> {
+        let folder = Folder::new();
+        fs::create_dir(folder.0.join("class")).expect("a folder");
+        // What it is shows in its first bytes.
+        folder.write("class/image.png", bytes);
+        let images = ImageFolder::open(&folder.0).expect("an image");
+        let images = options(images.memory_limit(limit));
+        read(images.example(0, &mut Generator::new(0)))
+    }
+
+    fn written(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        image.write_to(&mut bytes, format).expect("an image");
+        bytes.into_inner()
+    }
+
+    /// With noise, so that there is something to decode.
+    fn image(width: u32, height: u32) -> DynamicImage {
+        let noise = Generator::new(1).integers(0, 256, (width * height * 3) as usize);
+        let noise = noise.to_vec::<i64>().into_iter().map(|x| x as u8).collect();
+        let image = image::RgbImage::from_raw(width, height, noise).expect("enough bytes");
+        image.into()
+    }
+
+    /// The marker of the header of a JPEG; sizes are five bytes behind.
+    fn header(jpeg: &[u8]) -> usize {
+        let marker = jpeg.windows(2).position(|x| x == [0xff, 0xc0]);
+        marker.expect("a baseline JPEG")
+    }
+
+    /// The same file as one that is refined in several scans, for which it is damaged.
+    fn progressive(mut jpeg: Vec<u8>) -> Vec<u8> {
+        let header = header(&jpeg);
+        jpeg[header + 1] = 0xc2;
+        jpeg
+    }
+
+    pub(crate) fn files() -> [Vec<u8>; 4] {
+        let image = image(9, 5);
+        [
+            written(&image, ImageFormat::Png),
+            written(&image.to_rgba16().into(), ImageFormat::Png),
+            written(&image, ImageFormat::Jpeg),
+            written(&image.to_luma8().into(), ImageFormat::Jpeg),
+        ]
+    }
+
+    /// A JPEG of a few hundred bytes that claims 10505 x 10284 pixels.
+    fn vast_jpeg() -> Vec<u8> {
+        let mut jpeg = written(&image(8, 8), ImageFormat::Jpeg);
+        let header = header(&jpeg);
+        jpeg[header + 5..][..4].copy_from_slice(&[0x28, 0x2c, 0x29, 0x09]);
+        jpeg
+    }
+
+    /// A black PNG of 16384 x 16384 pixels, in 260 kB.
+    fn vast_png() -> Vec<u8> {
+        const SIDE: usize = 1 << 14;
+        let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+        let mut chunk = |kind: &[u8], data: &[u8]| {
+            let mut checksum = flate2::Crc::new();
+            [kind, data].iter().for_each(|part| checksum.update(part));
+            file.extend((data.len() as u32).to_be_bytes());
+            file.extend([kind, data].concat());
+            file.extend(checksum.sum().to_be_bytes());
+        };
+        let side = (SIDE as u32).to_be_bytes();
+        chunk(b"IHDR", &[&side[..], &side, &[8, 0, 0, 0, 0]].concat());
+        let mut rows = ZlibEncoder::new(Vec::new(), Compression::fast());
+        let row = [0; SIDE + 1];
+        (0..SIDE).for_each(|_| rows.write_all(&row).expect("compressed"));
+        chunk(b"IDAT", &rows.finish().expect("compressed"));
+        chunk(b"IEND", b"");
+        file
+    }
+
+    pub(crate) fn what_takes_more_than_the_limit_is_refused() {
+        for vast in [vast_jpeg(), progressive(vast_jpeg()), vast_png()] {
+            let (outcome, _, most) = watch_all(|| read_one(&vast, 256 << 20, |images| images));
+            let error = outcome.expect_err("the limit");
+            assert!(error.contains("the limit is 268435456"), "{error}");
+            assert!(most < (1 << 20) + 3 * vast.len(), "{most} bytes");
+        }
+        let image = image(700, 500);
+        type Options = fn(ImageFolder) -> ImageFolder;
+        let all: [Options; 5] = [
+            |images| images,
+            ImageFolder::grey,
+            |images| images.resize(7, 5),
+            |images| images.resize(900, 20),
+            |images| images.grey().resize(700, 900),
+        ];
+        for (at, bytes) in [
+            written(&image, ImageFormat::Png),
+            written(&image.to_luma8().into(), ImageFormat::Png),
+            written(&image.to_rgba16().into(), ImageFormat::Png),
+            written(&image, ImageFormat::Jpeg),
+            written(&image.to_luma8().into(), ImageFormat::Jpeg),
+            progressive(written(&image, ImageFormat::Jpeg)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for options in all {
+                // Arrays do not come from what is kept for reuse.
+                bibun::array::set_pool_limit(0);
+                let (outcome, _, most) = watch_all(|| read_one(&bytes, 256 << 20, options));
+                assert!(outcome.is_ok() || at == 5, "{at}: {outcome:?}");
+                // What it took is above every limit that refuses it.
+                let less = read_one(&bytes, most as u64 - 1, options);
+                let error = less.expect_err("the limit");
+                assert!(error.contains("the limit is") || at == 5, "{at}: {error}");
+            }
+        }
     }
 }
 
