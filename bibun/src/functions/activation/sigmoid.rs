@@ -17,7 +17,8 @@ unary! {
     /// ```
     sigmoid(x) -> Sigmoid {
         array: bibun_array::ops::sigmoid,
-        fused(y; gy): gy * y * (1.0 - y),
+        // Not y (1 - y): that is 0 as soon as y is 1.
+        fused(x; gy): gy * x.logistic_density(),
         sample: (-3.0..3.0, |x| 1.0 / (1.0 + (-x).exp())),
     }
 
@@ -48,8 +49,9 @@ unary! {
     /// assert_eq!(silu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     silu(x) -> Silu {
-        value: x * x.sigmoid(),
-        fused(x; gy): gy * x.sigmoid() * (1.0 + x * (-x).sigmoid()),
+        // Beyond 800 sigmoid is 0 or 1 to the last bit, of f64 too; no infinity may meet the 0.
+        value: x.maximum(-800.0) * x.sigmoid(),
+        fused(x; gy): gy * (x.sigmoid() + x.clip(-800.0, 800.0) * x.logistic_density()),
         sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
     }
 
@@ -98,7 +100,7 @@ unary! {
     /// assert_eq!(y.to_vec::<f64>(), [0.0, 3.0, 4.0]);
     /// ```
     hard_swish(x) -> HardSwish {
-        value: x * ((x + 3.0).maximum(0.0).minimum(6.0) / 6.0),
+        value: x.maximum(-3.0) * ((x + 3.0).clip(0.0, 6.0) / 6.0),
         fused(x; gy): x.less_equal(-3.0).where_(
             0.0,
             x.greater_equal(3.0).where_(gy, gy * (x / 3.0 + 0.5))
@@ -115,7 +117,8 @@ unary! {
     /// assert_eq!(softsign(Variable::new([-1.0, 3.0])).to_vec::<f64>(), [-0.5, 0.75]);
     /// ```
     softsign(x) -> Softsign {
-        value: x / (1.0 + x.abs()),
+        // Far beyond where it is ±1 to the last bit, and short of ∞ / ∞.
+        value: x.clip(-1e30, 1e30) / (1.0 + x.clip(-1e30, 1e30).abs()),
         gradient(x; gy): gy * (1.0 + x.abs()).reciprocal().square(),
         sample: (0.2..3.0, |x| x / (1.0 + x.abs())),
     }

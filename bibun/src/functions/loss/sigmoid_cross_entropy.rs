@@ -76,6 +76,22 @@ pub fn sigmoid_cross_entropy_with(
     }
 }
 
+/// `w |x| + log(1 + e^-|x|)` with what of the probability is for the other answer than x; nothing
+/// of ∞ is 0.
+macro_rules! loss {
+    ($x:ident, $w:expr) => {{
+        let w = $w;
+        w.equal(0.0).where_(0.0, w * $x.abs()) + (-$x.abs()).exp().log1p()
+    }};
+}
+
+/// `g (σ(x) - t)`, of which each tail is exact for the answer that it is far from.
+macro_rules! slope {
+    ($x:ident, $t:ident, $g:ident) => {
+        $g * ($x.sigmoid() * (1.0 - $t) - (-$x).sigmoid() * $t)
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct SigmoidCrossEntropy {}
 
@@ -84,14 +100,15 @@ number_kernel!(
     "sigmoid_cross_entropy",
     SigmoidCrossEntropy {},
     [x, t],
-    x.softplus() - x * t
+    // softplus(x) - x t, of which neither part is taken from the other.
+    loss!(x, x.greater(0.0).where_(1.0 - t, t))
 );
 number_kernel!(
     GradientX,
     "sigmoid_cross_entropy gradient",
     SigmoidCrossEntropy {},
     [a, b, gy],
-    gy * (a.sigmoid() - b)
+    slope!(a, b, gy)
 );
 number_kernel!(
     GradientT,
@@ -122,7 +139,7 @@ impl ElementwiseRule<2> for SigmoidCrossEntropy {
                 SigmoidCrossEntropy {},
                 [a, b],
                 gy,
-                gy * (a.sigmoid() - b)
+                slope!(a, b, gy)
             )
         } else {
             partial!(fused:

@@ -17,7 +17,8 @@ use crate::variable::Variable;
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers give f64.
-/// Gradient: `gy exp(x - y)`; 0 for elements of -∞, also where all are and so is y.
+/// Gradient: `gy softmax(x)`, however large x is; 0 for elements of -∞, also where all are and so is
+/// y, and in equal parts to elements of ∞.
 ///
 /// # Panics
 /// If there is nothing to add up, or no such axis.
@@ -43,12 +44,18 @@ struct LogSumExp {
 }
 
 impl LogSumExp {
-    /// `exp(x - y)`.
-    fn softmax(&self, cx: &Context<'_>) -> Variable {
-        let y = reshape(cx.output(0), cx.input_shape(0).reduced(&self.axes, true));
-        // Beside -∞ for all, every share is 0.
+    /// What each element is in proportion to: its exponential divided by that of y, and the sum of
+    /// these. It would be 1, were y not rounded.
+    fn shares(&self, cx: &Context<'_>) -> [Variable; 2] {
+        let x = cx.input(0);
+        // Only a shift: the quotients are the same for any other, and so are their derivatives.
+        let y = reshape(cx.output(0), x.shape().reduced(&self.axes, true)).detach();
+        // Beside -∞ for all, every share is 0; beside ∞, of what is finite.
         let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
-        (cx.input(0) - y).exp()
+        let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp();
+        let total = sum(&shares, axes(&self.axes, true));
+        let total = where_(equal(&total, 0.0), 1.0, total);
+        [shares, total]
     }
 }
 
@@ -79,7 +86,7 @@ impl Function for LogSumExp {
         let axes = axes(&self.axes, true);
         let largest = x.max(axes.clone());
         // Infinity less infinity would not be a number.
-        let shift = largest.is_finite().where_(&largest, 0.0);
+        let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
         let total = shifted_exp(&x, &shift).sum(axes);
         let y = ops::add(ops::log(total), shift);
         [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
@@ -87,11 +94,16 @@ impl Function for LogSumExp {
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
         let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
-        [Some(self.softmax(cx) * gy)]
+        let [shares, total] = self.shares(cx);
+        [Some(shares * (gy / total))]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| sum(self.softmax(cx) * dx, axes(&self.axes, self.keep_dims)))]
+        [dx.map(|dx| {
+            let [shares, total] = self.shares(cx);
+            let dy = sum(shares * dx, axes(&self.axes, true)) / total;
+            reshape(dy, cx.input_shape(0).reduced(&self.axes, self.keep_dims))
+        })]
     }
 
     fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
