@@ -1,8 +1,6 @@
 //! The sigmoid and what is made of it, with the piecewise linear forms of it and of tanh.
 
-use crate::functions::Operand;
-use crate::functions::family::unary;
-use crate::variable::Variable;
+use crate::functions::family::{binary, number_kernel, unary};
 
 unary! {
     samples in unary_samples;
@@ -124,45 +122,52 @@ unary! {
     }
 }
 
-/// `x sigmoid(beta x)`, where `beta` may be learnt.
-///
-/// Shapes: x, beta that broadcast → their common shape. Types: f32, f64, promoted.
-/// Gradient: to both.
-///
-/// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
-///
-/// # Panics
-/// If the shapes do not broadcast.
-///
-/// ```
-/// use bibun::{functions::swish, Variable};
-/// assert_eq!(swish(Variable::new([0.0, 2.0]), 1000.0).to_vec::<f64>(), [0.0, 2.0]);
-/// ```
-#[track_caller]
-pub fn swish(x: impl Into<Variable>, beta: impl Into<Operand>) -> Variable {
-    let x = x.into();
-    let gate = sigmoid(&x * beta);
-    x * gate
+binary! {
+    samples in binary_samples;
+
+    /// `x sigmoid(beta x)`, where `beta` may be learnt.
+    ///
+    /// Shapes: x, beta that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// f64. Gradient: to both.
+    ///
+    /// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::swish, Variable};
+    /// assert_eq!(swish(Variable::new([0.0, 2.0]), 1000.0).to_vec::<f64>(), [0.0, 2.0]);
+    /// ```
+    swish via to_float -> Swish {
+        value: |x, beta| Gated::run(Gate {}, [x, beta]),
+        gradient_a(a, b; gy): gy
+            * ((a * b).sigmoid() + (a * b).clip(-800.0, 800.0) * (a * b).logistic_density()),
+        // a² only where the other factor is not 0.
+        gradient_b(a, b; gy): gy
+            * ((a * b).logistic_density().equal(0.0).where_(0.0, a).square()
+                * (a * b).logistic_density()),
+        sample: (-2.0..2.0, -2.0..2.0, |x, beta| x / (1.0 + f64::exp(-beta * x))),
+    }
 }
-crate::functions::family::method!(swish, beta: impl Into<Operand>);
+
+#[derive(Clone, Copy, Debug)]
+struct Gate {}
+
+number_kernel!(Gated, "swish", Gate {}, [x, beta], {
+    let gate = (beta * x).sigmoid();
+    gate.equal(0.0).where_(0.0, x) * gate
+});
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
-    let mut samples = unary_samples();
-    samples.push(Sample::binary(
-        "swish",
-        -2.0..2.0,
-        -2.0..2.0,
-        |x, beta| swish(x, beta),
-        |x, beta| x / (1.0 + (-beta * x).exp()),
-    ));
-    samples
+    [unary_samples(), binary_samples()].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variable::Variable;
     use crate::functions::probe::{assert_finite, derivatives, gradient};
 
     #[test]

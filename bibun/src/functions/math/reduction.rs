@@ -1,6 +1,8 @@
 //! Sums over axes, and what is made of sums.
 
-use bibun_array::{Array, Axes, DType, Shape, keep_dims};
+#[cfg(test)]
+use bibun_array::keep_dims;
+use bibun_array::{Array, Axes, DType, Shape};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
