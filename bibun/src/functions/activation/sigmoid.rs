@@ -7,7 +7,9 @@ unary! {
 
     /// `1 / (1 + e⁻ˣ)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy y (1 - y)`.
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy sigmoid(x) sigmoid(-x)`, which is `gy y (1 - y)` without its cancellation: exact
+    /// however far out. So x is kept for it, not y, and it takes an exponential.
     ///
     /// ```
     /// use bibun::{functions::sigmoid, Variable};

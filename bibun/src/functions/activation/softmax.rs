@@ -270,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn infinity_takes_all() {
+        let infinity = f64::INFINITY;
+        let x = Variable::new([infinity, 1.0, -infinity]);
+        assert_eq!(softmax(&x, 0).to_vec::<f64>(), [1.0, 0.0, 0.0]);
+        let y = log_softmax(&x, 0);
+        assert_eq!(y.to_vec::<f64>(), [0.0, -infinity, -infinity]);
+        assert_eq!(gradient(&y.take(Variable::constant([0i64]), 0).sum(..), &x), [0.0; 3]);
+        let all = softmax(Variable::new([-infinity; 2]), 0);
+        assert!(all.to_vec::<f64>().iter().all(|y| y.is_nan()));
+    }
+
+    #[test]
     fn nothing_has_a_softmax() {
         let x = Variable::new(Array::zeros([2, 0], DType::F32));
         assert_eq!(softmax(&x, 1).shape(), [2, 0]);

@@ -582,6 +582,18 @@ mod tests {
     use crate::{attempt, gradients};
 
     #[test]
+    fn an_infinite_score_is_certain() {
+        let x = Variable::new([[f64::INFINITY, 1.0, f64::NEG_INFINITY]]);
+        let loss = softmax_cross_entropy(&x, Variable::constant([0i64]));
+        assert_eq!(loss.item::<f64>(), 0.0);
+        let gradients = gradients(&[&loss], &[&x]);
+        let gradient = gradients[0].as_ref().expect("a gradient");
+        assert_eq!(gradient.to_vec::<f64>(), [0.0; 3]);
+        let wrong = softmax_cross_entropy(&x, Variable::constant([1i64]));
+        assert_eq!(wrong.item::<f64>(), f64::INFINITY);
+    }
+
+    #[test]
     fn classes_may_have_lanes_too() {
         let x = Variable::new([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]);
         let t = Variable::constant([2i64, 1]);

@@ -14,7 +14,7 @@ use crate::variable::Variable;
 ///
 /// Shapes: x, t of one shape → `[]`. Types: x f32, f64; t i64 or bool (0 or 1, and -1 for what is
 /// ignored), or float probabilities. The mean is over what is not ignored, and 0 if there is none.
-/// Gradient: `gy (σ(x) - t) / n` to x, to probabilities t `-gy x / n`.
+/// Gradient: `gy (σ(x) - t) / n` to x, exact on both tails, to probabilities t `-gy x / n`.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -201,6 +201,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transformations::grad;
     use crate::{attempt, gradients};
 
     #[test]
@@ -214,6 +215,23 @@ mod tests {
             gradients[0].as_ref().unwrap().to_vec::<f32>(),
             [0.0, -1.0, 1.0, 0.0]
         );
+    }
+
+    /// Certain and right, the loss and its gradient are small, but nothing is lost of them.
+    #[test]
+    fn both_tails_are_exact() {
+        let infinity = f64::INFINITY;
+        let x = Variable::new([40.0, -40.0, infinity, -infinity, -infinity]);
+        let t = Variable::constant([1i64, 0, 1, 0, 1]);
+        let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+        let tail = (-40f64).exp();
+        assert_eq!(losses.to_vec::<f64>(), [tail, tail, 0.0, 0.0, infinity]);
+        let first = |x: &Variable| {
+            grad(|x| sigmoid_cross_entropy_with(x, &t, Reduce::Sum), x)
+        };
+        assert_eq!(first(&x).to_vec::<f64>(), [-tail, tail, 0.0, 0.0, -1.0]);
+        let second = grad(|x| first(x).sum(..), &x);
+        assert_eq!(second.to_vec::<f64>(), [tail, tail, 0.0, 0.0, 0.0]);
     }
 
     #[test]

@@ -34,7 +34,8 @@ unary! {
     /// The hyperbolic tangent, `tanh x = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)`.
     ///
     /// Shapes: x any → the same. Types: f32, f64; integers give f64.
-    /// Gradient: `gy (1 - y²)`.
+    /// Gradient: `gy / cosh² x`, which is `gy (1 - y²)` without its cancellation: exact however far
+    /// out. So x is kept for it, not y, and it takes an exponential.
     ///
     /// ```
     /// use bibun::{functions::tanh, Variable};

@@ -136,7 +136,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GradOptions, attempt, gradients_with};
+    use crate::transformations::{grad, jvp};
+    use crate::{GradOptions, attempt, gradients_with, s};
     use bibun_array::DType;
 
     #[test]
@@ -156,6 +157,30 @@ mod tests {
             &GradOptions::create_graph(),
         );
         assert_eq!(second[0].as_ref().unwrap().to_vec::<f64>(), [0.0; 6]);
+    }
+
+    /// y is rounded to whole numbers there, and no exponential of a difference from it is a share.
+    #[test]
+    fn gradients_of_large_numbers_are_shares() {
+        let third = 1.0f32 / 3.0;
+        for (x, shares) in [
+            (vec![1e7f32, 1e7], vec![0.5, 0.5]),
+            (vec![-1e7, -1e7, -1e7], vec![third; 3]),
+            (vec![3e38, 3e38], vec![0.5, 0.5]),
+            (vec![3e38, -3e38], vec![1.0, 0.0]),
+            (vec![f32::INFINITY, 0.0], vec![1.0, 0.0]),
+        ] {
+            let x = Variable::new(Array::from(x));
+            let ones = Variable::constant(Array::ones(x.shape(), DType::F32));
+            assert_eq!(grad(|x| logsumexp(x, 0), &x).to_vec::<f32>(), shares);
+            let (_, slope) = jvp(|x| logsumexp(x, 0), &x, &ones);
+            assert_eq!(slope.item::<f32>(), 1.0);
+            let second = grad(|x| grad(|x| logsumexp(x, 0), x).slice(s![0]), &x);
+            let [p, q] = [shares[0], shares[1]];
+            let second = second.to_vec::<f32>();
+            assert!((second[0] - p * (1.0 - p)).abs() < 1e-7, "{second:?}");
+            assert!((second[1] + p * q).abs() < 1e-7, "{second:?}");
+        }
     }
 
     #[test]

@@ -143,3 +143,59 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let length = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
     reduction_samples("norm2", 0.3..2.0, |x, axes| norm2(x, axes), length)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::{std, var};
+    use crate::transformations::grad;
+
+    #[test]
+    fn nothing_overflows_or_underflows_between() {
+        let x = Variable::new([[3e30f32, 4e30], [3e-30, -4e-30], [0.3, 0.4], [3e-40, 4e-40]]);
+        let ordinary = norm2(Variable::new([0.3f32, 0.4]), 0).item::<f32>();
+        let y = norm2(&x, 1).to_vec::<f32>();
+        assert_eq!(y[..3], [5e30, 5e-30, ordinary]);
+        assert!((y[3] - 5e-40).abs() < 5e-45, "{}", y[3]);
+        let gradient = grad(|x| norm2(x, 1).sum(..), &x).to_vec::<f32>();
+        for (got, wanted) in gradient[..6].iter().zip([0.6f32, 0.8, 0.6, -0.8, 0.6, 0.8]) {
+            assert!((got - wanted).abs() < 1e-7, "{gradient:?}");
+        }
+        let x = Variable::new([3e-200, 4e-200]);
+        assert!((norm2(&x, 0).item::<f64>() / 5e-200 - 1.0).abs() < 1e-15);
+        let x = Variable::new([3e200, 4e200]);
+        assert!((norm2(&x, 0).item::<f64>() / 5e200 - 1.0).abs() < 1e-15);
+        let second = grad(|x| grad(|x| norm2(x, 0), x).square().sum(..), &x);
+        assert!(second.to_vec::<f64>().iter().all(|x| x.abs() < 1e-200));
+    }
+
+    #[test]
+    fn zero_infinity_and_nothing() {
+        let x = Variable::new([[0.0, 0.0], [f64::NEG_INFINITY, 2.0]]);
+        assert_eq!(norm2(&x, 1).to_vec::<f64>(), [0.0, f64::INFINITY]);
+        let first = |x: &Variable| grad(|x| norm2(x, 1).sum(..), x);
+        assert_eq!(first(&x).to_vec::<f64>(), [0.0, 0.0, -1.0, 0.0]);
+        let second = grad(|x| first(x).sum(..), &x).to_vec::<f64>();
+        assert_eq!(second[2..], [0.0, 0.0]);
+        let x = Variable::new([f64::NAN, 1.0]);
+        assert!(norm2(&x, 0).item::<f64>().is_nan());
+        assert!(first(&x.reshape([1, 2])).to_vec::<f64>().iter().all(|x| x.is_nan()));
+        let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
+        assert_eq!(norm2(&nothing, 1).to_vec::<f64>(), [0.0, 0.0]);
+        assert_eq!(norm2(&nothing, 0).shape(), [0]);
+    }
+
+    #[test]
+    fn deviations_of_any_size() {
+        let deviation = |x: [f32; 2]| std(Variable::new(x), .., 0).item::<f32>();
+        assert_eq!(deviation([1e30, 3e30]), 1e30);
+        assert_eq!(deviation([1e-30, 3e-30]), 1e-30);
+        assert_eq!(deviation([3e38, 3e38]), 0.0);
+        assert!((deviation([2e38, 3e38]) / 5e37 - 1.0).abs() < 1e-6);
+        assert_eq!(var(Variable::new([3e38f32, 3e38]), .., 0).item::<f32>(), 0.0);
+        let gradient = grad(|x| std(x, .., 0), &Variable::new([1e30f32, 3e30]));
+        assert_eq!(gradient.to_vec::<f32>(), [-0.5, 0.5]);
+        let gradient = grad(|x| std(x, .., 0), &Variable::new([1e-30f32, 3e-30]));
+        assert_eq!(gradient.to_vec::<f32>(), [-0.5, 0.5]);
+    }
+}
