@@ -101,6 +101,15 @@ impl<T: Float> Number<T> {
         -(-self).softplus()
     }
 
+    /// `sigmoid(self) sigmoid(-self)`, exact on both tails: the density of the logistic
+    /// distribution, and the derivative of the sigmoid.
+    #[inline(always)]
+    #[must_use]
+    pub fn logistic_density(self) -> Self {
+        let e = (-self.abs()).exp();
+        e / (1.0 + e).square()
+    }
+
     /// `self²`.
     #[inline(always)]
     #[must_use]
@@ -127,6 +136,13 @@ impl<T: Float> Number<T> {
     #[must_use]
     pub fn minimum(self, other: impl Into<Self>) -> Self {
         Self(self.0.minimum(other.into().0))
+    }
+
+    /// `self` held between two numbers, NaN if it is NaN.
+    #[inline(always)]
+    #[must_use]
+    pub fn clip(self, low: impl Into<Self>, high: impl Into<Self>) -> Self {
+        self.maximum(low).minimum(high)
     }
 
     /// Whether this is NaN.

@@ -461,7 +461,7 @@ impl Generator {
 /// The probabilities of `choice` as numbers, after a check.
 #[track_caller]
 fn weights_of(probabilities: &Array, n: usize) -> Vec<f64> {
-    let weights = match probabilities.dtype() {
+    let weights: Vec<f64> = match probabilities.dtype() {
         DType::F32 => (probabilities.to_vec::<f32>().into_iter())
             .map(f64::from)
             .collect(),
@@ -481,7 +481,23 @@ fn weights_of(probabilities: &Array, n: usize) -> Vec<f64> {
             format!("{weight} is no probability"),
         ));
     }
-    weights
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    weights.iter().map(|&x| rescaled(x, largest)).collect()
+}
+
+/// A weight times the power of two that brings the largest one to where sums of weights do not
+/// overflow and quotients by them neither. What is positive stays so.
+fn rescaled(weight: f64, largest: f64) -> f64 {
+    const PLACE: i32 = 900;
+    let exponent = (largest.to_bits() >> 52) as i32 - (f64::MAX_EXP - 1);
+    let power = |n: i32| f64::from_bits(((n + f64::MAX_EXP - 1) as u64) << 52);
+    let half = (PLACE - exponent) / 2;
+    let scaled = weight * power(half) * power(PLACE - exponent - half);
+    if weight > 0.0 {
+        scaled.max(f64::from_bits(1))
+    } else {
+        0.0
+    }
 }
 
 #[track_caller]

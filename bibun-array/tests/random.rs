@@ -272,6 +272,26 @@ fn few_of_many_are_the_first_of_a_permutation() {
     assert!(few.to_vec::<i64>().iter().all(|i| (0..1 << 60).contains(i)));
 }
 
+/// Only the proportions count: sums of weights may overflow, and quotients by them.
+#[test]
+fn choices_know_weights_of_any_size() {
+    let p = [0.5, 0.25, 0.25];
+    for unit in [1.0, f64::MAX, f64::MAX / 4.0, 4e-323, 1e-310] {
+        let weights = Array::from(p.map(|p| p * unit));
+        for replace in [true, false] {
+            let choose = |weights: &Array| {
+                let mut generator = Generator::new(4);
+                let draws = (0..2000).map(|_| generator.choice(3, 1, replace, Some(weights)));
+                draws.map(|x| x.item::<i64>()).collect::<Vec<i64>>()
+            };
+            assert_eq!(choose(&weights), choose(&Array::from(p)), "{unit:e} {replace}");
+        }
+    }
+    let weights = Array::from([5e-324, f64::MAX]);
+    let order = Generator::new(4).choice(2, 2, false, Some(&weights));
+    assert_eq!(order.to_vec::<i64>(), [1, 0]);
+}
+
 #[test]
 fn choices_follow_their_probabilities() {
     let mut generator = Generator::new(10);

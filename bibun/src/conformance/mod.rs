@@ -4,6 +4,7 @@
 //! that fails, so that one run shows the state of the whole library.
 
 mod checks;
+mod edges;
 mod sample;
 mod wrong;
 

@@ -1,7 +1,7 @@
 //! Weights as length times direction.
 
 use super::{Chain, Conv, Linear, Link};
-use crate::functions::{reshape, sqrt, square, sum};
+use crate::functions::{norm2, reshape};
 use crate::variable::Variable;
 use bibun_array::{Shape, keep_dims};
 
@@ -86,7 +86,7 @@ impl<L: Weighted + Link + 'static> Link for WeightNorm<L> {
 /// The lengths of what belongs to each output, with axes of size 1.
 fn norms(v: &Variable) -> Variable {
     let rest: Vec<isize> = (1..v.rank() as isize).collect();
-    sqrt(sum(square(v), keep_dims(&rest[..])))
+    norm2(v, keep_dims(&rest[..]))
 }
 
 /// A link with a weight that has its outputs along the first axis.

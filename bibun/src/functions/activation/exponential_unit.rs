@@ -82,7 +82,9 @@ unary! {
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
     /// ```
     softplus(x, beta) -> Softplus {
-        value: (beta * x).softplus() / beta,
+        // Not softplus(beta x) / beta, for beta x may overflow where the result does not.
+        value: (beta * x).greater(0.0).where_(x, 0.0)
+            + (-(beta * x).abs()).exp().log1p() / beta,
         fused(x; gy): gy * (beta * x).sigmoid(),
         sample(1.5): (-2.0..2.0, move |x| (1.0 + (beta * x).exp()).ln() / beta),
     }
@@ -99,10 +101,15 @@ unary! {
     /// assert_eq!(mish(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     mish(x) -> Mish {
-        value: x * x.softplus().tanh(),
-        // log(1 + eˣ) as -log_sigmoid(-x); the signs cancel in the square.
+        // From -800 on the other factor is 0, which no infinity may meet.
+        value: x.maximum(-800.0) * x.softplus().tanh(),
+        // log(1 + eˣ) as -log_sigmoid(-x), and 1 - tanh² as four times the density of twice that,
+        // which is the same on both sides of zero.
         gradient(x; gy): gy
-            * (x * x.sigmoid() * (1.0 - (-x).log_sigmoid().tanh().square())
+            * (x.clip(-800.0, 800.0)
+                * x.sigmoid()
+                * ((-x).log_sigmoid() * 2.0).logistic_density()
+                * 4.0
                 - (-x).log_sigmoid().tanh()),
         sample: (-3.0..3.0, |x| x * (1.0 + x.exp()).ln().tanh()),
     }

@@ -11,10 +11,11 @@ const DENSITY: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const SLOPE: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044715;
 
-/// `x` where the sigmoid of its cubic is neither 0 nor 1, held beyond: powers cannot overflow.
+/// `x` held where the distributions are 0 and 1 to the last bit, of f64 too: powers cannot overflow,
+/// and 0 is never multiplied by an infinity.
 macro_rules! held {
     ($x:ident) => {
-        $x.maximum(-30.0).minimum(30.0)
+        $x.clip(-40.0, 40.0)
     };
 }
 
@@ -39,9 +40,10 @@ unary! {
     /// assert_eq!(gelu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     gelu(x) -> Gelu {
-        value: x * (x * -FRAC_1_SQRT_2).erfc() * 0.5,
+        value: x.maximum(-40.0) * ((x * -FRAC_1_SQRT_2).erfc() * 0.5),
         fused(x; gy): gy
-            * ((x * -FRAC_1_SQRT_2).erfc() * 0.5 + x * (x * x * -0.5).exp() * DENSITY),
+            * ((x * -FRAC_1_SQRT_2).erfc() * 0.5
+                + held!(x) * (held!(x).square() * -0.5).exp() * DENSITY),
         sample: (-3.0..3.0, |x| x * normal_distribution(x)),
     }
 
@@ -57,13 +59,12 @@ unary! {
     /// assert_eq!(gelu_tanh(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     gelu_tanh(x) -> GeluTanh {
-        value: x * (x * (SLOPE + SLOPE * CUBIC * x * x)).sigmoid(),
+        value: x.maximum(-40.0) * cubic!(x).sigmoid(),
         fused(x; gy): gy
-            * cubic!(x).sigmoid()
-            * (held!(x)
-                * (-cubic!(x)).sigmoid()
-                * (SLOPE + 3.0 * SLOPE * CUBIC * held!(x).square())
-                + 1.0),
+            * (cubic!(x).sigmoid()
+                + held!(x)
+                    * (SLOPE + 3.0 * SLOPE * CUBIC * held!(x).square())
+                    * cubic!(x).logistic_density()),
         sample: (-3.0..3.0, |x| {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
             0.5 * x * (1.0 + inner.tanh())

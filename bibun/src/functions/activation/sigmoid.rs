@@ -1,15 +1,15 @@
 //! The sigmoid and what is made of it, with the piecewise linear forms of it and of tanh.
 
-use crate::functions::Operand;
-use crate::functions::family::unary;
-use crate::variable::Variable;
+use crate::functions::family::{binary, number_kernel, unary};
 
 unary! {
     samples in unary_samples;
 
     /// `1 / (1 + e⁻ˣ)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy y (1 - y)`.
+    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Gradient: `gy sigmoid(x) sigmoid(-x)`, which is `gy y (1 - y)` without its cancellation: exact
+    /// however far out. So x is kept for it, not y, and it takes an exponential.
     ///
     /// ```
     /// use bibun::{functions::sigmoid, Variable};
@@ -17,7 +17,8 @@ unary! {
     /// ```
     sigmoid(x) -> Sigmoid {
         array: bibun_array::ops::sigmoid,
-        fused(y; gy): gy * y * (1.0 - y),
+        // Not y (1 - y): that is 0 as soon as y is 1.
+        fused(x; gy): gy * x.logistic_density(),
         sample: (-3.0..3.0, |x| 1.0 / (1.0 + (-x).exp())),
     }
 
@@ -48,8 +49,9 @@ unary! {
     /// assert_eq!(silu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     silu(x) -> Silu {
-        value: x * x.sigmoid(),
-        fused(x; gy): gy * x.sigmoid() * (1.0 + x * (-x).sigmoid()),
+        // Beyond 800 sigmoid is 0 or 1 to the last bit, of f64 too; no infinity may meet the 0.
+        value: x.maximum(-800.0) * x.sigmoid(),
+        fused(x; gy): gy * (x.sigmoid() + x.clip(-800.0, 800.0) * x.logistic_density()),
         sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
     }
 
@@ -98,7 +100,7 @@ unary! {
     /// assert_eq!(y.to_vec::<f64>(), [0.0, 3.0, 4.0]);
     /// ```
     hard_swish(x) -> HardSwish {
-        value: x * ((x + 3.0).maximum(0.0).minimum(6.0) / 6.0),
+        value: x.maximum(-3.0) * ((x + 3.0).clip(0.0, 6.0) / 6.0),
         fused(x; gy): x.less_equal(-3.0).where_(
             0.0,
             x.greater_equal(3.0).where_(gy, gy * (x / 3.0 + 0.5))
@@ -115,51 +117,59 @@ unary! {
     /// assert_eq!(softsign(Variable::new([-1.0, 3.0])).to_vec::<f64>(), [-0.5, 0.75]);
     /// ```
     softsign(x) -> Softsign {
-        value: x / (1.0 + x.abs()),
+        // Far beyond where it is ±1 to the last bit, and short of ∞ / ∞.
+        value: x.clip(-1e30, 1e30) / (1.0 + x.clip(-1e30, 1e30).abs()),
         gradient(x; gy): gy * (1.0 + x.abs()).reciprocal().square(),
         sample: (0.2..3.0, |x| x / (1.0 + x.abs())),
     }
 }
 
-/// `x sigmoid(beta x)`, where `beta` may be learnt.
-///
-/// Shapes: x, beta that broadcast → their common shape. Types: f32, f64, promoted.
-/// Gradient: to both.
-///
-/// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
-///
-/// # Panics
-/// If the shapes do not broadcast.
-///
-/// ```
-/// use bibun::{functions::swish, Variable};
-/// assert_eq!(swish(Variable::new([0.0, 2.0]), 1000.0).to_vec::<f64>(), [0.0, 2.0]);
-/// ```
-#[track_caller]
-pub fn swish(x: impl Into<Variable>, beta: impl Into<Operand>) -> Variable {
-    let x = x.into();
-    let gate = sigmoid(&x * beta);
-    x * gate
+binary! {
+    samples in binary_samples;
+
+    /// `x sigmoid(beta x)`, where `beta` may be learnt.
+    ///
+    /// Shapes: x, beta that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// f64. Gradient: to both.
+    ///
+    /// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
+    ///
+    /// # Panics
+    /// If the shapes do not broadcast.
+    ///
+    /// ```
+    /// use bibun::{functions::swish, Variable};
+    /// assert_eq!(swish(Variable::new([0.0, 2.0]), 1000.0).to_vec::<f64>(), [0.0, 2.0]);
+    /// ```
+    swish via to_float -> Swish {
+        value: |x, beta| Gated::run(Gate {}, [x, beta]),
+        gradient_a(a, b; gy): gy
+            * ((a * b).sigmoid() + (a * b).clip(-800.0, 800.0) * (a * b).logistic_density()),
+        // a² only where the other factor is not 0.
+        gradient_b(a, b; gy): gy
+            * ((a * b).logistic_density().equal(0.0).where_(0.0, a).square()
+                * (a * b).logistic_density()),
+        sample: (-2.0..2.0, -2.0..2.0, |x, beta| x / (1.0 + f64::exp(-beta * x))),
+    }
 }
-crate::functions::family::method!(swish, beta: impl Into<Operand>);
+
+#[derive(Clone, Copy, Debug)]
+struct Gate {}
+
+number_kernel!(Gated, "swish", Gate {}, [x, beta], {
+    let gate = (beta * x).sigmoid();
+    gate.equal(0.0).where_(0.0, x) * gate
+});
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
-    let mut samples = unary_samples();
-    samples.push(Sample::binary(
-        "swish",
-        -2.0..2.0,
-        -2.0..2.0,
-        |x, beta| swish(x, beta),
-        |x, beta| x / (1.0 + (-beta * x).exp()),
-    ));
-    samples
+    [unary_samples(), binary_samples()].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variable::Variable;
     use crate::functions::probe::{assert_finite, derivatives, gradient};
 
     #[test]

@@ -15,7 +15,7 @@ use crate::variable::Variable;
 ///
 /// Shapes: x any → the same. Types: f32, f64; integers give f64.
 /// Gradient: `y (gy - Σ gy y)`. An element of -∞ gives 0 and has the gradient 0; where all along
-/// the axis are -∞ the result is NaN.
+/// the axis are -∞ the result is NaN. Elements of ∞ share all among them.
 ///
 /// # Panics
 /// If there is no such axis.
@@ -57,10 +57,19 @@ pub fn log_softmax(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(log_softmax, axis: isize);
 
-/// `exp(x - shift)` in one loop.
+/// `x - shift` for a shift that is no smaller than x: 0 where both are ∞.
+macro_rules! below {
+    ($x:ident, $shift:ident) => {
+        ($x.equal(f64::INFINITY)).where_(0.0, $x - $shift)
+    };
+}
+pub(crate) use below;
+
+/// `x - shift` and its exponential, each in one loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shifted {}
-number_kernel!(ShiftedExp, "exp", Shifted {}, [x, shift], (x - shift).exp());
+number_kernel!(ShiftedBy, "subtract", Shifted {}, [x, shift], below!(x, shift));
+number_kernel!(ShiftedExp, "exp", Shifted {}, [x, shift], below!(x, shift).exp());
 
 /// `exp(x - shift)`, broadcast.
 pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
@@ -162,7 +171,8 @@ impl Function for LogSoftmax {
         let total = shifted_exp(&x, &largest).sum(axis);
         // Taken away one after the other: added up first, a large `largest` would swallow the
         // logarithm.
-        [ops::subtract(ops::subtract(x, largest), ops::log(total))]
+        let shifted = ShiftedBy::run(Shifted {}, [x, largest]);
+        [ops::subtract(shifted, ops::log(total))]
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
@@ -257,6 +267,18 @@ mod tests {
         let y = log_softmax(&x, 0);
         let picked = y.take(Variable::constant([0i64]), 0);
         assert_eq!(gradient(&picked.sum(..), &x), [0.5, 0.0, -0.5]);
+    }
+
+    #[test]
+    fn infinity_takes_all() {
+        let infinity = f64::INFINITY;
+        let x = Variable::new([infinity, 1.0, -infinity]);
+        assert_eq!(softmax(&x, 0).to_vec::<f64>(), [1.0, 0.0, 0.0]);
+        let y = log_softmax(&x, 0);
+        assert_eq!(y.to_vec::<f64>(), [0.0, -infinity, -infinity]);
+        assert_eq!(gradient(&y.take(Variable::constant([0i64]), 0).sum(..), &x), [0.0; 3]);
+        let all = softmax(Variable::new([-infinity; 2]), 0);
+        assert!(all.to_vec::<f64>().iter().all(|y| y.is_nan()));
     }
 
     #[test]

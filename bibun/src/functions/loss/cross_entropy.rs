@@ -9,7 +9,7 @@ use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
-    cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
+    below, cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
     sum, take, to_float, where_,
 };
 use crate::variable::Variable;
@@ -316,12 +316,13 @@ number_kernel!(
     "softmax_cross_entropy gradient",
     Gradient {},
     [x, shift, log_total, scale],
-    (x - shift - log_total).exp() * scale
+    (below!(x, shift) - log_total).exp() * scale
 );
 
 impl SoftmaxCrossEntropy {
     fn softmax(cx: &Context<'_>) -> Variable {
-        (cx.input(0) - cx.output(2) - cx.output(1)).exp()
+        let (x, shift) = (&cx.input(0), &cx.output(2));
+        (below!(x, shift) - cx.output(1)).exp()
     }
 }
 
@@ -352,7 +353,8 @@ impl Function for SoftmaxCrossEntropy {
         let shift = x.max(classes.clone());
         let log_total = ops::log(shifted_exp(&x, &shift).sum(classes));
         // The difference of the large ones comes first, and is exact where it matters.
-        let losses = (&shift - x.gather(&t, 1)) + &log_total;
+        let own = x.gather(&t, 1);
+        let losses = own.equal(f64::INFINITY).where_(0.0, &shift - &own) + &log_total;
         [losses, log_total, shift]
     }
 
@@ -578,6 +580,18 @@ mod tests {
     use super::*;
     use crate::batch::vmap;
     use crate::{attempt, gradients};
+
+    #[test]
+    fn an_infinite_score_is_certain() {
+        let x = Variable::new([[f64::INFINITY, 1.0, f64::NEG_INFINITY]]);
+        let loss = softmax_cross_entropy(&x, Variable::constant([0i64]));
+        assert_eq!(loss.item::<f64>(), 0.0);
+        let gradients = gradients(&[&loss], &[&x]);
+        let gradient = gradients[0].as_ref().expect("a gradient");
+        assert_eq!(gradient.to_vec::<f64>(), [0.0; 3]);
+        let wrong = softmax_cross_entropy(&x, Variable::constant([1i64]));
+        assert_eq!(wrong.item::<f64>(), f64::INFINITY);
+    }
 
     #[test]
     fn classes_may_have_lanes_too() {

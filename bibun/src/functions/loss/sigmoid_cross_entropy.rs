@@ -14,7 +14,7 @@ use crate::variable::Variable;
 ///
 /// Shapes: x, t of one shape → `[]`. Types: x f32, f64; t i64 or bool (0 or 1, and -1 for what is
 /// ignored), or float probabilities. The mean is over what is not ignored, and 0 if there is none.
-/// Gradient: `gy (σ(x) - t) / n` to x, to probabilities t `-gy x / n`.
+/// Gradient: `gy (σ(x) - t) / n` to x, exact on both tails, to probabilities t `-gy x / n`.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -76,6 +76,22 @@ pub fn sigmoid_cross_entropy_with(
     }
 }
 
+/// `w |x| + log(1 + e^-|x|)` with what of the probability is for the other answer than x; nothing
+/// of ∞ is 0.
+macro_rules! loss {
+    ($x:ident, $w:expr) => {{
+        let w = $w;
+        w.equal(0.0).where_(0.0, w * $x.abs()) + (-$x.abs()).exp().log1p()
+    }};
+}
+
+/// `g (σ(x) - t)`, of which each tail is exact for the answer that it is far from.
+macro_rules! slope {
+    ($x:ident, $t:ident, $g:ident) => {
+        $g * ($x.sigmoid() * (1.0 - $t) - (-$x).sigmoid() * $t)
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct SigmoidCrossEntropy {}
 
@@ -84,14 +100,15 @@ number_kernel!(
     "sigmoid_cross_entropy",
     SigmoidCrossEntropy {},
     [x, t],
-    x.softplus() - x * t
+    // softplus(x) - x t, of which neither part is taken from the other.
+    loss!(x, x.greater(0.0).where_(1.0 - t, t))
 );
 number_kernel!(
     GradientX,
     "sigmoid_cross_entropy gradient",
     SigmoidCrossEntropy {},
     [a, b, gy],
-    gy * (a.sigmoid() - b)
+    slope!(a, b, gy)
 );
 number_kernel!(
     GradientT,
@@ -122,7 +139,7 @@ impl ElementwiseRule<2> for SigmoidCrossEntropy {
                 SigmoidCrossEntropy {},
                 [a, b],
                 gy,
-                gy * (a.sigmoid() - b)
+                slope!(a, b, gy)
             )
         } else {
             partial!(fused:
@@ -184,6 +201,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transformations::grad;
     use crate::{attempt, gradients};
 
     #[test]
@@ -197,6 +215,23 @@ mod tests {
             gradients[0].as_ref().unwrap().to_vec::<f32>(),
             [0.0, -1.0, 1.0, 0.0]
         );
+    }
+
+    /// Certain and right, the loss and its gradient are small, but nothing is lost of them.
+    #[test]
+    fn both_tails_are_exact() {
+        let infinity = f64::INFINITY;
+        let x = Variable::new([40.0, -40.0, infinity, -infinity, -infinity]);
+        let t = Variable::constant([1i64, 0, 1, 0, 1]);
+        let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+        let tail = (-40f64).exp();
+        assert_eq!(losses.to_vec::<f64>(), [tail, tail, 0.0, 0.0, infinity]);
+        let first = |x: &Variable| {
+            grad(|x| sigmoid_cross_entropy_with(x, &t, Reduce::Sum), x)
+        };
+        assert_eq!(first(&x).to_vec::<f64>(), [-tail, tail, 0.0, 0.0, -1.0]);
+        let second = grad(|x| first(x).sum(..), &x);
+        assert_eq!(second.to_vec::<f64>(), [tail, tail, 0.0, 0.0, 0.0]);
     }
 
     #[test]

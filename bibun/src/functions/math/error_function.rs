@@ -4,6 +4,13 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 
 use crate::functions::family::unary;
 
+/// `e^(-x²)`, from where it is 0 on that of a finite number: `0 · ∞` cannot come about.
+macro_rules! bell {
+    ($x:ident) => {
+        (-$x.clip(-30.0, 30.0).square()).exp()
+    };
+}
+
 unary! {
     /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
     ///
@@ -15,7 +22,7 @@ unary! {
     /// ```
     erf(x) -> Erf {
         array: bibun_array::ops::erf,
-        gradient(x; gy): gy * (-(x * x)).exp() * FRAC_2_SQRT_PI,
+        gradient(x; gy): gy * bell!(x) * FRAC_2_SQRT_PI,
         sample: (-2.0..2.0, reference),
     }
 
@@ -29,7 +36,7 @@ unary! {
     /// ```
     erfc(x) -> Erfc {
         array: bibun_array::ops::erfc,
-        gradient(x; gy): gy * (-(x * x)).exp() * -FRAC_2_SQRT_PI,
+        gradient(x; gy): gy * bell!(x) * -FRAC_2_SQRT_PI,
         sample: (-2.0..2.0, |x| 1.0 - reference(x)),
     }
 

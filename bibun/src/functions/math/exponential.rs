@@ -73,7 +73,7 @@ unary! {
     /// ```
     log2(x) -> Log2 {
         array: bibun_array::ops::log2,
-        gradient(x; gy): gy / (x * std::f64::consts::LN_2),
+        gradient(x; gy): gy / x * std::f64::consts::LOG2_E,
         sample: (0.3..3.0, f64::log2),
     }
 
@@ -88,7 +88,7 @@ unary! {
     /// ```
     log10(x) -> Log10 {
         array: bibun_array::ops::log10,
-        gradient(x; gy): gy / (x * std::f64::consts::LN_10),
+        gradient(x; gy): gy / x * std::f64::consts::LOG10_E,
         sample: (0.3..3.0, f64::log10),
     }
 

@@ -34,7 +34,8 @@ unary! {
     /// The hyperbolic tangent, `tanh x = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)`.
     ///
     /// Shapes: x any → the same. Types: f32, f64; integers give f64.
-    /// Gradient: `gy (1 - y²)`.
+    /// Gradient: `gy / cosh² x`, which is `gy (1 - y²)` without its cancellation: exact however far
+    /// out. So x is kept for it, not y, and it takes an exponential.
     ///
     /// ```
     /// use bibun::{functions::tanh, Variable};
@@ -43,7 +44,8 @@ unary! {
     /// ```
     tanh(x) -> Tanh {
         array: bibun_array::ops::tanh,
-        fused(y; gy): gy * (1.0 - y * y),
+        // Not 1 - y²: that is 0 as soon as y is 1.
+        fused(x; gy): gy * (x * 2.0).logistic_density() * 4.0,
         sample: (-3.0..3.0, f64::tanh),
     }
 
@@ -57,7 +59,7 @@ unary! {
     /// ```
     asinh(x) -> Asinh {
         array: bibun_array::ops::asinh,
-        gradient(x; gy): gy * (1.0 + x * x).rsqrt(),
+        gradient(x; gy): gy / x.hypot(1.0),
         sample: (-2.0..2.0, f64::asinh),
     }
 
@@ -88,7 +90,7 @@ unary! {
     /// ```
     atanh(x) -> Atanh {
         array: bibun_array::ops::atanh,
-        gradient(x; gy): gy / ((1.0 - x) * (1.0 + x)),
+        gradient(x; gy): gy / x.one_minus_square(),
         sample: (-0.7..0.7, f64::atanh),
     }
 }

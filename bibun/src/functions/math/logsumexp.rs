@@ -17,7 +17,8 @@ use crate::variable::Variable;
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers give f64.
-/// Gradient: `gy exp(x - y)`; 0 for elements of -∞, also where all are and so is y.
+/// Gradient: `gy softmax(x)`, however large x is; 0 for elements of -∞, also where all are and so is
+/// y, and in equal parts to elements of ∞.
 ///
 /// # Panics
 /// If there is nothing to add up, or no such axis.
@@ -43,12 +44,18 @@ struct LogSumExp {
 }
 
 impl LogSumExp {
-    /// `exp(x - y)`.
-    fn softmax(&self, cx: &Context<'_>) -> Variable {
-        let y = reshape(cx.output(0), cx.input_shape(0).reduced(&self.axes, true));
-        // Beside -∞ for all, every share is 0.
+    /// What each element is in proportion to: its exponential divided by that of y, and the sum of
+    /// these. It would be 1, were y not rounded.
+    fn shares(&self, cx: &Context<'_>) -> [Variable; 2] {
+        let x = cx.input(0);
+        // Only a shift: the quotients are the same for any other, and so are their derivatives.
+        let y = reshape(cx.output(0), x.shape().reduced(&self.axes, true)).detach();
+        // Beside -∞ for all, every share is 0; beside ∞, of what is finite.
         let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
-        (cx.input(0) - y).exp()
+        let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp();
+        let total = sum(&shares, axes(&self.axes, true));
+        let total = where_(equal(&total, 0.0), 1.0, total);
+        [shares, total]
     }
 }
 
@@ -79,7 +86,7 @@ impl Function for LogSumExp {
         let axes = axes(&self.axes, true);
         let largest = x.max(axes.clone());
         // Infinity less infinity would not be a number.
-        let shift = largest.is_finite().where_(&largest, 0.0);
+        let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
         let total = shifted_exp(&x, &shift).sum(axes);
         let y = ops::add(ops::log(total), shift);
         [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
@@ -87,11 +94,16 @@ impl Function for LogSumExp {
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
         let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
-        [Some(self.softmax(cx) * gy)]
+        let [shares, total] = self.shares(cx);
+        [Some(shares * (gy / total))]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| sum(self.softmax(cx) * dx, axes(&self.axes, self.keep_dims)))]
+        [dx.map(|dx| {
+            let [shares, total] = self.shares(cx);
+            let dy = sum(shares * dx, axes(&self.axes, true)) / total;
+            reshape(dy, cx.input_shape(0).reduced(&self.axes, self.keep_dims))
+        })]
     }
 
     fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
@@ -124,7 +136,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GradOptions, attempt, gradients_with};
+    use crate::transformations::{grad, jvp};
+    use crate::{GradOptions, attempt, gradients_with, s};
     use bibun_array::DType;
 
     #[test]
@@ -144,6 +157,30 @@ mod tests {
             &GradOptions::create_graph(),
         );
         assert_eq!(second[0].as_ref().unwrap().to_vec::<f64>(), [0.0; 6]);
+    }
+
+    /// y is rounded to whole numbers there, and no exponential of a difference from it is a share.
+    #[test]
+    fn gradients_of_large_numbers_are_shares() {
+        let third = 1.0f32 / 3.0;
+        for (x, shares) in [
+            (vec![1e7f32, 1e7], vec![0.5, 0.5]),
+            (vec![-1e7, -1e7, -1e7], vec![third; 3]),
+            (vec![3e38, 3e38], vec![0.5, 0.5]),
+            (vec![3e38, -3e38], vec![1.0, 0.0]),
+            (vec![f32::INFINITY, 0.0], vec![1.0, 0.0]),
+        ] {
+            let x = Variable::new(Array::from(x));
+            let ones = Variable::constant(Array::ones(x.shape(), DType::F32));
+            assert_eq!(grad(|x| logsumexp(x, 0), &x).to_vec::<f32>(), shares);
+            let (_, slope) = jvp(|x| logsumexp(x, 0), &x, &ones);
+            assert_eq!(slope.item::<f32>(), 1.0);
+            let second = grad(|x| grad(|x| logsumexp(x, 0), x).slice(s![0]), &x);
+            let [p, q] = [shares[0], shares[1]];
+            let second = second.to_vec::<f32>();
+            assert!((second[0] - p * (1.0 - p)).abs() < 1e-7, "{second:?}");
+            assert!((second[1] + p * q).abs() < 1e-7, "{second:?}");
+        }
     }
 
     #[test]

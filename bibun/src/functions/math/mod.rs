@@ -2,12 +2,14 @@
 
 mod arithmetic;
 mod comparison;
+mod derivatives;
 mod error_function;
 mod exponential;
 mod extreme;
 mod finding;
 mod hyperbolic;
 mod logsumexp;
+mod norm;
 mod power;
 mod reduction;
 mod rounding;
@@ -23,6 +25,7 @@ pub use extreme::*;
 pub use finding::*;
 pub use hyperbolic::*;
 pub use logsumexp::*;
+pub use norm::*;
 pub use power::*;
 pub use reduction::*;
 pub use rounding::*;
@@ -35,12 +38,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         arithmetic::samples(),
         comparison::samples(),
+        derivatives::samples(),
         error_function::samples(),
         exponential::samples(),
         extreme::samples(),
         finding::samples(),
         hyperbolic::samples(),
         logsumexp::samples(),
+        norm::samples(),
         power::samples(),
         reduction::samples(),
         rounding::samples(),

@@ -51,7 +51,7 @@ unary! {
     /// ```
     cbrt(x) -> Cbrt {
         array: bibun_array::ops::cbrt,
-        gradient(y; gy): gy / (3.0 * y * y),
+        gradient(y; gy): gy * y.reciprocal().square() / 3.0,
         sample: (-3.0..-0.3, f64::cbrt),
     }
 
@@ -184,13 +184,15 @@ impl ElementwiseRule<2> for VariablePower {
     fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
         let (a, b) = (cx.a(), cx.b());
         if i == 0 {
-            // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows.
-            let undefined = a.reciprocal().is_inf().logical_and(b.equal(0.0));
+            // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows, and
+            // where a is NaN, of which the power is 1 nevertheless.
+            let undefined = (a.reciprocal().is_finite().logical_not()).logical_and(b.equal(0.0));
             let a = undefined.where_(1.0, a);
             g * &b * pow(a, &b - 1.0)
         } else {
-            // So is 0ᵉ log 0.
-            let undefined = a.equal(0.0).logical_and(b.greater_equal(0.0));
+            // So is 0ᵉ log 0, and ∞⁻ᵉ log ∞.
+            let undefined = (a.equal(0.0).logical_and(b.greater_equal(0.0)))
+                .logical_or(a.equal(f64::INFINITY).logical_and(b.less(0.0)));
             g * cx.y() * undefined.where_(1.0, a).log()
         }
     }

@@ -1,6 +1,8 @@
 //! Sums over axes, and what is made of sums.
 
-use bibun_array::{Array, Axes, DType, Shape, keep_dims};
+#[cfg(test)]
+use bibun_array::keep_dims;
+use bibun_array::{Array, Axes, DType, Shape};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
@@ -8,9 +10,7 @@ use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{
-    broadcast_to, equal, lanes_in_front, reshape, sqrt, square, to_float, where_,
-};
+use crate::functions::{broadcast_to, lanes_in_front, norm2, reshape, square, to_float};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -75,11 +75,14 @@ method!(mean, axes: impl Into<Axes>);
 /// ```
 #[track_caller]
 pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
-    variance("var", to_float(x.into()), axes.into(), ddof)
+    let (x, axes) = (to_float(x.into()), axes.into());
+    let degrees = count_over("var", &x, &axes).saturating_sub(ddof);
+    sum(square(centred("var", x, &axes)), axes) / degrees as f64
 }
 method!(var, axes: impl Into<Axes>, ddof: usize);
 
-/// The standard deviation over axes, the square root of [`var`].
+/// The standard deviation over axes, the square root of [`var`]; without overflow or underflow
+/// between.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
@@ -95,7 +98,9 @@ method!(var, axes: impl Into<Axes>, ddof: usize);
 /// ```
 #[track_caller]
 pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
-    root(variance("std", to_float(x.into()), axes.into(), ddof))
+    let (x, axes) = (to_float(x.into()), axes.into());
+    let degrees = count_over("std", &x, &axes).saturating_sub(ddof);
+    norm2(centred("std", x, &axes), axes) / (degrees as f64).sqrt()
 }
 method!(std, axes: impl Into<Axes>, ddof: usize);
 
@@ -141,29 +146,6 @@ pub fn average(
 }
 method!(average, axes: impl Into<Axes>, weights: impl Into<Variable>);
 
-/// The Euclidean norm over axes, `√Σ x²`.
-///
-/// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers give f64.
-/// Gradient: `gy x / y`; 0 where the norm is 0.
-///
-/// # Panics
-/// If there is no such axis.
-///
-/// ```
-/// use bibun::{functions::norm2, Variable};
-/// let x = Variable::new([[3.0, 4.0], [0.0, 0.0]]);
-/// let y = norm2(&x, 1);
-/// assert_eq!(y.to_vec::<f64>(), [5.0, 0.0]);
-/// y.sum(..).backward();
-/// assert_eq!(x.grad().unwrap().to_vec::<f64>()[2..], [0.0, 0.0]);
-/// ```
-#[track_caller]
-pub fn norm2(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    root(sum(square(to_float(x.into())), axes))
-}
-method!(norm2, axes: impl Into<Axes>);
-
 /// The squared Euclidean norm of each example, `yᵢ = Σ xᵢ²`.
 ///
 /// Shapes: x `[n, ..]` → `[n]`. Types: all but bool. Gradient: `2 gy x`.
@@ -196,18 +178,50 @@ fn count_over(function: &'static str, x: &Variable, axes: &Axes) -> usize {
     axes.iter().map(|&axis| shape[axis]).product()
 }
 
+/// The differences from the mean over axes.
 #[track_caller]
-fn variance(function: &'static str, x: Variable, axes: Axes, ddof: usize) -> Variable {
-    let count = count_over(function, &x, &axes);
-    let difference = &x - mean(&x, keep_dims(axes.clone()));
-    sum(square(difference), axes) / count.saturating_sub(ddof) as f64
+fn centred(function: &'static str, x: Variable, axes: &Axes) -> Variable {
+    let (axes, _) = axes.resolve(function, x.rank());
+    Linear::of(Centred { axes }, x)
 }
 
-/// The square root of a sum of squares, with a gradient of 0 at 0.
-#[track_caller]
-fn root(squares: Variable) -> Variable {
-    let nothing = equal(&squares, 0);
-    where_(&nothing, 0.0, sqrt(where_(&nothing, 1.0, squares)))
+/// The projection `x - mean(x)`, which is its own transpose.
+#[derive(Clone, Debug)]
+struct Centred {
+    axes: SmallVec<[usize; 4]>,
+}
+
+impl LinearRule for Centred {
+    fn name(&self) -> &'static str {
+        "centred"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(x.clone())
+    }
+    fn forward(&self, x: Array) -> Array {
+        let over = || axes(&self.axes, true);
+        let shape = x.shape();
+        let count = self.axes.iter().map(|&axis| shape[axis]).product::<usize>() as f64;
+        let mut mean = &x.sum(over()) / count;
+        let finite = mean.is_finite();
+        if !finite.all(..).item::<bool>() {
+            // The sum overflows before the mean does.
+            mean = finite.where_(&mean, &(&x / count).sum(over()));
+        }
+        x - mean
+    }
+    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
+        Linear::of(self.clone(), gy)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        Lane::along(Linear::of(Self { axes }, lanes_in_front(x, axis)), 0)
+    }
+
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        let [share] = gy.through_unless(&self.axes, |gy| [Some(self.transpose(x, gy))]);
+        share.expect("there is a transpose")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -359,7 +373,6 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x, axes| var(x, axes, 0),
             move |x| variance_of(x, 0),
         ),
-        reduction_samples("norm2", 0.3..2.0, |x, axes| norm2(x, axes), norm_of),
     ]
     .concat();
     samples.push(

@@ -243,8 +243,8 @@ binary! {
     /// ```
     hypot via to_float -> Hypot {
         value: ops::hypot,
-        gradient_a(a, y; gy): gy * (a / y.equal(0.0).where_(1.0, y)),
-        gradient_b(b, y; gy): gy * (b / y.equal(0.0).where_(1.0, y)),
+        gradient_a(a, b; gy): gy * a.direction(b),
+        gradient_b(a, b; gy): gy * b.direction(a),
         sample: (0.5..2.0, -2.0..-0.5, f64::hypot),
     }
 }

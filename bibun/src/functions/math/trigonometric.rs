@@ -60,8 +60,7 @@ unary! {
     /// ```
     asin(x) -> Asin {
         array: bibun_array::ops::asin,
-        // (1 - x)(1 + x) loses nothing near 1, where 1 - x² does.
-        gradient(x; gy): gy * ((1.0 - x) * (1.0 + x)).rsqrt(),
+        gradient(x; gy): gy * x.one_minus_square().rsqrt(),
         sample: (-0.8..0.8, f64::asin),
     }
 
@@ -76,7 +75,7 @@ unary! {
     /// ```
     acos(x) -> Acos {
         array: bibun_array::ops::acos,
-        gradient(x; gy): -(gy * ((1.0 - x) * (1.0 + x)).rsqrt()),
+        gradient(x; gy): -(gy * x.one_minus_square().rsqrt()),
         sample: (-0.8..0.8, f64::acos),
     }
 
@@ -90,7 +89,7 @@ unary! {
     /// ```
     atan(x) -> Atan {
         array: bibun_array::ops::atan,
-        gradient(x; gy): gy * (1.0 + x * x).reciprocal(),
+        gradient(x; gy): gy * x.hypot(1.0).reciprocal().square(),
         sample: (-3.0..3.0, f64::atan),
     }
 }
@@ -114,8 +113,8 @@ binary! {
     /// ```
     atan2 via to_float -> Atan2 {
         value: bibun_array::ops::atan2,
-        gradient_a(a, b; gy): gy * b / (a * a + b * b).equal(0.0).where_(1.0, a * a + b * b),
-        gradient_b(a, b; gy): -(gy * a) / (a * a + b * b).equal(0.0).where_(1.0, a * a + b * b),
+        gradient_a(a, b; gy): gy * (b.direction(a) / a.distance(b)),
+        gradient_b(a, b; gy): -(gy * (a.direction(b) / a.distance(b))),
         sample: (-2.0..2.0, 0.4..2.0, f64::atan2),
     }
 }

@@ -1,0 +1,307 @@
+//! The elementwise functions where numbers end: value, first and second derivatives at zeros,
+//! subnormal numbers, both ends of the range, infinities and NaN, against the exact values in
+//! `tests/golden/edges/edges.txt`, which `make.py` there has computed with many digits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bibun_array::{Array, DType};
+
+use crate::functions::*;
+use crate::transformations::{grad, jvp};
+use crate::variable::Variable;
+
+/// How far values, first and second derivatives may be off, in units in the last place of the exact
+/// number. First derivatives are products of a few rounded factors, second ones sums of such.
+const ULPS: [f64; 3] = [4.0, 16.0, 64.0];
+
+/// What is further off, and why.
+fn ulps(function: &str) -> [f64; 3] {
+    match function {
+        // The tails of exponentials of rounded multiples and squares: their relative error grows
+        // with the argument.
+        "gelu" | "gelu_tanh" | "erf" | "erfc" => [4000.0, 4000.0, 4000.0],
+        _ => ULPS,
+    }
+}
+
+type Call = Box<dyn Fn(&[Variable]) -> Variable>;
+
+macro_rules! calls {
+    (unary { $($one:literal: $f:expr,)+ } binary { $($two:literal: $g:expr,)+ }) => {
+        fn calls() -> BTreeMap<&'static str, Call> {
+            fn unary(f: impl Fn(&Variable) -> Variable + 'static) -> Call {
+                Box::new(move |x| f(&x[0]))
+            }
+            fn binary(f: impl Fn(&Variable, &Variable) -> Variable + 'static) -> Call {
+                Box::new(move |x| f(&x[0], &x[1]))
+            }
+            BTreeMap::from([$(($one, unary($f)),)+ $(($two, binary($g)),)+])
+        }
+    };
+}
+
+calls! {
+    unary {
+        "exp": |x| exp(x),
+        "exp2": |x| exp2(x),
+        "expm1": |x| expm1(x),
+        "log": |x| log(x),
+        "log2": |x| log2(x),
+        "log10": |x| log10(x),
+        "log1p": |x| log1p(x),
+        "sinh": |x| sinh(x),
+        "cosh": |x| cosh(x),
+        "tanh": |x| tanh(x),
+        "asinh": |x| asinh(x),
+        "acosh": |x| acosh(x),
+        "atanh": |x| atanh(x),
+        "sin": |x| sin(x),
+        "cos": |x| cos(x),
+        "tan": |x| tan(x),
+        "asin": |x| asin(x),
+        "acos": |x| acos(x),
+        "atan": |x| atan(x),
+        "degrees": |x| degrees(x),
+        "radians": |x| radians(x),
+        "sqrt": |x| sqrt(x),
+        "rsqrt": |x| rsqrt(x),
+        "cbrt": |x| cbrt(x),
+        "reciprocal": |x| reciprocal(x),
+        "square": |x| square(x),
+        "pow_0": |x| pow(x, 0),
+        "pow_1": |x| pow(x, 1),
+        "pow_2": |x| pow(x, 2),
+        "pow_3": |x| pow(x, 3),
+        "pow_5": |x| pow(x, 5),
+        "pow_-1": |x| pow(x, -1),
+        "pow_-3": |x| pow(x, -3),
+        "pow_0.5": |x| pow(x, 0.5),
+        "pow_1.75": |x| pow(x, 1.75),
+        "erf": |x| erf(x),
+        "erfc": |x| erfc(x),
+        "erfinv": |x| erfinv(x),
+        "floor": |x| floor(x),
+        "ceil": |x| ceil(x),
+        "round": |x| round(x),
+        "trunc": |x| trunc(x),
+        "sign": |x| sign(x),
+        "abs": |x| abs(x),
+        "negative": |x| -x,
+        "clip": |x| clip(x, -0.75, 0.875),
+        "sigmoid": |x| sigmoid(x),
+        "log_sigmoid": |x| log_sigmoid(x),
+        "silu": |x| silu(x),
+        "hard_sigmoid": |x| hard_sigmoid(x),
+        "hard_tanh": |x| hard_tanh(x),
+        "hard_swish": |x| hard_swish(x),
+        "softsign": |x| softsign(x),
+        "relu": |x| relu(x),
+        "relu6": |x| relu6(x),
+        "clipped_relu": |x| clipped_relu(x, 0.75),
+        "leaky_relu": |x| leaky_relu(x, 0.25),
+        "elu": |x| elu(x, 0.75),
+        "selu": |x| selu(x),
+        "celu": |x| celu(x, 0.75),
+        "softplus": |x| softplus(x, 1.5),
+        "mish": |x| mish(x),
+        "gelu": |x| gelu(x),
+        "gelu_tanh": |x| gelu_tanh(x),
+        "tanhshrink": |x| tanhshrink(x),
+        "softshrink": |x| softshrink(x, 0.75),
+        "hardshrink": |x| hardshrink(x, 0.75),
+        "threshold": |x| threshold(x, 0.75, 3.0),
+        "huber": |x| huber(x, 0.75),
+        "logistic_density": Variable::logistic_density,
+        "one_minus_square": Variable::one_minus_square,
+    }
+    binary {
+        "add": |a, b| a + b,
+        "subtract": |a, b| a - b,
+        "multiply": |a, b| a * b,
+        "divide": |a, b| a / b,
+        "logaddexp": |a, b| logaddexp(a, b),
+        "atan2": |a, b| atan2(a, b),
+        "hypot": |a, b| hypot(a, b),
+        "direction": |a, b| a.direction(b),
+        "pow": |a, b| pow(a, b),
+        "swish": |x, beta| swish(x, beta),
+        "fmod": |a, b| fmod(a, b),
+        "remainder": |a, b| remainder(a, b),
+        "maximum": |a, b| maximum(a, b),
+        "minimum": |a, b| minimum(a, b),
+        "squared_error": |a, b| squared_error(a, b),
+        "absolute_error": |a, b| absolute_error(a, b),
+        "sigmoid_cross_entropy": |x, t| sigmoid_cross_entropy_with(x, t, Reduce::No),
+    }
+}
+
+/// The lines of one function in one precision.
+#[derive(Default)]
+struct Table {
+    /// One column for each argument.
+    arguments: Vec<Vec<f64>>,
+    /// One column for the value and each derivative; none where there is nothing to compare.
+    results: Vec<Vec<Option<f64>>>,
+}
+
+fn tables() -> BTreeMap<(String, DType), Table> {
+    let mut tables: BTreeMap<(String, DType), Table> = BTreeMap::new();
+    for line in include_str!("../../tests/golden/edges/edges.txt").lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let dtype = if words[1] == "f32" { DType::F32 } else { DType::F64 };
+        let equals = words.iter().position(|&word| word == "=").expect("results");
+        let number = |word: &str| word.parse::<f64>().expect("a number");
+        let table = tables.entry((words[0].to_owned(), dtype)).or_default();
+        let arguments = words[2..equals].iter().map(|word| number(word));
+        let results = words[equals + 1..].iter();
+        let results = results.map(|&word| (word != "?").then(|| number(word)));
+        table.arguments.resize(arguments.len(), Vec::new());
+        table.results.resize(results.len(), Vec::new());
+        (table.arguments.iter_mut().zip(arguments)).for_each(|(column, x)| column.push(x));
+        (table.results.iter_mut().zip(results)).for_each(|(column, y)| column.push(y));
+    }
+    tables
+}
+
+/// The distance from `wanted` to the next number of its precision.
+fn spacing(wanted: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => {
+            let size = (wanted.abs() as f32).min(f32::MAX);
+            f64::from(size) - f64::from(f32::from_bits(size.to_bits().saturating_sub(1)))
+        }
+        _ => {
+            let size = wanted.abs();
+            size - f64::from_bits(size.to_bits().saturating_sub(1))
+        }
+    }
+}
+
+/// How far off `got` is, in units in the last place; infinitely, where one is a number and the other
+/// is not.
+fn error(got: f64, wanted: f64, order: usize, dtype: DType) -> f64 {
+    let (wanted, smallest, largest) = match dtype {
+        DType::F32 => (
+            f64::from(wanted as f32),
+            f64::from(f32::MIN_POSITIVE),
+            f64::from(f32::MAX),
+        ),
+        _ => (wanted, f64::MIN_POSITIVE, f64::MAX),
+    };
+    // The factors of a derivative may lose what is below the range of normal numbers.
+    let lost = order > 0 && got.abs() <= smallest && wanted.abs() <= smallest;
+    if got == wanted || got.is_nan() && wanted.is_nan() || lost {
+        return 0.0;
+    }
+    let held = |x: f64| x.clamp(-largest, largest);
+    match got.is_finite() == wanted.is_finite() {
+        true if got.is_finite() => (got - wanted).abs() / spacing(wanted, dtype).max(5e-324),
+        // Infinite where the largest number is meant, or the other way round, is one step off.
+        false if held(got) == held(wanted) => 1.0,
+        _ => f64::INFINITY,
+    }
+}
+
+/// The orders of the columns of results.
+fn orders(arguments: usize) -> &'static [usize] {
+    match arguments {
+        1 => &[0, 1, 2],
+        _ => &[0, 1, 1, 2, 2, 2],
+    }
+}
+
+/// The value and all derivatives in the order of the columns, and the first derivatives once more,
+/// by tangents.
+fn computed(call: &Call, x: &[Variable]) -> (Vec<Variable>, Vec<Variable>) {
+    let gradient = |x: &Vec<Variable>| grad(|x| call(x).sum(..), x);
+    let x = x.to_vec();
+    let mut results = vec![call(&x)];
+    results.extend(gradient(&x));
+    for i in 0..x.len() {
+        let second = grad(|x| gradient(x)[i].sum(..), &x);
+        results.extend(second.into_iter().skip(i));
+    }
+    let tangents = (0..x.len()).map(|i| {
+        let ones = |j: usize| match i == j {
+            true => Array::ones(x[j].shape(), x[j].dtype()),
+            false => Array::zeros(x[j].shape(), x[j].dtype()),
+        };
+        let dx: Vec<Variable> = (0..x.len()).map(|j| Variable::constant(ones(j))).collect();
+        jvp(|x| call(x), &x, &dx).1
+    });
+    let tangents = match x.len() {
+        // A tangent of 0 beside one that is infinite is no derivative.
+        1 => tangents.collect(),
+        _ => Vec::new(),
+    };
+    (results, tangents)
+}
+
+#[test]
+fn values_and_derivatives_where_numbers_end() {
+    let calls = calls();
+    let mut wrong = Vec::new();
+    let mut lines = 0;
+    for ((name, dtype), table) in tables() {
+        let call = &calls[&name[..]];
+        let variable = |column: &Vec<f64>| {
+            Variable::new(Array::from_vec(column.clone(), [column.len()]).cast(dtype))
+        };
+        let x: Vec<Variable> = table.arguments.iter().map(variable).collect();
+        let (results, tangents) = computed(call, &x);
+        let columns = ["value", "a", "b", "aa", "ab", "bb"];
+        let labels: &[&str] = match x.len() {
+            1 => &["value", "derivative", "second derivative"],
+            _ => &columns,
+        };
+        let mut compare = |label: &str, order: usize, got: &Variable, wanted: &[Option<f64>]| {
+            let got = got.cast(DType::F64).to_vec::<f64>();
+            for (row, (&got, wanted)) in got.iter().zip(wanted).enumerate() {
+                let Some(wanted) = *wanted else { continue };
+                let error = error(got, wanted, order, dtype);
+                if error > ulps(&name)[order] {
+                    let at: Vec<f64> = table.arguments.iter().map(|x| x[row]).collect();
+                    wrong.push(format!(
+                        "{name} {dtype} at {at:?}: {label} {got:e}, not {wanted:e} ({error:.0} ulp)"
+                    ));
+                }
+            }
+        };
+        for (column, (got, wanted)) in results.iter().zip(&table.results).enumerate() {
+            compare(labels[column], orders(x.len())[column], got, wanted);
+        }
+        for (i, got) in tangents.iter().enumerate() {
+            compare("tangent", 1, got, &table.results[1 + i]);
+        }
+        lines += table.arguments[0].len();
+    }
+    assert!(lines > 3000, "only {lines} lines");
+    assert!(
+        wrong.is_empty(),
+        "{} numbers of {lines} lines are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn every_elementwise_function_is_in_the_table() {
+    let tables = tables();
+    let names = |mut word: &'static str| {
+        word = word.split_once('_').filter(|(name, _)| *name == "pow").map_or(word, |(name, _)| name);
+        word
+    };
+    let known: BTreeSet<&str> = calls().into_keys().map(names).collect();
+    let samples = crate::functions::samples().into_iter();
+    let elementwise: BTreeSet<&str> = (samples.filter(|sample| sample.elementwise))
+        .map(|sample| sample.name)
+        .collect();
+    let missing: Vec<&&str> = elementwise.difference(&known).collect();
+    assert!(missing.is_empty(), "without a row in make.py and here: {missing:?}");
+    for name in calls().into_keys() {
+        for dtype in [DType::F32, DType::F64] {
+            let table = tables.get(&(name.to_owned(), dtype));
+            assert!(table.is_some(), "{name} {dtype} has no lines in edges.txt");
+        }
+    }
+}

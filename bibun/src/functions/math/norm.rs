@@ -1,0 +1,201 @@
+//! The length of vectors.
+
+use bibun_array::{Array, Axes, DType, ops};
+use smallvec::SmallVec;
+
+use super::reduction::before_reduction;
+use crate::batch::Lane;
+use crate::context::Context;
+use crate::examples::{Owned, Share};
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::{method, number_kernel, plain};
+use crate::functions::{axes, lanes_in_front, reshape, sum, to_float};
+use crate::variable::Variable;
+
+/// The Euclidean norm over axes, `√Σ x²`, without overflow or underflow between.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// Gradient: `gy x / y`; zero where the norm is zero, and beside infinite elements, which get
+/// `±gy`.
+///
+/// # Panics
+/// If there is no such axis.
+///
+/// ```
+/// use bibun::{functions::norm2, Variable};
+/// let x = Variable::new([[3.0, 4.0], [3e-300, 4e-300]]);
+/// assert_eq!(norm2(&x, 1).to_vec::<f64>(), [5.0, 5e-300]);
+/// ```
+#[track_caller]
+pub fn norm2(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let x = to_float(x.into());
+    let (axes, keep_dims) = axes.into().resolve("norm2", x.rank());
+    let [y] = crate::apply(Norm { axes, keep_dims }, [x]);
+    y
+}
+method!(norm2, axes: impl Into<Axes>);
+
+#[derive(Clone, Debug)]
+struct Norm {
+    axes: SmallVec<[usize; 4]>,
+    keep_dims: bool,
+}
+
+/// `x / y`, the gradient of the norm `y`, times `g`.
+macro_rules! along {
+    ($x:ident, $y:ident, $g:ident) => {
+        $g * $y.equal(f64::INFINITY).where_(
+            $x.abs().equal(f64::INFINITY).where_($x.sign(), 0.0),
+            $y.equal(f64::INFINITY).where_(0.0, $x)
+                / ($y.equal(0.0).logical_or($y.equal(f64::INFINITY))).where_(1.0, $y),
+        )
+    };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Along {}
+number_kernel!(Gradient, "norm2 gradient", Along {}, [x, y, g], along!(x, y, g));
+
+impl Norm {
+    /// `g x / y` for the input `x` and the output `y`.
+    fn along(&self, cx: &Context<'_>, g: Variable) -> Variable {
+        let x = cx.input(0);
+        let y = reshape(cx.output(0), x.shape().reduced(&self.axes, true));
+        match plain([&x, &y, &g]) {
+            Some(arrays) => Variable::constant(Gradient::run(Along {}, arrays)),
+            None => {
+                let y = y.broadcast_to(x.shape());
+                along!(x, y, g)
+            }
+        }
+    }
+}
+
+impl Function for Norm {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "norm2"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.input(0).output(0)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+        let shape = x.shape.reduced(&self.axes, self.keep_dims);
+        Ok([Spec::new(shape, x.dtype)])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+        let over = || axes(&self.axes, true);
+        // No square of a number between the inverse of the first and the first overflows or loses
+        // bits; the second takes any other number there. It is a power of two: nothing is rounded.
+        let (limit, step) = match x.dtype() {
+            DType::F32 => (2f64.powi(50), 2f64.powi(100)),
+            _ => (2f64.powi(480), 2f64.powi(600)),
+        };
+        let squares = ops::square(x.clone()).sum(over());
+        let is_exact = (squares.greater_equal(limit.powi(-2))).logical_and(squares.less(f64::MAX));
+        let y = match is_exact.all(..).item::<bool>() || x.size() == 0 {
+            true => ops::sqrt(squares),
+            false => {
+                let largest = x.abs().max(over());
+                let small = largest.less(1.0 / limit).where_(step, 1.0);
+                let scale = largest.greater(limit).where_(1.0 / step, small);
+                let scale = scale.cast(x.dtype());
+                let squares = ops::square(ops::multiply(x.clone(), scale.clone()));
+                ops::divide(ops::sqrt(squares.sum(over())), scale)
+            }
+        };
+        [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
+        [Some(self.along(cx, gy))]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [dx.map(|dx| sum(self.along(cx, dx), axes(&self.axes, self.keep_dims)))]
+    }
+
+    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
+        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        let [y] = crate::apply(Self { axes, ..*self }, [x]);
+        [Lane::along(y, 0)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+        let x = cx.input_shape(0);
+        let examples = before_reduction(&gy.examples, x, &self.axes, self.keep_dims);
+        let [gx] = self.vjp(cx, [gy.cotangent]);
+        [gx.map(|gx| Share::own(gx, examples))]
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::functions::reduction_samples;
+    let length = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+    reduction_samples("norm2", 0.3..2.0, |x, axes| norm2(x, axes), length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::{std, var};
+    use crate::transformations::grad;
+
+    #[test]
+    fn nothing_overflows_or_underflows_between() {
+        let x = Variable::new([[3e30f32, 4e30], [3e-30, -4e-30], [0.3, 0.4], [3e-40, 4e-40]]);
+        let ordinary = norm2(Variable::new([0.3f32, 0.4]), 0).item::<f32>();
+        let y = norm2(&x, 1).to_vec::<f32>();
+        assert_eq!(y[..3], [5e30, 5e-30, ordinary]);
+        assert!((y[3] - 5e-40).abs() < 5e-45, "{}", y[3]);
+        let gradient = grad(|x| norm2(x, 1).sum(..), &x).to_vec::<f32>();
+        for (got, wanted) in gradient[..6].iter().zip([0.6f32, 0.8, 0.6, -0.8, 0.6, 0.8]) {
+            assert!((got - wanted).abs() < 1e-7, "{gradient:?}");
+        }
+        let x = Variable::new([3e-200, 4e-200]);
+        assert!((norm2(&x, 0).item::<f64>() / 5e-200 - 1.0).abs() < 1e-15);
+        let x = Variable::new([3e200, 4e200]);
+        assert!((norm2(&x, 0).item::<f64>() / 5e200 - 1.0).abs() < 1e-15);
+        let second = grad(|x| grad(|x| norm2(x, 0), x).square().sum(..), &x);
+        assert!(second.to_vec::<f64>().iter().all(|x| x.abs() < 1e-200));
+    }
+
+    #[test]
+    fn zero_infinity_and_nothing() {
+        let x = Variable::new([[0.0, 0.0], [f64::NEG_INFINITY, 2.0]]);
+        assert_eq!(norm2(&x, 1).to_vec::<f64>(), [0.0, f64::INFINITY]);
+        let first = |x: &Variable| grad(|x| norm2(x, 1).sum(..), x);
+        assert_eq!(first(&x).to_vec::<f64>(), [0.0, 0.0, -1.0, 0.0]);
+        let second = grad(|x| first(x).sum(..), &x).to_vec::<f64>();
+        assert_eq!(second[2..], [0.0, 0.0]);
+        let x = Variable::new([f64::NAN, 1.0]);
+        assert!(norm2(&x, 0).item::<f64>().is_nan());
+        assert!(first(&x.reshape([1, 2])).to_vec::<f64>().iter().all(|x| x.is_nan()));
+        let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
+        assert_eq!(norm2(&nothing, 1).to_vec::<f64>(), [0.0, 0.0]);
+        assert_eq!(norm2(&nothing, 0).shape(), [0]);
+    }
+
+    #[test]
+    fn deviations_of_any_size() {
+        let deviation = |x: [f32; 2]| std(Variable::new(x), .., 0).item::<f32>();
+        assert_eq!(deviation([1e30, 3e30]), 1e30);
+        assert_eq!(deviation([1e-30, 3e-30]), 1e-30);
+        assert_eq!(deviation([3e38, 3e38]), 0.0);
+        assert!((deviation([2e38, 3e38]) / 5e37 - 1.0).abs() < 1e-6);
+        assert_eq!(var(Variable::new([3e38f32, 3e38]), .., 0).item::<f32>(), 0.0);
+        let gradient = grad(|x| std(x, .., 0), &Variable::new([1e30f32, 3e30]));
+        assert_eq!(gradient.to_vec::<f32>(), [-0.5, 0.5]);
+        let gradient = grad(|x| std(x, .., 0), &Variable::new([1e-30f32, 3e-30]));
+        assert_eq!(gradient.to_vec::<f32>(), [-0.5, 0.5]);
+    }
+}

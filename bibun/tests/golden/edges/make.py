@@ -1,0 +1,372 @@
+"""Writes edges.txt: values and derivatives of the elementwise functions where numbers end.
+
+    python3 make.py > edges.txt
+
+A line holds a function, the precision its arguments are numbers of, the arguments, and behind `=` the
+value, then all first derivatives, then all second ones (of two arguments: aa, ab, bb), each as the
+nearest f64. At infinities these are limits; at the ends of a domain, limits from inside; at kinks, the
+documented convention. `?` stands where there is nothing to compare: derivatives outside of a domain,
+limits that do not exist. Needs mpmath.
+"""
+
+import struct
+from mpmath import inf, isnan, mp, mpf, nan
+
+mp.dps = 1200
+FAR = mpf(10) ** 1000  # in the place of infinity
+NEAR = mpf(10) ** -2000  # how far from a singular zero limits are taken
+INSIDE = mpf(10) ** -400  # and from another end of a domain
+UNKNOWN = "?"
+
+
+def single(x):
+    return struct.unpack("f", struct.pack("f", x))[0]
+
+
+MODERATE = [0.5, 1.0, 3.0, 20.0, 100.0]
+MAGNITUDES = {
+    "f32": [1e-45, 1e-40, 1e-30, *MODERATE, 1e30, 3.4028234663852886e38],
+    "f64": [5e-324, 1e-310, 1e-300, 1e-30, *MODERATE, 1e30, 1e300, 1.7976931348623157e308],
+}
+
+
+def numbers(precision, magnitudes):
+    magnitudes = [single(x) if precision == "f32" else x for x in magnitudes]
+    return [0.0, -0.0] + [s * x for x in magnitudes + [float("inf")] for s in (1, -1)] + [float("nan")]
+
+
+def text(x):
+    """The nearest f64, subnormal ones too."""
+    if x is UNKNOWN:
+        return UNKNOWN
+    x = mpf(x)
+    if isnan(x):
+        return "NaN"
+    if abs(x) >= mpf(2) ** 1024 - mpf(2) ** 970:
+        return "inf" if x > 0 else "-inf"
+    if abs(x) < mpf(2) ** -1080:
+        return "0.0"
+    if abs(x) < mpf(2) ** -1021:
+        return repr(int(mp.nint(x * mpf(2) ** 1074)) * 5e-324)
+    return repr(float(x))
+
+
+# ----- functions of one argument: derivatives by differences with many digits
+
+def decay(x):
+    """e^-|x|, and 0 where that is below 10^-400000."""
+    return mp.exp(-abs(x)) if abs(x) < 10**6 else mpf(0)
+
+
+def sigmoid(x):
+    return (1 if x > 0 else decay(x)) / (1 + decay(x))
+
+
+def softplus(x):
+    return max(x, 0) + mp.log1p(decay(x))
+
+
+def tanh(x):
+    return mp.tanh(x) if abs(x) < 10**6 else mp.sign(x)
+
+
+def erfc(x):
+    if abs(x) > 1000:  # beyond 10^-400000
+        return mpf(0) if x > 0 else mpf(2)
+    return mp.erfc(x)
+
+
+def gelu(x):
+    return x * erfc(-x / mp.sqrt(2)) / 2
+
+
+def gelu_tanh(x):
+    return x * sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mpf(0.044715) * x**3))
+
+
+SELU = mpf(1.6732632423543772), mpf(1.0507009873554805)
+
+
+def unit(x):
+    return x if x > 0 else mp.expm1(max(x, -(10**6)))
+
+
+def steps(f):
+    """A function whose derivatives are 0 everywhere."""
+    return dict(f=f, derivatives=lambda x: (0, 0), linear=True)
+
+
+def far_erfinv(x):
+    with mp.workdps(60):
+        y = mp.erfinv(x)
+        slope = mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
+        return slope, 2 * y * slope * slope
+
+
+def small_erfinv(x):
+    with mp.workdps(60):
+        if abs(x) < mpf(10) ** -25:
+            return mp.sqrt(mp.pi) / 2 * x
+        return mp.erfinv(x)
+
+
+# What is said of a function beside its values: `linear`, its derivatives are constant in pieces (and
+# may be so at NaN); `domain`; `singular`, ends and poles where derivatives are limits; `at`, values or
+# conventions.
+UNARY = {
+    "exp": dict(f=lambda x: decay(x) if x < 0 else mp.exp(x)),
+    "exp2": dict(f=lambda x: decay(x * mp.ln(2)) if x < 0 else mp.exp(x * mp.ln(2))),
+    "expm1": dict(f=lambda x: unit(x) if x < 0 else mp.expm1(x)),
+    "log": dict(f=mp.ln, domain=(0, inf), singular=[0.0], values={0.0: -inf, inf: inf}),
+    "log2": dict(f=lambda x: mp.ln(x) / mp.ln(2), domain=(0, inf), singular=[0.0], values={0.0: -inf, inf: inf}),
+    "log10": dict(f=lambda x: mp.ln(x) / mp.ln(10), domain=(0, inf), singular=[0.0], values={0.0: -inf, inf: inf}),
+    "log1p": dict(f=mp.log1p, domain=(-1, inf), singular=[-1.0], values={-1.0: -inf, inf: inf}),
+    "sinh": dict(f=mp.sinh),
+    "cosh": dict(f=mp.cosh),
+    "tanh": dict(f=tanh),
+    "asinh": dict(f=mp.asinh, values={inf: inf, -inf: -inf}),
+    "acosh": dict(f=mp.acosh, domain=(1, inf), singular=[1.0], values={1.0: 0, inf: inf}),
+    "atanh": dict(f=mp.atanh, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: inf, -1.0: -inf}),
+    "sin": dict(f=mp.sin, at={inf: (nan,) * 3, -inf: (nan,) * 3}),
+    "cos": dict(f=mp.cos, at={inf: (nan,) * 3, -inf: (nan,) * 3}),
+    "tan": dict(f=mp.tan, at={inf: (nan,) * 3, -inf: (nan,) * 3}),
+    "asin": dict(f=mp.asin, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: mp.pi / 2, -1.0: -mp.pi / 2}),
+    "acos": dict(f=mp.acos, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: 0, -1.0: mp.pi}),
+    "atan": dict(f=mp.atan),
+    "degrees": dict(f=lambda x: x * 180 / mp.pi),
+    "radians": dict(f=lambda x: x * mp.pi / 180),
+    "sqrt": dict(f=mp.sqrt, domain=(0, inf), singular=[0.0]),
+    "rsqrt": dict(f=lambda x: 1 / mp.sqrt(x), domain=(0, inf), singular=[0.0]),
+    "cbrt": dict(f=lambda x: mp.sign(x) * mp.cbrt(abs(x)), singular=[0.0]),
+    "reciprocal": dict(f=lambda x: 1 / x, singular=[0.0]),
+    "square": dict(f=lambda x: x * x),
+    "pow_0": dict(f=lambda x: mpf(1), linear=True, at={nan: (1, 0, 0)}),
+    "pow_1": dict(f=lambda x: x, linear=True),
+    "pow_2": dict(f=lambda x: x * x, linear=True),
+    "pow_3": dict(f=lambda x: x**3),
+    "pow_5": dict(f=lambda x: x**5),
+    "pow_-1": dict(f=lambda x: 1 / x, singular=[0.0]),
+    "pow_-3": dict(f=lambda x: x**-3, singular=[0.0]),
+    "pow_0.5": dict(f=mp.sqrt, domain=(0, inf), singular=[0.0]),
+    "pow_1.75": dict(f=lambda x: x ** mpf(1.75), domain=(0, inf), singular=[0.0]),
+    "erf": dict(f=lambda x: mp.erf(x) if abs(x) < 1000 else mp.sign(x)),
+    "erfc": dict(f=erfc),
+    "erfinv": dict(f=small_erfinv, domain=(-1, 1), derivatives=far_erfinv,
+                   at={1.0: (inf, inf, inf), -1.0: (-inf, inf, -inf)}),
+    "floor": steps(mp.floor),
+    "ceil": steps(mp.ceil),
+    "round": steps(mp.nint),
+    "trunc": steps(lambda x: mp.floor(x) if x > 0 else mp.ceil(x)),
+    "sign": steps(mp.sign),
+    "abs": dict(f=abs, linear=True, at={0.0: (0, 0, 0)}),
+    "negative": dict(f=lambda x: -x, linear=True),
+    "clip": dict(f=lambda x: min(max(x, mpf(-0.75)), mpf(0.875)), linear=True),
+    "sigmoid": dict(f=sigmoid),
+    "log_sigmoid": dict(f=lambda x: -softplus(-x)),
+    "silu": dict(f=lambda x: x * sigmoid(x)),
+    "hard_sigmoid": dict(f=lambda x: min(max(mpf(0.2) * x + 0.5, 0), 1), linear=True),
+    "hard_tanh": dict(f=lambda x: min(max(x, -1), 1), linear=True, at={1.0: (1, 1, 0), -1.0: (-1, 1, 0)}),
+    "hard_swish": dict(f=lambda x: x * min(max(x + 3, 0), 6) / 6, linear=True,
+                       at={3.0: (3, 1, 0), -3.0: (0, 0, 0)}),
+    "softsign": dict(f=lambda x: x / (1 + abs(x)), at={0.0: (0, 1, 0)}),
+    "relu": dict(f=lambda x: max(x, 0), linear=True, at={0.0: (0, 0, 0)}),
+    "relu6": dict(f=lambda x: min(max(x, 0), 6), linear=True, at={0.0: (0, 0, 0)}),
+    "clipped_relu": dict(f=lambda x: min(max(x, 0), mpf(0.75)), linear=True, at={0.0: (0, 0, 0)}),
+    "leaky_relu": dict(f=lambda x: x if x > 0 else x / 4, linear=True, at={0.0: (0, mpf(0.25), 0)}),
+    "elu": dict(f=lambda x: x if x > 0 else mpf(0.75) * unit(x), at={0.0: (0, mpf(0.75), mpf(0.75))}, linear=True),
+    "selu": dict(f=lambda x: SELU[1] * (x if x > 0 else SELU[0] * unit(x)),
+                 at={0.0: (0, SELU[0] * SELU[1], SELU[0] * SELU[1])}, linear=True),
+    "celu": dict(f=lambda x: x if x > 0 else mpf(0.75) * unit(x / mpf(0.75)), at={0.0: (0, 1, 1 / mpf(0.75))}, linear=True),
+    "softplus": dict(f=lambda x: softplus(mpf(1.5) * x) / mpf(1.5)),
+    "mish": dict(f=lambda x: x * tanh(softplus(x))),
+    "gelu": dict(f=gelu),
+    "gelu_tanh": dict(f=gelu_tanh),
+    "tanhshrink": dict(f=lambda x: x - tanh(x)),
+    "softshrink": dict(f=lambda x: x - min(max(x, mpf(-0.75)), mpf(0.75)), linear=True),
+    "hardshrink": dict(f=lambda x: x if abs(x) > 0.75 else mpf(0), linear=True),
+    "threshold": dict(f=lambda x: x if x > 0.75 else mpf(3), linear=True),
+    "huber": dict(f=lambda x: x * x / 2 if abs(x) <= 0.75 else mpf(0.75) * (abs(x) - mpf(0.375)), linear=True),
+    "logistic_density": dict(f=lambda x: sigmoid(x) * sigmoid(-x)),
+    "one_minus_square": dict(f=lambda x: 1 - x * x),
+}
+
+
+def by_differences(f, x, step):
+    left, middle, right = f(x - step), f(x), f(x + step)
+    return (right - left) / (2 * step), (right - 2 * middle + left) / (step * step)
+
+
+def unary(x, f, derivatives=None, linear=False, domain=(-inf, inf), singular=(), values={}, at={}):
+    """Value, first and second derivative."""
+    if x != x:
+        known = at.get(nan)
+        return known or (nan, UNKNOWN if linear else nan, UNKNOWN if linear else nan)
+    if x in at:
+        return at[x]
+    low, high = domain
+    if x < low or x > high:
+        return nan, UNKNOWN, UNKNOWN
+    negative_zero = x == 0 and str(x) == "-0.0"
+    point = FAR * mp.sign(x) if abs(x) == float("inf") else mpf(x)
+    step = point and abs(point) * mpf(10) ** -40 if abs(point) < 1 or abs(point) > mpf(10) ** 400 else mpf(10) ** -40
+    if x == 0:
+        step = mpf(10) ** -400
+    if x in singular:
+        if x == 0:
+            if negative_zero and low == 0:
+                return UNKNOWN, UNKNOWN, UNKNOWN
+            point, step = (-NEAR if negative_zero else NEAR), NEAR * mpf(10) ** -40
+        else:
+            point = mpf(x) + (INSIDE if x == low else -INSIDE)
+            step = INSIDE * mpf(10) ** -40
+    value = values[x] if x in values else f(point)
+    return value, *(derivatives(point) if derivatives else by_differences(f, point, step))
+
+
+# ----- functions of two arguments: value, a, b, aa, ab, bb
+
+
+def hypot(a, b):
+    h = mp.sqrt(a * a + b * b)
+    if h == 0:
+        return 0, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
+    return h, a / h, b / h, b * b / h**3, -a * b / h**3, a * a / h**3
+
+
+def direction(a, b):
+    h = mp.sqrt(a * a + b * b)
+    if h == 0:
+        return 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
+    return (a / h, b * b / h**3, -a * b / h**3,
+            -3 * a * b * b / h**5, b * (2 * a * a - b * b) / h**5, a * (2 * b * b - a * a) / h**5)
+
+
+def atan2(a, b):
+    r = a * a + b * b
+    if r == 0:
+        return UNKNOWN, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
+    return (UNKNOWN if a == 0 else mp.atan2(a, b), b / r, -a / r,
+            -2 * a * b / r**2, (a * a - b * b) / r**2, 2 * a * b / r**2)
+
+
+def logaddexp(a, b):
+    p = sigmoid(a - b) * sigmoid(b - a)
+    return max(a, b) + softplus(-abs(a - b)), sigmoid(a - b), sigmoid(b - a), p, -p, p
+
+
+def swish(x, beta):
+    u = beta * x
+    p = sigmoid(u) * sigmoid(-u)
+    slope = -p * tanh(u / 2)
+    return x * sigmoid(u), sigmoid(u) + u * p, x * x * p, beta * (2 * p + u * slope), x * (2 * p + u * slope), x**3 * slope
+
+
+def power(a, b):
+    if a == 0:  # see the tests of pow
+        return (UNKNOWN,) * 6
+    integer = b == mp.floor(b)
+    if a < 0 and not integer:
+        return (nan,) + (UNKNOWN,) * 5
+    if abs(b) == FAR and a < 0:
+        return (UNKNOWN,) * 6
+    y = a**b if abs(b) < mpf(10) ** 20 or abs(a) == 1 else mp.sign(a) ** int(b) * mp.exp(b * mp.ln(abs(a)))
+    by_a = b * y / a, b * (b - 1) * y / (a * a)
+    if a < 0:
+        return y, by_a[0], UNKNOWN, by_a[1], UNKNOWN, UNKNOWN
+    log = mp.ln(a)
+    return y, by_a[0], y * log, by_a[1], y / a * (1 + b * log), y * log * log
+
+
+def remainder(quotient):
+    def function(a, b):
+        if b == 0 or abs(a) == FAR:
+            return (nan,) + (UNKNOWN,) * 5
+        if abs(b) == FAR:  # then the remainder is a, or has no limit
+            return (a if quotient(a / b) == 0 else UNKNOWN), 1, UNKNOWN, 0, 0, UNKNOWN
+        n = quotient(a / b)
+        return a - b * n, 1, -n, 0, 0, 0
+    return function
+
+
+def extreme(sign):
+    def function(a, b):
+        if a == b:
+            return a, mpf(0.5), mpf(0.5), 0, 0, 0
+        of_a = (a - b) * sign > 0
+        return (a if of_a else b), int(of_a), int(not of_a), 0, 0, 0
+    return function
+
+
+def sigmoid_cross_entropy(x, t):
+    t = abs(t) % 2 if abs(t) < FAR else t
+    p = sigmoid(x) * sigmoid(-x)
+    loss = abs(x) * (1 - t if x > 0 else t) + softplus(-abs(x))
+    return loss, sigmoid(x) * (1 - t) - sigmoid(-x) * t, -x, p, -1, 0
+
+
+BINARY = {
+    "add": lambda a, b: (a + b, 1, 1, 0, 0, 0),
+    "subtract": lambda a, b: (a - b, 1, -1, 0, 0, 0),
+    "multiply": lambda a, b: (a * b, b, a, 0, 1, 0),
+    "divide": lambda a, b: (a / b, 1 / b, -a / b**2, 0, -1 / b**2, 2 * a / b**3) if b else (UNKNOWN,) * 6,
+    "logaddexp": logaddexp,
+    "atan2": atan2,
+    "hypot": hypot,
+    "direction": direction,
+    "pow": power,
+    "swish": swish,
+    "fmod": remainder(lambda q: mp.floor(q) if q > 0 else mp.ceil(q)),
+    "remainder": remainder(mp.floor),
+    "maximum": extreme(1),
+    "minimum": extreme(-1),
+    "squared_error": lambda a, b: ((a - b) ** 2, 2 * (a - b), 2 * (b - a), 2, -2, 2),
+    "absolute_error": lambda a, b: (abs(a - b), mp.sign(a - b), mp.sign(b - a), 0, 0, 0),
+}
+PAIRED = {
+    "f32": [1e-45, 1e-30, 0.5, 3.0, 20.0, 1e30, 3.4028234663852886e38],
+    "f64": [5e-324, 1e-200, 0.5, 3.0, 20.0, 1e200, 1.7976931348623157e308],
+}
+
+
+def binary(f, a, b):
+    if a != a or b != b:
+        return (nan,) + (UNKNOWN,) * 5
+    infinite = [abs(x) == float("inf") for x in (a, b)]
+    if all(infinite):
+        return None  # no limit; conventions are tested elsewhere
+    point = [FAR * mp.sign(x) if abs(x) == float("inf") else mpf(x) for x in (a, b)]
+    return f(*point)
+
+
+def line(name, precision, arguments, results):
+    print(name, precision, *(repr(x) if x == x else "NaN" for x in arguments), "=", *map(text, results))
+
+
+for name, known in UNARY.items():
+    for precision, magnitudes in MAGNITUDES.items():
+        for x in numbers(precision, magnitudes):
+            results = unary(x, **known)
+            if results[0] is not UNKNOWN:
+                line(name, precision, [x], results)
+
+for name, function in BINARY.items():
+    for precision, magnitudes in PAIRED.items():
+        points = [x for x in numbers(precision, magnitudes) if str(x) != "-0.0"]
+        # Each number with every third of the others, and in the next row with their neighbours.
+        for i, a in enumerate(points):
+            for b in points[i % 3 :: 3]:
+                results = binary(function, a, b)
+                if results and (name != "pow" or b == b) and any(x is not UNKNOWN for x in results):
+                    line(name, precision, [a, b], results)
+
+# Answers, and a probability.
+for precision, magnitudes in PAIRED.items():
+    for x in numbers(precision, magnitudes):
+        for t in [0.0, 1.0, 0.25]:
+            if abs(x) == float("inf") or x == x:
+                line("sigmoid_cross_entropy", precision, [x, t], binary(sigmoid_cross_entropy, x, t))
+
+# The powers that are numbers although an argument is not.
+for precision in PAIRED:
+    for a, b in [(float("nan"), 0.0), (float("nan"), -0.0), (1.0, float("nan"))]:
+        line("pow", precision, [a, b], (1, 0 if b == 0 else UNKNOWN) + (UNKNOWN,) * 4)
