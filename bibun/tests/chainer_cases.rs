@@ -430,11 +430,15 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "softmax_cross_entropy" => {
             let plain = call.named["reduce"].as_str() == Some("mean") && call.flag("normalize");
             let options = f::CrossEntropyOptions {
+                reduction: f::Reduction::Sum,
                 class_weight: call.variable(&call.named["class_weight"]),
                 ..Default::default()
             };
             plain.then_some(())?;
-            one(f::softmax_cross_entropy_with(x()?, call.x(1)?, &options))
+            // Chainer's mean is over the examples, whatever their weights.
+            let t = call.x(1)?;
+            let count = f::maximum(f::sum(t.not_equal(-1), ..), 1);
+            one(f::softmax_cross_entropy_with(x()?, &t, &options) / count)
         }
         "cumsum" => match call.value(1, "axis") {
             Value::Null => one(f::cumsum(f::flatten(x()?), 0)),
