@@ -8,6 +8,7 @@ mod extreme;
 mod finding;
 mod hyperbolic;
 mod logsumexp;
+mod piecewise;
 mod power;
 mod reduction;
 mod rounding;
@@ -23,6 +24,7 @@ pub use extreme::*;
 pub use finding::*;
 pub use hyperbolic::*;
 pub use logsumexp::*;
+pub use piecewise::*;
 pub use power::*;
 pub use reduction::*;
 pub use rounding::*;
@@ -41,6 +43,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         finding::samples(),
         hyperbolic::samples(),
         logsumexp::samples(),
+        piecewise::samples(),
         power::samples(),
         reduction::samples(),
         rounding::samples(),
