@@ -2,7 +2,7 @@
 
 use bibun::Variable;
 use bibun::array::{Array, DType, Generator, matmul};
-use bibun::functions::{CrossEntropyOptions, Reduce, linear, relu, softmax_cross_entropy_with};
+use bibun::functions::{Reduction, linear, relu, softmax_cross_entropy_with};
 
 /// Gradients of the summed loss by formulae worked out on paper.
 fn by_hand(x: &Array, t: &Array, w: [&Array; 2], b: [&Array; 2]) -> ([Array; 2], [Array; 2]) {
@@ -28,15 +28,11 @@ fn main() {
     // Both train for some steps, each by its own gradients, from the same start.
     let (mut w1, mut b1) = (w.clone(), b.clone());
     let (w2, b2) = (w.map(Variable::new), b.map(Variable::new));
-    let summed = CrossEntropyOptions {
-        reduce: Reduce::Sum,
-        ..Default::default()
-    };
     for step in 0..20 {
         let (gw, gb) = by_hand(&x, &t, w1.each_ref(), b1.each_ref());
         let h = relu(linear(&x, &w2[0], Some(&b2[0])));
         let y = linear(h, &w2[1], Some(&b2[1]));
-        let loss = softmax_cross_entropy_with(y, &t, &summed);
+        let loss = softmax_cross_entropy_with(y, &t, Reduction::Sum);
         w2.iter().chain(&b2).for_each(Variable::clear_grad);
         loss.backward();
         for i in 0..2 {

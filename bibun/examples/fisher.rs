@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{Digits, Mnist, mnist};
-use bibun::functions::{Reduce, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with};
+use bibun::functions::{Reduction, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
 use bibun::{
@@ -113,7 +113,7 @@ fn learn(model: &Mlp, task: &Task, penalty: impl Fn(&Mlp) -> Variable) {
 
 /// The loss of each image.
 fn losses(y: &Variable, t: &Variable) -> Variable {
-    softmax_cross_entropy_with(y, t, &Reduce::No.into())
+    softmax_cross_entropy_with(y, t, Reduction::None)
 }
 
 /// The diagonal of the Fisher information of a task, estimated by one label for each image, drawn

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use bibun::array::{DType, Generator};
 use bibun::datasets::{Digits, LabeledImages, mnist};
-use bibun::functions::{Reduce, relu, softmax_cross_entropy_with};
+use bibun::functions::{Reduction, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Tree, Variable, per_example, ravel_tree, tree_map};
@@ -94,7 +94,7 @@ fn square<T: Tree>(gradient: &T) -> f64 {
 /// A step, the loss before it and the moments seen on the way.
 fn learn(model: &Mlp, images: &LabeledImages, batch: &[usize]) -> (f64, Moments) {
     let (x, t) = images.batch(batch);
-    let losses = softmax_cross_entropy_with(model.forward(&x.into()), t, &Reduce::No.into());
+    let losses = softmax_cross_entropy_with(model.forward(&x.into()), t, Reduction::None);
     let gradients = per_example(&losses, model);
     let mean = tree_map(|gw| gw / batch.len() as f64, &gradients.sum());
     model.set_gradients(&mean);

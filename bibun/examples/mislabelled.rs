@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
 use bibun::datasets::{Digits, LabeledImages, mnist};
-use bibun::functions::{Reduce, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with};
+use bibun::functions::{Reduction, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with};
 use bibun::links::{Chain, Conv2d, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Variable, per_example};
@@ -87,7 +87,7 @@ fn squared_norms(model: &Network, images: &LabeledImages, labels: &[i64]) -> Vec
     let all: Vec<usize> = (0..COUNT).collect();
     let parts = all.chunks(250).flat_map(|indices| {
         let (x, t) = batch(images, labels, indices);
-        let losses = softmax_cross_entropy_with(model.forward(&x), t, &Reduce::No.into());
+        let losses = softmax_cross_entropy_with(model.forward(&x), t, Reduction::None);
         let norms = per_example(&losses, model).squared_norms();
         norms.to_vec::<f32>()
     });

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use bibun::Variable;
 use bibun::array::{Array, Generator};
 use bibun::datasets::{Batches, Dataset, Digits, Mnist, mnist};
-use bibun::functions::{CrossEntropyOptions, Reduce, accuracy, relu, softmax_cross_entropy_with};
+use bibun::functions::{Reduction, accuracy, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::schedule::{Schedule, linear};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer, Sgd};
@@ -151,15 +151,15 @@ fn run(options: &Options) -> Result<(), BoxError> {
     }
     let test = Batches::new(data.test, 1000);
 
-    let reduce = if options.seed_recipe {
-        Reduce::Sum
+    let reduction = if options.seed_recipe {
+        Reduction::Sum
     } else {
-        Reduce::Mean
+        Reduction::Mean
     };
     let learn = move |model: &Mlp, (x, t): &(Array, Array), step: &mut Step<'_>| {
         let y = model.forward(&Variable::constant(x));
         step.report("accuracy", accuracy(&y, t));
-        softmax_cross_entropy_with(y, t, &CrossEntropyOptions::from(reduce))
+        softmax_cross_entropy_with(y, t, reduction)
     };
     let mut trainer = Trainer::new(model, train, optimizer(options, steps), learn)
         .until(Until::Epochs(options.epochs as f64))

@@ -6,7 +6,7 @@
 //! `gradient_noise_scale` and `fisher`.
 
 use bibun::array::{DType, Generator};
-use bibun::functions::{Reduce, relu, softmax_cross_entropy_with};
+use bibun::functions::{Reduction, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Variable, clip_factors, grad, per_example, ravel_tree, s, tree_map, vmap};
@@ -25,7 +25,7 @@ impl Link for Mlp {
 
 /// The loss of each example by itself, or of a single one.
 fn losses(model: &Mlp, x: &Variable, t: &Variable) -> Variable {
-    softmax_cross_entropy_with(model.forward(x), t, &Reduce::No.into())
+    softmax_cross_entropy_with(model.forward(x), t, Reduction::None)
 }
 
 fn assert_close(found: &Mlp, expected: &Mlp) {

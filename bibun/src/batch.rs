@@ -108,6 +108,15 @@ fn split(x: &Variable, level: Level) -> Lane {
 }
 
 impl Lane {
+    /// The elements of every lane of all transformations that hide a value.
+    pub(crate) fn all(x: &Variable) -> Array {
+        match &*x.value() {
+            Value::Array(elements) => elements.clone(),
+            Value::Dual(dual) => Self::all(&dual.primal),
+            Value::Batched(Batched { lane, .. }) => Self::all(&lane.value),
+        }
+    }
+
     /// One lane by itself, as a plain constant (of zeros if there is none): what a value looks
     /// like inside of all transformations that hide it.
     pub(crate) fn specimen(x: &Variable) -> Variable {

@@ -321,3 +321,38 @@ fn what_does_not_fit_is_said() {
     let found = message(&|| drop(SinusoidalPositions.forward(&Variable::constant([1.0]))));
     assert!(found.contains("expected [.., t, size]"), "{found}");
 }
+
+#[test]
+fn a_mask_of_floats_is_added_and_one_of_integers_refused() {
+    let x = normal(&[2, 3, 4], 1);
+    let (hidden, lengths) = (f64::NEG_INFINITY, length_mask(&[2, 3], 3).expand_dims(1));
+    let added = lengths.where_(0.0, hidden);
+    for layer in [
+        built(MultiHeadAttention::builder(4, 2)),
+        built(MultiHeadAttention::builder(4, 2).causal()),
+    ] {
+        let expected = layer.forward_masked(&x, &lengths).to_vec::<f64>();
+        assert_close(&layer.forward_masked(&x, &added), &expected, "added");
+        assert_close(
+            &layer.forward_masked(&x, &added.cast(DType::F32)),
+            &expected,
+            "f32",
+        );
+        // Moving all scores of a query by one number changes nothing; moving one does, and is learnt.
+        let moved = layer.forward_masked(&x, &(&added + 3.0));
+        assert_close(&moved, &expected, "moved");
+        let bias = normal(&[3, 3], 5);
+        let loss = |bias: &Variable| layer.forward_masked(&x, bias).square().sum(..);
+        let options = GradientCheckOptions::order(2);
+        assert_gradients(|b| [loss(&b[0])], std::slice::from_ref(&bias), &options);
+        let integers = lengths.cast(DType::I64);
+        let message = attempt(|| layer.forward_masked(&x, &integers)).unwrap_err().to_string();
+        assert!(message.starts_with("MultiHeadAttention: "), "{message}");
+        assert!(message.contains("mask = [2, 1, 3] i64"), "{message}");
+    }
+    let block = TransformerBlock::new(4, 2, &mut Generator::new(0));
+    let x = x.cast(DType::F32);
+    let (by_bools, by_floats) = (block.forward_masked(&x, &lengths), block.forward_masked(&x, &added));
+    assert_eq!(by_floats.dtype(), DType::F32);
+    assert_eq!(by_bools.to_vec::<f32>(), by_floats.to_vec::<f32>());
+}

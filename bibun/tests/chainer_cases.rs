@@ -316,7 +316,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "clipped_relu" => one(f::clipped_relu(x()?, call.number(1, "z", 20.0)?)),
         "leaky_relu" => one(f::leaky_relu(x()?, call.number(1, "slope", 0.2)?)),
         "elu" => one(f::elu(x()?, call.number(1, "alpha", 1.0)?)),
-        "hard_sigmoid" => one(f::hard_sigmoid(x()?)),
+        "hard_sigmoid" => one(f::clip(0.2 * x()? + 0.5, 0.0, 1.0)),
         "sigmoid" => one(f::sigmoid(x()?)),
         "tanh" => one(f::tanh(x()?)),
         "softplus" => one(f::softplus(x()?, call.number(1, "beta", 1.0)?)),
@@ -430,11 +430,15 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "softmax_cross_entropy" => {
             let plain = call.named["reduce"].as_str() == Some("mean") && call.flag("normalize");
             let options = f::CrossEntropyOptions {
+                reduction: f::Reduction::Sum,
                 class_weight: call.variable(&call.named["class_weight"]),
                 ..Default::default()
             };
             plain.then_some(())?;
-            one(f::softmax_cross_entropy_with(x()?, call.x(1)?, &options))
+            // Chainer's mean is over the examples, whatever their weights.
+            let t = call.x(1)?;
+            let count = f::maximum(f::sum(t.not_equal(-1), ..), 1);
+            one(f::softmax_cross_entropy_with(x()?, &t, &options) / count)
         }
         "cumsum" => match call.value(1, "axis") {
             Value::Null => one(f::cumsum(f::flatten(x()?), 0)),

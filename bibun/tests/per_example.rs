@@ -227,7 +227,7 @@ impl Network {
 }
 
 fn each(scores: Variable, t: &Variable) -> Variable {
-    softmax_cross_entropy_with(scores, t, &Reduce::No.into())
+    softmax_cross_entropy_with(scores, t, Reduction::None)
 }
 
 #[test]

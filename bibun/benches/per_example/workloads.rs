@@ -4,7 +4,7 @@ use std::error::Error;
 
 use bibun::array::{Array, DType, Generator, Shape};
 use bibun::functions::{
-    ConvOptions, Padding, Reduce, add_at, conv2d, matmul, softmax_cross_entropy,
+    ConvOptions, Padding, Reduction, add_at, conv2d, matmul, softmax_cross_entropy,
     softmax_cross_entropy_with, stack,
 };
 use bibun::links::{Chain, Link};
@@ -128,7 +128,7 @@ impl Training {
     /// The loss of each example.
     fn losses(&self) -> Variable {
         let (x, t) = &self.batch;
-        softmax_cross_entropy_with(self.model.forward(x), t, &Reduce::No.into())
+        softmax_cross_entropy_with(self.model.forward(x), t, Reduction::None)
     }
 
     /// The gradient of the batch's sum of losses.

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use bibun::Variable;
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{Batches, Digits, LabeledImages, Mnist, mnist};
-use bibun::functions::{Reduce, exp, sigmoid, sigmoid_cross_entropy_with};
+use bibun::functions::{Reduction, exp, sigmoid, sigmoid_cross_entropy_with};
 use bibun::links::{Chain, Link, Mlp};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::cosine;
@@ -98,7 +98,7 @@ impl Autoencoder {
         let y = self
             .decoder
             .forward(&(&mean + exp(0.5 * &log_variance) * noise));
-        let wrong = sigmoid_cross_entropy_with(y, x, Reduce::Sum);
+        let wrong = sigmoid_cross_entropy_with(y, x, Reduction::Sum);
         let said = 0.5 * (exp(&log_variance) + mean.square() - &log_variance - 1.0).sum(..);
         (wrong + said) / x.shape()[0] as f64
     }

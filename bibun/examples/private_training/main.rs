@@ -31,7 +31,7 @@ use accountant::Accountant;
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{Digits, LabeledImages, Mnist, mnist};
 use bibun::functions::{
-    Pooling, Reduce, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with,
+    Pooling, Reduction, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with,
 };
 use bibun::links::{Chain, Conv2d, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
@@ -118,7 +118,7 @@ fn clipped_sum(
     weights: &[f32],
 ) -> Network {
     let (x, t) = images.batch(indices);
-    let losses = softmax_cross_entropy_with(model.forward(&x.into()), t, &Reduce::No.into());
+    let losses = softmax_cross_entropy_with(model.forward(&x.into()), t, Reduction::None);
     let gradients = per_example(&losses, model);
     let factors = clip_factors(&gradients.norms(), MAX_NORM);
     gradients.weighted_sum(&(factors * Array::from(weights)))

@@ -8,7 +8,8 @@ use super::{Chain, Dropout, Linear, Link};
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{
-    attention_weights, causal_mask, expand_dims, logical_and, matmul, reshape, swap_axes,
+    attention_weights, causal_mask, expand_dims, expect_mask, logical_and, matmul, reshape,
+    swap_axes, where_,
 };
 use crate::initializers::{GlorotUniform, Initializer, Zero};
 use crate::variable::Variable;
@@ -94,12 +95,13 @@ impl MultiHeadAttention {
         self.heads
     }
 
-    /// What queries find among keys and values. Where the mask is false they do not look; it is bool
-    /// and broadcasts to `[.., q, k]`: `[q, k]`, `[n, 1, k]` (the keys that are there, from
-    /// [`length_mask`](crate::functions::length_mask)) or `[n, q, k]`.
+    /// What queries find among keys and values. Where a mask of bools is false they do not look; a mask
+    /// of floats is added to the scores of every head. It broadcasts to `[.., q, k]`: `[q, k]`,
+    /// `[n, 1, k]` (the keys that are there, from [`length_mask`](crate::functions::length_mask)) or
+    /// `[n, q, k]`.
     ///
     /// # Panics
-    /// If the shapes do not fit, or the attention is causal and there are not as many keys as
+    /// If the shapes do not fit, the mask is of integers, or the attention is causal and there are not as many keys as
     /// queries; the message has all shapes.
     #[track_caller]
     pub fn attend(
@@ -120,7 +122,13 @@ impl MultiHeadAttention {
         let mask = match (self.is_causal, mask) {
             (false, mask) => mask,
             (true, None) => Some(causal_mask(q.shape()[q.rank() - 2])),
-            (true, Some(mask)) => Some(logical_and(causal_mask(q.shape()[q.rank() - 2]), mask)),
+            (true, Some(mask)) => {
+                let causal = causal_mask(q.shape()[q.rank() - 2]);
+                Some(match mask.dtype() {
+                    DType::Bool => logical_and(causal, mask),
+                    _ => where_(causal, mask, f64::NEG_INFINITY),
+                })
+            }
         };
         let weights = attention_weights(q, k, mask.as_ref());
         let weights = match &self.dropout {
@@ -165,6 +173,11 @@ impl MultiHeadAttention {
         let fits = (specs.iter().zip(sizes))
             .all(|(spec, size)| spec.shape.rank() >= 2 && spec.shape.last() == Some(&size));
         let length = |spec: &Spec| spec.shape[spec.shape.rank() - 2];
+        let names = [
+            "query [.., q, size]",
+            "key [.., k, size]",
+            "value [.., k, size]",
+        ];
         let must_hold = if !fits {
             format!("the last sizes must be {sizes:?}")
         } else if length(&specs[1]) != length(&specs[2]) {
@@ -172,19 +185,15 @@ impl MultiHeadAttention {
         } else if self.is_causal && length(&specs[0]) != length(&specs[1]) {
             "causal attention needs as many keys as queries".to_owned()
         } else {
-            let [q, k, _] = &specs;
-            let scores = q.shape.replaced(q.shape.rank() - 1, length(k));
-            let seen = mask.map(|mask| mask.shape().broadcast(&scores));
-            if seen.is_none_or(|seen| seen.as_ref() == Some(&scores)) {
-                return;
+            if let Some(mask) = mask {
+                let [q, k, _] = &specs;
+                let scores = q.shape.replaced(q.shape.rank() - 1, length(k));
+                let scores = Spec::new(scores, q.dtype);
+                let named: Vec<(&str, &Spec)> = names.into_iter().zip(&specs).collect();
+                expect_mask("MultiHeadAttention", &named, &scores, mask);
             }
-            format!("the mask must broadcast to {scores}")
+            return;
         };
-        let names = [
-            "query [.., q, size]",
-            "key [.., k, size]",
-            "value [.., k, size]",
-        ];
         let mask = mask.map(Variable::spec);
         let mut named: Vec<(&str, &Spec)> = names.into_iter().zip(&specs).collect();
         named.extend(mask.as_ref().map(|mask| ("mask", mask)));

@@ -85,7 +85,7 @@ impl BatchNorm {
         if count == 0 {
             return;
         }
-        let unbiased = variance * (count as f64 / (count - 1).max(1) as f64);
+        let unbiased = variance * (count as f64 / (count - 1) as f64);
         for (buffer, value) in [
             (&self.running_mean, mean),
             (&self.running_variance, unbiased),
@@ -102,7 +102,9 @@ impl Link for BatchNorm {
     /// The normalised batch; in training mode the running statistics move.
     ///
     /// # Panics
-    /// If x is not `[n, channels, ..]`; the message has all shapes.
+    /// If x is not `[n, channels, ..]`, or in training mode has one value per channel only, as a last
+    /// batch of one example has ([`Batches`](crate::datasets::Batches) can drop it); the message has
+    /// all shapes.
     #[track_caller]
     fn forward(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());

@@ -86,7 +86,7 @@ impl TransformerBlock {
         }
     }
 
-    /// The block's result for a sequence that looks at itself where the mask is true; for masks see
+    /// The block's result for a sequence that looks at itself under a mask, of bools or of floats; see
     /// [`MultiHeadAttention::attend`].
     ///
     /// # Panics

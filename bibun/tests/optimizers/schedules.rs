@@ -43,7 +43,7 @@ fn formulae() {
         (1.0 + (PI * t / period).cos()) / 2.0
     });
     compare(warm_up(13), |t| ((t + 1.0) / 13.0).min(1.0));
-    compare(one_cycle(200).rise(0.25).from_to(0.1, 0.01), |t| {
+    compare(one_cycle(201).rise(51.0 / 201.0).from_to(0.1, 0.01), |t| {
         let t = t.min(200.0);
         match t < 50.0 {
             true => 0.1 + 0.9 * (1.0 - (PI * t / 50.0).cos()) / 2.0,
@@ -56,6 +56,79 @@ fn formulae() {
         _ => 0.5,
     });
     compare(piecewise(3.0, []), |_| 3.0);
+}
+
+/// The learning rates of `OneCycleLR(max_lr=1)` in PyTorch 2.15, step by step to the last.
+#[test]
+fn one_cycle_is_that_of_pytorch() {
+    let end = 4e-6;
+    let cases: [(OneCycle, &[f64]); 9] = [
+        (
+            one_cycle(12),
+            &[
+                0.04, 0.349789654219583, 0.879285159122129, 0.994415435450912, 0.933012969841412,
+                0.811745653949763, 0.647378997695103, 0.462637102666975, 0.283060998208699,
+                0.133477530188831, 0.0345669874253952, end,
+            ],
+        ),
+        (one_cycle(1), &[end]),
+        (one_cycle(2), &[0.811745653949763, end]),
+        (
+            one_cycle(7).rise(0.5).linearly().from_to(0.1, 0.001),
+            &[
+                0.1, 0.46, 0.82, 0.857285714285714, 0.571857142857143, 0.286428571428571, 0.001,
+            ],
+        ),
+        (
+            one_cycle(11).three_phases(),
+            &[
+                0.04, 0.422341113734736, 0.960261424722617, 0.796806554615136, 0.192374491255046,
+                0.0394609513218553, 0.0337254602740989, 0.0234746162569833, 0.0120811968387489,
+                0.00329391474736409, end,
+            ],
+        ),
+        (
+            one_cycle(9).three_phases().linearly().rise(0.4).from_to(0.2, 0.01),
+            &[
+                0.2, 0.507692307692308, 0.815384615384615, 0.876923076923077, 0.569230769230769,
+                0.261538461538461, 0.145714285714286, 0.0778571428571429, 0.01,
+            ],
+        ),
+        (
+            one_cycle(6).rise(1.0),
+            &[
+                0.04, 0.131671842700025, 0.371671842700025, 0.668328157299975, 0.908328157299975,
+                1.0,
+            ],
+        ),
+        (
+            one_cycle(10).rise(0.05),
+            &[
+                0.993180678978754, 0.939737116655742, 0.838641431249727, 0.700848908935635,
+                0.541291507577475, 0.377259747400575, 0.226529014835103, 0.105433323582822,
+                0.0270952707841661, end,
+            ],
+        ),
+        (
+            one_cycle(8).rise(0.25),
+            &[
+                0.04, 1.0, 0.933012969841412, 0.750001, 0.500002, 0.250003, 0.0669910301585882, end,
+            ],
+        ),
+    ];
+    for (schedule, expected) in cases {
+        for (step, expected) in expected.iter().enumerate() {
+            let found = schedule.factor(step as u64);
+            let difference = (found - expected).abs();
+            assert!(difference < 1e-14, "{schedule:?} at {step}: {found}, {expected}");
+        }
+        let last = expected.len() as u64 - 1;
+        assert_eq!(schedule.factor(last + 1), schedule.factor(last));
+        assert_eq!(schedule.factor(u64::MAX), schedule.factor(last));
+        assert_eq!(schedule.steps(), last + 1);
+    }
+    // A rise of one step alone is the peak; PyTorch divides by zero.
+    assert_eq!(one_cycle(10).rise(0.1).factor(0), 1.0);
 }
 
 #[test]

@@ -2,18 +2,23 @@
 
 use bibun_array::DType;
 
-use crate::functions::{softmax, to_float, where_};
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::{cast, not_equal, softmax, to_float, where_};
 use crate::variable::Variable;
 
-/// Softmax along an axis over those elements where the mask is true; zero elsewhere. Where it is
-/// true nowhere along the axis, all is zero.
+/// Softmax along an axis under a mask: over those elements where a mask of bools is true, or of
+/// `x + mask` for a mask of floats. What is masked (false, or -∞) is exactly zero; where all along
+/// the axis is masked, all is zero.
 ///
-/// Shapes: x any, mask that broadcasts to it → as x. Types: x f32, f64; integers give f64; mask any,
-/// zero is false. Gradient: that of [`softmax`] over the elements that take part, exactly zero to
-/// the others, whatever they are.
+/// Shapes: x any, mask that broadcasts to it → as x. Types: x f32, f64; integers give f64; mask bool,
+/// or f32 or f64, which is cast to the dtype of x.
+/// Gradient: that of [`softmax`] over the elements that take part, exactly zero to the others,
+/// whatever they are; to a mask of floats as to x.
 ///
 /// # Panics
-/// If there is no such axis, or the mask does not broadcast to x.
+/// If there is no such axis, or the mask does not broadcast to x or is of integers: whether 0 and 1
+/// choose or are added cannot be known. Say `mask.not_equal(0)`, or cast it to floats.
 ///
 /// ```
 /// use bibun::{functions::masked_softmax, Variable};
@@ -21,17 +26,54 @@ use crate::variable::Variable;
 /// let mask = Variable::constant([[true, false, true], [false, false, false]]);
 /// let y = masked_softmax(&x, &mask, 1);
 /// assert_eq!(y.to_vec::<f64>(), [0.5, 0.0, 0.5, 0.0, 0.0, 0.0]);
+/// let added = Variable::constant([3f64.ln(), f64::NEG_INFINITY, 0.0]);
+/// let y = masked_softmax(Variable::new([1.0, 9.0, 1.0]), &added, 0);
+/// assert!((y - Variable::constant([0.75, 0.0, 0.25])).abs().max(..).item::<f64>() < 1e-15);
 /// ```
 #[track_caller]
 pub fn masked_softmax(x: impl Into<Variable>, mask: impl Into<Variable>, axis: isize) -> Variable {
     let (x, mask) = (to_float(x.into()), mask.into());
-    let mask = mask.broadcast_to(x.shape());
+    expect_mask("masked_softmax", &[("x", &x.spec())], &x.spec(), &mask);
+    let (x, kept) = match mask.dtype() {
+        DType::Bool => (x, mask),
+        _ => {
+            let mask = cast(mask, x.dtype());
+            (x + &mask, not_equal(mask, f64::NEG_INFINITY))
+        }
+    };
+    let kept = kept.broadcast_to(x.shape());
     // Not -∞: a row of nothing else would be NaN, and so would its gradient.
     let lowest = match x.dtype() {
         DType::F32 => f64::from(f32::MIN),
         _ => f64::MIN,
     };
-    where_(&mask, softmax(where_(&mask, x, lowest), axis), 0.0)
+    where_(&kept, softmax(where_(&kept, x, lowest), axis), 0.0)
+}
+
+/// Refuses a mask of scores that is neither bool nor float, or does not broadcast to them.
+#[track_caller]
+pub(crate) fn expect_mask(
+    function: &'static str,
+    inputs: &[(&str, &Spec)],
+    scores: &Spec,
+    mask: &Variable,
+) {
+    let mask = mask.spec();
+    let is_one = mask.dtype == DType::Bool || mask.dtype.is_float();
+    if is_one && mask.shape.broadcast(&scores.shape).as_ref() == Some(&scores.shape) {
+        return;
+    }
+    let shape = &scores.shape;
+    let must_hold = format!(
+        "the mask must broadcast to {shape} and be bool, true where an element takes part, or float, \
+         which is added"
+    );
+    let inputs = [inputs, &[("mask", &mask)]].concat();
+    raise(Error::Mismatch {
+        function,
+        what: Mismatch::new(&inputs, must_hold).0,
+        place: std::panic::Location::caller(),
+    })
 }
 
 #[cfg(test)]
@@ -59,6 +101,23 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([4, 3], -2.0..2.0),
+        Sample::new(
+            "masked_softmax",
+            move |x| {
+                let hidden = kept().where_(&x[1], f64::NEG_INFINITY);
+                vec![masked_softmax(&x[0], hidden, 0)]
+            },
+            move |x| {
+                let [x, added] = [0, 1].map(|i| x[i].to_vec::<f64>());
+                let power = |i: usize| {
+                    if mask[i] { (x[i] + added[i]).exp() } else { 0.0 }
+                };
+                let y = (0..12).map(|i| power(i) / (0..4).map(|k| power(k * 3 + i % 3)).sum::<f64>());
+                vec![Array::from_vec(y.collect(), [4, 3])]
+            },
+        )
+        .input([4, 3], -2.0..2.0)
+        .input([4, 3], -2.0..2.0),
     ]
 }
 
@@ -80,6 +139,49 @@ mod tests {
             let gradients = gradients(&[&(y.cast(DType::F64) * weights).sum(..)], &[&x]);
             let gx = gradients[0].as_ref().expect("a gradient").cast(DType::F64);
             assert_eq!(gx.to_vec::<f64>(), [0.0, -0.5, 0.5, 0.0, 0.0, 0.0]);
+        }
+    }
+    #[test]
+    fn floats_are_added() {
+        let x = Variable::new([[0.0f32, f32::NAN, 0.0], [f32::NAN, 1.0, 2.0]]);
+        let hidden = f64::NEG_INFINITY;
+        let mask = Variable::new([[0.0, hidden, 3f64.ln()], [hidden; 3]]);
+        let y = masked_softmax(&x, &mask, 1);
+        assert_eq!(y.dtype(), DType::F32);
+        let found = y.to_vec::<f32>();
+        assert_eq!(found[1], 0.0);
+        assert_eq!(found[3..], [0.0; 3]);
+        assert!((found[0] - 0.25).abs() < 1e-7 && (found[2] - 0.75).abs() < 1e-7);
+        let weights = Variable::constant([[0f32, 5.0, 1.0], [1.0, 2.0, 3.0]]);
+        let gradients = gradients(&[&(y * weights).sum(..)], &[&x, &mask]);
+        for gradient in gradients {
+            let gradient = gradient.expect("a gradient").cast(DType::F64).to_vec::<f64>();
+            let expected = [-0.1875, 0.0, 0.1875, 0.0, 0.0, 0.0];
+            for (found, expected) in gradient.into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-7 && (expected != 0.0 || found == 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn integers_and_other_shapes_are_refused() {
+        let x = Variable::new([[1.0, 2.0]]);
+        for mask in [
+            Variable::constant([[1i64, 0]]),
+            Variable::constant([true, false, true]),
+            Variable::constant([[true, false], [true, false]]),
+        ] {
+            let line = line!() + 1;
+            let error = crate::attempt(|| masked_softmax(&x, &mask, 1)).unwrap_err();
+            let message = error.to_string();
+            let beginning = format!(
+                "masked_softmax: shapes do not fit: x = [1, 2] f64, mask = {} (",
+                mask.spec()
+            );
+            assert!(message.starts_with(&beginning), "{message}");
+            assert!(message.contains("float, which is added"), "{message}");
+            let place = format!("{}:{line}:", file!());
+            assert!(message.contains(&place), "{message}");
         }
     }
 }

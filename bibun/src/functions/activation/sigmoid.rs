@@ -55,20 +55,24 @@ unary! {
         sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
     }
 
-    /// `0.2 x + 0.5` held between 0 and 1: a sigmoid of three straight lines.
+    /// `x / 6 + 0.5` held between 0 and 1: a sigmoid of three straight lines, and what [`hard_swish`]
+    /// multiplies `x` by. PyTorch and JAX have the same; that of Chainer and of Courbariaux et al. (2015)
+    /// is steeper, `(0.2 * x + 0.5).clip(0.0, 1.0)`.
     ///
     /// Shapes: x any → the same. Types: f32, f64; integers give f64.
-    /// Gradient: `0.2 gy` for `-2.5 ≤ x ≤ 2.5`, zero elsewhere.
+    /// Gradient: `gy / 6` for `-3 < x < 3`, zero elsewhere.
+    ///
+    /// Source: Howard et al., "Searching for MobileNetV3", 2019.
     ///
     /// ```
     /// use bibun::{functions::hard_sigmoid, Variable};
-    /// let y = hard_sigmoid(Variable::new([-3.0, 0.0, 3.0]));
-    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 1.0]);
+    /// let y = hard_sigmoid(Variable::new([-4.0, 0.0, 1.5, 3.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 0.75, 1.0]);
     /// ```
     hard_sigmoid(x) -> HardSigmoid {
-        value: (0.2 * x + 0.5).maximum(0.0).minimum(1.0),
-        fused(x; gy): x.abs().less_equal(2.5).where_(gy * 0.2, 0.0),
-        sample: (-4.0..4.0, |x| (0.2 * x + 0.5).clamp(0.0, 1.0)),
+        value: (x / 6.0 + 0.5).maximum(0.0).minimum(1.0),
+        fused(x; gy): x.abs().greater_equal(3.0).where_(0.0, gy / 6.0),
+        sample: (-5.0..5.0, |x| (x / 6.0 + 0.5).clamp(0.0, 1.0)),
     }
 
     /// `x` held between -1 and 1.
@@ -194,8 +198,8 @@ mod tests {
         let slopes =
             |f: fn(&Variable) -> Variable, points: [f64; 4]| points.map(|x| gradient(f, x));
         assert_eq!(
-            slopes(|x| hard_sigmoid(x), [-2.6, -2.5, 2.5, 2.6]),
-            [0.0, 0.2, 0.2, 0.0]
+            slopes(|x| hard_sigmoid(x), [-3.0, -2.9, 2.9, 3.0]),
+            [0.0, 1.0 / 6.0, 1.0 / 6.0, 0.0]
         );
         assert_eq!(
             slopes(|x| hard_tanh(x), [-1.1, -1.0, 1.0, 1.1]),

@@ -1,21 +1,24 @@
 //! Attention: averages whose weights are told by how well keys fit queries.
 
+use bibun_array::Shape;
+
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
-use crate::functions::{masked_softmax, matmul, softmax, swap_axes};
+use crate::functions::{expect_mask, masked_softmax, matmul, softmax, swap_axes};
 use crate::variable::Variable;
 
 /// Scaled dot-product attention: for each query the average of the values, with the weights that
 /// [`attention_weights`] gives.
 ///
-/// Shapes: query `[.., q, d]`, key `[.., k, d]`, value `[.., k, v]`, mask bool that broadcasts to
-/// `[.., q, k]` → `[.., q, v]`. Types: f32, f64, promoted. Gradient: to all but the mask. A query
-/// for which the mask leaves no key gives zeros.
+/// Shapes: query `[.., q, d]`, key `[.., k, d]`, value `[.., k, v]`, mask that broadcasts to
+/// `[.., q, k]` → `[.., q, v]`. Types: f32, f64, promoted; the mask bool (true where a query looks) or
+/// float (added to the scores). Gradient: to all, to a mask if it is of floats. A query for which the
+/// mask leaves no key gives zeros.
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit.
+/// If the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::{functions::attention, Variable};
@@ -23,6 +26,8 @@ use crate::variable::Variable;
 /// let key = Variable::new([[1.0, 0.0], [0.0, 1.0]]);
 /// let value = Variable::new([[1.0], [3.0]]);
 /// assert_eq!(attention(&query, &key, &value, None).to_vec::<f64>(), [2.0, 1.0]);
+/// let hidden = Variable::constant([0.0, f64::NEG_INFINITY]);
+/// assert_eq!(attention(&query, &key, &value, Some(&hidden)).to_vec::<f64>(), [1.0, 1.0]);
 /// ```
 #[track_caller]
 pub fn attention(
@@ -32,21 +37,22 @@ pub fn attention(
     mask: Option<&Variable>,
 ) -> Variable {
     let (query, key, value) = (query.into(), key.into(), value.into());
-    check("attention", &query, &key, Some(&value));
-    matmul(attention_weights(query, key, mask), value)
+    check("attention", &query, &key, Some(&value), mask);
+    matmul(weights(query, key, mask), value)
 }
 
-/// How much each query looks at each key: `softmax(q kᵀ / √d)` over the keys, or over those where the
-/// mask is true.
+/// How much each query looks at each key: `softmax(q kᵀ / √d)` over the keys, or over those where a
+/// mask of bools is true, or with a mask of floats added before the softmax.
 ///
-/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask bool that broadcasts to `[.., q, k]` →
-/// `[.., q, k]`. Types: f32, f64, promoted. Gradient: to query and key. A query for which the mask
-/// leaves no key has weights of zero ([`masked_softmax`]).
+/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]` →
+/// `[.., q, k]`. Types: f32, f64, promoted; the mask bool or float. Gradient: to query and key, and to
+/// a mask of floats. A query for which the mask leaves no key (all false, or all -∞) has weights of
+/// zero ([`masked_softmax`]).
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit.
+/// If the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::functions::{attention_weights, causal_mask};
@@ -62,7 +68,12 @@ pub fn attention_weights(
     mask: Option<&Variable>,
 ) -> Variable {
     let (query, key) = (query.into(), key.into());
-    check("attention_weights", &query, &key, None);
+    check("attention_weights", &query, &key, None, mask);
+    weights(query, key, mask)
+}
+
+#[track_caller]
+fn weights(query: Variable, key: Variable, mask: Option<&Variable>) -> Variable {
     let size = query.shape()[query.rank() - 1];
     let scores = matmul(query * (1.0 / (size as f64).sqrt()), swap_axes(key, -1, -2));
     match mask {
@@ -72,28 +83,42 @@ pub fn attention_weights(
 }
 
 #[track_caller]
-fn check(function: &'static str, query: &Variable, key: &Variable, value: Option<&Variable>) {
-    let specs = [Some(query), Some(key), value].map(|x| x.map(Variable::spec));
-    let last = |spec: &Spec| spec.shape.last_chunk::<2>().copied();
-    let fits = match (&specs[0], &specs[1], &specs[2]) {
-        (Some(query), Some(key), value) => match (last(query), last(key)) {
-            (Some([_, d]), Some([k, own])) => {
-                d == own && (value.as_ref()).is_none_or(|v| last(v).is_some_and(|[n, _]| n == k))
-            }
-            _ => false,
-        },
-        _ => unreachable!("query and key are always there"),
+fn check(
+    function: &'static str,
+    query: &Variable,
+    key: &Variable,
+    value: Option<&Variable>,
+    mask: Option<&Variable>,
+) {
+    let inputs = [
+        ("query [.., q, d]", Some(query)),
+        ("key [.., k, d]", Some(key)),
+        ("value [.., k, v]", value),
+    ];
+    let inputs: Vec<(&str, Spec)> = (inputs.into_iter())
+        .filter_map(|(name, input)| Some((name, input?.spec())))
+        .collect();
+    let named: Vec<(&str, &Spec)> = inputs.iter().map(|(name, spec)| (*name, spec)).collect();
+    let last = |i: usize| named.get(i)?.1.shape.last_chunk::<2>().copied();
+    let sizes = match (last(0), last(1), last(2)) {
+        (Some([q, d]), Some([k, own]), value) => {
+            let fits = d == own && (named.len() == 2 || value.is_some_and(|[n, _]| n == k));
+            fits.then_some([q, k])
+        }
+        _ => None,
     };
-    if !fits {
-        let names = ["query [.., q, d]", "key [.., k, d]", "value [.., k, v]"];
-        let named: Vec<(&str, &Spec)> = (names.into_iter().zip(&specs))
-            .filter_map(|(name, spec)| Some((name, spec.as_ref()?)))
-            .collect();
+    let Some([q, k]) = sizes else {
         raise(Error::Mismatch {
             function,
             what: Mismatch::new(&named, "sizes of one name must be equal").0,
             place: std::panic::Location::caller(),
-        });
+        })
+    };
+    // Which axes are in front, the product of queries and keys tells by itself.
+    let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);
+    if let (Some(mask), Some(front)) = (mask, front(0).broadcast(&front(1))) {
+        let shape = front.inserted(front.rank(), q).inserted(front.rank() + 1, k);
+        expect_mask(function, &named, &Spec::new(shape, named[0].1.dtype), mask);
     }
 }
 
@@ -149,7 +174,29 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| vec![Array::from_vec(weights(x, |k| k < 2), [2, 2, 3])],
         )
         .input([2, 2, 2], range.clone())
-        .input([2, 3, 2], range),
+        .input([2, 3, 2], range.clone()),
+        Sample::new(
+            "attention_weights",
+            |x| {
+                let added = length_mask(&[2], 3).where_(&x[2], f64::NEG_INFINITY);
+                vec![attention_weights(&x[0], &x[1], Some(&added))]
+            },
+            |x| {
+                let added = x[2].to_vec::<f64>();
+                let weights = weights(x, |k| k < 2);
+                let weights = weights.chunks(3).enumerate().flat_map(|(row, weights)| {
+                    let raised: Vec<f64> = (weights.iter().enumerate())
+                        .map(|(k, weight)| weight * added[row % 2 * 3 + k].exp())
+                        .collect();
+                    let total: f64 = raised.iter().sum();
+                    raised.into_iter().map(move |weight| weight / total)
+                });
+                vec![Array::from_vec(weights.collect(), [2, 2, 3])]
+            },
+        )
+        .input([2, 2, 2], range.clone())
+        .input([2, 3, 2], range.clone())
+        .input([2, 3], range),
     ]
 }
 
@@ -166,5 +213,28 @@ mod tests {
                         key [.., k, d] = [1, 2] f64, value [.., k, v] = [2, 1] f64";
         assert!(error.to_string().contains(expected), "{error}");
         assert!(attempt(|| attention_weights(&x, [1.0, 2.0], None)).is_err());
+    }
+
+    #[test]
+    fn a_mask_is_bool_or_added() {
+        let x = Variable::new([[0.0], [0.0]]);
+        let value = Variable::new([[1.0], [100.0]]);
+        let with = |mask: Variable| attention(&x, &x, &value, Some(&mask)).to_vec::<f64>();
+        assert_eq!(with(Variable::constant([true, false])), [1.0, 1.0]);
+        assert_eq!(with(Variable::constant([0.0, f64::NEG_INFINITY])), [1.0, 1.0]);
+        assert_eq!(with(Variable::constant([0.0f32, f32::NEG_INFINITY])), [1.0, 1.0]);
+        assert_eq!(with(Variable::constant([0.0, 0.0])), [50.5, 50.5]);
+        for mask in [Variable::constant([1i64, 0]), Variable::constant([true; 3])] {
+            for error in [
+                attempt(|| attention(&x, &x, &value, Some(&mask))).unwrap_err(),
+                attempt(|| attention_weights(&x, &x, Some(&mask))).unwrap_err(),
+            ] {
+                let message = error.to_string();
+                assert!(message.starts_with("attention"), "{message}");
+                let named = format!("mask = {} (the mask must broadcast to [2, 2]", mask.spec());
+                assert!(message.contains(&named), "{message}");
+                assert!(message.contains(file!()), "{message}");
+            }
+        }
     }
 }

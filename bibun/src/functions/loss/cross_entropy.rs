@@ -9,58 +9,53 @@ use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
-    below, cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
+    Reduction, below, cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
     sum, take, to_float, where_,
 };
 use crate::variable::Variable;
 
-/// What is made of the losses of all examples.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Reduce {
-    /// Their mean over the examples that are not ignored.
-    #[default]
-    Mean,
-    /// Their sum.
-    Sum,
-    /// Nothing: one loss for each example (0 for an ignored one), as gradients of single examples
-    /// need them.
-    No,
-}
-
-/// The settings of [`softmax_cross_entropy_with`] and [`nll_with`].
+/// The settings of [`softmax_cross_entropy_with`] and [`nll_with`]; a [`Reduction`] by itself does
+/// where nothing else is to be said.
 ///
 /// ```
-/// use bibun::functions::{CrossEntropyOptions, Reduce};
-/// let options = CrossEntropyOptions { reduce: Reduce::Sum, ..Default::default() };
-/// assert_eq!(options.ignore_label, -1);
+/// use bibun::functions::{CrossEntropyOptions, Reduction};
+/// let options = CrossEntropyOptions { reduction: Reduction::Sum, ..Default::default() };
+/// assert_eq!(options.ignore_index, -1);
 /// ```
 #[derive(Clone, Debug)]
 pub struct CrossEntropyOptions {
     /// What is made of the losses; by default their mean.
-    pub reduce: Reduce,
+    pub reduction: Reduction,
     /// The class number of examples that take no part; by default -1.
-    pub ignore_label: i64,
-    /// A factor for each class `[c]`, by which the losses of its examples are multiplied (the mean
-    /// still divides by the number of examples).
+    pub ignore_index: i64,
+    /// A factor for each class `[c]`, by which the losses of its examples are multiplied. The mean
+    /// divides by the sum of the factors of all examples that are not ignored, as in PyTorch; beside
+    /// probabilities for targets, by the number of examples.
     pub class_weight: Option<Variable>,
 }
 
 impl Default for CrossEntropyOptions {
     fn default() -> Self {
         Self {
-            reduce: Reduce::Mean,
-            ignore_label: -1,
+            reduction: Reduction::Mean,
+            ignore_index: -1,
             class_weight: None,
         }
     }
 }
 
-impl From<Reduce> for CrossEntropyOptions {
-    fn from(reduce: Reduce) -> Self {
+impl From<Reduction> for CrossEntropyOptions {
+    fn from(reduction: Reduction) -> Self {
         Self {
-            reduce,
+            reduction,
             ..Self::default()
         }
+    }
+}
+
+impl From<&Self> for CrossEntropyOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
     }
 }
 
@@ -88,61 +83,62 @@ impl From<Reduce> for CrossEntropyOptions {
 /// ```
 #[track_caller]
 pub fn softmax_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
-    softmax_cross_entropy_with(x, t, &CrossEntropyOptions::default())
+    softmax_cross_entropy_with(x, t, Reduction::Mean)
 }
 
 /// [`softmax_cross_entropy`] with settings: another reduction, another class number to ignore,
 /// factors for classes.
 ///
-/// Shapes: x, t as there → `[]`, or one loss for each example under [`Reduce::No`].
+/// Shapes: x, t as there → `[]`, or one loss for each example under [`Reduction::None`]: as t, or as x
+/// without the classes.
 ///
 /// # Panics
-/// As there.
+/// As there, or if there is not one factor for each class.
 ///
 /// ```
-/// use bibun::{functions::{softmax_cross_entropy_with, Reduce}, Variable};
+/// use bibun::{functions::{softmax_cross_entropy_with, Reduction}, Variable};
 /// let x = Variable::new([[0.0, 0.0], [1000.0, 0.0], [7.0, 7.0]]);
 /// let t = Variable::constant([1i64, 1, -1]);
-/// let losses = softmax_cross_entropy_with(&x, &t, &Reduce::No.into());
+/// let losses = softmax_cross_entropy_with(&x, &t, Reduction::None);
 /// assert_eq!(losses.to_vec::<f64>(), [2f64.ln(), 1000.0, 0.0]);
 /// ```
 #[track_caller]
 pub fn softmax_cross_entropy_with(
     x: impl Into<Variable>,
     t: impl Into<Variable>,
-    options: &CrossEntropyOptions,
+    options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
-    let (x, t) = (to_float(x.into()), t.into());
-    let [x, t] = with_examples(x, t);
+    let function = "softmax_cross_entropy";
+    let (x, t, options) = (to_float(x.into()), t.into(), options.into());
+    let Some(axis) = class_axis(&x) else {
+        mismatch(function, &x.spec(), &t.spec())
+    };
     if t.dtype() == DType::I64 {
-        return of_classes("softmax_cross_entropy", t, x, options, |x, t| {
+        return of_classes(function, t, x, &options, |x, t| {
             let [losses, ..] = crate::apply(SoftmaxCrossEntropy, [x, t]);
             losses
         });
     }
     let (x_spec, t_spec) = (x.spec(), t.spec());
-    if x_spec.shape.rank() < 2 || x_spec.shape != t_spec.shape {
-        mismatch("softmax_cross_entropy", &x_spec, &t_spec);
+    if x_spec.shape != t_spec.shape {
+        mismatch(function, &x_spec, &t_spec);
     }
     let mut t = cast(t, x_spec.dtype);
     if let Some(weight) = &options.class_weight {
-        let weight = expect_weight("softmax_cross_entropy", weight, &x_spec);
+        let weight = expect_weight(function, weight, &x_spec, axis);
         let mut along = vec![1; x_spec.shape.rank()];
-        along[1] = x_spec.shape[1];
+        along[axis] = x_spec.shape[axis];
         t *= reshape(weight, along);
     }
-    let losses = -sum(t * log_softmax(x, 1), 1);
-    match options.reduce {
-        Reduce::No => reshape(losses, without_classes(&x_spec)),
-        Reduce::Sum => sum(losses, ..),
-        Reduce::Mean => sum(&losses, ..) / losses.size().max(1) as f64,
-    }
+    let axis = axis as isize;
+    options.reduction.of(-sum(t * log_softmax(x, axis), axis))
 }
 
 /// The mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
 /// [`log_softmax`] gives.
 ///
-/// Shapes: p `[n, c]` or `[n, c, d..]`, t i64 of its shape without the classes (axis 1) → `[]`.
+/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t i64 of its
+/// shape without the classes → `[]`.
 /// Class -1 marks examples that are ignored; the mean is over the others, and 0 if there are none.
 /// Types: p f32, f64; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
 ///
@@ -156,44 +152,45 @@ pub fn softmax_cross_entropy_with(
 /// ```
 #[track_caller]
 pub fn nll(log_probabilities: impl Into<Variable>, classes: impl Into<Variable>) -> Variable {
-    nll_with(log_probabilities, classes, &CrossEntropyOptions::default())
+    nll_with(log_probabilities, classes, Reduction::Mean)
 }
 
 /// [`nll`] with settings, those of [`softmax_cross_entropy_with`].
+///
+/// Shapes: as there.
 ///
 /// # Panics
 /// As there.
 ///
 /// ```
-/// use bibun::{functions::{nll_with, Reduce}, Variable};
+/// use bibun::{functions::{nll_with, Reduction}, Variable};
 /// let p = Variable::new([[-1.0, -2.0], [-3.0, -4.0]]);
 /// let t = Variable::constant([1i64, 0]);
-/// assert_eq!(nll_with(&p, t, &Reduce::No.into()).to_vec::<f64>(), [2.0, 3.0]);
+/// assert_eq!(nll_with(&p, t, Reduction::None).to_vec::<f64>(), [2.0, 3.0]);
 /// ```
 #[track_caller]
 pub fn nll_with(
     log_probabilities: impl Into<Variable>,
     classes: impl Into<Variable>,
-    options: &CrossEntropyOptions,
+    options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
-    let [x, t] = with_examples(to_float(log_probabilities.into()), classes.into());
-    of_classes("nll", t, x, options, |x, t| {
+    let (x, t) = (to_float(log_probabilities.into()), classes.into());
+    of_classes("nll", t, x, &options.into(), |x, t| {
         let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
         losses
     })
 }
 
-/// One example `[c]` as one of one `[1, c]`.
-#[track_caller]
-fn with_examples(x: Variable, t: Variable) -> [Variable; 2] {
+/// The axis of the classes, of one example `[c]` or of many `[n, c, ..]`.
+fn class_axis(x: &Variable) -> Option<usize> {
     match x.rank() {
-        1 => [x, t].map(|x| expand_dims(x, 0)),
-        _ => [x, t],
+        0 => None,
+        rank => Some(usize::from(rank > 1)),
     }
 }
 
-/// Losses of examples with class numbers by a function of scores and valid class numbers, the
-/// ignored ones left out.
+/// Losses of examples with class numbers by a function of scores `[n, c, ..]` and valid class numbers
+/// `[n, 1, ..]`, the ignored ones left out.
 #[track_caller]
 fn of_classes(
     function: &'static str,
@@ -203,37 +200,36 @@ fn of_classes(
     losses: impl FnOnce(Variable, Variable) -> Variable,
 ) -> Variable {
     let (x_spec, t_spec) = (x.spec(), t.spec());
-    if x_spec.shape.rank() < 2
-        || t_spec.dtype != DType::I64
-        || without_classes(&x_spec) != t_spec.shape
-    {
-        mismatch(function, &x_spec, &t_spec);
+    let axis = class_axis(&x).filter(|&axis| {
+        t_spec.dtype == DType::I64 && x_spec.shape.removed(axis) == t_spec.shape
+    });
+    let Some(axis) = axis else {
+        mismatch(function, &x_spec, &t_spec)
+    };
+    let mut weight = not_equal(&t, options.ignore_index);
+    let valid = where_(&weight, t, 0);
+    let classes = expand_dims(&valid, axis as isize);
+    let found = match axis {
+        0 => losses(expand_dims(x, 0), expand_dims(classes, 0)),
+        _ => losses(x, classes),
+    };
+    let mut losses = where_(&weight, reshape(found, &t_spec.shape), 0.0);
+    if let Some(factors) = &options.class_weight {
+        let factors = take(expect_weight(function, factors, &x_spec, axis), valid, 0);
+        weight = where_(weight, factors, 0.0);
+        losses *= &weight;
     }
-    let counted = not_equal(&t, options.ignore_label);
-    let valid = where_(&counted, t, 0);
-    let mut losses = losses(x, expand_dims(&valid, 1));
-    losses = reshape(losses, &t_spec.shape);
-    if let Some(weight) = &options.class_weight {
-        losses *= take(expect_weight(function, weight, &x_spec), valid, 0);
-    }
-    losses = where_(&counted, losses, 0.0);
-    match options.reduce {
-        Reduce::No => losses,
-        Reduce::Sum => sum(losses, ..),
-        Reduce::Mean => {
-            let count = maximum(sum(counted, ..), 1);
-            sum(losses, ..) / cast(count, x_spec.dtype)
-        }
-    }
-}
-
-fn without_classes(x: &Spec) -> bibun_array::Shape {
-    x.shape.removed(1)
+    options.reduction.of_weighted(losses, &weight)
 }
 
 #[track_caller]
-fn expect_weight(function: &'static str, weight: &Variable, x: &Spec) -> Variable {
-    if weight.shape() != [x.shape[1]] {
+fn expect_weight(
+    function: &'static str,
+    weight: &Variable,
+    x: &Spec,
+    class_axis: usize,
+) -> Variable {
+    if weight.shape() != [x.shape[class_axis]] {
         let inputs = [("x [n, c, ..]", x), ("class_weight [c]", &weight.spec())];
         raise(Error::Mismatch {
             function,
@@ -272,7 +268,8 @@ fn check_classes(function: &'static str, t: &Array, classes: usize) {
     }
     for class in [t.min(..).item::<i64>(), t.max(..).item::<i64>()] {
         if class < 0 || class >= classes as i64 {
-            let what = format!("there is no class {class} among {classes}");
+            let what =
+                format!("there is no class {class} among {classes} (`ignore_index` leaves one out)");
             raise_array(bibun_array::Error::invalid(function, what));
         }
     }
@@ -472,8 +469,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         };
         t.iter().enumerate().map(loss).collect()
     };
-    let options = move |reduce, weighted: bool| CrossEntropyOptions {
-        reduce,
+    let options = move |reduction, weighted: bool| CrossEntropyOptions {
+        reduction,
         class_weight: weighted.then(|| Variable::constant(weight)),
         ..CrossEntropyOptions::default()
     };
@@ -488,28 +485,27 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         (vec![2, 3, 2], vec![2, 2]),
         (vec![3], vec![]),
     ] {
-        for (reduce, weighted) in [
-            (Reduce::Mean, false),
-            (Reduce::Sum, true),
-            (Reduce::No, false),
-            (Reduce::Mean, true),
+        for (reduction, weighted) in [
+            (Reduction::Mean, false),
+            (Reduction::Sum, true),
+            (Reduction::None, false),
+            (Reduction::Mean, true),
         ] {
             let t = classes(&t_shape);
             let d = if x_shape.len() == 3 { 2 } else { 1 };
-            // One example has one loss, however it is reduced.
             let t_of = t.clone();
             let reference = move |x: &[f64]| {
                 let t = t_of.to_vec::<i64>();
                 let losses = losses(x, &t, d, weighted);
                 let total: f64 = losses.iter().sum();
-                let count = t.iter().filter(|&&t| t != -1).count() as f64;
-                match reduce {
-                    Reduce::Mean => Array::scalar(total / count),
-                    Reduce::Sum => Array::scalar(total),
-                    Reduce::No => match t_of.rank() {
-                        0 => Array::from([total]),
-                        _ => Array::from_vec(losses, t_of.shape()),
-                    },
+                let counted = t.iter().filter(|&&t| t != -1);
+                let count: f64 = counted
+                    .map(|&t| if weighted { weight[t as usize] } else { 1.0 })
+                    .sum();
+                match reduction {
+                    Reduction::Mean => Array::scalar(total / count),
+                    Reduction::Sum => Array::scalar(total),
+                    Reduction::None => Array::from_vec(losses, t_of.shape()),
                 }
             };
             let of_scores = reference.clone();
@@ -519,7 +515,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 Sample::new(
                     "softmax_cross_entropy",
                     move |x| {
-                        let options = options(reduce, weighted);
+                        let options = options(reduction, weighted);
                         vec![softmax_cross_entropy_with(&x[0], &call_targets, &options)]
                     },
                     move |x| vec![of_scores(&x[0].to_vec::<f64>())],
@@ -533,7 +529,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                     move |x| {
                         let axis = if x[0].rank() == 1 { 0 } else { 1 };
                         let p = log_softmax(&x[0], axis);
-                        vec![nll_with(p, &targets, &options(reduce, weighted))]
+                        vec![nll_with(p, &targets, &options(reduction, weighted))]
                     },
                     move |x| vec![reference(&x[0].to_vec::<f64>())],
                 )
@@ -541,7 +537,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             );
         }
     }
-    for (reduce, weighted) in [(Reduce::Mean, false), (Reduce::No, true)] {
+    for (reduction, weighted) in [(Reduction::Mean, false), (Reduction::None, true)] {
         let reference = move |x: &[Array]| {
             let (x, t) = (x[0].to_vec::<f64>(), x[1].to_vec::<f64>());
             let losses: Vec<f64> = (0..2)
@@ -554,8 +550,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                     terms.sum()
                 })
                 .collect();
-            vec![match reduce {
-                Reduce::No => Array::from(losses),
+            vec![match reduction {
+                Reduction::None => Array::from(losses),
                 _ => Array::scalar(losses.iter().sum::<f64>() / 2.0),
             }]
         };
@@ -563,7 +559,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             Sample::new(
                 "softmax_cross_entropy",
                 move |x| {
-                    let options = options(reduce, weighted);
+                    let options = options(reduction, weighted);
                     vec![softmax_cross_entropy_with(&x[0], &x[1], &options)]
                 },
                 reference,
@@ -597,11 +593,7 @@ mod tests {
     fn classes_may_have_lanes_too() {
         let x = Variable::new([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]);
         let t = Variable::constant([2i64, 1]);
-        let options = CrossEntropyOptions {
-            reduce: Reduce::No,
-            ..CrossEntropyOptions::default()
-        };
-        let whole = softmax_cross_entropy_with(&x, &t, &options);
+        let whole = softmax_cross_entropy_with(&x, &t, Reduction::None);
         let lanes = vmap(
             |v| vec![softmax_cross_entropy(&v[0], &v[1])],
             &[x, t],
@@ -650,6 +642,67 @@ mod tests {
         let none = Variable::new(Array::zeros([0, 3], DType::F32));
         let loss = softmax_cross_entropy(&none, Variable::constant(Array::zeros([0], DType::I64)));
         assert_eq!(loss.item::<f32>(), 0.0);
+    }
+
+    #[test]
+    fn one_example_has_one_loss_without_axes() {
+        let x = Variable::new([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]);
+        let t = Variable::constant([2i64, -1]);
+        let weighted = CrossEntropyOptions {
+            reduction: Reduction::None,
+            class_weight: Some(Variable::constant([1.0, 2.0, 3.0])),
+            ..CrossEntropyOptions::default()
+        };
+        let probabilities = Variable::constant([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]);
+        for options in [CrossEntropyOptions::from(Reduction::None), weighted] {
+            let losses: [&dyn Fn(&Variable, &Variable) -> Variable; 3] = [
+                &|x, t| softmax_cross_entropy_with(x, t, &options),
+                &|x, t| nll_with(log_softmax(x, -1), t, &options),
+                &|x, t| {
+                    // The class number only tells which row it is.
+                    let row = t.less(0).where_(probabilities.take(1, 0), probabilities.take(0, 0));
+                    softmax_cross_entropy_with(x, row, &options)
+                },
+            ];
+            for loss in losses {
+                let one = loss(&x.take(0, 0), &t.take(0, 0));
+                assert_eq!(one.shape(), [0; 0]);
+                let lanes = vmap(
+                    |v| vec![loss(&v[0], &v[1])],
+                    &[x.clone(), t.clone()],
+                    &[Some(0), Some(0)],
+                );
+                assert_eq!(lanes[0].shape(), [2]);
+                assert_eq!(lanes[0].to_vec::<f64>()[0], one.item::<f64>());
+            }
+        }
+    }
+
+    #[test]
+    fn factors_of_classes_divide_the_mean() {
+        let x = Variable::new([[1.0, -2.0, 0.5], [0.5, 0.25, 1.0], [1.0, 2.0, 3.0]]);
+        let t = Variable::constant([0i64, 2, -1]);
+        let factors = Variable::new([0.5, 7.0, 2.0]);
+        let with = |reduction, t: &Variable, factors: &Variable| {
+            let options = CrossEntropyOptions {
+                reduction,
+                class_weight: Some(factors.clone()),
+                ..CrossEntropyOptions::default()
+            };
+            softmax_cross_entropy_with(&x, t, options)
+        };
+        let each = with(Reduction::None, &t, &factors).to_vec::<f64>();
+        let mean = with(Reduction::Mean, &t, &factors);
+        assert!((mean.item::<f64>() - (each[0] + each[1]) / 2.5).abs() < 1e-15);
+        // All factors by one number change nothing: the mean is of degree zero in them.
+        let slope = gradients(&[&mean], &[&factors])[0].clone().unwrap();
+        assert!((slope * &factors).sum(..).item::<f64>().abs() < 1e-15);
+        let nothing = Variable::new([0.0; 3]);
+        let ignored = Variable::constant([-1i64; 3]);
+        for mean in [with(Reduction::Mean, &t, &nothing), with(Reduction::Mean, &ignored, &factors)] {
+            assert_eq!(mean.item::<f64>(), 0.0);
+            assert_eq!(gradients(&[&mean], &[&x])[0].clone().unwrap().to_vec::<f64>(), [0.0; 9]);
+        }
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Huber's loss: squared near to zero, absolute far from it.
 
+use super::mean_error::alike;
 use crate::functions::family::unary;
-use crate::functions::{Operand, subtract};
+use crate::functions::{Reduction, subtract};
 use crate::variable::Variable;
 
 unary! {
+    samples in unary_samples;
+
     /// Huber's function of a difference, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)` beyond
     /// (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
@@ -23,39 +26,92 @@ unary! {
     }
 }
 
-/// [`huber`] of the difference of predictions and targets, one loss for each element.
+/// The mean of [`huber`] of the differences of predictions and targets.
 ///
-/// Shapes: x, t that broadcast → their common shape. Types: f32, f64; integers give f64.
-/// Gradient: as [`huber`]'s to x, the opposite to t.
+/// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64. The mean of no
+/// elements is 0. Gradient: as [`huber`]'s, divided by the number of elements, to x; the opposite to t.
 ///
 /// # Panics
-/// If the shapes do not broadcast.
+/// If the shapes differ: here, broadcasting would be a mistake. `huber(x - t, delta)` broadcasts.
 ///
 /// ```
 /// use bibun::{functions::huber_loss, Variable};
-/// let y = huber_loss(Variable::new([1.0, 5.0]), 2.0, 1.0);
-/// assert_eq!(y.to_vec::<f64>(), [0.5, 2.5]);
+/// let y = huber_loss(Variable::new([1.0, 5.0]), Variable::constant([2.0, 2.0]), 1.0);
+/// assert_eq!(y.item::<f64>(), 1.5);
 /// ```
 #[track_caller]
-pub fn huber_loss(x: impl Into<Operand>, t: impl Into<Operand>, delta: f64) -> Variable {
-    huber(subtract(x, t), delta)
+pub fn huber_loss(x: impl Into<Variable>, t: impl Into<Variable>, delta: f64) -> Variable {
+    huber_loss_with(x, t, delta, Reduction::Mean)
+}
+
+/// [`huber_loss`] with another reduction: one loss for each element, or their sum.
+///
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
+/// without the division.
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::{huber_loss_with, Reduction}, Variable};
+/// let (x, t) = (Variable::new([1.0, 5.0]), Variable::constant([2.0, 2.0]));
+/// assert_eq!(huber_loss_with(&x, &t, 1.0, Reduction::None).to_vec::<f64>(), [0.5, 2.5]);
+/// ```
+#[track_caller]
+pub fn huber_loss_with(
+    x: impl Into<Variable>,
+    t: impl Into<Variable>,
+    delta: f64,
+    reduction: Reduction,
+) -> Variable {
+    let (x, t) = alike("huber_loss", x.into(), t.into());
+    reduction.of(huber(subtract(x, t), delta))
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use bibun_array::Array;
+    let mut samples = unary_samples();
+    for reduction in [Reduction::None, Reduction::Mean, Reduction::Sum] {
+        let sample = Sample::new(
+            "huber_loss",
+            move |x| vec![huber_loss_with(&x[0], &x[1], 0.7, reduction)],
+            move |x| {
+                let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
+                let losses: Vec<f64> = pairs.map(|(x, t)| 0.7 * (x - t - 0.35)).collect();
+                let total: f64 = losses.iter().sum();
+                vec![match reduction {
+                    Reduction::None => Array::from_vec(losses, x[0].shape()),
+                    Reduction::Mean => Array::scalar(total / 6.0),
+                    Reduction::Sum => Array::scalar(total),
+                }]
+            },
+        );
+        samples.push(sample.input([2, 3], 0.5..2.0).input([2, 3], -2.0..-0.4));
+    }
+    samples
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gradients;
+    use crate::{attempt, gradients};
 
     #[test]
     fn squared_inside_absolute_outside_and_smooth_between() {
         let x = Variable::new([-2.0, -0.5, 0.0, 0.5, 2.0]);
         let t = Variable::new([0.0, 0.25, 0.0, 0.0, 0.0]);
-        let y = huber_loss(&x, &t, 0.5);
+        let y = huber_loss_with(&x, &t, 0.5, Reduction::None);
         assert_eq!(y.to_vec::<f64>(), [0.875, 0.25, 0.0, 0.125, 0.875]);
         let gradients = gradients(&[&y.sum(..)], &[&x, &t]);
         let gx = gradients[0].as_ref().unwrap().to_vec::<f64>();
         assert_eq!(gx, [-0.5, -0.5, 0.0, 0.5, 0.5]);
         let gt = gradients[1].as_ref().unwrap().to_vec::<f64>();
         assert_eq!(gt, [0.5, 0.5, 0.0, -0.5, -0.5]);
+        assert_eq!(huber_loss(&x, &t, 0.5).item::<f64>(), 2.125 / 5.0);
+        let column = x.reshape([5, 1]);
+        let message = attempt(|| huber_loss(&column, &t, 0.5)).unwrap_err().to_string();
+        assert!(message.starts_with("huber_loss: shapes do not fit: x = [5, 1]"), "{message}");
     }
 }

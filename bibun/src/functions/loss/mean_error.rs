@@ -2,13 +2,13 @@
 
 use crate::error::{Error, raise};
 use crate::function::Mismatch;
-use crate::functions::{absolute_error, mean, squared_error};
+use crate::functions::{Reduction, absolute_error, squared_error, to_float};
 use crate::variable::Variable;
 
 /// The mean squared error, `Σ (x - t)² / size`.
 ///
 /// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64.
-/// Gradient: `2 gy (x - t) / size` to x, the opposite to t.
+/// The mean of no elements is 0. Gradient: `2 gy (x - t) / size` to x, the opposite to t.
 ///
 /// # Panics
 /// If the shapes differ: here, broadcasting would be a mistake. [`squared_error`] broadcasts.
@@ -20,14 +20,37 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn mean_squared_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    mean_squared_error_with(x, t, Reduction::Mean)
+}
+
+/// [`mean_squared_error`] with another reduction: the squared errors themselves, or their sum.
+///
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
+/// without the division.
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::{mean_squared_error_with, Reduction}, Variable};
+/// let x = Variable::new([1.0, 5.0]);
+/// let errors = mean_squared_error_with(&x, Variable::constant([2.0, 2.0]), Reduction::None);
+/// assert_eq!(errors.to_vec::<f64>(), [1.0, 9.0]);
+/// ```
+#[track_caller]
+pub fn mean_squared_error_with(
+    x: impl Into<Variable>,
+    t: impl Into<Variable>,
+    reduction: Reduction,
+) -> Variable {
     let (x, t) = alike("mean_squared_error", x.into(), t.into());
-    mean(squared_error(x, t), ..)
+    reduction.of(to_float(squared_error(x, t)))
 }
 
 /// The mean absolute error, `Σ |x - t| / size`.
 ///
 /// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64.
-/// Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
+/// The mean of no elements is 0. Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
 ///
 /// # Panics
 /// If the shapes differ: here, broadcasting would be a mistake. [`absolute_error`] broadcasts.
@@ -39,12 +62,36 @@ pub fn mean_squared_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Var
 /// ```
 #[track_caller]
 pub fn mean_absolute_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
-    let (x, t) = alike("mean_absolute_error", x.into(), t.into());
-    mean(absolute_error(x, t), ..)
+    mean_absolute_error_with(x, t, Reduction::Mean)
 }
 
+/// [`mean_absolute_error`] with another reduction: the absolute errors themselves, or their sum.
+///
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
+/// without the division.
+///
+/// # Panics
+/// As there.
+///
+/// ```
+/// use bibun::{functions::{mean_absolute_error_with, Reduction}, Variable};
+/// let x = Variable::new([1.0, 5.0]);
+/// let errors = mean_absolute_error_with(&x, Variable::constant([2.0, 2.0]), Reduction::None);
+/// assert_eq!(errors.to_vec::<f64>(), [1.0, 3.0]);
+/// ```
 #[track_caller]
-fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
+pub fn mean_absolute_error_with(
+    x: impl Into<Variable>,
+    t: impl Into<Variable>,
+    reduction: Reduction,
+) -> Variable {
+    let (x, t) = alike("mean_absolute_error", x.into(), t.into());
+    reduction.of(to_float(absolute_error(x, t)))
+}
+
+/// Refuses predictions and targets of two shapes.
+#[track_caller]
+pub(super) fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
     if x.shape() != t.shape() {
         raise(Error::Mismatch {
             function,
@@ -70,7 +117,31 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             vec![Array::scalar(total / x[0].size() as f64)]
         }
     };
+    let each_of = |error: fn(f64) -> f64| {
+        move |x: &[Array]| {
+            let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
+            let errors = pairs.map(|(x, t)| error(x - t)).collect();
+            vec![Array::from_vec(errors, x[0].shape())]
+        }
+    };
     vec![
+        Sample::new(
+            "mean_squared_error",
+            |x| vec![mean_squared_error_with(&x[0], &x[1], Reduction::None)],
+            each_of(|d| d * d),
+        )
+        .input([2, 3], -2.0..2.0)
+        .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "mean_absolute_error",
+            |x| {
+                let sum = mean_absolute_error_with(&x[0], &x[1], Reduction::Sum);
+                vec![sum / 6.0]
+            },
+            mean_of(f64::abs),
+        )
+        .input([2, 3], 0.5..2.0)
+        .input([2, 3], -2.0..0.2),
         Sample::new(
             "mean_squared_error",
             |x| vec![mean_squared_error(&x[0], &x[1])],
@@ -102,6 +173,13 @@ mod tests {
             message
                 .starts_with("mean_squared_error: shapes do not fit: x = [2, 1] f64, t = [2] f64")
         );
+    }
+
+    #[test]
+    fn the_error_of_nothing_is_zero() {
+        let nothing = Variable::new(bibun_array::Array::zeros([0], bibun_array::DType::F32));
+        assert_eq!(mean_squared_error(&nothing, &nothing).item::<f32>(), 0.0);
+        assert_eq!(mean_absolute_error(&nothing, &nothing).item::<f32>(), 0.0);
     }
 
     #[test]

@@ -4,12 +4,14 @@ mod cross_entropy;
 mod error;
 mod huber;
 mod mean_error;
+mod reduction;
 mod sigmoid_cross_entropy;
 
 pub use cross_entropy::*;
 pub use error::*;
 pub use huber::*;
 pub use mean_error::*;
+pub use reduction::*;
 pub use sigmoid_cross_entropy::*;
 
 #[cfg(test)]

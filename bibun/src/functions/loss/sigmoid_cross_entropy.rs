@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Keeps, Mismatch, Needs};
 use crate::functions::family::{Elementwise, ElementwiseRule, number_kernel, partial};
-use crate::functions::{Reduce, cast, maximum, not_equal, sum, to_float, where_};
+use crate::functions::{Reduction, cast, not_equal, to_float, where_};
 use crate::variable::Variable;
 
 /// The mean cross entropy of answers and the sigmoid of scores,
@@ -27,28 +27,28 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn sigmoid_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
-    sigmoid_cross_entropy_with(x, t, Reduce::Mean)
+    sigmoid_cross_entropy_with(x, t, Reduction::Mean)
 }
 
 /// [`sigmoid_cross_entropy`] with another reduction.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduce::No`].
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`].
 ///
 /// # Panics
 /// As there.
 ///
 /// ```
-/// use bibun::{functions::{sigmoid_cross_entropy_with, Reduce}, Variable};
+/// use bibun::{functions::{sigmoid_cross_entropy_with, Reduction}, Variable};
 /// let x = Variable::new([0.0, 1000.0, 3.0]);
 /// let t = Variable::constant([1i64, 0, -1]);
-/// let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+/// let losses = sigmoid_cross_entropy_with(&x, &t, Reduction::None);
 /// assert_eq!(losses.to_vec::<f64>(), [2f64.ln(), 1000.0, 0.0]);
 /// ```
 #[track_caller]
 pub fn sigmoid_cross_entropy_with(
     x: impl Into<Variable>,
     t: impl Into<Variable>,
-    reduce: Reduce,
+    reduction: Reduction,
 ) -> Variable {
     let (x, t) = (to_float(x.into()), t.into());
     let (x_spec, t_spec) = (x.spec(), t.spec());
@@ -65,14 +65,9 @@ pub fn sigmoid_cross_entropy_with(
     if let Some(counted) = &counted {
         losses = where_(counted, losses, 0.0);
     }
-    match (reduce, counted) {
-        (Reduce::No, _) => losses,
-        (Reduce::Sum, _) => sum(losses, ..),
-        (Reduce::Mean, None) => sum(losses, ..) / x_spec.shape.size().max(1) as f64,
-        (Reduce::Mean, Some(counted)) => {
-            let count = maximum(sum(counted, ..), 1);
-            sum(losses, ..) / cast(count, x_spec.dtype)
-        }
+    match counted {
+        Some(counted) => reduction.of_weighted(losses, &counted),
+        None => reduction.of(losses),
     }
 }
 
@@ -191,7 +186,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], -2.0..2.0),
         Sample::new(
             "sigmoid_cross_entropy",
-            move |x| vec![sigmoid_cross_entropy_with(&x[0], &per_answer, Reduce::No)],
+            move |x| vec![sigmoid_cross_entropy_with(&x[0], &per_answer, Reduction::None)],
             move |x| vec![Array::from_vec(of_answers(&x[0]), [2, 3])],
         )
         .input([2, 3], -2.0..2.0),
@@ -208,7 +203,7 @@ mod tests {
     fn large_scores_have_finite_losses_and_gradients() {
         let x = Variable::new([1e4f32, -1e4, 1e4, -1e4]);
         let t = Variable::constant([true, true, false, false]);
-        let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+        let losses = sigmoid_cross_entropy_with(&x, &t, Reduction::None);
         assert_eq!(losses.to_vec::<f32>(), [0.0, 1e4, 1e4, 0.0]);
         let gradients = gradients(&[&losses.sum(..)], &[&x]);
         assert_eq!(

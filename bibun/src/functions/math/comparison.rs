@@ -284,7 +284,10 @@ unary_predicates! {
 ///
 /// Shapes: condition, a, b that broadcast → their common shape. Types: condition any; a, b all,
 /// promoted. Gradient: `gy` to a where the condition holds, to b elsewhere, and exactly zero where
-/// the other was chosen, even if `gy` is NaN there; none to the condition.
+/// the other was chosen, even if `gy` is NaN there; none to the condition. The function that made the
+/// value not chosen still has to multiply this zero by its slope: if that is infinite or NaN, so is the
+/// product. [`piecewise`](crate::functions::piecewise) computes each of two functions only where it is
+/// chosen.
 ///
 /// # Panics
 /// If the shapes do not broadcast.

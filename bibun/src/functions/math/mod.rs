@@ -10,6 +10,7 @@ mod finding;
 mod hyperbolic;
 mod logsumexp;
 mod norm;
+mod piecewise;
 mod power;
 mod reduction;
 mod rounding;
@@ -26,6 +27,7 @@ pub use finding::*;
 pub use hyperbolic::*;
 pub use logsumexp::*;
 pub use norm::*;
+pub use piecewise::*;
 pub use power::*;
 pub use reduction::*;
 pub use rounding::*;
@@ -46,6 +48,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         hyperbolic::samples(),
         logsumexp::samples(),
         norm::samples(),
+        piecewise::samples(),
         power::samples(),
         reduction::samples(),
         rounding::samples(),

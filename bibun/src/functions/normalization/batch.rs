@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::normalize::{normalize, others, scaled};
+use super::normalize::{expect_several, normalize, others, scaled};
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::reshaped;
@@ -17,7 +17,8 @@ use crate::variable::Variable;
 /// Gradient: through mean and variance too, so examples are not independent of each other.
 ///
 /// # Panics
-/// If x has no axis of channels, gamma or beta does not fit, or epsilon is negative.
+/// If x has no axis of channels or one value per channel only (its variance is 0, and so would be
+/// the result, whatever x is), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::batch_normalization, Variable};
@@ -60,8 +61,9 @@ pub fn batch_normalization_with_statistics(
     let function = "batch_normalization";
     let x = x.into();
     expect_channels(function, &x);
-    let [y, mean, variance] =
-        normalize(function, x.clone(), &others(&[1], x.rank()), true, epsilon);
+    let over = others(&[1], x.rank());
+    expect_several(function, ("x [n, c, d..]", &x), &over, "channel");
+    let [y, mean, variance] = normalize(function, x.clone(), &over, true, epsilon);
     let channels = x.shape()[1];
     let y = scaled(function, y, &[1], [gamma, beta]);
     [y, reshaped(mean, channels), reshaped(variance, channels)]
@@ -222,13 +224,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let x = Variable::new([[1.0, 2.0]]);
+        let (x, batch) = (Variable::new([[1.0, 2.0]]), Variable::new([[1.0, 2.0], [3.0, 4.0]]));
         let long = Variable::new([1.0; 3]);
-        let message = attempt(|| batch_normalization(&x, Some(&long), None, 1e-5))
+        let message = attempt(|| batch_normalization(&batch, Some(&long), None, 1e-5))
             .expect_err("an error")
             .to_string();
         assert!(
-            message.contains("x = [1, 2] f64, gamma = [3] f64"),
+            message.contains("x = [2, 2] f64, gamma = [3] f64"),
             "{message}"
         );
         assert!(message.contains("gamma and beta must be [2]"), "{message}");
@@ -236,6 +238,17 @@ mod tests {
             .expect_err("an error")
             .to_string();
         assert!(message.contains("an axis of channels"), "{message}");
+        let message = attempt(|| batch_normalization(&x, None, None, 1e-5))
+            .expect_err("an error")
+            .to_string();
+        let expected = "batch_normalization: shapes do not fit: x [n, c, d..] = [1, 2] f64 (there \
+                        must be more than one value in a channel";
+        assert!(message.starts_with(expected), "{message}");
+        // No value is not one, and a channel has values beside those of the batch.
+        let nothing = Variable::new(bibun_array::Array::zeros([0, 2], bibun_array::DType::F64));
+        assert_eq!(batch_normalization(&nothing, None, None, 1e-5).shape(), [0, 2]);
+        let y = batch_normalization([[[1.0, 3.0]]], None, None, 0.0);
+        assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0]);
         let message = attempt(|| fixed_batch_normalization(&x, None, None, &long, &long, 1e-5))
             .expect_err("an error")
             .to_string();

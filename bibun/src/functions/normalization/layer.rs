@@ -4,7 +4,7 @@ use bibun_array::Axes;
 use smallvec::SmallVec;
 
 use super::batch::expect_channels;
-use super::normalize::{normalize, scaled};
+use super::normalize::{expect_several, normalize, scaled};
 use crate::error::{Error, raise};
 use crate::function::Mismatch;
 use crate::functions::connection::reshaped;
@@ -78,8 +78,8 @@ pub fn rms_normalization(
 /// f64. Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If x has no axis of channels, their number is no multiple of `groups`, gamma or beta does not
-/// fit, or epsilon is negative.
+/// If x has no axis of channels, their number is no multiple of `groups`, a group has one value only
+/// (which less its own mean is 0), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::group_normalization, Variable};
@@ -111,6 +111,10 @@ pub fn group_normalization(
         });
     }
     let split = shape.replaced(1, shape[1] / groups).inserted(1, groups);
+    if groups == shape[1] {
+        let over: SmallVec<[usize; 4]> = (2..shape.rank()).collect();
+        expect_several(function, ("x [n, c, d..]", &x), &over, "group");
+    }
     let over: SmallVec<[usize; 4]> = (2..split.rank()).collect();
     let [y, ..] = normalize(function, reshaped(x, &split), &over, true, epsilon);
     scaled(function, reshaped(y, shape), &[1], [gamma, beta])
@@ -124,7 +128,8 @@ pub fn group_normalization(
 /// f64. Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If x has no axis behind the channels, gamma or beta does not fit, or epsilon is negative.
+/// If x has no axis behind the channels or one value in each channel only (which less its own mean is
+/// 0), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::instance_normalization, Variable};
@@ -153,6 +158,7 @@ pub fn instance_normalization(
         });
     }
     let over: SmallVec<[usize; 4]> = (2..x.rank()).collect();
+    expect_several(function, ("x [n, c, d, ..]", &x), &over, "channel of an example");
     let [y, ..] = normalize(function, x, &over, true, epsilon);
     scaled(function, y, &[1], [gamma, beta])
 }
@@ -340,5 +346,21 @@ mod tests {
         assert!(message.contains("beta = [1] f64"), "{message}");
         assert!(attempt(|| layer_normalization(&x, 2, None, None, 1e-5)).is_err());
         assert!(attempt(|| rms_normalization(&x, -1, Some(&short), 1e-5)).is_err());
+    }
+
+    #[test]
+    fn one_value_is_not_normalised() {
+        let x = Variable::new([[[1.0], [2.0]], [[3.0], [4.0]]]);
+        let message = |call: &dyn Fn() -> Variable| crate::attempt(call).unwrap_err().to_string();
+        let found = message(&|| instance_normalization(&x, None, None, 1e-5));
+        let expected = "instance_normalization: shapes do not fit: x [n, c, d, ..] = [2, 2, 1] f64 \
+                        (there must be more than one value in a channel of an example";
+        assert!(found.starts_with(expected), "{found}");
+        let found = message(&|| group_normalization(&x, 2, None, None, 1e-5));
+        let expected = "group_normalization: shapes do not fit: x [n, c, d..] = [2, 2, 1] f64 (there \
+                        must be more than one value in a group";
+        assert!(found.starts_with(expected), "{found}");
+        let y = group_normalization(&x, 1, None, None, 0.0);
+        assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0, -1.0, 1.0]);
     }
 }

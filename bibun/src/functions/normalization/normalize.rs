@@ -43,6 +43,26 @@ pub(super) fn normalize(
     )
 }
 
+/// Refuses sets of one element each, which would be normalised to 0 whatever they are.
+#[track_caller]
+pub(super) fn expect_several(
+    function: &'static str,
+    x: (&str, &Variable),
+    over: &[usize],
+    set: &str,
+) {
+    let (name, spec) = (x.0, x.1.spec());
+    if spec.shape.size() > 0 && over.iter().all(|&axis| spec.shape[axis] == 1) {
+        let must_hold =
+            format!("there must be more than one value in a {set}: less its own mean, one is always 0");
+        raise(Error::Mismatch {
+            function,
+            what: Mismatch::new(&[(name, &spec)], must_hold).0,
+            place: std::panic::Location::caller(),
+        });
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Normalize {
     /// Whose work this is.

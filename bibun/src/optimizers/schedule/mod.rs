@@ -24,7 +24,7 @@
 //! | [`polynomial(n, p)`](polynomial), [`linear(n)`](linear) | `(1 - t/n)ᵖ` |
 //! | [`cosine(n)`](cosine), [`cosine_restarts(n, k)`](cosine_restarts) | `(1 + cos(π t/n)) / 2`, again with n, kn, k²n... |
 //! | [`warm_up(n)`](warm_up) | `(t + 1) / n` |
-//! | [`one_cycle(n)`](one_cycle) | up from 1/25, down to 1/250,000 |
+//! | [`one_cycle(n)`](one_cycle) | up from 1/25 to 1, down to 1/250,000 at `t = n - 1` |
 //! | [`piecewise(f, [(t₁, f₁), ...])`](piecewise) | `f`, from `t₁` on `f₁`, ... |
 //!
 //! [`ReduceOnPlateau`] looks at a metric instead, and sets the learning rate of an optimizer.

@@ -35,17 +35,18 @@ impl Lasting for WarmUp {
     }
 }
 
-/// One cycle: in the first 0.3 of `n` steps half a wave up from 1/25 to 1, then half a wave down to
-/// 1/250,000, where it stays. The learning rate of the optimizer is the largest.
+/// One cycle of `n` steps: half a wave up from 1/25 to 1, which is reached with the 0.3 `n`-th step,
+/// then half a wave down to 1/250,000 at the last step, `t = n - 1`, where it stays. The learning rate
+/// of the optimizer is the largest.
 ///
 /// Source: Smith, Topin, "Super-convergence: very fast training of neural networks using large
-/// learning rates", 2019; half waves as in PyTorch's `OneCycleLR`, which leaves momentum alone only
-/// when told so, while this is about the learning rate only.
+/// learning rates", 2019; the factors are those of PyTorch's `OneCycleLR`, which moves the momentum
+/// too unless told not to, while this is about the learning rate only.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, one_cycle};
 /// let schedule = one_cycle(100);
-/// assert_eq!([0, 30, 100, 101].map(|t| schedule.factor(t)), [0.04, 1.0, 4e-6, 4e-6]);
+/// assert_eq!([0, 29, 99, 100].map(|t| schedule.factor(t)), [0.04, 1.0, 4e-6, 4e-6]);
 /// ```
 pub fn one_cycle(steps: u64) -> OneCycle {
     OneCycle {
@@ -53,6 +54,8 @@ pub fn one_cycle(steps: u64) -> OneCycle {
         rise: 0.3,
         start: 1.0 / 25.0,
         end: 1.0 / 250_000.0,
+        is_linear: false,
+        has_three_phases: false,
     }
 }
 
@@ -63,35 +66,72 @@ pub struct OneCycle {
     rise: f64,
     start: f64,
     end: f64,
+    is_linear: bool,
+    has_three_phases: bool,
 }
 
 impl OneCycle {
-    /// With another part of the steps that go up than 0.3.
+    /// With another part of the steps that go up than 0.3 (PyTorch's `pct_start`).
     #[must_use]
     pub fn rise(mut self, rise: f64) -> Self {
         self.rise = rise;
         self
     }
 
-    /// With other factors at the first step and at the end.
+    /// With other factors at the first step and at the end (in PyTorch `1 / div_factor`, and that by
+    /// `final_div_factor`).
     #[must_use]
     pub fn from_to(mut self, start: f64, end: f64) -> Self {
         (self.start, self.end) = (start, end);
+        self
+    }
+
+    /// Along straight lines in place of half waves (PyTorch's `anneal_strategy="linear"`).
+    #[must_use]
+    pub fn linearly(mut self) -> Self {
+        self.is_linear = true;
+        self
+    }
+
+    /// In three phases: up, down to where it began in as many steps, and from there to the end
+    /// (PyTorch's `three_phase=True`).
+    #[must_use]
+    pub fn three_phases(mut self) -> Self {
+        self.has_three_phases = true;
         self
     }
 }
 
 impl Schedule for OneCycle {
     fn factor(&self, step: u64) -> f64 {
-        let progress = progress(step, self.steps);
-        match progress < self.rise {
-            true => between(self.start, 1.0, half_wave(progress / self.rise)),
-            false => between(
-                1.0,
-                self.end,
-                half_wave((progress - self.rise) / (1.0 - self.rise)),
-            ),
+        let last = self.steps.saturating_sub(1);
+        let (step, last) = (step.min(last) as f64, last as f64);
+        // The step of the largest rate; below 0 where the rise has no step of its own.
+        let peak = self.rise * self.steps as f64 - 1.0;
+        let up = (peak, self.start, 1.0);
+        let phases: &[(f64, f64, f64)] = match self.has_three_phases {
+            false => &[up, (last, 1.0, self.end)],
+            true => &[
+                up,
+                (2.0 * peak, 1.0, self.start),
+                (last, self.start, self.end),
+            ],
+        };
+        let mut begin = 0.0;
+        for &(end, from, to) in phases {
+            if step <= end {
+                let progress = match begin < end {
+                    true => (step - begin) / (end - begin),
+                    false => 1.0,
+                };
+                return match self.is_linear {
+                    true => between(from, to, 1.0 - progress),
+                    false => between(from, to, half_wave(progress)),
+                };
+            }
+            begin = end;
         }
+        self.end
     }
 }
 
