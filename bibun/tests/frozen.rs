@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun::array::{Array, DType, Generator};
+use bibun::datasets::Batches;
 use bibun::links::{BatchNorm, Chain, Linear, Link};
 use bibun::optimizers::hooks::{ClipNorm, GradientNoise, WeightDecay};
 use bibun::optimizers::{Adam, AdamW, Lbfgs, MomentumSgd, Optimizer, Sgd};
 use bibun::serializers::{LoadOptions, StateError, Stateful};
+use bibun::training::{BoxError, Extension, Session, Step, Trainer, Trigger, Until};
 use bibun::{
     Error, GradOptions, Tree, Variable, attempt, checkpoint, grad, gradients, hessian, history,
     hvp, jacobian, jvp, linearize, per_example, ravel_tree, stop_gradient, tree_map, tree_zip,
@@ -667,4 +669,62 @@ fn derived_containers_keep_it() {
         panic!("no error")
     };
     assert_eq!(function, "item");
+}
+
+/// Thaws the middle when an epoch is over.
+struct Thaw(Trigger);
+
+impl Extension<Net> for Thaw {
+    fn name(&self) -> &str {
+        "thaw"
+    }
+
+    fn trigger(&self) -> &Trigger {
+        &self.0
+    }
+
+    fn run(&mut self, session: &mut Session<'_, Net>) -> Result<(), BoxError> {
+        if session.clock().epochs() == 1 {
+            session.model().middle.unfreeze();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn training_goes_on_with_the_same_parameters_frozen() {
+    let trainer = |epochs: f64| {
+        let net = Net::new(1);
+        net.encoder.freeze();
+        net.middle.freeze();
+        let x = data(20).array();
+        let batches = Batches::new(x, 5).shuffle(0);
+        let loss =
+            |net: &Net, x: &Array, _: &mut Step<'_>| net.losses(&Variable::constant(x)).mean(..);
+        Trainer::new(net, batches, Adam::new(0.01), loss)
+            .until(Until::Epochs(epochs))
+            .extend(Thaw(Trigger::Epochs(1.0)))
+    };
+    let mut whole = trainer(4.0);
+    whole.run().unwrap();
+    let mut first = trainer(2.0);
+    first.run().unwrap();
+    let mut second = trainer(4.0);
+    second.load_state(&first.state()).unwrap();
+    let net = second.model();
+    assert!(net.encoder.w.is_frozen() && !net.middle.w.is_frozen());
+    second.run().unwrap();
+    assert_eq!(
+        second.model().state().checksum(),
+        whole.model().state().checksum()
+    );
+    let start = Net::new(1);
+    assert_eq!(
+        whole.model().encoder.state().checksum(),
+        start.encoder.state().checksum()
+    );
+    assert_ne!(
+        whole.model().middle.state().checksum(),
+        start.middle.state().checksum()
+    );
 }

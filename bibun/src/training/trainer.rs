@@ -246,7 +246,8 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     }
 
     /// Goes to where the newest snapshot in the folder was made, if there is one; else training
-    /// begins at the beginning. A snapshot that cannot be read is passed over.
+    /// begins at the beginning. A snapshot that cannot be read is passed over. Parameters are frozen as
+    /// they were then: to train others from here on, freeze and thaw after this.
     ///
     /// # Errors
     /// If the folder cannot be read, or the snapshot is of another training; then nothing has
