@@ -108,14 +108,16 @@ type Data = (Variable, Variable);
 
 fn upright(digits: std::ops::Range<u64>) -> Data {
     let images = Digits::new(0).images(digits);
-    let (x, t) = images.batch(&(0..images.len()).collect::<Vec<_>>());
-    let x = average_pool(Variable::constant(x).reshape([-1, 28, 28]), [2, 2]);
-    (x.reshape([-1, 196]), Variable::constant(t))
+    let n = images.len();
+    let (x, t) = images.batch(&(0..n).collect::<Vec<_>>());
+    let x = average_pool(Variable::constant(x.reshape([n, 28, 28])), [2, 2]);
+    (x.reshape([n, 196]), Variable::constant(t))
 }
 
 fn on_their_side((x, t): &Data) -> Data {
-    let x = x.reshape([-1, 14, 14]).swap_axes(1, 2).flip(2);
-    (x.reshape([-1, 196]), t.clone())
+    let n = x.shape()[0];
+    let turned = x.reshape([n, 14, 14]).swap_axes(1, 2).flip(2);
+    (turned.reshape([n, 196]), t.clone())
 }
 
 fn train(model: &impl Link, (x, t): &Data, epochs: usize) {
@@ -130,7 +132,7 @@ fn train(model: &impl Link, (x, t): &Data, epochs: usize) {
 }
 
 fn right(model: &impl Link, (x, t): &Data) -> f64 {
-    no_grad(|| accuracy(model.forward(x), t)).item()
+    no_grad(|| accuracy(&model.forward(x), t))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -102,18 +102,13 @@ impl Task {
         let (name, x, weights, function): (_, _, _, Function) = match below(random, 4) {
             0 => {
                 let f = |(x, w): &Pair| ((x * w).tanh() + x.square()).sum(..);
-                (
-                    "sum",
-                    normal(random, &[200, 1000]),
-                    &shared.row,
-                    Arc::new(f),
-                )
+                ("sum", normal(random, &[80, 1000]), &shared.row, Arc::new(f))
             }
             1 => {
                 let f = |(x, w): &Pair| x.matmul(w).tanh().square().sum(..);
                 (
                     "matmul",
-                    normal(random, &[128, 1000]),
+                    normal(random, &[64, 1000]),
                     &shared.matrix,
                     Arc::new(f),
                 )
@@ -122,7 +117,7 @@ impl Task {
                 let f = |(x, w): &Pair| conv2d(x, w, None, &ConvOptions::default()).tanh().sum(..);
                 (
                     "convolution",
-                    normal(random, &[4, 3, 40, 40]),
+                    normal(random, &[2, 3, 40, 40]),
                     &shared.filters,
                     Arc::new(f),
                 )
@@ -136,7 +131,7 @@ impl Task {
                 };
                 (
                     "dropout",
-                    normal(random, &[200, 1000]),
+                    normal(random, &[80, 1000]),
                     &shared.row,
                     Arc::new(f),
                 )
@@ -273,7 +268,7 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
             "after a panic",
             Arc::new(move |p| {
                 let thrown = catch_unwind(AssertUnwindSafe(|| {
-                    let throw = || {
+                    let throw = || -> Variable {
                         f(p);
                         resume_unwind(Box::new(Thrown))
                     };
@@ -282,7 +277,9 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
                         false => retain(|| Rules::new().scope(throw)),
                     }
                 }));
-                let Err(payload) = thrown;
+                let Err(payload) = thrown else {
+                    unreachable!("it throws")
+                };
                 if !payload.is::<Thrown>() {
                     resume_unwind(payload);
                 }
@@ -305,7 +302,7 @@ fn checked(f: &Function, p: &Pair, recording: bool, training: Option<bool>) -> V
 
 /// On which threads a round runs its tasks.
 #[derive(Clone, Copy, Debug)]
-pub enum Threads {
+pub(crate) enum Threads {
     /// A rayon pool of its own, of so many threads.
     Pool(usize),
     /// The rayon pool that all share.
@@ -316,7 +313,7 @@ pub enum Threads {
 
 /// What is being run, for whoever waits in vain.
 #[derive(Default)]
-pub struct Watch {
+pub(crate) struct Watch {
     running: Mutex<Vec<(u64, String, Instant)>>,
     ended: AtomicU64,
 }
@@ -328,7 +325,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Watch {
     /// Watches that tasks come to an end, and ends the program with what was running if for so long
     /// none has.
-    pub fn begin(patience: Duration) -> Arc<Self> {
+    pub(crate) fn begin(patience: Duration) -> Arc<Self> {
         let watch = Arc::new(Self::default());
         let watched = Arc::downgrade(&watch);
         thread::spawn(move || {
@@ -358,7 +355,7 @@ impl Watch {
     }
 
     /// Runs `f` as something of this seed and name.
-    pub fn during<T>(&self, seed: u64, name: &str, f: impl FnOnce() -> T) -> T {
+    pub(crate) fn during<T>(&self, seed: u64, name: &str, f: impl FnOnce() -> T) -> T {
         lock(&self.running).push((seed, name.to_owned(), Instant::now()));
         let result = f();
         let mut running = lock(&self.running);
@@ -386,7 +383,7 @@ fn message(payload: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Runs random tasks at once on `threads`, and each alone on one thread; what differs.
-pub fn round(seed: u64, tasks: usize, threads: Threads, watch: &Watch) -> Vec<String> {
+pub(crate) fn round(seed: u64, tasks: usize, threads: Threads, watch: &Watch) -> Vec<String> {
     let shared = Shared::new(&mut Generator::new(seed));
     let seeds = (0..tasks as u64).map(|i| seed.wrapping_mul(1_000_003).wrapping_add(i));
     let tasks: Vec<(u64, Task)> = seeds.map(|seed| (seed, Task::new(seed, &shared))).collect();
@@ -400,9 +397,18 @@ pub fn round(seed: u64, tasks: usize, threads: Threads, watch: &Watch) -> Vec<St
         pool.expect("threads can be started")
     };
 
+    // Threads wait for one another where tasks come to an end, so there are few at a time.
+    let at_once =
+        |part: &[(u64, Task)]| -> Vec<_> { part.par_iter().with_max_len(1).map(run).collect() };
+    let in_parts = |threads: usize, run: &dyn Fn(&[(u64, Task)]) -> Vec<_>| -> Vec<_> {
+        tasks.chunks(2 * threads).flat_map(run).collect()
+    };
     let found: Vec<_> = match threads {
-        Threads::Pool(count) => pool(count).install(|| tasks.par_iter().map(run).collect()),
-        Threads::Global => tasks.par_iter().map(run).collect(),
+        Threads::Pool(count) => {
+            let pool = pool(count);
+            in_parts(count, &|part| pool.install(|| at_once(part)))
+        }
+        Threads::Global => in_parts(rayon::current_num_threads(), &at_once),
         Threads::Scoped(count) => thread::scope(|scope| {
             let parts = tasks.chunks(tasks.len().div_ceil(count));
             let spawn = |part| scope.spawn(move || Vec::from_iter(<[_]>::iter(part).map(run)));
