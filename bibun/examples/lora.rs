@@ -144,7 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (turned, unseen_turned) = (on_their_side(&seen), on_their_side(&unseen));
 
     let base = Network::new(random);
-    train(&base, &seen, 6);
+    train(&base, &seen, 20);
     save_npz(&base_file, &base.state())?;
     let (up, side) = (right(&base, &unseen), right(&base, &unseen_turned));
     println!("the network: {up:.3} of upright digits, {side:.3} of those on their side");
@@ -153,7 +153,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let checksum = base.state().checksum();
     let adapted = Adapted::new(base, random);
     assert_eq!(right(&adapted, &unseen), up);
-    train(&adapted, &turned, 10);
+    train(&adapted, &turned, 40);
     let side_after = right(&adapted, &unseen_turned);
     assert_eq!(adapted.base.state().checksum(), checksum);
     let (all, trained) = (

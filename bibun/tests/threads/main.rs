@@ -10,7 +10,7 @@ use bibun::array::Array;
 use bibun::{Rules, Variable, gradients, is_recording, is_training, no_grad, test};
 use rayon::prelude::*;
 
-use storm::{Threads, Watch, round};
+use storm::{Threads, Watch, round, wait};
 
 /// Much longer than a round takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn no_schedule_changes_a_result() {
     let watch = Watch::begin(PATIENCE);
     let places = [
-        (Threads::Pool(8), 100),
-        (Threads::Pool(4), 100),
+        (Threads::Pool(8), 64),
+        (Threads::Pool(4), 32),
         (Threads::Global, 30),
         (Threads::Scoped(3), 30),
     ];
@@ -41,7 +41,7 @@ fn a_leaf_takes_gradients_from_many_threads() {
     let watch = Watch::begin(PATIENCE);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build();
     let pool = pool.expect("threads can be started");
-    for step in 0..60 {
+    for step in 0..40 {
         // Sums of whole numbers are exact in any order.
         let elements: Vec<f64> = (0..200_000).map(|i| f64::from(i % 7)).collect();
         let w = Variable::new(Array::from(&elements[..]));
@@ -68,7 +68,12 @@ fn scopes_stay_with_their_task() {
     });
     // What a task finds wrong.
     let task = |i: usize| -> Option<String> {
-        let f = |w: &Variable| (&x * w).square().sum(..);
+        let f = |w: &Variable| {
+            wait();
+            let y = (&x * w).square();
+            wait();
+            y.sum(..)
+        };
         let w = Variable::new(1.0);
         let (scope, y, expected) = match i % 4 {
             0 => ("no_grad", no_grad(|| f(&w)), None),
@@ -86,7 +91,7 @@ fn scopes_stay_with_their_task() {
     };
     // Threads wait for one another where tasks come to an end, so there are few at a time.
     let mut wrong = Vec::new();
-    for round in 0..100 {
+    for round in 0..10 {
         wrong.extend(watch.during(round, "gradients under scopes", || {
             let tasks = (0..16).into_par_iter().with_max_len(1);
             pool.install(|| tasks.filter_map(task).collect::<Vec<_>>())
@@ -94,7 +99,7 @@ fn scopes_stay_with_their_task() {
     }
     assert!(
         wrong.is_empty(),
-        "{} of 1600 wrong:\n{}",
+        "{} of 160 wrong:\n{}",
         wrong.len(),
         wrong.join("\n")
     );

@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bibun::array::{Array, DType, Generator};
+use bibun::array::{Array, DType, Generator, Kernel, Slice, SliceMut, run_kernel};
 use bibun::functions::{ConvOptions, conv2d, dropout, ones_like, stack};
 use bibun::{
     GradOptions, Randomness, Rules, Variable, VmapOptions, checkpoint, detect_anomaly, gradients,
@@ -27,6 +27,36 @@ type Function = Arc<dyn Fn(&Pair) -> Variable + Send + Sync>;
 
 /// A panic on purpose, which the panic hook does not see.
 struct Thrown;
+
+/// Does nothing for a while in some parts of its work, so that threads wait for one another.
+struct Slow;
+
+impl Kernel for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn output(&self) -> DType {
+        DType::F64
+    }
+
+    fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        let (Slice::F64(x), SliceMut::F64(y)) = (inputs[0], out) else {
+            unreachable!("it is given numbers of this type")
+        };
+        y.copy_from_slice(x);
+        if x[0] % 16_384.0 == 0.0 {
+            thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+/// A kernel that waits for other threads.
+pub(crate) fn wait() {
+    static POSITIONS: OnceLock<Array> = OnceLock::new();
+    let positions = || Array::arange(0, 131_072).cast(DType::F64);
+    run_kernel(&Slow, [POSITIONS.get_or_init(positions).clone()]);
+}
 
 /// What all tasks of a round use.
 struct Shared {
@@ -145,6 +175,11 @@ impl Task {
             factor: (1 + below(random, 7)) as f64,
             order: 1 + usize::from(below(random, 4) == 0),
         };
+        let f = task.function;
+        task.function = Arc::new(move |p| {
+            wait();
+            f(p)
+        });
         let mut lanes = false;
         for _ in 0..1 + below(random, 4) {
             let mut kind = below(random, 12);
@@ -194,6 +229,18 @@ impl Task {
             is_recording() && is_training(),
             "a scope was opened by a walk"
         );
+        let noticed = Arc::new(AtomicU64::new(0));
+        let hook = pair.0.register_hook({
+            let noticed = Arc::clone(&noticed);
+            move |_| {
+                wait();
+                noticed.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        });
+        pair.0.square().sum(..).backward();
+        hook.remove();
+        assert_eq!(noticed.load(Ordering::Relaxed), 1, "hooks are called once");
         // Kernels over a large leaf, while others add to the same gradient.
         (&shared.exact * self.factor).sum(..).backward();
         outcome
@@ -220,6 +267,7 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
             "rules",
             Arc::new(move |p| {
                 let doubled = Rules::new().vjp("tanh", |cx, gy| {
+                    wait();
                     let gradients = cx.original_vjp(gy).into_iter();
                     gradients.map(|gx| gx.map(|gx| 2.0 * gx)).collect()
                 });
