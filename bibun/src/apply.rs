@@ -9,7 +9,7 @@ use crate::error::{Error, Place, raise};
 use crate::function::{
     AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec, items,
 };
-use crate::node::{Edge, Node, Record};
+use crate::node::{Cut, Edge, Node, Record};
 use crate::variable::{Value, Variable};
 use crate::{batch, forward, hooks, rules, scope};
 
@@ -95,7 +95,10 @@ fn run_as_it_is<F: Function>(
         place,
     };
 
-    let has_history = call.edges.iter().any(Edge::is_some);
+    let has_history = call.edges.iter().fold(false, |any, edge| match edge {
+        Edge::Cut(Cut::Absent) => absent(function.name(), place),
+        edge => any | edge.is_some(),
+    });
     if has_history {
         scope::with_seal(|seal| {
             if call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
@@ -249,6 +252,16 @@ fn broken(seal: &scope::Seal, why: &str, user: &'static str, place: Place) -> ! 
             "the function captures a Variable that {why}, and its gradient would be lost; hand it \
              in as part of the argument ({user} uses it)"
         ),
+        place,
+    })
+}
+
+/// A gradient is used where there is none.
+#[cold]
+fn absent(function: &'static str, place: Place) -> ! {
+    raise(Error::Argument {
+        function,
+        what: Variable::ABSENT.to_owned(),
         place,
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use bibun_array::{Array, DType, Shape};
@@ -18,6 +19,8 @@ pub(crate) struct Leaf {
     pub(crate) value: RwLock<Arc<Value>>,
     pub(crate) gradient: Mutex<Option<Variable>>,
     pub(crate) name: Mutex<Option<String>>,
+    /// Whether it takes no gradient.
+    frozen: AtomicBool,
     /// Rarely any.
     hooks: OnceLock<Box<GradientHooks>>,
 }
@@ -31,8 +34,17 @@ impl Leaf {
             value: RwLock::new(Arc::new(value)),
             gradient: Mutex::new(None),
             name: Mutex::new(None),
+            frozen: AtomicBool::new(false),
             hooks: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_frozen(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::Relaxed);
     }
 
     pub(crate) fn has_hooks(&self) -> bool {
@@ -205,13 +217,25 @@ pub(crate) enum Edge {
     /// A constant: there is no way back.
     #[default]
     None,
-    /// There is no way back any more: in a model this is a parameter and not a buffer. What a
-    /// transformation computed from the value of a leaf has the place of the transformation, for it
-    /// depends on that leaf, though nobody knows how.
-    Cut(Option<Place>),
+    /// There is no way back, and yet this is not what a constant is.
+    Cut(Cut),
     Leaf(Arc<Leaf>),
     /// An output of a function call, by its position.
     Output(Arc<Node>, u32),
+}
+
+/// What stands where a way back is cut off.
+#[derive(Clone, Copy)]
+pub(crate) enum Cut {
+    /// In a model a parameter, and not a buffer.
+    Parameter,
+    /// What the transformation at this place computed from the value of a leaf: it depends on that
+    /// leaf, though nobody knows how.
+    Lost(Place),
+    /// A parameter that takes no gradient.
+    Frozen,
+    /// In a gradient, the place of a frozen parameter: there is no value.
+    Absent,
 }
 
 /// What tells edges apart: the address of the leaf or node, and the output.
@@ -225,8 +249,8 @@ impl Edge {
     /// The transformation behind which a leaf was lost from sight.
     pub(crate) fn lost_at(&self) -> Option<Place> {
         match self {
-            Self::Cut(place) => *place,
-            Self::None | Self::Leaf(_) | Self::Output(..) => None,
+            Self::Cut(Cut::Lost(place)) => Some(place),
+            Self::None | Self::Cut(_) | Self::Leaf(_) | Self::Output(..) => None,
         }
     }
 
@@ -352,6 +376,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Cut(Cut::Frozen | Cut::Absent) => f.write_str("frozen"),
             Self::None | Self::Cut(_) => f.write_str("constant"),
             Self::Leaf(_) => f.write_str("leaf"),
             Self::Output(node, slot) => write!(f, "output {slot} of {}", node.function().name()),
@@ -448,9 +473,9 @@ impl HistoryEntry {
     /// A Variable as history remembers it, with its value.
     pub(crate) fn of(x: &Variable) -> Self {
         Self {
+            value: (!x.has_history() || !x.is_leaf()).then(|| x.value()),
             edge: x.edge(),
             spec: x.spec(),
-            value: (!x.is_leaf()).then(|| x.value()),
         }
     }
 

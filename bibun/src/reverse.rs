@@ -16,7 +16,7 @@ use crate::context::{Call, Context};
 use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
 use crate::hooks;
-use crate::node::{Edge, Key, Node};
+use crate::node::{Cut, Edge, Key, Node};
 use crate::scope;
 use crate::variable::Variable;
 
@@ -306,7 +306,10 @@ impl Wanted {
     /// of history between them.
     fn only(outputs: &[Edge], targets: &[Edge]) -> (Self, bool) {
         // Nothing of a lower generation than all targets can lead to one.
-        let generations = || targets.iter().map(Edge::generation);
+        let generations = || {
+            let targets = targets.iter().filter(|target| target.is_some());
+            targets.map(Edge::generation)
+        };
         let lowest = generations().min().unwrap_or(u64::MAX);
         let level = generations().all(|generation| generation == lowest);
         let by_leaf = targets.iter().any(|target| matches!(target, Edge::Leaf(_)));
@@ -323,7 +326,7 @@ impl Wanted {
                         pending.extend(node.inputs());
                     }
                 }
-                Edge::Cut(Some(place)) if by_leaf => raise(Error::LeafLost { place }),
+                Edge::Cut(Cut::Lost(place)) if by_leaf => raise(Error::LeafLost { place }),
                 Edge::None | Edge::Cut(_) => {}
                 Edge::Leaf(_) | Edge::Output(..) => {
                     leave |= edge.key().is_some_and(|key| !targets.contains(&key));
@@ -363,7 +366,8 @@ impl Wanted {
     fn follows(&self, edge: &Edge) -> bool {
         match (self, edge) {
             (_, Edge::None | Edge::Cut(_)) => false,
-            (Self::Leaves, _) => true,
+            (Self::Leaves, Edge::Leaf(_)) => self.is_target(edge),
+            (Self::Leaves, Edge::Output(..)) => true,
             (Self::Only { .. }, Edge::Leaf(_)) => self.is_target(edge),
             (Self::Only { .. }, Edge::Output(node, _)) => {
                 self.goes_through(node) || self.is_target(edge)
@@ -385,7 +389,8 @@ impl Wanted {
 
     fn is_target(&self, edge: &Edge) -> bool {
         match self {
-            Self::Leaves => matches!(edge, Edge::Leaf(_)),
+            // One that was frozen after the run takes no gradient any more.
+            Self::Leaves => matches!(edge, Edge::Leaf(leaf) if !leaf.is_frozen()),
             Self::Only { targets, .. } => edge.key().is_some_and(|key| targets.contains(&key)),
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Place, raise};
 use crate::forward::Dual;
 use crate::function::Spec;
 use crate::hooks::HookHandle;
-use crate::node::{Creator, Edge, Key, Leaf};
+use crate::node::{Creator, Cut, Edge, Key, Leaf};
 use crate::scope::Level;
 
 /// A value that remembers the Function that made it.
@@ -136,6 +136,9 @@ impl Variable {
     /// The elements, for a function of this name.
     #[track_caller]
     fn elements(&self, function: &'static str) -> Array {
+        if self.is_absent() {
+            raise(Error::argument(function, Self::ABSENT));
+        }
         let place = Location::caller();
         match &*self.value() {
             Value::Array(x) => x.clone(),
@@ -323,7 +326,10 @@ impl Variable {
             Kind::Leaf(leaf) => {
                 let leaf = Arc::clone(leaf);
                 *self = Self::fixed(leaf.value(), Edge::None);
-                Edge::Leaf(leaf)
+                match leaf.is_frozen() {
+                    true => Edge::Cut(Cut::Frozen),
+                    false => Edge::Leaf(leaf),
+                }
             }
         }
     }
@@ -336,7 +342,17 @@ impl Variable {
         }
     }
 
+    /// The way back.
     pub(crate) fn edge(&self) -> Edge {
+        match &self.0 {
+            Kind::Leaf(leaf) if leaf.is_frozen() => Edge::Cut(Cut::Frozen),
+            _ => self.home(),
+        }
+    }
+
+    /// Where name, gradient and hooks are kept: the way back, or what it would be if this were not
+    /// frozen.
+    fn home(&self) -> Edge {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.clone(),
             Kind::Leaf(leaf) => Edge::Leaf(Arc::clone(leaf)),
@@ -367,19 +383,106 @@ impl Variable {
         self.edge().generation()
     }
 
-    /// Whether gradients reach this Variable: it is a leaf or was computed from one.
+    /// Whether gradients reach this Variable: it is a leaf that is not frozen, or was computed from
+    /// one.
     pub fn requires_grad(&self) -> bool {
         self.has_history()
     }
 
+    /// Freezes a leaf (`false`) or thaws it (`true`), for all clones and threads. To freeze whole
+    /// models there is [`Chain::freeze`](crate::links::Chain::freeze).
+    ///
+    /// A frozen leaf is still a parameter, with a name and a value that can be replaced, but it
+    /// takes no gradient: it is a constant of whatever is computed from it while it is frozen, and
+    /// transformations and optimizers leave it out. A gradient that has accumulated stays until it is
+    /// cleared. From what was computed before it was frozen no gradient reaches it either, as long
+    /// as it is frozen (as in PyTorch); to what was computed while it was frozen no gradient ever
+    /// goes back.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let (w, b) = (Variable::new(2.0), Variable::new(1.0));
+    /// w.set_requires_grad(false);
+    /// (&w * 3.0 + &b).backward();
+    /// assert!(w.grad().is_none() && b.grad().is_some());
+    /// assert!((&w * 3.0).creator().is_none());
+    /// w.set_requires_grad(true);
+    /// (&w * 3.0).backward();
+    /// assert_eq!(w.grad().unwrap().item::<f64>(), 3.0);
+    /// ```
+    ///
+    /// # Panics
+    /// If this is no leaf and [`requires_grad`](Variable::requires_grad) is not so already: what was
+    /// computed has the gradients that its inputs have ([`Variable::detach`] gives a constant), and a
+    /// constant is not made a leaf ([`Variable::new`] makes one).
+    #[track_caller]
+    pub fn set_requires_grad(&self, requires_grad: bool) {
+        match &self.0 {
+            Kind::Leaf(leaf) => leaf.set_frozen(!requires_grad),
+            Kind::Fixed { .. } if self.has_history() == requires_grad => {}
+            Kind::Fixed { .. } => {
+                let what = match requires_grad {
+                    true => "this is no leaf; Variable::new makes one of an array",
+                    false => {
+                        "this is no leaf (inside of a transformation, nothing is), and its \
+                         gradient is that of what it was computed from; detach gives a constant"
+                    }
+                };
+                raise(Error::argument("set_requires_grad", what));
+            }
+        }
+    }
+
+    /// Whether this is a frozen parameter, or stands in the place of one: inside of a
+    /// transformation, or in a gradient, which has no value there.
+    ///
+    /// ```
+    /// use bibun::links::Chain;
+    /// use bibun::{grad, Variable};
+    /// let model = [Variable::new(2.0), Variable::new(3.0)];
+    /// model[0].freeze();
+    /// let gradient = grad(|[a, b]| a * b, &model);
+    /// assert!(model[0].is_frozen() && gradient[0].is_frozen());
+    /// assert_eq!(gradient[1].item::<f64>(), 2.0);
+    /// ```
+    pub fn is_frozen(&self) -> bool {
+        match &self.0 {
+            Kind::Leaf(leaf) => leaf.is_frozen(),
+            Kind::Fixed { edge, .. } => matches!(edge, Edge::Cut(Cut::Frozen | Cut::Absent)),
+        }
+    }
+
+    /// What is said to whoever asks for the gradient of a frozen parameter.
+    pub(crate) const ABSENT: &str = "this is the place of a frozen parameter in a gradient, and there is no gradient of it \
+         (is_frozen tells these places; unfreeze the parameter, or hand it to grad detached)";
+
+    /// What a gradient has in the place of this, which is frozen: nothing, of the same shape and
+    /// dtype.
+    pub(crate) fn absent(&self) -> Self {
+        let Spec { shape, dtype } = self.spec();
+        let nothing = Array::zeros((), dtype).broadcast_to(shape);
+        Self::fixed(Arc::new(Value::Array(nothing)), Edge::Cut(Cut::Absent))
+    }
+
+    /// Whether this is the place of a frozen parameter in a gradient.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(
+            &self.0,
+            Kind::Fixed {
+                edge: Edge::Cut(Cut::Absent),
+                ..
+            }
+        )
+    }
+
     /// Whether this is a leaf: made by [`Variable::new`].
     pub fn is_leaf(&self) -> bool {
-        matches!(self.edge(), Edge::Leaf(_))
+        matches!(self.home(), Edge::Leaf(_))
     }
 
     /// What tells this Variable from others as long as it lives; `None` for constants.
     pub(crate) fn key(&self) -> Option<Key> {
-        self.edge().key()
+        self.home().key()
     }
 
     /// What tells this Variable from others as long as it lives, constants included.
@@ -416,17 +519,45 @@ impl Variable {
     pub(crate) fn as_parameter(&self) -> Self {
         match &self.0 {
             Kind::Fixed { value, edge } if !edge.is_some() => {
-                Self::fixed(Arc::new((**value).clone()), Edge::Cut(edge.lost_at()))
+                let cut = edge.lost_at().map_or(Cut::Parameter, Cut::Lost);
+                Self::fixed(Arc::new((**value).clone()), Edge::Cut(cut))
             }
             Kind::Fixed { .. } | Kind::Leaf(_) => self.clone(),
         }
+    }
+
+    /// This value as a frozen parameter of a model. What is being differentiated is a parameter as
+    /// others are, for its derivative must not be lost.
+    pub(crate) fn as_frozen(&self) -> Self {
+        match &self.0 {
+            Kind::Leaf(leaf) if leaf.is_frozen() => self.clone(),
+            Kind::Leaf(leaf) => {
+                let leaf = Leaf::new((*leaf.value()).clone());
+                leaf.set_frozen(true);
+                Self(Kind::Leaf(Arc::new(leaf)))
+            }
+            Kind::Fixed { .. } if self.is_differentiated() => self.as_parameter(),
+            Kind::Fixed { value, .. } => {
+                Self::fixed(Arc::new((**value).clone()), Edge::Cut(Cut::Frozen))
+            }
+        }
+    }
+
+    /// Whether a derivative goes through this, backwards or forwards.
+    fn is_differentiated(&self) -> bool {
+        self.has_history()
+            || self.look(|value| match value {
+                Value::Array(_) => false,
+                Value::Dual(_) => true,
+                Value::Batched(batched) => batched.lane.value.is_differentiated(),
+            })
     }
 
     /// [`Variable::requires_grad`], without counting owners.
     pub(crate) fn has_history(&self) -> bool {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.is_some(),
-            Kind::Leaf(_) => true,
+            Kind::Leaf(leaf) => !leaf.is_frozen(),
         }
     }
 
@@ -436,7 +567,7 @@ impl Variable {
     pub(crate) fn lost_at(self, place: Place) -> Self {
         match self.0 {
             Kind::Fixed { value, .. } if value.dtype().is_float() => {
-                Self::fixed(value, Edge::Cut(Some(place)))
+                Self::fixed(value, Edge::Cut(Cut::Lost(place)))
             }
             other => Self(other),
         }
@@ -459,6 +590,7 @@ impl Variable {
     #[must_use]
     pub fn detach(&self) -> Self {
         match &*self.value() {
+            _ if self.is_absent() => self.clone(),
             Value::Array(_) => Self::fixed(self.value(), Edge::None),
             Value::Dual(dual) => dual.primal.detach(),
             Value::Batched(batched) => Self::from_value(Value::Batched(Batched {
@@ -479,7 +611,7 @@ impl Variable {
     /// For a constant, which has nothing to remember a name.
     #[track_caller]
     pub fn set_name(&self, name: impl Into<String>) {
-        if let Err(nameless) = self.edge().set_name(name.into()) {
+        if let Err(nameless) = self.home().set_name(name.into()) {
             raise(Error::argument("set_name", nameless));
         }
     }
@@ -497,19 +629,19 @@ impl Variable {
 
     /// The name, if one was given.
     pub fn name(&self) -> Option<String> {
-        self.edge().name()
+        self.home().name()
     }
 
     // ----- gradients
 
     /// The gradient that [`Variable::backward`] left here; `None` if none has arrived.
     pub fn grad(&self) -> Option<Self> {
-        self.edge().gradient()
+        self.home().gradient()
     }
 
     /// Forgets the gradient, so that the next one does not add to it.
     pub fn clear_grad(&self) {
-        self.edge().set_gradient(None);
+        self.home().set_gradient(None);
     }
 
     /// Puts a gradient in place of the accumulated one.
@@ -523,7 +655,7 @@ impl Variable {
             let what = format!("the Variable is {own}, the gradient {other}");
             raise(Error::argument("set_grad", what));
         }
-        if !self.edge().set_gradient(Some(gradient.clone())) {
+        if !self.home().set_gradient(Some(gradient.clone())) {
             raise(Error::argument(
                 "set_grad",
                 "not a leaf, and retain_grad was not called (a computed model gets leaves by \
@@ -554,7 +686,7 @@ impl Variable {
         &self,
         hook: impl Fn(&Self) -> Option<Self> + Send + Sync + 'static,
     ) -> HookHandle {
-        let edge = self.edge();
+        let edge = self.home();
         match edge.add_hook(Arc::new(hook)) {
             Some(number) => HookHandle::new(edge, number),
             None => raise(Error::argument(
@@ -610,6 +742,7 @@ fn check_replacement(function: &'static str, leaf: &Spec, value: &Array) {
 impl fmt::Debug for Variable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.value() {
+            _ if self.is_absent() => write!(f, "Variable({}, no gradient", self.spec())?,
             Value::Array(x) => write!(f, "Variable({x:?}")?,
             hidden => write!(f, "Variable({}, hidden", hidden.spec())?,
         }
@@ -618,6 +751,9 @@ impl fmt::Debug for Variable {
         }
         if let Some(creator) = self.creator() {
             write!(f, ", creator = {}", creator.name())?;
+        }
+        if self.is_frozen() {
+            f.write_str(", frozen")?;
         }
         f.write_str(")")
     }

@@ -4,6 +4,7 @@ use bibun_array::{Array, DType};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Buffer;
+use crate::error::{Error, raise};
 use crate::serializers::{LoadOptions, Loaded, Names, State, StateError, Value, same_spec};
 use crate::tree::{Held, Leaves, Tree, Visitor};
 use crate::variable::Variable;
@@ -18,6 +19,9 @@ use crate::variable::Variable;
 /// they need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
 /// place is visited, but [`parameters`](Chain::parameters) lists it once, and an optimizer updates
 /// it once.
+///
+/// A [frozen](Chain::freeze) parameter is a parameter by its name, which is listed, counted, saved and
+/// loaded, but takes no gradient and is not trained.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -49,6 +53,59 @@ pub trait Chain: Tree {
             parameters.push((name.to_owned(), parameter.clone()));
         });
         parameters
+    }
+
+    /// The [parameters](Chain::parameters) that are not frozen: those that an optimizer moves.
+    fn trainable_parameters(&self) -> Vec<(String, Variable)> {
+        let mut parameters = self.parameters();
+        parameters.retain(|(_, parameter)| !parameter.is_frozen());
+        parameters
+    }
+
+    /// Freezes all parameters: they take no gradient and no optimizer moves them, until they are
+    /// [thawed](Chain::unfreeze). A part of a model is a Chain as well, and so is a single Variable:
+    /// `model.encoder.freeze()`, `model.encoder.w.unfreeze()`.
+    ///
+    /// What runs through frozen parameters alone leaves no history: a frozen encoder costs no walk
+    /// back. Weights are saved from frozen parameters and loaded into them as ever. It is the
+    /// parameter that is frozen, in every place where it is shared; [buffers](Chain::buffers) are not
+    /// concerned: the statistics of a `BatchNorm` move in training mode
+    /// ([`test`](crate::test) keeps them still).
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Chain, Linear, Link};
+    /// use bibun::optimizers::{Optimizer, Sgd};
+    /// use bibun::Variable;
+    /// let g = &mut Generator::new(0);
+    /// let model = [Linear::new(3, 4, g), Linear::new(4, 2, g)];
+    /// model[0].freeze();
+    /// let names: Vec<String> = model.trainable_parameters().into_iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["1/w", "1/b"]);
+    ///
+    /// let x = Variable::constant([[1f32, 2.0, 3.0]]);
+    /// assert!(!model[0].forward(&x).requires_grad());
+    /// let before = model[0].state().checksum();
+    /// let loss = || model[1].forward(&model[0].forward(&x).tanh()).square().sum(..);
+    /// Sgd::new(0.1).minimize(&model, &mut || loss());
+    /// assert_eq!(model[0].state().checksum(), before);
+    /// ```
+    ///
+    /// # Panics
+    /// If a parameter is no leaf, as inside of transformations: freeze the model before.
+    #[track_caller]
+    fn freeze(&self) {
+        set_frozen(self, "freeze", true);
+    }
+
+    /// Thaws all parameters: they are trained again. What an optimizer remembers of them is what it
+    /// was.
+    ///
+    /// # Panics
+    /// If a frozen parameter is no leaf, as inside of transformations.
+    #[track_caller]
+    fn unfreeze(&self) {
+        set_frozen(self, "unfreeze", false);
     }
 
     /// Every constant Variable with its name: the state of a model that is not optimized.
@@ -93,6 +150,49 @@ pub trait Chain: Tree {
             .collect()
     }
 
+    /// What is trained of this model, and nothing else: the parameters that are not frozen, as adapters
+    /// beside a frozen model. Buffers are not in it; if some have moved,
+    /// [`State::filter`] can choose them from [`state`](Chain::state).
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Chain, Linear};
+    /// let new = |seed| {
+    ///     let g = &mut Generator::new(seed);
+    ///     let model = [Linear::new(3, 4, g), Linear::new(4, 2, g)];
+    ///     model[0].freeze();
+    ///     model
+    /// };
+    /// let (tuned, fresh) = (new(1), new(2));
+    /// let head = tuned.trainable_state(); // 1/w, 1/b
+    /// assert_eq!(head.len(), 2);
+    /// fresh.load_trainable_state(&head)?;
+    /// assert_eq!(fresh[1].state().checksum(), tuned[1].state().checksum());
+    /// # Ok::<(), bibun::serializers::StateError>(())
+    /// ```
+    fn trainable_state(&self) -> State {
+        let parameters = self.trainable_parameters().into_iter();
+        parameters
+            .map(|(name, parameter)| (name, parameter.array()))
+            .collect()
+    }
+
+    /// Puts the parameters that are not frozen back as they were when
+    /// [`trainable_state`](Chain::trainable_state) was taken.
+    ///
+    /// # Errors
+    /// If the state has others than these: of a frozen parameter, too. Then nothing has changed.
+    fn load_trainable_state(&self, state: &State) -> Result<(), StateError> {
+        let trainable = |place: &Place| match &place.cell {
+            Cell::Leaf(leaf) => !leaf.is_frozen(),
+            Cell::Buffer(_) | Cell::Constant => false,
+        };
+        let mut places = places(self);
+        places.retain(trainable);
+        load(&places, &[], state, &LoadOptions::default())?;
+        Ok(())
+    }
+
     /// Puts parameters and buffers back as they were when `state` was taken.
     ///
     /// A constant Variable that is no [`Buffer`] cannot change; it must be what it is.
@@ -114,7 +214,17 @@ pub trait Chain: Tree {
     /// # Errors
     /// What the options do not allow; then nothing has changed.
     fn load_state_with(&self, state: &State, options: &LoadOptions) -> Result<Loaded, StateError> {
-        load(self, state, options)
+        let mut places = places(self);
+        let mut others = Vec::new();
+        if let Some(parts) = &options.only {
+            check_parts(parts, &places)?;
+            let is_wanted = |place: &mut Place| {
+                let mut names = place.names.iter();
+                names.any(|name| parts.iter().any(|part| is_within(name, part)))
+            };
+            others = places.extract_if(.., |place| !is_wanted(place)).collect();
+        }
+        load(&places, &others, state, options)
     }
 
     /// Forgets the gradients of all parameters, before a backward walk that shall not add to them.
@@ -122,15 +232,24 @@ pub trait Chain: Tree {
         for_each_parameter(self, |_, parameter| parameter.clear_grad());
     }
 
-    /// The number of elements of all parameters together.
+    /// The number of elements of all parameters together, frozen ones included.
     fn parameter_count(&self) -> usize {
         let mut count = 0;
         for_each_parameter(self, |_, parameter| count += parameter.size());
         count
     }
 
+    /// The number of elements of the parameters that are not frozen.
+    fn trainable_parameter_count(&self) -> usize {
+        let parameters = self.trainable_parameters();
+        parameters
+            .iter()
+            .map(|(_, parameter)| parameter.size())
+            .sum()
+    }
+
     /// Puts the gradients that [`value_and_grad`](crate::value_and_grad) gave in place of the
-    /// accumulated ones, for an optimizer to use.
+    /// accumulated ones, for an optimizer to use. Frozen parameters keep what they have.
     ///
     /// ```
     /// use bibun::links::Chain;
@@ -148,13 +267,13 @@ pub trait Chain: Tree {
     /// ```
     ///
     /// # Panics
-    /// If a parameter is no leaf, or its gradient is missing or looks different.
+    /// If a parameter that is not frozen is no leaf, or its gradient is missing or looks different.
     #[track_caller]
     fn set_gradients(&self, gradients: &Self)
     where
         Self: Sized,
     {
-        let leaves = Leaves::of(self);
+        let leaves = Leaves::trainable(self);
         let gradients = leaves.matching("set_gradients", ["the model", "the gradient"], gradients);
         for (parameter, gradient) in leaves.variables.iter().zip(&gradients) {
             parameter.set_grad(gradient);
@@ -186,9 +305,8 @@ fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     chain.visit(&mut Visitor::of_places(&mut |name, held, _| {
         let (x, cell) = match held {
-            Held::Variable(x) if x.is_leaf() && x.requires_grad() => {
-                (x.clone(), Cell::Leaf(x.clone()))
-            }
+            Held::Variable(x) if x.is_absent() => return,
+            Held::Variable(x) if x.is_leaf() => (x.clone(), Cell::Leaf(x.clone())),
             Held::Variable(x) => (x.clone(), Cell::Constant),
             Held::Buffer(buffer) => (buffer.get(), Cell::Buffer(buffer.clone())),
         };
@@ -214,15 +332,39 @@ fn has_same_bits(a: &Array, b: &Array) -> bool {
     bits(a) == bits(b)
 }
 
-fn load<C: Chain + ?Sized>(
-    chain: &C,
+/// Whether this name is that of a part, or of what is in it.
+fn is_within(name: &str, part: &str) -> bool {
+    let rest = name.strip_prefix(part);
+    part.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// That the model has every part that is to be loaded.
+fn check_parts(parts: &[String], places: &[Place]) -> Result<(), StateError> {
+    let names = places.iter().flat_map(|place| &place.names);
+    let unknown = parts
+        .iter()
+        .filter(|part| !names.clone().any(|name| is_within(name, part)));
+    let unknown = unknown.map(|part| (part.clone(), "is no part of the model".to_owned()));
+    StateError {
+        wrong: unknown.collect(),
+        ..StateError::default()
+    }
+    .or_ok()
+}
+
+/// Loads these places. What the state has for `others` is not looked at.
+fn load(
+    places: &[Place],
+    others: &[Place],
     state: &State,
     options: &LoadOptions,
 ) -> Result<Loaded, StateError> {
-    let places = places(chain);
     let mut found = Vec::new();
     let mut loaded = Loaded::default();
     let mut wanted = FxHashSet::default();
+    for place in others {
+        wanted.extend(theirs(place, options));
+    }
     for (at, place) in places.iter().enumerate() {
         let names = theirs(place, options);
         let batches = names.iter().filter_map(|name| options.names.batches(name));
@@ -337,8 +479,27 @@ fn find(
 pub(crate) fn for_each_parameter<C: Chain + ?Sized>(chain: &C, mut f: impl FnMut(&str, &Variable)) {
     let mut seen = FxHashSet::default();
     chain.visit(&mut Visitor::new(&mut |name, x, _| {
-        if !x.is_plain_constant() && seen.insert(x.identity()) {
+        if !x.is_plain_constant() && !x.is_absent() && seen.insert(x.identity()) {
             f(name, x);
         }
     }));
+}
+
+/// Freezes or thaws every parameter, or none if one is no leaf.
+#[track_caller]
+fn set_frozen<C: Chain + ?Sized>(chain: &C, function: &'static str, frozen: bool) {
+    let mut parameters = chain.parameters();
+    parameters.retain(|(_, parameter)| parameter.is_frozen() != frozen);
+    for (name, parameter) in &parameters {
+        if !parameter.is_leaf() {
+            let what = format!(
+                "the parameter `{name}` is no leaf; freeze and unfreeze models outside of \
+                 transformations"
+            );
+            raise(Error::argument(function, what));
+        }
+    }
+    for (_, parameter) in &parameters {
+        parameter.set_requires_grad(!frozen);
+    }
 }

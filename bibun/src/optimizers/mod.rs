@@ -89,7 +89,8 @@ pub use smorms3::{Smorms3, Smorms3Rule};
 
 use std::fmt;
 
-use crate::links::Chain;
+use crate::error::{Error, raise};
+use crate::links::{Chain, for_each_parameter};
 use crate::serializers::Stateful;
 use crate::variable::Variable;
 
@@ -97,7 +98,9 @@ use crate::variable::Variable;
 ///
 /// Parameters are updated in their own memory, in one pass over parameter, gradient and state, as
 /// long as no history holds the old values: let go of the loss first. A parameter without a
-/// gradient is left alone, together with its state. A shared parameter is updated once. An
+/// gradient is left alone, together with its state, and so is a [frozen](Chain::freeze) one, whether
+/// it has a gradient or not: nothing decays it. When it is thawed it goes on with the state that it
+/// had. A shared parameter is updated once. An
 /// optimizer keeps the parameters that it has state for, and the names under which it saw them
 /// first: its [`state`](Stateful::state) is by these names, and goes into an optimizer of the same
 /// kind for a model with parameters of the same names, before or after its first update. Training
@@ -124,13 +127,19 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
     /// One step, by the gradients that have accumulated.
     ///
     /// # Panics
-    /// If a state was loaded that has arrays of another shape or dtype for one of the parameters.
+    /// If there is nothing to train, for all parameters are frozen, or if a state was loaded that has
+    /// arrays of another shape or dtype for one of them.
+    #[track_caller]
     fn update(&mut self, model: &dyn Chain);
 
     /// Clears the gradients, computes the loss, walks back, lets go of the history and makes one
     /// step. Gives the loss as it was before the step, detached.
     ///
     /// [`Eve`] wants to know the loss, and [`Lbfgs`] may compute it several times.
+    ///
+    /// # Panics
+    /// As [`update`](Optimizer::update) and [`Variable::backward`].
+    #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
         let loss = evaluate(model, objective);
         self.update(model);
@@ -178,9 +187,30 @@ impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
 }
 
 /// The loss, detached, and its gradients in the parameters; nothing holds its history any more.
+#[track_caller]
 fn evaluate(model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+    check_trainable("minimize", model);
     model.clear_grads();
     let loss = objective();
     loss.backward();
     loss.detach()
+}
+
+/// That there is something to train.
+#[track_caller]
+fn check_trainable(function: &'static str, model: &dyn Chain) {
+    let (mut all, mut frozen) = (0, 0);
+    for_each_parameter(model, |_, parameter| {
+        all += 1;
+        frozen += usize::from(parameter.is_frozen());
+    });
+    let what = match (all, frozen) {
+        (0, _) => "the model has no parameters, so there is nothing to train".to_owned(),
+        _ if frozen == all => format!(
+            "all parameters of the model are frozen ({all}), so there is nothing to train; unfreeze \
+             what shall be trained"
+        ),
+        _ => return,
+    };
+    raise(Error::argument(function, what));
 }

@@ -8,7 +8,7 @@ use super::hooks::{Hook, Hooks, Names, Preparation};
 use super::rule::{Real, Rule, Step};
 use super::schedule::Schedule;
 use super::slots::{Slot, Slots};
-use super::{Optimizer, evaluate};
+use super::{Optimizer, check_trainable, evaluate};
 use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
@@ -152,12 +152,14 @@ impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
         self
     }
 
-    /// The parameters that have a gradient.
+    /// The parameters that have a gradient and are not frozen.
     fn tasks(&mut self, model: &dyn Chain) -> Vec<Task> {
         let mut tasks = Vec::new();
         let mut number = 0;
         for_each_parameter(model, |name, parameter| {
-            if let Some(gradient) = parameter.grad() {
+            if let Some(gradient) = parameter.grad()
+                && !parameter.is_frozen()
+            {
                 tasks.push(Task {
                     slot: self.slots.find::<R>(name, parameter),
                     number,
@@ -237,6 +239,7 @@ fn number_name(rule: usize, name: &str) -> String {
 impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
+        check_trainable("update", model);
         let tasks = self.tasks(model);
         let sums = self.sums(&tasks);
         for Task {
@@ -275,6 +278,7 @@ impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
         self.steps += 1;
     }
 
+    #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
         let loss = evaluate(model, objective);
         for rule in self.choice.rules_mut() {

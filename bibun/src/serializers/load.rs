@@ -38,6 +38,10 @@ pub struct LoadOptions {
     /// Where in the state the model is: the part of all names before its own, without the
     /// separator. What is elsewhere is not looked at.
     pub under: Option<String>,
+    /// The parts of the model that are loaded, by their names in bibun: `encoder` is all that is in
+    /// there. The others stay as they are, and what the state has for these is not looked at. Nothing
+    /// stands for the whole model.
+    pub only: Option<Vec<String>>,
     /// Whether places of the model may be missing in the state; they stay as they are.
     pub allow_missing: bool,
     /// Whether the state may have what the model has not.
@@ -62,6 +66,24 @@ impl LoadOptions {
     #[must_use]
     pub fn under(mut self, name: impl Into<String>) -> Self {
         self.under = Some(name.into());
+        self
+    }
+
+    /// Only these parts of the model are loaded, and all of them.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Chain, Linear};
+    /// use bibun::serializers::LoadOptions;
+    /// let new = |seed| [3, 4].map(|n| Linear::new(n, 2, &mut Generator::new(seed)));
+    /// let (trained, fresh) = (new(1), new(2));
+    /// let loaded = fresh.load_state_with(&trained.state(), &LoadOptions::default().only(["1"]))?;
+    /// assert_eq!(loaded.loaded, ["1/w", "1/b"]);
+    /// # Ok::<(), bibun::serializers::StateError>(())
+    /// ```
+    #[must_use]
+    pub fn only<N: Into<String>>(mut self, parts: impl IntoIterator<Item = N>) -> Self {
+        self.only = Some(parts.into_iter().map(Into::into).collect());
         self
     }
 

@@ -133,6 +133,25 @@ impl State {
         Self(self.0.iter().filter_map(inner).collect())
     }
 
+    /// What has a name that satisfies a condition.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Chain, Linear};
+    /// let layers = [2, 3].map(|n| Linear::new(n, 2, &mut Generator::new(0)));
+    /// let weights = layers.state().filter(|name| name.ends_with("/w"));
+    /// assert_eq!(weights.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["0/w", "1/w"]);
+    /// ```
+    #[must_use]
+    pub fn filter(&self, mut wanted: impl FnMut(&str) -> bool) -> Self {
+        let values = self.0.iter().filter(|(name, _)| wanted(name));
+        Self(
+            values
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        )
+    }
+
     /// Loads what is under `name/` into a part of something.
     ///
     /// # Errors

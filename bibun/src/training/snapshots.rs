@@ -9,8 +9,8 @@ use crate::serializers::{FileError, State, load_snapshot, save_snapshot};
 
 /// When snapshots are made, and how many are kept.
 ///
-/// A snapshot has everything: parameters and buffers, optimizer, place in the data, random numbers,
-/// log, extensions. Training that is resumed from one goes on bit for bit as if it had never
+/// A snapshot has everything: parameters, which of them are frozen, buffers, optimizer, place in the
+/// data, random numbers, log, extensions. Training that is resumed from one goes on bit for bit as if it had never
 /// stopped. It is an `.npz` file that NumPy can open; it appears whole or not at all and has a
 /// checksum of all that is in it.
 ///

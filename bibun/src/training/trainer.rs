@@ -253,7 +253,8 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
 
     /// Goes to where the newest snapshot in the folder was made, if there is one; else training
     /// begins at the beginning. All snapshots in the folder are read, and those that are damaged are
-    /// passed over. Nothing is written: [`run`](Self::run) sets aside what is passed over.
+    /// passed over. Nothing is written: [`run`](Self::run) sets aside what is passed over. Parameters
+    /// are frozen as they were then: to train others from here on, freeze and thaw after this.
     ///
     /// # Errors
     /// If the folder cannot be read, or the snapshot is of another training; then nothing has
@@ -549,6 +550,12 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
         self.model
             .load_state(&model)
             .map_err(|error| error.within("model"))?;
+        let frozen = state.part("frozen");
+        for (name, parameter) in self.model.parameters() {
+            if parameter.is_leaf() {
+                parameter.set_requires_grad(frozen.get(&name).is_none());
+            }
+        }
         let updater = state.part("updater");
         self.updater
             .load_state(&updater)
@@ -577,6 +584,10 @@ impl<M: Chain + 'static, S: Source> Stateful for Trainer<M, S> {
     fn state(&self) -> State {
         let mut state = State::new();
         state.insert_part("model", self.model.state());
+        let mut frozen = self.model.parameters();
+        frozen.retain(|(_, parameter)| parameter.is_frozen());
+        let frozen = frozen.into_iter().map(|(name, _)| (name, true));
+        state.insert_part("frozen", frozen.collect());
         state.insert_part("updater", self.updater.state());
         state.insert_part("source", self.source.state());
         state.insert_part("clock", self.clock.state());

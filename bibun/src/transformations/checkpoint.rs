@@ -37,6 +37,7 @@ where
     // The form alone: the values that `x` has now are not held.
     let form = x.map(&mut Mapper::new(&mut |x, role| match role {
         Role::Buffer => x.clone(),
+        _ if x.is_absent() => x.clone(),
         Role::Argument | Role::Parameter => Variable::constant(0.0),
     }));
     let result = Arc::new(Mutex::new(None));
@@ -61,5 +62,11 @@ where
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     let (y, form) = slot.take().expect("the function has run");
-    form.replaced(&y, &outputs)
+    // What is frozen was recorded with the others, but no gradient goes through it.
+    let outputs = outputs.iter().zip(&form.variables);
+    let outputs = outputs.map(|(output, y)| match y.is_frozen() {
+        true => output.detach(),
+        false => output.clone(),
+    });
+    form.replaced(&y, &outputs.collect::<Vec<_>>())
 }

@@ -14,6 +14,7 @@ use crate::examples::{Owned, Share};
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::{watch, zeros_like};
+use crate::node::Edge;
 use crate::per_example::{Part, pull_apart};
 use crate::randomness;
 use crate::reverse::Paths;
@@ -249,9 +250,9 @@ impl Function for Call {
             (None, Some(jvp)) => {
                 let outputs = outputs(cx);
                 let zeros: Vec<Variable> = inputs.iter().map(zeros_like).collect();
-                pull_through(|dx| jvp(&inputs, &outputs, dx), &zeros, gy)
+                pull_through(|dx| jvp(&inputs, &outputs, dx), &zeros, |i| cx.needs(i), gy)
             }
-            (None, None) => pull_through(|x| forward(x), &inputs, gy),
+            (None, None) => pull_through(|x| forward(x), &inputs, |i| cx.needs(i), gy),
         }
     }
 
@@ -273,9 +274,21 @@ impl Function for Call {
             (Some(vjp), None) => {
                 let outputs = outputs(cx);
                 let zeros: Vec<Variable> = outputs.iter().map(zeros_like).collect();
-                pull_through(|u| vjp(&inputs, &outputs, u), &zeros, all(dx))
+                pull_through(|u| vjp(&inputs, &outputs, u), &zeros, |_| true, all(dx))
             }
-            (None, None) => forward::jvp(|x| forward(x), &inputs, &all(dx)).1,
+            (None, None) => {
+                let moving: Vec<usize> = (0..dx.len()).filter(|&i| dx[i].is_some()).collect();
+                let primals: Vec<Variable> = moving.iter().map(|&i| inputs[i].clone()).collect();
+                let tangents: Vec<Variable> = dx.into_iter().flatten().collect();
+                let run = |duals: &[Variable]| {
+                    let mut all = inputs.clone();
+                    for (&i, dual) in moving.iter().zip(duals) {
+                        all[i] = dual.clone();
+                    }
+                    forward(&all)
+                };
+                forward::jvp(run, &primals, &tangents).1
+            }
         }
     }
 
@@ -352,11 +365,10 @@ impl Function for Call {
         if vjp.is_some() || jvp.is_some() {
             return vec![Some(Share::Unknown); cx.input_count()];
         }
-        let watched: Vec<Variable> = inputs(cx).iter().map(watch).collect();
+        let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
         let outputs = scope::recording(true, || forward(&watched));
         let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
-        let inputs = watched.iter().map(Variable::edge).collect();
-        let parts = pull_apart(outputs, inputs, cx.create_graph);
+        let parts = pull_apart(outputs, targets, cx.create_graph);
         parts.into_iter().map(Part::sum).collect()
     }
 }
@@ -369,17 +381,32 @@ fn outputs(cx: &Context<'_>) -> Vec<Variable> {
     (0..cx.output_count()).map(|i| cx.output(i)).collect()
 }
 
-/// The cotangents of `inputs` in a run of `f` that is recorded for this alone. They can be
-/// differentiated again if inputs or cotangents have history.
+/// The inputs with history that begins here for those that are needed, and where it begins. The
+/// others stay what they are: constants, frozen parameters.
+fn watched(inputs: &[Variable], needs: impl Fn(usize) -> bool) -> (Vec<Variable>, Vec<Edge>) {
+    let watched = inputs.iter().enumerate().map(|(i, x)| match needs(i) {
+        true => {
+            let x = watch(x);
+            let edge = x.edge();
+            (x, edge)
+        }
+        false => (x.clone(), Edge::None),
+    });
+    watched.unzip()
+}
+
+/// The cotangents of those `inputs` that are needed in a run of `f` that is recorded for this alone.
+/// They can be differentiated again if inputs or cotangents have history.
 fn pull_through(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],
+    needs: impl Fn(usize) -> bool,
     cotangents: Vec<Variable>,
 ) -> Vec<Option<Variable>> {
-    let watched: Vec<Variable> = inputs.iter().map(watch).collect();
+    let (watched, targets) = watched(inputs, needs);
     let outputs = scope::recording(true, || f(&watched));
-    let edges = |list: &[Variable]| list.iter().map(Variable::edge).collect();
-    let paths = Paths::between(edges(&outputs), edges(&watched));
+    let outputs = outputs.iter().map(Variable::edge).collect();
+    let paths = Paths::between(outputs, targets);
     let mut sources = inputs.iter().chain(&cotangents);
     let create_graph =
         scope::is_recording() && (paths.leave() || sources.any(Variable::has_history));

@@ -38,7 +38,8 @@ impl<T: Tree> Objective for (Variable, T) {
 }
 
 /// The gradient of `f` at `x`: a container like `x` that holds the derivative of the result by each
-/// leaf, zeros where it does not depend on one.
+/// leaf, zeros where it does not depend on one. In place of [frozen](crate::transformations) parameters
+/// there is nothing.
 ///
 /// Shapes: `f(x)` must have a single element; each gradient has the shape and dtype of its leaf.
 /// Captured values are constants ([what is constant](crate::transformations)).
@@ -55,8 +56,8 @@ impl<T: Tree> Objective for (Variable, T) {
 /// ```
 ///
 /// # Panics
-/// If `f(x)` is not a single float, if `x` holds no Variable or one that is not a float, or if a
-/// rule is missing or fails.
+/// If `f(x)` is not a single float, if `x` holds no Variable that is not frozen or one that is not a
+/// float, or if a rule is missing or fails.
 #[track_caller]
 pub fn grad<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A) -> A {
     differentiate("grad", f, x).1
@@ -110,7 +111,7 @@ fn differentiate<A: Tree, Y: Objective>(
     let mut cotangents = vec![None; traced.outputs.variables.len()];
     cotangents[0] = Some(Variable::constant(Array::ones(loss.shape, loss.dtype)));
     let gradients = traced.pull_back(cotangents);
-    let gradient = traced.leaves.replaced(x, &gradients);
+    let gradient = traced.leaves.derivatives(x, &gradients);
     (
         settled(traced.output, traced.kept, traced.lost_at),
         gradient,
@@ -220,7 +221,7 @@ impl<A: Tree, Y: Tree> Pullback<A, Y> {
             .into_iter()
             .map(|gy| gy.dtype().is_float().then_some(gy));
         let gradients = self.traced.pull_back(cotangents.collect());
-        self.traced.leaves.replaced(&self.argument, &gradients)
+        self.traced.leaves.derivatives(&self.argument, &gradients)
     }
 
     /// The same for leaves in a row.

@@ -9,7 +9,7 @@ use super::tangent::{jvp, push_forward};
 use crate::batch;
 use crate::error::{Error, raise};
 use crate::scope;
-use crate::tree::{Leaves, Tree};
+use crate::tree::{Leaves, Mapper, Role, Tree, Visitor};
 use crate::variable::Variable;
 
 /// The Jacobian of `f` at `x`, by whichever walk is shorter: one forwards for each element of `x`,
@@ -127,12 +127,28 @@ fn by_rows<A: Tree, Y: Container>(y: &Y, run: &Pullback<A, Y>, x: &A) -> Y::Of<A
             let rows = rows.slice(bibun_array::s![start..end]);
             rows.reshape(joined(&y.shape(), &x.shape()))
         });
-        let block = leaves.replaced(x, &of_one.collect::<Vec<_>>());
+        let block = leaves.derivatives(x, &of_one.collect::<Vec<_>>());
         start = end;
         block
     });
-    let mut blocks = blocks.collect::<Vec<_>>().into_iter();
-    y.fill(&mut || blocks.next().expect("a block for each output"))
+    filled(y, x, blocks.collect())
+}
+
+/// The form of the result with a block for each output. A gradient has none where it has nothing.
+fn filled<A: Tree, Y: Container>(y: &Y, x: &A, blocks: Vec<A>) -> Y::Of<A> {
+    let mut absent = Vec::new();
+    y.visit(&mut Visitor::new(&mut |_, y, _| absent.push(y.is_absent())));
+    let nothing = || {
+        x.map(&mut Mapper::new(&mut |x, role| match role {
+            Role::Buffer => x.clone(),
+            Role::Argument | Role::Parameter => x.absent(),
+        }))
+    };
+    let (mut absent, mut blocks) = (absent.into_iter(), blocks.into_iter());
+    y.fill(&mut || match absent.next() {
+        Some(true) => nothing(),
+        Some(false) | None => blocks.next().expect("a block for each output"),
+    })
 }
 
 /// The blocks from the tangents of all outputs, along whose first axis the elements of `x` lie.
@@ -143,7 +159,7 @@ fn from_columns<A: Tree, Y: Container>(
     columns: Vec<Variable>,
     x: &A,
 ) -> Y::Of<A> {
-    let mut blocks = outputs.variables.iter().zip(columns).map(|(y, columns)| {
+    let blocks = outputs.variables.iter().zip(columns).map(|(y, columns)| {
         let mut start = 0;
         let of_one = leaves.variables.iter().map(|x| {
             let end = start + x.size();
@@ -155,9 +171,9 @@ fn from_columns<A: Tree, Y: Container>(
                 .cast(x.dtype())
         });
         let of_one: Vec<Variable> = of_one.collect();
-        leaves.replaced(x, &of_one)
+        leaves.derivatives(x, &of_one)
     });
-    y.fill(&mut || blocks.next().expect("a block for each output"))
+    filled(y, x, blocks.collect())
 }
 
 /// For each leaf one lane for each element of all leaves together: one at that element, zero

@@ -37,6 +37,26 @@
 //! the result depends on it ([`Variable::detach`] makes it a constant). So `grad` in `grad` is the second derivative, `grad(|x| critic(&model, x), &x)` can be
 //! part of a loss whose `backward` reaches the parameters of `model`, and a training step by
 //! [`value_and_grad`] over a model leaves nothing behind.
+//!
+//! # What is frozen
+//!
+//! No derivative is taken by a frozen parameter
+//! ([`Variable::set_requires_grad`], [`Chain::freeze`](crate::links::Chain::freeze)): it is a constant
+//! of all transformations. A gradient looks like the argument, but has nothing in the place of a
+//! frozen parameter: that there is no gradient is something else than that it is zero, and whoever uses it
+//! is told so. `vmap` takes lanes of frozen parameters as of others.
+//!
+//! ```
+//! use bibun::links::Chain;
+//! use bibun::{attempt, grad, tree_zip, Variable};
+//! let model = [Variable::new(2.0), Variable::new(3.0)];
+//! model[0].freeze();
+//! let gradient = grad(|[a, b]| a * b, &model);
+//! assert_eq!(gradient.parameters().len(), 1);
+//! assert!(attempt(|| &gradient[0] + 1.0).is_err());
+//! let model = tree_zip(|w, g| w - 0.5 * g, &model, &gradient);
+//! assert_eq!(model.map(|w| w.item::<f64>()), [2.0, 2.0]);
+//! ```
 
 mod checkpoint;
 mod container;
@@ -61,15 +81,21 @@ use crate::functions::watch;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
-/// The leaves of an argument, of which a derivative shall be taken.
+/// The leaves of an argument, of which a derivative shall be taken: all that are not frozen.
 ///
 /// # Panics
 /// If there are none, or one is not a float.
 #[track_caller]
 fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
-    let leaves = Leaves::of(argument);
+    let leaves = Leaves::trainable(argument);
     if leaves.variables.is_empty() {
-        let what = "there is no Variable in the argument to differentiate by";
+        let what = match Leaves::of(argument).variables.is_empty() {
+            true => "there is no Variable in the argument to differentiate by",
+            false => {
+                "every Variable in the argument is frozen, and nothing is differentiated by these \
+                 (unfreeze what is wanted)"
+            }
+        };
         raise(Error::argument(function, what));
     }
     for (name, x) in leaves.names.iter().zip(&leaves.variables) {

@@ -30,7 +30,7 @@ const CHUNK: usize = 1 << 19;
 /// `losses` is the vector `[n]` of the examples' losses, not yet reduced. A scalar is taken if it is
 /// the sum or the mean of such a vector, and then means the vector: gradients are never divided by
 /// the number of examples. Nothing is computed for layers in front of the first parameter that is
-/// asked for.
+/// asked for. Frozen parameters are not asked for: containers that come back have nothing in their places.
 ///
 /// What comes back keeps the gradients in factors, and computes from them what it is asked for:
 /// [`PerExample::rows`], or, without ever making rows, [`norms`](PerExample::norms),
@@ -59,7 +59,7 @@ const CHUNK: usize = 1 << 19;
 ///
 /// # Panics
 /// If `losses` is not a vector of floats (or the sum or mean of one) with history; if examples are
-/// mixed; if a parameter is not a float, or a rule is missing or fails.
+/// mixed; if all parameters are frozen or one is not a float, or a rule is missing or fails.
 #[track_caller]
 pub fn per_example<'a, T: Tree>(losses: &Variable, parameters: &'a T) -> PerExample<'a, T> {
     per_example_with(losses, parameters, &GradOptions::default())
@@ -410,7 +410,7 @@ impl<T: Tree> PerExample<'_, T> {
 
     fn each(&self, f: impl FnMut(&Gradient) -> Variable) -> T {
         let results: Vec<Variable> = self.gradients.iter().map(f).collect();
-        self.leaves.replaced(self.parameters, &results)
+        self.leaves.derivatives(self.parameters, &results)
     }
 
     #[track_caller]

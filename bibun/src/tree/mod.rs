@@ -27,6 +27,11 @@ use crate::variable::Variable;
 /// Variables in it are *buffers*, state that no transformation touches; and clones of one Variable
 /// are one parameter, with one gradient.
 ///
+/// *Frozen* parameters ([`Chain::freeze`](crate::links::Chain::freeze)) are leaves to
+/// [`tree_map`], [`tree_zip`], `vmap` and `checkpoint`, which keep them frozen, but not to what takes
+/// derivatives: there they are constants, a gradient has nothing in their places, and whoever uses
+/// it all the same is told so.
+///
 /// ```
 /// use bibun::{grad, Tree, Variable};
 ///
@@ -65,7 +70,7 @@ pub trait Tree {
 pub enum Role {
     /// A leaf of a plain container.
     Argument,
-    /// A Variable of a Chain that is no constant.
+    /// A Variable of a Chain that is no constant; [`Variable::is_frozen`] tells the frozen ones.
     Parameter,
     /// A constant in a Chain: state that no transformation touches.
     Buffer,
@@ -227,44 +232,91 @@ pub(crate) struct Leaves {
     pub(crate) names: Vec<String>,
     pub(crate) variables: Vec<Variable>,
     roles: Vec<Role>,
-    /// Every place by its name, and the leaf there; `None` for buffers.
-    places: Vec<(String, Option<usize>)>,
+    /// Whether each was frozen as it was listed.
+    frozen: Vec<bool>,
+    /// Every place by its name, and what is there.
+    places: Vec<(String, Place)>,
+}
+
+/// What is in a place of a Tree.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The leaf of this number.
+    Leaf(usize),
+    /// A frozen parameter, which is none of the leaves.
+    Frozen,
+    /// A buffer, or nothing.
+    Other,
 }
 
 impl Leaves {
     pub(crate) fn of<T: Tree + ?Sized>(tree: &T) -> Self {
+        Self::filtered(tree, |_, _| true)
+    }
+
+    /// Those that a derivative can be taken by.
+    pub(crate) fn trainable<T: Tree + ?Sized>(tree: &T) -> Self {
+        Self::filtered(tree, |_, x| !x.is_frozen())
+    }
+
+    /// Those in places that are `wanted`, by name and Variable.
+    fn filtered<T: Tree + ?Sized>(tree: &T, wanted: impl Fn(&str, &Variable) -> bool) -> Self {
         let mut leaves = Self::default();
         let mut known: FxHashMap<Key, usize> = FxHashMap::default();
         tree.visit(&mut Visitor::new(&mut |name, x, role| {
+            let frozen = x.is_frozen();
             let mut push = || {
                 leaves.names.push(name.to_owned());
                 leaves.variables.push(x.clone());
                 leaves.roles.push(role);
+                leaves.frozen.push(frozen);
                 leaves.variables.len() - 1
             };
-            let leaf = match role {
-                Role::Buffer => None,
-                Role::Parameter => Some(*known.entry(x.identity()).or_insert_with(push)),
-                Role::Argument => Some(push()),
+            let place = match role {
+                Role::Buffer => Place::Other,
+                Role::Argument | Role::Parameter if x.is_absent() => Place::Other,
+                Role::Argument | Role::Parameter if !wanted(name, x) => match frozen {
+                    true => Place::Frozen,
+                    false => Place::Other,
+                },
+                Role::Parameter => Place::Leaf(*known.entry(x.identity()).or_insert_with(push)),
+                Role::Argument => Place::Leaf(push()),
             };
-            leaves.places.push((name.to_owned(), leaf));
+            leaves.places.push((name.to_owned(), place));
         }));
         leaves
     }
 
-    /// The Tree with other leaves. Parameters stay parameters, whatever they are replaced by, and
-    /// as many as they are.
+    /// The Tree with other leaves. Parameters stay parameters, whatever they are replaced by, frozen
+    /// if they are, and as many as they are.
     pub(crate) fn replaced<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
-        let in_role = |(leaf, role): (&Variable, &Role)| match role {
+        self.put(tree, leaves, Variable::clone)
+    }
+
+    /// The Tree with derivatives in place of the leaves, and nothing in place of frozen parameters.
+    pub(crate) fn derivatives<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
+        self.put(tree, leaves, Variable::absent)
+    }
+
+    fn put<T: Tree>(
+        &self,
+        tree: &T,
+        leaves: &[Variable],
+        in_place_of_frozen: impl Fn(&Variable) -> Variable,
+    ) -> T {
+        let in_role = |((leaf, role), &frozen): ((&Variable, &Role), &bool)| match role {
+            Role::Argument | Role::Parameter if frozen => leaf.as_frozen(),
             Role::Parameter => leaf.as_parameter(),
             Role::Argument | Role::Buffer => leaf.clone(),
         };
-        let mut leaves: Vec<Variable> = leaves.iter().zip(&self.roles).map(in_role).collect();
-        keep_apart(&mut leaves, &self.roles);
+        let leaves = leaves.iter().zip(&self.roles).zip(&self.frozen);
+        let mut leaves: Vec<Variable> = leaves.map(in_role).collect();
+        self.keep_apart(&mut leaves);
         let mut places = self.places.iter();
         let mut replace = |x: &Variable, _| match places.next() {
-            Some((_, Some(leaf))) => leaves[*leaf].clone(),
-            Some((_, None)) | None => x.clone(),
+            Some((_, Place::Leaf(leaf))) => leaves[*leaf].clone(),
+            Some((_, Place::Frozen)) => in_place_of_frozen(x),
+            Some((_, Place::Other)) | None => x.clone(),
         };
         tree.map(&mut Mapper::new(&mut replace))
     }
@@ -309,8 +361,13 @@ impl Leaves {
         }
         let mut found: Vec<Variable> = Vec::with_capacity(self.variables.len());
         for ((name, leaf), (_, b)) in self.places.iter().zip(others) {
-            let Some(leaf) = *leaf else { continue };
+            let Place::Leaf(leaf) = *leaf else { continue };
             let a = &self.variables[leaf];
+            if b.is_absent() && !self.frozen[leaf] {
+                let [this, that] = [this, that].map(|whole| part(name, whole));
+                let what = format!("{that} is not there, for it was frozen; {this} is not");
+                raise(Error::argument(function, what));
+            }
             if !a.has_same_spec(&b) {
                 let [this, that] = [this, that].map(|whole| part(name, whole));
                 let (a, b) = (a.spec(), b.spec());
@@ -332,21 +389,25 @@ impl Leaves {
         }
         found
     }
-}
 
-/// Makes parameters different that happen to be replaced by the same Variable, as the gradients of
-/// a and b in `a + b` are: they are not tied.
-fn keep_apart(leaves: &mut [Variable], roles: &[Role]) {
-    let mut known: FxHashSet<Key> = FxHashSet::default();
-    for (leaf, role) in leaves.iter_mut().zip(roles) {
-        if *role == Role::Parameter && !known.insert(leaf.identity()) {
-            *leaf = apart(leaf).as_parameter();
+    /// Makes parameters different that happen to be replaced by the same Variable, as the gradients
+    /// of a and b in `a + b` are: they are not tied.
+    fn keep_apart(&self, leaves: &mut [Variable]) {
+        let mut known: FxHashSet<Key> = FxHashSet::default();
+        for (i, leaf) in leaves.iter_mut().enumerate() {
+            if self.roles[i] == Role::Parameter && !known.insert(leaf.identity()) {
+                *leaf = match self.frozen[i] {
+                    true => apart(leaf).as_frozen(),
+                    false => apart(leaf).as_parameter(),
+                };
+            }
         }
     }
 }
 
 /// The same container with a function of each leaf in its place. In a Chain the leaves are the
-/// parameters; buffers stay what they are.
+/// parameters, of which frozen ones stay frozen; buffers stay what they are. Of a gradient those
+/// places stay empty that are.
 ///
 /// ```
 /// use bibun::{grad, tree_map, tree_zip, Variable};
@@ -367,21 +428,29 @@ pub fn tree_map<T: Tree>(f: impl FnMut(&Variable) -> Variable, tree: &T) -> T {
 }
 
 /// The container `a` with a function of each leaf and of that in the same place of `b` in its place:
-/// sums of models, steps along gradients.
+/// sums of models, steps along gradients. Where one of the two is a gradient that has nothing in a
+/// place, what `a` has stays: a step along a gradient leaves frozen parameters alone.
 ///
 /// # Panics
 /// If leaves in the same place differ in shape or dtype, or only one of the Trees has them.
 #[track_caller]
 #[must_use]
 pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a: &T, b: &T) -> T {
-    let leaves = Leaves::of(a);
+    let mut absent = FxHashSet::default();
+    b.visit(&mut Visitor::new(&mut |name, x, _| {
+        if x.is_absent() {
+            absent.insert(name.to_owned());
+        }
+    }));
+    let leaves = Leaves::filtered(a, |name, _| !absent.contains(name));
     let others = leaves.matching("tree_zip", ["the first Tree", "the second"], b);
     let pairs = leaves.variables.iter().zip(&others);
     let mapped: Vec<Variable> = pairs.map(|(a, b)| f(a, b)).collect();
     leaves.replaced(a, &mapped)
 }
 
-/// All leaves of a Tree in one vector, and the way back: for solvers that know vectors only.
+/// All leaves of a Tree in one vector, and the way back: for solvers that know vectors only. Frozen
+/// parameters are not among them, and stay what they are.
 ///
 /// Shapes: the leaves, of one float dtype, any → `[n]`. The second result makes a Tree of any such
 /// vector; both can be differentiated.
@@ -403,11 +472,11 @@ pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a:
 pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use<T>) {
     use crate::functions::{concat, split_at};
     let place = Location::caller();
-    let leaves = Leaves::of(tree);
+    let leaves = Leaves::trainable(tree);
     let Some(first) = leaves.variables.first() else {
         raise(Error::argument(
             "ravel_tree",
-            "there is no Variable in here",
+            "there is no Variable in here that is not frozen",
         ))
     };
     for (name, x) in leaves.names.iter().zip(&leaves.variables) {

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 
 use self::line_search::{Trial, strong_wolfe};
 use self::vectors::{Parts, dot};
-use super::{Optimizer, evaluate};
+use super::{Optimizer, check_trainable, evaluate};
 use crate::links::Chain;
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
@@ -27,8 +27,8 @@ use crate::variable::Variable;
 /// of the learning rate times the direction. The very first direction is the negative gradient, made
 /// shorter if the sum of its elements' sizes is over 1.
 ///
-/// All parameters that have a gradient are one vector, of `f64`. If these become others, the
-/// history begins anew. There are no groups, hooks or schedules, which would make the gradient
+/// All parameters that have a gradient and are not frozen are one vector, of `f64`. If these become
+/// others, the history begins anew. There are no groups, hooks or schedules, which would make the gradient
 /// another than that of the loss; put penalties into the loss.
 ///
 /// Its state has `steps`, `learning_rate`, the number of `pairs`, whether there is a `last` point of
@@ -186,6 +186,7 @@ fn add(x: &mut [f64], factor: f64, y: &[f64]) {
 impl Optimizer for Lbfgs {
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
+        check_trainable("update", model);
         self.settle(model);
         let (mut w, gw) = (self.parts.values(), self.parts.gradients());
         if let Some([last_w, last_gw]) = self.history.last.take() {

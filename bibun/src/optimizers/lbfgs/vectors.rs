@@ -10,7 +10,7 @@ use crate::optimizers::slots::{expect_spec, unused, within};
 use crate::serializers::{State, StateError};
 use crate::variable::Variable;
 
-/// The parameters that had a gradient, in the order of the model, by name.
+/// The parameters that had a gradient and were not frozen, in the order of the model, by name.
 #[derive(Default, Debug)]
 pub(super) struct Parts(IndexMap<String, Variable>);
 
@@ -18,7 +18,7 @@ impl Parts {
     pub(super) fn of(model: &dyn Chain) -> Self {
         let mut parts = IndexMap::<String, Variable>::new();
         for_each_parameter(model, |name, parameter| {
-            if parameter.grad().is_some() {
+            if parameter.grad().is_some() && !parameter.is_frozen() {
                 let name = unused(name, |name| parts.contains_key(name));
                 parts.insert(name, parameter.clone());
             }
