@@ -9,8 +9,9 @@
 //! 1, 2, 3", SC 2011.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use crate::{Array, DType, Device, Error, Shape, cpu, raise};
+use crate::{Array, DType, Device, Error, Shape, cpu, draws, raise};
 
 /// A stream of random numbers: a key and the next counter.
 ///
@@ -98,6 +99,66 @@ pub enum Distribution {
 }
 
 impl Distribution {
+    /// The distribution of [`Generator::uniform`].
+    ///
+    /// # Panics
+    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    #[track_caller]
+    pub fn uniform(low: f64, high: f64, dtype: DType) -> Self {
+        let distribution = match dtype {
+            DType::F32 => Distribution::UniformF32 {
+                low: low as f32,
+                high: high as f32,
+            },
+            DType::F64 => Distribution::UniformF64 { low, high },
+            DType::I64 | DType::Bool => raise(no_float("uniform", dtype)),
+        };
+        let fits = match distribution {
+            Distribution::UniformF32 { low, high } => low < high && (high - low).is_finite(),
+            _ => low < high && (high - low).is_finite(),
+        };
+        if !fits {
+            let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
+            raise(Error::invalid("uniform", what));
+        }
+        distribution
+    }
+
+    /// The distribution of [`Generator::normal`].
+    ///
+    /// # Panics
+    /// If `std` is negative or not finite, or `dtype` is no float type.
+    #[track_caller]
+    pub fn normal(mean: f64, std: f64, dtype: DType) -> Self {
+        if !(std >= 0.0 && std.is_finite()) {
+            let what = format!("{std} is no standard deviation");
+            raise(Error::invalid("normal", what));
+        }
+        match dtype {
+            DType::F32 => Distribution::NormalF32 {
+                mean: mean as f32,
+                std: std as f32,
+            },
+            DType::F64 => Distribution::NormalF64 { mean, std },
+            DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
+        }
+    }
+
+    /// The distribution of [`Generator::bernoulli`].
+    ///
+    /// # Panics
+    /// If `p` is not between 0 and 1.
+    #[track_caller]
+    pub fn bernoulli(p: f64) -> Self {
+        if !(0.0..=1.0).contains(&p) {
+            raise(Error::invalid(
+                "bernoulli",
+                format!("{p} is no probability"),
+            ));
+        }
+        Self::Bernoulli((p * TWO_POW_32).round() as u64)
+    }
+
     /// How many elements a block makes.
     pub const fn elements_per_block(self) -> usize {
         match self {
@@ -120,6 +181,7 @@ impl Distribution {
 /// The fourth word of the counter keeps apart what blocks are used for.
 const FOR_NUMBERS: u32 = 0;
 const FOR_KEYS: u32 = 1;
+const FOR_LANES: u32 = 2;
 
 impl Generator {
     /// The stream of a seed: the seed is the key, the counter starts at 0.
@@ -166,6 +228,7 @@ impl Generator {
     /// let x = Generator::new(0).draw(dice, 10, cpu());
     /// assert!(x.to_vec::<i64>().iter().all(|x| (1..7).contains(x)));
     /// ```
+    #[track_caller]
     pub fn draw(
         &mut self,
         distribution: Distribution,
@@ -174,8 +237,47 @@ impl Generator {
     ) -> Array {
         let shape = shape.into();
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
-        let counter = self.advance(blocks);
-        device.random(distribution, self.key, counter, &shape)
+        let (key, counter) = self.advance(blocks);
+        device.random(distribution, &[key], counter, &shape)
+    }
+
+    /// Draws for lanes that are numbered from `lanes.start` on, an array of this shape for each: the
+    /// numbers of a lane are those of a stream that belongs to the key and the number of the lane
+    /// alone, so they do not depend on how many other lanes there are. Of several ranges each lane of
+    /// the first has the lanes of the second, and so on.
+    ///
+    /// Shapes: a lane's behind the numbers of lanes. The counter moves as by a draw of one lane.
+    ///
+    /// ```
+    /// use bibun_array::{cpu, Distribution, Generator};
+    /// let dice = Distribution::Integers { low: 1, high: 7 };
+    /// let two = Generator::new(0).draw_lanes(dice, &[0..2], 10, cpu());
+    /// let three = Generator::new(0).draw_lanes(dice, &[0..3], 10, cpu());
+    /// assert_eq!(two.shape(), &[2, 10][..]);
+    /// assert_eq!(two.to_vec::<i64>(), three.to_vec::<i64>()[..20]);
+    /// ```
+    #[track_caller]
+    pub fn draw_lanes(
+        &mut self,
+        distribution: Distribution,
+        lanes: &[Range<u64>],
+        shape: impl Into<Shape>,
+        device: &dyn Device,
+    ) -> Array {
+        let shape = shape.into();
+        let blocks = shape.size().div_ceil(distribution.elements_per_block());
+        let (key, counter) = self.advance(blocks);
+        let key_of = |key: u64, lane: u64| {
+            let [low, high, ..] = block(key, lane, 0, FOR_LANES);
+            join_words(low, high)
+        };
+        let keys = lanes.iter().fold(vec![key], |keys, lanes| {
+            let below = |key| lanes.clone().map(move |lane| key_of(key, lane));
+            keys.into_iter().flat_map(below).collect()
+        });
+        let counts = lanes.iter().map(|lanes| (lanes.end - lanes.start) as usize);
+        let sizes: Vec<usize> = counts.chain(shape.iter().copied()).collect();
+        device.random(distribution, &keys, counter, &Shape::from(sizes))
     }
 
     /// Numbers equally likely everywhere on `[low, high)`, in steps of 2^-24 (`F32`) or 2^-53
@@ -191,23 +293,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn uniform(&mut self, shape: impl Into<Shape>, low: f64, high: f64, dtype: DType) -> Array {
-        let distribution = match dtype {
-            DType::F32 => Distribution::UniformF32 {
-                low: low as f32,
-                high: high as f32,
-            },
-            DType::F64 => Distribution::UniformF64 { low, high },
-            DType::I64 | DType::Bool => raise(no_float("uniform", dtype)),
-        };
-        let fits = match distribution {
-            Distribution::UniformF32 { low, high } => low < high && (high - low).is_finite(),
-            _ => low < high && (high - low).is_finite(),
-        };
-        if !fits {
-            let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
-            raise(Error::invalid("uniform", what));
-        }
-        self.draw(distribution, shape, cpu())
+        self.draw(Distribution::uniform(low, high, dtype), shape, cpu())
     }
 
     /// Normally distributed numbers; see [`Distribution`].
@@ -223,19 +309,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn normal(&mut self, shape: impl Into<Shape>, mean: f64, std: f64, dtype: DType) -> Array {
-        if !(std >= 0.0 && std.is_finite()) {
-            let what = format!("{std} is no standard deviation");
-            raise(Error::invalid("normal", what));
-        }
-        let distribution = match dtype {
-            DType::F32 => Distribution::NormalF32 {
-                mean: mean as f32,
-                std: std as f32,
-            },
-            DType::F64 => Distribution::NormalF64 { mean, std },
-            DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
-        };
-        self.draw(distribution, shape, cpu())
+        self.draw(Distribution::normal(mean, std, dtype), shape, cpu())
     }
 
     /// Integers in `low..high`, all exactly equally likely, as `i64`; see [`Distribution`].
@@ -270,14 +344,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn bernoulli(&mut self, p: f64, shape: impl Into<Shape>) -> Array {
-        if !(0.0..=1.0).contains(&p) {
-            raise(Error::invalid(
-                "bernoulli",
-                format!("{p} is no probability"),
-            ));
-        }
-        let bound = (p * TWO_POW_32).round() as u64;
-        self.draw(Distribution::Bernoulli(bound), shape, cpu())
+        self.draw(Distribution::bernoulli(p), shape, cpu())
     }
 
     /// The integers `0..n` in random order, all orders equally likely, as `i64` (the shuffle of
@@ -375,11 +442,11 @@ impl Generator {
                 Array::from_vec(chosen.collect(), shape)
             }
             (Some(weights), false) => {
-                let counter = self.advance(n.div_ceil(2));
+                let (key, counter) = self.advance(n.div_ceil(2));
                 let mut arrivals: Vec<(f64, i64)> = (weights.iter().enumerate())
                     .filter(|&(_, &weight)| weight > 0.0)
                     .map(|(i, &weight)| {
-                        let word = word(self.key, counter, i, 0);
+                        let word = word(key, counter, i, 0);
                         (-ln_f64(unit_f64(word)) / weight, i as i64)
                     })
                     .collect();
@@ -392,8 +459,7 @@ impl Generator {
 
     /// The first `count` of `0..n` in random order.
     fn distinct(&mut self, n: usize, count: usize) -> Vec<i64> {
-        let counter = self.advance(count.div_ceil(2));
-        let key = self.key;
+        let (key, counter) = self.advance(count.div_ceil(2));
         let partner = |i: usize| {
             let range = (n - i) as u64;
             i + below(range, |attempt| word(key, counter, i, attempt)) as usize
@@ -419,11 +485,14 @@ impl Generator {
             .collect()
     }
 
-    /// The counter before `blocks` blocks are taken.
-    fn advance(&mut self, blocks: usize) -> u64 {
-        let counter = self.counter;
-        self.counter = counter.wrapping_add(blocks as u64);
-        counter
+    /// The key and the counter from which `blocks` blocks are to be taken.
+    #[track_caller]
+    fn advance(&mut self, blocks: usize) -> (u64, u64) {
+        let (position, moves) = draws::position((self.key, self.counter), blocks as u64);
+        if moves {
+            self.counter = self.counter.wrapping_add(blocks as u64);
+        }
+        position
     }
 }
 
