@@ -104,9 +104,16 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// Adds `value` into `target` where [`Device::gather`] would pick, as [`Device::add_at`] does.
     fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array;
 
-    /// Numbers drawn from the Philox stream `key`, from block `counter` on. Which words make which
-    /// element is part of [`Distribution`]'s definition, so that all devices draw alike.
-    fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array;
+    /// Numbers drawn from Philox streams, from block `counter` on: an equal part of the elements, in
+    /// row-major order, from the stream of each of the `keys`. Which words make which element is part
+    /// of [`Distribution`]'s definition, so that all devices draw alike.
+    fn random(
+        &self,
+        distribution: Distribution,
+        keys: &[u64],
+        counter: u64,
+        shape: &Shape,
+    ) -> Array;
 
     /// `alpha a b + beta c` with the matrix products of the last two axes; all axes before are
     /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The

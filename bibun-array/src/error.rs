@@ -103,6 +103,17 @@ thread_local! {
     static ATTEMPTS: Cell<usize> = const { Cell::new(0) };
 }
 
+/// Puts it aside, that a thread is inside of [`attempt`], until the result is dropped.
+pub(crate) fn put_aside() -> impl Drop {
+    struct PutBack(usize);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            ATTEMPTS.set(self.0);
+        }
+    }
+    PutBack(ATTEMPTS.replace(0))
+}
+
 /// Panics with `error`. Inside [`attempt`] nothing is printed and the error is handed on whole.
 ///
 /// ```should_panic

@@ -9,10 +9,11 @@
 //! 1, 2, 3", SC 2011.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::device::allocating;
 use crate::storage::reserved;
-use crate::{Array, DType, Device, Error, Shape, cpu, raise};
+use crate::{Array, DType, Device, Error, Shape, cpu, draws, raise};
 
 /// A stream of random numbers: a key and the next counter.
 ///
@@ -100,6 +101,66 @@ pub enum Distribution {
 }
 
 impl Distribution {
+    /// The distribution of [`Generator::uniform`].
+    ///
+    /// # Panics
+    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    #[track_caller]
+    pub fn uniform(low: f64, high: f64, dtype: DType) -> Self {
+        let distribution = match dtype {
+            DType::F32 => Distribution::UniformF32 {
+                low: low as f32,
+                high: high as f32,
+            },
+            DType::F64 => Distribution::UniformF64 { low, high },
+            DType::I64 | DType::Bool => raise(no_float("uniform", dtype)),
+        };
+        let fits = match distribution {
+            Distribution::UniformF32 { low, high } => low < high && (high - low).is_finite(),
+            _ => low < high && (high - low).is_finite(),
+        };
+        if !fits {
+            let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
+            raise(Error::invalid("uniform", what));
+        }
+        distribution
+    }
+
+    /// The distribution of [`Generator::normal`].
+    ///
+    /// # Panics
+    /// If `std` is negative or not finite, or `dtype` is no float type.
+    #[track_caller]
+    pub fn normal(mean: f64, std: f64, dtype: DType) -> Self {
+        if !(std >= 0.0 && std.is_finite()) {
+            let what = format!("{std} is no standard deviation");
+            raise(Error::invalid("normal", what));
+        }
+        match dtype {
+            DType::F32 => Distribution::NormalF32 {
+                mean: mean as f32,
+                std: std as f32,
+            },
+            DType::F64 => Distribution::NormalF64 { mean, std },
+            DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
+        }
+    }
+
+    /// The distribution of [`Generator::bernoulli`].
+    ///
+    /// # Panics
+    /// If `p` is not between 0 and 1.
+    #[track_caller]
+    pub fn bernoulli(p: f64) -> Self {
+        if !(0.0..=1.0).contains(&p) {
+            raise(Error::invalid(
+                "bernoulli",
+                format!("{p} is no probability"),
+            ));
+        }
+        Self::Bernoulli((p * TWO_POW_32).round() as u64)
+    }
+
     /// How many elements a block makes.
     pub const fn elements_per_block(self) -> usize {
         match self {
@@ -122,6 +183,7 @@ impl Distribution {
 /// The fourth word of the counter keeps apart what blocks are used for.
 const FOR_NUMBERS: u32 = 0;
 const FOR_KEYS: u32 = 1;
+const FOR_LANES: u32 = 2;
 
 impl Generator {
     /// The stream of a seed: the seed is the key, the counter starts at 0.
@@ -188,12 +250,55 @@ impl Generator {
     ) -> Array {
         let shape = shape.addressable(function);
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
-        let key = self.key;
-        let (counter, next) = (self.counter, self.counter.wrapping_add(blocks as u64));
+        let (key, counter, next) = self.position(blocks);
         let drawn = allocating(function, || {
-            device.random(distribution, key, counter, &shape)
+            device.random(distribution, &[key], counter, &shape)
         });
         // Nothing was drawn where there was no memory.
+        self.counter = next;
+        drawn
+    }
+
+    /// Draws for lanes that are numbered from `lanes.start` on, an array of this shape for each: the
+    /// numbers of a lane are those of a stream that belongs to the key and the number of the lane
+    /// alone, so they do not depend on how many other lanes there are. Of several ranges each lane of
+    /// the first has the lanes of the second, and so on.
+    ///
+    /// Shapes: a lane's behind the numbers of lanes. The counter moves as by a draw of one lane.
+    ///
+    /// ```
+    /// use bibun_array::{cpu, Distribution, Generator};
+    /// let dice = Distribution::Integers { low: 1, high: 7 };
+    /// let two = Generator::new(0).draw_lanes(dice, &[0..2], 10, cpu());
+    /// let three = Generator::new(0).draw_lanes(dice, &[0..3], 10, cpu());
+    /// assert_eq!(two.shape(), &[2, 10][..]);
+    /// assert_eq!(two.to_vec::<i64>(), three.to_vec::<i64>()[..20]);
+    /// ```
+    #[track_caller]
+    pub fn draw_lanes(
+        &mut self,
+        distribution: Distribution,
+        lanes: &[Range<u64>],
+        shape: impl Into<Shape>,
+        device: &dyn Device,
+    ) -> Array {
+        let shape = shape.into().addressable("draw_lanes");
+        let blocks = shape.size().div_ceil(distribution.elements_per_block());
+        let (key, counter, next) = self.position(blocks);
+        let key_of = |key: u64, lane: u64| {
+            let [low, high, ..] = block(key, lane, 0, FOR_LANES);
+            join_words(low, high)
+        };
+        let keys = lanes.iter().fold(vec![key], |keys, lanes| {
+            let below = |key| lanes.clone().map(move |lane| key_of(key, lane));
+            keys.into_iter().flat_map(below).collect()
+        });
+        let counts = lanes.iter().map(|lanes| (lanes.end - lanes.start) as usize);
+        let sizes: Vec<usize> = counts.chain(shape.iter().copied()).collect();
+        let shape = Shape::from(sizes).addressable("draw_lanes");
+        let drawn = allocating("draw_lanes", || {
+            device.random(distribution, &keys, counter, &shape)
+        });
         self.counter = next;
         drawn
     }
@@ -211,22 +316,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn uniform(&mut self, shape: impl Into<Shape>, low: f64, high: f64, dtype: DType) -> Array {
-        let distribution = match dtype {
-            DType::F32 => Distribution::UniformF32 {
-                low: low as f32,
-                high: high as f32,
-            },
-            DType::F64 => Distribution::UniformF64 { low, high },
-            DType::I64 | DType::Bool => raise(no_float("uniform", dtype)),
-        };
-        let fits = match distribution {
-            Distribution::UniformF32 { low, high } => low < high && (high - low).is_finite(),
-            _ => low < high && (high - low).is_finite(),
-        };
-        if !fits {
-            let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
-            raise(Error::invalid("uniform", what));
-        }
+        let distribution = Distribution::uniform(low, high, dtype);
         self.drawn("uniform", distribution, shape.into(), cpu())
     }
 
@@ -243,18 +333,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn normal(&mut self, shape: impl Into<Shape>, mean: f64, std: f64, dtype: DType) -> Array {
-        if !(std >= 0.0 && std.is_finite()) {
-            let what = format!("{std} is no standard deviation");
-            raise(Error::invalid("normal", what));
-        }
-        let distribution = match dtype {
-            DType::F32 => Distribution::NormalF32 {
-                mean: mean as f32,
-                std: std as f32,
-            },
-            DType::F64 => Distribution::NormalF64 { mean, std },
-            DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
-        };
+        let distribution = Distribution::normal(mean, std, dtype);
         self.drawn("normal", distribution, shape.into(), cpu())
     }
 
@@ -291,19 +370,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn bernoulli(&mut self, p: f64, shape: impl Into<Shape>) -> Array {
-        if !(0.0..=1.0).contains(&p) {
-            raise(Error::invalid(
-                "bernoulli",
-                format!("{p} is no probability"),
-            ));
-        }
-        let bound = (p * TWO_POW_32).round() as u64;
-        self.drawn(
-            "bernoulli",
-            Distribution::Bernoulli(bound),
-            shape.into(),
-            cpu(),
-        )
+        self.drawn("bernoulli", Distribution::bernoulli(p), shape.into(), cpu())
     }
 
     /// The integers `0..n` in random order, all orders equally likely, as `i64` (the shuffle of
@@ -405,11 +472,11 @@ impl Generator {
                 Array::from_vec(chosen.collect(), shape)
             }
             (Some(weights), false) => {
-                let counter = self.advance(n.div_ceil(2));
+                let (key, counter) = self.advance(n.div_ceil(2));
                 let mut arrivals: Vec<(f64, i64)> = (weights.iter().enumerate())
                     .filter(|&(_, &weight)| weight > 0.0)
                     .map(|(i, &weight)| {
-                        let word = word(self.key, counter, i, 0);
+                        let word = word(key, counter, i, 0);
                         (-ln_f64(unit_f64(word)) / weight, i as i64)
                     })
                     .collect();
@@ -424,8 +491,7 @@ impl Generator {
     fn distinct(&mut self, n: usize, count: usize) -> Vec<i64> {
         let few = count < n / 16;
         let mut order: Vec<i64> = reserved(if few { count } else { n });
-        let counter = self.advance(count.div_ceil(2));
-        let key = self.key;
+        let (key, counter) = self.advance(count.div_ceil(2));
         let partner = |i: usize| {
             let range = (n - i) as u64;
             i + below(range, |attempt| word(key, counter, i, attempt)) as usize
@@ -450,11 +516,24 @@ impl Generator {
         order
     }
 
-    /// The counter before `blocks` blocks are taken.
-    fn advance(&mut self, blocks: usize) -> u64 {
-        let counter = self.counter;
-        self.counter = counter.wrapping_add(blocks as u64);
-        counter
+    /// The key and the counter from which `blocks` blocks are to be taken, and the counter after that.
+    #[track_caller]
+    fn position(&self, blocks: usize) -> (u64, u64, u64) {
+        let blocks = blocks as u64;
+        let ((key, counter), moves) = draws::position((self.key, self.counter), blocks);
+        let next = match moves {
+            true => self.counter.wrapping_add(blocks),
+            false => self.counter,
+        };
+        (key, counter, next)
+    }
+
+    /// [`position`](Self::position), from which they are taken now.
+    #[track_caller]
+    fn advance(&mut self, blocks: usize) -> (u64, u64) {
+        let (key, counter, next) = self.position(blocks);
+        self.counter = next;
+        (key, counter)
     }
 }
 

@@ -22,7 +22,9 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{Digits, Mnist, mnist};
-use bibun::functions::{Reduction, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with};
+use bibun::functions::{
+    Reduction, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with,
+};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
 use bibun::{

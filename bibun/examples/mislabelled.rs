@@ -18,7 +18,9 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
 use bibun::datasets::{Digits, LabeledImages, mnist};
-use bibun::functions::{Reduction, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with};
+use bibun::functions::{
+    Reduction, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with,
+};
 use bibun::links::{Chain, Conv2d, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Variable, per_example};

@@ -9,7 +9,7 @@ use crate::error::{Error, Place, raise};
 use crate::function::{
     AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec, items,
 };
-use crate::node::{Cut, Edge, Node, Record};
+use crate::node::{Cut, Edge, Node, Record, Way};
 use crate::variable::{Value, Variable};
 use crate::{batch, forward, hooks, rules, scope};
 
@@ -147,7 +147,7 @@ fn run_as_it_is<F: Function>(
     let mut slot = 0;
     F::Outputs::map(outputs, |value| {
         let edge = match node.output_specs()[slot].dtype.is_float() {
-            true => Edge::Output(Arc::clone(&node), slot as u32),
+            true => Edge::Output(Way::to(&node), slot as u32),
             false => Edge::None,
         };
         slot += 1;

@@ -6,7 +6,7 @@ use bibun_array::{DType, Shape};
 
 use crate::error::{Error, raise};
 use crate::function::{AnyFunction, Spec};
-use crate::node::{Edge, Node};
+use crate::node::{Edge, Node, Way};
 use crate::rules;
 use crate::variable::Variable;
 
@@ -65,7 +65,7 @@ impl Context<'_> {
                     not_kept(node.function().name(), format!("output {i}"))
                 };
                 let edge = match self.create_graph {
-                    true => Edge::Output(Arc::clone(node), i as u32),
+                    true => Edge::Output(Way::to(node), i as u32),
                     false => Edge::None,
                 };
                 Variable::fixed(Arc::clone(value), edge)

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Place, raise};
 use crate::function::Items;
+use crate::locks::{self, read, write};
 use crate::node::{Edge, Node};
 use crate::scope;
+use crate::surroundings::Aside;
 use crate::variable::Variable;
 
 // ----- hooks on gradients
@@ -28,29 +30,23 @@ pub(crate) struct GradientHooks {
 impl GradientHooks {
     pub(crate) fn add(&self, hook: Arc<GradientHook>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut hooks = self
-            .hooks
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        hooks.push((number, hook));
+        write(&self.hooks).push((number, hook));
         number
     }
 
     pub(crate) fn remove(&self, number: u64) {
-        let mut hooks = self
-            .hooks
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        hooks.retain(|(other, _)| *other != number);
+        let mut hooks = write(&self.hooks);
+        let at = hooks.iter().position(|(other, _)| *other == number);
+        let removed = at.map(|at| hooks.remove(at));
+        drop(hooks);
+        // What it captured may lead anywhere.
+        drop(removed);
     }
 
     pub(crate) fn call(&self, gradient: &mut Variable) {
         // A hook may register others.
-        let hooks = self
-            .hooks
-            .read()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .clone();
+        let hooks = read(&self.hooks).clone();
+        locks::assert_none_held();
         for (_, hook) in hooks {
             if let Some(changed) = hook(gradient) {
                 if !changed.has_same_spec(gradient) {
@@ -172,14 +168,37 @@ pub fn with_hook<T>(hook: impl Fn(&FunctionEvent<'_>) + 'static, f: impl FnOnce(
 /// assert!(message.contains("the gradient of input 0 is inf at [1]"));
 /// ```
 pub fn detect_anomaly<T>(f: impl FnOnce() -> T) -> T {
+    detecting_anomaly(true, || scope::attended(f))
+}
+
+/// Runs `f` with a search for anomalies, or without.
+pub(crate) fn detecting_anomaly<T>(detects: bool, f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             DETECTS_ANOMALY.set(self.0);
         }
     }
-    let _restore = Restore(DETECTS_ANOMALY.replace(true));
-    scope::attended(f)
+    let _restore = Restore(DETECTS_ANOMALY.replace(detects));
+    f()
+}
+
+/// Whether anomalies are searched for.
+pub(crate) fn detects_anomaly() -> bool {
+    DETECTS_ANOMALY.get()
+}
+
+/// Whether there are hooks on functions.
+pub(crate) fn are_any() -> bool {
+    HOOKS.with_borrow(|hooks| !hooks.is_empty())
+}
+
+pub(crate) fn put_aside() -> [Aside; 3] {
+    [
+        Aside::of(&HOOKS),
+        Aside::cell(&DETECTS_ANOMALY, false),
+        Aside::cell(&IS_QUIET, false),
+    ]
 }
 
 /// Runs `f` without telling of the functions that it calls, nor looking for anomalies in them: what
@@ -220,7 +239,7 @@ pub(crate) struct Before {
 /// The hooks around a function.
 pub(crate) fn before_forward(name: &'static str, place: Place, inputs: &[Variable]) -> Before {
     let is_quiet = IS_QUIET.get();
-    let is_told = !is_quiet && HOOKS.with_borrow(|hooks| !hooks.is_empty());
+    let is_told = !is_quiet && are_any();
     // What transformations hide is looked at one level below.
     let is_plain = || inputs.iter().all(|x| x.level() == 0);
     let is_finite = || inputs.iter().all(|x| x.first_non_finite().is_none());
@@ -266,7 +285,7 @@ pub(crate) fn around_backward(
     cotangents: &mut [Option<Variable>],
     rule: impl FnOnce(&mut [Option<Variable>]) -> Items<Option<Variable>>,
 ) -> Items<Option<Variable>> {
-    let is_told = HOOKS.with_borrow(|hooks| !hooks.is_empty());
+    let is_told = are_any();
     let detects = DETECTS_ANOMALY.get();
     let inputs = cotangents.to_vec();
     let are_finite = |list: &[Option<Variable>]| {

@@ -33,15 +33,19 @@ pub mod functions;
 mod history;
 mod hooks;
 pub mod initializers;
+mod leaf;
 pub mod links;
+mod locks;
 mod node;
 pub mod optimizers;
 mod per_example;
 mod randomness;
+mod release;
 mod reverse;
 mod rules;
 mod scope;
 pub mod serializers;
+mod surroundings;
 #[cfg(feature = "training")]
 pub mod training;
 pub mod transformations;
@@ -68,6 +72,7 @@ pub use randomness::Randomness;
 pub use reverse::{GradOptions, gradients, gradients_with};
 pub use rules::{Replaceable, Rules};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
+pub use surroundings::Scopes;
 pub use transformations::{
     Container, Custom, LaneAxes, Linearized, Objective, PerExample, Pullback, Rows, VmapOptions,
     checkpoint, clip_factors, custom, custom_gradient, grad, hessian, hvp, jacobian,

@@ -3,64 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bibun_array::{Array, DType, Shape};
 
 use crate::error::Place;
 use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
 use crate::hooks::{GradientHook, GradientHooks};
+use crate::leaf::{Leaf, accumulate, exchange};
+use crate::locks::{Held, lock};
+use crate::release::{Released, release};
 use crate::variable::{Value, Variable};
-
-/// A leaf: the end of all history, where gradients accumulate.
-#[derive(Debug)]
-pub(crate) struct Leaf {
-    pub(crate) value: RwLock<Arc<Value>>,
-    pub(crate) gradient: Mutex<Option<Variable>>,
-    pub(crate) name: Mutex<Option<String>>,
-    /// Whether it takes no gradient.
-    frozen: AtomicBool,
-    /// Rarely any.
-    hooks: OnceLock<Box<GradientHooks>>,
-}
-
-impl Leaf {
-    /// What a poisoned lock means.
-    pub(crate) const LOST: &str = "an update of this leaf panicked and lost its value";
-
-    pub(crate) fn new(value: Value) -> Self {
-        Self {
-            value: RwLock::new(Arc::new(value)),
-            gradient: Mutex::new(None),
-            name: Mutex::new(None),
-            frozen: AtomicBool::new(false),
-            hooks: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.frozen.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_frozen(&self, frozen: bool) {
-        self.frozen.store(frozen, Ordering::Relaxed);
-    }
-
-    pub(crate) fn has_hooks(&self) -> bool {
-        self.hooks.get().is_some()
-    }
-
-    pub(crate) fn call_hooks(&self, gradient: &mut Variable) {
-        if let Some(hooks) = self.hooks.get() {
-            hooks.call(gradient);
-        }
-    }
-
-    pub(crate) fn value(&self) -> Arc<Value> {
-        Arc::clone(&self.value.read().expect(Self::LOST))
-    }
-}
 
 /// One call of a function: when and where it was, and its [`Record`].
 pub(crate) struct Node<R: Recorded + ?Sized = dyn Recorded> {
@@ -87,7 +40,6 @@ pub(crate) struct Record<F: Function> {
 pub(crate) trait Recorded: Send + Sync {
     fn function(&self) -> &dyn AnyFunction;
     fn inputs(&self) -> &[Edge];
-    fn inputs_mut(&mut self) -> &mut [Edge];
     fn input_specs(&self) -> &[Spec];
     fn kept_inputs(&self) -> &[Option<Arc<Value>>];
     fn output_specs(&self) -> &[Spec];
@@ -100,9 +52,6 @@ impl<F: Function> Recorded for Record<F> {
     }
     fn inputs(&self) -> &[Edge] {
         self.inputs.as_ref()
-    }
-    fn inputs_mut(&mut self) -> &mut [Edge] {
-        self.inputs.as_mut()
     }
     fn input_specs(&self) -> &[Spec] {
         self.input_specs.as_ref()
@@ -151,11 +100,8 @@ impl Node {
         Arc::as_ptr(self).addr()
     }
 
-    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
-        let notes = self.notes.get_or_init(Box::default);
-        notes
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn notes(&self) -> Held<MutexGuard<'_, Notes>> {
+        lock(self.notes.get_or_init(Box::default))
     }
 
     /// Lets the hooks of an output see its gradient, and change it.
@@ -175,38 +121,39 @@ impl Node {
 
     /// Keeps the gradient of an output, if somebody asked for it.
     pub(crate) fn note_gradient(&self, slot: u32, gradient: &Variable) {
-        if self.notes.get().is_some()
-            && let Some(retained) = self.notes().gradients.get_mut(&slot)
-        {
-            *retained = Some(match retained.take() {
-                Some(old) => old + gradient,
-                None => gradient.clone(),
-            });
+        if self.notes.get().is_none() || !self.notes().gradients.contains_key(&slot) {
+            return;
         }
+        accumulate(gradient.clone(), |sum| {
+            exchange(self.notes().gradients.entry(slot).or_default(), sum)
+        });
     }
 }
 
-impl<R: Recorded + ?Sized> Drop for Node<R> {
+/// A node as history holds it: where the last owner lets go of it, it waits for its turn.
+#[derive(Clone)]
+pub(crate) struct Way(Option<Arc<Node>>);
+
+impl Way {
+    pub(crate) fn to(node: &Arc<Node>) -> Self {
+        Self(Some(Arc::clone(node)))
+    }
+}
+
+impl Deref for Way {
+    type Target = Arc<Node>;
+    #[inline]
+    fn deref(&self) -> &Arc<Node> {
+        self.0.as_ref().expect("it is taken out by `drop` only")
+    }
+}
+
+impl Drop for Way {
     fn drop(&mut self) {
-        free(self.record.inputs_mut());
-    }
-}
-
-/// Lets go of the nodes behind `edges` in a loop: history may be millions of functions long.
-fn free(edges: &mut [Edge]) {
-    let mut pending: Vec<Arc<Node>> = Vec::new();
-    let let_go = |edges: &mut [Edge], pending: &mut Vec<Arc<Node>>| {
-        for edge in edges {
-            if let Edge::Output(node, _) = std::mem::take(edge) {
-                pending.push(node);
-            }
-        }
-    };
-    let_go(edges, &mut pending);
-    while let Some(mut node) = pending.pop() {
-        // Only the last owner; for others this is a count less.
-        if let Some(node) = Arc::get_mut(&mut node) {
-            let_go(node.record.inputs_mut(), &mut pending);
+        if let Some(node) = self.0.take()
+            && Arc::strong_count(&node) == 1
+        {
+            release(Released::Node(node));
         }
     }
 }
@@ -221,7 +168,7 @@ pub(crate) enum Edge {
     Cut(Cut),
     Leaf(Arc<Leaf>),
     /// An output of a function call, by its position.
-    Output(Arc<Node>, u32),
+    Output(Way, u32),
 }
 
 /// What stands where a way back is cut off.
@@ -272,7 +219,7 @@ impl Edge {
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::None | Self::Cut(_) => None,
-            Self::Leaf(leaf) => lock(&leaf.name).clone(),
+            Self::Leaf(leaf) => leaf.name(),
             Self::Output(node, slot) => {
                 node.notes.get()?;
                 node.notes().names.get(slot).cloned()
@@ -285,7 +232,7 @@ impl Edge {
             Self::None | Self::Cut(_) => {
                 return Err("a constant has no name; make it a leaf by Variable::new");
             }
-            Self::Leaf(leaf) => *lock(&leaf.name) = Some(name),
+            Self::Leaf(leaf) => leaf.set_name(name),
             Self::Output(node, slot) => {
                 node.notes().names.insert(*slot, name);
             }
@@ -296,7 +243,7 @@ impl Edge {
     pub(crate) fn gradient(&self) -> Option<Variable> {
         match self {
             Self::None | Self::Cut(_) => None,
-            Self::Leaf(leaf) => lock(&leaf.gradient).clone(),
+            Self::Leaf(leaf) => leaf.gradient(),
             Self::Output(node, slot) => {
                 node.notes.get()?;
                 node.notes().gradients.get(slot).cloned().flatten()
@@ -308,15 +255,16 @@ impl Edge {
     pub(crate) fn set_gradient(&self, gradient: Option<Variable>) -> bool {
         match self {
             Self::None | Self::Cut(_) => return false,
-            Self::Leaf(leaf) => *lock(&leaf.gradient) = gradient,
+            Self::Leaf(leaf) => leaf.set_gradient(gradient),
             Self::Output(node, slot) => {
                 if node.notes.get().is_none() {
                     return false;
                 }
-                match node.notes().gradients.get_mut(slot) {
-                    Some(retained) => *retained = gradient,
+                let old = match node.notes().gradients.get_mut(slot) {
+                    Some(retained) => std::mem::replace(retained, gradient),
                     None => return false,
-                }
+                };
+                drop(old);
             }
         }
         true
@@ -325,11 +273,7 @@ impl Edge {
     /// Adds to the gradient of a leaf.
     pub(crate) fn add_gradient(&self, gradient: Variable) {
         if let Self::Leaf(leaf) = self {
-            let mut sum = lock(&leaf.gradient);
-            *sum = Some(match sum.take() {
-                Some(old) => old + gradient,
-                None => gradient,
-            });
+            leaf.add_gradient(gradient);
         }
     }
 
@@ -337,7 +281,7 @@ impl Edge {
     pub(crate) fn add_hook(&self, hook: Arc<GradientHook>) -> Option<u64> {
         match self {
             Self::None | Self::Cut(_) => None,
-            Self::Leaf(leaf) => Some(leaf.hooks.get_or_init(Box::default).add(hook)),
+            Self::Leaf(leaf) => Some(leaf.add_hook(hook)),
             Self::Output(node, slot) => {
                 Some(node.notes().hooks.entry(*slot).or_default().add(hook))
             }
@@ -347,11 +291,7 @@ impl Edge {
     pub(crate) fn remove_hook(&self, number: u64) {
         match self {
             Self::None | Self::Cut(_) => {}
-            Self::Leaf(leaf) => {
-                if let Some(hooks) = leaf.hooks.get() {
-                    hooks.remove(number);
-                }
-            }
+            Self::Leaf(leaf) => leaf.remove_hook(number),
             Self::Output(node, slot) => {
                 if let Some(hooks) = node.notes().hooks.get(slot) {
                     hooks.remove(number);
@@ -367,12 +307,6 @@ impl Edge {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -386,7 +320,7 @@ impl fmt::Debug for Edge {
 
 /// The function call that made a Variable: [`Variable::creator`].
 #[derive(Clone)]
-pub struct Creator(pub(crate) Arc<Node>);
+pub struct Creator(pub(crate) Way);
 
 impl Creator {
     /// The function's name.
@@ -426,7 +360,7 @@ impl Creator {
         let node = &self.0;
         (0..node.output_specs().len())
             .map(|i| HistoryEntry {
-                edge: Edge::Output(Arc::clone(node), i as u32),
+                edge: Edge::Output(node.clone(), i as u32),
                 spec: node.output_specs()[i].clone(),
                 value: node.kept_outputs()[i].clone(),
             })
@@ -503,7 +437,7 @@ impl HistoryEntry {
     /// The function call that made it; `None` for leaves and constants.
     pub fn creator(&self) -> Option<Creator> {
         match &self.edge {
-            Edge::Output(node, _) => Some(Creator(Arc::clone(node))),
+            Edge::Output(node, _) => Some(Creator(node.clone())),
             Edge::Leaf(_) | Edge::Cut(_) | Edge::None => None,
         }
     }
@@ -535,7 +469,7 @@ impl HistoryEntry {
     pub fn value(&self) -> Option<Variable> {
         let value = match (&self.value, &self.edge) {
             (Some(value), _) => Arc::clone(value),
-            (None, Edge::Leaf(leaf)) => leaf.value(),
+            (None, Edge::Leaf(leaf)) => return Some(Variable::of_leaf(leaf)),
             (None, Edge::Output(node, slot)) => node.kept_outputs()[*slot as usize]
                 .as_ref()
                 .map(Arc::clone)?,

@@ -189,7 +189,7 @@ impl Walk<'_> {
 
     /// Asks a node's rule, and delivers what it gives.
     fn pass(&mut self, node: &Arc<Node>) {
-        let key = |slot| Edge::Output(Arc::clone(node), slot as u32).key();
+        let key = |slot| Some((node.address(), slot as u32));
         let arrived: Vec<Option<Arrived>> = (0..node.output_specs().len())
             .map(|slot| self.arrived.remove(&key(slot)?))
             .collect();

@@ -1,12 +1,13 @@
 //! Random numbers under `vmap`: which lanes draw their own, and which the same.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
-use bibun_array::{Array, Shape};
+use bibun_array::{Distribution, Generator, Shape, cpu};
 
 use crate::batch::{Batched, Lane};
-use crate::error::{Error, raise};
 use crate::scope::Level;
+use crate::surroundings::Aside;
 use crate::variable::{Value, Variable};
 
 /// Whether lanes of `vmap` draw random numbers of their own.
@@ -21,16 +22,16 @@ pub enum Randomness {
 /// How lanes draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Draw {
-    Own,
+    /// Each its own: they are numbered, from here on.
+    Own(usize),
     Shared,
-    /// Not at all: they follow lanes of another run, with which they would have to share.
-    Impossible,
 }
 
-impl From<Randomness> for Draw {
-    fn from(randomness: Randomness) -> Self {
+impl Draw {
+    /// How the lanes draw of which the first has this number.
+    pub(crate) fn of(randomness: Randomness, first: usize) -> Self {
         match randomness {
-            Randomness::Different => Self::Own,
+            Randomness::Different => Self::Own(first),
             Randomness::Same => Self::Shared,
         }
     }
@@ -38,14 +39,14 @@ impl From<Randomness> for Draw {
 
 thread_local! {
     /// The transformations whose lanes draw, from the outermost in.
-    static DRAWS: RefCell<Vec<Draws>> = const { RefCell::new(Vec::new()) };
+    static DRAWS: RefCell<Vec<LaneDraws>> = const { RefCell::new(Vec::new()) };
     /// How the lanes draw for which a batch rule is running.
-    static RULE: Cell<Draw> = const { Cell::new(Draw::Own) };
+    static RULE: Cell<Draw> = const { Cell::new(Draw::Own(0)) };
 }
 
 /// How the lanes at one level draw random numbers.
-#[derive(Clone, Copy)]
-struct Draws {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneDraws {
     level: Level,
     count: usize,
     draw: Draw,
@@ -56,7 +57,7 @@ pub(crate) struct EndDraws;
 
 /// Lets the lanes at a level draw so until the result is dropped.
 pub(crate) fn drawing(level: Level, count: usize, draw: Draw) -> EndDraws {
-    DRAWS.with_borrow_mut(|all| all.push(Draws { level, count, draw }));
+    DRAWS.with_borrow_mut(|all| all.push(LaneDraws { level, count, draw }));
     EndDraws
 }
 
@@ -69,7 +70,7 @@ impl Drop for EndDraws {
 /// Runs a batch rule for the lanes at `level`, which draw nothing meanwhile: where the rule runs a
 /// function in lanes of its own, those draw in their place, as [`draw_of_rule`] says.
 pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
-    struct PutBack(Option<(usize, Draws)>, Draw);
+    struct PutBack(Option<(usize, LaneDraws)>, Draw);
     impl Drop for PutBack {
         fn drop(&mut self) {
             if let Some((at, draws)) = self.0.take() {
@@ -82,7 +83,7 @@ pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
         let at = all.iter().rposition(|draws| draws.level == level)?;
         Some((at, all.remove(at)))
     });
-    let draw = put_aside.map_or(Draw::Own, |(_, draws)| draws.draw);
+    let draw = put_aside.map_or(Draw::Own(0), |(_, draws)| draws.draw);
     let _put_back = PutBack(put_aside, RULE.replace(draw));
     rule()
 }
@@ -92,46 +93,51 @@ pub(crate) fn draw_of_rule() -> Draw {
     RULE.get()
 }
 
-/// Runs `f` on one lane by itself: what it draws belongs to no others.
-pub(crate) fn alone<T>(f: impl FnOnce() -> T) -> T {
-    struct PutBack(Vec<Draws>);
+/// How the lanes draw of the transformations around, from the outermost in.
+pub(crate) fn lanes() -> Vec<LaneDraws> {
+    DRAWS.with_borrow(Clone::clone)
+}
+
+/// Runs `f` with lanes that draw so, and no others.
+pub(crate) fn in_lanes<T>(lanes: Vec<LaneDraws>, f: impl FnOnce() -> T) -> T {
+    struct PutBack(Vec<LaneDraws>);
     impl Drop for PutBack {
         fn drop(&mut self) {
             DRAWS.set(std::mem::take(&mut self.0));
         }
     }
-    let _put_back = PutBack(DRAWS.take());
+    let _put_back = PutBack(DRAWS.replace(lanes));
     f()
 }
 
-/// Random numbers: `draw` fills an array of the shape it is given, which is that of a single
-/// lane with an axis in front for every `vmap` around whose lanes draw their own.
-///
-/// # Panics
-/// If `vmap` runs in chunks whose lanes shall all draw the same.
+pub(crate) fn put_aside() -> [Aside; 2] {
+    [Aside::of(&DRAWS), Aside::cell(&RULE, Draw::Own(0))]
+}
+
+/// Random numbers of the shape of a single lane, with an axis in front for every `vmap` around whose
+/// lanes draw their own.
 #[track_caller]
-pub(crate) fn random(shape: Shape, draw: impl FnOnce(Shape) -> Array) -> Variable {
-    let draws = DRAWS.with_borrow(Clone::clone);
-    if draws.iter().any(|draws| draws.draw == Draw::Impossible) {
-        let what = "lanes of several chunks cannot draw the same random numbers; draw them \
-                    before, and let the function capture them";
-        raise(Error::argument("vmap", what));
-    }
-    let own: Vec<Draws> = draws
-        .into_iter()
-        .filter(|draws| draws.draw == Draw::Own)
-        .collect();
-    let sizes: Vec<usize> = own
-        .iter()
-        .map(|draws| draws.count)
-        .chain(shape.iter().copied())
-        .collect();
-    let all = Variable::constant(draw(Shape::from(sizes)));
-    own.into_iter().fold(all, |value, Draws { level, .. }| {
-        let lane = Lane {
-            value,
-            axis: Some(0),
-        };
-        Variable::from_value(Value::Batched(Batched { level, lane }))
-    })
+pub(crate) fn random(
+    distribution: Distribution,
+    shape: Shape,
+    generator: &mut Generator,
+) -> Variable {
+    let own: Vec<(LaneDraws, Range<u64>)> = DRAWS.with_borrow(|all| {
+        let own = all.iter().filter_map(|draws| match draws.draw {
+            Draw::Own(first) => Some((*draws, first as u64..(first + draws.count) as u64)),
+            Draw::Shared => None,
+        });
+        own.collect()
+    });
+    let numbers: Vec<Range<u64>> = own.iter().map(|(_, lanes)| lanes.clone()).collect();
+    let all = match numbers.is_empty() {
+        true => generator.draw(distribution, shape, cpu()),
+        false => generator.draw_lanes(distribution, &numbers, shape, cpu()),
+    };
+    own.into_iter()
+        .fold(Variable::constant(all), |value, (draws, _)| {
+            let (level, axis) = (draws.level, Some(0));
+            let lane = Lane { value, axis };
+            Variable::from_value(Value::Batched(Batched { level, lane }))
+        })
 }

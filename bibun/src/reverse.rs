@@ -16,7 +16,7 @@ use crate::context::{Call, Context};
 use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
 use crate::hooks;
-use crate::node::{Cut, Edge, Key, Node};
+use crate::node::{Cut, Edge, Key, Node, Way};
 use crate::scope;
 use crate::variable::Variable;
 
@@ -562,7 +562,7 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                 }
                 node.note_gradient(slot, gradient);
                 if wanted.is_target_output(node, slot) {
-                    arrive(&Edge::Output(Arc::clone(node), slot), gradient.clone());
+                    arrive(&Edge::Output(Way::to(node), slot), gradient.clone());
                 }
             }
             if wanted.goes_through(node) {

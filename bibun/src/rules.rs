@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{AnyFunction, Arity, Function, Keeps, Many, Mismatch, Needs, Spec, items};
 use crate::scope;
+use crate::surroundings::Aside;
 use crate::variable::Variable;
 
 type Reverse = dyn Fn(&Context<'_>, &[Variable]) -> Vec<Option<Variable>> + Send + Sync;
@@ -197,23 +198,25 @@ impl Rules {
     /// Runs `f` with these rules in force, in this thread; they cease to be also when a panic
     /// passes.
     pub fn scope<T>(&self, f: impl FnOnce() -> T) -> T {
-        struct Restore(Rules, bool);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                IN_FORCE.replace(std::mem::take(&mut self.0));
-                ARE_ANY.set(self.1);
-            }
-        }
-        let outer = IN_FORCE.with_borrow(Clone::clone);
-        let mut all = outer.clone();
+        let mut all = Self::in_force();
         all.0.extend(
             self.0
                 .iter()
                 .map(|(name, rule)| (name.clone(), Arc::clone(rule))),
         );
-        let _restore = Restore(outer, ARE_ANY.replace(!all.0.is_empty()));
-        IN_FORCE.replace(all);
-        scope::attended(f)
+        with_in_force(all, || scope::attended(f))
+    }
+
+    /// The rules of all scopes around.
+    pub(crate) fn in_force() -> Self {
+        match ARE_ANY.get() {
+            true => IN_FORCE.with_borrow(Clone::clone),
+            false => Self::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The names that no function called in a scope of these rules had: misspelt, perhaps.
@@ -250,6 +253,24 @@ impl fmt::Debug for Rules {
 thread_local! {
     static IN_FORCE: RefCell<Rules> = const { RefCell::new(Rules(BTreeMap::new())) };
     static ARE_ANY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` with these rules and no others.
+pub(crate) fn with_in_force<T>(rules: Rules, f: impl FnOnce() -> T) -> T {
+    struct Restore(Rules, bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IN_FORCE.replace(std::mem::take(&mut self.0));
+            ARE_ANY.set(self.1);
+        }
+    }
+    let are_any = ARE_ANY.replace(!rules.is_empty());
+    let _restore = Restore(IN_FORCE.replace(rules), are_any);
+    f()
+}
+
+pub(crate) fn put_aside() -> [Aside; 2] {
+    [Aside::of(&IN_FORCE), Aside::cell(&ARE_ANY, false)]
 }
 
 /// The function with the rules in force, if there are any for it.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustc_hash::FxHashSet;
 
 use crate::node::{Edge, Node};
+use crate::surroundings::{Aside, keep_to_this_task};
 
 thread_local! {
-    static MODE: Cell<Mode> =
-        const { Cell::new(Mode { record: true, train: true, retain: false, constant_to: 0 }) };
+    static MODE: Cell<Mode> = const { Cell::new(Mode::START) };
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
     static IS_SEALED: Cell<bool> = const { Cell::new(false) };
     static SEAL: RefCell<Option<Seal>> = const { RefCell::new(None) };
@@ -20,13 +20,23 @@ thread_local! {
 /// The last level that was begun, on any thread.
 static LAST_LEVEL: AtomicU64 = AtomicU64::new(0);
 
-#[derive(Clone, Copy)]
-struct Mode {
+/// How functions are run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
     record: bool,
     train: bool,
     retain: bool,
     /// Tangents of transformations up to this level are left behind.
     constant_to: Level,
+}
+
+impl Mode {
+    const START: Self = Self {
+        record: true,
+        train: true,
+        retain: false,
+        constant_to: 0,
+    };
 }
 
 /// Puts the old mode back, also when a panic passes.
@@ -38,7 +48,8 @@ impl Drop for Restore {
     }
 }
 
-fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
+pub(crate) fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
+    keep_to_this_task();
     let _restore = Restore(MODE.replace(mode));
     f()
 }
@@ -130,13 +141,19 @@ pub fn retain<T>(f: impl FnOnce() -> T) -> T {
 /// Runs `f` with somebody looking at every call: rules in place of others, hooks, a search for
 /// anomalies.
 pub(crate) fn attended<T>(f: impl FnOnce() -> T) -> T {
+    attended_if(true, f)
+}
+
+/// [`attended`], or with nobody looking.
+pub(crate) fn attended_if<T>(is_attended: bool, f: impl FnOnce() -> T) -> T {
+    keep_to_this_task();
     struct Leave(bool);
     impl Drop for Leave {
         fn drop(&mut self) {
             IS_ATTENDED.set(self.0);
         }
     }
-    let _leave = Leave(IS_ATTENDED.replace(true));
+    let _leave = Leave(IS_ATTENDED.replace(is_attended));
     f()
 }
 
@@ -186,6 +203,7 @@ pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
             SEAL.replace(self.0.take());
         }
     }
+    keep_to_this_task();
     let seal = Seal {
         function,
         around: LEVEL.get(),
@@ -203,6 +221,11 @@ pub(crate) fn with_seal(see: impl FnOnce(&mut Seal)) {
     if IS_SEALED.get() {
         SEAL.with_borrow_mut(|seal| seal.as_mut().map(see));
     }
+}
+
+/// The mode now.
+pub(crate) fn mode() -> Mode {
+    MODE.get()
 }
 
 /// Whether functions record history now.
@@ -229,15 +252,36 @@ pub(crate) fn is_retaining() -> bool {
 /// taken for a value of another.
 pub(crate) type Level = u64;
 
+/// The level of the innermost transformation.
+pub(crate) fn level() -> Level {
+    LEVEL.get()
+}
+
 /// Runs `f` one level deeper, and tells it the level.
 pub(crate) fn nested<T>(f: impl FnOnce(Level) -> T) -> T {
+    let level = 1 + LAST_LEVEL.fetch_add(1, Ordering::Relaxed);
+    at_least(level, || f(level))
+}
+
+/// Runs `f` inside of the transformation at this level.
+pub(crate) fn at_least<T>(level: Level, f: impl FnOnce() -> T) -> T {
     struct Leave(Level);
     impl Drop for Leave {
         fn drop(&mut self) {
             LEVEL.set(self.0);
         }
     }
-    let level = 1 + LAST_LEVEL.fetch_add(1, Ordering::Relaxed);
-    let _leave = Leave(LEVEL.replace(level));
-    f(level)
+    keep_to_this_task();
+    let _leave = Leave(LEVEL.replace(LEVEL.get().max(level)));
+    f()
+}
+
+pub(crate) fn put_aside() -> [Aside; 5] {
+    [
+        Aside::cell(&MODE, Mode::START),
+        Aside::cell(&IS_ATTENDED, false),
+        Aside::cell(&IS_SEALED, false),
+        Aside::of(&SEAL),
+        Aside::cell(&LEVEL, 0),
+    ]
 }

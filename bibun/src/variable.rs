@@ -11,7 +11,8 @@ use crate::error::{Error, Place, raise};
 use crate::forward::Dual;
 use crate::function::Spec;
 use crate::hooks::HookHandle;
-use crate::node::{Creator, Cut, Edge, Key, Leaf};
+use crate::leaf::{Leaf, LeafOwner};
+use crate::node::{Creator, Cut, Edge, Key};
 use crate::scope::Level;
 
 /// A value that remembers the Function that made it.
@@ -36,7 +37,7 @@ enum Kind {
     /// A value that stays as it is, with the way back to where it came from.
     Fixed { value: Arc<Value>, edge: Edge },
     /// A leaf, whose value can be replaced.
-    Leaf(Arc<Leaf>),
+    Leaf(Arc<LeafOwner>),
 }
 
 /// What a Variable stands for: elements, or what a transformation makes of them.
@@ -99,7 +100,7 @@ impl Variable {
         if !value.dtype().is_float() {
             return Self::constant(value);
         }
-        Self(Kind::Leaf(Arc::new(Leaf::new(Value::Array(value)))))
+        Self(Kind::Leaf(LeafOwner::new(Value::Array(value))))
     }
 
     /// A value without gradient: data, targets, masks.
@@ -119,6 +120,11 @@ impl Variable {
 
     pub(crate) fn fixed(value: Arc<Value>, edge: Edge) -> Self {
         Self(Kind::Fixed { value, edge })
+    }
+
+    /// A leaf that history leads to.
+    pub(crate) fn of_leaf(leaf: &Arc<Leaf>) -> Self {
+        Self(Kind::Leaf(LeafOwner::of(leaf)))
     }
 
     // ----- the value
@@ -264,38 +270,50 @@ impl Variable {
     #[track_caller]
     pub fn set_array(&self, value: Array) {
         let leaf = self.leaf("set_array");
-        check_replacement("set_array", &self.spec(), &value);
-        *leaf.value.write().expect(Leaf::LOST) = Arc::new(Value::Array(value));
+        check_replacement("set_array", &leaf.spec(), &value);
+        leaf.set_value(Arc::new(Value::Array(value)));
     }
 
-    /// Replaces the value of a leaf by a function of it, which may work in the array's own memory
-    /// when no history holds it.
+    /// Replaces the value of a leaf by a function of it. The leaf keeps its old value until `f` has
+    /// returned, so that `f` may read it, and so that a panic changes nothing.
+    ///
+    /// Where another thread has changed the leaf in the meantime, `f` is called again with what is
+    /// there now: updates from many threads all take effect, one after the other.
     ///
     /// # Panics
-    /// If this is not a leaf, or shape or dtype change. A panic inside of `f`, or a value that does
-    /// not fit, loses the old value, and every later use of the leaf says so.
+    /// If this is not a leaf, or shape or dtype change.
+    ///
+    /// ```
+    /// use bibun::Variable;
+    /// let w = Variable::new([1.0, 2.0]);
+    /// w.update(|old| old - w.array() * 0.5);
+    /// assert_eq!(w.to_vec::<f64>(), [0.5, 1.0]);
+    /// ```
     #[track_caller]
-    pub fn update(&self, f: impl FnOnce(Array) -> Array) {
+    pub fn update(&self, mut f: impl FnMut(Array) -> Array) {
         let leaf = self.leaf("update");
-        let spec = self.spec();
-        let mut slot = leaf.value.write().expect(Leaf::LOST);
-        // The leaf lets go of its array for the call, so that it can be updated in place.
-        let placeholder = Value::Array(Array::zeros(&spec.shape, spec.dtype));
-        let old = std::mem::replace(&mut *slot, Arc::new(placeholder));
-        let new = f(match Arc::try_unwrap(old) {
-            Ok(Value::Array(array)) => array,
-            Ok(_) => unreachable!("a leaf holds an array"),
-            Err(shared) => shared.to_array(),
-        });
-        check_replacement("update", &spec, &new);
-        *slot = Arc::new(Value::Array(new));
+        loop {
+            let old = leaf.value();
+            let new = f(old.to_array());
+            check_replacement("update", &old.spec(), &new);
+            if leaf.replace_value(&old, Arc::new(Value::Array(new))) {
+                return;
+            }
+        }
+    }
+
+    /// Changes the value of a leaf in its own memory, if no history holds it, by a function that must
+    /// not read the leaf and keeps the shape.
+    #[track_caller]
+    pub(crate) fn update_in_place(&self, f: impl FnOnce(&mut Array)) {
+        self.leaf("update").change(f);
     }
 
     /// The leaf that a function is about to change.
     #[track_caller]
     fn leaf(&self, function: &'static str) -> &Leaf {
         match &self.0 {
-            Kind::Leaf(leaf) => leaf,
+            Kind::Leaf(owner) => owner.leaf(),
             Kind::Fixed { .. } => raise(Error::argument(
                 function,
                 "only a leaf's value can be replaced",
@@ -306,7 +324,7 @@ impl Variable {
     pub(crate) fn value(&self) -> Arc<Value> {
         match &self.0 {
             Kind::Fixed { value, .. } => Arc::clone(value),
-            Kind::Leaf(leaf) => leaf.value(),
+            Kind::Leaf(owner) => owner.leaf().value(),
         }
     }
 
@@ -315,7 +333,7 @@ impl Variable {
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Value) -> T) -> T {
         match &self.0 {
             Kind::Fixed { value, .. } => f(value),
-            Kind::Leaf(leaf) => f(&leaf.value()),
+            Kind::Leaf(owner) => f(&owner.leaf().value()),
         }
     }
 
@@ -323,8 +341,8 @@ impl Variable {
     pub(crate) fn take_edge(&mut self) -> Edge {
         match &mut self.0 {
             Kind::Fixed { edge, .. } => std::mem::take(edge),
-            Kind::Leaf(leaf) => {
-                let leaf = Arc::clone(leaf);
+            Kind::Leaf(owner) => {
+                let leaf = Arc::clone(owner.leaf());
                 *self = Self::fixed(leaf.value(), Edge::None);
                 match leaf.is_frozen() {
                     true => Edge::Cut(Cut::Frozen),
@@ -338,14 +356,14 @@ impl Variable {
     pub(crate) fn into_value(self) -> Arc<Value> {
         match self.0 {
             Kind::Fixed { value, .. } => value,
-            Kind::Leaf(leaf) => leaf.value(),
+            Kind::Leaf(owner) => owner.leaf().value(),
         }
     }
 
     /// The way back.
     pub(crate) fn edge(&self) -> Edge {
         match &self.0 {
-            Kind::Leaf(leaf) if leaf.is_frozen() => Edge::Cut(Cut::Frozen),
+            Kind::Leaf(owner) if owner.leaf().is_frozen() => Edge::Cut(Cut::Frozen),
             _ => self.home(),
         }
     }
@@ -355,7 +373,7 @@ impl Variable {
     fn home(&self) -> Edge {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.clone(),
-            Kind::Leaf(leaf) => Edge::Leaf(Arc::clone(leaf)),
+            Kind::Leaf(owner) => Edge::Leaf(Arc::clone(owner.leaf())),
         }
     }
 
@@ -418,7 +436,7 @@ impl Variable {
     #[track_caller]
     pub fn set_requires_grad(&self, requires_grad: bool) {
         match &self.0 {
-            Kind::Leaf(leaf) => leaf.set_frozen(!requires_grad),
+            Kind::Leaf(owner) => owner.leaf().set_frozen(!requires_grad),
             Kind::Fixed { .. } if self.has_history() == requires_grad => {}
             Kind::Fixed { .. } => {
                 let what = match requires_grad {
@@ -447,7 +465,7 @@ impl Variable {
     /// ```
     pub fn is_frozen(&self) -> bool {
         match &self.0 {
-            Kind::Leaf(leaf) => leaf.is_frozen(),
+            Kind::Leaf(owner) => owner.leaf().is_frozen(),
             Kind::Fixed { edge, .. } => matches!(edge, Edge::Cut(Cut::Frozen | Cut::Absent)),
         }
     }
@@ -530,11 +548,11 @@ impl Variable {
     /// others are, for its derivative must not be lost.
     pub(crate) fn as_frozen(&self) -> Self {
         match &self.0 {
-            Kind::Leaf(leaf) if leaf.is_frozen() => self.clone(),
-            Kind::Leaf(leaf) => {
-                let leaf = Leaf::new((*leaf.value()).clone());
-                leaf.set_frozen(true);
-                Self(Kind::Leaf(Arc::new(leaf)))
+            Kind::Leaf(owner) if owner.leaf().is_frozen() => self.clone(),
+            Kind::Leaf(owner) => {
+                let own = LeafOwner::new((*owner.leaf().value()).clone());
+                own.leaf().set_frozen(true);
+                Self(Kind::Leaf(own))
             }
             Kind::Fixed { .. } if self.is_differentiated() => self.as_parameter(),
             Kind::Fixed { value, .. } => {
@@ -557,7 +575,7 @@ impl Variable {
     pub(crate) fn has_history(&self) -> bool {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.is_some(),
-            Kind::Leaf(leaf) => !leaf.is_frozen(),
+            Kind::Leaf(owner) => !owner.leaf().is_frozen(),
         }
     }
 

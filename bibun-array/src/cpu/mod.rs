@@ -18,6 +18,7 @@ use crate::convolution::{Convolution, ConvolutionPart};
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
+use crate::waiting::shared;
 use crate::{Array, DType, Element, Scalar, Shape, Taps, View};
 
 use crate::device::{Device, Memory, Normalization, Reduction, Scan};
@@ -60,31 +61,35 @@ impl Device for Cpu {
     }
 
     fn download(&self, x: &Array) -> Array {
-        with_dtype!(x.dtype(), T => {
-            Array::filled_by(x.shape().clone(), |out: &mut [T]| elementwise::copy(x, out))
+        shared(|| {
+            with_dtype!(x.dtype(), T => {
+                Array::filled_by(x.shape().clone(), |out: &mut [T]| elementwise::copy(x, out))
+            })
         })
     }
 
     fn elementwise(&self, kernel: &dyn Kernel, inputs: &mut [Array]) -> Array {
-        elementwise::elementwise(kernel, inputs)
+        shared(|| elementwise::elementwise(kernel, inputs))
     }
 
     fn assign(&self, target: &mut Array, part: View, value: &Array) {
-        with_dtype!(target.dtype(), T => {
-            elementwise::assign(target.as_mut_slice::<T>(), &part.0, value);
-        });
+        shared(|| {
+            with_dtype!(target.dtype(), T => {
+                elementwise::assign(target.as_mut_slice::<T>(), &part.0, value);
+            });
+        })
     }
 
     fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
-        reduce::reduce(reduction, x, axes)
+        shared(|| reduce::reduce(reduction, x, axes))
     }
 
     fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array {
-        scan::scan(scan, x, axis)
+        shared(|| scan::scan(scan, x, axis))
     }
 
     fn normalize(&self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
-        normalize::normalize(rule, x, axes)
+        shared(|| normalize::normalize(rule, x, axes))
     }
 
     fn normalize_gradient(
@@ -94,15 +99,15 @@ impl Device for Cpu {
         cotangents: [&Array; 3],
         axes: &[usize],
     ) -> Array {
-        normalize::gradient(rule, results, cotangents, axes)
+        shared(|| normalize::gradient(rule, results, cotangents, axes))
     }
 
     fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
-        sort::argsort(x, axis, descending, count)
+        shared(|| sort::argsort(x, axis, descending, count))
     }
 
     fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
-        matmul::gemm(alpha, a, b, beta, c)
+        shared(|| matmul::gemm(alpha, a, b, beta, c))
     }
 
     fn convolve(
@@ -112,43 +117,53 @@ impl Device for Cpu {
         a: &Array,
         b: &Array,
     ) -> Array {
-        convolution::convolve(convolution, made, a, b)
+        shared(|| convolution::convolve(convolution, made, a, b))
     }
 
     fn patches(&self, convolution: &Convolution, x: &Array) -> Array {
-        convolution::patches(convolution, x)
+        shared(|| convolution::patches(convolution, x))
     }
 
     fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {
-        with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis))
+        shared(|| with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis)))
     }
 
     fn add_at(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
-        with_dtype!(target.dtype(), T => index::add_at::<T>(target, indices, axis, value))
+        shared(
+            || with_dtype!(target.dtype(), T => index::add_at::<T>(target, indices, axis, value)),
+        )
     }
 
     fn gather(&self, x: &Array, indices: &Array, axis: usize) -> Array {
-        with_dtype!(x.dtype(), T => index::gather::<T>(x, indices, axis))
+        shared(|| with_dtype!(x.dtype(), T => index::gather::<T>(x, indices, axis)))
     }
 
     fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
-        with_dtype!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value))
+        shared(
+            || with_dtype!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value)),
+        )
     }
 
     fn window_sum(&self, x: &Array, axis: usize, taps: &Taps) -> Array {
-        match x.dtype() {
+        shared(|| match x.dtype() {
             DType::F32 => taps::window_sum::<f32>(x, axis, taps),
             DType::F64 => taps::window_sum::<f64>(x, axis, taps),
             DType::Bool | DType::I64 => unreachable!("the caller refuses what is not a float"),
-        }
+        })
     }
 
     fn window_max(&self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
-        with_dtype!(x.dtype(), T => taps::window_max::<T>(x, rows, columns))
+        shared(|| with_dtype!(x.dtype(), T => taps::window_max::<T>(x, rows, columns)))
     }
 
-    fn random(&self, distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {
-        random::random(distribution, key, counter, shape)
+    fn random(
+        &self,
+        distribution: Distribution,
+        keys: &[u64],
+        counter: u64,
+        shape: &Shape,
+    ) -> Array {
+        shared(|| random::random(distribution, keys, counter, shape))
     }
 }
 

@@ -13,8 +13,13 @@ use crate::{Array, Element, Shape};
 const BLOCKS: usize = 256;
 
 /// See [`Device::random`](crate::Device::random).
-pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: &Shape) -> Array {
-    let stream = Stream { key, counter };
+pub(super) fn random(
+    distribution: Distribution,
+    keys: &[u64],
+    counter: u64,
+    shape: &Shape,
+) -> Array {
+    let stream = Streams { keys, counter };
     match distribution {
         Distribution::UniformF32 { low, high } => {
             let (width, last) = (high - low, high.next_down());
@@ -22,7 +27,7 @@ pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: 
             stream.draw(
                 shape,
                 #[inline(always)]
-                move |_, words: [u32; 4]| {
+                move |_, _, words: [u32; 4]| {
                     words.map(
                         #[inline(always)]
                         |word| (low + width * ((word >> 8) as f32 * unit)).min(last),
@@ -36,7 +41,7 @@ pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: 
             stream.draw(
                 shape,
                 #[inline(always)]
-                move |_, words| {
+                move |_, _, words| {
                     pairs(words).map(
                         #[inline(always)]
                         |word| (low + width * ((word >> 11) as f64 * unit)).min(last),
@@ -47,7 +52,7 @@ pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: 
         Distribution::NormalF32 { mean, std } => stream.draw(
             shape,
             #[inline(always)]
-            move |_, words: [u32; 4]| {
+            move |_, _, words: [u32; 4]| {
                 let [a, b] = normal_pair_f32(words[0], words[1]);
                 let [c, d] = normal_pair_f32(words[2], words[3]);
                 [
@@ -61,7 +66,7 @@ pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: 
         Distribution::NormalF64 { mean, std } => stream.draw(
             shape,
             #[inline(always)]
-            move |_, words| {
+            move |_, _, words| {
                 let [first, second] = pairs(words);
                 let [a, b] = normal_pair_f64(first, second);
                 [mean + std * a, mean + std * b]
@@ -72,7 +77,7 @@ pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: 
             stream.draw(
                 shape,
                 #[inline(always)]
-                move |counter, words| {
+                move |key, counter, words| {
                     let words = pairs(words);
                     std::array::from_fn::<i64, 2, _>(
                         #[inline(always)]
@@ -90,7 +95,7 @@ pub(super) fn random(distribution: Distribution, key: u64, counter: u64, shape: 
         Distribution::Bernoulli(bound) => stream.draw(
             shape,
             #[inline(always)]
-            move |_, words: [u32; 4]| {
+            move |_, _, words: [u32; 4]| {
                 words.map(
                     #[inline(always)]
                     |word| u64::from(word) < bound,
@@ -105,42 +110,74 @@ fn pairs([a, b, c, d]: [u32; 4]) -> [u64; 2] {
     [join_words(a, b), join_words(c, d)]
 }
 
+/// Streams that stand at the same counter.
 #[derive(Clone, Copy)]
-struct Stream {
-    key: u64,
+struct Streams<'a> {
+    keys: &'a [u64],
     counter: u64,
 }
 
-impl Stream {
-    /// An array of the elements that `make(counter, words)` makes from each block.
+impl Streams<'_> {
+    /// An array of the elements that `make(key, counter, words)` makes from each block, an equal part
+    /// from each stream.
     fn draw<T: Element, const N: usize>(
         self,
         shape: &Shape,
-        make: impl Fn(u64, [u32; 4]) -> [T; N] + Copy + Sync,
+        make: impl Fn(u64, u64, [u32; 4]) -> [T; N] + Copy + Sync,
     ) -> Array {
+        let Self { keys, counter } = self;
         Array::filled_by(shape.clone(), |out: &mut [T]| {
             let threads = rayon::current_num_threads();
-            if out.len() < PARALLEL || threads == 1 {
-                return Arch::new().dispatch(Fill {
-                    stream: self,
+            let parallel = out.len() >= PARALLEL && threads > 1;
+            let fill = |key, counter, out: &mut [T]| {
+                Arch::new().dispatch(Fill {
+                    key,
+                    counter,
                     out,
                     make,
                 });
+            };
+            if let &[key] = keys {
+                if !parallel {
+                    return fill(key, counter, out);
+                }
+                let blocks = out.len().div_ceil(4 * threads * N);
+                let part = |(i, out): (usize, &mut [T])| {
+                    fill(key, counter.wrapping_add((i * blocks) as u64), out);
+                };
+                return out.par_chunks_mut(blocks * N).enumerate().for_each(part);
             }
-            let blocks = out.len().div_ceil(4 * threads * N);
-            out.par_chunks_mut(blocks * N)
-                .enumerate()
-                .for_each(|(i, out)| {
-                    let counter = self.counter.wrapping_add((i * blocks) as u64);
-                    let stream = Self { counter, ..self };
-                    Arch::new().dispatch(Fill { stream, out, make });
-                });
+            if out.is_empty() {
+                return;
+            }
+            let size = out.len() / keys.len();
+            let one = |(&key, out): (&u64, &mut [T])| match size > FEW * N {
+                true => fill(key, counter, out),
+                // To make ready for many blocks would take longer than to make a few.
+                false => {
+                    for (i, out) in out.chunks_mut(N).enumerate() {
+                        let counter = counter.wrapping_add(i as u64);
+                        let made = make(key, counter, number_block(key, counter, 0));
+                        out.copy_from_slice(&made[..out.len()]);
+                    }
+                }
+            };
+            match parallel {
+                true => (keys.par_iter().zip(out.par_chunks_mut(size)))
+                    .with_min_len(keys.len().div_ceil(4 * threads))
+                    .for_each(one),
+                false => keys.iter().zip(out.chunks_mut(size)).for_each(one),
+            }
         })
     }
 }
 
+/// As many blocks of a stream are made one by one.
+const FEW: usize = 8;
+
 struct Fill<'a, T, F> {
-    stream: Stream,
+    key: u64,
+    counter: u64,
     out: &'a mut [T],
     make: F,
 }
@@ -148,12 +185,12 @@ struct Fill<'a, T, F> {
 impl<T, const N: usize, F> NullaryFnOnce for Fill<'_, T, F>
 where
     T: Element,
-    F: Fn(u64, [u32; 4]) -> [T; N],
+    F: Fn(u64, u64, [u32; 4]) -> [T; N],
 {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let Stream { key, counter } = self.stream;
+        let Self { key, counter, .. } = self;
         let mut words = [[0; 4]; BLOCKS];
         for (i, out) in self.out.chunks_mut(BLOCKS * N).enumerate() {
             let counter = counter.wrapping_add((i * BLOCKS) as u64);
@@ -163,11 +200,11 @@ where
             }
             let (whole, rest) = out.as_chunks_mut::<N>();
             for (j, (out, &words)) in whole.iter_mut().zip(&words).enumerate() {
-                *out = (self.make)(counter.wrapping_add(j as u64), words);
+                *out = (self.make)(key, counter.wrapping_add(j as u64), words);
             }
             if !rest.is_empty() {
                 let last = blocks - 1;
-                let made = (self.make)(counter.wrapping_add(last as u64), words[last]);
+                let made = (self.make)(key, counter.wrapping_add(last as u64), words[last]);
                 rest.copy_from_slice(&made[..rest.len()]);
             }
         }

@@ -15,6 +15,7 @@ use bibun_array::Generator;
 use super::{Batch, DataError, Dataset};
 use crate::error::{Error, attempt, raise};
 use crate::serializers::{State, StateError, Stateful};
+use crate::surroundings::Scopes;
 
 /// The batches of a data set, one epoch after another without end.
 ///
@@ -425,7 +426,8 @@ struct Pipeline<D: Dataset, J> {
 
 /// Threads that wait for jobs, and what they were asked to do.
 struct Workers<B> {
-    jobs: Sender<(Job, ReplyTo<B>)>,
+    /// With the scopes of the thread that asks.
+    jobs: Sender<(Job, Scopes, ReplyTo<B>)>,
     /// Where the outcomes will come, in order.
     pending: VecDeque<Receiver<Outcome<B>>>,
     stop: Arc<AtomicBool>,
@@ -473,7 +475,7 @@ impl<B: Send + 'static> Workers<B> {
         D: Dataset,
         D::Example: super::Collate<Batch = B>,
     {
-        let (jobs, queue) = channel::<(Job, ReplyTo<B>)>();
+        let (jobs, queue) = channel::<(Job, Scopes, ReplyTo<B>)>();
         let queue = Arc::new(Mutex::new(queue));
         let stop = Arc::new(AtomicBool::new(false));
         for number in 0..threads {
@@ -482,13 +484,14 @@ impl<B: Send + 'static> Workers<B> {
                 loop {
                     // The lock is let go before the work begins.
                     let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok((Job { indices, random }, reply)) = job else {
+                    let Ok((Job { indices, random }, scopes, reply)) = job else {
                         break;
                     };
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let outcome = Outcome::of(|| dataset.batch(&indices, &random));
+                    let make = || dataset.batch(&indices, &random);
+                    let outcome = Outcome::of(|| scopes.run(make));
                     // Nobody may be waiting any more.
                     let _ = reply.send(outcome);
                 }
@@ -509,7 +512,7 @@ impl<B: Send + 'static> Workers<B> {
     fn ask(&mut self, job: Job) {
         let (reply, outcome) = sync_channel(1);
         // Without a thread to take it, `outcome` says so when its turn comes.
-        let _ = self.jobs.send((job, reply));
+        let _ = self.jobs.send((job, Scopes::current(), reply));
         self.pending.push_back(outcome);
     }
 }

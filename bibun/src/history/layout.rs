@@ -6,6 +6,8 @@
 //! down through a layer, in a column of their own, and sideways only between two layers.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 
 use rust_sugiyama::configure::Config;
 use rustc_hash::FxHashMap;
@@ -112,6 +114,18 @@ struct Hop {
 
 /// Lays everything out; `None` if the edges run too far for it to end soon.
 pub(super) fn arrange(sketch: &Sketch) -> Option<Layout> {
+    // The crate that finds the layers goes through them by recursion, as deep as they are many.
+    const STACK: usize = 256 << 20;
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK);
+        match thread.spawn_scoped(scope, || arrange_on_this_stack(sketch)) {
+            Ok(layout) => layout.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => arrange_on_this_stack(sketch),
+        }
+    })
+}
+
+fn arrange_on_this_stack(sketch: &Sketch) -> Option<Layout> {
     let whole = sketch.frames.len();
     let within = |frame: Option<usize>| frame.unwrap_or(whole);
     let mut items: Vec<Vec<Item>> = vec![Vec::new(); whole + 1];

@@ -5,6 +5,7 @@ mod chain;
 mod convolution;
 mod dropout;
 mod embedding;
+mod evaluation;
 mod function;
 mod highway;
 mod linear;
@@ -27,6 +28,7 @@ pub use convolution::{
 };
 pub use dropout::Dropout;
 pub use embedding::{Embedding, EmbeddingBuilder};
+pub use evaluation::Evaluation;
 pub use function::FunctionLink;
 pub use highway::{Highway, HighwayBuilder};
 pub use linear::{Linear, LinearBuilder};

@@ -24,7 +24,7 @@ use crate::variable::Variable;
 /// plain numbers only, never history, and stay as they are where there are none: inside of
 /// [`vmap`](crate::vmap) and [`jvp`](crate::jvp), if these hide x, and for a batch without elements.
 /// Under [`grad`](crate::grad) they change in the model that was handed in; under
-/// [`checkpoint`](crate::checkpoint) once for each run. Cloning shares parameters and statistics.
+/// [`checkpoint`](crate::checkpoint) once, when it runs first. Cloning shares parameters and statistics.
 ///
 /// ```
 /// use bibun::links::{BatchNorm, Chain, Link};

@@ -262,17 +262,10 @@ impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
                 sums: [0.0; 2],
             };
             let arrays = &mut memory.arrays;
-            parameter.update(|mut w| {
-                match w.dtype() {
-                    DType::F32 => {
-                        run::<f32, R, N>(rule, step, &preparation, &mut w, &gradient, arrays)
-                    }
-                    DType::F64 => {
-                        run::<f64, R, N>(rule, step, &preparation, &mut w, &gradient, arrays)
-                    }
-                    DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
-                }
-                w
+            parameter.update_in_place(|w| match w.dtype() {
+                DType::F32 => run::<f32, R, N>(rule, step, &preparation, w, &gradient, arrays),
+                DType::F64 => run::<f64, R, N>(rule, step, &preparation, w, &gradient, arrays),
+                DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
             });
         }
         self.steps += 1;

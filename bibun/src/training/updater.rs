@@ -9,6 +9,7 @@ use crate::hooks::detect_anomaly;
 use crate::links::Chain;
 use crate::optimizers::Optimizer;
 use crate::serializers::{State, StateError, Stateful};
+use crate::surroundings::Surroundings;
 use crate::variable::Variable;
 
 /// What a step of training does with a batch. [`Descent`] is what most training is; two models
@@ -69,7 +70,7 @@ where
             // An optimizer may look at the loss several times; the last one counts.
             step.report.clear();
             step.random = random.clone();
-            let value = loss(model, batch, step);
+            let (value, seen) = Surroundings::record(|| loss(model, batch, step));
             if value.size() != 1 {
                 let what = format!(
                     "the loss is {}, expected one number, such as a mean",
@@ -80,7 +81,7 @@ where
             step.show(&value);
             if let Some(found) = unusual(&value) {
                 let again = || detect_anomaly(|| drop(loss(model, batch, step)));
-                not_finite = Some((found, attempt(again).err()));
+                not_finite = Some((found, attempt(|| seen.again(again)).err()));
                 // Nothing may be learnt from this loss.
                 raise(Error::argument("Descent", "the loss is not finite"));
             }

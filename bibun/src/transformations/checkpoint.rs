@@ -1,7 +1,8 @@
 //! The transformation that forgets.
 
+use std::mem;
 use std::panic::Location;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::custom::Closures;
 use crate::tree::{Leaves, Mapper, Role, Tree};
@@ -13,8 +14,12 @@ use crate::variable::Variable;
 ///
 /// It can be differentiated any number of times, forwards, backwards and under
 /// [`vmap`](crate::vmap). Gradients reach `x` only: what has history must be handed in, such as the
-/// model in `checkpoint(|(model, x)| model.forward(x), &(model, x))`. `f` must give the same result
-/// each time.
+/// model in `checkpoint(|(model, x)| model.forward(x), &(model, x))`.
+///
+/// When `f` is run again it sees what it saw the first time: training or test mode, the
+/// [`Rules`](crate::Rules) in force, the same random numbers from whatever generator, the same contents
+/// of [buffers](crate::links::Buffer). It draws nothing new and changes no buffer a second time. All
+/// else that `f` reads must not have changed.
 ///
 /// ```
 /// use bibun::{checkpoint, grad, Variable};
@@ -32,22 +37,24 @@ where
     A: Tree + Send + Sync + 'static,
     Y: Tree + Send + 'static,
 {
-    let leaves = Leaves::of(x);
-    let inputs = leaves.variables.clone();
-    // The form alone: the values that `x` has now are not held.
+    let mut leaves = Leaves::of(x);
+    // The form alone: the values that `x` has now, and their history, are not held.
+    let inputs = mem::take(&mut leaves.variables);
     let form = x.map(&mut Mapper::new(&mut |x, role| match role {
         Role::Buffer => x.clone(),
         _ if x.is_absent() => x.clone(),
         Role::Argument | Role::Parameter => Variable::constant(0.0),
     }));
-    let result = Arc::new(Mutex::new(None));
-    let slot = Arc::clone(&result);
+    // What the first run makes; later runs are for their derivatives.
+    let result = Arc::new(OnceLock::new());
+    let made = Arc::downgrade(&result);
     let forward = move |variables: &[Variable]| {
         let y = f(&leaves.replaced(&form, variables));
         let outputs = Leaves::of(&y);
         let variables = outputs.variables.clone();
-        let mut slot = slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *slot = Some((y, outputs));
+        if let Some(result) = made.upgrade() {
+            let _ = result.set(Mutex::new((y, outputs)));
+        }
         variables
     };
     let closures = Closures {
@@ -58,10 +65,9 @@ where
         batch: None,
     };
     let outputs = closures.call(inputs, Location::caller());
-    let mut slot = result
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let (y, form) = slot.take().expect("the function has run");
+    let made = Arc::into_inner(result).and_then(OnceLock::into_inner);
+    let made = made.expect("the function has run, and nobody else holds what it made");
+    let (y, form) = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     // What is frozen was recorded with the others, but no gradient goes through it.
     let outputs = outputs.iter().zip(&form.variables);
     let outputs = outputs.map(|(output, y)| match y.is_frozen() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bibun_array::Array;
 
@@ -19,6 +19,7 @@ use crate::per_example::{Part, pull_apart};
 use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
+use crate::surroundings::{Scopes, Surroundings, rehearse};
 use crate::variable::Variable;
 
 type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
@@ -167,32 +168,46 @@ pub(crate) struct Closures {
 }
 
 impl Closures {
+    /// Runs the function.
+    pub(crate) fn call(&self, inputs: Vec<Variable>, place: Place) -> Vec<Variable> {
+        self.call_in(inputs, place, Arc::default())
+    }
+
     /// Runs the function, first on plain values of a single lane: what comes out tells what the
     /// outputs look like, and where nothing is hidden it is the output.
-    pub(crate) fn call(&self, inputs: Vec<Variable>, place: Place) -> Vec<Variable> {
-        let derived = self.vjp.is_none() && self.jvp.is_none();
+    fn call_in(&self, inputs: Vec<Variable>, place: Place, first: Arc<First>) -> Vec<Variable> {
         let specimens: Vec<Variable> = inputs.iter().map(Lane::specimen).collect();
         let hidden = inputs.iter().any(|input| input.level() > 0);
-        let run = || {
-            let forward = || scope::no_grad(|| (self.forward)(&specimens));
-            match hidden {
-                true => randomness::alone(forward),
-                false => forward(),
-            }
+        let mut call = Call {
+            closures: self.clone(),
+            specs: Vec::new(),
+            values: None,
+            scopes: Scopes::current(),
+            first,
         };
-        let outputs = match derived {
+        let run = || match hidden {
+            true => rehearse(|| randomness::in_lanes(Vec::new(), || call.run(&specimens))),
+            false => call.run_first(&specimens),
+        };
+        let outputs = match self.is_derived() {
             true => scope::sealed(self.name, run),
             false => run(),
         };
-        let plain = || outputs.iter().map(Variable::plain_array).collect();
-        let call = Call {
-            closures: self.clone(),
-            specs: outputs.iter().map(Variable::spec).collect(),
-            values: if hidden { None } else { plain() },
-        };
+        call.specs = outputs.iter().map(Variable::spec).collect();
+        if !hidden {
+            call.values = outputs.iter().map(Variable::plain_array).collect();
+        }
         apply::run(&call, inputs, place, false)
     }
+
+    /// Whether derivatives are those of the function itself, which is run again for them.
+    fn is_derived(&self) -> bool {
+        self.vjp.is_none() && self.jvp.is_none()
+    }
 }
+
+/// What the function saw when it ran first, once it has.
+type First = OnceLock<Surroundings>;
 
 impl fmt::Debug for Closures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,6 +222,50 @@ struct Call {
     specs: Vec<Spec>,
     /// The outputs, unless a transformation hides them.
     values: Option<Vec<Array>>,
+    /// Those around the call.
+    scopes: Scopes,
+    /// The same for all levels at which one call is looked at: the function runs for the first time
+    /// once.
+    first: Arc<First>,
+}
+
+impl Call {
+    /// The function; what it captures is a constant.
+    fn run(&self, inputs: &[Variable]) -> Vec<Variable> {
+        let forward = || (self.closures.forward)(inputs);
+        match self.closures.is_derived() {
+            // It captures nothing that has history, and sees the same scopes whenever it is run.
+            true => forward(),
+            false => scope::no_grad(forward),
+        }
+    }
+
+    /// The function, when its values are wanted.
+    fn run_first(&self, inputs: &[Variable]) -> Vec<Variable> {
+        self.see_first(|| self.run(inputs))
+    }
+
+    fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
+        if !self.closures.is_derived() {
+            return run();
+        }
+        if let Some(first) = self.first.get() {
+            return first.again(run);
+        }
+        let (outputs, surroundings) = Surroundings::record(run);
+        // Nobody else runs it meanwhile: a call is one run at one level.
+        let _ = self.first.set(surroundings);
+        outputs
+    }
+
+    /// The function, recorded, when its derivatives are wanted.
+    fn run_again(&self, inputs: &[Variable]) -> Vec<Variable> {
+        let run = || scope::recording(true, || (self.closures.forward)(inputs));
+        match self.first.get() {
+            Some(first) => first.again_under(&self.scopes, run),
+            None => self.scopes.run(|| self.see_first(run)),
+        }
+    }
 }
 
 impl Function for Call {
@@ -232,16 +291,14 @@ impl Function for Call {
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
         self.values.clone().unwrap_or_else(|| {
             let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
-            let outputs = scope::no_grad(|| (self.closures.forward)(&inputs));
+            let outputs = self.run_first(&inputs);
             outputs.iter().map(Variable::array).collect()
         })
     }
 
     fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
         let inputs = inputs(cx);
-        let Closures {
-            forward, vjp, jvp, ..
-        } = &self.closures;
+        let Closures { vjp, jvp, .. } = &self.closures;
         match (vjp, jvp) {
             (Some(vjp), _) => vjp(&inputs, &outputs(cx), &gy)
                 .into_iter()
@@ -252,15 +309,13 @@ impl Function for Call {
                 let zeros: Vec<Variable> = inputs.iter().map(zeros_like).collect();
                 pull_through(|dx| jvp(&inputs, &outputs, dx), &zeros, |i| cx.needs(i), gy)
             }
-            (None, None) => pull_through(|x| forward(x), &inputs, |i| cx.needs(i), gy),
+            (None, None) => pull_through(|x| self.run_again(x), &inputs, |i| cx.needs(i), gy),
         }
     }
 
     fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
         let inputs = inputs(cx);
-        let Closures {
-            forward, vjp, jvp, ..
-        } = &self.closures;
+        let Closures { vjp, jvp, .. } = &self.closures;
         let all = |dx: Vec<Option<Variable>>| -> Vec<Variable> {
             let or_zero = |(x, dx): (_, Option<Variable>)| dx.unwrap_or_else(|| zeros_like(x));
             inputs.iter().zip(dx).map(or_zero).collect()
@@ -285,7 +340,7 @@ impl Function for Call {
                     for (&i, dual) in moving.iter().zip(duals) {
                         all[i] = dual.clone();
                     }
-                    forward(&all)
+                    self.run_again(&all)
                 };
                 forward::jvp(run, &primals, &tangents).1
             }
@@ -353,20 +408,17 @@ impl Function for Call {
             batch: None,
         };
         let inputs = inputs.into_iter().map(|lane| lane.value).collect();
-        let outputs = on_lanes.call(inputs, Location::caller());
+        let outputs = on_lanes.call_in(inputs, Location::caller(), Arc::clone(&self.first));
         outputs.into_iter().map(|y| Lane::along(y, 0)).collect()
     }
 
     /// Through the function itself, if its derivatives are its own.
     fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> Vec<Option<Share>> {
-        let Closures {
-            forward, vjp, jvp, ..
-        } = &self.closures;
-        if vjp.is_some() || jvp.is_some() {
+        if !self.closures.is_derived() {
             return vec![Some(Share::Unknown); cx.input_count()];
         }
         let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
-        let outputs = scope::recording(true, || forward(&watched));
+        let outputs = self.run_again(&watched);
         let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
         let parts = pull_apart(outputs, targets, cx.create_graph);
         parts.into_iter().map(Part::sum).collect()

@@ -8,6 +8,7 @@ use crate::batch::{self, Lane};
 use crate::error::{Error, raise};
 use crate::functions::{concat, split_at};
 use crate::randomness::{Draw, Randomness};
+use crate::surroundings::Surroundings;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
@@ -211,7 +212,7 @@ impl VmapOptions {
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let options = VmapOptions::default();
     let (leaves, lanes) = lanes(x, &options);
-    let result = run(f, x, &leaves, &lanes, Draw::Own);
+    let result = run(f, x, &leaves, &lanes, Draw::Own(0));
     let out_axes = options.out_axes.of("result", &result.outputs);
     finish(&result, &out_axes)
 }
@@ -237,7 +238,8 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
     let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
     let chunk = options.chunk.unwrap_or(count);
     if chunk >= count {
-        let result = run(f, x, &leaves, &lanes, options.randomness.into());
+        let draw = Draw::of(options.randomness, 0);
+        let result = run(f, x, &leaves, &lanes, draw);
         let out_axes = options.out_axes.of("result", &result.outputs);
         return finish(&result, &out_axes);
     }
@@ -249,13 +251,20 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
     let mut parts: Vec<Y> = Vec::new();
     let mut pieces: Vec<Vec<Variable>> = Vec::new();
     let mut axes = Vec::new();
+    let mut first = None;
     for i in 0..=ends.len() {
         let lanes: Vec<Lane> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
-        let draw = match (options.randomness, i) {
-            (Randomness::Same, 1..) => Draw::Impossible,
-            (randomness, _) => randomness.into(),
+        let draw = Draw::of(options.randomness, i * chunk);
+        // Chunks are one run: each sees what the first has seen, and what it changes is changed once.
+        let run = || run(&mut f, x, &leaves, &lanes, draw);
+        let result = match &first {
+            None => {
+                let (result, surroundings) = Surroundings::record(run);
+                first = Some(surroundings);
+                result
+            }
+            Some(first) => first.again(run),
         };
-        let result = run(&mut f, x, &leaves, &lanes, draw);
         let out_axes = options.out_axes.of("result", &result.outputs);
         let piece = finish(&result, &out_axes);
         pieces.push(Leaves::of(&piece).variables);

@@ -1,13 +1,15 @@
 //! State of a link that is not optimized but changes as the link is used.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use bibun_array::Array;
 
 use super::{Mapper, Tree, Visitor};
 use crate::error::{Error, raise};
 use crate::function::Spec;
+use crate::locks::{read, write};
+use crate::surroundings;
 use crate::variable::Variable;
 
 /// A constant in a Chain whose elements can be replaced, such as running statistics.
@@ -49,10 +51,12 @@ impl Buffer {
 
     /// What the buffer holds now: a constant, which stays as it is when the buffer changes.
     pub fn get(&self) -> Variable {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        surroundings::look(self, || read(&self.0).clone())
+    }
+
+    /// Whether both share what they hold.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Replaces the elements.
@@ -62,20 +66,31 @@ impl Buffer {
     #[track_caller]
     pub fn set(&self, value: impl Into<Array>) {
         let value = value.into();
-        self.update(|_| value);
+        self.update(|_| value.clone());
     }
 
-    /// Replaces the elements by a function of them, before any other thread can.
+    /// Replaces the elements by a function of them; it is called again if another thread has replaced
+    /// them in the meantime.
     #[track_caller]
-    pub(crate) fn update(&self, f: impl FnOnce(Array) -> Array) {
-        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let value = f(held.array());
-        let (own, found) = (held.spec(), Spec::new(value.shape(), value.dtype()));
-        if own != found {
-            let what = format!("the buffer is {own}, the value {found}");
-            raise(Error::argument("Buffer::set", what));
+    pub(crate) fn update(&self, mut f: impl FnMut(Array) -> Array) {
+        loop {
+            let old = self.get();
+            let value = f(old.array());
+            let (own, found) = (old.spec(), Spec::new(value.shape(), value.dtype()));
+            if own != found {
+                let what = format!("the buffer is {own}, the value {found}");
+                raise(Error::argument("Buffer::set", what));
+            }
+            let value = Variable::constant(value);
+            if surroundings::put_apart(self, &value) {
+                return;
+            }
+            let mut held = write(&self.0);
+            if held.is_same(&old) {
+                *held = value;
+                return;
+            }
         }
-        *held = Variable::constant(value);
     }
 }
 

@@ -110,9 +110,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             move |x| {
                 let [x, added] = [0, 1].map(|i| x[i].to_vec::<f64>());
                 let power = |i: usize| {
-                    if mask[i] { (x[i] + added[i]).exp() } else { 0.0 }
+                    if mask[i] {
+                        (x[i] + added[i]).exp()
+                    } else {
+                        0.0
+                    }
                 };
-                let y = (0..12).map(|i| power(i) / (0..4).map(|k| power(k * 3 + i % 3)).sum::<f64>());
+                let y =
+                    (0..12).map(|i| power(i) / (0..4).map(|k| power(k * 3 + i % 3)).sum::<f64>());
                 vec![Array::from_vec(y.collect(), [4, 3])]
             },
         )
@@ -155,7 +160,10 @@ mod tests {
         let weights = Variable::constant([[0f32, 5.0, 1.0], [1.0, 2.0, 3.0]]);
         let gradients = gradients(&[&(y * weights).sum(..)], &[&x, &mask]);
         for gradient in gradients {
-            let gradient = gradient.expect("a gradient").cast(DType::F64).to_vec::<f64>();
+            let gradient = gradient
+                .expect("a gradient")
+                .cast(DType::F64)
+                .to_vec::<f64>();
             let expected = [-0.1875, 0.0, 0.1875, 0.0, 0.0, 0.0];
             for (found, expected) in gradient.into_iter().zip(expected) {
                 assert!((found - expected).abs() < 1e-7 && (expected != 0.0 || found == 0.0));

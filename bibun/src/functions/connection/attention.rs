@@ -117,7 +117,9 @@ fn check(
     // Which axes are in front, the product of queries and keys tells by itself.
     let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);
     if let (Some(mask), Some(front)) = (mask, front(0).broadcast(&front(1))) {
-        let shape = front.inserted(front.rank(), q).inserted(front.rank() + 1, k);
+        let shape = front
+            .inserted(front.rank(), q)
+            .inserted(front.rank() + 1, k);
         expect_mask(function, &named, &Spec::new(shape, named[0].1.dtype), mask);
     }
 }
@@ -221,8 +223,14 @@ mod tests {
         let value = Variable::new([[1.0], [100.0]]);
         let with = |mask: Variable| attention(&x, &x, &value, Some(&mask)).to_vec::<f64>();
         assert_eq!(with(Variable::constant([true, false])), [1.0, 1.0]);
-        assert_eq!(with(Variable::constant([0.0, f64::NEG_INFINITY])), [1.0, 1.0]);
-        assert_eq!(with(Variable::constant([0.0f32, f32::NEG_INFINITY])), [1.0, 1.0]);
+        assert_eq!(
+            with(Variable::constant([0.0, f64::NEG_INFINITY])),
+            [1.0, 1.0]
+        );
+        assert_eq!(
+            with(Variable::constant([0.0f32, f32::NEG_INFINITY])),
+            [1.0, 1.0]
+        );
         assert_eq!(with(Variable::constant([0.0, 0.0])), [50.5, 50.5]);
         for mask in [Variable::constant([1i64, 0]), Variable::constant([true; 3])] {
             for error in [

@@ -9,8 +9,8 @@ use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
-    Reduction, below, cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
-    sum, take, to_float, where_,
+    Reduction, below, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
+    shifted_exp, sum, take, to_float, where_,
 };
 use crate::variable::Variable;
 
@@ -200,9 +200,8 @@ fn of_classes(
     losses: impl FnOnce(Variable, Variable) -> Variable,
 ) -> Variable {
     let (x_spec, t_spec) = (x.spec(), t.spec());
-    let axis = class_axis(&x).filter(|&axis| {
-        t_spec.dtype == DType::I64 && x_spec.shape.removed(axis) == t_spec.shape
-    });
+    let axis = class_axis(&x)
+        .filter(|&axis| t_spec.dtype == DType::I64 && x_spec.shape.removed(axis) == t_spec.shape);
     let Some(axis) = axis else {
         mismatch(function, &x_spec, &t_spec)
     };
@@ -268,8 +267,9 @@ fn check_classes(function: &'static str, t: &Array, classes: usize) {
     }
     for class in [t.min(..).item::<i64>(), t.max(..).item::<i64>()] {
         if class < 0 || class >= classes as i64 {
-            let what =
-                format!("there is no class {class} among {classes} (`ignore_index` leaves one out)");
+            let what = format!(
+                "there is no class {class} among {classes} (`ignore_index` leaves one out)"
+            );
             raise_array(bibun_array::Error::invalid(function, what));
         }
     }
@@ -660,7 +660,9 @@ mod tests {
                 &|x, t| nll_with(log_softmax(x, -1), t, &options),
                 &|x, t| {
                     // The class number only tells which row it is.
-                    let row = t.less(0).where_(probabilities.take(1, 0), probabilities.take(0, 0));
+                    let row = t
+                        .less(0)
+                        .where_(probabilities.take(1, 0), probabilities.take(0, 0));
                     softmax_cross_entropy_with(x, row, &options)
                 },
             ];
@@ -699,9 +701,18 @@ mod tests {
         assert!((slope * &factors).sum(..).item::<f64>().abs() < 1e-15);
         let nothing = Variable::new([0.0; 3]);
         let ignored = Variable::constant([-1i64; 3]);
-        for mean in [with(Reduction::Mean, &t, &nothing), with(Reduction::Mean, &ignored, &factors)] {
+        for mean in [
+            with(Reduction::Mean, &t, &nothing),
+            with(Reduction::Mean, &ignored, &factors),
+        ] {
             assert_eq!(mean.item::<f64>(), 0.0);
-            assert_eq!(gradients(&[&mean], &[&x])[0].clone().unwrap().to_vec::<f64>(), [0.0; 9]);
+            assert_eq!(
+                gradients(&[&mean], &[&x])[0]
+                    .clone()
+                    .unwrap()
+                    .to_vec::<f64>(),
+                [0.0; 9]
+            );
         }
     }
 

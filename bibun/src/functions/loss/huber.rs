@@ -111,7 +111,12 @@ mod tests {
         assert_eq!(gt, [0.5, 0.5, 0.0, -0.5, -0.5]);
         assert_eq!(huber_loss(&x, &t, 0.5).item::<f64>(), 2.125 / 5.0);
         let column = x.reshape([5, 1]);
-        let message = attempt(|| huber_loss(&column, &t, 0.5)).unwrap_err().to_string();
-        assert!(message.starts_with("huber_loss: shapes do not fit: x = [5, 1]"), "{message}");
+        let message = attempt(|| huber_loss(&column, &t, 0.5))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("huber_loss: shapes do not fit: x = [5, 1]"),
+            "{message}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Random numbers as constants.
 
-use bibun_array::{DType, Generator, Shape};
+use bibun_array::{DType, Distribution, Generator, Shape};
 
 use crate::randomness;
 use crate::variable::Variable;
@@ -28,9 +28,11 @@ pub fn random_uniform(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
-    randomness::random(shape.into(), |shape| {
-        generator.uniform(shape, low, high, dtype)
-    })
+    randomness::random(
+        Distribution::uniform(low, high, dtype),
+        shape.into(),
+        generator,
+    )
 }
 
 /// Normally distributed random numbers.
@@ -55,9 +57,11 @@ pub fn random_normal(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
-    randomness::random(shape.into(), |shape| {
-        generator.normal(shape, mean, std, dtype)
-    })
+    randomness::random(
+        Distribution::normal(mean, std, dtype),
+        shape.into(),
+        generator,
+    )
 }
 
 /// `true` with probability `p`, else `false`.
@@ -75,5 +79,5 @@ pub fn random_normal(
 /// If `p` is not between 0 and 1.
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
-    randomness::random(shape.into(), |shape| generator.bernoulli(p, shape))
+    randomness::random(Distribution::bernoulli(p), shape.into(), generator)
 }

@@ -224,7 +224,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let (x, batch) = (Variable::new([[1.0, 2.0]]), Variable::new([[1.0, 2.0], [3.0, 4.0]]));
+        let (x, batch) = (
+            Variable::new([[1.0, 2.0]]),
+            Variable::new([[1.0, 2.0], [3.0, 4.0]]),
+        );
         let long = Variable::new([1.0; 3]);
         let message = attempt(|| batch_normalization(&batch, Some(&long), None, 1e-5))
             .expect_err("an error")
@@ -246,7 +249,10 @@ mod tests {
         assert!(message.starts_with(expected), "{message}");
         // No value is not one, and a channel has values beside those of the batch.
         let nothing = Variable::new(bibun_array::Array::zeros([0, 2], bibun_array::DType::F64));
-        assert_eq!(batch_normalization(&nothing, None, None, 1e-5).shape(), [0, 2]);
+        assert_eq!(
+            batch_normalization(&nothing, None, None, 1e-5).shape(),
+            [0, 2]
+        );
         let y = batch_normalization([[[1.0, 3.0]]], None, None, 0.0);
         assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0]);
         let message = attempt(|| fixed_batch_normalization(&x, None, None, &long, &long, 1e-5))

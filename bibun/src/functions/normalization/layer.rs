@@ -158,7 +158,12 @@ pub fn instance_normalization(
         });
     }
     let over: SmallVec<[usize; 4]> = (2..x.rank()).collect();
-    expect_several(function, ("x [n, c, d, ..]", &x), &over, "channel of an example");
+    expect_several(
+        function,
+        ("x [n, c, d, ..]", &x),
+        &over,
+        "channel of an example",
+    );
     let [y, ..] = normalize(function, x, &over, true, epsilon);
     scaled(function, y, &[1], [gamma, beta])
 }

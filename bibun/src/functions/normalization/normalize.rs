@@ -53,8 +53,9 @@ pub(super) fn expect_several(
 ) {
     let (name, spec) = (x.0, x.1.spec());
     if spec.shape.size() > 0 && over.iter().all(|&axis| spec.shape[axis] == 1) {
-        let must_hold =
-            format!("there must be more than one value in a {set}: less its own mean, one is always 0");
+        let must_hold = format!(
+            "there must be more than one value in a {set}: less its own mean, one is always 0"
+        );
         raise(Error::Mismatch {
             function,
             what: Mismatch::new(&[(name, &spec)], must_hold).0,

@@ -48,16 +48,13 @@ impl Parts {
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
             let own = take(&mut vector, parameter.size());
-            parameter.update(|mut w| {
-                match w.dtype() {
-                    DType::F32 => {
-                        for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
-                            *w = x as f32;
-                        }
+            parameter.update_in_place(|w| match w.dtype() {
+                DType::F32 => {
+                    for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
+                        *w = x as f32;
                     }
-                    _ => w.as_mut_slice::<f64>().copy_from_slice(own),
                 }
-                w
+                _ => w.as_mut_slice::<f64>().copy_from_slice(own),
             });
         }
     }

@@ -1,0 +1,191 @@
+//! Draws of random numbers that can be repeated.
+
+use std::cell::{Cell, RefCell};
+use std::mem;
+
+use crate::{Error, raise};
+
+/// Where streams of random numbers stood when a piece of code drew from them, in the order of its
+/// draws: what is needed to run it again with the same numbers, whatever generators it holds.
+///
+/// ```
+/// use bibun_array::{Draws, Generator};
+/// let mut generator = Generator::new(0);
+/// let mut toss = || generator.bernoulli(0.5, 64).to_vec::<bool>();
+/// let (first, draws) = Draws::record(&mut toss);
+/// let second = toss();
+/// assert_eq!(draws.repeat(&mut toss), first);
+/// assert_ne!(second, first);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Draws(Vec<Position>);
+
+/// A key and a counter.
+type Position = (u64, u64);
+
+/// What becomes of the draws on a thread; of several, the innermost first.
+enum Layer {
+    Recording(Vec<Position>),
+    Repeating {
+        draws: Vec<Position>,
+        next: usize,
+    },
+    /// Streams do not move; so many blocks were drawn.
+    Rehearsing(u64),
+}
+
+thread_local! {
+    static LAYERS: RefCell<Vec<Layer>> = const { RefCell::new(Vec::new()) };
+    static ARE_ANY: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Draws {
+    /// Runs `f` and returns its draws, too.
+    pub fn record<T>(f: impl FnOnce() -> T) -> (T, Self) {
+        let layer = Inside::of(Layer::Recording(Vec::new()));
+        let result = f();
+        let Layer::Recording(draws) = layer.end() else {
+            unreachable!("layers end in order")
+        };
+        (result, Self(draws))
+    }
+
+    /// Runs `f` with the numbers of these draws in place of its own. The generators that it draws from
+    /// stay where they are.
+    ///
+    /// # Panics
+    /// If `f` draws more often than there are draws.
+    pub fn repeat<T>(&self, f: impl FnOnce() -> T) -> T {
+        let draws = self.0.clone();
+        let _layer = Inside::of(Layer::Repeating { draws, next: 0 });
+        f()
+    }
+
+    /// Runs `f` for its shapes alone: the generators that it draws from stay where they are.
+    ///
+    /// ```
+    /// use bibun_array::{Draws, Generator};
+    /// let mut generator = Generator::new(0);
+    /// let x = Draws::rehearse(|| generator.integers(0, 10, 3));
+    /// assert_eq!((x.shape().rank(), generator), (1, Generator::new(0)));
+    /// ```
+    pub fn rehearse<T>(f: impl FnOnce() -> T) -> T {
+        let _layer = Inside::of(Layer::Rehearsing(0));
+        f()
+    }
+}
+
+/// A layer in force; it ends with this, also when a panic passes.
+struct Inside;
+
+impl Inside {
+    fn of(layer: Layer) -> Self {
+        LAYERS.with_borrow_mut(|layers| layers.push(layer));
+        ARE_ANY.set(true);
+        Self
+    }
+
+    fn end(self) -> Layer {
+        mem::forget(self);
+        pop()
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        pop();
+    }
+}
+
+fn pop() -> Layer {
+    LAYERS.with_borrow_mut(|layers| {
+        ARE_ANY.set(layers.len() > 1);
+        layers.pop().expect("layers end in order")
+    })
+}
+
+/// The place from which a generator that stands at `own` draws so many blocks, and whether it moves.
+#[track_caller]
+pub(crate) fn position(own: Position, blocks: u64) -> (Position, bool) {
+    if !ARE_ANY.get() {
+        return (own, true);
+    }
+    let found = LAYERS.with_borrow_mut(|layers| {
+        let answers = |layer: &Layer| !matches!(layer, Layer::Recording(_));
+        let at = layers.iter().rposition(answers);
+        let (position, moves) = match at.map(|at| &mut layers[at]) {
+            None | Some(Layer::Recording(_)) => (own, true),
+            Some(Layer::Rehearsing(drawn)) => {
+                let before = mem::replace(drawn, drawn.wrapping_add(blocks));
+                ((own.0, own.1.wrapping_add(before)), false)
+            }
+            Some(Layer::Repeating { draws, next }) => {
+                let position = *draws.get(*next)?;
+                *next += 1;
+                (position, false)
+            }
+        };
+        for layer in &mut layers[at.map_or(0, |at| at + 1)..] {
+            if let Layer::Recording(draws) = layer {
+                draws.push(position);
+            }
+        }
+        Some((position, moves))
+    });
+    found.unwrap_or_else(|| {
+        let what = "a function that is run again draws more often than the first time; it must do \
+                    the same each time";
+        raise(Error::invalid("Draws::repeat", what))
+    })
+}
+
+/// Puts the layers aside until the result is dropped.
+pub(crate) fn put_aside() -> impl Drop {
+    struct PutBack(Vec<Layer>);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            ARE_ANY.set(!self.0.is_empty());
+            LAYERS.set(mem::take(&mut self.0));
+        }
+    }
+    ARE_ANY.set(false);
+    PutBack(LAYERS.take())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Generator, attempt};
+
+    fn toss(generator: &mut Generator) -> Vec<i64> {
+        generator.integers(0, i64::MAX, 2).to_vec()
+    }
+
+    #[test]
+    fn recordings_and_repetitions_nest() {
+        let mut g = Generator::new(1);
+        let ((first, inner), outer) = Draws::record(|| {
+            let first = toss(&mut g);
+            (first, Draws::record(|| toss(&mut g)))
+        });
+        let after = g.clone();
+        // A recording inside of a repetition records what is repeated.
+        let again = outer.repeat(|| (toss(&mut g), Draws::record(|| toss(&mut g))));
+        assert_eq!((first, inner.clone()), again);
+        assert_eq!(inner.1.repeat(|| toss(&mut g)), inner.0);
+        // A repetition inside of a recording leaves nothing there.
+        let (_, none) = Draws::record(|| inner.1.repeat(|| toss(&mut g)));
+        assert_eq!((none, g.clone()), (Draws::default(), after));
+        let more = attempt::<_, Error>(|| inner.1.repeat(|| (toss(&mut g), toss(&mut g))));
+        assert!(more.unwrap_err().to_string().contains("more often"));
+        assert_eq!(Draws::record(|| toss(&mut g)).1.0.len(), 1);
+    }
+
+    #[test]
+    fn a_rehearsal_draws_different_numbers_and_moves_nothing() {
+        let mut g = Generator::new(1);
+        let (a, b) = Draws::rehearse(|| (toss(&mut g), toss(&mut g)));
+        assert_ne!(a, b);
+        assert_eq!(g, Generator::new(1));
+    }
+}

@@ -1,0 +1,298 @@
+//! Leaves: where history ends and gradients accumulate.
+//!
+//! No lock is held while anything is computed: values are taken out, and put back when it is done.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
+use std::thread::{self, ThreadId};
+
+use bibun_array::Array;
+
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::hooks::{GradientHook, GradientHooks};
+use crate::locks::{Held, lock, read, write};
+use crate::release::{Released, release};
+use crate::variable::{Value, Variable};
+
+/// The end of all history. Functions that used it hold it by an edge.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    value: RwLock<Slot>,
+    name: Mutex<Option<String>>,
+    /// Whether it takes no gradient.
+    frozen: AtomicBool,
+    /// Rarely any.
+    hooks: OnceLock<Box<GradientHooks>>,
+    accumulated: Mutex<Accumulated>,
+}
+
+/// Where the value is.
+#[derive(Debug)]
+enum Slot {
+    Here(Arc<Value>),
+    /// With a thread that changes it in its own memory.
+    Taken(ThreadId),
+    /// Nowhere: a change in place was broken off.
+    Lost,
+}
+
+/// The gradient, as long as somebody could ask for it: a gradient that has history leads back to its
+/// leaf, and such a ring must not keep itself alive.
+#[derive(Debug)]
+struct Accumulated {
+    owner: Weak<LeafOwner>,
+    gradient: Option<Variable>,
+}
+
+/// What all Variables that are one leaf share.
+#[derive(Debug)]
+pub(crate) struct LeafOwner {
+    leaf: Arc<Leaf>,
+}
+
+impl LeafOwner {
+    pub(crate) fn new(value: Value) -> Arc<Self> {
+        Arc::new_cyclic(|owner| Self {
+            leaf: Arc::new(Leaf {
+                value: RwLock::new(Slot::Here(Arc::new(value))),
+                name: Mutex::new(None),
+                frozen: AtomicBool::new(false),
+                hooks: OnceLock::new(),
+                accumulated: Mutex::new(Accumulated {
+                    owner: Weak::clone(owner),
+                    gradient: None,
+                }),
+            }),
+        })
+    }
+
+    /// The owner of a leaf that history leads to.
+    pub(crate) fn of(leaf: &Arc<Leaf>) -> Arc<Self> {
+        let mut accumulated = leaf.accumulated();
+        accumulated.owner.upgrade().unwrap_or_else(|| {
+            let leaf = Arc::clone(leaf);
+            let owner = Arc::new(Self { leaf });
+            accumulated.owner = Arc::downgrade(&owner);
+            owner
+        })
+    }
+
+    pub(crate) fn leaf(&self) -> &Arc<Leaf> {
+        &self.leaf
+    }
+}
+
+impl Drop for LeafOwner {
+    fn drop(&mut self) {
+        let mut accumulated = self.leaf.accumulated();
+        // Another thread may have asked history for this leaf in the meantime.
+        if accumulated.owner.strong_count() == 0 {
+            let gradient = accumulated.gradient.take();
+            drop(accumulated);
+            if let Some(gradient) = gradient {
+                release(Released::Gradient(gradient));
+            }
+        }
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        if let Some(hooks) = self.hooks.take() {
+            release(Released::Hooks(hooks));
+        }
+    }
+}
+
+impl Leaf {
+    pub(crate) fn value(&self) -> Arc<Value> {
+        if let Slot::Here(value) = &*read(&self.value) {
+            return Arc::clone(value);
+        }
+        self.wait("array")
+    }
+
+    /// The value, when another thread that changes it in place has put it back.
+    #[cold]
+    fn wait(&self, function: &'static str) -> Arc<Value> {
+        loop {
+            match &*read(&self.value) {
+                Slot::Here(value) => return Arc::clone(value),
+                Slot::Taken(by) if *by == thread::current().id() => {
+                    let what = "this leaf is being updated on this very thread; read it before";
+                    raise(Error::argument(function, what))
+                }
+                Slot::Lost => {
+                    let what = "an update of this leaf panicked halfway and its value is lost; \
+                                give it another by set_array or by loading";
+                    raise(Error::argument(function, what))
+                }
+                Slot::Taken(_) => {}
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Puts a value in place of the one that is there, of an update that was broken off too.
+    pub(crate) fn set_value(&self, value: Arc<Value>) {
+        loop {
+            let mut slot = write(&self.value);
+            match &*slot {
+                Slot::Taken(by) if *by != thread::current().id() => {}
+                Slot::Here(_) | Slot::Taken(_) | Slot::Lost => {
+                    let old = mem::replace(&mut *slot, Slot::Here(value));
+                    drop(slot);
+                    return drop(old);
+                }
+            }
+            drop(slot);
+            thread::yield_now();
+        }
+    }
+
+    /// Puts a value in place of `old`, if that is still the one that is there.
+    pub(crate) fn replace_value(&self, old: &Arc<Value>, value: Arc<Value>) -> bool {
+        let mut slot = write(&self.value);
+        match &*slot {
+            Slot::Here(present) if Arc::ptr_eq(present, old) => {
+                let old = mem::replace(&mut *slot, Slot::Here(value));
+                drop(slot);
+                drop(old);
+                true
+            }
+            Slot::Here(_) | Slot::Taken(_) | Slot::Lost => false,
+        }
+    }
+
+    /// Changes the array in its own memory, unless history holds it. Who reads the leaf meanwhile
+    /// waits; `change` itself must not. If it panics the value is lost, for it is half changed.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Array)) {
+        struct PutBack<'a>(&'a Leaf, Slot);
+        impl Drop for PutBack<'_> {
+            fn drop(&mut self) {
+                *write(&self.0.value) = mem::replace(&mut self.1, Slot::Lost);
+            }
+        }
+        let taken = loop {
+            self.value();
+            let mut slot = write(&self.value);
+            if matches!(*slot, Slot::Here(_)) {
+                break mem::replace(&mut *slot, Slot::Taken(thread::current().id()));
+            }
+        };
+        let mut put_back = PutBack(self, Slot::Lost);
+        let Slot::Here(value) = taken else {
+            unreachable!("it was here")
+        };
+        let mut array = match Arc::try_unwrap(value) {
+            Ok(Value::Array(array)) => array,
+            Ok(_) => unreachable!("a leaf holds an array"),
+            Err(shared) => shared.to_array(),
+        };
+        change(&mut array);
+        put_back.1 = Slot::Here(Arc::new(Value::Array(array)));
+    }
+
+    pub(crate) fn spec(&self) -> Spec {
+        self.value().spec()
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_frozen(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::Relaxed);
+    }
+
+    // ----- the gradient
+
+    fn accumulated(&self) -> Held<MutexGuard<'_, Accumulated>> {
+        lock(&self.accumulated)
+    }
+
+    pub(crate) fn gradient(&self) -> Option<Variable> {
+        self.accumulated().gradient.clone()
+    }
+
+    pub(crate) fn set_gradient(&self, gradient: Option<Variable>) {
+        let mut accumulated = self.accumulated();
+        let old = mem::replace(&mut accumulated.gradient, gradient);
+        drop(accumulated);
+        drop(old);
+    }
+
+    /// Adds to the gradient.
+    pub(crate) fn add_gradient(&self, gradient: Variable) {
+        accumulate(gradient, |sum| {
+            let mut accumulated = self.accumulated();
+            match accumulated.owner.strong_count() {
+                // Nobody can ask for it.
+                0 => {
+                    drop(accumulated);
+                    drop(sum);
+                    None
+                }
+                _ => exchange(&mut accumulated.gradient, sum),
+            }
+        });
+    }
+
+    // ----- name and hooks
+
+    pub(crate) fn name(&self) -> Option<String> {
+        lock(&self.name).clone()
+    }
+
+    pub(crate) fn set_name(&self, name: String) {
+        *lock(&self.name) = Some(name);
+    }
+
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.hooks.get().is_some()
+    }
+
+    pub(crate) fn call_hooks(&self, gradient: &mut Variable) {
+        if let Some(hooks) = self.hooks.get() {
+            hooks.call(gradient);
+        }
+    }
+
+    pub(crate) fn add_hook(&self, hook: Arc<GradientHook>) -> u64 {
+        self.hooks.get_or_init(Box::default).add(hook)
+    }
+
+    pub(crate) fn remove_hook(&self, number: u64) {
+        if let Some(hooks) = self.hooks.get() {
+            hooks.remove(number);
+        }
+    }
+}
+
+/// Leaves a sum in an empty place; or takes out what is there, to be added to it.
+pub(crate) fn exchange(
+    place: &mut Option<Variable>,
+    sum: Variable,
+) -> Option<(Variable, Variable)> {
+    match place.take() {
+        Some(present) => Some((present, sum)),
+        None => {
+            *place = Some(sum);
+            None
+        }
+    }
+}
+
+/// Adds a gradient to what is at a place. `exchange` locks the place and leaves a sum there, or gives
+/// it back with what it found; they are added with the place unlocked, and then it is tried again.
+pub(crate) fn accumulate(
+    gradient: Variable,
+    exchange: impl Fn(Variable) -> Option<(Variable, Variable)>,
+) {
+    let mut sum = gradient;
+    while let Some((present, added)) = exchange(sum) {
+        sum = present + added;
+    }
+}

@@ -1,0 +1,78 @@
+//! A model that is in use, on whatever thread.
+
+use std::fmt;
+
+use super::{Link, Mapper, Tree, Visitor};
+use crate::scope::test;
+use crate::variable::Variable;
+
+/// A model in test mode, by its type: on any thread, in any pool, inside of any scope, dropout passes
+/// its input on and batch normalisation uses its running statistics and leaves them alone.
+///
+/// [`test`](crate::test) holds for the thread that calls it. A server whose threads share a model
+/// hands them this instead, and none of them can forget the mode. It says nothing of history:
+/// [`no_grad`](crate::no_grad) is for that.
+///
+/// In a walk it is the model itself: parameters have the names that they have there, and files of the
+/// model load into it.
+///
+/// ```
+/// use bibun::array::Generator;
+/// use bibun::links::{Dropout, Evaluation, Link};
+/// use bibun::Variable;
+/// let model = Evaluation::new(Dropout::new(0.5, &mut Generator::new(0)));
+/// let x = Variable::constant([1.0; 8]);
+/// let answers = std::thread::scope(|threads| {
+///     let asked = [(); 2].map(|()| threads.spawn(|| model.forward(&x).to_vec::<f64>()));
+///     asked.map(|thread| thread.join().unwrap())
+/// });
+/// assert_eq!(answers, [[1.0; 8], [1.0; 8]]);
+/// ```
+#[derive(Clone)]
+pub struct Evaluation<M>(M);
+
+impl<M> Evaluation<M> {
+    /// Returns the model in test mode. Where the model is a clone, both share parameters and buffers,
+    /// so the one may go on learning.
+    pub fn new(model: M) -> Self {
+        Self(model)
+    }
+
+    /// Returns what `f` makes of the model, in test mode: for a model that is no [`Link`].
+    ///
+    /// ```
+    /// use bibun::is_training;
+    /// use bibun::links::Evaluation;
+    /// assert!(!Evaluation::new(()).run(|_| is_training()));
+    /// ```
+    pub fn run<T>(&self, f: impl FnOnce(&M) -> T) -> T {
+        test(|| f(&self.0))
+    }
+
+    /// Returns the model, which is in the mode of the thread that uses it again.
+    pub fn into_inner(self) -> M {
+        self.0
+    }
+}
+
+impl<M: Link + Tree + 'static> Link for Evaluation<M> {
+    /// What the model computes in test mode.
+    fn forward(&self, x: &Variable) -> Variable {
+        self.run(|model| model.forward(x))
+    }
+}
+
+impl<M: Tree> Tree for Evaluation<M> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.0.visit(visitor);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        Self(self.0.map(mapper))
+    }
+}
+
+impl<M: fmt::Debug> fmt::Debug for Evaluation<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Evaluation").field(&self.0).finish()
+    }
+}

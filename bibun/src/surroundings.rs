@@ -1,0 +1,251 @@
+//! What a piece of code sees beside its arguments, so that it can be run again, or elsewhere, and be the
+//! same function: scopes, random numbers, buffers.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::sync::Once;
+use std::thread::LocalKey;
+
+use bibun_array::Draws;
+
+use crate::hooks;
+use crate::locks;
+use crate::randomness::{self, LaneDraws};
+use crate::rules::{self, Rules};
+use crate::scope::{self, Mode};
+use crate::tree::Buffer;
+use crate::variable::Variable;
+
+/// The scopes that are open on a thread, to be opened on another: recording or [`no_grad`](crate::no_grad),
+/// [`train`](crate::train) or [`test`](crate::test) mode, [`retain`](crate::retain),
+/// [`detect_anomaly`](crate::detect_anomaly), the [`Rules`] in force, and how lanes of
+/// [`vmap`](crate::vmap) draw random numbers.
+///
+/// A scope belongs to the thread that opened it; a task that is handed to another thread or to a pool
+/// sees what that thread has open. Where it is to see the scopes of the one who hands it over, it takes
+/// them along. (A hook of [`with_hook`](crate::with_hook) stays with its thread.)
+///
+/// ```
+/// use bibun::{is_training, test, Scopes};
+/// test(|| {
+///     let scopes = Scopes::current();
+///     std::thread::scope(|threads| {
+///         threads.spawn(|| assert!(is_training()));
+///         threads.spawn(|| scopes.run(|| assert!(!is_training())));
+///     });
+/// });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scopes {
+    mode: Mode,
+    level: scope::Level,
+    detects_anomaly: bool,
+    rules: Rules,
+    lanes: Vec<LaneDraws>,
+}
+
+impl Scopes {
+    /// The scopes that are open here.
+    pub fn current() -> Self {
+        Self {
+            mode: scope::mode(),
+            level: scope::level(),
+            detects_anomaly: hooks::detects_anomaly(),
+            rules: Rules::in_force(),
+            lanes: randomness::lanes(),
+        }
+    }
+
+    /// Runs `f` with these scopes in place of those that are open here, also of those that these do not
+    /// have.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        let attended = self.detects_anomaly || !self.rules.is_empty() || hooks::are_any();
+        let inside = || scope::attended_if(attended, f);
+        let inside = || randomness::in_lanes(self.lanes.clone(), inside);
+        let inside = || rules::with_in_force(self.rules.clone(), inside);
+        let inside = || hooks::detecting_anomaly(self.detects_anomaly, inside);
+        scope::within(self.mode, || scope::at_least(self.level, inside))
+    }
+}
+
+/// What a function saw when it was run first.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    scopes: Scopes,
+    draws: Draws,
+    buffers: Contents,
+}
+
+/// What buffers hold; few, so they are found one by one.
+type Contents = Vec<(Buffer, Variable)>;
+
+impl Surroundings {
+    /// Runs a function for the first time, and remembers what it sees.
+    pub(crate) fn record<T>(f: impl FnOnce() -> T) -> (T, Self) {
+        let scopes = Scopes::current();
+        let ((result, buffers), draws) =
+            Draws::record(|| with_layer(Layer::Recording(Vec::new()), f));
+        let surroundings = Self {
+            scopes,
+            draws,
+            buffers,
+        };
+        (result, surroundings)
+    }
+
+    /// Runs the function again: it sees what it saw the first time, and changes nothing.
+    pub(crate) fn again<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.again_under(&self.scopes, f)
+    }
+
+    /// [`again`](Self::again), under other scopes.
+    pub(crate) fn again_under<T>(&self, scopes: &Scopes, f: impl FnOnce() -> T) -> T {
+        let layer = Layer::Apart(self.buffers.clone());
+        scopes.run(|| self.draws.repeat(|| with_layer(layer, f).0))
+    }
+}
+
+/// Runs a function of which only the shapes of its results are of interest: it changes nothing.
+pub(crate) fn rehearse<T>(f: impl FnOnce() -> T) -> T {
+    Draws::rehearse(|| with_layer(Layer::Apart(Vec::new()), f).0)
+}
+
+// ----- buffers
+
+/// What becomes of the buffers on a thread; of several, the innermost first.
+#[derive(Debug)]
+enum Layer {
+    /// What they held when they were first read.
+    Recording(Contents),
+    /// What they hold here; nobody else sees it.
+    Apart(Contents),
+}
+
+impl Layer {
+    fn contents(&mut self) -> &mut Contents {
+        match self {
+            Self::Recording(contents) | Self::Apart(contents) => contents,
+        }
+    }
+}
+
+thread_local! {
+    static LAYERS: RefCell<Vec<Layer>> = const { RefCell::new(Vec::new()) };
+    static ARE_LAYERS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn with_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Contents) {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            drop(pop());
+        }
+    }
+    fn pop() -> Layer {
+        LAYERS.with_borrow_mut(|layers| {
+            ARE_LAYERS.set(layers.len() > 1);
+            layers.pop().expect("layers end in order")
+        })
+    }
+    LAYERS.with_borrow_mut(|layers| layers.push(layer));
+    ARE_LAYERS.set(true);
+    let end = End;
+    let result = f();
+    mem::forget(end);
+    (result, mem::take(pop().contents()))
+}
+
+fn find<'a>(contents: &'a mut Contents, buffer: &Buffer) -> Option<&'a mut Variable> {
+    let mut all = contents.iter_mut();
+    Some(&mut all.find(|(own, _)| own.is_same(buffer))?.1)
+}
+
+/// What a buffer holds for whoever asks here; `held` is what it holds for all others.
+pub(crate) fn look(buffer: &Buffer, held: impl FnOnce() -> Variable) -> Variable {
+    if !ARE_LAYERS.get() {
+        return held();
+    }
+    LAYERS.with_borrow_mut(|layers| {
+        let mut known = None;
+        let mut from = 0;
+        for (i, layer) in layers.iter_mut().enumerate().rev() {
+            if let Layer::Apart(contents) = layer
+                && let Some(x) = find(contents, buffer)
+            {
+                (known, from) = (Some(x.clone()), i + 1);
+                break;
+            }
+        }
+        let x = known.unwrap_or_else(held);
+        for layer in &mut layers[from..] {
+            if let Layer::Recording(contents) = layer
+                && find(contents, buffer).is_none()
+            {
+                contents.push((buffer.clone(), x.clone()));
+            }
+        }
+        x
+    })
+}
+
+/// Puts a value into a buffer for those only who ask here, if others are not to see it.
+pub(crate) fn put_apart(buffer: &Buffer, value: &Variable) -> bool {
+    ARE_LAYERS.get()
+        && LAYERS.with_borrow_mut(|layers| {
+            let mut apart = layers.iter_mut().rev();
+            let Some(layer) = apart.find(|layer| matches!(layer, Layer::Apart(_))) else {
+                return false;
+            };
+            let contents = layer.contents();
+            match find(contents, buffer) {
+                Some(x) => *x = value.clone(),
+                None => contents.push((buffer.clone(), value.clone())),
+            }
+            true
+        })
+}
+
+// ----- tasks of others
+
+/// Something that was put aside, until this is dropped.
+pub(crate) struct Aside(Option<Box<dyn FnOnce()>>);
+
+impl Aside {
+    pub(crate) fn cell<T: 'static>(key: &'static LocalKey<Cell<T>>, plain: T) -> Self {
+        let own = key.replace(plain);
+        Self(Some(Box::new(move || key.set(own))))
+    }
+
+    pub(crate) fn of<T: Default + 'static>(key: &'static LocalKey<RefCell<T>>) -> Self {
+        let own = key.take();
+        Self(Some(Box::new(move || key.set(own))))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(put_back) = self.0.take() {
+            put_back();
+        }
+    }
+}
+
+/// Sees to it that other tasks, which a thread takes up while it waits for a kernel, do not see the
+/// scopes of the one that waits. Called where a scope is opened.
+#[inline]
+pub(crate) fn keep_to_this_task() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| bibun_array::set_put_aside(put_aside));
+}
+
+fn put_aside() -> Box<dyn Any> {
+    locks::assert_none_held();
+    let mut aside = Vec::new();
+    aside.extend(scope::put_aside());
+    aside.extend(hooks::put_aside());
+    aside.extend(rules::put_aside());
+    aside.extend(randomness::put_aside());
+    aside.extend([Aside::of(&LAYERS), Aside::cell(&ARE_LAYERS, false)]);
+    Box::new(aside)
+}

@@ -1,0 +1,456 @@
+//! What is run a second time sees what the first run saw, and leaves nothing behind that the first did
+//! not leave: `checkpoint`, `custom` without rules, the chunks of `vmap`, a loss that was not finite.
+
+use std::sync::{Arc, Mutex};
+
+use bibun::array::{Array, DType, Generator};
+use bibun::functions::{dropout, random_normal, square};
+use bibun::links::{BatchNorm, Buffer, Chain, Dropout, Evaluation, Link, TransformerBlock};
+use bibun::{
+    GradOptions, Randomness, Rules, Tree, Variable, VmapOptions, attempt, checkpoint, custom, grad,
+    gradients_with, is_recording, is_training, jvp, linearize, no_grad, per_example, test, train,
+    value_and_grad, vjp, vmap, vmap_with,
+};
+
+const WIDE: usize = 24;
+
+fn input(shape: &[usize]) -> Variable {
+    let g = &mut Generator::new(77);
+    Variable::constant(g.normal(shape, 0.0, 1.0, DType::F64))
+}
+
+/// A function of something random, with all that its run leaves behind: called by itself, and by a
+/// caller that may run it several times.
+type Block = Arc<dyn Fn(&Variable) -> Variable + Send + Sync>;
+
+/// A block made anew, and what it has left behind.
+type Made = (Block, Box<dyn Fn() -> Vec<f64>>);
+
+/// Blocks that differ each time they run.
+fn blocks() -> Vec<(&'static str, fn() -> Made)> {
+    vec![
+        ("the link", || {
+            let link = Dropout::new(0.5, &mut Generator::new(1));
+            let own = link.clone();
+            let block: Block = Arc::new(move |x| square(link.forward(x)) * x);
+            (block, left(own))
+        }),
+        ("a generator behind a lock", || {
+            let generator = Arc::new(Mutex::new(Generator::new(2)));
+            let own = Arc::clone(&generator);
+            let block: Block = Arc::new(move |x| {
+                let mut generator = generator.lock().unwrap();
+                dropout(x, 0.5, &mut generator) * dropout(x, 0.3, &mut generator)
+            });
+            let left = move || {
+                let own = own.lock().unwrap();
+                vec![own.key() as f64, own.counter() as f64]
+            };
+            (block, Box::new(left))
+        }),
+        ("arrays of numbers", || {
+            let generator = Arc::new(Mutex::new(Generator::new(3)));
+            let own = Arc::clone(&generator);
+            let block: Block = Arc::new(move |x| {
+                let noise = generator.lock().unwrap().normal(WIDE, 0.0, 1.0, DType::F64);
+                (x * Variable::constant(noise)).tanh()
+            });
+            let left = move || vec![own.lock().unwrap().counter() as f64];
+            (block, Box::new(left))
+        }),
+        ("a buffer that counts", || {
+            let calls = Buffer::new(1.0);
+            let own = calls.clone();
+            let block: Block = Arc::new(move |x| {
+                let n = calls.get();
+                calls.set(n.array() + 1.0);
+                (x * n).sin() * calls.get()
+            });
+            (block, Box::new(move || own.get().to_vec()))
+        }),
+    ]
+}
+
+fn left(link: impl Chain + 'static) -> Box<dyn Fn() -> Vec<f64>> {
+    Box::new(move || {
+        let buffers = link.buffers().into_iter();
+        buffers
+            .flat_map(|(_, x)| x.array().cast(DType::F64).to_vec::<f64>())
+            .collect()
+    })
+}
+
+/// A way to run a block, by its name.
+type Way = (&'static str, fn(&Block) -> Vec<f64>);
+
+/// The block with its memory forgotten.
+fn forgetful(block: &Block) -> Block {
+    let block = Arc::clone(block);
+    Arc::new(move |x| {
+        let block = Arc::clone(&block);
+        checkpoint(move |x: &Variable| block(x), x)
+    })
+}
+
+fn ruleless(block: &Block) -> Block {
+    let block = Arc::clone(block);
+    Arc::new(move |x| {
+        let block = Arc::clone(&block);
+        custom("ruleless", move |[x]| block(x)).call([x])
+    })
+}
+
+/// A checkpoint in a checkpoint.
+fn twice_forgetful(block: &Block) -> Block {
+    forgetful(&forgetful(block))
+}
+
+fn ways() -> Vec<Way> {
+    fn flat(list: &[&Variable]) -> Vec<f64> {
+        list.iter().flat_map(|x| x.to_vec::<f64>()).collect()
+    }
+    fn w() -> Variable {
+        input(&[WIDE]).exp()
+    }
+    vec![
+        ("backward", |f| {
+            let x = Variable::new(input(&[WIDE]).array());
+            let y = f(&x);
+            (&y * w()).sum(..).backward();
+            flat(&[&y, &x.grad().unwrap()])
+        }),
+        ("backward twice", |f| {
+            let x = Variable::new(input(&[WIDE]).array());
+            let y = f(&x);
+            let loss = (&y * w()).sum(..);
+            loss.backward();
+            loss.backward();
+            flat(&[&y, &x.grad().unwrap()])
+        }),
+        ("one after the other", |f| {
+            let x = Variable::new(input(&[WIDE]).array());
+            let y = f(&f(&x));
+            (&y * w()).sum(..).backward();
+            flat(&[&y, &x.grad().unwrap()])
+        }),
+        ("grad", |f| {
+            let ((_, y), g) = value_and_grad(
+                |x| {
+                    let y = f(x);
+                    ((&y * w()).sum(..), y)
+                },
+                &input(&[WIDE]),
+            );
+            flat(&[&y, &g])
+        }),
+        ("grad of grad", |f| {
+            let once = |x: &Variable| grad(|x| (f(x) * w()).sum(..), x);
+            flat(&[&grad(|x| (once(x) * w()).sum(..), &input(&[WIDE]))])
+        }),
+        ("gradients with history", |f| {
+            let x = Variable::new(input(&[WIDE]).array());
+            let loss = (f(&x) * w()).sum(..);
+            let options = GradOptions::create_graph();
+            let g = gradients_with(&[&loss], &[&x], &options).remove(0).unwrap();
+            (&g * w()).sum(..).backward();
+            flat(&[&g, &x.grad().unwrap()])
+        }),
+        ("jvp", |f| {
+            let (y, dy) = jvp(|x| f(x), &input(&[WIDE]), &w());
+            flat(&[&y, &dy])
+        }),
+        ("jvp of jvp", |f| {
+            let once = |x: &Variable| jvp(|x| f(x), x, &w()).1;
+            let (y, dy) = jvp(once, &input(&[WIDE]), &w());
+            flat(&[&y, &dy])
+        }),
+        ("jvp of grad", |f| {
+            let once = |x: &Variable| grad(|x| (f(x) * w()).sum(..), x);
+            let (y, dy) = jvp(once, &input(&[WIDE]), &w());
+            flat(&[&y, &dy])
+        }),
+        ("grad of jvp", |f| {
+            let once = |x: &Variable| (jvp(|x| f(x), x, &w()).1 * w()).sum(..);
+            flat(&[&grad(once, &input(&[WIDE]))])
+        }),
+        ("linearize", |f| {
+            let (y, linear) = linearize(|x| f(x), &input(&[WIDE]));
+            flat(&[&y, &linear.call(&w())])
+        }),
+        ("vmap", |f| flat(&[&vmap(|x| f(x), &input(&[3, WIDE]))])),
+        ("vmap, the same numbers", |f| {
+            let options = VmapOptions::default().randomness(Randomness::Same);
+            flat(&[&vmap_with(|x| f(x), &input(&[3, WIDE]), &options)])
+        }),
+        ("vmap of grad", |f| {
+            let of_one = |x: &Variable| grad(|x| (f(x) * w()).sum(..), x);
+            flat(&[&vmap(of_one, &input(&[3, WIDE]))])
+        }),
+        ("vmap of grad in chunks", |f| {
+            let of_one = |x: &Variable| grad(|x| (f(x) * w()).sum(..), x);
+            let options = VmapOptions::default().chunk(2);
+            flat(&[&vmap_with(of_one, &input(&[5, WIDE]), &options)])
+        }),
+        ("grad of vmap", |f| {
+            let all = |x: &Variable| (vmap(|x| f(x), x) * w()).sum(..);
+            flat(&[&grad(all, &input(&[3, WIDE]))])
+        }),
+        ("jvp of vmap", |f| {
+            let x = input(&[3, WIDE]);
+            let (y, dy) = jvp(|x| vmap(|x| f(x), x), &x, &x.exp());
+            flat(&[&y, &dy])
+        }),
+        ("vmap of jvp", |f| {
+            let of_one = |x: &Variable| jvp(|x| f(x), x, &w());
+            let (y, dy) = vmap(of_one, &input(&[3, WIDE]));
+            flat(&[&y, &dy])
+        }),
+        ("vmap of vmap of grad", |f| {
+            let of_one = |x: &Variable| grad(|x| (f(x) * w()).sum(..), x);
+            flat(&[&vmap(|x| vmap(of_one, x), &input(&[2, 3, WIDE]))])
+        }),
+        ("a pullback under vmap", |f| {
+            let (y, pullback) = vjp(|x| f(x), &input(&[WIDE]));
+            let all = vmap(|gy| pullback.call(gy), &input(&[3, WIDE]));
+            flat(&[&y, &all])
+        }),
+    ]
+}
+
+#[test]
+fn a_second_run_draws_and_counts_as_the_first_did() {
+    for (what, make) in blocks() {
+        for (name, way) in ways() {
+            let (block, left) = make();
+            let expected = (way(&block), left());
+            for (how, forget) in [
+                ("checkpoint", forgetful as fn(&Block) -> Block),
+                ("custom", ruleless),
+                ("checkpoint of checkpoint", twice_forgetful),
+            ] {
+                let (block, left) = make();
+                let found = way(&forget(&block));
+                assert_eq!(found.len(), expected.0.len());
+                for (i, (a, b)) in found.iter().zip(&expected.0).enumerate() {
+                    let close = (a - b).abs() <= 1e-12 * b.abs().max(1.0);
+                    assert!(close, "{what}, {name}, {how}: {a}, not {b} at {i}");
+                }
+                assert_eq!(left(), expected.1, "{what}, {name}, {how}: what is left");
+            }
+        }
+    }
+}
+
+#[test]
+fn it_sees_the_mode_of_its_first_run() {
+    let x = Variable::new([[2.0f32], [6.0], [10.0]]);
+    let w = Variable::constant([[1.0f32], [2.0], [4.0]]);
+    let layer = BatchNorm::new(1);
+    let run = |how: fn(&BatchNorm, &Variable) -> Variable, forward_in_test: bool| {
+        layer.running_mean.set(Array::from([1.0f32]));
+        x.clear_grad();
+        let forward = || (how(&layer, &x) * &w).sum(..);
+        let loss = match forward_in_test {
+            true => test(forward),
+            false => forward(),
+        };
+        match forward_in_test {
+            true => train(|| loss.backward()),
+            false => test(|| loss.backward()),
+        }
+        let gradient = x.grad().unwrap().to_vec::<f32>();
+        (gradient, layer.running_mean.get().to_vec::<f32>())
+    };
+    let plain = |layer: &BatchNorm, x: &Variable| layer.forward(x);
+    let forgetful = |layer: &BatchNorm, x: &Variable| {
+        let of_pair = |(layer, x): &(BatchNorm, Variable)| layer.forward(x);
+        checkpoint(of_pair, &(layer.clone(), x.clone()))
+    };
+    for in_test in [true, false] {
+        let expected = run(plain, in_test);
+        assert_eq!(run(forgetful, in_test), expected, "{in_test}");
+        // Running statistics move once in training, and not at all in use.
+        let moved = if in_test { 1.0 } else { 0.9 + 0.6 };
+        assert_eq!(expected.1, [moved]);
+    }
+}
+
+#[test]
+fn it_sees_the_rules_of_its_first_run() {
+    let straight = Rules::new().vjp("round", |_, gy| vec![Some(gy[0].clone())]);
+    let x = Variable::new([1.4, 2.6]);
+    let y = straight.scope(|| checkpoint(|x: &Variable| x.round() * 3.0, &x));
+    y.sum(..).backward();
+    assert_eq!(x.grad().unwrap().to_vec::<f64>(), [3.0, 3.0]);
+    // And not those of the walk back.
+    x.clear_grad();
+    let y = checkpoint(|x: &Variable| x.round() * 3.0, &x);
+    straight.scope(|| y.sum(..).backward());
+    assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 0.0]);
+}
+
+#[test]
+fn it_sees_whether_history_is_recorded() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let f = move |x: &Variable| {
+        told.lock().unwrap().push(is_recording());
+        let constant = no_grad(|| x * 2.0);
+        x * constant
+    };
+    let x = Variable::new(3.0);
+    let y = checkpoint(f.clone(), &x);
+    y.backward();
+    assert_eq!(x.grad().unwrap().item::<f64>(), 6.0);
+    assert_eq!(*seen.lock().unwrap(), [true, true]);
+    seen.lock().unwrap().clear();
+    no_grad(|| checkpoint(f, &x));
+    assert_eq!(*seen.lock().unwrap(), [false]);
+}
+
+#[test]
+fn a_transformer_block_with_dropout_as_the_book_has_it() {
+    let block = || {
+        let g = &mut Generator::new(4);
+        TransformerBlock::builder(8, 2).dropout(0.3).build(g)
+    };
+    let x = Variable::constant(Generator::new(5).normal([2, 5, 8], 0.0, 1.0, DType::F32));
+    let run = |forward: fn(&TransformerBlock, &Variable) -> Variable| {
+        let block = block();
+        let y = forward(&block, &x);
+        (&y * &x).sum(..).backward();
+        let gradients = block.parameters().into_iter();
+        let gradients: Vec<Vec<f32>> = gradients.map(|(_, w)| w.grad().unwrap().to_vec()).collect();
+        // What is drawn next.
+        (
+            y.to_vec::<f32>(),
+            gradients,
+            block.forward(&x).to_vec::<f32>(),
+        )
+    };
+    let plain = run(|block, x| block.forward(x));
+    let forgetful = run(|block, x| {
+        let of_pair = |(block, x): &(TransformerBlock, Variable)| block.forward(x);
+        checkpoint(of_pair, &(block.clone(), x.clone()))
+    });
+    assert_eq!(plain.0, forgetful.0);
+    assert_eq!(plain.2, forgetful.2);
+    for (a, b) in plain.1.iter().flatten().zip(forgetful.1.iter().flatten()) {
+        assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{a} and {b}");
+    }
+}
+
+#[test]
+fn per_example_gradients_of_what_was_forgotten() {
+    let w = Variable::new(input(&[WIDE]).array());
+    let x = input(&[3, WIDE]);
+    let run = |forget: bool| {
+        let link = Dropout::new(0.5, &mut Generator::new(6));
+        let f = move |(w, x): &(Variable, Variable)| link.forward(&(x * w)).tanh();
+        let pair = (w.clone(), x.clone());
+        let y = match forget {
+            true => checkpoint(f, &pair),
+            false => f(&pair),
+        };
+        per_example(&y.sum(1), &w).rows().to_vec::<f64>()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_function_that_does_something_else_the_second_time_is_told_of() {
+    let calls = Arc::new(Mutex::new(0));
+    let generator = Mutex::new(Generator::new(0));
+    let x = Variable::new([1.0; 4]);
+    let y = checkpoint(
+        move |x: &Variable| {
+            let mut calls = calls.lock().unwrap();
+            *calls += 1;
+            let mut generator = generator.lock().unwrap();
+            (0..*calls).fold(x.clone(), |x, _| dropout(&x, 0.1, &mut generator))
+        },
+        &x,
+    );
+    let error = attempt(|| y.sum(..).backward()).unwrap_err().to_string();
+    assert!(error.contains("more often than the first time"), "{error}");
+}
+
+#[test]
+fn a_lane_draws_the_same_whatever_the_others_are() {
+    let run = |lanes: usize, chunk: usize, randomness| {
+        let mut g = Generator::new(8);
+        let options = VmapOptions::default().chunk(chunk).randomness(randomness);
+        let f = |x: &Variable| {
+            x + random_normal([WIDE], 0.0, 1.0, DType::F64, &mut g) + dropout(x + 1.0, 0.5, &mut g)
+        };
+        let zeros = Variable::constant(Array::zeros([lanes, WIDE], DType::F64));
+        let y = vmap_with(f, &zeros, &options).to_vec::<f64>();
+        (y, g)
+    };
+    for randomness in [Randomness::Different, Randomness::Same] {
+        let (all, after) = run(6, 6, randomness);
+        for lanes in 1..6 {
+            for chunk in 1..=lanes {
+                let (some, generator) = run(lanes, chunk, randomness);
+                assert_eq!(some, all[..lanes * WIDE], "{lanes} in chunks of {chunk}");
+                // And the generator moves as for one of them.
+                assert_eq!(generator, after);
+            }
+        }
+    }
+    // Lanes of lanes.
+    let nested = |outer: usize, inner: usize| {
+        let mut g = Generator::new(9);
+        let x = Variable::constant(Array::zeros([outer, inner], DType::F64));
+        let mut f = |x: &Variable| x + random_normal([], 0.0, 1.0, DType::F64, &mut g);
+        vmap(|x| vmap(&mut f, x), &x).to_vec::<f64>()
+    };
+    let (few, many) = (nested(2, 3), nested(4, 5));
+    for (i, row) in few.chunks(3).enumerate() {
+        assert_eq!(row, &many[5 * i..5 * i + 3]);
+    }
+}
+
+#[test]
+fn chunks_leave_behind_what_one_run_leaves() {
+    #[derive(Tree)]
+    struct Pair {
+        x: Variable,
+    }
+    for chunk in [5, 2, 1] {
+        let link = Dropout::new(0.5, &mut Generator::new(10));
+        let options = VmapOptions::default().chunk(chunk);
+        let x = Pair {
+            x: input(&[5, WIDE]),
+        };
+        let first = vmap_with(|p: &Pair| link.forward(&p.x), &x, &options).to_vec::<f64>();
+        let second = vmap_with(|p: &Pair| link.forward(&p.x), &x, &options).to_vec::<f64>();
+        assert_ne!(first, second);
+        let alone = Dropout::new(0.5, &mut Generator::new(10));
+        let expected = vmap(|p: &Pair| alone.forward(&p.x), &x).to_vec::<f64>();
+        assert_eq!(first, expected, "chunks of {chunk}");
+        let stream = |link: &Dropout| link.buffers()[0].1.to_vec::<i64>();
+        assert_eq!(stream(&link)[1], 2 * stream(&alone)[1]);
+    }
+}
+
+#[test]
+fn a_model_in_evaluation_is_so_on_every_thread() {
+    let layer = BatchNorm::new(1);
+    let before = layer.running_mean.get().to_vec::<f32>();
+    let x = Variable::constant([[2.0f32], [6.0]]);
+    let server = Evaluation::new(layer.clone());
+    let expected = test(|| layer.forward(&x)).to_vec::<f32>();
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                assert!(is_training());
+                assert_eq!(server.forward(&x).to_vec::<f32>(), expected);
+                assert_eq!(train(|| server.forward(&x)).to_vec::<f32>(), expected);
+            });
+        }
+    });
+    assert_eq!(layer.running_mean.get().to_vec::<f32>(), before);
+    assert_eq!(server.parameters().len(), layer.parameters().len());
+    assert_eq!(server.parameters()[0].0, layer.parameters()[0].0);
+}
