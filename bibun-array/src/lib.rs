@@ -9,6 +9,7 @@
 mod arithmetic;
 mod array;
 mod axes;
+mod call;
 mod convolution;
 mod cpu;
 mod device;
@@ -38,6 +39,7 @@ mod view;
 
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
+pub use call::{Call, Entered, Place, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 pub use device::{Device, Memory, Normalization, Reduction, Scan, View, allocating, cpu};
 pub use dtype::{DType, Element, Scalar};

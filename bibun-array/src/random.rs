@@ -506,7 +506,7 @@ fn no_float(function: &'static str, found: DType) -> Error {
         function,
         found,
         expected: DType::F64,
-        location: std::panic::Location::caller(),
+        location: crate::caller(),
     }
 }
 

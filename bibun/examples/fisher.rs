@@ -22,7 +22,9 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{Digits, Mnist, mnist};
-use bibun::functions::{Reduction, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with};
+use bibun::functions::{
+    Reduction, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with,
+};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
 use bibun::{
@@ -54,7 +56,7 @@ struct Mlp {
 }
 
 impl Link for Mlp {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.l1.forward(x));
         self.l3.forward(&relu(self.l2.forward(&h)))
     }

@@ -18,7 +18,9 @@ use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
 use bibun::datasets::{Digits, LabeledImages, mnist};
-use bibun::functions::{Reduction, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with};
+use bibun::functions::{
+    Reduction, max_pool, relu, softmax_cross_entropy, softmax_cross_entropy_with,
+};
 use bibun::links::{Chain, Conv2d, Linear, Link};
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{Variable, per_example};
@@ -54,7 +56,7 @@ impl Network {
 }
 
 impl Link for Network {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut h = x.reshape([x.shape()[0], 1, 28, 28]);
         for convolution in &self.convolutions {
             h = max_pool(relu(convolution.forward(&h)), [2, 2]);

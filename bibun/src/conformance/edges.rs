@@ -131,7 +131,7 @@ calls! {
         "minimum": |a, b| minimum(a, b),
         "squared_error": |a, b| squared_error(a, b),
         "absolute_error": |a, b| absolute_error(a, b),
-        "sigmoid_cross_entropy": |x, t| sigmoid_cross_entropy_with(x, t, Reduce::No),
+        "sigmoid_cross_entropy": |x, t| sigmoid_cross_entropy_with(x, t, crate::functions::Reduction::None),
     }
 }
 
@@ -148,7 +148,11 @@ fn tables() -> BTreeMap<(String, DType), Table> {
     let mut tables: BTreeMap<(String, DType), Table> = BTreeMap::new();
     for line in include_str!("../../tests/golden/edges/edges.txt").lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let dtype = if words[1] == "f32" { DType::F32 } else { DType::F64 };
+        let dtype = if words[1] == "f32" {
+            DType::F32
+        } else {
+            DType::F64
+        };
         let equals = words.iter().position(|&word| word == "=").expect("results");
         let number = |word: &str| word.parse::<f64>().expect("a number");
         let table = tables.entry((words[0].to_owned(), dtype)).or_default();
@@ -288,7 +292,10 @@ fn values_and_derivatives_where_numbers_end() {
 fn every_elementwise_function_is_in_the_table() {
     let tables = tables();
     let names = |mut word: &'static str| {
-        word = word.split_once('_').filter(|(name, _)| *name == "pow").map_or(word, |(name, _)| name);
+        word = word
+            .split_once('_')
+            .filter(|(name, _)| *name == "pow")
+            .map_or(word, |(name, _)| name);
         word
     };
     let known: BTreeSet<&str> = calls().into_keys().map(names).collect();
@@ -297,7 +304,10 @@ fn every_elementwise_function_is_in_the_table() {
         .map(|sample| sample.name)
         .collect();
     let missing: Vec<&&str> = elementwise.difference(&known).collect();
-    assert!(missing.is_empty(), "without a row in make.py and here: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "without a row in make.py and here: {missing:?}"
+    );
     for name in calls().into_keys() {
         for dtype in [DType::F32, DType::F64] {
             let table = tables.get(&(name.to_owned(), dtype));

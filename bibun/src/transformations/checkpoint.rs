@@ -1,9 +1,10 @@
 //! The transformation that forgets.
 
-use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
 use super::custom::Closures;
+use crate::call::calling;
+use crate::error::caller;
 use crate::tree::{Leaves, Mapper, Role, Tree};
 use crate::variable::Variable;
 
@@ -32,6 +33,7 @@ where
     A: Tree + Send + Sync + 'static,
     Y: Tree + Send + 'static,
 {
+    let _called = calling("checkpoint");
     let leaves = Leaves::of(x);
     let inputs = leaves.variables.clone();
     // The form alone: the values that `x` has now are not held.
@@ -57,7 +59,7 @@ where
         jvp: None,
         batch: None,
     };
-    let outputs = closures.call(inputs, Location::caller());
+    let outputs = closures.call(inputs, caller());
     let mut slot = result
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -2,6 +2,7 @@
 
 use bibun_array::DType;
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{cast, not_equal, softmax, to_float, where_};
@@ -32,6 +33,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn masked_softmax(x: impl Into<Variable>, mask: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("masked_softmax");
     let (x, mask) = (to_float(x.into()), mask.into());
     expect_mask("masked_softmax", &[("x", &x.spec())], &x.spec(), &mask);
     let (x, kept) = match mask.dtype() {
@@ -69,11 +71,10 @@ pub(crate) fn expect_mask(
          which is added"
     );
     let inputs = [inputs, &[("mask", &mask)]].concat();
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&inputs, must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+        &Mismatch::new(&inputs, must_hold),
+    ))
 }
 
 #[cfg(test)]
@@ -110,9 +111,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             move |x| {
                 let [x, added] = [0, 1].map(|i| x[i].to_vec::<f64>());
                 let power = |i: usize| {
-                    if mask[i] { (x[i] + added[i]).exp() } else { 0.0 }
+                    if mask[i] {
+                        (x[i] + added[i]).exp()
+                    } else {
+                        0.0
+                    }
                 };
-                let y = (0..12).map(|i| power(i) / (0..4).map(|k| power(k * 3 + i % 3)).sum::<f64>());
+                let y =
+                    (0..12).map(|i| power(i) / (0..4).map(|k| power(k * 3 + i % 3)).sum::<f64>());
                 vec![Array::from_vec(y.collect(), [4, 3])]
             },
         )
@@ -155,7 +161,10 @@ mod tests {
         let weights = Variable::constant([[0f32, 5.0, 1.0], [1.0, 2.0, 3.0]]);
         let gradients = gradients(&[&(y * weights).sum(..)], &[&x, &mask]);
         for gradient in gradients {
-            let gradient = gradient.expect("a gradient").cast(DType::F64).to_vec::<f64>();
+            let gradient = gradient
+                .expect("a gradient")
+                .cast(DType::F64)
+                .to_vec::<f64>();
             let expected = [-0.1875, 0.0, 0.1875, 0.0, 0.0, 0.0];
             for (found, expected) in gradient.into_iter().zip(expected) {
                 assert!((found - expected).abs() < 1e-7 && (expected != 0.0 || found == 0.0));

@@ -2,6 +2,7 @@
 
 use bibun_array::Shape;
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{expect_mask, masked_softmax, matmul, softmax, swap_axes};
@@ -36,6 +37,7 @@ pub fn attention(
     value: impl Into<Variable>,
     mask: Option<&Variable>,
 ) -> Variable {
+    let _whole = composite("attention");
     let (query, key, value) = (query.into(), key.into(), value.into());
     check("attention", &query, &key, Some(&value), mask);
     matmul(weights(query, key, mask), value)
@@ -67,6 +69,7 @@ pub fn attention_weights(
     key: impl Into<Variable>,
     mask: Option<&Variable>,
 ) -> Variable {
+    let _whole = composite("attention_weights");
     let (query, key) = (query.into(), key.into());
     check("attention_weights", &query, &key, None, mask);
     weights(query, key, mask)
@@ -108,16 +111,15 @@ fn check(
         _ => None,
     };
     let Some([q, k]) = sizes else {
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(&named, "sizes of one name must be equal").0,
-            place: std::panic::Location::caller(),
-        })
+        let mismatch = Mismatch::new(&named, "sizes of one name must be equal");
+        raise(Error::mismatch(function, &mismatch))
     };
     // Which axes are in front, the product of queries and keys tells by itself.
     let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);
     if let (Some(mask), Some(front)) = (mask, front(0).broadcast(&front(1))) {
-        let shape = front.inserted(front.rank(), q).inserted(front.rank() + 1, k);
+        let shape = front
+            .inserted(front.rank(), q)
+            .inserted(front.rank() + 1, k);
         expect_mask(function, &named, &Spec::new(shape, named[0].1.dtype), mask);
     }
 }
@@ -221,8 +223,14 @@ mod tests {
         let value = Variable::new([[1.0], [100.0]]);
         let with = |mask: Variable| attention(&x, &x, &value, Some(&mask)).to_vec::<f64>();
         assert_eq!(with(Variable::constant([true, false])), [1.0, 1.0]);
-        assert_eq!(with(Variable::constant([0.0, f64::NEG_INFINITY])), [1.0, 1.0]);
-        assert_eq!(with(Variable::constant([0.0f32, f32::NEG_INFINITY])), [1.0, 1.0]);
+        assert_eq!(
+            with(Variable::constant([0.0, f64::NEG_INFINITY])),
+            [1.0, 1.0]
+        );
+        assert_eq!(
+            with(Variable::constant([0.0f32, f32::NEG_INFINITY])),
+            [1.0, 1.0]
+        );
         assert_eq!(with(Variable::constant([0.0, 0.0])), [50.5, 50.5]);
         for mask in [Variable::constant([1i64, 0]), Variable::constant([true; 3])] {
             for error in [

@@ -3,14 +3,15 @@
 use bibun_array::{Array, DType, keep_dims, ops, raise as raise_array};
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
-    Reduction, below, cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
-    sum, take, to_float, where_,
+    Reduction, below, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
+    shifted_exp, sum, take, to_float, where_,
 };
 use crate::variable::Variable;
 
@@ -108,6 +109,7 @@ pub fn softmax_cross_entropy_with(
     t: impl Into<Variable>,
     options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
+    let _whole = composite("softmax_cross_entropy");
     let function = "softmax_cross_entropy";
     let (x, t, options) = (to_float(x.into()), t.into(), options.into());
     let Some(axis) = class_axis(&x) else {
@@ -174,6 +176,7 @@ pub fn nll_with(
     classes: impl Into<Variable>,
     options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
+    let _whole = composite("nll");
     let (x, t) = (to_float(log_probabilities.into()), classes.into());
     of_classes("nll", t, x, &options.into(), |x, t| {
         let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
@@ -200,9 +203,8 @@ fn of_classes(
     losses: impl FnOnce(Variable, Variable) -> Variable,
 ) -> Variable {
     let (x_spec, t_spec) = (x.spec(), t.spec());
-    let axis = class_axis(&x).filter(|&axis| {
-        t_spec.dtype == DType::I64 && x_spec.shape.removed(axis) == t_spec.shape
-    });
+    let axis = class_axis(&x)
+        .filter(|&axis| t_spec.dtype == DType::I64 && x_spec.shape.removed(axis) == t_spec.shape);
     let Some(axis) = axis else {
         mismatch(function, &x_spec, &t_spec)
     };
@@ -231,11 +233,10 @@ fn expect_weight(
 ) -> Variable {
     if weight.shape() != [x.shape[class_axis]] {
         let inputs = [("x [n, c, ..]", x), ("class_weight [c]", &weight.spec())];
-        raise(Error::Mismatch {
+        raise(Error::mismatch(
             function,
-            what: Mismatch::new(&inputs, "c must be equal").0,
-            place: std::panic::Location::caller(),
-        })
+            &Mismatch::new(&inputs, "c must be equal"),
+        ))
     }
     cast(weight, x.dtype)
 }
@@ -245,11 +246,10 @@ fn expect_weight(
 fn mismatch(function: &'static str, x: &Spec, t: &Spec) -> ! {
     let must_hold = "t must be i64 class numbers [n, ..] or, for softmax_cross_entropy, \
                      probabilities [n, c, ..]";
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&[("x [n, c, ..]", x), ("t", t)], must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+        &Mismatch::new(&[("x [n, c, ..]", x), ("t", t)], must_hold),
+    ))
 }
 
 /// Class numbers `t [n, 1, ..]` beside scores `x [n, c, ..]`: one loss for each.
@@ -268,8 +268,9 @@ fn check_classes(function: &'static str, t: &Array, classes: usize) {
     }
     for class in [t.min(..).item::<i64>(), t.max(..).item::<i64>()] {
         if class < 0 || class >= classes as i64 {
-            let what =
-                format!("there is no class {class} among {classes} (`ignore_index` leaves one out)");
+            let what = format!(
+                "there is no class {class} among {classes} (`ignore_index` leaves one out)"
+            );
             raise_array(bibun_array::Error::invalid(function, what));
         }
     }
@@ -660,7 +661,9 @@ mod tests {
                 &|x, t| nll_with(log_softmax(x, -1), t, &options),
                 &|x, t| {
                     // The class number only tells which row it is.
-                    let row = t.less(0).where_(probabilities.take(1, 0), probabilities.take(0, 0));
+                    let row = t
+                        .less(0)
+                        .where_(probabilities.take(1, 0), probabilities.take(0, 0));
                     softmax_cross_entropy_with(x, row, &options)
                 },
             ];
@@ -699,9 +702,18 @@ mod tests {
         assert!((slope * &factors).sum(..).item::<f64>().abs() < 1e-15);
         let nothing = Variable::new([0.0; 3]);
         let ignored = Variable::constant([-1i64; 3]);
-        for mean in [with(Reduction::Mean, &t, &nothing), with(Reduction::Mean, &ignored, &factors)] {
+        for mean in [
+            with(Reduction::Mean, &t, &nothing),
+            with(Reduction::Mean, &ignored, &factors),
+        ] {
             assert_eq!(mean.item::<f64>(), 0.0);
-            assert_eq!(gradients(&[&mean], &[&x])[0].clone().unwrap().to_vec::<f64>(), [0.0; 9]);
+            assert_eq!(
+                gradients(&[&mean], &[&x])[0]
+                    .clone()
+                    .unwrap()
+                    .to_vec::<f64>(),
+                [0.0; 9]
+            );
         }
     }
 

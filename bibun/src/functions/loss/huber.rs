@@ -1,6 +1,7 @@
 //! Huber's loss: squared near to zero, absolute far from it.
 
 use super::mean_error::alike;
+use crate::call::composite;
 use crate::functions::family::unary;
 use crate::functions::{Reduction, subtract};
 use crate::variable::Variable;
@@ -64,6 +65,7 @@ pub fn huber_loss_with(
     delta: f64,
     reduction: Reduction,
 ) -> Variable {
+    let _whole = composite("huber_loss");
     let (x, t) = alike("huber_loss", x.into(), t.into());
     reduction.of(huber(subtract(x, t), delta))
 }
@@ -111,7 +113,12 @@ mod tests {
         assert_eq!(gt, [0.5, 0.5, 0.0, -0.5, -0.5]);
         assert_eq!(huber_loss(&x, &t, 0.5).item::<f64>(), 2.125 / 5.0);
         let column = x.reshape([5, 1]);
-        let message = attempt(|| huber_loss(&column, &t, 0.5)).unwrap_err().to_string();
-        assert!(message.starts_with("huber_loss: shapes do not fit: x = [5, 1]"), "{message}");
+        let message = attempt(|| huber_loss(&column, &t, 0.5))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("huber_loss: shapes do not fit: x = [5, 1]"),
+            "{message}"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, Shape, ops};
 
 use crate::batch::Lane;
+use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
@@ -55,6 +56,8 @@ pub fn piecewise<T: Tree, A: Into<Operand>, B: Into<Operand>>(
     taken: impl FnOnce(&T) -> A,
     otherwise: impl FnOnce(&T) -> B,
 ) -> Variable {
+    // No composite: what the functions call is the user's.
+    let _called = calling("piecewise");
     // Bools have no derivative, so that `jvp` has no reason to hide them.
     let condition = cast(condition.into(), DType::Bool).detach();
     let shape = common_shape(&condition, inputs);
@@ -87,7 +90,9 @@ impl Variable {
 fn common_shape(condition: &Variable, inputs: &impl Tree) -> Shape {
     let mut specs = vec![condition.spec()];
     // The Tree is only looked at.
-    inputs.visit(&mut crate::tree::Visitor::new(&mut |_, x, _| specs.push(x.spec())));
+    inputs.visit(&mut crate::tree::Visitor::new(&mut |_, x, _| {
+        specs.push(x.spec())
+    }));
     let common = (specs.iter()).try_fold(Shape::from(()), |common, spec| {
         common.broadcast(&spec.shape)
     });
@@ -95,11 +100,10 @@ fn common_shape(condition: &Variable, inputs: &impl Tree) -> Shape {
         let names = std::iter::once("condition").chain(std::iter::repeat("input"));
         let named: Vec<(&str, &Spec)> = names.zip(&specs).collect();
         let must_hold = "sizes must be equal or 1, counted from the last axis";
-        raise(Error::Mismatch {
-            function: "piecewise",
-            what: Mismatch::new(&named, must_hold).0,
-            place: std::panic::Location::caller(),
-        })
+        raise(Error::mismatch(
+            "piecewise",
+            &Mismatch::new(&named, must_hold),
+        ))
     };
     common
 }
@@ -246,7 +250,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "piecewise",
             |x| {
-                let y = x[0].greater(0).piecewise(&x[0], |x| (x + 0.5).log(), |x| x.exp());
+                let y = x[0]
+                    .greater(0)
+                    .piecewise(&x[0], |x| (x + 0.5).log(), |x| x.exp());
                 vec![y]
             },
             |x| {
@@ -393,9 +399,13 @@ mod tests {
         let call = |v: &[Variable]| {
             let inputs = (v[0].clone(), v[1].clone());
             let quotient = |(a, b): &(Variable, Variable)| {
-                let (places_a, places_b) = (Lane::all(a).to_vec::<f64>(), Lane::all(b).to_vec::<f64>());
+                let (places_a, places_b) =
+                    (Lane::all(a).to_vec::<f64>(), Lane::all(b).to_vec::<f64>());
                 for place in places_a.into_iter().zip(places_b) {
-                    assert!([(0.0, 1.0), (2.0, 2.0), (6.0, 3.0)].contains(&place), "{place:?}");
+                    assert!(
+                        [(0.0, 1.0), (2.0, 2.0), (6.0, 3.0)].contains(&place),
+                        "{place:?}"
+                    );
                 }
                 a / b
             };
@@ -413,10 +423,14 @@ mod tests {
         assert_eq!((y.shape(), y.dtype()), ([2, 2].into(), DType::F32));
         assert_eq!(y.to_vec::<f32>(), [2.0, -2.0, 0.5, 0.5]);
         let y = choice.piecewise(&(), |()| 1, |()| 2.5);
-        assert_eq!((y.to_vec::<f64>(), y.shape()), (vec![1.0, 2.5], [2, 1].into()));
+        assert_eq!(
+            (y.to_vec::<f64>(), y.shape()),
+            (vec![1.0, 2.5], [2, 1].into())
+        );
         // The dtype is that of both functions, whichever is taken.
         for chosen in [true, false] {
-            let y = Variable::constant([chosen]).piecewise(&x, |x| x.clone(), |x| x.cast(DType::F64));
+            let y =
+                Variable::constant([chosen]).piecewise(&x, |x| x.clone(), |x| x.cast(DType::F64));
             assert_eq!(y.dtype(), DType::F64);
             let lanes = vmap(
                 |x: &Variable| {
@@ -429,10 +443,15 @@ mod tests {
         }
         let nothing = Variable::new(Array::zeros([0, 3], DType::F32));
         assert_eq!(root(&nothing).shape(), [0, 3]);
-        assert_eq!(vmap(root, &Variable::new(Array::zeros([2, 0], DType::F32))).shape(), [2, 0]);
+        assert_eq!(
+            vmap(root, &Variable::new(Array::zeros([2, 0], DType::F32))).shape(),
+            [2, 0]
+        );
         let scalar = Variable::new(4.0);
         let options = GradOptions::create_graph();
-        let g = gradients_with(&[&root(&scalar)], &[&scalar], &options)[0].clone().unwrap();
+        let g = gradients_with(&[&root(&scalar)], &[&scalar], &options)[0]
+            .clone()
+            .unwrap();
         assert_eq!((g.item::<f64>(), g.shape()), (0.25, [0; 0].into()));
     }
 
@@ -440,9 +459,15 @@ mod tests {
     fn what_does_not_fit_is_named() {
         let x = Variable::new([1.0, 2.0, -3.0]);
         let message = |call: &dyn Fn() -> Variable| attempt(call).unwrap_err().to_string();
-        let found = message(&|| x.greater(0).piecewise(&x, |x| x.sum(..).reshape([1, 1]), |_| 0.0));
+        let found = message(&|| {
+            x.greater(0)
+                .piecewise(&x, |x| x.sum(..).reshape([1, 1]), |_| 0.0)
+        });
         let expected = "piecewise: `taken` gave [1, 1] f64 for vectors of 2 elements";
-        assert!(found.starts_with(expected) && found.contains(file!()), "{found}");
+        assert!(
+            found.starts_with(expected) && found.contains(file!()),
+            "{found}"
+        );
         let found = message(&|| x.greater(0).piecewise(&x, |_| 0.0, |_| x.clone()));
         let expected = "piecewise: `otherwise` gave [3] f64 for vectors of 1 elements";
         assert!(found.starts_with(expected), "{found}");

@@ -2,6 +2,7 @@
 
 use bibun_array::{DType, Generator, Shape};
 
+use crate::call::calling;
 use crate::randomness;
 use crate::variable::Variable;
 
@@ -28,6 +29,7 @@ pub fn random_uniform(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
+    let _called = calling("random_uniform");
     randomness::random(shape.into(), |shape| {
         generator.uniform(shape, low, high, dtype)
     })
@@ -55,6 +57,7 @@ pub fn random_normal(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
+    let _called = calling("random_normal");
     randomness::random(shape.into(), |shape| {
         generator.normal(shape, mean, std, dtype)
     })
@@ -75,5 +78,6 @@ pub fn random_normal(
 /// If `p` is not between 0 and 1.
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
+    let _called = calling("random_bernoulli");
     randomness::random(shape.into(), |shape| generator.bernoulli(p, shape))
 }

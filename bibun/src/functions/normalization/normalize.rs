@@ -53,13 +53,11 @@ pub(super) fn expect_several(
 ) {
     let (name, spec) = (x.0, x.1.spec());
     if spec.shape.size() > 0 && over.iter().all(|&axis| spec.shape[axis] == 1) {
-        let must_hold =
-            format!("there must be more than one value in a {set}: less its own mean, one is always 0");
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(&[(name, &spec)], must_hold).0,
-            place: std::panic::Location::caller(),
-        });
+        let must_hold = format!(
+            "there must be more than one value in a {set}: less its own mean, one is always 0"
+        );
+        let mismatch = Mismatch::new(&[(name, &spec)], must_hold);
+        raise(Error::mismatch(function, &mismatch));
     }
 }
 
@@ -193,11 +191,7 @@ pub(super) fn scaled(
             .filter_map(|(name, spec)| Some((name, spec.as_ref()?)))
             .collect();
         let must_hold = format!("gamma and beta must be {own}, as x along its axes {along:?}");
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(&named, must_hold).0,
-            place: std::panic::Location::caller(),
-        });
+        raise(Error::mismatch(function, &Mismatch::new(&named, must_hold)));
     }
     let mut sizes = Shape::from(vec![1; shape.rank()]);
     for &axis in along {
