@@ -193,12 +193,10 @@ pub(crate) fn are_any() -> bool {
     HOOKS.with_borrow(|hooks| !hooks.is_empty())
 }
 
-pub(crate) fn put_aside() -> [Aside; 3] {
-    [
-        Aside::of(&HOOKS),
-        Aside::cell(&DETECTS_ANOMALY, false),
-        Aside::cell(&IS_QUIET, false),
-    ]
+pub(crate) fn put_aside() -> impl Sized {
+    let hooks = Aside::of(&HOOKS, Vec::new());
+    let flags = [&DETECTS_ANOMALY, &IS_QUIET].map(|flag| Aside::of(flag, false));
+    (hooks, flags)
 }
 
 /// Runs `f` without telling of the functions that it calls, nor looking for anomalies in them: what

@@ -110,8 +110,11 @@ pub(crate) fn in_lanes<T>(lanes: Vec<LaneDraws>, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-pub(crate) fn put_aside() -> [Aside; 2] {
-    [Aside::of(&DRAWS), Aside::cell(&RULE, Draw::Own(0))]
+pub(crate) fn put_aside() -> impl Sized {
+    (
+        Aside::of(&DRAWS, Vec::new()),
+        Aside::of(&RULE, Draw::Own(0)),
+    )
 }
 
 /// Random numbers of the shape of a single lane, with an axis in front for every `vmap` around whose

@@ -269,8 +269,11 @@ pub(crate) fn with_in_force<T>(rules: Rules, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-pub(crate) fn put_aside() -> [Aside; 2] {
-    [Aside::of(&IN_FORCE), Aside::cell(&ARE_ANY, false)]
+pub(crate) fn put_aside() -> impl Sized {
+    (
+        Aside::of(&IN_FORCE, Rules::new()),
+        Aside::of(&ARE_ANY, false),
+    )
 }
 
 /// The function with the rules in force, if there are any for it.

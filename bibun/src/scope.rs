@@ -276,12 +276,11 @@ pub(crate) fn at_least<T>(level: Level, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-pub(crate) fn put_aside() -> [Aside; 5] {
-    [
-        Aside::cell(&MODE, Mode::START),
-        Aside::cell(&IS_ATTENDED, false),
-        Aside::cell(&IS_SEALED, false),
-        Aside::of(&SEAL),
-        Aside::cell(&LEVEL, 0),
-    ]
+pub(crate) fn put_aside() -> impl Sized {
+    (
+        Aside::of(&MODE, Mode::START),
+        Aside::of(&IS_ATTENDED, false),
+        (Aside::of(&IS_SEALED, false), Aside::of(&SEAL, None)),
+        Aside::of(&LEVEL, 0),
+    )
 }

@@ -9,7 +9,9 @@ use std::thread::LocalKey;
 
 use bibun_array::Draws;
 
+use crate::call;
 use crate::hooks;
+use crate::links;
 use crate::locks;
 use crate::randomness::{self, LaneDraws};
 use crate::rules::{self, Rules};
@@ -208,25 +210,39 @@ pub(crate) fn put_apart(buffer: &Buffer, value: &Variable) -> bool {
 
 // ----- tasks of others
 
-/// Something that was put aside, until this is dropped.
-pub(crate) struct Aside(Option<Box<dyn FnOnce()>>);
+/// A thread-local that is as at the beginning until this is dropped.
+pub(crate) struct Aside<L: Local + 'static>(&'static LocalKey<L>, Option<L::Value>);
 
-impl Aside {
-    pub(crate) fn cell<T: 'static>(key: &'static LocalKey<Cell<T>>, plain: T) -> Self {
-        let own = key.replace(plain);
-        Self(Some(Box::new(move || key.set(own))))
-    }
+/// What a thread-local can be made of.
+pub(crate) trait Local {
+    type Value;
+    fn swap(&self, value: Self::Value) -> Self::Value;
+}
 
-    pub(crate) fn of<T: Default + 'static>(key: &'static LocalKey<RefCell<T>>) -> Self {
-        let own = key.take();
-        Self(Some(Box::new(move || key.set(own))))
+impl<T> Local for Cell<T> {
+    type Value = T;
+    fn swap(&self, value: T) -> T {
+        self.replace(value)
     }
 }
 
-impl Drop for Aside {
+impl<T> Local for RefCell<T> {
+    type Value = T;
+    fn swap(&self, value: T) -> T {
+        self.replace(value)
+    }
+}
+
+impl<L: Local> Aside<L> {
+    pub(crate) fn of(key: &'static LocalKey<L>, beginning: L::Value) -> Self {
+        Self(key, Some(key.with(|local| local.swap(beginning))))
+    }
+}
+
+impl<L: Local> Drop for Aside<L> {
     fn drop(&mut self) {
-        if let Some(put_back) = self.0.take() {
-            put_back();
+        if let Some(own) = self.1.take() {
+            self.0.with(|local| local.swap(own));
         }
     }
 }
@@ -241,11 +257,13 @@ pub(crate) fn keep_to_this_task() {
 
 fn put_aside() -> Box<dyn Any> {
     locks::assert_none_held();
-    let mut aside = Vec::new();
-    aside.extend(scope::put_aside());
-    aside.extend(hooks::put_aside());
-    aside.extend(rules::put_aside());
-    aside.extend(randomness::put_aside());
-    aside.extend([Aside::of(&LAYERS), Aside::cell(&ARE_LAYERS, false)]);
-    Box::new(aside)
+    Box::new((
+        (call::put_aside(), links::put_aside()),
+        (scope::put_aside(), hooks::put_aside()),
+        (rules::put_aside(), randomness::put_aside()),
+        (
+            Aside::of(&LAYERS, Vec::new()),
+            Aside::of(&ARE_LAYERS, false),
+        ),
+    ))
 }
