@@ -5,12 +5,13 @@ use bibun_array::keep_dims;
 use bibun_array::{Array, Axes, DType, Shape};
 use smallvec::SmallVec;
 
+use super::norm::root_of_squares;
 use crate::batch::Lane;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{broadcast_to, lanes_in_front, norm2, reshape, square, to_float};
+use crate::functions::{broadcast_to, lanes_in_front, reshape, square, to_float};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -100,7 +101,7 @@ method!(var, axes: impl Into<Axes>, ddof: usize);
 pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
     let (x, axes) = (to_float(x.into()), axes.into());
     let degrees = count_over("std", &x, &axes).saturating_sub(ddof);
-    norm2(centred("std", x, &axes), axes) / (degrees as f64).sqrt()
+    root_of_squares("std", centred("std", x, &axes), axes, degrees)
 }
 method!(std, axes: impl Into<Axes>, ddof: usize);
 
