@@ -218,11 +218,11 @@ mod tests {
         let infinity = f64::INFINITY;
         let x = Variable::new([40.0, -40.0, infinity, -infinity, -infinity]);
         let t = Variable::constant([1i64, 0, 1, 0, 1]);
-        let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+        let losses = sigmoid_cross_entropy_with(&x, &t, Reduction::None);
         let tail = (-40f64).exp();
         assert_eq!(losses.to_vec::<f64>(), [tail, tail, 0.0, 0.0, infinity]);
         let first = |x: &Variable| {
-            grad(|x| sigmoid_cross_entropy_with(x, &t, Reduce::Sum), x)
+            grad(|x| sigmoid_cross_entropy_with(x, &t, Reduction::Sum), x)
         };
         assert_eq!(first(&x).to_vec::<f64>(), [-tail, tail, 0.0, 0.0, -1.0]);
         let second = grad(|x| first(x).sum(..), &x);

@@ -165,7 +165,7 @@ UNARY = {
     "sigmoid": dict(f=sigmoid),
     "log_sigmoid": dict(f=lambda x: -softplus(-x)),
     "silu": dict(f=lambda x: x * sigmoid(x)),
-    "hard_sigmoid": dict(f=lambda x: min(max(mpf(0.2) * x + 0.5, 0), 1), linear=True),
+    "hard_sigmoid": dict(f=lambda x: min(max(x / 6 + 0.5, 0), 1), linear=True, at={3.0: (1, 0, 0), -3.0: (0, 0, 0)}),
     "hard_tanh": dict(f=lambda x: min(max(x, -1), 1), linear=True, at={1.0: (1, 1, 0), -1.0: (-1, 1, 0)}),
     "hard_swish": dict(f=lambda x: x * min(max(x + 3, 0), 6) / 6, linear=True,
                        at={3.0: (3, 1, 0), -3.0: (0, 0, 0)}),
