@@ -155,8 +155,9 @@ binary! {
             gy * far.where_(limit, u.sigmoid() + &u * u.logistic_density())
         },
         gradient_b(a, b; gy): {
-            let a = (a * b).abs().greater(800.0).where_(0.0, a);
-            gy * (a.square() * (&a * b).logistic_density())
+            let far = (a * b).abs().greater(800.0);
+            let (a, b) = (far.where_(0.0, a), far.where_(0.0, b));
+            gy * (a.square() * (a * b).logistic_density())
         },
         sample: (-2.0..2.0, -2.0..2.0, |x, beta| x / (1.0 + f64::exp(-beta * x))),
     }

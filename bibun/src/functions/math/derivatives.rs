@@ -39,15 +39,6 @@ impl Variable {
         y
     }
 
-    /// [`Variable::inversion`] as a factor of further derivatives: the largest number in place of
-    /// an infinity, for nothing of it is nothing.
-    fn bounded_inversion(&self, b: &Self) -> Self {
-        let largest = match self.dtype() {
-            DType::F32 => f64::from(f32::MAX),
-            _ => f64::MAX,
-        };
-        self.inversion(b).clip(-largest, largest)
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,9 +118,14 @@ impl ElementwiseRule<2> for Direction {
     }
     fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
         let (a, b) = (cx.a(), cx.b());
+        // No part of it is none of an infinity, too.
+        let part = |direction: Variable| {
+            let inversion = direction.equal(0.0).where_(0.0, b.inversion(&a));
+            g * direction * inversion
+        };
         match i {
-            0 => g * b.direction(&a) * b.bounded_inversion(&a),
-            _ => -(g * a.direction(&b) * b.bounded_inversion(&a)),
+            0 => part(b.direction(&a)),
+            _ => -part(a.direction(&b)),
         }
     }
 }
@@ -153,7 +149,9 @@ impl ElementwiseRule<2> for Inversion {
     fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
         // The real and the imaginary part of the square of 1 / (b + a i).
         let (a, b) = (cx.a(), cx.b());
-        let (s, t) = (a.bounded_inversion(&b), b.bounded_inversion(&a));
+        // Short of infinity, for the sake of their difference.
+        let most = 0.5 * if a.dtype() == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let [s, t] = [a.inversion(&b), b.inversion(&a)].map(|x| x.clip(-most, most));
         match i {
             0 => g * (&t - &s) * (t + s),
             _ => g * s * t * -2.0,

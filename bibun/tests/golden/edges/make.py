@@ -241,16 +241,16 @@ def direction(a, b):
     h = mp.sqrt(a * a + b * b)
     if h == 0:
         return 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
-    return (a / h, b * b / h**3, -a * b / h**3,
-            -3 * a * b * b / h**5, b * (2 * a * a - b * b) / h**5, a * (2 * b * b - a * a) / h**5)
+    # Its second derivatives are third ones of hypot.
+    return a / h, b * b / h**3, -a * b / h**3, UNKNOWN, UNKNOWN, UNKNOWN
 
 
 def inversion(a, b):
     r = a * a + b * b
     if r == 0:
         return 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
-    return (a / r, (b * b - a * a) / r**2, -2 * a * b / r**2, 2 * a * (a * a - 3 * b * b) / r**3,
-            2 * b * (3 * a * a - b * b) / r**3, 2 * a * (3 * b * b - a * a) / r**3)
+    # Its second derivatives are third ones of atan2.
+    return a / r, (b * b - a * a) / r**2, -2 * a * b / r**2, UNKNOWN, UNKNOWN, UNKNOWN
 
 
 def atan2(a, b):
