@@ -284,7 +284,11 @@ fn choices_know_weights_of_any_size() {
                 let draws = (0..2000).map(|_| generator.choice(3, 1, replace, Some(weights)));
                 draws.map(|x| x.item::<i64>()).collect::<Vec<i64>>()
             };
-            assert_eq!(choose(&weights), choose(&Array::from(p)), "{unit:e} {replace}");
+            assert_eq!(
+                choose(&weights),
+                choose(&Array::from(p)),
+                "{unit:e} {replace}"
+            );
         }
     }
     let weights = Array::from([5e-324, f64::MAX]);

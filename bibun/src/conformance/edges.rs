@@ -153,7 +153,11 @@ fn tables() -> BTreeMap<(String, DType), Table> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/edges/edges.txt");
     for line in std::fs::read_to_string(path).expect(path).lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let dtype = if words[1] == "f32" { DType::F32 } else { DType::F64 };
+        let dtype = if words[1] == "f32" {
+            DType::F32
+        } else {
+            DType::F64
+        };
         let equals = words.iter().position(|&word| word == "=").expect("results");
         let number = |word: &str| word.parse::<f64>().expect("a number");
         let table = tables.entry((words[0].to_owned(), dtype)).or_default();
@@ -264,7 +268,12 @@ fn values_and_derivatives_where_numbers_end() {
             }
         };
         for (column, got) in computed(call, &x).iter().enumerate() {
-            compare(labels[column], orders(x.len())[column], got, &table.results[column]);
+            compare(
+                labels[column],
+                orders(x.len())[column],
+                got,
+                &table.results[column],
+            );
         }
         if let [x] = &x[..] {
             compare("tangent", 1, &tangent(call, x), &table.results[1]);
@@ -289,14 +298,20 @@ fn every_elementwise_function_is_in_the_table() {
     // Predicates have no derivatives, and are exact.
     let is_smooth = |sample: &Sample| {
         let one = |_| Variable::constant([1.0]);
-        sample.elementwise && (sample.call)(&Vec::from_iter(sample.inputs.iter().map(one)))[0].dtype().is_float()
+        sample.elementwise
+            && (sample.call)(&Vec::from_iter(sample.inputs.iter().map(one)))[0]
+                .dtype()
+                .is_float()
     };
     let elementwise: BTreeSet<&str> = (crate::functions::samples().iter())
         .filter(|sample| is_smooth(sample))
         .map(|sample| sample.name)
         .collect();
     let missing: Vec<&&str> = elementwise.difference(&known).collect();
-    assert!(missing.is_empty(), "without a row in make.py and here: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "without a row in make.py and here: {missing:?}"
+    );
     for name in calls().into_keys() {
         for dtype in [DType::F32, DType::F64] {
             let table = tables.get(&(name.to_owned(), dtype));

@@ -179,8 +179,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::Variable;
     use crate::functions::probe::{assert_finite, derivatives, gradient};
+    use crate::variable::Variable;
 
     #[test]
     fn far_from_zero() {

@@ -68,8 +68,20 @@ pub(crate) use below;
 /// `x - shift` and its exponential, each in one loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shifted {}
-number_kernel!(ShiftedBy, "subtract", Shifted {}, [x, shift], below!(x, shift));
-number_kernel!(ShiftedExp, "exp", Shifted {}, [x, shift], below!(x, shift).exp());
+number_kernel!(
+    ShiftedBy,
+    "subtract",
+    Shifted {},
+    [x, shift],
+    below!(x, shift)
+);
+number_kernel!(
+    ShiftedExp,
+    "exp",
+    Shifted {},
+    [x, shift],
+    below!(x, shift).exp()
+);
 
 /// `exp(x - shift)`, broadcast.
 pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
@@ -276,7 +288,10 @@ mod tests {
         assert_eq!(softmax(&x, 0).to_vec::<f64>(), [1.0, 0.0, 0.0]);
         let y = log_softmax(&x, 0);
         assert_eq!(y.to_vec::<f64>(), [0.0, -infinity, -infinity]);
-        assert_eq!(gradient(&y.take(Variable::constant([0i64]), 0).sum(..), &x), [0.0; 3]);
+        assert_eq!(
+            gradient(&y.take(Variable::constant([0i64]), 0).sum(..), &x),
+            [0.0; 3]
+        );
         let all = softmax(Variable::new([-infinity; 2]), 0);
         assert!(all.to_vec::<f64>().iter().all(|y| y.is_nan()));
     }

@@ -9,8 +9,8 @@ use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{number_kernel, plain};
 use crate::functions::{
-    Reduction, below, cast, expand_dims, gather, log_softmax, maximum, not_equal, reshape, scatter_add, shifted_exp,
-    sum, take, to_float, where_,
+    Reduction, below, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
+    shifted_exp, sum, take, to_float, where_,
 };
 use crate::variable::Variable;
 

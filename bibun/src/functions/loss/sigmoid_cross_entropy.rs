@@ -186,7 +186,13 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], -2.0..2.0),
         Sample::new(
             "sigmoid_cross_entropy",
-            move |x| vec![sigmoid_cross_entropy_with(&x[0], &per_answer, Reduction::None)],
+            move |x| {
+                vec![sigmoid_cross_entropy_with(
+                    &x[0],
+                    &per_answer,
+                    Reduction::None,
+                )]
+            },
             move |x| vec![Array::from_vec(of_answers(&x[0]), [2, 3])],
         )
         .input([2, 3], -2.0..2.0),
@@ -221,9 +227,7 @@ mod tests {
         let losses = sigmoid_cross_entropy_with(&x, &t, Reduction::None);
         let tail = (-40f64).exp();
         assert_eq!(losses.to_vec::<f64>(), [tail, tail, 0.0, 0.0, infinity]);
-        let first = |x: &Variable| {
-            grad(|x| sigmoid_cross_entropy_with(x, &t, Reduction::Sum), x)
-        };
+        let first = |x: &Variable| grad(|x| sigmoid_cross_entropy_with(x, &t, Reduction::Sum), x);
         assert_eq!(first(&x).to_vec::<f64>(), [-tail, tail, 0.0, 0.0, -1.0]);
         let second = grad(|x| first(x).sum(..), &x);
         assert_eq!(second.to_vec::<f64>(), [tail, tail, 0.0, 0.0, 0.0]);

@@ -38,7 +38,6 @@ impl Variable {
         let [y] = crate::apply(Elementwise::<2, _>(Inversion {}), [self.clone(), b.clone()]);
         y
     }
-
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +149,12 @@ impl ElementwiseRule<2> for Inversion {
         // The real and the imaginary part of the square of 1 / (b + a i).
         let (a, b) = (cx.a(), cx.b());
         // Short of infinity, for the sake of their difference.
-        let most = 0.5 * if a.dtype() == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let most = 0.5
+            * if a.dtype() == DType::F32 {
+                f64::from(f32::MAX)
+            } else {
+                f64::MAX
+            };
         let [s, t] = [a.inversion(&b), b.inversion(&a)].map(|x| x.clip(-most, most));
         match i {
             0 => g * (&t - &s) * (t + s),

@@ -74,7 +74,13 @@ macro_rules! along {
 
 #[derive(Clone, Copy, Debug)]
 struct Along {}
-number_kernel!(Gradient, "norm2 gradient", Along {}, [x, y, g], along!(x, y, g));
+number_kernel!(
+    Gradient,
+    "norm2 gradient",
+    Along {},
+    [x, y, g],
+    along!(x, y, g)
+);
 
 impl Norm {
     /// `g x / y` for the input `x` and the output `y`.
@@ -144,7 +150,13 @@ impl Function for Norm {
     fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
         let x = lanes_in_front(value, axis.expect("the only input has lanes"));
         let axes = self.axes.iter().map(|axis| axis + 1).collect();
-        let [y] = crate::apply(Self { axes, ..self.clone() }, [x]);
+        let [y] = crate::apply(
+            Self {
+                axes,
+                ..self.clone()
+            },
+            [x],
+        );
         [Lane::along(y, 0)]
     }
 
@@ -198,7 +210,12 @@ mod tests {
         assert_eq!(second[2..], [0.0, 0.0]);
         let x = Variable::new([f64::NAN, 1.0]);
         assert!(norm2(&x, 0).item::<f64>().is_nan());
-        assert!(first(&x.reshape([1, 2])).to_vec::<f64>().iter().all(|x| x.is_nan()));
+        assert!(
+            first(&x.reshape([1, 2]))
+                .to_vec::<f64>()
+                .iter()
+                .all(|x| x.is_nan())
+        );
         let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
         assert_eq!(norm2(&nothing, 1).to_vec::<f64>(), [0.0, 0.0]);
         assert_eq!(norm2(&nothing, 0).shape(), [0]);
@@ -211,7 +228,10 @@ mod tests {
         assert_eq!(deviation([1e-30, 3e-30]), 1e-30);
         assert_eq!(deviation([3e38, 3e38]), 0.0);
         assert!((deviation([2e38, 3e38]) / 5e37 - 1.0).abs() < 1e-6);
-        assert_eq!(var(Variable::new([3e38f32, 3e38]), .., 0).item::<f32>(), 0.0);
+        assert_eq!(
+            var(Variable::new([3e38f32, 3e38]), .., 0).item::<f32>(),
+            0.0
+        );
         let gradient = grad(|x| std(x, .., 0), &Variable::new([1e30f32, 3e30]));
         assert_eq!(gradient.to_vec::<f32>(), [-0.5, 0.5]);
         let gradient = grad(|x| std(x, .., 0), &Variable::new([1e-30f32, 3e-30]));
