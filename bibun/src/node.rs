@@ -487,8 +487,14 @@ impl HistoryEntry {
     /// The Variable itself, if its value is still there.
     pub fn value(&self) -> Option<Variable> {
         let value = match (&self.value, &self.edge) {
+            // The leaf itself, unless it has got another value since.
+            (value, Edge::Leaf(leaf))
+                if (value.as_ref()).is_none_or(|value| Arc::ptr_eq(value, &leaf.value())) =>
+            {
+                return Some(Variable::of_leaf(leaf));
+            }
             (Some(value), _) => Arc::clone(value),
-            (None, Edge::Leaf(leaf)) => return Some(Variable::of_leaf(leaf)),
+            (None, Edge::Leaf(_)) => unreachable!("a leaf has a value"),
             (None, Edge::Output(node, slot)) => node.kept_outputs()[*slot as usize]
                 .as_ref()
                 .map(Arc::clone)?,

@@ -1,5 +1,6 @@
 //! Leaves: updates, gradients from many threads, and that history is let go of, whole and in a loop.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
@@ -30,13 +31,61 @@ fn an_update_that_fails_changes_nothing() {
     let error = attempt(|| w.update(|old| old.sum(..)))
         .unwrap_err()
         .to_string();
-    assert!(error.contains("the leaf is f64 [2]"), "{error}");
+    assert!(
+        error.contains("the leaf is [2] f64, the value [] f64"),
+        "{error}"
+    );
     assert!(error.contains(file!()), "{error}");
     let broken = || w.update(|_| std::panic::resume_unwind(Box::new(1)));
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(broken)).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(broken)).is_err());
     assert_eq!(w.to_vec::<f64>(), [1.0, 2.0]);
     w.update(|old| old + 1.0);
     assert_eq!(w.to_vec::<f64>(), [2.0, 3.0]);
+}
+
+/// A rule that breaks off in the middle of a parameter, after it has read `other`.
+#[derive(Clone, Debug)]
+struct Broken {
+    other: Variable,
+}
+
+impl Rule<0> for Broken {
+    const STATE: [&'static str; 0] = [];
+
+    fn apply<T: Real>(&self, _: &Step, w: &mut [T], _: &[T], []: [&mut [T]; 0]) {
+        w[0] = T::from_f64(7.0);
+        self.other.array();
+        std::panic::resume_unwind(Box::new("in the middle"));
+    }
+}
+
+#[test]
+fn an_optimizer_that_breaks_off_in_a_parameter_loses_it_until_it_is_set() {
+    let w = Variable::new([1.0, 2.0]);
+    w.set_grad(&Variable::constant([1.0, 1.0]));
+    let step = |other: &Variable| {
+        let rule = Broken {
+            other: other.clone(),
+        };
+        let step = AssertUnwindSafe(|| RuleOptimizer::with_rule(0.1, rule).update(&w));
+        attempt(|| catch_unwind(step).err())
+    };
+    assert!(step(&Variable::new(1.0)).expect("no mistake").is_some());
+    let message = attempt(|| w.array()).unwrap_err().to_string();
+    assert!(message.contains("panicked halfway"), "{message}");
+    assert!(message.contains(file!()), "{message}");
+    w.set_array([1.0, 2.0].into());
+    assert_eq!(w.to_vec::<f64>(), [1.0, 2.0]);
+    // A rule that reads the very parameter that it changes is told so, and does not wait for itself.
+    let payload = step(&w).expect("a payload").expect("a panic");
+    let error = payload
+        .downcast_ref::<Error>()
+        .expect("an error")
+        .to_string();
+    assert!(
+        error.contains("being updated on this very thread"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -96,11 +145,11 @@ fn rings_do_not_keep_themselves() {
     let witness = Arc::new(());
     // A gradient with history leads back to the leaf that holds it.
     let x = Variable::new(3.0);
-    let y = square(&witness)(&x);
+    let y = square(&witness)(&square(&witness)(&x));
     y.backward_with(&GradOptions::create_graph());
     let slope = x.grad().unwrap();
     slope.backward();
-    assert_eq!(x.grad().unwrap().item::<f64>(), 6.0 + 2.0);
+    assert_eq!(x.grad().unwrap().item::<f64>(), 4.0 * 27.0 + 12.0 * 9.0);
     drop((slope, y));
     assert!(Arc::strong_count(&witness) > 1);
     drop(x);

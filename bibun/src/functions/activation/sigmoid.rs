@@ -147,12 +147,18 @@ binary! {
     /// ```
     swish via to_float -> Swish {
         value: |x, beta| Gated::run(Gate {}, [x, beta]),
-        gradient_a(a, b; gy): gy
-            * ((a * b).sigmoid() + (a * b).clip(-800.0, 800.0) * (a * b).logistic_density()),
-        // a² only where the other factor is not 0.
-        gradient_b(a, b; gy): gy
-            * ((a * b).logistic_density().equal(0.0).where_(0.0, a).square()
-                * (a * b).logistic_density()),
+        // Far out the formulae see 0: no infinity meets a density of 0.
+        gradient_a(a, b; gy): {
+            let far = (a * b).abs().greater(800.0);
+            let u = far.where_(0.0, a) * far.where_(0.0, b);
+            let limit = (a * b).greater(0.0).cast(u.dtype());
+            gy * far.where_(limit, u.sigmoid() + &u * u.logistic_density())
+        },
+        gradient_b(a, b; gy): {
+            let far = (a * b).abs().greater(800.0);
+            let (a, b) = (far.where_(0.0, a), far.where_(0.0, b));
+            gy * (a.square() * (a * b).logistic_density())
+        },
         sample: (-2.0..2.0, -2.0..2.0, |x, beta| x / (1.0 + f64::exp(-beta * x))),
     }
 }

@@ -133,7 +133,11 @@ pub fn softmax_cross_entropy_with(
         t *= reshape(weight, along);
     }
     let axis = axis as isize;
-    options.reduction.of(-sum(t * log_softmax(x, axis), axis))
+    let log_p = log_softmax(x, axis);
+    // Nothing of -∞ is nothing.
+    let nothing = (t.equal(0.0)).logical_and(log_p.equal(f64::NEG_INFINITY));
+    let losses = -sum(t * nothing.where_(0.0, log_p), axis);
+    options.reduction.of(losses)
 }
 
 /// The mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
@@ -588,6 +592,12 @@ mod tests {
         assert_eq!(gradient.to_vec::<f64>(), [0.0; 3]);
         let wrong = softmax_cross_entropy(&x, Variable::constant([1i64]));
         assert_eq!(wrong.item::<f64>(), f64::INFINITY);
+        let x = Variable::new([[1.0, 1.0, f64::NEG_INFINITY]]);
+        let loss = softmax_cross_entropy(&x, Variable::constant([[1.0, 0.0, 0.0]]));
+        assert_eq!(loss.item::<f64>(), 2f64.ln());
+        let gradients = crate::gradients(&[&loss], &[&x]);
+        let gradient = gradients[0].as_ref().expect("a gradient");
+        assert_eq!(gradient.to_vec::<f64>(), [-0.5, 0.5, 0.0]);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //! sums, products and roots would lose a small difference, overflow on the way, or multiply zero by
 //! an infinity. Their own derivatives are made of them again, so that this holds at every order.
 
-use bibun_array::Array;
+use bibun_array::{Array, DType};
 
 use crate::context::Context;
 use crate::function::{Keeps, Needs};
 use crate::functions::family::{Elementwise, ElementwiseRule, number_kernel};
-use crate::functions::{Operand, hypot, tanh, where_};
+use crate::functions::{Operand, tanh};
 use crate::variable::Variable;
 
 impl Variable {
@@ -32,10 +32,11 @@ impl Variable {
         y
     }
 
-    /// `√(a² + b²)` as a divisor of directions: 1 at the origin, where these are 0.
-    pub(crate) fn distance(&self, b: &Self) -> Self {
-        let distance = hypot(self, b);
-        where_(distance.equal(0.0), 1.0, distance)
+    /// `a / (a² + b²)`, the first coordinate of `(a, b)` inverted in the unit circle; 0 at the
+    /// origin.
+    pub(crate) fn inversion(&self, b: &Self) -> Self {
+        let [y] = crate::apply(Elementwise::<2, _>(Inversion {}), [self.clone(), b.clone()]);
+        y
     }
 }
 
@@ -90,12 +91,19 @@ impl ElementwiseRule<1> for OneMinusSquare {
 #[derive(Clone, Copy, Debug)]
 struct Direction {}
 
+/// `[u, v, largest]`: both as parts of the larger one, whose squares are neither too large nor both
+/// too small. Infinite ones count as equal, as atan2 has it.
+macro_rules! parts {
+    ($a:ident, $b:ident) => {{
+        let largest = $a.abs().maximum($b.abs());
+        let u = ($a.abs().equal(f64::INFINITY)).where_($a.sign(), $a / largest);
+        let v = ($b.abs().equal(f64::INFINITY)).where_($b.sign(), $b / largest);
+        [u, v, largest]
+    }};
+}
+
 number_kernel!(Cosine, "direction", Direction {}, [a, b], {
-    // As parts of the larger one, whose squares are neither too large nor both too small. Infinite
-    // ones count as equal, as atan2 has it.
-    let largest = a.abs().maximum(b.abs());
-    let u = (a.abs().equal(f64::INFINITY)).where_(a.sign(), a / largest);
-    let v = (b.abs().equal(f64::INFINITY)).where_(b.sign(), b / largest);
+    let [u, v, largest] = parts!(a, b);
     (largest.equal(0.0)).where_(0.0, u / (u * u + v * v).sqrt())
 });
 
@@ -109,11 +117,48 @@ impl ElementwiseRule<2> for Direction {
     }
     fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
         let (a, b) = (cx.a(), cx.b());
-        let other = b.direction(&a);
-        let turn = &other / a.distance(&b);
+        // No part of it is none of an infinity, too.
+        let part = |direction: Variable| {
+            let inversion = direction.equal(0.0).where_(0.0, b.inversion(&a));
+            g * direction * inversion
+        };
         match i {
-            0 => g * other * turn,
-            _ => -(g * a.direction(&b) * turn),
+            0 => part(b.direction(&a)),
+            _ => -part(a.direction(&b)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Inversion {}
+
+number_kernel!(Inverted, "inversion", Inversion {}, [a, b], {
+    let [u, v, largest] = parts!(a, b);
+    (largest.equal(0.0)).where_(0.0, u / (u * u + v * v) / largest)
+});
+
+impl ElementwiseRule<2> for Inversion {
+    const NAME: &'static str = "inversion";
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING.a().b()
+    }
+    fn forward(self, inputs: [Array; 2]) -> Array {
+        Inverted::run(self, inputs)
+    }
+    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
+        // The real and the imaginary part of the square of 1 / (b + a i).
+        let (a, b) = (cx.a(), cx.b());
+        // Short of infinity, for the sake of their difference.
+        let most = 0.5
+            * if a.dtype() == DType::F32 {
+                f64::from(f32::MAX)
+            } else {
+                f64::MAX
+            };
+        let [s, t] = [a.inversion(&b), b.inversion(&a)].map(|x| x.clip(-most, most));
+        match i {
+            0 => g * (&t - &s) * (t + s),
+            _ => g * s * t * -2.0,
         }
     }
 }
@@ -140,6 +185,13 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             -2.0..-0.5,
             |a, b| a.direction(b),
             |a, b| a / f64::hypot(a, b),
+        ),
+        Sample::binary(
+            "inversion",
+            0.5..2.0,
+            -2.0..-0.5,
+            |a, b| a.inversion(b),
+            |a, b| a / (a * a + b * b),
         ),
     ]
 }

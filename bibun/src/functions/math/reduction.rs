@@ -5,13 +5,14 @@ use bibun_array::keep_dims;
 use bibun_array::{Array, Axes, DType, Shape};
 use smallvec::SmallVec;
 
+use super::norm::root_of_squares;
 use crate::batch::Lane;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{broadcast_to, lanes_in_front, norm2, reshape, square, to_float};
+use crate::functions::{broadcast_to, lanes_in_front, reshape, square, to_float};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -104,7 +105,7 @@ pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variab
     let _whole = composite("std");
     let (x, axes) = (to_float(x.into()), axes.into());
     let degrees = count_over("std", &x, &axes).saturating_sub(ddof);
-    norm2(centred("std", x, &axes), axes) / (degrees as f64).sqrt()
+    root_of_squares("std", centred("std", x, &axes), axes, degrees)
 }
 method!(std, axes: impl Into<Axes>, ddof: usize);
 

@@ -140,9 +140,9 @@ unary! {
     clip(x, low, high) -> Clip {
         value: x.maximum(low).minimum(high),
         fused(x; gy): x
-            .greater_equal(low)
-            .logical_and(x.less_equal(high))
-            .where_(gy, 0.0),
+            .less(low)
+            .logical_or(x.greater(high))
+            .where_(0.0, gy),
         sample(-0.7, 0.9): (-2.0..2.0, move |x| f64::min(f64::max(x, low), high)),
     }
 }
@@ -205,7 +205,7 @@ binary! {
         value: ops::fmod,
         gradient_a(; gy): gy,
         // What the remainder leaves divides evenly, but for rounding.
-        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round()),
+        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round().detach()),
         sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::trunc(a / b)),
     }
 
@@ -225,7 +225,7 @@ binary! {
     remainder via to_number -> Remainder {
         value: ops::remainder,
         gradient_a(; gy): gy,
-        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round()),
+        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round().detach()),
         sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::floor(a / b)),
     }
 

@@ -114,8 +114,8 @@ binary! {
     /// ```
     atan2 via to_float -> Atan2 {
         value: bibun_array::ops::atan2,
-        gradient_a(a, b; gy): gy * (b.direction(a) / a.distance(b)),
-        gradient_b(a, b; gy): -(gy * (a.direction(b) / a.distance(b))),
+        gradient_a(a, b; gy): gy * b.inversion(a),
+        gradient_b(a, b; gy): -(gy * a.inversion(b)),
         sample: (-2.0..2.0, 0.4..2.0, f64::atan2),
     }
 }

@@ -13,9 +13,9 @@ import struct
 from mpmath import inf, isnan, mp, mpf, nan
 
 mp.dps = 1200
-FAR = mpf(10) ** 1000  # in the place of infinity
+FAR = mpf(10) ** 2000  # in the place of infinity
 NEAR = mpf(10) ** -2000  # how far from a singular zero limits are taken
-INSIDE = mpf(10) ** -400  # and from another end of a domain
+INSIDE = mpf(10) ** -1000  # and from another end of a domain
 UNKNOWN = "?"
 
 
@@ -113,6 +113,7 @@ def small_erfinv(x):
 # What is said of a function beside its values: `linear`, its derivatives are constant in pieces (and
 # may be so at NaN); `domain`; `singular`, ends and poles where derivatives are limits; `at`, values or
 # conventions.
+ROOT = {-inf: (inf, UNKNOWN, UNKNOWN)}  # as C99 has it for exponents that are not odd integers
 UNARY = {
     "exp": dict(f=lambda x: decay(x) if x < 0 else mp.exp(x)),
     "exp2": dict(f=lambda x: decay(x * mp.ln(2)) if x < 0 else mp.exp(x * mp.ln(2))),
@@ -133,13 +134,13 @@ UNARY = {
     "asin": dict(f=mp.asin, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: mp.pi / 2, -1.0: -mp.pi / 2}),
     "acos": dict(f=mp.acos, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: 0, -1.0: mp.pi}),
     "atan": dict(f=mp.atan),
-    "degrees": dict(f=lambda x: x * 180 / mp.pi),
-    "radians": dict(f=lambda x: x * mp.pi / 180),
+    "degrees": dict(f=lambda x: x * 180 / mp.pi, linear=True),
+    "radians": dict(f=lambda x: x * mp.pi / 180, linear=True),
     "sqrt": dict(f=mp.sqrt, domain=(0, inf), singular=[0.0]),
     "rsqrt": dict(f=lambda x: 1 / mp.sqrt(x), domain=(0, inf), singular=[0.0]),
     "cbrt": dict(f=lambda x: mp.sign(x) * mp.cbrt(abs(x)), singular=[0.0]),
     "reciprocal": dict(f=lambda x: 1 / x, singular=[0.0]),
-    "square": dict(f=lambda x: x * x),
+    "square": dict(f=lambda x: x * x, at={nan: (nan, nan, UNKNOWN)}),
     "pow_0": dict(f=lambda x: mpf(1), linear=True, at={nan: (1, 0, 0)}),
     "pow_1": dict(f=lambda x: x, linear=True),
     "pow_2": dict(f=lambda x: x * x, linear=True),
@@ -147,8 +148,8 @@ UNARY = {
     "pow_5": dict(f=lambda x: x**5),
     "pow_-1": dict(f=lambda x: 1 / x, singular=[0.0]),
     "pow_-3": dict(f=lambda x: x**-3, singular=[0.0]),
-    "pow_0.5": dict(f=mp.sqrt, domain=(0, inf), singular=[0.0]),
-    "pow_1.75": dict(f=lambda x: x ** mpf(1.75), domain=(0, inf), singular=[0.0]),
+    "pow_0.5": dict(f=mp.sqrt, domain=(0, inf), singular=[0.0], at=ROOT),
+    "pow_1.75": dict(f=lambda x: x ** mpf(1.75), domain=(0, inf), singular=[0.0], at=ROOT),
     "erf": dict(f=lambda x: mp.erf(x) if abs(x) < 1000 else mp.sign(x)),
     "erfc": dict(f=erfc),
     "erfinv": dict(f=small_erfinv, domain=(-1, 1), derivatives=far_erfinv,
@@ -164,7 +165,7 @@ UNARY = {
     "sigmoid": dict(f=sigmoid),
     "log_sigmoid": dict(f=lambda x: -softplus(-x)),
     "silu": dict(f=lambda x: x * sigmoid(x)),
-    "hard_sigmoid": dict(f=lambda x: min(max(mpf(0.2) * x + 0.5, 0), 1), linear=True),
+    "hard_sigmoid": dict(f=lambda x: min(max(x / 6 + 0.5, 0), 1), linear=True, at={3.0: (1, 0, 0), -3.0: (0, 0, 0)}),
     "hard_tanh": dict(f=lambda x: min(max(x, -1), 1), linear=True, at={1.0: (1, 1, 0), -1.0: (-1, 1, 0)}),
     "hard_swish": dict(f=lambda x: x * min(max(x + 3, 0), 6) / 6, linear=True,
                        at={3.0: (3, 1, 0), -3.0: (0, 0, 0)}),
@@ -187,7 +188,7 @@ UNARY = {
     "threshold": dict(f=lambda x: x if x > 0.75 else mpf(3), linear=True),
     "huber": dict(f=lambda x: x * x / 2 if abs(x) <= 0.75 else mpf(0.75) * (abs(x) - mpf(0.375)), linear=True),
     "logistic_density": dict(f=lambda x: sigmoid(x) * sigmoid(-x)),
-    "one_minus_square": dict(f=lambda x: 1 - x * x),
+    "one_minus_square": dict(f=lambda x: 1 - x * x, at={nan: (nan, nan, UNKNOWN)}),
 }
 
 
@@ -219,6 +220,9 @@ def unary(x, f, derivatives=None, linear=False, domain=(-inf, inf), singular=(),
         else:
             point = mpf(x) + (INSIDE if x == low else -INSIDE)
             step = INSIDE * mpf(10) ** -40
+            with mp.workdps(4000):
+                value = values[x] if x in values else f(point)
+                return value, *by_differences(f, point, step)
     value = values[x] if x in values else f(point)
     return value, *(derivatives(point) if derivatives else by_differences(f, point, step))
 
@@ -237,8 +241,16 @@ def direction(a, b):
     h = mp.sqrt(a * a + b * b)
     if h == 0:
         return 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
-    return (a / h, b * b / h**3, -a * b / h**3,
-            -3 * a * b * b / h**5, b * (2 * a * a - b * b) / h**5, a * (2 * b * b - a * a) / h**5)
+    # Its second derivatives are third ones of hypot.
+    return a / h, b * b / h**3, -a * b / h**3, UNKNOWN, UNKNOWN, UNKNOWN
+
+
+def inversion(a, b):
+    r = a * a + b * b
+    if r == 0:
+        return 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
+    # Its second derivatives are third ones of atan2.
+    return a / r, (b * b - a * a) / r**2, -2 * a * b / r**2, UNKNOWN, UNKNOWN, UNKNOWN
 
 
 def atan2(a, b):
@@ -258,7 +270,8 @@ def swish(x, beta):
     u = beta * x
     p = sigmoid(u) * sigmoid(-u)
     slope = -p * tanh(u / 2)
-    return x * sigmoid(u), sigmoid(u) + u * p, x * x * p, beta * (2 * p + u * slope), x * (2 * p + u * slope), x**3 * slope
+    cubic = UNKNOWN if beta == 0 and x * x > mpf(10) ** 38 else x**3 * slope  # ∞ · 0 in f32
+    return x * sigmoid(u), sigmoid(u) + u * p, x * x * p, beta * (2 * p + u * slope), x * (2 * p + u * slope), cubic
 
 
 def power(a, b):
@@ -271,6 +284,9 @@ def power(a, b):
         return (UNKNOWN,) * 6
     y = a**b if abs(b) < mpf(10) ** 20 or abs(a) == 1 else mp.sign(a) ** int(b) * mp.exp(b * mp.ln(abs(a)))
     by_a = b * y / a, b * (b - 1) * y / (a * a)
+    if abs(b) > mpf(10) ** 15 or abs(b) < mpf(10) ** -15:
+        # b - 1 is rounded to b or -1 there, and b (b - 1) may leave the range: not promised.
+        return (y,) + (UNKNOWN,) * 5
     if a < 0:
         return y, by_a[0], UNKNOWN, by_a[1], UNKNOWN, UNKNOWN
     log = mp.ln(a)
@@ -313,6 +329,7 @@ BINARY = {
     "atan2": atan2,
     "hypot": hypot,
     "direction": direction,
+    "inversion": inversion,
     "pow": power,
     "swish": swish,
     "fmod": remainder(lambda q: mp.floor(q) if q > 0 else mp.ceil(q)),
@@ -322,6 +339,7 @@ BINARY = {
     "squared_error": lambda a, b: ((a - b) ** 2, 2 * (a - b), 2 * (b - a), 2, -2, 2),
     "absolute_error": lambda a, b: (abs(a - b), mp.sign(a - b), mp.sign(b - a), 0, 0, 0),
 }
+INDEFINITE = [BINARY["multiply"], BINARY["divide"], swish]
 PAIRED = {
     "f32": [1e-45, 1e-30, 0.5, 3.0, 20.0, 1e30, 3.4028234663852886e38],
     "f64": [5e-324, 1e-200, 0.5, 3.0, 20.0, 1e200, 1.7976931348623157e308],
@@ -332,8 +350,8 @@ def binary(f, a, b):
     if a != a or b != b:
         return (nan,) + (UNKNOWN,) * 5
     infinite = [abs(x) == float("inf") for x in (a, b)]
-    if all(infinite):
-        return None  # no limit; conventions are tested elsewhere
+    if all(infinite) or any(infinite) and (0 in (a, b) and f in INDEFINITE or f is power):
+        return None  # no limit, or one that a large number is not near; tested beside pow
     point = [FAR * mp.sign(x) if abs(x) == float("inf") else mpf(x) for x in (a, b)]
     return f(*point)
 
