@@ -63,7 +63,7 @@ fn trainer(folder: &Path, keep: usize) -> Trainer<Mlp, impl Source + use<>> {
 /// outcome is the process's, said on standard error.
 pub(crate) fn train(folder: &Path, from: Option<u64>) -> i32 {
     let mut trainer = trainer(folder, 2);
-    let run = || -> Result<Outcome, TrainingError> {
+    let mut run = || -> Result<Outcome, TrainingError> {
         let resumed = match from {
             Some(step) => trainer.resume_from(snapshot(folder, step))?,
             None => trainer.resume()?,
