@@ -178,7 +178,8 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
         self
     }
 
-    /// Where the log, snapshots and pictures go. Without a folder nothing is written.
+    /// Where the log, snapshots and pictures go. Without a folder nothing is written. One training at
+    /// a time runs in a folder.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());

@@ -153,9 +153,12 @@ fn image_of(folder: &Path) -> Result<(), String> {
 /// Good files, from which the damaged ones are made.
 fn seeds(format: &Format) -> Vec<Vec<u8>> {
     let mut random = Generator::new(1);
-    let mut state: State = [("l0/w", random.uniform([4, 3], -1.0, 1.0, bibun::array::DType::F32))]
-        .into_iter()
-        .collect();
+    let mut state: State = [(
+        "l0/w",
+        random.uniform([4, 3], -1.0, 1.0, bibun::array::DType::F32),
+    )]
+    .into_iter()
+    .collect();
     state.insert("title", "naïve");
     state.insert("count", 3u64);
     let from_corpus = |kind: &str| files_of(&format!("fuzz/corpus/{kind}"));
@@ -176,9 +179,11 @@ fn seeds(format: &Format) -> Vec<Vec<u8>> {
     match format.name {
         "npy" => [from_corpus("npy"), files_of("bibun-array/tests/golden")].concat(),
         "npz" => [from_corpus("npz"), files_of("bibun/tests/golden/chainer")].concat(),
-        "safetensors" => {
-            [from_corpus("safetensors"), files_of("bibun/tests/golden/torch")].concat()
-        }
+        "safetensors" => [
+            from_corpus("safetensors"),
+            files_of("bibun/tests/golden/torch"),
+        ]
+        .concat(),
         "snapshot" => vec![state.to_snapshot().expect("bytes")],
         "csv" => vec![
             "name,x,y\na,1,2.5\nb, 3 ,\"4\"\n".repeat(20).into_bytes(),
@@ -191,8 +196,14 @@ fn seeds(format: &Format) -> Vec<Vec<u8>> {
             std::io::Write::write_all(&mut encoder, &labels).expect("compressed");
             vec![encoder.finish().expect("compressed")]
         }
-        "png" => vec![picture(9, 5, ImageFormat::Png), picture(300, 200, ImageFormat::Png)],
-        _ => vec![picture(9, 5, ImageFormat::Jpeg), picture(300, 200, ImageFormat::Jpeg)],
+        "png" => vec![
+            picture(9, 5, ImageFormat::Png),
+            picture(300, 200, ImageFormat::Png),
+        ],
+        _ => vec![
+            picture(9, 5, ImageFormat::Jpeg),
+            picture(300, 200, ImageFormat::Jpeg),
+        ],
     }
 }
 
@@ -204,8 +215,11 @@ fn images_of(images: &bibun::datasets::LabeledImages) -> Vec<u8> {
 
 /// What is in a folder of the repository, of moderate size.
 fn files_of(folder: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
-    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(folder);
+    let files =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
     paths.sort();
     let bytes = paths.iter().filter(|path| path.is_file());
@@ -215,13 +229,19 @@ fn files_of(folder: &str) -> Vec<Vec<u8>> {
 
 /// Changes, doubles, leaves out and puts in a few bytes.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Generator) {
-    const SPECIAL: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xfe, 0xff, b'[', b'{', b'"', b'9', b','];
+    const SPECIAL: [u8; 12] = [
+        0, 1, 2, 0x7f, 0x80, 0xfe, 0xff, b'[', b'{', b'"', b'9', b',',
+    ];
     let mut below = |n: usize| random.integers(0, n.max(1) as i64, ()).item::<i64>() as usize;
     if bytes.is_empty() {
         return bytes.push(0);
     }
     // Headers are what claims sizes.
-    let reach = if below(2) == 0 { bytes.len() } else { bytes.len().min(128) };
+    let reach = if below(2) == 0 {
+        bytes.len()
+    } else {
+        bytes.len().min(128)
+    };
     let (at, length) = (below(reach), 1 + below(8));
     let end = (at + length).min(bytes.len());
     match below(7) {
@@ -256,7 +276,10 @@ fn round(round: u64, only: Option<&str>) -> Result<(), String> {
     set_pool_limit(0);
     let folder = folder_of(round);
     let mut failure = Ok(());
-    for format in FORMATS.iter().filter(|format| only.is_none_or(|name| name == format.name)) {
+    for format in FORMATS
+        .iter()
+        .filter(|format| only.is_none_or(|name| name == format.name))
+    {
         fs::create_dir_all(folder.join("class")).map_err(|error| error.to_string())?;
         let images = Digits::new(0).images(0..3);
         let pixels = [2051u32, 3, 28, 28].iter().flat_map(|n| n.to_be_bytes());
@@ -367,7 +390,10 @@ fn main() -> ExitCode {
     while start.elapsed() < length {
         let ended = process(seed, only).map_err(|error| error.to_string());
         if let Err(what) = ended.and_then(waited) {
-            eprintln!("round {seed}: {what}; its last file is in {}", folder_of(seed).display());
+            eprintln!(
+                "round {seed}: {what}; its last file is in {}",
+                folder_of(seed).display()
+            );
             eprintln!("again: file_storm --round {seed}");
             return ExitCode::FAILURE;
         }

@@ -81,8 +81,9 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
     if words.peek().is_some_and(|word| word == "train") {
         let words: Vec<String> = words.skip(1).collect();
-        let from = words.get(1).map(|step| step.parse().expect("a step"));
-        return ExitCode::from(training::train(Path::new(&words[0]), from) as u8);
+        let keep = words[1].parse().expect("a number of snapshots");
+        let from = words.get(2).map(|step| step.parse().expect("a step"));
+        return ExitCode::from(training::train(Path::new(&words[0]), keep, from) as u8);
     }
     let arguments = match Arguments::read(words) {
         Ok(arguments) => arguments,

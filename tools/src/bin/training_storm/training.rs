@@ -61,9 +61,9 @@ fn trainer(folder: &Path, keep: usize) -> Trainer<Mlp, impl Source + use<>> {
 
 /// What the process does: trains in a folder, from its newest snapshot or from that of a step. The
 /// outcome is the process's, said on standard error.
-pub(crate) fn train(folder: &Path, from: Option<u64>) -> i32 {
-    let mut trainer = trainer(folder, 2);
-    let run = || -> Result<Outcome, TrainingError> {
+pub(crate) fn train(folder: &Path, keep: usize, from: Option<u64>) -> i32 {
+    let mut trainer = trainer(folder, keep);
+    let mut run = || -> Result<Outcome, TrainingError> {
         let resumed = match from {
             Some(step) => trainer.resume_from(snapshot(folder, step))?,
             None => trainer.resume()?,
@@ -90,8 +90,13 @@ pub(crate) fn program() -> PathBuf {
 }
 
 pub(crate) fn command(folder: &Path) -> Command {
+    keeping(folder, 2)
+}
+
+/// A process that keeps so many snapshots.
+pub(crate) fn keeping(folder: &Path, keep: usize) -> Command {
     let mut command = Command::new(program());
-    command.arg("train").arg(folder);
+    command.arg("train").arg(folder).arg(keep.to_string());
     command
 }
 
