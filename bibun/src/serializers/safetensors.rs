@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use bibun_array::{Array, DType, Element, FileError, half_to_f32, write_whole};
+use bibun_array::{Array, DType, Element, FileError, Shape, attempt, half_to_f32, write_whole};
 use rustc_hash::FxHashSet;
 use safetensors::tensor::{Dtype, TensorInfo};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -191,11 +191,7 @@ impl<'de> Visitor<'de> for OnlyOnce {
 }
 
 fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
-    // Strides are products of sizes, so those must not overflow even where a zero stands among
-    // them.
-    let multiply = |bytes: usize, &size: &usize| bytes.checked_mul(size.max(1));
-    let bytes = shape.iter().try_fold(size_of::<f64>(), multiply);
-    if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) || shape.len() > LARGEST_RANK {
+    if !Shape::new(shape).is_addressable() || shape.len() > LARGEST_RANK {
         return Err(format!("no array has the shape {shape:?}"));
     }
     macro_rules! number {
@@ -203,7 +199,7 @@ fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
             elements(data, shape, |x| i64::from(<$number>::from_le_bytes(x)))
         };
     }
-    Ok(match dtype {
+    match dtype {
         Dtype::BOOL => elements(data, shape, |[x]| x != 0),
         Dtype::F64 => elements(data, shape, f64::from_le_bytes),
         Dtype::F32 => elements(data, shape, f32::from_le_bytes),
@@ -231,17 +227,23 @@ fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
         }
         other => {
             let expected = "expected BOOL, I8 to I64, U8 to U64, BF16, F16, F32 or F64";
-            return Err(format!("the dtype is {other}, {expected}"));
+            Err(format!("the dtype is {other}, {expected}"))
         }
-    })
+    }
 }
 
 /// Elements of `N` bytes each.
 fn elements<T: Element, const N: usize>(
     data: &[u8],
     shape: &[usize],
-    convert: impl FnMut([u8; N]) -> T,
-) -> Array {
+    mut convert: impl FnMut([u8; N]) -> T,
+) -> Result<Array, String> {
+    let mut array = Array::zeros(shape, T::DTYPE);
+    let memory = attempt(|| array.as_mut_slice::<T>().len());
+    memory.map_err(|error: bibun_array::Error| error.to_string())?;
     let (elements, _) = data.as_chunks::<N>();
-    Array::from_vec(elements.iter().copied().map(convert).collect(), shape)
+    for (y, &x) in array.as_mut_slice::<T>().iter_mut().zip(elements) {
+        *y = convert(x);
+    }
+    Ok(array)
 }
