@@ -514,7 +514,7 @@ impl Array {
                 function,
                 found: self.dtype,
                 expected: T::DTYPE,
-                location: std::panic::Location::caller(),
+                location: crate::caller(),
             });
         }
     }

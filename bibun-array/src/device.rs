@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 use crate::convolution::{Convolution, ConvolutionPart};
@@ -188,7 +187,7 @@ pub fn cpu() -> &'static dyn Device {
 /// ```
 #[track_caller]
 pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
-    let location = Location::caller();
+    let location = crate::caller();
     attempt(work).unwrap_or_else(|error| {
         raise(match error {
             Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {

@@ -6,8 +6,9 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::{self, AssertUnwindSafe};
 
+use crate::call::{Place, caller, user_of};
 use crate::{DType, Shape};
 
 /// What can go wrong in an array operation.
@@ -22,7 +23,7 @@ pub enum Error {
         /// The shapes or values met, and what must hold.
         what: String,
         /// Where the function was called.
-        location: &'static Location<'static>,
+        location: Place,
     },
     /// Two shapes cannot be broadcast against each other.
     #[error(
@@ -37,7 +38,7 @@ pub enum Error {
         /// The second shape.
         right: Shape,
         /// Where the function was called.
-        location: &'static Location<'static>,
+        location: Place,
     },
     /// An array has another dtype than the one asked for.
     #[error("{function}: the dtype is {found}, expected {expected}, called at {location}")]
@@ -49,7 +50,7 @@ pub enum Error {
         /// The dtype that is needed.
         expected: DType,
         /// Where the function was called.
-        location: &'static Location<'static>,
+        location: Place,
     },
     /// A result would have more elements than memory has addresses.
     #[error(
@@ -62,7 +63,7 @@ pub enum Error {
         /// The shape of the result; sizes that cannot be counted are `usize::MAX`.
         shape: Shape,
         /// Where the function was called.
-        location: &'static Location<'static>,
+        location: Place,
     },
     /// The system refuses memory.
     #[error("{function}: the system refuses {bytes} bytes of memory, called at {location}")]
@@ -72,18 +73,29 @@ pub enum Error {
         /// How many bytes were asked for at once.
         bytes: usize,
         /// Where the function was called.
-        location: &'static Location<'static>,
+        location: Place,
     },
 }
 
 impl Error {
-    /// An [`Error::Invalid`] at the caller's place.
+    /// An [`Error::Invalid`] at the place of the [caller](caller()).
     #[track_caller]
     pub fn invalid(function: &'static str, what: impl Into<String>) -> Self {
         Self::Invalid {
             function,
-            what: what.into(),
-            location: Location::caller(),
+            what: what.into() + &user_of(function),
+            location: caller(),
+        }
+    }
+
+    /// Where the function was called.
+    pub fn location(&self) -> Place {
+        match self {
+            Self::Invalid { location, .. }
+            | Self::Broadcast { location, .. }
+            | Self::DType { location, .. }
+            | Self::TooLarge { location, .. }
+            | Self::OutOfMemory { location, .. } => location,
         }
     }
 
@@ -94,7 +106,7 @@ impl Error {
         Self::OutOfMemory {
             function: "memory",
             bytes: elements.saturating_mul(size_of::<T>()),
-            location: Location::caller(),
+            location: caller(),
         }
     }
 }
@@ -130,6 +142,8 @@ pub fn raise<E: std::error::Error + Send + 'static>(error: E) -> ! {
 
 /// Runs `f` and returns the error of type `E` that it raised, if any; every other panic goes on.
 ///
+/// In a program that aborts on panic nothing can be caught, and an error prints its message.
+///
 /// ```
 /// use bibun_array::{attempt, Array, Error};
 /// let a = Array::from([1.0, 2.0]);
@@ -143,6 +157,9 @@ pub fn attempt<T, E: 'static>(f: impl FnOnce() -> T) -> Result<T, E> {
         fn drop(&mut self) {
             ATTEMPTS.set(ATTEMPTS.get() - 1);
         }
+    }
+    if cfg!(panic = "abort") {
+        return Ok(f());
     }
     ATTEMPTS.set(ATTEMPTS.get() + 1);
     let attempting = Attempting;

@@ -54,7 +54,7 @@ impl<T: Element, D: Dimension> TryFrom<&Array> for ndarray::Array<T, D> {
                 function: "try_from",
                 found: x.dtype(),
                 expected: T::DTYPE,
-                location: std::panic::Location::caller(),
+                location: crate::caller(),
             });
         }
         let misfit = || {

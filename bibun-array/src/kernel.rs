@@ -150,7 +150,7 @@ pub fn run_kernel<const N: usize>(kernel: &dyn Kernel, mut inputs: [Array; N]) -
     let (first, rest) = inputs.split_first().expect("a kernel has inputs");
     if rest.iter().any(|input| input.shape() != first.shape()) {
         // Closures have no caller of their own.
-        let location = std::panic::Location::caller();
+        let location = crate::caller();
         let mut shape = first.shape().clone();
         for input in rest {
             shape = shape.broadcast(input.shape()).unwrap_or_else(|| {

@@ -9,6 +9,7 @@
 mod arithmetic;
 mod array;
 mod axes;
+mod call;
 mod convolution;
 mod cpu;
 mod device;
@@ -40,6 +41,7 @@ mod waiting;
 
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
+pub use call::{Call, Entered, Place, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 pub use device::{Device, Memory, Normalization, Reduction, Scan, View, allocating, cpu};
 pub use draws::Draws;

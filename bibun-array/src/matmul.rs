@@ -143,15 +143,14 @@ fn product(
     let mut full = Shape::from([m, n]);
     if left.rank() > 2 || right.rank() > 2 {
         let batch_of = |x: &Array| Shape::from(&x.shape()[..x.rank() - 2]);
-        let batch = batch_of(&left).broadcast(&batch_of(&right));
-        let batch = batch.unwrap_or_else(|| {
+        let Some(batch) = batch_of(&left).broadcast(&batch_of(&right)) else {
             raise(Error::Broadcast {
                 function,
                 left: a.shape().clone(),
                 right: b.shape().clone(),
-                location: std::panic::Location::caller(),
+                location: crate::caller(),
             })
-        });
+        };
         let k = a.shape()[a.rank() - 1];
         let with = |sizes: [usize; 2]| batch.iter().copied().chain(sizes).collect::<Shape>();
         (left, right) = (

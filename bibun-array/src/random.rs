@@ -585,7 +585,7 @@ fn no_float(function: &'static str, found: DType) -> Error {
         function,
         found,
         expected: DType::F64,
-        location: std::panic::Location::caller(),
+        location: crate::caller(),
     }
 }
 

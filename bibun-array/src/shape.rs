@@ -3,7 +3,6 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -118,7 +117,7 @@ impl Shape {
             raise(Error::TooLarge {
                 function,
                 shape: self,
-                location: Location::caller(),
+                location: crate::caller(),
             });
         }
         self

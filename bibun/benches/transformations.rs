@@ -37,7 +37,7 @@ impl Mlp {
 }
 
 impl Link for Mlp {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.l3
             .forward(&relu(self.l2.forward(&relu(self.l1.forward(x)))))
     }

@@ -143,7 +143,7 @@ impl Model {
 
 impl Link for Model {
     /// Letters `[n, place]` → scores `[n, place, letter]`.
-    fn forward(&self, letters: &Variable) -> Variable {
+    fn compute(&self, letters: &Variable) -> Variable {
         let x = self.embedding.forward(letters);
         let (h, _) = self.memory.forward_sequence(&x, None);
         self.scores.forward(&self.dropout.forward(&h))

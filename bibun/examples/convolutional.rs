@@ -68,7 +68,7 @@ impl Stage {
 }
 
 impl Link for Stage {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         max_pool(
             relu(self.norm.forward(&self.convolution.forward(x))),
             [2, 2],
@@ -97,7 +97,7 @@ impl Network {
 }
 
 impl Link for Network {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let [first, second] = &self.stages;
         let h = second.forward(&first.forward(x));
         let h = relu(self.hidden.forward(&h.reshape([x.shape()[0], 32 * 7 * 7])));

@@ -56,7 +56,7 @@ struct Mlp {
 }
 
 impl Link for Mlp {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.l1.forward(x));
         self.l3.forward(&relu(self.l2.forward(&h)))
     }

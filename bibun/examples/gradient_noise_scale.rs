@@ -49,7 +49,7 @@ struct Mlp {
 }
 
 impl Link for Mlp {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.l2.forward(&relu(self.l1.forward(x)))
     }
 }

@@ -31,7 +31,7 @@ impl Network {
 }
 
 impl Link for Network {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let [first, second, last] = &self.layers;
         last.forward(&relu(second.forward(&relu(first.forward(x)))))
     }
@@ -60,7 +60,7 @@ impl Adapter {
 }
 
 impl Link for Adapter {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         x.matmul(self.down.transpose()).matmul(self.up.transpose())
     }
 }
@@ -96,7 +96,7 @@ impl Adapted {
 }
 
 impl Link for Adapted {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let layer =
             |i: usize, x: &Variable| self.base.layers[i].forward(x) + self.adapters[i].forward(x);
         layer(2, &relu(layer(1, &relu(layer(0, x)))))

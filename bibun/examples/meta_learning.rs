@@ -17,7 +17,7 @@ struct Network {
 }
 
 impl Link for Network {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let [first, second, last] = &self.layers;
         last.forward(&second.forward(&first.forward(x).tanh()).tanh())
     }

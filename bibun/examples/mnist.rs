@@ -100,7 +100,7 @@ impl Mlp {
 }
 
 impl Link for Mlp {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.l1.forward(x));
         let h = relu(self.l2.forward(&h));
         self.l3.forward(&h)

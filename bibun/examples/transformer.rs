@@ -131,7 +131,7 @@ impl Transformer {
 
 impl Link for Transformer {
     /// Signs `[.., place]` → scores `[.., place, sign]`.
-    fn forward(&self, signs: &Variable) -> Variable {
+    fn compute(&self, signs: &Variable) -> Variable {
         let length = *signs.shape().last().expect("an axis of places");
         let places = Variable::constant(Array::arange(0, length as i64));
         let mut h = self.signs.forward(signs) + self.places.forward(&places);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bibun_array::Array;
 
+use crate::call::Called;
 use crate::error::{Error, Place, raise};
 use crate::function::{
     AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec, items,
@@ -42,9 +43,10 @@ pub(crate) fn run<F: Function>(
     place: Place,
     watched: bool,
 ) -> Outputs<F, Variable> {
+    let (called, _entered) = Called::begin(function.name(), place);
     match scope::is_attended() {
-        false => run_as_it_is(function, inputs, place, watched),
-        true => run_attended(function, inputs, place, watched),
+        false => run_as_it_is(function, inputs, called, watched),
+        true => run_attended(function, inputs, called, watched),
     }
 }
 
@@ -53,15 +55,15 @@ pub(crate) fn run<F: Function>(
 fn run_attended<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
-    place: Place,
+    called: Called,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let hooks = hooks::before_forward(function.name(), place, inputs.as_ref());
+    let hooks = hooks::before_forward(function.name(), called.place, inputs.as_ref());
     let outputs = match rules::replaced(function) {
-        None => run_as_it_is(function, inputs, place, watched),
+        None => run_as_it_is(function, inputs, called, watched),
         Some(replaced) => {
             let inputs = inputs.into_iter().collect();
-            let outputs = run_as_it_is(&replaced, inputs, place, watched);
+            let outputs = run_as_it_is(&replaced, inputs, called, watched);
             F::Outputs::collect(outputs.into_iter())
         }
     };
@@ -75,15 +77,15 @@ fn run_attended<F: Function>(
 fn run_as_it_is<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
-    place: Place,
+    called: Called,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let mut inputs = inputs;
+    let (mut inputs, place) = (inputs, called.place);
     let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
     let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
     let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, |spec| spec)) {
         Ok(specs) => specs,
-        Err(mismatch) => mismatched(function.name(), mismatch, place),
+        Err(mismatch) => mismatched(function.name(), &mismatch),
     };
     if let Some(spec) = (output_specs.as_ref().iter()).find(|spec| !spec.shape.is_addressable()) {
         too_large(function.name(), spec, place)
@@ -109,12 +111,13 @@ fn run_as_it_is<F: Function>(
     let differentiable = watched || has_history && scope::is_recording();
     if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
         let outputs = compute(function, inputs, &call);
-        let lost = call.edges.iter().find_map(Edge::lost_at);
-        return F::Outputs::map(outputs, |value| match lost {
-            Some(place) if scope::is_recording() => {
-                Variable::fixed(value, Edge::None).lost_at(place)
-            }
-            Some(_) | None => Variable::fixed(value, Edge::None),
+        let edge = constant_edge(&call, has_history);
+        return F::Outputs::map(outputs, |value| {
+            let edge = match value.dtype().is_float() {
+                true => edge.clone(),
+                false => Edge::None,
+            };
+            Variable::fixed(value, edge)
         });
     }
 
@@ -142,7 +145,7 @@ fn run_as_it_is<F: Function>(
         output_specs,
         kept_outputs,
     };
-    let node: Arc<Node> = Arc::new(Node::new(record, place));
+    let node: Arc<Node> = Arc::new(Node::new(record, called));
     scope::with_seal(|seal| seal.remember(&node));
     let mut slot = 0;
     F::Outputs::map(outputs, |value| {
@@ -153,6 +156,22 @@ fn run_as_it_is<F: Function>(
         slot += 1;
         Variable::fixed(value, edge)
     })
+}
+
+/// What results without history remember of that which they could have had.
+fn constant_edge(call: &Call<'_>, has_history: bool) -> Edge {
+    let recording = scope::is_recording();
+    if has_history && !recording {
+        return Edge::Cut(Cut::Unrecorded(call.place));
+    }
+    let lost = call.edges.iter().find_map(Edge::lost_at);
+    match lost.filter(|_| recording) {
+        Some(place) => Edge::Cut(Cut::Lost(place)),
+        None => match call.edges.iter().find_map(Edge::unrecorded_at) {
+            Some(place) => Edge::Cut(Cut::Unrecorded(place)),
+            None => Edge::None,
+        },
+    }
 }
 
 /// What a call is known by, apart from its values.
@@ -276,10 +295,6 @@ fn too_large(function: &'static str, spec: &Spec, place: Place) -> ! {
 }
 
 #[cold]
-fn mismatched(function: &'static str, mismatch: Mismatch, place: Place) -> ! {
-    raise(Error::Mismatch {
-        function,
-        what: mismatch.0,
-        place,
-    })
+fn mismatched(function: &'static str, mismatch: &Mismatch) -> ! {
+    raise(Error::mismatch(function, mismatch))
 }

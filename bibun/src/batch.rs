@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bibun_array::Array;
 
-use crate::error::{Error, Place, asked_at, raise};
+use crate::error::{Error, Place, asked_at, caller, raise};
 use crate::function::{AnyFunction, Items, Spec, items};
 use crate::randomness::{self, Draw};
 use crate::scope::{self, Level};
@@ -152,7 +152,7 @@ pub(crate) fn run(
         let outputs = function.apply(inputs, place).into_iter();
         items(outputs.map(|value| Lane { value, axis: None }))
     } else {
-        asked_at(place, || {
+        asked_at(function.name(), place, || {
             randomness::in_rule(level, || function.batch(lanes))
         })
     };
@@ -172,6 +172,7 @@ pub(crate) fn run(
                 argument: format!("output {i}"),
                 found: Box::new(lane.spec()),
                 expected: Box::new(expected.clone()),
+                place: caller(),
             });
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bibun_array::{DType, Shape};
 
-use crate::error::{Error, raise};
+use crate::error::{Error, caller, raise};
 use crate::function::{AnyFunction, Spec};
 use crate::node::{Edge, Node, Way};
 use crate::rules;
@@ -153,7 +153,12 @@ impl Context<'_> {
 }
 
 fn not_kept(function: &'static str, argument: String) -> ! {
-    raise(Error::NotKept { function, argument })
+    let place = caller();
+    raise(Error::NotKept {
+        function,
+        argument,
+        place,
+    })
 }
 
 impl std::fmt::Debug for Call<'_> {

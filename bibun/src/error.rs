@@ -1,11 +1,14 @@
 //! Errors: what a caller's mistake says, and where it happened.
 
-use std::panic::Location;
+use std::fmt;
 
-use crate::function::Spec;
+pub use bibun_array::Place;
+pub(crate) use bibun_array::caller;
+use bibun_array::user_of;
 
-/// The place in the source where a function was called.
-pub type Place = &'static Location<'static>;
+use crate::call::Called;
+use crate::function::{Mismatch, Spec};
+use crate::node::Key;
 
 /// What can go wrong between Variables.
 ///
@@ -56,8 +59,19 @@ pub enum Error {
         /// What went wrong.
         source: Box<Error>,
     },
+    /// A link of a model went wrong: the path as the outermost link sees it that was running.
+    #[error("{}{source}", in_link(path))]
+    InLink {
+        /// Which link it was.
+        path: LinkPath,
+        /// What went wrong.
+        source: Box<Error>,
+    },
     /// A rule returned a gradient or tangent of a wrong shape or dtype.
-    #[error("{function}: the {rule} rule gave {found} for {argument}, which is {expected}")]
+    #[error(
+        "{function}: the {rule} rule gave {found} for {argument}, which is {expected}, called at \
+         {place}"
+    )]
     WrongRule {
         /// The function's name.
         function: &'static str,
@@ -69,9 +83,14 @@ pub enum Error {
         found: Box<Spec>,
         /// Those that are right.
         expected: Box<Spec>,
+        /// Where the function was called.
+        place: Place,
     },
     /// A rule returned a wrong number of gradients, tangents or lanes.
-    #[error("{function}: the {rule} rule gave {found} Variables, it must give {expected}")]
+    #[error(
+        "{function}: the {rule} rule gave {found} Variables, it must give {expected}, called at \
+         {place}"
+    )]
     WrongNumber {
         /// The function's name.
         function: &'static str,
@@ -81,6 +100,8 @@ pub enum Error {
         found: usize,
         /// How many are right.
         expected: usize,
+        /// Where the function was called.
+        place: Place,
     },
     /// A function or its gradient gave a value that is not finite, from values that are: found by
     /// [`detect_anomaly`](crate::detect_anomaly).
@@ -117,12 +138,16 @@ pub enum Error {
         place: Place,
     },
     /// A rule reads a value that its function did not declare in `keeps`.
-    #[error("{function}: a rule reads {argument}, which the function does not keep")]
+    #[error(
+        "{function}: a rule reads {argument}, which the function does not keep, called at {place}"
+    )]
     NotKept {
         /// The function's name.
         function: &'static str,
         /// Which input or output.
         argument: String,
+        /// Where the function was called.
+        place: Place,
     },
     /// The elements of a Variable are asked for where a transformation hides them.
     #[error(
@@ -150,8 +175,44 @@ impl Error {
     pub fn argument(function: &'static str, what: impl Into<String>) -> Self {
         Self::Argument {
             function,
-            what: what.into(),
-            place: Location::caller(),
+            what: what.into() + &user_of(function),
+            place: caller(),
+        }
+    }
+
+    /// An [`Error::Mismatch`] at the caller's place.
+    #[track_caller]
+    pub fn mismatch(function: &'static str, mismatch: &Mismatch) -> Self {
+        Self::Mismatch {
+            function,
+            what: mismatch.to_string() + &user_of(function),
+            place: caller(),
+        }
+    }
+
+    /// The line of the call that went wrong.
+    ///
+    /// ```
+    /// use bibun::{attempt, Variable};
+    /// let x = Variable::new([1.0, 2.0]);
+    /// let (error, line) = (attempt(|| x.reshape(3)).unwrap_err(), line!());
+    /// assert_eq!(error.place().line(), line);
+    /// ```
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Mismatch { place, .. }
+            | Self::Argument { place, .. }
+            | Self::MissingRule { place, .. }
+            | Self::InGradient { place, .. }
+            | Self::Anomaly { place, .. }
+            | Self::LeafLost { place }
+            | Self::MixesExamples { place, .. }
+            | Self::WrongRule { place, .. }
+            | Self::WrongNumber { place, .. }
+            | Self::NotKept { place, .. }
+            | Self::Hidden { place, .. } => place,
+            Self::Array(error) => error.location(),
+            Self::InLink { source, .. } => source.place(),
         }
     }
 
@@ -166,7 +227,44 @@ impl Error {
             rule,
             found,
             expected,
+            place: caller(),
         }
+    }
+}
+
+/// The way through a model to one of its links, such as `encoder/layers/3/linear`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct LinkPath {
+    pub(crate) path: String,
+    /// A Variable of the link that the path begins in, by which the links around find that one.
+    pub(crate) anchor: Option<Anchor>,
+}
+
+/// A Variable of a link, and its name there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Anchor {
+    pub(crate) identity: Key,
+    pub(crate) name: String,
+}
+
+impl LinkPath {
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for LinkPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+/// `in encoder/layers/3: `, or nothing of the outermost link itself.
+fn in_link(path: &LinkPath) -> String {
+    match path.as_str() {
+        "" => String::new(),
+        path => format!("in {path}: "),
     }
 }
 
@@ -202,7 +300,8 @@ pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
 
 /// Runs a rule of a function that was called at `place`: if it is missing, the place to look at is
 /// that call, not the rule.
-pub(crate) fn asked_at<T>(place: Place, rule: impl FnOnce() -> T) -> T {
+pub(crate) fn asked_at<T>(function: &'static str, place: Place, rule: impl FnOnce() -> T) -> T {
+    let (_, _entered) = Called::begin(function, place);
     attempt(rule).unwrap_or_else(|error| {
         raise(match error {
             Error::MissingRule {

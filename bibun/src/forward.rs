@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::call::Called;
 use crate::context::{Call, Context};
-use crate::error::{Error, Place, asked_at, raise};
+use crate::error::{Error, Place, asked_at, caller, raise};
 use crate::function::{AnyFunction, Items, Spec, items};
 use crate::node::{Edge, Key, Node};
 use crate::reverse::Paths;
@@ -104,7 +105,7 @@ pub(crate) fn run(
             needs: &needs,
             create_graph: true,
         };
-        let tangents = asked_at(place, || function.jvp(&cx, tangents));
+        let tangents = asked_at(function.name(), place, || function.jvp(&cx, tangents));
         check(function, &tangents, output_specs);
         tangents
     } else {
@@ -141,6 +142,7 @@ fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spe
                 argument: format!("output {i}"),
                 found: Box::new(tangent.spec()),
                 expected: Box::new(expected.clone()),
+                place: caller(),
             });
         }
     }
@@ -174,8 +176,11 @@ pub(crate) fn push_forward(
             needs: &needs,
             create_graph,
         };
-        let tangents = asked_at(node.place, || node.function().jvp(&cx, tangents));
-        check(node.function(), &tangents, node.output_specs());
+        let function = node.function();
+        let (_, _entered) = Called::begin(function.name(), node.place);
+        let jvp = || function.jvp(&cx, tangents);
+        let tangents = asked_at(function.name(), node.place, jvp);
+        check(function, &tangents, node.output_specs());
         for ((slot, tangent), spec) in (0..).zip(tangents).zip(node.output_specs()) {
             if let Some(tangent) = tangent
                 && spec.dtype.is_float()

@@ -387,7 +387,7 @@ impl<F: Function> AnyFunction for F {
 #[cold]
 #[track_caller]
 pub fn no_rule(function: &'static str, rule: &'static str, advice: &'static str) -> ! {
-    let place = std::panic::Location::caller();
+    let place = crate::error::caller();
     crate::error::raise(Error::MissingRule {
         function,
         rule,

@@ -20,6 +20,7 @@ mod apply;
 mod batch;
 #[cfg(doctest)]
 mod book;
+mod call;
 mod check;
 #[cfg(test)]
 mod conformance;
@@ -60,7 +61,7 @@ pub use batch::Lane;
 pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
-pub use error::{Error, Place, attempt};
+pub use error::{Error, LinkPath, Place, attempt};
 pub use examples::{Examples, Form, Owned, Product, Share};
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bibun_array::{Array, DType, Shape};
 
+use crate::call::{Called, Composite};
 use crate::error::Place;
 use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
 use crate::hooks::{GradientHook, GradientHooks};
@@ -19,6 +20,8 @@ use crate::variable::{Value, Variable};
 pub(crate) struct Node<R: Recorded + ?Sized = dyn Recorded> {
     pub(crate) generation: u64,
     pub(crate) place: Place,
+    /// The function made of others that called it.
+    pub(crate) composite: Option<Arc<Composite>>,
     /// What users attached to outputs; rarely anything.
     notes: OnceLock<Box<Mutex<Notes>>>,
     record: R,
@@ -83,11 +86,12 @@ struct Notes {
 }
 
 impl<R: Recorded> Node<R> {
-    pub(crate) fn new(record: R, place: Place) -> Self {
+    pub(crate) fn new(record: R, called: Called) -> Self {
         let generations = record.inputs().iter().map(Edge::generation);
         Self {
             generation: 1 + generations.max().unwrap_or(0),
-            place,
+            place: called.place,
+            composite: called.composite(),
             notes: OnceLock::new(),
             record,
         }
@@ -179,6 +183,8 @@ pub(crate) enum Cut {
     /// What the transformation at this place computed from the value of a leaf: it depends on that
     /// leaf, though nobody knows how.
     Lost(Place),
+    /// What was computed here was not to be recorded: a constant like any other.
+    Unrecorded(Place),
     /// A parameter that takes no gradient.
     Frozen,
     /// In a gradient, the place of a frozen parameter: there is no value.
@@ -190,13 +196,21 @@ pub(crate) type Key = (usize, u32);
 
 impl Edge {
     pub(crate) fn is_some(&self) -> bool {
-        !matches!(self, Self::None | Self::Cut(_))
+        matches!(self, Self::Leaf(_) | Self::Output(..))
     }
 
     /// The transformation behind which a leaf was lost from sight.
     pub(crate) fn lost_at(&self) -> Option<Place> {
         match self {
             Self::Cut(Cut::Lost(place)) => Some(place),
+            Self::None | Self::Cut(_) | Self::Leaf(_) | Self::Output(..) => None,
+        }
+    }
+
+    /// The call under `no_grad` that leaves were lost in.
+    pub(crate) fn unrecorded_at(&self) -> Option<Place> {
+        match self {
+            Self::Cut(Cut::Unrecorded(place)) => Some(place),
             Self::None | Self::Cut(_) | Self::Leaf(_) | Self::Output(..) => None,
         }
     }
@@ -341,6 +355,11 @@ impl Creator {
     /// Where the function was called.
     pub fn place(&self) -> Place {
         self.0.place
+    }
+
+    /// The function made of others that called it.
+    pub(crate) fn composite(&self) -> Option<&Arc<Composite>> {
+        self.0.composite.as_ref()
     }
 
     /// What the function was given, in order.

@@ -13,8 +13,9 @@ use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::batch::vmap;
+use crate::call::Called;
 use crate::context::{Call, Context};
-use crate::error::{Error, Place, attempt, raise};
+use crate::error::{Error, Place, attempt, caller, raise};
 use crate::examples::{Owned, Product, Share};
 use crate::function::{Items, Spec, items};
 use crate::node::{Edge, Key, Node};
@@ -203,6 +204,7 @@ impl Walk<'_> {
         self.expect_other_data(node, &arrived, added);
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
         let needs: Items<bool> = items(follows);
+        let (_, _entered) = Called::begin(here.function, here.place);
         let asked = attempt(|| self.ask(node, &arrived, &needs, here));
         let parts = asked.unwrap_or_else(|error| match error {
             error @ Error::MixesExamples { .. } => raise(error),
@@ -302,6 +304,7 @@ impl Walk<'_> {
                     argument: format!("input {i}"),
                     found: Box::new(found),
                     expected: Box::new(spec.clone()),
+                    place: caller(),
                 });
             }
         }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::call::{Called, calling};
 use crate::context::{Call, Context};
-use crate::error::{Error, attempt, raise};
+use crate::error::{Error, attempt, caller, raise};
 use crate::function::{Items, items};
 use crate::hooks;
 use crate::node::{Cut, Edge, Key, Node, Way};
@@ -88,11 +89,18 @@ impl Variable {
     /// If the cotangent does not look like this Variable, and as [`Variable::backward`].
     #[track_caller]
     pub fn backward_with(&self, options: &GradOptions) {
+        let _called = calling("backward");
         if let Some(place) = self.edge().lost_at() {
             raise(Error::LeafLost { place });
         }
         if !self.requires_grad() {
-            let what = "no leaf took part in this Variable, so it has no gradient";
+            let what = match self.edge().unrecorded_at() {
+                Some(place) => format!(
+                    "this Variable was computed under no_grad, so it has no history and no \
+                     gradient (the call at {place} was not recorded)"
+                ),
+                None => "no leaf took part in this Variable, so it has no gradient".to_owned(),
+            };
             raise(Error::argument("backward", what));
         }
         let outputs = seeded("backward", &[self], options);
@@ -141,6 +149,7 @@ pub fn gradients_with(
     inputs: &[&Variable],
     options: &GradOptions,
 ) -> Vec<Option<Variable>> {
+    let _called = calling("gradients");
     let seeds = seeded("gradients", outputs, options);
     let targets: Vec<Edge> = inputs.iter().map(|input| input.edge()).collect();
     let (outputs, cotangents): (Vec<Edge>, Vec<Variable>) = seeds.into_iter().unzip();
@@ -620,6 +629,8 @@ fn pull_back(
         needs,
         create_graph,
     };
+    // What the rule calls is called for the function's caller.
+    let (_, _entered) = Called::begin(node.function().name(), node.place);
     let gradients = match scope::is_attended() {
         false => node.function().vjp(&cx, cotangents),
         true => hooks::around_backward(node, cotangents, |cotangents| {
@@ -646,6 +657,7 @@ fn pull_back(
                 argument: format!("input {i}"),
                 found: Box::new(gradient.spec()),
                 expected: Box::new(expected.clone()),
+                place: caller(),
             });
         }
     }

@@ -1,13 +1,12 @@
 //! The Variable: a value that remembers the Function that made it.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 use bibun_array::{Array, DType, Element, Shape};
 
 use crate::batch::{Batched, Lane};
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, Place, caller, raise};
 use crate::forward::Dual;
 use crate::function::Spec;
 use crate::hooks::HookHandle;
@@ -145,7 +144,7 @@ impl Variable {
         if self.is_absent() {
             raise(Error::argument(function, Self::ABSENT));
         }
-        let place = Location::caller();
+        let place = caller();
         match &*self.value() {
             Value::Array(x) => x.clone(),
             Value::Batched(_) => raise(Error::Hidden {
@@ -529,7 +528,8 @@ impl Variable {
 
     /// Whether this is a value and nothing else: no history, and no transformation hides it.
     pub(crate) fn is_plain_constant(&self) -> bool {
-        matches!(&self.0, Kind::Fixed { value, edge: Edge::None } if value.level() == 0)
+        let constant = |edge: &Edge| matches!(edge, Edge::None | Edge::Cut(Cut::Unrecorded(_)));
+        matches!(&self.0, Kind::Fixed { value, edge } if constant(edge) && value.level() == 0)
     }
 
     /// This value as a parameter of a model: not taken for a buffer, and not for another parameter

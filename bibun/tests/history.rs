@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bibun::array::{DType, Generator};
-use bibun::functions::relu;
-use bibun::links::{Chain, Linear, Link};
+use bibun::functions::{
+    CrossEntropyOptions, batch_normalization_with_statistics, flatten, mean_squared_error, relu,
+    softmax_cross_entropy_with, std,
+};
+use bibun::links::{Chain, LayerNorm, Linear, Link};
 use bibun::{History, Variable, history, jvp, retain, vmap};
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -79,7 +82,7 @@ struct Block {
 }
 
 impl Link for Block {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.b.forward(&relu(self.a.forward(x)))
     }
 }
@@ -91,7 +94,7 @@ struct Network {
 }
 
 impl Link for Network {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut h = x.clone();
         for block in &self.blocks {
             h = block.forward(&h).tanh();
@@ -470,4 +473,205 @@ fn single_numbers_stay_in_their_link() {
         .collect();
     // The data come from outside, the factor does not.
     assert_eq!(inside, [false, true]);
+}
+
+/// The names and places of the rows of the table.
+fn rows(history: &History) -> Vec<(String, String)> {
+    let text = history.to_string();
+    let place = |line: &str| {
+        let at = line
+            .find(&file!().replace('\\', "/"))
+            .expect("a place in this file");
+        line[at..]
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let lines = text
+        .lines()
+        .skip(1)
+        .take_while(|line| line.contains(" -> "));
+    lines
+        .map(|line| {
+            (
+                line.split_whitespace().next().unwrap().to_owned(),
+                place(line),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_function_made_of_others_is_one() {
+    let x = Variable::new([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).named("x");
+    let weight = Variable::new([1.0, 2.0, 3.0]).named("weight");
+    let t = Variable::constant([0i64, -1]);
+    let options = CrossEntropyOptions {
+        class_weight: Some(weight),
+        ..CrossEntropyOptions::default()
+    };
+    let loss = softmax_cross_entropy_with(x.exp(), &t, options);
+    let place = format!("{}:{}", file!().replace('\\', "/"), line!() - 1);
+    let history = history(&loss);
+    let expected = ["exp", "softmax_cross_entropy"].map(|name| (name.to_owned(), place.clone()));
+    assert_eq!(rows(&history), expected);
+    assert_eq!(history.function_count(), 2);
+    let text = history.to_string();
+    assert!(text.contains("[2, 3], weight [3] -> []"), "{text}");
+    assert!(
+        text.contains("\n2 functions, 2 leaves, 0 constants; "),
+        "{text}"
+    );
+    // In the picture too, where nothing of its inside is seen.
+    for text in [history.svg(), history.dot()] {
+        assert!(
+            text.contains("softmax_cross_entropy") && !text.contains("reshape"),
+            "{text}"
+        );
+    }
+    let svg = history.svg();
+    let document = parse(&svg);
+    assert_eq!(with_class(&document, "function").len(), 2);
+    assert!(with_class(&document, "link").is_empty());
+
+    // Unfolded all parts are there, at the same line, in a frame.
+    let unfolded = history.clone().unfolded();
+    assert!(unfolded.function_count() > 6);
+    let parts = rows(&unfolded);
+    for name in [
+        "exp",
+        "softmax_cross_entropy",
+        "reshape",
+        "where_",
+        "sum",
+        "divide",
+    ] {
+        assert!(
+            parts.iter().any(|(part, _)| part == name),
+            "{name} in {parts:?}"
+        );
+    }
+    assert!(parts.iter().all(|(_, line)| *line == place), "{parts:?}");
+    assert_eq!(unfolded.kept_bytes(), history.kept_bytes());
+    let svg = unfolded.svg();
+    let document = parse(&svg);
+    assert_eq!(
+        with_class(&document, "function").len(),
+        unfolded.function_count()
+    );
+    assert!(!with_class(&document, "composite").is_empty());
+
+    // The page has all, folded at first.
+    for (history, folded) in [(&history, "true"), (&unfolded, "false")] {
+        let page = history.html();
+        let document = parse(picture(&page));
+        let count = unfolded.function_count();
+        assert_eq!(with_class(&document, "function").len(), count);
+        let whole = with_class(&document, "composite")
+            .into_iter()
+            .find(|frame| frame.attribute("data-path") == Some("softmax_cross_entropy"))
+            .expect("a frame");
+        assert_eq!(whole.attribute("data-folded"), Some(folded));
+        assert_eq!(whole.attribute("data-place"), Some(place.as_str()));
+        assert_eq!(
+            whole.attribute("data-count"),
+            Some(&*(count - 1).to_string())
+        );
+    }
+    assert!(history.html().contains("2 functions, "));
+}
+
+#[test]
+fn functions_made_of_functions_made_of_others_nest() {
+    let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+    // `std` is made of a variance and its root, the variance of a mean and broadcast differences.
+    let y = std(&x, 0, 1);
+    let history = history(&y).unfolded();
+    let page = history.html();
+    let document = parse(picture(&page));
+    let frames: BTreeMap<&str, Option<&str>> = (with_class(&document, "composite").iter())
+        .map(|frame| {
+            (
+                frame.attribute("data-path").unwrap(),
+                frame.attribute("data-link"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        frames.keys().copied().collect::<Vec<_>>(),
+        ["mean", "std", "subtract"]
+    );
+    assert_eq!(frames["std"], None);
+    assert!(frames["mean"].is_some() && frames["mean"] == frames["subtract"]);
+    // What has a single part is that part, by the name that was called.
+    let y = flatten(x.exp());
+    let history = self::history(&y);
+    assert_eq!(rows(&history)[1].0, "flatten");
+    assert_eq!(y.creator().expect("a function").name(), "reshape");
+    assert!(with_class(&parse(&history.svg()), "link").is_empty());
+    // Plain functions are not touched.
+    let y = (x.exp() * x.sin()).sum(..);
+    let history = self::history(&y);
+    assert_eq!((history.function_count(), history.to_string()), {
+        let unfolded = history.clone().unfolded();
+        (unfolded.function_count(), unfolded.to_string())
+    });
+}
+
+#[test]
+fn functions_made_of_others_lie_in_links() {
+    let (network, x) = network();
+    let loss = mean_squared_error(network.forward(&x), x.sum(-1).expand_dims(-1).repeat(2, 1));
+    let history = history(&loss).with_links(&network);
+    assert_eq!(rows(&history).last().unwrap().0, "mean_squared_error");
+    #[derive(Chain)]
+    struct Normed {
+        norm: LayerNorm,
+        linear: Linear,
+    }
+    let g = &mut Generator::new(0);
+    let model = Normed {
+        norm: LayerNorm::new(3),
+        linear: Linear::new(3, 2, g),
+    };
+    let y = model.linear.forward(&model.norm.forward(&x));
+    let history = self::history(&y).with_links(&model);
+    let text = history.to_string();
+    let row = text.lines().nth(1).unwrap();
+    assert!(
+        row.starts_with("layer_normalization") && row.ends_with(" norm"),
+        "{text}"
+    );
+    assert_eq!(history.function_count(), 2);
+    let page = history.html();
+    let document = parse(picture(&page));
+    let links = with_class(&document, "link");
+    let by_path = |path: &str| {
+        let mut links = links.iter();
+        *links
+            .find(|link| link.attribute("data-path") == Some(path))
+            .expect(path)
+    };
+    let (norm, whole) = (by_path("norm"), by_path("layer_normalization"));
+    assert_eq!(whole.attribute("data-link"), norm.attribute("id"));
+    // The parameters are shown where they are used.
+    let parameters = with_class(&document, "parameter");
+    assert_eq!(parameters.len(), 4);
+    assert!(
+        parameters
+            .iter()
+            .all(|parameter| parameter.attribute("data-link").is_some())
+    );
+}
+
+#[test]
+fn a_result_that_leaves_early_does_not_tie_a_knot() {
+    // The statistics leave the normalization; what they are used for may run before its end.
+    let x = Variable::new([[1.0, 2.0], [3.0, 5.0]]);
+    let [y, mean, _] = batch_normalization_with_statistics(&x, None, None, 1e-5);
+    let z = (y * mean.exp()).sum(..);
+    let history = history(&z);
+    let names: Vec<String> = rows(&history).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["batch_normalization", "exp", "multiply", "sum"]);
 }

@@ -249,6 +249,29 @@ fn the_page_plays_folds_and_tells() {
 }
 
 #[test]
+fn functions_made_of_others_begin_folded() {
+    let Some(browser) = browser() else {
+        println!("skipped: no chromium, chromium-browser or google-chrome, and no CHROME");
+        return;
+    };
+    let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+    let loss = softmax_cross_entropy(x.exp(), Variable::constant([0i64, 1]));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("composite_page");
+    fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("page.html");
+    history(&loss).save(&file).expect("a page");
+    let page = Page::open(&browser, &file, "");
+    assert!(page.has_class("l0", "folded"));
+    assert!(
+        page.attribute("l0", "text")
+            .contains("softmax_cross_entropy")
+    );
+    assert!(page.has_class("f1", "away") && !page.has_class("f0", "away"));
+    let page = Page::open(&browser, &file, "unfold=softmax_cross_entropy");
+    assert!(!page.has_class("l0", "folded") && !page.has_class("f1", "away"));
+}
+
+#[test]
 fn an_empty_history_has_a_page_too() {
     let Some(browser) = browser() else {
         println!("skipped: no chromium, chromium-browser or google-chrome, and no CHROME");

@@ -170,19 +170,25 @@ fn mistakes() {
     assert!(error.to_string().contains(message), "{error}");
     let wrong = Rules::new().vjp("tanh", |_, _| vec![Some(Variable::constant([1.0, 2.0]))]);
     let error = attempt(|| wrong.scope(|| x.tanh()).backward()).expect_err("an error");
+    let here = (file!(), line!() - 1);
     let message = "the vjp rule gave [2] f64 for input 0, which is [] f64";
     assert!(error.to_string().contains(message), "{error}");
-    assert!(error.to_string().contains("tests/rules.rs"), "{error}");
+    let place = error.place();
+    assert_eq!((place.file(), place.line()), here, "{error}");
     let own = custom("own", |[x]| x.clone()).vjp(|_, _, gy| [gy.clone()]);
     let again = Rules::new().vjp("own", |cx, gy| cx.original_vjp(gy));
     again.scope(|| own.call([&x])).backward();
     let wrong = Rules::new().jvp("tanh", |_, _| vec![]);
     let error = attempt(|| wrong.scope(|| jvp(|x: &Variable| x.tanh(), &x, &x)));
+    let here = (file!(), line!() - 1);
+    let error = error.expect_err("an error");
+    assert_eq!((error.place().file(), error.place().line()), here);
     let expected = Error::WrongNumber {
         function: "tanh",
         rule: "jvp",
         found: 0,
         expected: 1,
+        place: error.place(),
     };
-    assert_eq!(error.expect_err("an error"), expected);
+    assert_eq!(error, expected);
 }

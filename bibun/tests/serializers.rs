@@ -468,6 +468,42 @@ fn models_go_to_other_libraries_and_come_back() {
 }
 
 #[test]
+fn names_of_another_library_are_recognized() {
+    let state = load_safetensors(golden("torch/model.safetensors")).expect("model");
+    let model = Tied::new(1);
+    let error = model.load_state(&state).expect_err("other names");
+    assert_eq!(error.names_of, Some(Names::PyTorch));
+    let message = error.to_string();
+    let hint = "the state does not fit: its names are those of PyTorch (load_state_with takes them, \
+                with LoadOptions::names(Names::PyTorch)); ";
+    assert!(message.starts_with(hint), "{message}");
+    assert!(message.contains(" more are missing"), "{message}");
+    assert!(
+        message.len() < 800,
+        "{} characters: {message}",
+        message.len()
+    );
+    // Where names are as was said, or nobody knows them, there is nothing to hint at.
+    let theirs = model.state().named(Names::Chainer);
+    let error = model.load_state_with(&theirs, &LoadOptions::names(Names::PyTorch));
+    assert_eq!(
+        error.expect_err("other names").names_of,
+        Some(Names::Chainer)
+    );
+    let mut part = model.state();
+    part.remove("embed/w");
+    assert_eq!(
+        model
+            .load_state(&State::new())
+            .expect_err("nothing")
+            .names_of,
+        None
+    );
+    part.insert("more", 1.0);
+    assert_eq!(model.load_state(&part).expect_err("more").names_of, None);
+}
+
+#[test]
 fn what_does_not_fit_is_told_or_allowed() {
     let model = Mlp::new(1);
     let before = model.state().checksum();

@@ -26,7 +26,7 @@ impl Mlp {
 }
 
 impl Link for Mlp {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let (first, rest) = self.layers.split_first().expect("layers");
         rest.iter()
             .fold(first.forward(x), |h, layer| layer.forward(&relu(h)))
@@ -60,7 +60,7 @@ impl MnistNet {
 }
 
 impl Link for MnistNet {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let windows = Pooling::new([2, 2]).stride(1);
         let h = relu(self.conv1.forward(x)).max_pool(windows);
         let h = relu(self.conv2.forward(&h)).max_pool(windows);
@@ -90,7 +90,7 @@ impl SimpleCnn {
 }
 
 impl Link for SimpleCnn {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.conv1.forward(x));
         let h = relu(self.conv2.forward(&h)).max_pool([2, 2]);
         self.linear2
@@ -119,7 +119,7 @@ impl CifarCnn {
 }
 
 impl Link for CifarCnn {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut h = x.clone();
         for (i, conv) in self.convs.iter().enumerate() {
             if i > 0 {
@@ -151,7 +151,7 @@ impl EmbeddingNet {
 }
 
 impl Link for EmbeddingNet {
-    fn forward(&self, words: &Variable) -> Variable {
+    fn compute(&self, words: &Variable) -> Variable {
         self.linear.forward(&self.table.forward(words).mean(1))
     }
 }
@@ -176,7 +176,7 @@ impl Lstm {
 }
 
 impl Link for Lstm {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let steps = separate(self.input.forward(x), 1);
         let mut state: Option<[Variable; 2]> = None;
         let mut outputs = Vec::with_capacity(steps.len());
@@ -254,7 +254,7 @@ impl Transformer {
 }
 
 impl Link for Transformer {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let x = x + self.attention(&self.norm1.forward(x));
         let h = relu(self.up.forward(&self.norm2.forward(&x)));
         let x = x + self.down.forward(&h);
@@ -289,7 +289,7 @@ impl Residual {
 }
 
 impl Link for Residual {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.norm1.forward(&self.conv1.forward(x)));
         let h = self.norm2.forward(&self.conv2.forward(&h));
         match &self.shortcut {
@@ -330,7 +330,7 @@ impl ResNet {
 }
 
 impl Link for ResNet {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.norm.forward(&self.stem.forward(x)));
         let h = self.blocks.iter().fold(h, |h, block| block.forward(&h));
         self.linear.forward(&global_average_pool(h))

@@ -97,7 +97,7 @@ impl Network {
 }
 
 impl Link for Network {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut h = x.reshape([x.shape()[0], 1, 28, 28]);
         for convolution in &self.convolutions {
             h = max_pool(

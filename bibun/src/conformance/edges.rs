@@ -131,7 +131,7 @@ calls! {
         "minimum": |a, b| minimum(a, b),
         "squared_error": |a, b| squared_error(a, b),
         "absolute_error": |a, b| absolute_error(a, b),
-        "sigmoid_cross_entropy": |x, t| sigmoid_cross_entropy_with(x, t, Reduce::No),
+        "sigmoid_cross_entropy": |x, t| sigmoid_cross_entropy_with(x, t, crate::functions::Reduction::None),
     }
 }
 

@@ -13,6 +13,7 @@ use std::thread;
 use bibun_array::Generator;
 
 use super::{Batch, DataError, Dataset};
+use crate::call::calling;
 use crate::error::{Error, attempt, raise};
 use crate::serializers::{State, StateError, Stateful};
 use crate::surroundings::Scopes;
@@ -83,6 +84,7 @@ impl<D: Dataset> Batches<D> {
     /// If the batch size is 0 or the data set is empty.
     #[track_caller]
     pub fn new(dataset: D, batch_size: usize) -> Self {
+        let _called = calling("Batches");
         let examples = dataset.len();
         if batch_size == 0 {
             raise(Error::argument(

@@ -2,8 +2,9 @@
 
 use bibun_array::{Array, DType, Scalar};
 
+use crate::call::{Whole, composite};
 use crate::error::{Error, raise};
-use crate::function::Spec;
+use crate::function::{Mismatch, Spec};
 use crate::functions::{broadcast_to, cast};
 use crate::variable::Variable;
 
@@ -28,20 +29,25 @@ pub enum Operand {
 
 impl Operand {
     /// Two operands of equal shape and dtype: numbers filled out, arrays cast and broadcast.
+    ///
+    /// Where something has to be done to them, that and the function are parts of one, which lasts
+    /// as long as the guard.
     #[track_caller]
-    pub(crate) fn pair(function: &'static str, a: Self, b: Self) -> [Variable; 2] {
-        match (a, b) {
+    pub(crate) fn pair(function: &'static str, a: Self, b: Self) -> ([Variable; 2], Option<Whole>) {
+        let pair = match (a, b) {
             (Self::Variable(a), Self::Variable(b)) => {
                 if a.has_same_spec(&b) {
-                    return [a, b];
+                    return ([a, b], None);
                 }
+                let whole = composite(function);
                 let (a_spec, b_spec) = (a.spec(), b.spec());
                 let Some(shape) = a_spec.shape.broadcast(&b_spec.shape) else {
                     not_broadcast(function, &a_spec, &b_spec)
                 };
                 let dtype = a_spec.dtype.promote(b_spec.dtype);
                 let shape = shape.addressable(function);
-                [a, b].map(|x| broadcast_to(cast(x, dtype), &shape))
+                let pair = [a, b].map(|x| broadcast_to(cast(x, dtype), &shape));
+                return (pair, Some(whole));
             }
             (Self::Variable(a), Self::Number(b)) => {
                 let (a, b) = beside(a, b);
@@ -55,7 +61,8 @@ impl Operand {
                 let dtype = a.dtype().promote(b.dtype());
                 [a, b].map(|x| Variable::constant(Array::scalar(x.cast(dtype))))
             }
-        }
+        };
+        (pair, None)
     }
 
     /// The operand as a Variable, beside values of `dtype`.
@@ -88,11 +95,12 @@ fn beside(x: Variable, number: Scalar) -> (Variable, Variable) {
 #[cold]
 #[track_caller]
 fn not_broadcast(function: &'static str, a: &Spec, b: &Spec) -> ! {
-    raise(Error::Mismatch {
-        function,
-        what: format!("a = {a}, b = {b} (sizes must be equal or 1, counted from the last axis)"),
-        place: std::panic::Location::caller(),
-    })
+    let inputs = [("a", a), ("b", b)];
+    let mismatch = Mismatch::new(
+        &inputs,
+        "sizes must be equal or 1, counted from the last axis",
+    );
+    raise(Error::mismatch(function, &mismatch))
 }
 
 impl From<Variable> for Operand {

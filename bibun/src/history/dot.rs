@@ -16,8 +16,12 @@ impl History {
     /// assert!(dot.contains("label=\"x\\n[2]\""));
     /// ```
     pub fn dot(&self) -> String {
-        let mut inside: Vec<String> = vec![String::new(); self.links.len() + 1];
-        let frame = |link: Option<usize>| link.unwrap_or(self.links.len());
+        self.shown().write_dot()
+    }
+
+    fn write_dot(&self) -> String {
+        let mut inside: Vec<String> = vec![String::new(); self.frames.len() + 1];
+        let within = |frame: Option<usize>| frame.unwrap_or(self.frames.len());
         for (at, datum) in self.data.iter().enumerate() {
             let name = datum.name().map(|name| format!("{}\\n", escaped(&name)));
             let (name, shape) = (name.unwrap_or_default(), datum.entry.shape());
@@ -30,22 +34,22 @@ impl History {
             let line = format!(
                 "d{at} [label=\"{name}{shape}\", shape=ellipse, fillcolor={color}, penwidth={border}];\n"
             );
-            inside[frame(datum.link)] += &line;
+            inside[within(datum.frame)] += &line;
         }
         for (at, call) in self.calls.iter().enumerate() {
-            let name = escaped(call.creator.name());
+            let name = escaped(call.name);
             let line = format!("f{at} [label=\"{name}\", shape=box, fillcolor=lightblue];\n");
-            inside[frame(call.link)] += &line;
+            inside[within(call.frame)] += &line;
         }
-        // Inner links come later, so from behind everything can be put into what encloses it.
-        for (at, link) in self.links.iter().enumerate().rev() {
-            let label = escaped(&link.path);
+        // Inner frames come later, so from behind everything can be put into what encloses it.
+        for (at, frame) in self.frames.iter().enumerate().rev() {
+            let label = escaped(&frame.name);
             let body = std::mem::take(&mut inside[at]);
             let cluster = format!("subgraph cluster_{at} {{\nlabel=\"{label}\";\n{body}}}\n");
-            inside[frame(link.parent)] += &cluster;
+            inside[within(frame.parent)] += &cluster;
         }
         let mut dot = String::from("digraph history {\nnode [style=filled];\n");
-        dot += &inside[self.links.len()];
+        dot += &inside[self.frames.len()];
         for (at, call) in self.calls.iter().enumerate() {
             let mut inputs = call.inputs.clone();
             inputs.sort();

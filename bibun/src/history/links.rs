@@ -4,16 +4,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::History;
+use super::{Frame, History};
 use crate::links::Chain;
-
-/// A part of a model, with the functions that were computed in it.
-pub(super) struct Link {
-    /// Its name in the model, such as `layers/0`.
-    pub(super) path: String,
-    /// The link that it is part of.
-    pub(super) parent: Option<usize>,
-}
 
 impl History {
     /// Names the parameters as a model does, and finds the functions of its links, so that they can
@@ -51,17 +43,27 @@ impl History {
                 self.data[at].parameter = Some(name);
             }
         }
-        let mut tree = Outline::of(&self);
-        self.links = tree.place(&self);
-        for (call, place) in self.calls.iter_mut().zip(&tree.placed) {
-            call.link = *place;
-        }
+        // Functions that are made of others lie in links as a whole.
+        self.set_frames(Vec::new(), |_| None);
+        let (folded, number) = self.folded();
+        let mut tree = Outline::of(&folded);
+        let links = tree.place(&folded);
+        self.set_frames(links, |call| tree.placed[number[call]]);
         self.place_data();
         self
     }
 
+    /// Puts calls into links, and frames around the parts of functions.
+    fn set_frames(&mut self, links: Vec<Frame>, link: impl Fn(usize) -> Option<usize>) {
+        self.frames = links;
+        for (at, call) in self.calls.iter_mut().enumerate() {
+            call.frame = link(at);
+        }
+        self.frame_composites();
+    }
+
     /// The calls that the outputs of a call go to.
-    fn next(&self, call: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn next(&self, call: usize) -> impl Iterator<Item = usize> {
         let outputs = self.calls[call].outputs.iter();
         outputs.flat_map(|&output| self.data[output].consumers.iter().copied())
     }
@@ -72,18 +74,19 @@ impl History {
         inputs.filter_map(|&input| self.data[input].maker)
     }
 
-    fn place_data(&mut self) {
+    /// Puts data into the frames of those that use them.
+    pub(super) fn place_data(&mut self) {
         for at in 0..self.data.len() {
             let datum = &self.data[at];
-            let mut users = datum.consumers.iter().map(|&call| self.calls[call].link);
+            let mut users = datum.consumers.iter().map(|&call| self.calls[call].frame);
             let place = match datum.maker {
-                // A result is shown outside of the links that are through with it.
+                // A result is shown outside of the frames that are through with it.
                 Some(maker) => {
-                    let mut place = self.calls[maker].link;
-                    while let Some(link) = place
-                        && !users.clone().any(|user| self.is_inside(user, link))
+                    let mut place = self.calls[maker].frame;
+                    while let Some(frame) = place
+                        && !users.clone().any(|user| self.is_inside(user, frame))
                     {
-                        place = self.links[link].parent;
+                        place = self.frames[frame].parent;
                     }
                     place
                 }
@@ -93,23 +96,23 @@ impl History {
                 }
                 None => None,
             };
-            self.data[at].link = place;
+            self.data[at].frame = place;
         }
     }
 
-    /// Whether a place is a link or lies in it.
-    fn is_inside(&self, place: Option<usize>, link: usize) -> bool {
-        self.enclosing(place).any(|place| place == link)
+    /// Whether a place is a frame or lies in it.
+    fn is_inside(&self, place: Option<usize>, frame: usize) -> bool {
+        self.enclosing(place).any(|place| place == frame)
     }
 
-    /// A place and all links around it, from the innermost.
+    /// A place and all frames around it, from the innermost.
     pub(super) fn enclosing(&self, place: Option<usize>) -> impl Iterator<Item = usize> {
-        std::iter::successors(place, |&link| self.links[link].parent)
+        std::iter::successors(place, |&frame| self.frames[frame].parent)
     }
 
-    /// The innermost link around both.
+    /// The innermost frame around both.
     fn common(&self, a: Option<usize>, b: Option<usize>) -> Option<usize> {
-        self.enclosing(a).find(|&link| self.is_inside(b, link))
+        self.enclosing(a).find(|&frame| self.is_inside(b, frame))
     }
 }
 
@@ -167,8 +170,8 @@ impl Outline {
     }
 
     /// Finds for each call the innermost link that can be shown around it.
-    fn place(&mut self, history: &History) -> Vec<Link> {
-        let mut links: Vec<Link> = Vec::new();
+    fn place(&mut self, history: &History) -> Vec<Frame> {
+        let mut links: Vec<Frame> = Vec::new();
         let inner: Vec<bool> = {
             let mut inner = vec![false; self.paths.len()];
             for &child in self.children.iter().flatten() {
@@ -185,9 +188,10 @@ impl Outline {
         while let Some((parent, candidates, calls)) = pending.pop() {
             for (link, calls) in self.divide(history, candidates, calls) {
                 let place = Some(links.len());
-                links.push(Link {
-                    path: self.paths[link].clone(),
+                links.push(Frame {
+                    name: self.paths[link].clone(),
                     parent,
+                    place: None,
                 });
                 for &call in &calls {
                     self.placed[call] = place;

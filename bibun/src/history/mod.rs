@@ -1,5 +1,6 @@
 //! Looking at history: as a table, as a picture, as a page that plays it.
 
+mod composites;
 mod dot;
 mod layout;
 mod links;
@@ -16,9 +17,9 @@ use std::path::Path;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::error::Place;
 use crate::node::{Creator, HistoryEntry, Key};
 use crate::variable::Variable;
-use links::Link;
 
 /// Everything that a Variable was computed by and from, to be looked at.
 ///
@@ -65,31 +66,79 @@ pub fn history(output: &Variable) -> History {
 /// assert_eq!(history.function_count(), 2);
 /// assert!(history.svg().starts_with("<svg"));
 /// ```
+#[derive(Clone)]
 pub struct History {
     /// In an order in which they may have run, by generation.
     calls: Vec<Call>,
     data: Vec<Datum>,
     outputs: Vec<usize>,
-    /// Enclosing links come before those inside of them.
-    links: Vec<Link>,
+    /// Links, then functions that are made of others; what encloses comes before what is inside.
+    frames: Vec<Frame>,
+    /// Whether the parts of functions are shown.
+    is_unfolded: bool,
 }
 
 /// A function call in a history.
+#[derive(Clone)]
 struct Call {
-    creator: Creator,
+    /// What the user called.
+    name: &'static str,
+    /// The function, or all parts of one that is made of others.
+    parts: Vec<Creator>,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
-    link: Option<usize>,
+    frame: Option<usize>,
+}
+
+impl Call {
+    fn first(&self) -> &Creator {
+        &self.parts[0]
+    }
+
+    /// That of the last part.
+    fn generation(&self) -> u64 {
+        let generations = self.parts.iter().map(Creator::generation);
+        generations.max().unwrap_or_default()
+    }
+
+    /// The function with its parameters, or what it is made of.
+    fn describe(&self) -> String {
+        match &self.parts[..] {
+            [function] => function.describe(),
+            parts => {
+                let names: Vec<&str> = parts.iter().map(Creator::name).collect();
+                format!("made of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// Calls that are shown together and can be folded.
+#[derive(Clone)]
+struct Frame {
+    /// The name of a link in its model, such as `layers/0`, or of a function.
+    name: String,
+    /// The frame that it is part of.
+    parent: Option<usize>,
+    /// Of a function that is made of others, where it was called.
+    place: Option<Place>,
+}
+
+impl Frame {
+    fn is_function(&self) -> bool {
+        self.place.is_some()
+    }
 }
 
 /// A Variable in a history.
+#[derive(Clone)]
 struct Datum {
     entry: HistoryEntry,
     /// The name by which a model knows it.
     parameter: Option<String>,
     maker: Option<usize>,
     consumers: Vec<usize>,
-    link: Option<usize>,
+    frame: Option<usize>,
 }
 
 impl Datum {
@@ -137,7 +186,8 @@ impl History {
             calls: Vec::new(),
             data: Vec::new(),
             outputs: Vec::new(),
-            links: Vec::new(),
+            frames: Vec::new(),
+            is_unfolded: false,
         };
         let mut known = FxHashMap::default();
         for creator in creators(outputs) {
@@ -158,10 +208,11 @@ impl History {
                 history.data[output].maker = Some(call);
             }
             history.calls.push(Call {
-                creator,
+                name: creator.name(),
+                parts: vec![creator],
                 inputs,
                 outputs,
-                link: None,
+                frame: None,
             });
         }
         for &output in outputs {
@@ -170,7 +221,29 @@ impl History {
                 history.outputs.push(output);
             }
         }
+        history.frame_composites();
+        history.place_data();
         history
+    }
+
+    /// Shows the parts of functions that are made of others, as a loss is of cross entropy, choice,
+    /// sum and quotient, each with its own values. If nothing is said, table and pictures show such a
+    /// function as one, as it was called; on a page it is unfolded by a click.
+    ///
+    /// ```
+    /// use bibun::functions::std;
+    /// use bibun::{history, Variable};
+    /// let x = Variable::new([1.0, 2.0, 4.0]);
+    /// let y = std(&x, .., 0);
+    /// assert_eq!(history(&y).function_count(), 1);
+    /// assert!(history(&y).to_string().contains("std"));
+    /// let parts = history(&y).unfolded();
+    /// assert!(parts.function_count() > 5 && parts.to_string().contains("norm2"));
+    /// ```
+    #[must_use]
+    pub fn unfolded(mut self) -> Self {
+        self.is_unfolded = true;
+        self
     }
 
     /// The place of a Variable among the data; one that is known already may gain a value.
@@ -189,15 +262,22 @@ impl History {
             parameter: None,
             maker: None,
             consumers: Vec::new(),
-            link: None,
+            frame: None,
         });
         known.extend(key.map(|key| (key, at)));
         at
     }
 
-    /// How many function calls there are.
+    /// How many function calls there are. One that is made of others is one, unless it is
+    /// [unfolded](History::unfolded).
     pub fn function_count(&self) -> usize {
-        self.calls.len()
+        if self.is_unfolded {
+            return self.calls.len();
+        }
+        let is_part = |place: Option<usize>| place.is_some_and(|at| self.frames[at].is_function());
+        let wholes = self.frames.iter().filter(|frame| frame.is_function());
+        let wholes = wholes.filter(|frame| !is_part(frame.parent)).count();
+        wholes + (self.calls.iter().filter(|call| !is_part(call.frame))).count()
     }
 
     /// Bytes of values that all functions together keep for their rules; what several keep is
@@ -210,7 +290,7 @@ impl History {
     /// assert_eq!(history(&y).kept_bytes(), 24);
     /// ```
     pub fn kept_bytes(&self) -> usize {
-        distinct_bytes(self.calls.iter().map(|call| &call.creator))
+        distinct_bytes(self.calls.iter().flat_map(|call| &call.parts))
     }
 
     /// Writes the file, in the form that its extension says: `.html`, `.svg`, `.dot` (or `.gv`),
@@ -248,9 +328,9 @@ impl History {
 impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("History")
-            .field("functions", &self.calls.len())
+            .field("functions", &self.function_count())
             .field("variables", &self.data.len())
-            .field("links", &self.links.len())
+            .field("frames", &self.frames.len())
             .finish()
     }
 }
@@ -295,8 +375,7 @@ fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
 
 /// Where a function was called. An absolute path (of a dependency, say) is cut to the part that
 /// says which file it is, so that no machine's folders are shown.
-fn place(creator: &Creator) -> String {
-    let place = creator.place();
+fn line(place: Place) -> String {
     let path = Path::new(place.file());
     let mut file = place.file().replace('\\', "/");
     if path.has_root() {

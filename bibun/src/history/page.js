@@ -16,10 +16,12 @@ const numbers = (element, ...names) => names.map(name => Number(element.dataset[
 
 const links = [...document.querySelectorAll(".link")].map(element => {
   const [left, top, right, bottom] = numbers(element, "left", "top", "right", "bottom");
-  const { path, count, anchor, link } = element.dataset;
+  const { path, count, anchor, link, place, folded } = element.dataset;
   return {
-    element, path, left, top, right, bottom, anchor, parent: link, folded: false,
-    about: `link: ${path}\nfunctions: ${count}`, count,
+    element, path, left, top, right, bottom, anchor, parent: link, folded: folded === "true",
+    about: place ? `function: ${path}\nmade of: ${count} functions\ncalled at: ${place}`
+      : `link: ${path}\nfunctions: ${count}`,
+    count,
   };
 });
 const linkOf = new Map(links.map(link => [link.element.id, link]));

@@ -8,7 +8,7 @@ impl History {
     /// A page that needs nothing but itself.
     ///
     /// It zooms (wheel, buttons, `+` and `-`), moves (drag, arrow keys with shift), and folds links
-    /// ([`with_links`](History::with_links)); whatever the pointer or the focus is on is told with
+    /// ([`with_links`](History::with_links)) and functions that are made of others; whatever the pointer or the focus is on is told with
     /// its shape, dtype, source line, bytes kept, and statistics of value and gradient where they
     /// are still there. `forward` lets data flow, generation by generation, `backward` lets the
     /// gradients flow back, and `play` does all of it. Behind `#` the page takes a list of its
@@ -28,7 +28,7 @@ impl History {
         let picture = Picture::of(self).svg(Use::InPage);
         let summary = format!(
             "{}, {} bytes kept",
-            counted(self.calls.len(), "function", "functions"),
+            counted(self.function_count(), "function", "functions"),
             grouped(self.kept_bytes())
         );
         let dark = format!(":root[data-theme=dark] {{\n{STYLE_DARK}}}\n");

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::{self, Layout, Part, Sketch};
 use super::statistics::Statistics;
-use super::{History, counted, distinct_bytes, place};
+use super::{History, counted, distinct_bytes, line};
 use crate::variable::Variable;
 
 /// As many functions are drawn; earlier ones are one box.
@@ -56,7 +56,7 @@ impl<'a> Picture<'a> {
 
     /// The function's generation; for data that of the function that made it, 0 for what is given.
     pub(super) fn generation(&self, vertex: Vertex) -> u64 {
-        let generation = |call: usize| self.history.calls[call].creator.generation();
+        let generation = |call: usize| self.history.calls[call].generation();
         match vertex {
             Vertex::Call(call) => generation(call),
             Vertex::Datum(datum) => self.history.data[datum].maker.map_or(0, generation),
@@ -69,30 +69,30 @@ impl<'a> Picture<'a> {
         match vertex {
             Vertex::Call(call) => {
                 let call = &self.history.calls[call];
-                let bytes = distinct_bytes([&call.creator].into_iter());
+                let bytes = distinct_bytes(call.parts.iter());
                 vec![
-                    ("function", call.creator.name().to_owned()),
-                    ("described", shortened(&call.creator.describe(), 200)),
+                    ("function", call.name.to_owned()),
+                    ("described", shortened(&call.describe(), 200)),
                     ("shapes", self.history.signature(call)),
-                    ("generation", call.creator.generation().to_string()),
-                    ("called at", place(&call.creator)),
+                    ("generation", call.generation().to_string()),
+                    ("called at", line(call.first().place())),
                     ("keeps", counted(bytes, "byte", "bytes")),
                 ]
             }
             Vertex::Datum(datum) => {
                 let datum = &self.history.data[datum];
-                let made = datum.maker.map(|maker| &self.history.calls[maker].creator);
+                let made = datum.maker.map(|maker| &self.history.calls[maker]);
                 let mut about: Vec<(&str, String)> = Vec::new();
                 about.extend(datum.name().map(|name| (datum.kind(), name)));
                 if about.is_empty() {
                     let kind = made.map_or(datum.kind().to_owned(), |made| {
-                        format!("result of {}", made.name())
+                        format!("result of {}", made.name)
                     });
                     about.push(("variable", kind));
                 }
                 about.push(("shape", datum.entry.shape().to_string()));
                 about.push(("dtype", datum.entry.dtype().to_string()));
-                about.extend(made.map(|made| ("made at", place(made))));
+                about.extend(made.map(|made| ("made at", line(made.first().place()))));
                 about
             }
             Vertex::Earlier(count) => {
@@ -177,12 +177,12 @@ fn sketch(history: &History, vertices: &[Vertex], edges: &[(usize, usize)]) -> S
             Vertex::Call(call) => Part {
                 width: (7.9 * widest + 26.0).max(56.0),
                 height: 32.0,
-                frame: history.calls[call].link,
+                frame: history.calls[call].frame,
             },
             Vertex::Datum(datum) => Part {
                 width: (7.3 * widest + 26.0).max(136.0),
                 height: 13.0 + 15.0 * lines.len() as f64,
-                frame: history.data[datum].link,
+                frame: history.data[datum].frame,
             },
             Vertex::Earlier(_) => Part {
                 width: 7.9 * widest + 40.0,
@@ -191,10 +191,10 @@ fn sketch(history: &History, vertices: &[Vertex], edges: &[(usize, usize)]) -> S
             },
         }
     });
-    let frames = history.links.iter().map(|link| Part {
-        width: 7.3 * letters(&shortened(&link.path, LETTERS)) as f64 + 60.0,
+    let frames = history.frames.iter().map(|frame| Part {
+        width: 7.3 * letters(&shortened(&frame.name, LETTERS)) as f64 + 60.0,
         height: 0.0,
-        frame: link.parent,
+        frame: frame.parent,
     });
     Sketch {
         vertices: parts.collect(),
@@ -205,7 +205,7 @@ fn sketch(history: &History, vertices: &[Vertex], edges: &[(usize, usize)]) -> S
 
 fn lines(history: &History, vertex: Vertex) -> Vec<String> {
     match vertex {
-        Vertex::Call(call) => vec![shortened(history.calls[call].creator.name(), LETTERS)],
+        Vertex::Call(call) => vec![shortened(history.calls[call].name, LETTERS)],
         Vertex::Datum(datum) => {
             let datum = &history.data[datum];
             let shape = shortened(&datum.entry.shape().to_string(), LETTERS);

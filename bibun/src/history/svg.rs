@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::layout::{PADDING, Point};
 use super::picture::{LETTERS, Picture, Vertex, shortened};
-use super::{History, xml};
+use super::{History, line, xml};
 
 pub(super) const STYLE: &str = include_str!("picture.css");
 pub(super) const STYLE_DARK: &str = include_str!("picture_dark.css");
@@ -20,8 +20,8 @@ pub(super) enum Use {
 
 impl History {
     /// The picture: data above, results below; functions as boxes, Variables with round ends
-    /// (leaves coloured, constants dashed, outputs with a strong border), links as frames. The
-    /// colours follow a viewer's dark mode; what points at a vertex says more about it.
+    /// (leaves coloured, constants dashed, outputs with a strong border), links as frames, and so
+    /// are functions made of others that are [unfolded](History::unfolded). The colours follow a viewer's dark mode; what points at a vertex says more about it.
     ///
     /// Of a history of more than 1,000 functions the last ones are drawn, and one box for all
     /// earlier ones; of fewer still where very many edges run far. A thousand take about a tenth
@@ -34,7 +34,7 @@ impl History {
     /// assert!(svg.starts_with("<svg") && svg.contains(">tanh</text>"));
     /// ```
     pub fn svg(&self) -> String {
-        Picture::of(self).svg(Use::Alone)
+        Picture::of(&self.shown()).svg(Use::Alone)
     }
 }
 
@@ -65,12 +65,12 @@ impl Picture<'_> {
         writeln!(svg, r#"<g id="scene">"#)?;
         let mut sizes = vec![0; self.layout.frames.len()];
         for call in &self.history.calls {
-            for link in self.history.enclosing(call.link) {
-                sizes[link] += 1;
+            for frame in self.history.enclosing(call.frame) {
+                sizes[frame] += 1;
             }
         }
-        for (link, size) in sizes.into_iter().enumerate() {
-            self.draw_link(link, size, used, svg)?;
+        for (frame, size) in sizes.into_iter().enumerate() {
+            self.draw_frame(frame, size, used, svg)?;
         }
         for edge in 0..self.edges.len() {
             self.draw_edge(edge, used, svg)?;
@@ -81,32 +81,41 @@ impl Picture<'_> {
         writeln!(svg, "</g>\n</svg>")
     }
 
-    fn draw_link(&self, at: usize, size: usize, used: Use, svg: &mut String) -> std::fmt::Result {
-        let (link, Some(frame)) = (&self.history.links[at], self.layout.frames[at]) else {
+    fn draw_frame(&self, at: usize, size: usize, used: Use, svg: &mut String) -> std::fmt::Result {
+        let (frame, Some(place)) = (&self.history.frames[at], self.layout.frames[at]) else {
             return Ok(());
         };
-        let path = xml(&link.path);
+        let path = xml(&frame.name);
         let (x, anchor) = match self.layout.named_right[at] {
-            true => (frame.right - PADDING, "end"),
-            false => (frame.left + PADDING, "start"),
+            true => (place.right - PADDING, "end"),
+            false => (place.left + PADDING, "start"),
         };
-        write!(svg, r#"<g class="link" id="l{at}""#)?;
+        let class = match frame.is_function() {
+            true => "link composite",
+            false => "link",
+        };
+        write!(svg, r#"<g class="{class}" id="l{at}""#)?;
         if used == Use::InPage {
             write!(
                 svg,
                 r#" data-path="{path}" data-count="{size}" data-anchor="{anchor}" data-left="{:.1}" data-top="{:.1}" data-right="{:.1}" data-bottom="{:.1}""#,
-                frame.left, frame.top, frame.right, frame.bottom
+                place.left, place.top, place.right, place.bottom
             )?;
-            if let Some(parent) = link.parent {
+            if let Some(parent) = frame.parent {
                 write!(svg, r#" data-link="l{parent}""#)?;
             }
+            if let Some(called) = frame.place {
+                let is_folded = !self.history.is_unfolded;
+                let called = xml(&line(called));
+                write!(svg, r#" data-place="{called}" data-folded="{is_folded}""#)?;
+            }
         }
-        let (width, height, y) = (frame.width(), frame.height(), frame.top + PADDING);
-        let text = xml(&shortened(&link.path, LETTERS));
+        let (width, height, y) = (place.width(), place.height(), place.top + PADDING);
+        let text = xml(&shortened(&frame.name, LETTERS));
         writeln!(
             svg,
             r#"><rect x="{:.1}" y="{:.1}" width="{width:.1}" height="{height:.1}" rx="10"/><text x="{x:.1}" y="{y:.1}" style="text-anchor:{anchor}">{text}</text></g>"#,
-            frame.left, frame.top
+            place.left, place.top
         )
     }
 
@@ -151,8 +160,8 @@ impl Picture<'_> {
         let mut about = self.about(vertex);
         if used == Use::InPage {
             let link = match vertex {
-                Vertex::Call(call) => self.history.calls[call].link,
-                Vertex::Datum(datum) => self.history.data[datum].link,
+                Vertex::Call(call) => self.history.calls[call].frame,
+                Vertex::Datum(datum) => self.history.data[datum].frame,
                 Vertex::Earlier(_) => None,
             };
             let generation = self.generation(vertex);

@@ -2,22 +2,30 @@
 
 use std::fmt;
 
-use super::{Call, History, counted, distinct_bytes, grouped, place};
+use super::{Call, History, counted, distinct_bytes, grouped, line};
 
 /// As many inputs or outputs are written in full; of more, the rest is counted.
 const LISTED: usize = 6;
 
-/// One line for each function, in order of generation, and the totals. Bytes kept are those of the
+/// One line for each function, in an order in which they may have run, and the totals. A function that
+/// is made of others is one of the generation of its last part, unless it is
+/// [unfolded](History::unfolded). Bytes kept are those of the
 /// values that the function holds for its rules; the total counts shared memory once.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown().write_table(f)
+    }
+}
+
+impl History {
+    fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows: Vec<Vec<String>> = vec![
             ["function", "shapes", "dtype", "generation", "called at"]
                 .map(str::to_owned)
                 .to_vec(),
         ];
         rows[0].push("bytes kept".to_owned());
-        rows[0].extend((!self.links.is_empty()).then(|| "link".to_owned()));
+        rows[0].extend(self.has_links().then(|| "link".to_owned()));
         rows.extend(self.calls.iter().map(|call| self.row(call)));
         // Numbers are aligned at their ends, words at their beginnings.
         let at_end = |column| matches!(column, 3 | 5);
@@ -62,27 +70,30 @@ impl fmt::Display for History {
             counted(self.kept_bytes(), "byte", "bytes"),
         )
     }
-}
 
-impl History {
+    fn has_links(&self) -> bool {
+        self.frames
+            .first()
+            .is_some_and(|frame| !frame.is_function())
+    }
+
     fn row(&self, call: &Call) -> Vec<String> {
         let mut dtypes: Vec<String> = (call.outputs.iter())
             .map(|&output| self.data[output].entry.dtype().to_string())
             .collect();
         dtypes.dedup();
         let mut row = vec![
-            call.creator.name().to_owned(),
+            call.name.to_owned(),
             self.signature(call),
             dtypes.join(", "),
-            call.creator.generation().to_string(),
-            place(&call.creator),
-            grouped(distinct_bytes([&call.creator].into_iter())),
+            call.generation().to_string(),
+            line(call.first().place()),
+            grouped(distinct_bytes(call.parts.iter())),
         ];
-        if !self.links.is_empty() {
-            row.push(
-                call.link
-                    .map_or_else(String::new, |link| self.links[link].path.clone()),
-            );
+        if self.has_links() {
+            let mut around = self.enclosing(call.frame);
+            let link = around.find(|&at| !self.frames[at].is_function());
+            row.push(link.map_or_else(String::new, |link| self.frames[link].name.clone()));
         }
         row
     }

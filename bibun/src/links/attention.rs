@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bibun_array::{DType, Generator};
 
-use super::{Chain, Dropout, Linear, Link};
+use super::{Chain, Dropout, Linear, Link, within};
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{
@@ -111,32 +111,34 @@ impl MultiHeadAttention {
         value: &Variable,
         mask: Option<&Variable>,
     ) -> Variable {
-        self.check(query, key, value, mask);
-        let [q, k, v] = [(&self.query, query), (&self.key, key), (&self.value, value)]
-            .map(|(layer, x)| self.to_heads(&layer.forward(x)));
-        // All heads see the same.
-        let mask = mask.map(|mask| match mask.rank() {
-            0..3 => mask.clone(),
-            _ => expand_dims(mask, -3),
-        });
-        let mask = match (self.is_causal, mask) {
-            (false, mask) => mask,
-            (true, None) => Some(causal_mask(q.shape()[q.rank() - 2])),
-            (true, Some(mask)) => {
-                let causal = causal_mask(q.shape()[q.rank() - 2]);
-                Some(match mask.dtype() {
-                    DType::Bool => logical_and(causal, mask),
-                    _ => where_(causal, mask, f64::NEG_INFINITY),
-                })
-            }
-        };
-        let weights = attention_weights(q, k, mask.as_ref());
-        let weights = match &self.dropout {
-            Some(dropout) => dropout.forward(&weights),
-            None => weights,
-        };
-        let found = swap_axes(matmul(weights, v), -2, -3);
-        self.output.forward(&reshape(found, query.shape()))
+        within(self, || {
+            self.check(query, key, value, mask);
+            let [q, k, v] = [(&self.query, query), (&self.key, key), (&self.value, value)]
+                .map(|(layer, x)| self.to_heads(&layer.forward(x)));
+            // All heads see the same.
+            let mask = mask.map(|mask| match mask.rank() {
+                0..3 => mask.clone(),
+                _ => expand_dims(mask, -3),
+            });
+            let mask = match (self.is_causal, mask) {
+                (false, mask) => mask,
+                (true, None) => Some(causal_mask(q.shape()[q.rank() - 2])),
+                (true, Some(mask)) => {
+                    let causal = causal_mask(q.shape()[q.rank() - 2]);
+                    Some(match mask.dtype() {
+                        DType::Bool => logical_and(causal, mask),
+                        _ => where_(causal, mask, f64::NEG_INFINITY),
+                    })
+                }
+            };
+            let weights = attention_weights(q, k, mask.as_ref());
+            let weights = match &self.dropout {
+                Some(dropout) => dropout.forward(&weights),
+                None => weights,
+            };
+            let found = swap_axes(matmul(weights, v), -2, -3);
+            self.output.forward(&reshape(found, query.shape()))
+        })
     }
 
     /// [`attend`](Self::attend) of a sequence to itself.
@@ -197,11 +199,10 @@ impl MultiHeadAttention {
         let mask = mask.map(Variable::spec);
         let mut named: Vec<(&str, &Spec)> = names.into_iter().zip(&specs).collect();
         named.extend(mask.as_ref().map(|mask| ("mask", mask)));
-        raise(Error::Mismatch {
-            function: "MultiHeadAttention",
-            what: Mismatch::new(&named, must_hold).0,
-            place: std::panic::Location::caller(),
-        });
+        raise(Error::mismatch(
+            "MultiHeadAttention",
+            &Mismatch::new(&named, must_hold),
+        ));
     }
 }
 
@@ -210,8 +211,7 @@ impl Link for MultiHeadAttention {
     ///
     /// # Panics
     /// If x has another shape; the message has it.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.attend(x, x, x, None)
     }
 }

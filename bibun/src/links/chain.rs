@@ -404,6 +404,10 @@ fn load(
             true => Vec::new(),
             false => loaded.wrong.clone(),
         },
+        names_of: match loaded.missing.is_empty() || options.allow_missing {
+            true => None,
+            false => names_of(state, &places, options),
+        },
     }
     .or_ok()?;
     for (at, x) in found {
@@ -414,6 +418,25 @@ fn load(
         }
     }
     Ok(loaded)
+}
+
+/// The library whose names a state has: one by whose names more of the model is found in it than by
+/// those it was said to have.
+fn names_of(state: &State, places: &[Place], options: &LoadOptions) -> Option<Names> {
+    let found = |names: Names| {
+        let options = LoadOptions {
+            names,
+            under: options.under.clone(),
+            ..LoadOptions::default()
+        };
+        let is_there = |place: &&Place| {
+            let mut names = theirs(place, &options).into_iter();
+            names.any(|name| state.get(&name).is_some())
+        };
+        places.iter().filter(is_there).count()
+    };
+    let best = Names::ALL.into_iter().max_by_key(|&names| found(names))?;
+    (found(best) > found(options.names)).then_some(best)
 }
 
 /// Whether this is no part of a model: the header of a file of PyTorch has texts, under names of

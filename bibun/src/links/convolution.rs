@@ -115,8 +115,7 @@ macro_rules! layer {
             ///
             /// # Panics
             #[doc = concat!("If x is not `", $shape, "` or too small; the message has all shapes.")]
-            #[track_caller]
-            fn forward(&self, x: &Variable) -> Variable {
+            fn compute(&self, x: &Variable) -> Variable {
                 $function(x.clone(), self.w.clone(), self.b.as_ref(), &self.options)
             }
         }

@@ -66,8 +66,7 @@ impl Dropout {
 
 impl Link for Dropout {
     /// In training mode x with zeros in random places; in test mode x.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut random = Generator::new(0);
         // Evaluation in between shall not change what training draws.
         if is_training() {

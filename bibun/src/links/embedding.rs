@@ -62,8 +62,7 @@ impl Link for Embedding {
     ///
     /// # Panics
     /// If ids are not i64, or there is no vector for one.
-    #[track_caller]
-    fn forward(&self, ids: &Variable) -> Variable {
+    fn compute(&self, ids: &Variable) -> Variable {
         embedding(ids, &self.w, self.padding)
     }
 }

@@ -32,8 +32,7 @@ impl FunctionLink {
 }
 
 impl Link for FunctionLink {
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         (self.0)(x)
     }
 }

@@ -66,8 +66,7 @@ impl Link for Highway {
     ///
     /// # Panics
     /// If x is not `[.., size]`; the message has both shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let y = self.activation.forward(&self.plain.forward(x));
         let gate = sigmoid(self.transform.forward(x));
         gate * (y - x) + x

@@ -64,8 +64,7 @@ impl Link for Linear {
     ///
     /// # Panics
     /// If x is not `[.., inputs]`; the message has both shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         linear(x, &self.w, self.b.as_ref())
     }
 }

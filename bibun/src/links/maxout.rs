@@ -63,8 +63,7 @@ impl Link for Maxout {
     ///
     /// # Panics
     /// If x is not `[.., inputs]`; the message has both shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         maxout(self.linear.forward(x), self.pool_size, -1)
     }
 }

@@ -75,8 +75,7 @@ impl Link for Mlp {
     ///
     /// # Panics
     /// If x is not `[.., first size]`; the message has all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut y = self.layers[0].forward(x);
         for layer in &self.layers[1..] {
             y = self.activation.forward(&y);

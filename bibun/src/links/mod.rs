@@ -13,6 +13,7 @@ mod maxout;
 mod mlp;
 mod normalization;
 mod parameter;
+mod path;
 mod recurrent;
 mod sequential;
 mod transformer;
@@ -36,6 +37,7 @@ pub use maxout::{Maxout, MaxoutBuilder};
 pub use mlp::{Mlp, MlpBuilder};
 pub use normalization::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, NormBuilder, RmsNorm};
 pub use parameter::Parameter;
+pub use path::within;
 pub use recurrent::{
     CellBuilder, Gru, GruCell, Lstm, LstmCell, LstmState, Recurrent, RecurrentBuilder,
     RecurrentCell, RecurrentLayer, RecurrentState, Rnn, RnnCell,
@@ -59,7 +61,7 @@ use crate::variable::Variable;
 /// struct Stack(Vec<Box<dyn Link>>);
 ///
 /// impl Link for Stack {
-///     fn forward(&self, x: &Variable) -> Variable {
+///     fn compute(&self, x: &Variable) -> Variable {
 ///         self.0.iter().fold(x.clone(), |x, link| link.forward(&x))
 ///     }
 /// }
@@ -71,8 +73,33 @@ use crate::variable::Variable;
 /// assert_eq!(stack.parameters()[0].0, "0/w");
 /// ```
 pub trait Link: Chain + MapLink + Send + Sync {
+    /// The computation of the link: what a link of one's own says, and [`forward`](Link::forward)
+    /// runs.
+    fn compute(&self, x: &Variable) -> Variable;
+
     /// What the link computes.
-    fn forward(&self, x: &Variable) -> Variable;
+    ///
+    /// A mistake in it names the line of the call, also of a `dyn Link`, and which part of the model
+    /// made it:
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::{Linear, Link, Sequential};
+    /// use bibun::{attempt, Variable};
+    /// let g = &mut Generator::new(0);
+    /// let model = Sequential::new().then(Linear::new(4, 8, g)).then(Linear::new(9, 2, g));
+    /// let x = Variable::constant([[1.0f32, 2.0, 3.0, 4.0]]);
+    /// let error = attempt(|| model.forward(&x)).unwrap_err();
+    /// assert!(error.to_string().starts_with("in 1: linear: shapes do not fit"));
+    /// ```
+    ///
+    /// # Panics
+    /// If the link does not take `x`, with [`Error::InLink`](crate::Error::InLink) where it is a part
+    /// of another.
+    #[track_caller]
+    fn forward(&self, x: &Variable) -> Variable {
+        within(self, || self.compute(x))
+    }
 }
 
 /// What lets a `Box<dyn Link>` be mapped like any other [`Tree`]: every Link of a type of its own

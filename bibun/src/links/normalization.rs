@@ -105,8 +105,7 @@ impl Link for BatchNorm {
     /// If x is not `[n, channels, ..]`, or in training mode has one value per channel only, as a last
     /// batch of one example has ([`Batches`](crate::datasets::Batches) can drop it); the message has
     /// all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
         let (mean, variance) = (self.running_mean.get(), self.running_variance.get());
         let shape = x.shape();
@@ -167,8 +166,7 @@ impl Link for LayerNorm {
     ///
     /// # Panics
     /// If x does not end in the layer's shape; the message has all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let axes = last_axes(self.rank);
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
         layer_normalization(x, &axes[..], gamma, beta, self.epsilon)
@@ -219,8 +217,7 @@ impl Link for RmsNorm {
     ///
     /// # Panics
     /// If x does not end in the layer's shape; the message has all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let axes = last_axes(self.rank);
         rms_normalization(x, &axes[..], self.gamma.as_ref(), self.epsilon)
     }
@@ -283,8 +280,7 @@ impl Link for GroupNorm {
     ///
     /// # Panics
     /// If x is not `[n, channels, ..]`; the message has all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
         group_normalization(x, self.groups, gamma, beta, self.epsilon)
     }
@@ -333,8 +329,7 @@ impl Link for InstanceNorm {
     ///
     /// # Panics
     /// If x is not `[n, channels, d, ..]`; the message has all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         instance_normalization(x, self.gamma.as_ref(), self.beta.as_ref(), self.epsilon)
     }
 }

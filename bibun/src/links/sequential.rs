@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::path::part;
 use super::{Chain, FunctionLink, Link};
 use crate::variable::Variable;
 
@@ -71,12 +72,10 @@ impl Link for Sequential {
     ///
     /// # Panics
     /// If a link does not take what the one before it gives.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let mut y = x.clone();
-        // No `fold`: the place of a mistake is the caller's.
-        for link in &self.0 {
-            y = link.forward(&y);
+        for (i, link) in self.0.iter().enumerate() {
+            y = part(i, || link.forward(&y));
         }
         y
     }

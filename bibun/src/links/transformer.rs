@@ -4,7 +4,7 @@ use bibun_array::{DType, Generator};
 
 use super::{
     Chain, Dropout, FunctionLink, LayerNorm, Link, Mlp, MultiHeadAttention,
-    MultiHeadAttentionBuilder,
+    MultiHeadAttentionBuilder, within,
 };
 use crate::error::{Error, raise};
 use crate::functions::sinusoidal_positions;
@@ -104,7 +104,7 @@ impl TransformerBlock {
     /// ```
     #[track_caller]
     pub fn forward_masked(&self, x: &Variable, mask: &Variable) -> Variable {
-        self.run(x, Some(mask))
+        within(self, || self.run(x, Some(mask)))
     }
 
     #[track_caller]
@@ -133,8 +133,7 @@ impl Link for TransformerBlock {
     ///
     /// # Panics
     /// If x is not `[.., t, size]`; the message has all shapes.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.run(x, None)
     }
 }
@@ -242,8 +241,7 @@ impl Link for SinusoidalPositions {
     ///
     /// # Panics
     /// If x has fewer than two axes or is no float.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let Some(&[length, size]) = x.shape().last_chunk::<2>() else {
             let what = format!("x is {}, expected [.., t, size]", x.spec());
             raise(Error::argument("SinusoidalPositions", what))

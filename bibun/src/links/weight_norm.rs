@@ -77,8 +77,7 @@ impl<L: Weighted + Link + 'static> Link for WeightNorm<L> {
     ///
     /// # Panics
     /// If the link does not take x.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.link.with_weight(self.weight()).forward(x)
     }
 }

@@ -38,6 +38,8 @@ pub enum Names {
 }
 
 impl Names {
+    pub(crate) const ALL: [Self; 3] = [Self::Bibun, Self::Chainer, Self::PyTorch];
+
     /// What is called `name` in bibun; nothing if there is no such thing.
     pub(crate) fn of(self, name: &str, value: &Array) -> Option<String> {
         let (path, leaf) = match name.rsplit_once('/') {

@@ -5,6 +5,7 @@ use std::fmt;
 use bibun_array::{Array, DType};
 use indexmap::IndexMap;
 
+use super::Names;
 use crate::function::Spec;
 
 /// What has to be kept of something so that it can be put back as it was: arrays and texts by
@@ -79,6 +80,9 @@ impl<T: Stateful + ?Sized> Stateful for Box<T> {
     }
 }
 
+/// As many names of each kind are written in the message of an error; of more, the rest is counted.
+const LISTED: usize = 8;
+
 /// In what a [`State`] does not fit to what it is loaded into: all of it, not only the first.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct StateError {
@@ -88,6 +92,8 @@ pub struct StateError {
     pub unexpected: Vec<String>,
     /// What is there but of another kind, shape or dtype, and how.
     pub wrong: Vec<(String, String)>,
+    /// Whose names the state has, if they are another library's than was said.
+    pub names_of: Option<Names>,
 }
 
 impl State {
@@ -344,6 +350,7 @@ impl StateError {
         self.missing.extend(other.missing);
         self.unexpected.extend(other.unexpected);
         self.wrong.extend(other.wrong);
+        self.names_of = self.names_of.or(other.names_of);
     }
 
     /// This error, unless there is nothing in it.
@@ -358,17 +365,30 @@ impl StateError {
 impl fmt::Display for StateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[String]| {
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            let listed = names.iter().take(LISTED).map(|name| format!("`{name}`"));
+            let mut listed: Vec<String> = listed.collect();
+            if let more @ 1.. = names.len().saturating_sub(LISTED) {
+                listed.push(format!("{more} more"));
+            }
             let verb = if names.len() == 1 { "is" } else { "are" };
-            (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")))
+            (!names.is_empty()).then(|| format!("{} {verb}", listed.join(", ")))
         };
+        let names = self.names_of.map(|names| {
+            format!(
+                "its names are those of {names:?} (load_state_with takes them, with \
+                 LoadOptions::names(Names::{names:?}))"
+            )
+        });
         let missing = list(&self.missing).map(|names| format!("{names} missing"));
         let unexpected = list(&self.unexpected).map(|names| format!("{names} unexpected"));
-        let wrong = self
-            .wrong
-            .iter()
-            .map(|(name, what)| format!("`{name}` {what}"));
-        let parts: Vec<String> = missing.into_iter().chain(unexpected).chain(wrong).collect();
+        let wrong = self.wrong.iter().take(LISTED);
+        let wrong = wrong.map(|(name, what)| format!("`{name}` {what}"));
+        let more = match self.wrong.len().saturating_sub(LISTED) {
+            0 => None,
+            more => Some(format!("{more} more are wrong")),
+        };
+        let parts = names.into_iter().chain(missing).chain(unexpected);
+        let parts: Vec<String> = parts.chain(wrong).chain(more).collect();
         write!(f, "the state does not fit: {}", parts.join("; "))
     }
 }

@@ -16,6 +16,7 @@ use super::source::{BoxError, Source};
 use super::terminal::Terminal;
 use super::updater::{Descent, Updater};
 use super::{Clock, TrainingError, Trigger, Until};
+use crate::call::calling;
 use crate::history::{History, history};
 use crate::links::Chain;
 use crate::optimizers::Optimizer;
@@ -347,7 +348,9 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     ///
     /// # Panics
     /// Mistakes in the loss (shapes that do not fit) panic with their place, as everywhere.
+    #[track_caller]
     pub fn run(&mut self) -> Result<Outcome, TrainingError> {
+        let _called = calling("");
         if let Some(iteration) = self.begun {
             return Err(TrainingError::BrokenOff { iteration });
         }

@@ -1,10 +1,11 @@
 //! The transformation that forgets.
 
 use std::mem;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::custom::Closures;
+use crate::call::calling;
+use crate::error::caller;
 use crate::tree::{Leaves, Mapper, Role, Tree};
 use crate::variable::Variable;
 
@@ -37,6 +38,7 @@ where
     A: Tree + Send + Sync + 'static,
     Y: Tree + Send + 'static,
 {
+    let _called = calling("checkpoint");
     let mut leaves = Leaves::of(x);
     // The form alone: the values that `x` has now, and their history, are not held.
     let inputs = mem::take(&mut leaves.variables);
@@ -64,7 +66,7 @@ where
         jvp: None,
         batch: None,
     };
-    let outputs = closures.call(inputs, Location::caller());
+    let outputs = closures.call(inputs, caller());
     let made = Arc::into_inner(result).and_then(OnceLock::into_inner);
     let made = made.expect("the function has run, and nobody else holds what it made");
     let (y, form) = made.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -1,15 +1,15 @@
 //! Functions of a user's own, from closures over Variables.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use bibun_array::Array;
 
 use crate::apply;
 use crate::batch::{Lane, run_lanes};
+use crate::call::calling;
 use crate::context::Context;
-use crate::error::Place;
+use crate::error::{Place, caller};
 use crate::examples::{Owned, Share};
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
@@ -147,8 +147,9 @@ impl<const N: usize> Custom<N> {
     /// history or is hidden by a transformation: its gradient would be lost.
     #[track_caller]
     pub fn call(&self, inputs: [&Variable; N]) -> Variable {
+        let _called = calling(self.0.name);
         let inputs: Vec<Variable> = inputs.into_iter().cloned().collect();
-        let mut y = self.0.call(inputs, Location::caller());
+        let mut y = self.0.call(inputs, caller());
         y.remove(0)
     }
 }
@@ -408,7 +409,7 @@ impl Function for Call {
             batch: None,
         };
         let inputs = inputs.into_iter().map(|lane| lane.value).collect();
-        let outputs = on_lanes.call_in(inputs, Location::caller(), Arc::clone(&self.first));
+        let outputs = on_lanes.call_in(inputs, caller(), Arc::clone(&self.first));
         outputs.into_iter().map(|y| Lane::along(y, 0)).collect()
     }
 

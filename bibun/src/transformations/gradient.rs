@@ -1,12 +1,12 @@
 //! The transformations that walk backwards.
 
 use std::fmt;
-use std::panic::Location;
 
 use bibun_array::Array;
 
 use super::{float_leaves, settled, watched};
-use crate::error::{Error, Place, raise};
+use crate::call::calling;
+use crate::error::{Error, Place, caller, raise};
 use crate::functions::zeros_like;
 use crate::reverse::Paths;
 use crate::scope;
@@ -97,6 +97,7 @@ fn differentiate<A: Tree, Y: Objective>(
     f: impl FnOnce(&A) -> Y,
     x: &A,
 ) -> (Y, A) {
+    let _called = calling(function);
     let leaves = float_leaves(function, x);
     let traced = Traced::run(leaves, f, x);
     let loss = traced.output.loss().spec();
@@ -133,7 +134,7 @@ struct Traced<Y> {
 impl<Y: Tree> Traced<Y> {
     #[track_caller]
     fn run<A: Tree>(leaves: Leaves, f: impl FnOnce(&A) -> Y, x: &A) -> Self {
-        let place = Location::caller();
+        let place = caller();
         let recording = scope::is_recording();
         let (inputs, computed) = watched(&leaves);
         let output = scope::recording(true, || f(&leaves.replaced(x, &inputs)));
@@ -187,6 +188,7 @@ impl<Y: Tree> Traced<Y> {
 /// If `x` holds no Variable or one that is not a float.
 #[track_caller]
 pub fn vjp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Pullback<A, Y>) {
+    let _called = calling("vjp");
     let leaves = float_leaves("vjp", x);
     let traced = Traced::run(leaves, f, x);
     let plain: Vec<Variable> = traced.leaves.variables.clone();
@@ -215,6 +217,7 @@ impl<A: Tree, Y: Tree> Pullback<A, Y> {
     /// If the cotangent does not look like the result.
     #[track_caller]
     pub fn call(&self, cotangent: &Y) -> A {
+        let _called = calling("vjp");
         let outputs = &self.traced.outputs;
         let cotangents = outputs.matching("vjp", ["the result", "the cotangent"], cotangent);
         let cotangents = cotangents

@@ -7,6 +7,7 @@ use super::float_leaves;
 use super::gradient::{Pullback, grad, vjp};
 use super::tangent::{jvp, push_forward};
 use crate::batch;
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::scope;
 use crate::tree::{Leaves, Mapper, Role, Tree, Visitor};
@@ -38,6 +39,7 @@ use crate::variable::Variable;
 /// If `x` holds no Variable or one that is not a float, or a result is not a float.
 #[track_caller]
 pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
+    let _called = calling("jacobian");
     float_leaves("jacobian", x);
     let (y, run) = vjp(|x| scope::retain(|| f(x)), x);
     check_outputs("jacobian", run.outputs());
@@ -66,6 +68,7 @@ pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<
 /// As [`jacobian`].
 #[track_caller]
 pub fn jacobian_forward<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
+    let _called = calling("jacobian_forward");
     let leaves = float_leaves("jacobian_forward", x);
     columns("jacobian_forward", f, x, leaves)
 }
@@ -104,6 +107,7 @@ fn columns<A: Tree, Y: Container>(
 /// As [`jacobian`].
 #[track_caller]
 pub fn jacobian_reverse<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
+    let _called = calling("jacobian_reverse");
     float_leaves("jacobian_reverse", x);
     let (y, run) = vjp(f, x);
     check_outputs("jacobian_reverse", run.outputs());
@@ -233,6 +237,7 @@ fn check_outputs(function: &'static str, outputs: &Leaves) {
 /// As [`grad`].
 #[track_caller]
 pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> {
+    let _called = calling("hessian");
     let leaves = float_leaves("hessian", x);
     columns("hessian", |x| grad(f, x), x, leaves)
 }
@@ -255,5 +260,6 @@ pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> 
 /// As [`grad`] and [`jvp`].
 #[track_caller]
 pub fn hvp<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A, tangent: &A) -> (A, A) {
+    let _called = calling("hvp");
     jvp(|x| grad(f, x), x, tangent)
 }

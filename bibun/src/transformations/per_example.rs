@@ -6,6 +6,7 @@ use std::ops::Range;
 use bibun_array::{Array, DType, Index, Shape};
 
 use super::{float_leaves, vjp};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Form, Matrices, Owned, Product};
 use crate::function::Spec;
@@ -76,6 +77,7 @@ pub fn per_example_with<'a, T: Tree>(
     parameters: &'a T,
     options: &GradOptions,
 ) -> PerExample<'a, T> {
+    let _called = calling("per_example");
     let leaves = float_leaves("per_example", parameters);
     let (edge, spec) = unreduced(losses);
     let seed = match &options.cotangents[..] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::gradient::Pullback;
 use super::{float_leaves, vjp};
+use crate::call::calling;
 use crate::forward;
 use crate::functions::zeros_like;
 use crate::node::Node;
@@ -28,6 +29,7 @@ use crate::variable::Variable;
 /// If `x` holds no Variable or one that is not a float, or the tangent does not look like `x`.
 #[track_caller]
 pub fn jvp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A, tangent: &A) -> (Y, Y) {
+    let _called = calling("jvp");
     let leaves = float_leaves("jvp", x);
     let tangents = leaves.matching("jvp", ["the argument", "the tangent"], tangent);
     let mut result = None;
@@ -71,6 +73,7 @@ fn or_zeros(values: &[Variable], tangents: Vec<Option<Variable>>) -> Vec<Variabl
 /// If `x` holds no Variable or one that is not a float.
 #[track_caller]
 pub fn linearize<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Linearized<A, Y>) {
+    let _called = calling("linearize");
     let (y, pullback) = vjp(|x| scope::retain(|| f(x)), x);
     let nodes = pullback.paths().nodes();
     let output = pullback.outputs().replaced(&y, &Leaves::of(&y).variables);
@@ -99,6 +102,7 @@ impl<A: Tree, Y: Tree> Linearized<A, Y> {
     /// If the tangent does not look like the argument.
     #[track_caller]
     pub fn call(&self, tangent: &A) -> Y {
+        let _called = calling("linearize");
         let leaves = self.pullback.leaves();
         let tangents = leaves.matching("linearize", ["the argument", "the tangent"], tangent);
         self.pullback

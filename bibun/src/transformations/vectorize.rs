@@ -5,6 +5,7 @@ use std::fmt;
 use bibun_array::normalize_axis;
 
 use crate::batch::{self, Lane};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::{concat, split_at};
 use crate::randomness::{Draw, Randomness};
@@ -210,6 +211,7 @@ impl VmapOptions {
 /// ([`where_`](crate::functions::where_) chooses by value). The message has the line.
 #[track_caller]
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
+    let _called = calling("vmap");
     let options = VmapOptions::default();
     let (leaves, lanes) = lanes(x, &options);
     let result = run(f, x, &leaves, &lanes, Draw::Own(0));
@@ -234,6 +236,7 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 /// said differs between lanes, or chunks are empty.
 #[track_caller]
 pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &VmapOptions) -> Y {
+    let _called = calling("vmap");
     let (leaves, lanes) = lanes(x, options);
     let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
     let chunk = options.chunk.unwrap_or(count);

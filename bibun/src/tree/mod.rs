@@ -6,12 +6,11 @@ mod containers;
 pub use buffer::Buffer;
 
 use std::fmt::{self, Write};
-use std::panic::Location;
 
 use bibun_array::Shape;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::error::{Error, raise};
+use crate::error::{Error, caller, raise};
 use crate::functions::apart;
 use crate::node::Key;
 use crate::variable::Variable;
@@ -471,7 +470,7 @@ pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a:
 #[track_caller]
 pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use<T>) {
     use crate::functions::{concat, split_at};
-    let place = Location::caller();
+    let place = caller();
     let leaves = Leaves::trainable(tree);
     let Some(first) = leaves.variables.first() else {
         raise(Error::argument(

@@ -115,7 +115,7 @@ impl Net {
 }
 
 impl Link for Net {
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.norm.forward(&self.l1.forward(x)));
         self.l2.forward(&self.dropout.forward(&h))
     }

@@ -1,5 +1,6 @@
 //! Activations that change the number of channels: concatenated ReLU and maxout.
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::family::method;
 use crate::functions::{concat, max, relu, reshape};
@@ -21,6 +22,7 @@ use bibun_array::{Shape, normalize_axis};
 /// ```
 #[track_caller]
 pub fn crelu(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("crelu");
     let x = x.into();
     concat(&[&relu(&x), &relu(-&x)], axis)
 }
@@ -42,6 +44,7 @@ method!(crelu, axis: isize);
 /// ```
 #[track_caller]
 pub fn maxout(x: impl Into<Variable>, pool_size: usize, axis: isize) -> Variable {
+    let _whole = composite("maxout");
     let x = x.into();
     let shape = x.shape();
     let axis = normalize_axis("maxout", axis, shape.rank());

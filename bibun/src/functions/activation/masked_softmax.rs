@@ -2,6 +2,7 @@
 
 use bibun_array::DType;
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{cast, not_equal, softmax, to_float, where_};
@@ -32,6 +33,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn masked_softmax(x: impl Into<Variable>, mask: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("masked_softmax");
     let (x, mask) = (to_float(x.into()), mask.into());
     expect_mask("masked_softmax", &[("x", &x.spec())], &x.spec(), &mask);
     let (x, kept) = match mask.dtype() {
@@ -69,11 +71,10 @@ pub(crate) fn expect_mask(
          which is added"
     );
     let inputs = [inputs, &[("mask", &mask)]].concat();
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&inputs, must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+        &Mismatch::new(&inputs, must_hold),
+    ))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use bibun_array::Shape;
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::family::{method, unary};
 use crate::functions::{reshape, where_};
@@ -91,6 +92,7 @@ unary! {
 /// ```
 #[track_caller]
 pub fn prelu(x: impl Into<Variable>, w: impl Into<Variable>) -> Variable {
+    let _whole = composite("prelu");
     let (x, w) = (x.into(), w.into());
     let (x_spec, w_spec) = (x.spec(), w.spec());
     let sizes = x_spec.shape.iter().skip(1);

@@ -7,6 +7,7 @@
 use bibun_array::{Array, DType, Shape, normalize_axis};
 
 use crate::batch::Lane;
+use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
@@ -65,7 +66,9 @@ pub fn add_at(
     let (x, indices) = (x.into(), indices.into());
     let axis = normalize_axis("add_at", axis, x.rank());
     let picked = picked(&x.shape(), &indices.shape(), axis);
-    let value = broadcast_to(value.into().beside(x.dtype()), picked);
+    let value = value.into().beside(x.dtype());
+    let _whole = composite_if(value.shape() != picked, "add_at");
+    let value = broadcast_to(value, picked);
     let [y] = crate::apply(AddAt { axis }, [x, indices, value]);
     y
 }
@@ -119,7 +122,9 @@ pub fn scatter_add(
 ) -> Variable {
     let (x, indices) = (x.into(), indices.into());
     let axis = normalize_axis("scatter_add", axis, x.rank());
-    let value = broadcast_to(value.into().beside(x.dtype()), indices.shape());
+    let value = value.into().beside(x.dtype());
+    let _whole = composite_if(value.shape() != indices.shape(), "scatter_add");
+    let value = broadcast_to(value, indices.shape());
     let [y] = crate::apply(ScatterAdd { axis }, [x, indices, value]);
     y
 }
@@ -159,6 +164,7 @@ pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Va
 /// ```
 #[track_caller]
 pub fn select_item(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
+    let _whole = composite("select_item");
     let t = t.into();
     let shape = t.shape();
     reshape(gather(x, expand_dims(t, -1), 1), shape)

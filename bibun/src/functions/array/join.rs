@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, normalize_axis};
 
 use crate::batch::Lane;
+use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
@@ -26,6 +27,8 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn concat(xs: &[&Variable], axis: isize) -> Variable {
+    let alike = xs.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
+    let _whole = composite_if(!alike, "concat");
     let xs = promoted("concat", xs);
     let axis = normalize_axis("concat", axis, xs[0].rank());
     let [y] = crate::apply(Concat { axis }, xs);
@@ -48,6 +51,7 @@ pub fn concat(xs: &[&Variable], axis: isize) -> Variable {
 /// ```
 #[track_caller]
 pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
+    let _whole = composite("stack");
     let xs = promoted("stack", xs);
     let (first, rank) = (xs[0].spec(), xs[0].rank());
     if let Some(other) = xs.iter().find(|x| x.shape() != first.shape) {
@@ -74,6 +78,7 @@ pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
 /// ```
 #[track_caller]
 pub fn hstack(xs: &[&Variable]) -> Variable {
+    let _whole = composite("hstack");
     let xs = with_axes(promoted("hstack", xs), |shape| match shape {
         [] => Some([1].into()),
         _ => None,
@@ -98,6 +103,7 @@ pub fn hstack(xs: &[&Variable]) -> Variable {
 /// ```
 #[track_caller]
 pub fn vstack(xs: &[&Variable]) -> Variable {
+    let _whole = composite("vstack");
     let xs = with_axes(promoted("vstack", xs), |shape| match *shape {
         [] => Some([1, 1].into()),
         [m] => Some([1, m].into()),
@@ -125,6 +131,7 @@ pub fn vstack(xs: &[&Variable]) -> Variable {
 /// ```
 #[track_caller]
 pub fn dstack(xs: &[&Variable]) -> Variable {
+    let _whole = composite("dstack");
     let xs = with_axes(promoted("dstack", xs), |shape| match *shape {
         [] => Some([1, 1, 1].into()),
         [m] => Some([1, m, 1].into()),
@@ -232,6 +239,7 @@ pub fn split_at(x: impl Into<Variable>, positions: &[usize], axis: isize) -> Vec
 /// ```
 #[track_caller]
 pub fn separate(x: impl Into<Variable>, axis: isize) -> Vec<Variable> {
+    let _whole = composite("separate");
     let x = x.into();
     let shape = x.shape();
     let axis = normalize_axis("separate", axis, shape.rank());

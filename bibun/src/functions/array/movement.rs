@@ -4,6 +4,7 @@ use bibun_array::{Array, Axes, Shape, normalize_axes, normalize_axis};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
@@ -147,6 +148,7 @@ impl LinearRule for Permute {
 /// ```
 #[track_caller]
 pub fn transpose(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("transpose");
     let x = x.into();
     let axes: AxisList = (0..x.rank() as isize).rev().collect();
     permute(x, &axes)
@@ -167,6 +169,7 @@ method!(transpose);
 /// ```
 #[track_caller]
 pub fn move_axis(x: impl Into<Variable>, from: isize, to: isize) -> Variable {
+    let _whole = composite("move_axis");
     let x = x.into();
     let rank = x.rank();
     let from = normalize_axis("move_axis", from, rank);
@@ -192,6 +195,7 @@ method!(move_axis, from: isize, to: isize);
 /// ```
 #[track_caller]
 pub fn swap_axes(x: impl Into<Variable>, a: isize, b: isize) -> Variable {
+    let _whole = composite("swap_axes");
     let x = x.into();
     let rank = x.rank();
     let mut axes: AxisList = (0..rank as isize).collect();
@@ -216,6 +220,7 @@ method!(swap_axes, a: isize, b: isize);
 /// ```
 #[track_caller]
 pub fn expand_dims(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("expand_dims");
     let x = x.into();
     let shape = x.shape();
     let axis = normalize_axis("expand_dims", axis, shape.rank() + 1);
@@ -238,6 +243,7 @@ method!(expand_dims, axis: isize);
 /// ```
 #[track_caller]
 pub fn squeeze(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let _whole = composite("squeeze");
     let (x, axes) = (x.into(), axes.into());
     let shape = x.shape();
     let (mut gone, _) = axes.resolve("squeeze", shape.rank());

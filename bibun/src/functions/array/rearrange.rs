@@ -5,6 +5,7 @@ use bibun_array::{Array, Axes, Index, Scalar, Shape, normalize_axis};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
@@ -52,6 +53,7 @@ method!(flip, axes: impl Into<Axes>);
 /// ```
 #[track_caller]
 pub fn fliplr(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("fliplr");
     flip(x, 1)
 }
 method!(fliplr);
@@ -69,6 +71,7 @@ method!(fliplr);
 /// ```
 #[track_caller]
 pub fn flipud(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("flipud");
     flip(x, 0)
 }
 method!(flipud);
@@ -268,6 +271,7 @@ impl Function for Pad {
 /// ```
 #[track_caller]
 pub fn repeat(x: impl Into<Variable>, times: usize, axis: isize) -> Variable {
+    let _whole = composite("repeat");
     let x = x.into();
     let shape = x.shape();
     let axis = normalize_axis("repeat", axis, shape.rank());
@@ -291,6 +295,7 @@ method!(repeat, times: usize, axis: isize);
 /// ```
 #[track_caller]
 pub fn tile(x: impl Into<Variable>, repeats: &[usize]) -> Variable {
+    let _whole = composite("tile");
     let x = x.into();
     let shape = x.shape();
     let rank = shape.rank().max(repeats.len());
@@ -436,6 +441,7 @@ method!(diag, offset: isize);
 /// ```
 #[track_caller]
 pub fn diagonal(x: impl Into<Variable>, offset: isize, axes: [isize; 2]) -> Variable {
+    let _whole = composite("diagonal");
     let x = x.into();
     let rank = x.rank();
     let [rows, columns] = axes.map(|axis| normalize_axis("diagonal", axis, rank));
@@ -464,6 +470,7 @@ method!(diagonal, offset: isize, axes: [isize; 2]);
 /// ```
 #[track_caller]
 pub fn trace(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("trace");
     sum(diagonal(x, 0, [-2, -1]), -1)
 }
 method!(trace);
@@ -580,6 +587,7 @@ impl LinearRule for PutDiagonal {
 /// ```
 #[track_caller]
 pub fn rollaxis(x: impl Into<Variable>, axis: isize, start: isize) -> Variable {
+    let _whole = composite("rollaxis");
     let x = x.into();
     let rank = x.rank();
     let axis = normalize_axis("rollaxis", axis, rank);
@@ -603,6 +611,7 @@ method!(rollaxis, axis: isize, start: isize);
 /// ```
 #[track_caller]
 pub fn flatten(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("flatten");
     let x = x.into();
     let size = x.size();
     reshape(x, size)
@@ -624,6 +633,7 @@ method!(flatten);
 /// If x has no such axis.
 #[track_caller]
 pub fn flatten_from(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("flatten_from");
     let x = x.into();
     let shape = x.shape();
     let axis = normalize_axis("flatten_from", axis, shape.rank());
@@ -647,6 +657,7 @@ method!(flatten_from, axis: isize);
 /// ```
 #[track_caller]
 pub fn ravel(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("ravel");
     flatten(x)
 }
 method!(ravel);

@@ -2,6 +2,7 @@
 
 use bibun_array::Shape;
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{expect_mask, masked_softmax, matmul, softmax, swap_axes};
@@ -36,6 +37,7 @@ pub fn attention(
     value: impl Into<Variable>,
     mask: Option<&Variable>,
 ) -> Variable {
+    let _whole = composite("attention");
     let (query, key, value) = (query.into(), key.into(), value.into());
     check("attention", &query, &key, Some(&value), mask);
     matmul(weights(query, key, mask), value)
@@ -67,6 +69,7 @@ pub fn attention_weights(
     key: impl Into<Variable>,
     mask: Option<&Variable>,
 ) -> Variable {
+    let _whole = composite("attention_weights");
     let (query, key) = (query.into(), key.into());
     check("attention_weights", &query, &key, None, mask);
     weights(query, key, mask)
@@ -108,11 +111,8 @@ fn check(
         _ => None,
     };
     let Some([q, k]) = sizes else {
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(&named, "sizes of one name must be equal").0,
-            place: std::panic::Location::caller(),
-        })
+        let mismatch = Mismatch::new(&named, "sizes of one name must be equal");
+        raise(Error::mismatch(function, &mismatch))
     };
     // Which axes are in front, the product of queries and keys tells by itself.
     let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);

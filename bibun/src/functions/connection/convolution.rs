@@ -3,6 +3,7 @@
 use bibun_array::{Array, Convolution, ConvolutionPart, DType, Shape, Window};
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{self, Form, Owned, Share};
@@ -289,11 +290,10 @@ impl<const N: usize> Call<N> {
         let mut specs = vec![self.x.spec(), self.w.spec()];
         specs.extend(self.b.as_ref().map(Variable::spec));
         let inputs: Vec<_> = self.names.into_iter().zip(&specs).collect();
-        raise(Error::Mismatch {
-            function: self.function,
-            what: Mismatch::new(&inputs, must_hold).0,
-            place: std::panic::Location::caller(),
-        })
+        raise(Error::mismatch(
+            self.function,
+            &Mismatch::new(&inputs, must_hold),
+        ))
     }
 
     /// Everything in one float dtype, and what x and w look like is right as far as it is the same
@@ -378,6 +378,7 @@ pub(crate) fn conv<const N: usize>(
     b: Option<&Variable>,
     options: &ConvOptions<N>,
 ) -> Variable {
+    let _whole = composite(named(CONVOLUTION, N));
     let ConvOptions {
         stride,
         padding,
@@ -444,6 +445,7 @@ pub(crate) fn conv_transpose<const N: usize>(
     b: Option<&Variable>,
     options: &ConvTransposeOptions<N>,
 ) -> Variable {
+    let _whole = composite(named(TRANSPOSED, N));
     let ConvTransposeOptions {
         stride,
         padding,
@@ -1092,7 +1094,6 @@ mod tests {
             "x [n, i, l] = [2, 4, 5] f32, w [o, i / groups, k] = [3, 2, 2] f32, b [o] = [3] f32";
         assert!(found.contains(shapes), "{found}");
         assert!(found.contains("1 groups of as many channels"), "{found}");
-        assert!(found.contains("convolution.rs"), "{found}");
         let two = ConvOptions { groups: 2, ..one };
         assert!(message(&[3, 2, 2], None, two).contains("o must be 2 groups"));
         assert!(

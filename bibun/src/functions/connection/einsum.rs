@@ -2,6 +2,7 @@
 
 use bibun_array::{Index, Shape};
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::{broadcast_to, cast, matmul, permute, slice, sum};
@@ -33,6 +34,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn einsum(spec: &str, operands: &[&Variable]) -> Variable {
+    let _whole = composite("einsum");
     let (mut terms, result) = parsed(spec, operands);
     let mut product = terms.remove(0);
     for i in 0..terms.len() {
@@ -69,15 +71,8 @@ struct Term {
 /// The operands with all axes named, and the axes of the result.
 #[track_caller]
 fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
-    // Closures have no caller of their own.
-    let place = std::panic::Location::caller();
-    let fail = |what: String| -> ! {
-        raise(Error::Argument {
-            function: "einsum",
-            what: format!("\"{spec}\": {what}"),
-            place,
-        })
-    };
+    let fail =
+        |what: String| -> ! { raise(Error::argument("einsum", format!("\"{spec}\": {what}"))) };
     let plain: String = spec
         .chars()
         .filter(|letter| !letter.is_whitespace())
@@ -439,9 +434,6 @@ mod tests {
         assert!(message("ij->k", &[&x]).contains("no operand has"));
         assert!(message("ij,ji", &[&x, &x]).contains("has the sizes"));
         let found = message("ii", &[&x]);
-        assert!(
-            found.contains("'i' has the sizes 1 and 2") && found.contains("einsum.rs"),
-            "{found}"
-        );
+        assert!(found.contains("'i' has the sizes 1 and 2"), "{found}");
     }
 }

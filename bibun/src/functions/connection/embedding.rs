@@ -1,5 +1,6 @@
 //! Rows of a table by their numbers.
 
+use crate::call::composite;
 use crate::functions::{expand_dims, not_equal, take, where_};
 use crate::variable::Variable;
 
@@ -26,6 +27,7 @@ pub fn embedding(
     w: impl Into<Variable>,
     padding: Option<i64>,
 ) -> Variable {
+    let _whole = composite("embedding");
     let (ids, w) = (ids.into(), w.into());
     let Some(padding) = padding else {
         return take(w, ids, 0);

@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, Shape};
 
 use crate::batch::Lane;
+use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
@@ -31,6 +32,7 @@ pub fn linear(x: impl Into<Variable>, w: impl Into<Variable>, b: Option<&Variabl
     inputs.extend(b.cloned());
     let dtypes = inputs.iter().map(Variable::dtype);
     let dtype = dtypes.reduce(DType::promote).expect("at least two");
+    let _whole = composite_if(inputs.iter().any(|x| x.dtype() != dtype), "linear");
     let inputs = inputs.into_iter().map(|input| cast(input, dtype));
     let y = crate::apply(LinearLayer, inputs.collect());
     y.into_iter().next().expect("one output")

@@ -4,6 +4,7 @@ use bibun_array::{Array, DType, Shape, normalize_axis};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Form, Owned, Product, Share};
@@ -30,7 +31,10 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn matmul(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
-    let [a, b] = promoted(a.into(), b.into());
+    let (a, b) = (a.into(), b.into());
+    let are_matrices = [&a, &b].iter().all(|x| x.rank() == 2) && a.dtype() == b.dtype();
+    let _whole = composite_if(!are_matrices, "matmul");
+    let [a, b] = promoted(a, b);
     let (a_shape, b_shape) = (a.shape(), b.shape());
     let (Some(&k), false) = (a_shape.last(), b_shape.is_empty()) else {
         mismatch(
@@ -88,6 +92,7 @@ method!(matmul, b: impl Into<Variable>);
 /// ```
 #[track_caller]
 pub fn dot(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
+    let _whole = composite("dot");
     let (a, b) = (a.into(), b.into());
     if a.rank() == 0 || b.rank() == 0 {
         mismatch(
@@ -117,6 +122,7 @@ method!(dot, b: impl Into<Variable>);
 /// ```
 #[track_caller]
 pub fn outer(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
+    let _whole = composite("outer");
     let [a, b] = promoted(a.into(), b.into());
     let (n, m) = (a.size(), b.size());
     Bilinear::of(MatMul, reshaped(a, [n, 1]), reshaped(b, [1, m]))
@@ -146,6 +152,7 @@ pub fn tensordot(
     axes_a: &[isize],
     axes_b: &[isize],
 ) -> Variable {
+    let _whole = composite("tensordot");
     contract("tensordot", a.into(), b.into(), axes_a, axes_b)
 }
 method!(tensordot, b: impl Into<Variable>, axes_a: &[isize], axes_b: &[isize]);
@@ -234,11 +241,10 @@ pub(crate) fn reshaped(x: Variable, shape: impl Into<Shape>) -> Variable {
 #[track_caller]
 fn mismatch(function: &'static str, a: &Variable, b: &Variable, must_hold: &str) -> ! {
     let inputs = [("a [.., m, k]", &a.spec()), ("b [.., k, n]", &b.spec())];
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&inputs, must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+        &Mismatch::new(&inputs, must_hold),
+    ))
 }
 
 /// The products of matrices on the last two axes; all axes before are equal.
@@ -533,7 +539,6 @@ mod tests {
         let message = error.to_string();
         assert!(message.contains("a [.., m, k] = [1, 2] f64"), "{message}");
         assert!(message.contains("k must be equal"), "{message}");
-        assert!(message.contains("matmul.rs"), "{message}");
         let scalar = Variable::new(1.0);
         assert!(attempt(|| matmul(&a, &scalar)).is_err());
         assert!(attempt(|| dot(&scalar, &a)).is_err());

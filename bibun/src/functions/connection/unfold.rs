@@ -95,11 +95,10 @@ pub fn fold(
 #[cold]
 #[track_caller]
 fn mismatch(function: &'static str, name: &str, x: &Variable, must_hold: &str) -> ! {
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&[(name, &x.spec())], must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+        &Mismatch::new(&[(name, &x.spec())], must_hold),
+    ))
 }
 
 /// Where the patches of images lie.

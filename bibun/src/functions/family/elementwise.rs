@@ -337,7 +337,7 @@ macro_rules! binary {
                 a: impl Into<$crate::functions::Operand>,
                 b: impl Into<$crate::functions::Operand>,
             ) -> $crate::Variable {
-                let inputs = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
+                let (inputs, _whole) = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
                 $(let inputs = inputs.map($crate::functions::$convert);)?
                 let [y] = $crate::apply($crate::functions::family::Elementwise::<2, _>($Rule {}), inputs);
                 y

@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, keep_dims, ops, raise as raise_array};
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
@@ -108,6 +109,7 @@ pub fn softmax_cross_entropy_with(
     t: impl Into<Variable>,
     options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
+    let _whole = composite("softmax_cross_entropy");
     let function = "softmax_cross_entropy";
     let (x, t, options) = (to_float(x.into()), t.into(), options.into());
     let Some(axis) = class_axis(&x) else {
@@ -174,6 +176,7 @@ pub fn nll_with(
     classes: impl Into<Variable>,
     options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
+    let _whole = composite("nll");
     let (x, t) = (to_float(log_probabilities.into()), classes.into());
     of_classes("nll", t, x, &options.into(), |x, t| {
         let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
@@ -230,11 +233,10 @@ fn expect_weight(
 ) -> Variable {
     if weight.shape() != [x.shape[class_axis]] {
         let inputs = [("x [n, c, ..]", x), ("class_weight [c]", &weight.spec())];
-        raise(Error::Mismatch {
+        raise(Error::mismatch(
             function,
-            what: Mismatch::new(&inputs, "c must be equal").0,
-            place: std::panic::Location::caller(),
-        })
+            &Mismatch::new(&inputs, "c must be equal"),
+        ))
     }
     cast(weight, x.dtype)
 }
@@ -244,11 +246,10 @@ fn expect_weight(
 fn mismatch(function: &'static str, x: &Spec, t: &Spec) -> ! {
     let must_hold = "t must be i64 class numbers [n, ..] or, for softmax_cross_entropy, \
                      probabilities [n, c, ..]";
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&[("x [n, c, ..]", x), ("t", t)], must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+        &Mismatch::new(&[("x [n, c, ..]", x), ("t", t)], must_hold),
+    ))
 }
 
 /// Class numbers `t [n, 1, ..]` beside scores `x [n, c, ..]`: one loss for each.

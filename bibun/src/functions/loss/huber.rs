@@ -1,6 +1,7 @@
 //! Huber's loss: squared near to zero, absolute far from it.
 
 use super::mean_error::alike;
+use crate::call::composite;
 use crate::functions::family::unary;
 use crate::functions::{Reduction, subtract};
 use crate::variable::Variable;
@@ -64,6 +65,7 @@ pub fn huber_loss_with(
     delta: f64,
     reduction: Reduction,
 ) -> Variable {
+    let _whole = composite("huber_loss");
     let (x, t) = alike("huber_loss", x.into(), t.into());
     reduction.of(huber(subtract(x, t), delta))
 }

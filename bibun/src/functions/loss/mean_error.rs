@@ -1,5 +1,6 @@
 //! Mean errors.
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::Mismatch;
 use crate::functions::{Reduction, absolute_error, squared_error, to_float};
@@ -43,6 +44,7 @@ pub fn mean_squared_error_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
+    let _whole = composite("mean_squared_error");
     let (x, t) = alike("mean_squared_error", x.into(), t.into());
     reduction.of(to_float(squared_error(x, t)))
 }
@@ -85,6 +87,7 @@ pub fn mean_absolute_error_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
+    let _whole = composite("mean_absolute_error");
     let (x, t) = alike("mean_absolute_error", x.into(), t.into());
     reduction.of(to_float(absolute_error(x, t)))
 }
@@ -93,15 +96,9 @@ pub fn mean_absolute_error_with(
 #[track_caller]
 pub(super) fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
     if x.shape() != t.shape() {
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(
-                &[("x", &x.spec()), ("t", &t.spec())],
-                "shapes must be equal",
-            )
-            .0,
-            place: std::panic::Location::caller(),
-        })
+        let inputs = [("x", &x.spec()), ("t", &t.spec())];
+        let mismatch = Mismatch::new(&inputs, "shapes must be equal");
+        raise(Error::mismatch(function, &mismatch))
     }
     (x, t)
 }

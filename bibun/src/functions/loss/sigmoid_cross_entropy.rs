@@ -2,6 +2,7 @@
 
 use bibun_array::{Array, DType};
 
+use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Keeps, Mismatch, Needs};
@@ -50,14 +51,14 @@ pub fn sigmoid_cross_entropy_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
+    let _whole = composite("sigmoid_cross_entropy");
     let (x, t) = (to_float(x.into()), t.into());
     let (x_spec, t_spec) = (x.spec(), t.spec());
     if x_spec.shape != t_spec.shape {
-        raise(Error::Mismatch {
-            function: "sigmoid_cross_entropy",
-            what: Mismatch::new(&[("x", &x_spec), ("t", &t_spec)], "shapes must be equal").0,
-            place: std::panic::Location::caller(),
-        })
+        raise(Error::mismatch(
+            "sigmoid_cross_entropy",
+            &Mismatch::new(&[("x", &x_spec), ("t", &t_spec)], "shapes must be equal"),
+        ))
     }
     let counted = (t_spec.dtype == DType::I64).then(|| not_equal(&t, -1));
     let rule = Elementwise::<2, _>(SigmoidCrossEntropy {});
@@ -224,10 +225,10 @@ mod tests {
         let infinity = f64::INFINITY;
         let x = Variable::new([40.0, -40.0, infinity, -infinity, -infinity]);
         let t = Variable::constant([1i64, 0, 1, 0, 1]);
-        let losses = sigmoid_cross_entropy_with(&x, &t, Reduce::No);
+        let losses = sigmoid_cross_entropy_with(&x, &t, Reduction::None);
         let tail = (-40f64).exp();
         assert_eq!(losses.to_vec::<f64>(), [tail, tail, 0.0, 0.0, infinity]);
-        let first = |x: &Variable| grad(|x| sigmoid_cross_entropy_with(x, &t, Reduce::Sum), x);
+        let first = |x: &Variable| grad(|x| sigmoid_cross_entropy_with(x, &t, Reduction::Sum), x);
         assert_eq!(first(&x).to_vec::<f64>(), [-tail, tail, 0.0, 0.0, -1.0]);
         let second = grad(|x| first(x).sum(..), &x);
         assert_eq!(second.to_vec::<f64>(), [tail, tail, 0.0, 0.0, 0.0]);

@@ -14,7 +14,7 @@ macro_rules! front {
         $(#[$documentation])*
         #[track_caller]
         pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
-            let inputs = Operand::pair(stringify!($name), a.into(), b.into());
+            let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
             $(let inputs = inputs.map(crate::functions::$convert);)?
             let [y] = crate::apply(Elementwise::<2, _>($Rule), inputs);
             y

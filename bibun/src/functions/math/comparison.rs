@@ -5,6 +5,7 @@ use std::fmt;
 use bibun_array::{Array, DType, ops};
 
 use crate::batch::Lane;
+use crate::call::composite_if;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
@@ -78,7 +79,7 @@ macro_rules! binary_predicates {
         $(#[$documentation])*
         #[track_caller]
         pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
-            let inputs = Operand::pair(stringify!($name), a.into(), b.into());
+            let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
             Predicate::of(stringify!($name), |[a, b]| ops::$name(a, b), inputs)
         }
 
@@ -304,19 +305,20 @@ pub fn where_(
     a: impl Into<Operand>,
     b: impl Into<Operand>,
 ) -> Variable {
-    let condition = cast(condition.into(), DType::Bool);
-    let [a, b] = Operand::pair("where_", a.into(), b.into());
+    let condition = condition.into();
+    let ([a, b], whole) = Operand::pair("where_", a.into(), b.into());
     let (c_spec, a_spec) = (condition.spec(), a.spec());
+    let fits = c_spec == Spec::new(&a_spec.shape, DType::Bool);
+    let _whole = composite_if(whole.is_none() && !fits, "where_");
     let Some(shape) = c_spec.shape.broadcast(&a_spec.shape) else {
-        raise(Error::Mismatch {
-            function: "where_",
-            what: format!(
-                "condition = {c_spec}, a, b = {a_spec} \
-                 (sizes must be equal or 1, counted from the last axis)"
-            ),
-            place: std::panic::Location::caller(),
-        })
+        let inputs = [("condition", &c_spec), ("a, b", &a_spec)];
+        let must_hold = "sizes must be equal or 1, counted from the last axis";
+        raise(Error::mismatch(
+            "where_",
+            &Mismatch::new(&inputs, must_hold),
+        ))
     };
+    let condition = cast(condition, DType::Bool);
     let inputs = [condition, a, b].map(|x| broadcast_to(x, &shape));
     let [y] = crate::apply(Where, inputs);
     y

@@ -27,7 +27,7 @@ impl Variable {
     /// `a / √(a² + b²)`, the cosine of the angle between the first axis and the way to `(a, b)`;
     /// 0 at the origin.
     pub(crate) fn direction(&self, b: impl Into<Operand>) -> Self {
-        let inputs = Operand::pair("direction", self.into(), b.into());
+        let (inputs, _whole) = Operand::pair("direction", self.into(), b.into());
         let [y] = crate::apply(Elementwise::<2, _>(Direction {}), inputs);
         y
     }

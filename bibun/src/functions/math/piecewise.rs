@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, Shape, ops};
 
 use crate::batch::Lane;
+use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
@@ -55,6 +56,8 @@ pub fn piecewise<T: Tree, A: Into<Operand>, B: Into<Operand>>(
     taken: impl FnOnce(&T) -> A,
     otherwise: impl FnOnce(&T) -> B,
 ) -> Variable {
+    // No composite: what the functions call is the user's.
+    let _called = calling("piecewise");
     // Bools have no derivative, so that `jvp` has no reason to hide them.
     let condition = cast(condition.into(), DType::Bool).detach();
     let shape = common_shape(&condition, inputs);
@@ -97,11 +100,10 @@ fn common_shape(condition: &Variable, inputs: &impl Tree) -> Shape {
         let names = std::iter::once("condition").chain(std::iter::repeat("input"));
         let named: Vec<(&str, &Spec)> = names.zip(&specs).collect();
         let must_hold = "sizes must be equal or 1, counted from the last axis";
-        raise(Error::Mismatch {
-            function: "piecewise",
-            what: Mismatch::new(&named, must_hold).0,
-            place: std::panic::Location::caller(),
-        })
+        raise(Error::mismatch(
+            "piecewise",
+            &Mismatch::new(&named, must_hold),
+        ))
     };
     common
 }

@@ -134,7 +134,8 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             y
         }
         (x, exponent) => {
-            let inputs = Operand::pair("pow", x, exponent).map(to_number);
+            let (inputs, _whole) = Operand::pair("pow", x, exponent);
+            let inputs = inputs.map(to_number);
             let [y] = crate::apply(Elementwise::<2, _>(VariablePower), inputs);
             y
         }

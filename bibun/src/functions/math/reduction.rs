@@ -6,6 +6,7 @@ use bibun_array::{Array, Axes, DType, Shape};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
@@ -52,6 +53,7 @@ method!(sum, axes: impl Into<Axes>);
 /// ```
 #[track_caller]
 pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let _whole = composite("mean");
     let (x, axes) = (to_float(x.into()), axes.into());
     let count = count_over("mean", &x, &axes);
     sum(x, axes) / count as f64
@@ -75,6 +77,7 @@ method!(mean, axes: impl Into<Axes>);
 /// ```
 #[track_caller]
 pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+    let _whole = composite("var");
     let (x, axes) = (to_float(x.into()), axes.into());
     let degrees = count_over("var", &x, &axes).saturating_sub(ddof);
     sum(square(centred("var", x, &axes)), axes) / degrees as f64
@@ -98,6 +101,7 @@ method!(var, axes: impl Into<Axes>, ddof: usize);
 /// ```
 #[track_caller]
 pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+    let _whole = composite("std");
     let (x, axes) = (to_float(x.into()), axes.into());
     let degrees = count_over("std", &x, &axes).saturating_sub(ddof);
     norm2(centred("std", x, &axes), axes) / (degrees as f64).sqrt()
@@ -125,6 +129,7 @@ pub fn average(
     axes: impl Into<Axes>,
     weights: impl Into<Variable>,
 ) -> Variable {
+    let _whole = composite("average");
     let (x, axes) = (to_float(x.into()), axes.into());
     let (x_spec, mut weights) = (x.spec(), to_float(weights.into()));
     let (reduced, _) = axes.resolve("average", x_spec.shape.rank());
@@ -135,11 +140,10 @@ pub fn average(
     }
     if weights.shape().broadcast(&x_spec.shape).as_ref() != Some(&x_spec.shape) {
         let inputs = [("x", &x_spec), ("weights", &weights.spec())];
-        raise(Error::Mismatch {
-            function: "average",
-            what: Mismatch::new(&inputs, "the weights must broadcast to x").0,
-            place: std::panic::Location::caller(),
-        })
+        raise(Error::mismatch(
+            "average",
+            &Mismatch::new(&inputs, "the weights must broadcast to x"),
+        ))
     }
     let weights = broadcast_to(weights, &x_spec.shape);
     sum(x * &weights, axes.clone()) / sum(weights, axes)
@@ -160,6 +164,7 @@ method!(average, axes: impl Into<Axes>, weights: impl Into<Variable>);
 /// ```
 #[track_caller]
 pub fn batch_l2_norm_squared(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("batch_l2_norm_squared");
     let x = x.into();
     let own: SmallVec<[isize; 4]> = (1..x.rank() as isize).collect();
     if x.rank() == 0 {

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::reduction::before_reduction;
 use crate::batch::Lane;
+use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
@@ -176,6 +177,7 @@ pub fn prod(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let x = x.into();
     let shape = x.shape();
     let (axes, keep_dims) = axes.into().resolve("prod", shape.rank());
+    let _whole = composite_if(axes.len() != 1 || keep_dims, "prod");
     let y = match axes[..] {
         [axis] => product_along(x, axis),
         // All axes as one, which comes last.

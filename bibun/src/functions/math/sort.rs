@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, normalize_axis};
 
 use crate::batch::Lane;
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
@@ -48,6 +49,7 @@ method!(argsort, axis: isize);
 /// ```
 #[track_caller]
 pub fn sort(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("sort");
     let x = x.into();
     let axis = normalize_axis("sort", axis, x.rank());
     let positions = Discrete::of(ArgSort { axis }, x.clone());
@@ -72,6 +74,7 @@ method!(sort, axis: isize);
 /// ```
 #[track_caller]
 pub fn top_k(x: impl Into<Variable>, k: usize, axis: isize) -> (Variable, Variable) {
+    let _whole = composite("top_k");
     let x = x.into();
     let axis = normalize_axis("top_k", axis, x.rank());
     if k > x.shape()[axis] {

@@ -1,5 +1,6 @@
 //! Trigonometric functions and their inverses; angles are in radians.
 
+use crate::call::composite;
 use crate::functions::family::{binary, method, unary};
 use crate::functions::to_float;
 use crate::variable::Variable;
@@ -129,6 +130,7 @@ binary! {
 /// ```
 #[track_caller]
 pub fn degrees(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("degrees");
     to_float(x.into()) * 1f64.to_degrees()
 }
 method!(degrees);
@@ -143,6 +145,7 @@ method!(degrees);
 /// ```
 #[track_caller]
 pub fn radians(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("radians");
     to_float(x.into()) * 1f64.to_radians()
 }
 method!(radians);

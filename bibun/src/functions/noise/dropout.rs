@@ -3,6 +3,7 @@
 use bibun_array::Generator;
 
 use super::random_bernoulli;
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::to_float;
 use crate::scope;
@@ -27,6 +28,7 @@ use crate::variable::Variable;
 /// If `ratio` is not in `[0, 1)`.
 #[track_caller]
 pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) -> Variable {
+    let _whole = composite("dropout");
     if !(0.0..1.0).contains(&ratio) {
         let what = format!("the ratio is {ratio}, it must be at least 0 and less than 1");
         raise(Error::argument("dropout", what));
@@ -44,9 +46,20 @@ pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) ->
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::Array;
-    // Every lane must do what it does alone, so all elements share one draw here: the seed leaves
-    // it. Lanes with draws of their own are tested with the transformations.
-    let call = |x: &[Variable]| vec![crate::test(|| dropout(&x[0], 0.5, &mut Generator::new(0)))];
-    let reference = |x: &[Array]| vec![x[0].clone()];
-    vec![Sample::new("dropout", call, reference).input([3, 2], -1.0..1.0)]
+    // The stream begins anew with every call, so that all calls and all lanes draw the same. Lanes
+    // with draws of their own are tested with the transformations.
+    let call = |x: &[Variable]| {
+        let mut generator = Generator::new(7);
+        vec![crate::train(|| dropout(&x[0], 0.25, &mut generator))]
+    };
+    let reference = |x: &[Array]| {
+        let left = Generator::new(7).bernoulli(0.75, x[0].shape());
+        let elements = x[0].to_vec::<f64>().into_iter().zip(left.to_vec::<bool>());
+        let elements: Vec<f64> = elements
+            .map(|(x, left)| if left { x / 0.75 } else { 0.0 })
+            .collect();
+        assert!(elements.contains(&0.0) && elements.iter().any(|&x| x != 0.0));
+        vec![Array::from_vec(elements, x[0].shape())]
+    };
+    vec![Sample::new("dropout", call, reference).input([4, 3], -1.0..1.0)]
 }

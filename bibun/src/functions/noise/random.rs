@@ -2,6 +2,7 @@
 
 use bibun_array::{DType, Distribution, Generator, Shape};
 
+use crate::call::calling;
 use crate::randomness;
 use crate::variable::Variable;
 
@@ -28,6 +29,7 @@ pub fn random_uniform(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
+    let _called = calling("random_uniform");
     randomness::random(
         Distribution::uniform(low, high, dtype),
         shape.into(),
@@ -57,6 +59,7 @@ pub fn random_normal(
     dtype: DType,
     generator: &mut Generator,
 ) -> Variable {
+    let _called = calling("random_normal");
     randomness::random(
         Distribution::normal(mean, std, dtype),
         shape.into(),
@@ -79,5 +82,6 @@ pub fn random_normal(
 /// If `p` is not between 0 and 1.
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
+    let _called = calling("random_bernoulli");
     randomness::random(Distribution::bernoulli(p), shape.into(), generator)
 }

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::normalize::{expect_several, normalize, others, scaled};
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::reshaped;
@@ -58,6 +59,7 @@ pub fn batch_normalization_with_statistics(
     beta: Option<&Variable>,
     epsilon: f64,
 ) -> [Variable; 3] {
+    let _whole = composite("batch_normalization");
     let function = "batch_normalization";
     let x = x.into();
     expect_channels(function, &x);
@@ -94,6 +96,7 @@ pub fn fixed_batch_normalization(
     variance: &Variable,
     epsilon: f64,
 ) -> Variable {
+    let _whole = composite("fixed_batch_normalization");
     let function = "fixed_batch_normalization";
     let x = to_float(x.into());
     expect_channels(function, &x);
@@ -111,11 +114,10 @@ pub fn fixed_batch_normalization(
         .collect();
     if named[1..].iter().any(|(_, spec)| spec.shape != [channels]) {
         let named: Vec<(&str, &Spec)> = named.iter().map(|(name, spec)| (*name, spec)).collect();
-        raise(Error::Mismatch {
+        raise(Error::mismatch(
             function,
-            what: Mismatch::new(&named, "all others must be [c]").0,
-            place: std::panic::Location::caller(),
-        });
+            &Mismatch::new(&named, "all others must be [c]"),
+        ));
     }
     // What belongs to a channel is put together first, so that x is passed over twice only.
     let scale = rsqrt(to_float(variance.clone()) + epsilon);
@@ -134,15 +136,13 @@ pub fn fixed_batch_normalization(
 #[track_caller]
 pub(super) fn expect_channels(function: &'static str, x: &Variable) {
     if x.rank() < 2 {
-        raise(Error::Mismatch {
+        raise(Error::mismatch(
             function,
-            what: Mismatch::new(
+            &Mismatch::new(
                 &[("x [n, c, d..]", &x.spec())],
                 "x must have an axis of channels",
-            )
-            .0,
-            place: std::panic::Location::caller(),
-        });
+            ),
+        ));
     }
 }
 

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::batch::expect_channels;
 use super::normalize::{expect_several, normalize, scaled};
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::Mismatch;
 use crate::functions::connection::reshaped;
@@ -34,6 +35,7 @@ pub fn layer_normalization(
     beta: Option<&Variable>,
     epsilon: f64,
 ) -> Variable {
+    let _whole = composite("layer_normalization");
     let function = "layer_normalization";
     let x = x.into();
     let (over, _) = axes.into().resolve(function, x.rank());
@@ -63,6 +65,7 @@ pub fn rms_normalization(
     gamma: Option<&Variable>,
     epsilon: f64,
 ) -> Variable {
+    let _whole = composite("rms_normalization");
     let function = "rms_normalization";
     let x = x.into();
     let (over, _) = axes.into().resolve(function, x.rank());
@@ -95,20 +98,19 @@ pub fn group_normalization(
     beta: Option<&Variable>,
     epsilon: f64,
 ) -> Variable {
+    let _whole = composite("group_normalization");
     let function = "group_normalization";
     let x = x.into();
     expect_channels(function, &x);
     let shape = x.shape();
     if groups == 0 || !shape[1].is_multiple_of(groups) {
-        raise(Error::Mismatch {
+        raise(Error::mismatch(
             function,
-            what: Mismatch::new(
+            &Mismatch::new(
                 &[("x [n, c, d..]", &x.spec())],
                 format!("c must be a multiple of the number of groups, {groups}"),
-            )
-            .0,
-            place: std::panic::Location::caller(),
-        });
+            ),
+        ));
     }
     let split = shape.replaced(1, shape[1] / groups).inserted(1, groups);
     if groups == shape[1] {
@@ -144,18 +146,17 @@ pub fn instance_normalization(
     beta: Option<&Variable>,
     epsilon: f64,
 ) -> Variable {
+    let _whole = composite("instance_normalization");
     let function = "instance_normalization";
     let x = x.into();
     if x.rank() < 3 {
-        raise(Error::Mismatch {
+        raise(Error::mismatch(
             function,
-            what: Mismatch::new(
+            &Mismatch::new(
                 &[("x [n, c, d, ..]", &x.spec())],
                 "x must have an axis behind the channels",
-            )
-            .0,
-            place: std::panic::Location::caller(),
-        });
+            ),
+        ));
     }
     let over: SmallVec<[usize; 4]> = (2..x.rank()).collect();
     expect_several(

@@ -56,11 +56,8 @@ pub(super) fn expect_several(
         let must_hold = format!(
             "there must be more than one value in a {set}: less its own mean, one is always 0"
         );
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(&[(name, &spec)], must_hold).0,
-            place: std::panic::Location::caller(),
-        });
+        let mismatch = Mismatch::new(&[(name, &spec)], must_hold);
+        raise(Error::mismatch(function, &mismatch));
     }
 }
 
@@ -194,11 +191,7 @@ pub(super) fn scaled(
             .filter_map(|(name, spec)| Some((name, spec.as_ref()?)))
             .collect();
         let must_hold = format!("gamma and beta must be {own}, as x along its axes {along:?}");
-        raise(Error::Mismatch {
-            function,
-            what: Mismatch::new(&named, must_hold).0,
-            place: std::panic::Location::caller(),
-        });
+        raise(Error::mismatch(function, &Mismatch::new(&named, must_hold)));
     }
     let mut sizes = Shape::from(vec![1; shape.rank()]);
     for &axis in along {

@@ -2,6 +2,7 @@
 
 use bibun_array::Index;
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::{pad, pow, slice, square, to_float};
 use crate::variable::Variable;
@@ -30,6 +31,7 @@ pub fn local_response_normalization(
     alpha: f64,
     beta: f64,
 ) -> Variable {
+    let _whole = composite("local_response_normalization");
     let function = "local_response_normalization";
     let x = to_float(x.into());
     super::batch::expect_channels(function, &x);

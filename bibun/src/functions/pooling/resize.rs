@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bibun_array::{Shape, Taps, allocating};
 
+use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
@@ -137,6 +138,7 @@ pub fn upsample<const N: usize>(
     factor: impl Into<PerAxis<N>>,
     interpolation: Interpolation,
 ) -> Variable {
+    let _whole = composite("upsample");
     let (x, factor) = (x.into(), factor.into().each());
     if factor.contains(&0) {
         let what = format!("factor = {factor:?} must be positive");

@@ -2,6 +2,7 @@
 
 use bibun_array::Shape;
 
+use crate::call::composite;
 use crate::functions::pooling::window::{last_axes, mismatch};
 use crate::functions::{permute, reshape};
 use crate::variable::Variable;
@@ -26,6 +27,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn pixel_shuffle(x: impl Into<Variable>, r: usize) -> Variable {
+    let _whole = composite("pixel_shuffle");
     let x = x.into();
     let [channels, h, w] = last_axes("pixel_shuffle", &x);
     let square = r.saturating_mul(r);
@@ -60,6 +62,7 @@ pub fn pixel_shuffle(x: impl Into<Variable>, r: usize) -> Variable {
 /// ```
 #[track_caller]
 pub fn pixel_unshuffle(x: impl Into<Variable>, r: usize) -> Variable {
+    let _whole = composite("pixel_unshuffle");
     let x = x.into();
     let [c, h, w] = last_axes("pixel_unshuffle", &x);
     if r == 0 || h % r != 0 || w % r != 0 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bibun_array::{Array, Shape, Taps, Window, allocating};
 
 use crate::batch::Lane;
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule};
@@ -232,18 +232,16 @@ pub(super) fn mismatch(
     axes: usize,
     must_hold: impl std::fmt::Display,
 ) -> ! {
-    let place: Place = std::panic::Location::caller();
     let name = match axes {
         1 => "x [.., l]",
         2 => "x [.., h, w]",
         3 => "x [.., d, h, w]",
         _ => "x",
     };
-    raise(Error::Mismatch {
+    raise(Error::mismatch(
         function,
-        what: Mismatch::new(&[(name, &x.spec())], must_hold).0,
-        place,
-    })
+        &Mismatch::new(&[(name, &x.spec())], must_hold),
+    ))
 }
 
 /// The shape of what windows give.

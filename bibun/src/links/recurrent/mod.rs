@@ -12,7 +12,7 @@ use std::fmt;
 
 use bibun_array::{Array, DType, Shape};
 
-use super::{Chain, Dropout, Link};
+use super::{Chain, Dropout, Link, within};
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{concat, expand_dims, length_mask, linear, separate, stack, where_};
@@ -193,8 +193,10 @@ impl<C: RecurrentCell> Recurrent<C> {
         x: &Variable,
         initial: Option<&[C::State]>,
     ) -> (Variable, Vec<C::State>) {
-        let steps = self.check(x).shape[x.rank() - 2];
-        self.run(x.clone(), initial, &vec![None; steps])
+        within(self, || {
+            let steps = self.check(x).shape[x.rank() - 2];
+            self.run(x.clone(), initial, &vec![None; steps])
+        })
     }
 
     /// [`forward_sequence`](Self::forward_sequence) of sequences of different lengths that have been
@@ -228,31 +230,34 @@ impl<C: RecurrentCell> Recurrent<C> {
         lengths: &[usize],
         initial: Option<&[C::State]>,
     ) -> (Variable, Vec<C::State>) {
-        let spec = self.check(x);
-        let Some([batch, steps, _]) = spec.shape.dims() else {
-            let what = format!("x is {spec}, sequences with lengths must be [batch, time, inputs]");
-            raise(Error::argument("Recurrent", what))
-        };
-        if lengths.len() != batch || lengths.iter().any(|&length| length > steps) {
-            let what = format!(
-                "the lengths are {lengths:?}, expected one for each of {batch} sequences, \
+        within(self, || {
+            let spec = self.check(x);
+            let Some([batch, steps, _]) = spec.shape.dims() else {
+                let what =
+                    format!("x is {spec}, sequences with lengths must be [batch, time, inputs]");
+                raise(Error::argument("Recurrent", what))
+            };
+            if lengths.len() != batch || lengths.iter().any(|&length| length > steps) {
+                let what = format!(
+                    "the lengths are {lengths:?}, expected one for each of {batch} sequences, \
                  none above {steps}: x is {spec}"
-            );
-            raise(Error::argument("Recurrent", what));
-        }
-        if lengths.iter().all(|&length| length == steps) {
-            return self.run(x.clone(), initial, &vec![None; steps]);
-        }
-        let inside = length_mask(lengths, steps);
-        // Nothing that x is filled up with gets into a product.
-        let x = where_(expand_dims(&inside, -1), x, 0.0);
-        let columns = inside.array();
-        let running = (0..steps).map(|step| {
-            let all = lengths.iter().all(|&length| step < length);
-            let column = columns.slice(bibun_array::s![.., step, new]);
-            (!all).then(|| Variable::constant(column))
-        });
-        self.run(x, initial, &running.collect::<Vec<_>>())
+                );
+                raise(Error::argument("Recurrent", what));
+            }
+            if lengths.iter().all(|&length| length == steps) {
+                return self.run(x.clone(), initial, &vec![None; steps]);
+            }
+            let inside = length_mask(lengths, steps);
+            // Nothing that x is filled up with gets into a product.
+            let x = where_(expand_dims(&inside, -1), x, 0.0);
+            let columns = inside.array();
+            let running = (0..steps).map(|step| {
+                let all = lengths.iter().all(|&length| step < length);
+                let column = columns.slice(bibun_array::s![.., step, new]);
+                (!all).then(|| Variable::constant(column))
+            });
+            self.run(x, initial, &running.collect::<Vec<_>>())
+        })
     }
 
     /// The states after one step, for decoding and the like; the output is that of the last.
@@ -273,30 +278,32 @@ impl<C: RecurrentCell> Recurrent<C> {
     /// ```
     #[track_caller]
     pub fn step(&self, x: &Variable, states: &[C::State]) -> Vec<C::State> {
-        if self.layers.iter().any(|layer| layer.backward.is_some()) {
-            let what = "a network in both directions needs whole sequences, not single steps";
-            raise(Error::argument("Recurrent", what));
-        }
-        let spec = x.spec();
-        let inputs = self.layers[0].forward.inputs();
-        if spec.shape.last() != Some(&inputs) {
-            mismatch(
-                &[("x [.., inputs]", &spec)],
-                format!("there are {inputs} inputs"),
-            );
-        }
-        self.check_states(&spec, &spec.shape[..spec.shape.rank() - 1], states);
-        let mut x = x.clone();
-        let mut after = Vec::with_capacity(states.len());
-        for (i, (layer, state)) in self.layers.iter().zip(states).enumerate() {
-            if let (Some(dropout), true) = (&self.dropout, i > 0) {
-                x = dropout.forward(&x);
+        within(self, || {
+            if self.layers.iter().any(|layer| layer.backward.is_some()) {
+                let what = "a network in both directions needs whole sequences, not single steps";
+                raise(Error::argument("Recurrent", what));
             }
-            let state = layer.forward.step(&x, state);
-            x = state.output().clone();
-            after.push(state);
-        }
-        after
+            let spec = x.spec();
+            let inputs = self.layers[0].forward.inputs();
+            if spec.shape.last() != Some(&inputs) {
+                mismatch(
+                    &[("x [.., inputs]", &spec)],
+                    format!("there are {inputs} inputs"),
+                );
+            }
+            self.check_states(&spec, &spec.shape[..spec.shape.rank() - 1], states);
+            let mut x = x.clone();
+            let mut after = Vec::with_capacity(states.len());
+            for (i, (layer, state)) in self.layers.iter().zip(states).enumerate() {
+                if let (Some(dropout), true) = (&self.dropout, i > 0) {
+                    x = dropout.forward(&x);
+                }
+                let state = layer.forward.step(&x, state);
+                x = state.output().clone();
+                after.push(state);
+            }
+            after
+        })
     }
 
     /// What x is, if it is sequences for this network.
@@ -384,8 +391,7 @@ impl<C: RecurrentCell> Link for Recurrent<C> {
     ///
     /// # Panics
     /// If x has another shape; the message has it.
-    #[track_caller]
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.forward_sequence(x, None).0
     }
 }
@@ -451,11 +457,10 @@ fn check_state(cell: &'static str, projected: &Variable, state: &Variable, wh: &
 #[cold]
 #[track_caller]
 fn mismatch(named: &[(&str, &Spec)], must_hold: String) -> ! {
-    raise(Error::Mismatch {
-        function: "Recurrent",
-        what: Mismatch::new(named, must_hold).0,
-        place: std::panic::Location::caller(),
-    })
+    raise(Error::mismatch(
+        "Recurrent",
+        &Mismatch::new(named, must_hold),
+    ))
 }
 
 /// Zeros for a state with these axes in front.

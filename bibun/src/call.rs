@@ -1,0 +1,167 @@
+//! Whose call it is: the user's line, and the function made of functions that stands there.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use bibun_array::{Call, Entered, folder};
+
+use crate::error::Place;
+
+const SOURCES: &str = folder(file!(), "call.rs");
+
+/// A call of a function that is made of others, as the history of its parts remembers it.
+#[derive(Debug)]
+pub(crate) struct Composite {
+    pub(crate) name: &'static str,
+    pub(crate) place: Place,
+    /// The one that it is a part of.
+    pub(crate) parent: Option<Arc<Composite>>,
+}
+
+/// A composite while it runs. What history remembers of it is made when there is history.
+struct Open {
+    name: &'static str,
+    place: Place,
+    is_part: bool,
+    remembered: Option<Arc<Composite>>,
+}
+
+thread_local! {
+    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A call of a function, as its errors and its history know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Called {
+    pub(crate) place: Place,
+    /// Whether a function made of others called it, and not the user.
+    is_part: bool,
+}
+
+impl Called {
+    /// A function called at `place`, until the guard is dropped. What the library itself calls
+    /// belongs to the call that is running.
+    #[inline]
+    pub(crate) fn begin(function: &'static str, place: Place) -> (Self, Option<Entered>) {
+        match Call::running() {
+            Some(call) if call.is_around(place) => {
+                let called = Self {
+                    place: call.place,
+                    is_part: call.is_composite,
+                };
+                (called, None)
+            }
+            Some(_) | None => {
+                let is_part = false;
+                (Self { place, is_part }, Some(enter(function, place)))
+            }
+        }
+    }
+
+    /// The composite that it is a part of.
+    pub(crate) fn composite(self) -> Option<Arc<Composite>> {
+        if !self.is_part {
+            return None;
+        }
+        OPEN.with_borrow_mut(|open| {
+            let first = open.iter().rposition(|open| !open.is_part)?;
+            let mut parent = None;
+            for open in &mut open[first..] {
+                let (name, place) = (open.name, open.place);
+                let remembered = open.remembered.get_or_insert_with(|| {
+                    Arc::new(Composite {
+                        name,
+                        place,
+                        parent,
+                    })
+                });
+                parent = Some(Arc::clone(remembered));
+            }
+            parent
+        })
+    }
+}
+
+/// Enters a call at a line that is known to be the user's.
+#[inline]
+pub(crate) fn enter(function: &'static str, place: Place) -> Entered {
+    Call {
+        function,
+        place,
+        sources: SOURCES,
+        is_composite: false,
+    }
+    .enter()
+}
+
+/// The call of a function, if it was called here: by the user, or else by a part of the library for
+/// the call that is running.
+fn call_at(function: &'static str, place: Place) -> Call {
+    match Call::running() {
+        Some(call) if call.is_around(place) => Call {
+            function: match call.function {
+                "" => function,
+                outer => outer,
+            },
+            ..call
+        },
+        Some(_) | None => Call {
+            function,
+            place,
+            sources: SOURCES,
+            is_composite: false,
+        },
+    }
+}
+
+/// Begins what a function of the library does for its caller: mistakes name the caller's line until
+/// the guard is dropped, in closures too.
+#[track_caller]
+pub(crate) fn calling(function: &'static str) -> Entered {
+    call_at(function, Location::caller()).enter()
+}
+
+/// A function made of others that is running, until this is dropped.
+#[must_use = "it is over when this is dropped"]
+pub(crate) struct Whole {
+    _entered: Entered,
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        OPEN.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// Begins a function that is made of others: until the guard is dropped, mistakes name the caller's
+/// line, and history shows what is called as one.
+#[track_caller]
+pub(crate) fn composite(function: &'static str) -> Whole {
+    let caller = Location::caller();
+    let is_part = Call::running().is_some_and(|call| call.is_composite && call.is_around(caller));
+    let call = Call {
+        is_composite: true,
+        ..call_at(function, caller)
+    };
+    OPEN.with_borrow_mut(|open| {
+        open.push(Open {
+            name: function,
+            place: call.place,
+            is_part,
+            remembered: None,
+        });
+    });
+    Whole {
+        _entered: call.enter(),
+    }
+}
+
+/// [`composite`], for a function that is made of others only sometimes.
+#[track_caller]
+pub(crate) fn composite_if(condition: bool, function: &'static str) -> Option<Whole> {
+    match condition {
+        true => Some(composite(function)),
+        false => None,
+    }
+}

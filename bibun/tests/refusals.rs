@@ -1,0 +1,893 @@
+//! Every function, called wrongly in every way that it refuses: the error names the line of the call
+//! in this file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bibun::array::{Array, DType, Generator, Index, s};
+use bibun::datasets::Batches;
+use bibun::functions::*;
+use bibun::links::{
+    BatchNorm, Chain, Dropout, Embedding, Linear, Link, Mlp, MultiHeadAttention, Sequential,
+};
+use bibun::optimizers::{Optimizer, Sgd};
+use bibun::{
+    Error, Variable, attempt, checkpoint, custom, grad, gradients, jvp, linearize, no_grad,
+    per_example, vmap, with_hook,
+};
+
+/// A call that is refused, and where it stands.
+struct Row {
+    function: &'static str,
+    line: u32,
+    call: Box<dyn Fn() + Send + Sync>,
+}
+
+fn row<T>(function: &'static str, line: u32, call: impl Fn() -> T + Send + Sync + 'static) -> Row {
+    Row {
+        function,
+        line,
+        call: Box::new(move || drop(call())),
+    }
+}
+
+/// Ones.
+fn x<const N: usize>(shape: [usize; N]) -> Variable {
+    Variable::new(Array::ones(shape, DType::F64))
+}
+
+fn i<const N: usize>(elements: [i64; N]) -> Variable {
+    Variable::constant(elements)
+}
+
+fn b<const N: usize>(elements: [bool; N]) -> Variable {
+    Variable::constant(elements)
+}
+
+fn g() -> Generator {
+    Generator::new(0)
+}
+
+fn conv<const N: usize>() -> ConvOptions<N> {
+    ConvOptions::default()
+}
+
+fn back<const N: usize>() -> ConvTransposeOptions<N> {
+    ConvTransposeOptions::default()
+}
+
+fn patches() -> UnfoldOptions {
+    UnfoldOptions::default()
+}
+
+/// One row a line, so that a line says which row it is.
+#[rustfmt::skip]
+fn rows() -> Vec<Row> {
+    const LINEAR: Interpolation = Interpolation::LINEAR;
+    let nan = f64::NAN;
+    vec![
+        row("absolute_error", line!(), || absolute_error(x([2]), x([3]))),
+        row("accuracy", line!(), || accuracy(&x([2, 3]), i([0, 1, 2]))),
+        row("accuracy", line!(), || accuracy(&x([2, 3]), x([2]))),
+        row("adaptive_average_pool", line!(), || adaptive_average_pool(x([2]), [1, 1])),
+        row("adaptive_average_pool", line!(), || adaptive_average_pool(x([2, 0]), [1])),
+        row("adaptive_average_pool", line!(), || adaptive_average_pool(i([1, 2]), [1])),
+        row("adaptive_max_pool", line!(), || adaptive_max_pool(x([2]), [1, 1])),
+        row("adaptive_max_pool", line!(), || adaptive_max_pool(x([2, 0]), [1])),
+        row("add", line!(), || add(x([2]), x([3]))),
+        row("add", line!(), || x([2]) + x([3])),
+        row("add", line!(), || 1.0 + x([2]) + x([3])),
+        row("add_at", line!(), || add_at(x([2]), i([2]), 0, 1.0)),
+        row("add_at", line!(), || add_at(x([2]), i([-3]), 0, x([1]))),
+        row("add_at", line!(), || add_at(x([2]), x([1]), 0, 1.0)),
+        row("add_at", line!(), || add_at(x([2]), i([0]), 1, 1.0)),
+        row("add_at", line!(), || add_at(x([2]), i([0]), 0, x([3]))),
+        row("all", line!(), || all(b([true]), 1)),
+        row("any", line!(), || any(b([true]), 1)),
+        row("argmax", line!(), || argmax(x([2]), 1)),
+        row("argmax", line!(), || argmax(x([0]), 0)),
+        row("argmin", line!(), || argmin(x([2]), -2)),
+        row("argmin", line!(), || argmin(x([0]), 0)),
+        row("argsort", line!(), || argsort(x([2]), 1)),
+        row("array_split", line!(), || array_split(x([2]), 0, 0)),
+        row("array_split", line!(), || array_split(x([2]), 2, 1)),
+        row("atan2", line!(), || atan2(x([2]), x([3]))),
+        row("attention", line!(), || attention(x([2, 3]), x([2, 4]), x([2, 3]), None)),
+        row("attention", line!(), || attention(x([2, 3]), x([2, 3]), x([3, 3]), None)),
+        row("attention", line!(), || attention(x([3]), x([2, 3]), x([2, 3]), None)),
+        row("attention", line!(), || attention(x([2, 3]), x([2, 3]), x([2, 3]), Some(&b([true, true, true])))),
+        row("attention", line!(), || attention(x([2, 1, 3]), x([3, 1, 3]), x([3, 1, 3]), None)),
+        row("attention", line!(), || attention(x([2, 3]), x([2, 3]), x([2, 3]), Some(&i([0, 1])))),
+        row("attention_weights", line!(), || attention_weights(x([2, 3]), x([2, 4]), None)),
+        row("attention_weights", line!(), || attention_weights(x([2, 3]), x([2, 3]), Some(&b([true, true, true])))),
+        row("average", line!(), || average(x([2]), 1, x([2]))),
+        row("average", line!(), || average(x([2]), 0, x([3]))),
+        row("average_pool", line!(), || average_pool(x([2]), [3])),
+        row("average_pool", line!(), || average_pool(x([2]), [0])),
+        row("average_pool", line!(), || average_pool(x([2]), Pooling::new([1]).stride(0))),
+        row("average_pool", line!(), || average_pool(x([2]), Pooling::new([1]).dilation(0))),
+        row("average_pool", line!(), || average_pool(x([2]), [1, 1])),
+        row("average_pool", line!(), || average_pool(i([2]), [1])),
+        row("batch_l2_norm_squared", line!(), || batch_l2_norm_squared(x([]))),
+        row("batch_normalization", line!(), || batch_normalization(x([2]), None, None, 0.0)),
+        row("batch_normalization", line!(), || batch_normalization(x([2, 3]), Some(&x([2])), None, 0.0)),
+        row("batch_normalization", line!(), || batch_normalization(x([2, 3]), None, Some(&x([2])), 0.0)),
+        row("batch_normalization", line!(), || batch_normalization(x([2, 3]), None, None, -1.0)),
+        row("batch_normalization", line!(), || batch_normalization(x([1, 3]), None, None, 0.0)),
+        row("batch_normalization_with_statistics", line!(), || batch_normalization_with_statistics(x([2]), None, None, 0.0)),
+        row("batch_normalization_with_statistics", line!(), || batch_normalization_with_statistics(x([2, 3]), None, None, f64::NAN)),
+        row("binary_accuracy", line!(), || binary_accuracy(&x([2]), i([0, 1, 2]))),
+        row("binary_accuracy", line!(), || binary_accuracy(&x([2]), x([2]))),
+        row("broadcast_to", line!(), || broadcast_to(x([2]), 3)),
+        row("concat", line!(), || concat(&[], 0)),
+        row("concat", line!(), || concat(&[&x([2])], 1)),
+        row("concat", line!(), || concat(&[&x([2, 3]), &x([2, 4])], 0)),
+        row("concat", line!(), || concat(&[&x([2, 3]), &i([1])], 0)),
+        row("confusion_matrix", line!(), || confusion_matrix(&x([2]), i([0]))),
+        row("confusion_matrix", line!(), || confusion_matrix(&x([2, 3]), i([0]))),
+        row("confusion_matrix", line!(), || confusion_matrix(&x([1, 3]), i([3]))),
+        row("conv1d", line!(), || conv1d(x([1, 2]), x([1, 2, 1]), None, &conv())),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 1, 1]), None, &conv())),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 2, 4]), None, &conv())),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 2, 0]), None, &conv())),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 2, 1]), Some(&x([2])), &conv())),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 2, 1]), None, &ConvOptions { stride: [0], ..conv() })),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 2, 1]), None, &ConvOptions { dilation: [0], ..conv() })),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 2, 1]), None, &ConvOptions { groups: 0, ..conv() })),
+        row("conv1d", line!(), || conv1d(x([1, 2, 3]), x([1, 1, 1]), None, &ConvOptions { groups: 2, ..conv() })),
+        row("conv2d", line!(), || conv2d(x([1, 2, 3]), x([1, 2, 1, 1]), None, &conv())),
+        row("conv2d", line!(), || conv2d(i([1]), i([1]), None, &conv())),
+        row("conv3d", line!(), || conv3d(x([1, 2, 3]), x([1, 2, 1, 1]), None, &conv())),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2]), x([2, 1, 1]), None, &back())),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2, 3]), x([1, 1, 1]), None, &back())),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2, 0]), x([2, 1, 1]), None, &back())),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2, 3]), x([2, 1, 1]), Some(&x([2])), &back())),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2, 3]), x([2, 1, 1]), None, &ConvTransposeOptions { output_padding: [1], ..back() })),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2, 3]), x([2, 1, 1]), None, &ConvTransposeOptions { padding: 2.into(), ..back() })),
+        row("conv_transpose1d", line!(), || conv_transpose1d(x([1, 2, 3]), x([2, 1, 1]), None, &ConvTransposeOptions { groups: 3, ..back() })),
+        row("conv_transpose2d", line!(), || conv_transpose2d(x([1, 2]), x([2, 1, 1]), None, &back())),
+        row("conv_transpose3d", line!(), || conv_transpose3d(x([1, 2]), x([2, 1, 1]), None, &back())),
+        row("crelu", line!(), || crelu(x([2]), 1)),
+        row("cumprod", line!(), || cumprod(x([2]), 1)),
+        row("cumsum", line!(), || cumsum(x([2]), 1)),
+        row("diag", line!(), || diag(x([]), 0)),
+        row("diagonal", line!(), || diagonal(x([2, 2]), 0, [0, 2])),
+        row("diagonal", line!(), || diagonal(x([2, 2]), 0, [0, -2])),
+        row("diagonal", line!(), || diagonal(x([2]), 0, [0, 0])),
+        row("divide", line!(), || divide(x([2]), x([3]))),
+        row("dot", line!(), || dot(x([]), x([2]))),
+        row("dot", line!(), || dot(x([2]), x([3]))),
+        row("dot", line!(), || dot(b([true]), b([true]))),
+        row("dropout", line!(), || dropout(x([2]), 1.0, &mut g())),
+        row("dropout", line!(), || dropout(x([2]), -0.5, &mut g())),
+        row("dstack", line!(), || dstack(&[])),
+        row("dstack", line!(), || dstack(&[&x([2]), &x([3])])),
+        row("einsum", line!(), || einsum("i,j->ij", &[&x([2])])),
+        row("einsum", line!(), || einsum("ij,jk->ik", &[&x([2, 3]), &x([2, 3])])),
+        row("einsum", line!(), || einsum("i", &[&x([2, 3])])),
+        row("einsum", line!(), || einsum("ijk...", &[&x([2, 3])])),
+        row("einsum", line!(), || einsum("i1", &[&x([2, 3])])),
+        row("einsum", line!(), || einsum("ij->k", &[&x([2, 3])])),
+        row("einsum", line!(), || einsum("ij->ii", &[&x([2, 3])])),
+        row("einsum", line!(), || einsum("...i,...i", &[&x([2, 3]), &x([4, 3])])),
+        row("einsum", line!(), || einsum("ij,jk", &[&Variable::constant([[true]]), &Variable::constant([[true]])])),
+        row("embedding", line!(), || embedding(i([3]), x([3, 2]), None)),
+        row("embedding", line!(), || embedding(i([-4]), x([3, 2]), Some(0))),
+        row("embedding", line!(), || embedding(x([3]), x([3, 2]), None)),
+        row("embedding", line!(), || embedding(i([0]), x([]), None)),
+        row("equal", line!(), || equal(x([2]), x([3]))),
+        row("expand_dims", line!(), || expand_dims(x([2]), 2)),
+        row("fixed_batch_normalization", line!(), || fixed_batch_normalization(x([2]), None, None, &x([2]), &x([2]), 0.0)),
+        row("fixed_batch_normalization", line!(), || fixed_batch_normalization(x([1, 2]), None, None, &x([3]), &x([2]), 0.0)),
+        row("fixed_batch_normalization", line!(), || fixed_batch_normalization(x([1, 2]), None, None, &x([2]), &x([2]), -1.0)),
+        row("flatten_from", line!(), || flatten_from(x([2]), 1)),
+        row("flip", line!(), || flip(x([2]), 1)),
+        row("fliplr", line!(), || fliplr(x([2]))),
+        row("flipud", line!(), || flipud(x([]))),
+        row("fmod", line!(), || fmod(x([2]), x([3]))),
+        row("fold", line!(), || fold(x([1, 2, 3]), [2, 2], [3, 3], &patches())),
+        row("fold", line!(), || fold(x([1, 2, 3]), [2, 2], [1, 1], &patches())),
+        row("gather", line!(), || gather(x([2]), i([2]), 0)),
+        row("gather", line!(), || gather(x([2]), i([-3]), 0)),
+        row("gather", line!(), || gather(x([2]), x([2]), 0)),
+        row("gather", line!(), || gather(x([2]), i([0]), 1)),
+        row("gather", line!(), || gather(x([2, 2]), i([0]), 0)),
+        row("global_average_pool", line!(), || global_average_pool(x([2, 3]))),
+        row("global_max_pool", line!(), || global_max_pool(x([2, 3]))),
+        row("global_max_pool", line!(), || global_max_pool(x([2, 3, 0]))),
+        row("greater", line!(), || greater(x([2]), x([3]))),
+        row("greater_equal", line!(), || greater_equal(x([2]), x([3]))),
+        row("group_normalization", line!(), || group_normalization(x([2]), 1, None, None, 0.0)),
+        row("group_normalization", line!(), || group_normalization(x([2, 3]), 2, None, None, 0.0)),
+        row("group_normalization", line!(), || group_normalization(x([2, 3]), 0, None, None, 0.0)),
+        row("group_normalization", line!(), || group_normalization(x([2, 3]), 3, Some(&x([2])), None, 0.0)),
+        row("group_normalization", line!(), || group_normalization(x([2, 3]), 3, None, None, -1.0)),
+        row("hstack", line!(), || hstack(&[])),
+        row("hstack", line!(), || hstack(&[&x([2, 2]), &x([3, 2])])),
+        row("huber_loss", line!(), || huber_loss(x([2]), x([3]), 1.0)),
+        row("huber_loss_with", line!(), || huber_loss_with(x([2]), x([1]), 1.0, Reduction::None)),
+        row("hypot", line!(), || hypot(x([2]), x([3]))),
+        row("instance_normalization", line!(), || instance_normalization(x([2, 3]), None, None, 0.0)),
+        row("instance_normalization", line!(), || instance_normalization(x([2, 3, 4]), Some(&x([2])), None, 0.0)),
+        row("instance_normalization", line!(), || instance_normalization(x([2, 3, 4]), None, None, -1.0)),
+        row("layer_normalization", line!(), || layer_normalization(x([2]), 1, None, None, 0.0)),
+        row("layer_normalization", line!(), || layer_normalization(x([2]), 0, Some(&x([3])), None, 0.0)),
+        row("layer_normalization", line!(), || layer_normalization(x([2]), 0, None, None, -1.0)),
+        row("length_mask", line!(), || length_mask(&[3], 2)),
+        row("less", line!(), || less(x([2]), x([3]))),
+        row("less_equal", line!(), || less_equal(x([2]), x([3]))),
+        row("linear", line!(), || linear(x([]), x([2, 3]), None)),
+        row("linear", line!(), || linear(x([2]), x([2, 3]), None)),
+        row("linear", line!(), || linear(x([3]), x([2, 3]), Some(&x([3])))),
+        row("linear", line!(), || linear(b([true]), Variable::constant([[true]]), None)),
+        row("linear", line!(), || linear(i([1]), x([2, 3]), None)),
+        row("local_response_normalization", line!(), || local_response_normalization(x([2]), 1, 1.0, 1.0, 1.0)),
+        row("local_response_normalization", line!(), || local_response_normalization(x([2, 3]), 2, 1.0, 1.0, 1.0)),
+        row("log_softmax", line!(), || log_softmax(x([2]), 1)),
+        row("logaddexp", line!(), || logaddexp(x([2]), x([3]))),
+        row("logical_and", line!(), || logical_and(b([true, true]), b([true, true, true]))),
+        row("logical_or", line!(), || logical_or(b([true, true]), b([true, true, true]))),
+        row("logical_xor", line!(), || logical_xor(b([true, true]), b([true, true, true]))),
+        row("logsumexp", line!(), || logsumexp(x([2]), 1)),
+        row("logsumexp", line!(), || logsumexp(x([0]), 0)),
+        row("masked_softmax", line!(), || masked_softmax(x([2]), b([true, true, true]), 0)),
+        row("masked_softmax", line!(), || masked_softmax(x([2]), b([true, true]), 1)),
+        row("masked_softmax", line!(), || masked_softmax(x([2]), i([0, 1]), 0)),
+        row("matmul", line!(), || matmul(x([]), x([2]))),
+        row("matmul", line!(), || matmul(x([2, 3]), x([2, 3]))),
+        row("matmul", line!(), || matmul(x([2, 2, 3]), x([3, 3, 2]))),
+        row("matmul", line!(), || matmul(b([true]), b([true]))),
+        row("max", line!(), || max(x([2]), 1)),
+        row("max", line!(), || max(x([0]), 0)),
+        row("max_pool", line!(), || max_pool(x([2]), [3])),
+        row("max_pool", line!(), || max_pool(x([2]), [1, 1])),
+        row("max_pool", line!(), || max_pool(x([2]), Pooling::new([1]).stride(0))),
+        row("max_pool_with_indices", line!(), || max_pool_with_indices(x([2]), [3])),
+        row("maximum", line!(), || maximum(x([2]), x([3]))),
+        row("maxout", line!(), || maxout(x([4]), 2, 1)),
+        row("maxout", line!(), || maxout(x([4]), 3, 0)),
+        row("maxout", line!(), || maxout(x([4]), 0, 0)),
+        row("mean", line!(), || mean(x([2]), 1)),
+        row("mean_absolute_error", line!(), || mean_absolute_error(x([2]), x([3]))),
+        row("mean_absolute_error", line!(), || mean_absolute_error(x([2]), x([1]))),
+        row("mean_absolute_error_with", line!(), || mean_absolute_error_with(x([2]), x([1]), Reduction::Sum)),
+        row("mean_squared_error", line!(), || mean_squared_error(x([2]), x([3]))),
+        row("mean_squared_error_with", line!(), || mean_squared_error_with(x([2]), x([1]), Reduction::Sum)),
+        row("min", line!(), || min(x([2]), 1)),
+        row("min", line!(), || min(x([0]), 0)),
+        row("minimum", line!(), || minimum(x([2]), x([3]))),
+        row("move_axis", line!(), || move_axis(x([2]), 1, 0)),
+        row("move_axis", line!(), || move_axis(x([2]), 0, 1)),
+        row("multiply", line!(), || multiply(x([2]), x([3]))),
+        row("multiply", line!(), || 2.0 * (x([2]) * x([3]))),
+        row("nll", line!(), || nll(x([1, 2]), i([2]))),
+        row("nll", line!(), || nll(x([1, 2]), i([0, 1]))),
+        row("nll", line!(), || nll(x([1, 2]), x([1]))),
+        row("nll_with", line!(), || nll_with(x([1, 2]), i([-2]), CrossEntropyOptions::default())),
+        row("norm2", line!(), || norm2(x([2]), 1)),
+        row("not_equal", line!(), || not_equal(x([2]), x([3]))),
+        row("one_hot", line!(), || one_hot(i([2]), 2, DType::F32)),
+        row("one_hot", line!(), || one_hot(i([-3]), 2, DType::F32)),
+        row("one_hot", line!(), || one_hot(x([2]), 2, DType::F32)),
+        row("outer", line!(), || outer(b([true]), b([true]))),
+        row("pad", line!(), || pad(x([2]), &[], 0.0)),
+        row("permute", line!(), || permute(x([2, 3]), &[0])),
+        row("permute", line!(), || permute(x([2, 3]), &[0, 2])),
+        row("permute", line!(), || permute(x([2, 3]), &[0, 0])),
+        row("piecewise", line!(), || piecewise(b([true, false]), &x([3]), |x| x.exp(), |x| x.sin())),
+        row("piecewise", line!(), || piecewise(b([true, false]), &x([2]), |_| Variable::constant([1.0, 2.0, 3.0]), |x| x.sin())),
+        row("pixel_shuffle", line!(), || pixel_shuffle(x([4, 2]), 2)),
+        row("pixel_shuffle", line!(), || pixel_shuffle(x([3, 2, 2]), 2)),
+        row("pixel_unshuffle", line!(), || pixel_unshuffle(x([4, 2]), 2)),
+        row("pixel_unshuffle", line!(), || pixel_unshuffle(x([3, 3, 2]), 2)),
+        row("pow", line!(), || pow(x([2]), x([3]))),
+        row("pow", line!(), || pow(i([2]), -1)),
+        row("pow", line!(), || pow(i([2]), i([-1]))),
+        row("pow", line!(), || pow(2, i([-1]))),
+        row("prelu", line!(), || prelu(x([2, 3]), x([2]))),
+        row("prelu", line!(), || prelu(x([2]), x([2]))),
+        row("prod", line!(), || prod(x([2]), 1)),
+        row("put_slice", line!(), || put_slice(x([3]), s![..2], 4)),
+        row("put_slice", line!(), || put_slice(x([]), s![4], 4)),
+        row("put_slice", line!(), || put_slice(x([]), s![0, 0], 4)),
+        row("r2_score", line!(), || r2_score(&x([2]), x([3]))),
+        row("random_bernoulli", line!(), || random_bernoulli([2], 1.5, &mut g())),
+        row("random_bernoulli", line!(), move || random_bernoulli([2], nan, &mut g())),
+        row("random_normal", line!(), || random_normal([2], 0.0, -1.0, DType::F32, &mut g())),
+        row("random_normal", line!(), || random_normal([2], 0.0, 1.0, DType::I64, &mut g())),
+        row("random_uniform", line!(), || random_uniform([2], 1.0, 0.0, DType::F32, &mut g())),
+        row("random_uniform", line!(), || random_uniform([2], 0.0, 1.0, DType::Bool, &mut g())),
+        row("remainder", line!(), || remainder(x([2]), x([3]))),
+        row("repeat", line!(), || repeat(x([2]), 2, 1)),
+        row("reshape", line!(), || reshape(x([2]), 3)),
+        row("resize", line!(), || resize(x([2]), [2, 2], LINEAR)),
+        row("resize", line!(), || resize(x([0]), [2], LINEAR)),
+        row("resize", line!(), || resize(i([1]), [2], LINEAR)),
+        row("rms_normalization", line!(), || rms_normalization(x([2]), 1, None, 0.0)),
+        row("rms_normalization", line!(), || rms_normalization(x([2]), 0, Some(&x([3])), 0.0)),
+        row("rms_normalization", line!(), || rms_normalization(x([2]), 0, None, -1.0)),
+        row("roll", line!(), || roll(x([2]), 1, 1)),
+        row("rollaxis", line!(), || rollaxis(x([2]), 1, 0)),
+        row("rollaxis", line!(), || rollaxis(x([2]), 0, 2)),
+        row("scatter_add", line!(), || scatter_add(x([2]), i([2]), 0, 1.0)),
+        row("scatter_add", line!(), || scatter_add(x([2]), i([0]), 0, x([3]))),
+        row("scatter_add", line!(), || scatter_add(x([2]), x([1]), 0, 1.0)),
+        row("scatter_add", line!(), || scatter_add(x([2]), i([0]), 1, 1.0)),
+        row("scatter_add", line!(), || scatter_add(x([2, 2]), i([0]), 0, 1.0)),
+        row("select_item", line!(), || select_item(x([2, 3]), i([0, 3]))),
+        row("select_item", line!(), || select_item(x([2, 3]), x([2]))),
+        row("select_item", line!(), || select_item(x([2, 3]), i([0]))),
+        row("select_item", line!(), || select_item(x([2]), i([0]))),
+        row("separate", line!(), || separate(x([2]), 1)),
+        row("sigmoid_cross_entropy", line!(), || sigmoid_cross_entropy(x([2]), x([3]))),
+        row("sigmoid_cross_entropy_with", line!(), || sigmoid_cross_entropy_with(x([2]), i([1]), Reduction::default())),
+        row("slice", line!(), || slice(x([2]), s![2])),
+        row("slice", line!(), || slice(x([2]), s![-3])),
+        row("slice", line!(), || slice(x([2]), s![0, 0])),
+        row("slice", line!(), || slice(x([2]), &[Index::Ellipsis, Index::Ellipsis])),
+        row("softmax", line!(), || softmax(x([2]), 1)),
+        row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([1, 2]), i([2]))),
+        row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([2]), i([]).reshape([0]))),
+        row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([2]), Variable::constant(-3i64))),
+        row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([1, 2]), x([1]))),
+        row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([]), i([1]))),
+        row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), i([5]), CrossEntropyOptions::default())),
+        row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), i([0]), CrossEntropyOptions { class_weight: Some(x([3])), ..Default::default() })),
+        row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), x([1, 2]), CrossEntropyOptions { class_weight: Some(x([3])), ..Default::default() })),
+        row("sort", line!(), || sort(x([2]), 1)),
+        row("split", line!(), || split(x([4]), 3, 0)),
+        row("split", line!(), || split(x([4]), 0, 0)),
+        row("split", line!(), || split(x([4]), 2, 1)),
+        row("split_at", line!(), || split_at(x([4]), &[2, 1], 0)),
+        row("split_at", line!(), || split_at(x([4]), &[1], 1)),
+        row("squared_error", line!(), || squared_error(x([2]), x([3]))),
+        row("squeeze", line!(), || squeeze(x([2]), 0)),
+        row("squeeze", line!(), || squeeze(x([2]), 1)),
+        row("stack", line!(), || stack(&[], 0)),
+        row("stack", line!(), || stack(&[&x([2]), &x([3])], 0)),
+        row("stack", line!(), || stack(&[&x([2])], 2)),
+        row("std", line!(), || std(x([2]), 1, 0)),
+        row("subtract", line!(), || subtract(x([2]), x([3]))),
+        row("sum", line!(), || sum(x([2]), 1)),
+        row("sum", line!(), || sum(x([2]), [0, -1])),
+        row("swap_axes", line!(), || swap_axes(x([2]), 0, 1)),
+        row("swish", line!(), || swish(x([2]), x([3]))),
+        row("take", line!(), || take(x([2]), i([2]), 0)),
+        row("take", line!(), || take(x([2]), i([-3]), 0)),
+        row("take", line!(), || take(x([2]), x([1]), 0)),
+        row("take", line!(), || take(x([2]), i([0]), 1)),
+        row("tensordot", line!(), || tensordot(x([2, 3]), x([2, 3]), &[0], &[1])),
+        row("tensordot", line!(), || tensordot(x([2, 3]), x([2, 3]), &[0], &[0, 1])),
+        row("tensordot", line!(), || tensordot(x([2, 3]), x([2, 3]), &[2], &[0])),
+        row("tensordot", line!(), || tensordot(x([2, 3]), x([2, 3]), &[0, 0], &[0, 0])),
+        row("tensordot", line!(), || tensordot(b([true]), b([true]), &[0], &[0])),
+        row("top_k", line!(), || top_k(x([2]), 3, 0)),
+        row("top_k", line!(), || top_k(x([2]), 1, 1)),
+        row("trace", line!(), || trace(x([2]))),
+        row("tril", line!(), || tril(x([2]), 0)),
+        row("triu", line!(), || triu(x([2]), 0)),
+        row("unfold", line!(), || unfold(x([2]), [1, 1], &patches())),
+        row("unfold", line!(), || unfold(x([1, 1, 2, 2]), [3, 1], &patches())),
+        row("unfold", line!(), || unfold(x([1, 1, 2, 2]), [0, 1], &patches())),
+        row("unfold", line!(), || unfold(x([1, 1, 2, 2]), [1, 1], &UnfoldOptions { stride: [0, 1], ..patches() })),
+        row("upsample", line!(), || upsample(x([2]), [1, 1], LINEAR)),
+        row("upsample", line!(), || upsample(x([2]), [0], LINEAR)),
+        row("var", line!(), || var(x([2]), 1, 0)),
+        row("vstack", line!(), || vstack(&[])),
+        row("vstack", line!(), || vstack(&[&x([2]), &x([3])])),
+        row("where_", line!(), || where_(b([true]), x([2]), x([3]))),
+        row("where_", line!(), || where_(b([true, true]), x([3]), 0.0)),
+        // The same as methods, in which the place goes on.
+        row("take", line!(), || x([2]).take(i([2]), 0)),
+        row("pow", line!(), || i([2]).pow(-1)),
+        row("std", line!(), || x([2]).std(1, 0)),
+        row("where_", line!(), || b([true, true]).where_(x([3]), 0.0)),
+        row("top_k", line!(), || x([2]).top_k(3, 0)),
+        row("max_pool", line!(), || x([2]).max_pool([3])),
+    ]
+}
+
+/// Functions that take whatever they are given, and why.
+const TAKE_ANYTHING: [(&str, &[&str]); 4] = [
+    (
+        "a formula of each element alone, for every dtype",
+        &[
+            "abs",
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "cbrt",
+            "ceil",
+            "celu",
+            "clip",
+            "clipped_relu",
+            "cos",
+            "cosh",
+            "degrees",
+            "elu",
+            "erf",
+            "erfc",
+            "erfinv",
+            "exp",
+            "exp2",
+            "expm1",
+            "floor",
+            "gelu",
+            "gelu_tanh",
+            "hard_sigmoid",
+            "hard_swish",
+            "hard_tanh",
+            "hardshrink",
+            "huber",
+            "is_finite",
+            "is_inf",
+            "is_nan",
+            "leaky_relu",
+            "log",
+            "log10",
+            "log1p",
+            "log2",
+            "log_sigmoid",
+            "logical_not",
+            "mish",
+            "negative",
+            "radians",
+            "reciprocal",
+            "relu",
+            "relu6",
+            "round",
+            "rsqrt",
+            "selu",
+            "sigmoid",
+            "sign",
+            "silu",
+            "sin",
+            "sinh",
+            "softplus",
+            "softshrink",
+            "softsign",
+            "sqrt",
+            "square",
+            "tan",
+            "tanh",
+            "tanhshrink",
+            "threshold",
+            "trunc",
+        ],
+    ),
+    (
+        "any shape and dtype",
+        &["cast", "flatten", "identity", "ravel", "transpose", "watch"],
+    ),
+    ("any number of repetitions, of axes too", &["tile"]),
+    (
+        "made from a shape",
+        &[
+            "causal_mask",
+            "full_like",
+            "ones_like",
+            "sinusoidal_positions",
+            "zeros_like",
+        ],
+    ),
+];
+
+/// What a call raised, against where it stands.
+fn verdict(row: &Row, how: &str, call: impl FnOnce()) -> Option<String> {
+    let what = format!("{}, line {} ({how})", row.function, row.line);
+    let error = match attempt(call) {
+        Ok(()) => return Some(format!("{what}: nothing was refused")),
+        Err(error) => error,
+    };
+    let place = error.place();
+    let here = place.file() == file!() && place.line() == row.line;
+    let message = error.to_string();
+    let told = message.contains(&format!("{}:{}:", file!(), row.line));
+    (!here || !told).then(|| format!("{what}: {message}"))
+}
+
+#[test]
+fn every_refusal_names_the_line_of_the_call() {
+    let mut wrong = Vec::new();
+    for row in rows() {
+        wrong.extend(verdict(&row, "by itself", || (row.call)()));
+        // Where somebody looks on.
+        wrong.extend(verdict(&row, "with a hook", || {
+            with_hook(|_| {}, || (row.call)())
+        }));
+        // Where nothing is recorded.
+        wrong.extend(verdict(&row, "no_grad", || no_grad(|| (row.call)())));
+    }
+    // Somewhere in a model, behind a `dyn Link`.
+    for row in rows() {
+        let (function, line, call) = (row.function, row.line, row.call);
+        let inside = Sequential::new().then_function(move |x| {
+            call();
+            x.clone()
+        });
+        let row = self::row(function, line, || ());
+        wrong.extend(verdict(&row, "in a link", || drop(inside.forward(&x([1])))));
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn errors_name_the_function_that_was_called() {
+    for row in rows() {
+        let error = attempt(|| (row.call)()).expect_err("an error").to_string();
+        let name = row
+            .function
+            .trim_end_matches("_with")
+            .trim_end_matches("_with_statistics");
+        let named =
+            error.starts_with(&format!("{name}:")) || error.contains(&format!("(in {name})"));
+        let of_family = ["conv", "max_pool"]
+            .iter()
+            .any(|family| name.starts_with(family));
+        assert!(
+            named || of_family,
+            "{} (line {}): {error}",
+            row.function,
+            row.line
+        );
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in entries {
+        match path.is_dir() {
+            true => files.extend(sources(&path)),
+            false => files.push(path),
+        }
+    }
+    files
+}
+
+/// The names of all public functions, as the sources declare them.
+fn public_functions() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/functions");
+    let mut names = BTreeSet::new();
+    for file in sources(&folder) {
+        let text = fs::read_to_string(&file).expect("a text");
+        let mut in_predicates = false;
+        let mut in_convolutions = false;
+        for line in text.lines() {
+            let name = |text: &str| -> String {
+                text.chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect()
+            };
+            in_predicates |= line.ends_with("_predicates! {");
+            in_convolutions |= line == "convolutions!(";
+            if line.starts_with('}') || line.starts_with(')') {
+                (in_predicates, in_convolutions) = (false, false);
+            }
+            let entry = line
+                .strip_prefix("    ")
+                .filter(|rest| rest.starts_with(|c: char| c.is_lowercase()));
+            if let Some(rest) = line.strip_prefix("pub fn ") {
+                names.insert(name(rest));
+            } else if let Some(entry) = entry {
+                let is_formula =
+                    entry.contains(" -> ") && (entry.ends_with(" {") || entry.ends_with(';'));
+                let is_rule = entry.ends_with("Rule") && entry.contains(", ");
+                let is_predicate = in_predicates && entry.ends_with(';');
+                let is_convolution =
+                    in_convolutions && entry.starts_with("conv") && entry.ends_with(',');
+                let is_code = ["fn ", "let ", "pub "]
+                    .iter()
+                    .any(|word| entry.starts_with(word));
+                if !is_code && (is_formula || is_rule || is_predicate || is_convolution) {
+                    names.insert(name(entry));
+                }
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_function_has_a_row_or_a_reason() {
+    let known: BTreeSet<String> = public_functions();
+    assert!(
+        known.len() > 200,
+        "only {} functions were found",
+        known.len()
+    );
+    for name in [
+        "add",
+        "relu",
+        "less",
+        "conv3d",
+        "where_",
+        "floor",
+        "logaddexp",
+        "einsum",
+    ] {
+        assert!(known.contains(name), "{name} was not found");
+    }
+    let mut told: BTreeSet<String> = rows().iter().map(|row| row.function.to_owned()).collect();
+    for (_, names) in TAKE_ANYTHING {
+        for name in names {
+            assert!(
+                told.insert((*name).to_owned()),
+                "{name} has rows and a reason to have none"
+            );
+        }
+    }
+    let missing: Vec<&String> = known.difference(&told).collect();
+    assert!(missing.is_empty(), "no row and no reason: {missing:?}");
+    let gone: Vec<&String> = told.difference(&known).collect();
+    assert!(gone.is_empty(), "no such function: {gone:?}");
+}
+
+/// The line of the error's place, which must be in this file.
+#[track_caller]
+fn line_of(error: &Error) -> u32 {
+    let place = error.place();
+    assert_eq!(place.file(), file!(), "{error}");
+    place.line()
+}
+
+#[test]
+fn rules_of_transformations_name_the_call() {
+    let (scores, t) = (x([2, 3]), i([0, 7]));
+    // The class is out of range in one lane only, where all lanes run as one.
+    let lanes = |v: &Vec<Variable>| vec![softmax_cross_entropy(&v[0], &v[1])];
+    let line = line!() - 1;
+    let error = attempt(|| vmap(lanes, &vec![scores.clone(), t.clone()])).expect_err("an error");
+    assert_eq!(line_of(&error), line, "{error}");
+    let run = |x: &Variable| softmax_cross_entropy(x, i([0, 7]));
+    let line = line!() - 1;
+    for error in [
+        attempt(|| jvp(run, &scores, &scores)).expect_err("an error"),
+        attempt(|| grad(run, &scores)).expect_err("an error"),
+        attempt(|| linearize(run, &scores)).expect_err("an error"),
+        attempt(|| checkpoint(run, &scores)).expect_err("an error"),
+        attempt(|| vmap(run, &x([4, 2, 3]))).expect_err("an error"),
+    ] {
+        assert_eq!(line_of(&error), line, "{error}");
+    }
+    // A function that is handed over by its name is called by nobody but the one it was handed to.
+    let error = attempt(|| grad(Variable::tanh, &scores)).expect_err("no number");
+    assert_eq!(line_of(&error), line!() - 1);
+    let error = attempt(|| vmap(Variable::trace, &scores)).expect_err("no matrix");
+    assert_eq!(line_of(&error), line!() - 1);
+}
+
+#[test]
+fn mistakes_inside_of_a_users_function_name_its_line() {
+    let f = custom("mine", |[x]: [&Variable; 1]| take(x, i([9]), 0));
+    let line = line!() - 1;
+    let error = attempt(|| f.call([&x([3])])).expect_err("an error");
+    assert_eq!(line_of(&error), line, "{error}");
+}
+
+#[test]
+fn a_gradient_under_no_grad_is_told_so() {
+    let w = x([2]);
+    let loss = no_grad(|| (&w * 2.0).sum(..));
+    let recorded = line!() - 1;
+    let error = attempt(|| loss.backward()).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1);
+    let message = error.to_string();
+    assert!(message.contains("was computed under no_grad"), "{message}");
+    assert!(
+        message.contains(&format!("{}:{recorded}:", file!())),
+        "{message}"
+    );
+    // What is computed from it knows as well.
+    let error = attempt(|| (loss * 2.0).backward()).expect_err("an error");
+    assert!(error.to_string().contains("under no_grad"), "{error}");
+    // A constant is none, and in a model it is a buffer.
+    let error = attempt(|| Variable::constant(1.0).backward()).expect_err("an error");
+    assert!(error.to_string().contains("no leaf took part"), "{error}");
+    #[derive(Chain)]
+    struct Scale {
+        factor: Variable,
+        mean: Variable,
+    }
+    let mean = no_grad(|| w.mean(..));
+    let scale = Scale { factor: w, mean };
+    assert_eq!(
+        (scale.parameters().len(), scale.buffers()[0].0.as_str()),
+        (1, "mean")
+    );
+    assert!(!scale.factor.is_same(&scale.mean));
+}
+
+#[test]
+fn per_example_names_the_call() {
+    let w = x([3]);
+    let losses = (&w * 0.5).sum(..) * 0.5;
+    let error = attempt(|| per_example(&losses, &w)).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+    let error = attempt(|| per_example(&i([1]), &w)).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+    let error = attempt(|| per_example(&x([2]).detach(), &w)).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+}
+
+// ----- links
+
+#[derive(Chain)]
+struct Block {
+    linear: Linear,
+    activation: bibun::links::FunctionLink,
+}
+
+impl Link for Block {
+    fn compute(&self, x: &Variable) -> Variable {
+        self.activation.forward(&self.linear.forward(x))
+    }
+}
+
+/// The line in [`Block`] on which its links are called.
+const IN_BLOCK: u32 = line!() - 5;
+
+#[derive(Chain)]
+struct Model {
+    encoder: Sequential,
+    head: Box<dyn Link>,
+}
+
+impl Link for Model {
+    fn compute(&self, x: &Variable) -> Variable {
+        self.head.forward(&self.encoder.forward(x))
+    }
+}
+
+const IN_MODEL: u32 = line!() - 4;
+
+fn model(sizes: [[usize; 2]; 3]) -> Model {
+    let g = &mut g();
+    let block = |[inputs, outputs]: [usize; 2], g: &mut Generator| Block {
+        linear: Linear::builder(inputs, outputs).dtype(DType::F64).build(g),
+        activation: bibun::links::FunctionLink::new(Variable::tanh),
+    };
+    Model {
+        encoder: Sequential::new()
+            .then(block(sizes[0], g))
+            .then(block(sizes[1], g)),
+        head: Box::new(block(sizes[2], g)),
+    }
+}
+
+/// The path of the link that went wrong, and what went wrong there.
+fn in_link(error: Error) -> (String, Error) {
+    match error {
+        Error::InLink { path, source } => (path.to_string(), *source),
+        error => panic!("no link: {error}"),
+    }
+}
+
+#[test]
+fn errors_in_models_name_the_layer_and_the_users_line() {
+    // The second layer of the encoder.
+    let error =
+        attempt(|| model([[2, 3], [4, 4], [4, 1]]).forward(&x([1, 2]))).expect_err("an error");
+    assert!(
+        error
+            .to_string()
+            .starts_with("in encoder/1/linear: linear: shapes do not fit"),
+        "{error}"
+    );
+    assert_eq!(line_of(&error), IN_BLOCK);
+    let (path, source) = in_link(error);
+    assert_eq!(path, "encoder/1/linear");
+    assert!(matches!(
+        source,
+        Error::Mismatch {
+            function: "linear",
+            ..
+        }
+    ));
+    // The boxed one.
+    let error =
+        attempt(|| model([[2, 3], [3, 4], [5, 1]]).forward(&x([1, 2]))).expect_err("an error");
+    assert_eq!(line_of(&error), IN_BLOCK);
+    assert_eq!(in_link(error).0, "head/linear");
+    // As a `&dyn Link`, as a Box, and as a part of another model.
+    let boxed: Vec<Box<dyn Link>> = vec![Box::new(model([[2, 3], [4, 4], [4, 1]]))];
+    let error = attempt(|| boxed[0].forward(&x([1, 2]))).expect_err("an error");
+    assert_eq!(in_link(error).0, "encoder/1/linear");
+    let outer = Sequential::from_iter(boxed);
+    let error = attempt(|| outer.forward(&x([1, 2]))).expect_err("an error");
+    assert_eq!(in_link(error).0, "0/encoder/1/linear");
+    assert_ne!(IN_MODEL, IN_BLOCK);
+}
+
+#[test]
+fn the_line_of_a_link_of_the_library_is_that_of_its_call() {
+    let g = &mut g();
+    let links: Vec<Box<dyn Link>> = vec![
+        Box::new(Linear::new(3, 2, g)),
+        Box::new(Embedding::new(3, 2, g)),
+        Box::new(BatchNorm::new(3)),
+        Box::new(Mlp::new(&[3, 2], g)),
+        Box::new(Sequential::new().then(Sequential::new().then(Linear::new(3, 2, g)))),
+        Box::new(Sequential::new().then_function(Variable::trace)),
+    ];
+    let wrong = Variable::constant([7f32, 8.0]);
+    for link in &links {
+        let error = attempt(|| link.forward(&wrong)).expect_err("an error");
+        assert_eq!(line_of(&error), line!() - 1, "{error}");
+        let link: &dyn Link = &**link;
+        let error = attempt(|| link.forward(&wrong)).expect_err("an error");
+        assert_eq!(line_of(&error), line!() - 1, "{error}");
+    }
+    // A link by itself is no part of any, and its error no other than that of the function.
+    let error = attempt(|| links[0].forward(&wrong)).expect_err("an error");
+    assert!(
+        matches!(
+            error,
+            Error::Mismatch {
+                function: "linear",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    // Parts without Variables are known by their place.
+    let parts = Sequential::new()
+        .then(Dropout::new(0.5, g))
+        .then_function(Variable::trace);
+    let error = attempt(|| Sequential::new().then(parts).forward(&wrong)).expect_err("an error");
+    assert_eq!(in_link(error).0, "0/1");
+    // Links with several inputs.
+    let attention = MultiHeadAttention::new(4, 2, g);
+    let error = attempt(|| attention.attend(&wrong, &wrong, &wrong, None)).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+    // After a mistake everything is as before.
+    let error = attempt(|| take(x([2]), i([2]), 0)).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+    assert!(matches!(error, Error::Array(_)), "{error}");
+}
+
+#[test]
+fn a_panic_that_is_no_error_goes_through_links() {
+    let model = Sequential::new().then_function(|_| std::panic::resume_unwind(Box::new(5)));
+    let forward = std::panic::AssertUnwindSafe(|| model.forward(&x([1])));
+    let payload = std::panic::catch_unwind(forward).expect_err("a panic");
+    assert_eq!(payload.downcast_ref::<i32>(), Some(&5));
+}
+
+#[test]
+fn data_and_arrays_name_the_users_line() {
+    let sides = (Array::zeros([3], DType::F32), Array::zeros([2], DType::F32));
+    let error = attempt(|| Batches::new(sides, 1))
+        .map(drop)
+        .expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+    let error = attempt(|| Batches::new(Array::scalar(1.0), 1)).map(drop);
+    let error = error.expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 2, "{error}");
+    let [a, b] = [[2, 2, 3], [4, 3, 2]].map(|shape| Array::zeros(shape, DType::F32));
+    let error = attempt(|| bibun::array::matmul(&a, &b)).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+}
+
+#[test]
+fn gradients_and_training_name_the_users_line() {
+    let linear = Linear::builder(2, 2).dtype(DType::F64).build(&mut g());
+    let mut optimizer = Sgd::new(0.1);
+    let step = || optimizer.minimize(&linear, &mut || linear.forward(&x([3])).sum(..));
+    let line = line!() - 1;
+    let error = attempt(step).expect_err("an error");
+    assert_eq!(line_of(&error), line, "{error}");
+    let error = attempt(|| gradients(&[&x([2])], &[&x([2])])).expect_err("an error");
+    assert_eq!(line_of(&error), line!() - 1, "{error}");
+}
