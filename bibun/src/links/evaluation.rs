@@ -57,7 +57,7 @@ impl<M> Evaluation<M> {
 
 impl<M: Link + Tree + 'static> Link for Evaluation<M> {
     /// What the model computes in test mode.
-    fn forward(&self, x: &Variable) -> Variable {
+    fn compute(&self, x: &Variable) -> Variable {
         self.run(|model| model.forward(x))
     }
 }
