@@ -518,9 +518,13 @@ fn a_function_made_of_others_is_one() {
     assert_eq!(rows(&history), expected);
     assert_eq!(history.function_count(), 2);
     let text = history.to_string();
-    assert!(text.contains("[2, 3], weight [3] -> []"), "{text}");
+    // The constants are what has been made of the class numbers; single numbers are not shown.
     assert!(
-        text.contains("\n2 functions, 2 leaves, 0 constants; "),
+        text.contains("[2, 3], weight [3], [2, 1], [2], [2] -> []"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n2 functions, 2 leaves, 3 constants; "),
         "{text}"
     );
     // In the picture too, where nothing of its inside is seen.

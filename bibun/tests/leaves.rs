@@ -4,7 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use bibun::{GradOptions, Variable, attempt, checkpoint, custom, gradients_with, history, no_grad};
+use bibun::optimizers::{Optimizer, Real, Rule, RuleOptimizer, Step};
+use bibun::{
+    Error, GradOptions, Variable, attempt, checkpoint, custom, gradients_with, history, no_grad,
+};
 
 /// So little stack that a recursion of a few hundred steps is noticed.
 fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {

@@ -124,10 +124,13 @@ impl History {
             place_of[group] = place;
         }
 
-        // What is made and used in one group only is not seen.
+        // What is made and used in one group only is not seen, nor are single numbers.
         let is_seen = |datum: &Datum, at: usize| {
             let Some(maker) = datum.maker.map(|maker| group_of[maker]) else {
-                return true;
+                let mut users = datum.consumers.iter().map(|&call| &groups[group_of[call]]);
+                let is_inside =
+                    !datum.consumers.is_empty() && users.all(|(whole, _)| whole.is_some());
+                return !(is_inside && datum.kind() == "constant" && datum.is_single());
             };
             groups[maker].1.len() == 1
                 || self.outputs.contains(&at)
@@ -183,6 +186,8 @@ impl History {
                     inputs.push(at);
                 }
             }
+            // Constants behind what has a gradient.
+            inputs.sort_by_key(|&at| data[at].kind() == "constant");
             let outputs = calls().flat_map(|call| &call.outputs);
             let frame = whole.map(|whole| &self.frames[whole]);
             Call {

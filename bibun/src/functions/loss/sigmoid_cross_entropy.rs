@@ -2,6 +2,7 @@
 
 use bibun_array::{Array, DType};
 
+use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Keeps, Mismatch, Needs};
@@ -50,14 +51,14 @@ pub fn sigmoid_cross_entropy_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
+    let _whole = composite("sigmoid_cross_entropy");
     let (x, t) = (to_float(x.into()), t.into());
     let (x_spec, t_spec) = (x.spec(), t.spec());
     if x_spec.shape != t_spec.shape {
-        raise(Error::Mismatch {
-            function: "sigmoid_cross_entropy",
-            what: Mismatch::new(&[("x", &x_spec), ("t", &t_spec)], "shapes must be equal").0,
-            place: std::panic::Location::caller(),
-        })
+        raise(Error::mismatch(
+            "sigmoid_cross_entropy",
+            &Mismatch::new(&[("x", &x_spec), ("t", &t_spec)], "shapes must be equal"),
+        ))
     }
     let counted = (t_spec.dtype == DType::I64).then(|| not_equal(&t, -1));
     let rule = Elementwise::<2, _>(SigmoidCrossEntropy {});
