@@ -140,11 +140,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(&folder)?;
     let [base_file, adapter_file] = ["base.npz", "adapters.npz"].map(|name| folder.join(name));
     let random = &mut Generator::new(0);
-    let (seen, unseen) = (upright(0..2000), upright(2000..2500));
+    let (seen, unseen) = (upright(0..4000), upright(4000..5000));
     let (turned, unseen_turned) = (on_their_side(&seen), on_their_side(&unseen));
 
     let base = Network::new(random);
-    train(&base, &seen, 20);
+    train(&base, &seen, 12);
     save_npz(&base_file, &base.state())?;
     let (up, side) = (right(&base, &unseen), right(&base, &unseen_turned));
     println!("the network: {up:.3} of upright digits, {side:.3} of those on their side");
@@ -153,7 +153,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let checksum = base.state().checksum();
     let adapted = Adapted::new(base, random);
     assert_eq!(right(&adapted, &unseen), up);
-    train(&adapted, &turned, 40);
+    train(&adapted, &turned, 25);
     let side_after = right(&adapted, &unseen_turned);
     assert_eq!(adapted.base.state().checksum(), checksum);
     let (all, trained) = (
@@ -183,7 +183,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(difference.item::<f32>() < 1e-3);
     assert_eq!(merged.parameter_count(), adapted.base.parameter_count());
 
-    assert!(up > 0.85 && side < 0.5 && side_after > 0.8);
+    assert!(up > 0.8 && side < 0.3 && side_after > 0.65);
     assert!(adapter_size < 12_000 && 5 * adapter_size < base_size);
     assert_eq!(trained, RANK * ((196 + 64) + (64 + 64) + (64 + 10)));
     fs::remove_dir_all(folder)?;

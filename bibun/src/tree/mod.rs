@@ -473,10 +473,11 @@ pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use
     let place = caller();
     let leaves = Leaves::trainable(tree);
     let Some(first) = leaves.variables.first() else {
-        raise(Error::argument(
-            "ravel_tree",
-            "there is no Variable in here that is not frozen",
-        ))
+        let what = match Leaves::of(tree).variables.is_empty() {
+            true => "there is no Variable in here",
+            false => "every Variable in here is frozen",
+        };
+        raise(Error::argument("ravel_tree", what))
     };
     for (name, x) in leaves.names.iter().zip(&leaves.variables) {
         if x.dtype() != first.dtype() {
