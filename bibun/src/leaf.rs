@@ -34,8 +34,6 @@ enum Slot {
     Here(Arc<Value>),
     /// With a thread that changes it in its own memory.
     Taken(ThreadId),
-    /// Nowhere: a change in place was broken off.
-    Lost,
 }
 
 /// The gradient, as long as somebody could ask for it: a gradient that has history leads back to its
@@ -107,6 +105,7 @@ impl Drop for Leaf {
 }
 
 impl Leaf {
+    #[track_caller]
     pub(crate) fn value(&self) -> Arc<Value> {
         if let Slot::Here(value) = &*read(&self.value) {
             return Arc::clone(value);
@@ -116,6 +115,7 @@ impl Leaf {
 
     /// The value, when another thread that changes it in place has put it back.
     #[cold]
+    #[track_caller]
     fn wait(&self, function: &'static str) -> Arc<Value> {
         loop {
             match &*read(&self.value) {
@@ -124,24 +124,19 @@ impl Leaf {
                     let what = "this leaf is being updated on this very thread; read it before";
                     raise(Error::argument(function, what))
                 }
-                Slot::Lost => {
-                    let what = "an update of this leaf panicked halfway and its value is lost; \
-                                give it another by set_array or by loading";
-                    raise(Error::argument(function, what))
-                }
                 Slot::Taken(_) => {}
             }
             thread::yield_now();
         }
     }
 
-    /// Puts a value in place of the one that is there, of an update that was broken off too.
+    /// Puts a value in place of the one that is there.
     pub(crate) fn set_value(&self, value: Arc<Value>) {
         loop {
             let mut slot = write(&self.value);
             match &*slot {
                 Slot::Taken(by) if *by != thread::current().id() => {}
-                Slot::Here(_) | Slot::Taken(_) | Slot::Lost => {
+                Slot::Here(_) | Slot::Taken(_) => {
                     let old = mem::replace(&mut *slot, Slot::Here(value));
                     drop(slot);
                     return drop(old);
@@ -162,37 +157,35 @@ impl Leaf {
                 drop(old);
                 true
             }
-            Slot::Here(_) | Slot::Taken(_) | Slot::Lost => false,
+            Slot::Here(_) | Slot::Taken(_) => false,
         }
     }
 
     /// Changes the array in its own memory, unless history holds it. Who reads the leaf meanwhile
-    /// waits; `change` itself must not. If it panics the value is lost, for it is half changed.
+    /// waits; `change` itself must not. If it panics, what it has changed so far stays changed.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Array)) {
-        struct PutBack<'a>(&'a Leaf, Slot);
-        impl Drop for PutBack<'_> {
+        struct Taken<'a>(&'a Leaf, Option<Array>);
+        impl Drop for Taken<'_> {
             fn drop(&mut self) {
-                *write(&self.0.value) = mem::replace(&mut self.1, Slot::Lost);
+                let array = self.1.take().expect("it is taken out here only");
+                *write(&self.0.value) = Slot::Here(Arc::new(Value::Array(array)));
             }
         }
-        let taken = loop {
+        let value = loop {
             self.value();
             let mut slot = write(&self.value);
-            if matches!(*slot, Slot::Here(_)) {
-                break mem::replace(&mut *slot, Slot::Taken(thread::current().id()));
+            match mem::replace(&mut *slot, Slot::Taken(thread::current().id())) {
+                Slot::Here(value) => break value,
+                taken @ Slot::Taken(_) => *slot = taken,
             }
         };
-        let mut put_back = PutBack(self, Slot::Lost);
-        let Slot::Here(value) = taken else {
-            unreachable!("it was here")
-        };
-        let mut array = match Arc::try_unwrap(value) {
+        let array = match Arc::try_unwrap(value) {
             Ok(Value::Array(array)) => array,
             Ok(_) => unreachable!("a leaf holds an array"),
             Err(shared) => shared.to_array(),
         };
-        change(&mut array);
-        put_back.1 = Slot::Here(Arc::new(Value::Array(array)));
+        let mut taken = Taken(self, Some(array));
+        change(taken.1.as_mut().expect("it is there"));
     }
 
     pub(crate) fn spec(&self) -> Spec {

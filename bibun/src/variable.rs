@@ -320,6 +320,7 @@ impl Variable {
         }
     }
 
+    #[track_caller]
     pub(crate) fn value(&self) -> Arc<Value> {
         match &self.0 {
             Kind::Fixed { value, .. } => Arc::clone(value),

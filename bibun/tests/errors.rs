@@ -301,7 +301,7 @@ fn arguments_of_gradients() {
     raises!(ravel_tree(&pair), message);
     raises!(
         ravel_tree(&()),
-        "ravel_tree: there is no Variable in here that is not frozen, called at {here}"
+        "ravel_tree: there is no Variable in here, called at {here}"
     );
     let message =
         "ravel_tree: the way back is for 2 elements, the vector is [3] f64, called at {here}";
