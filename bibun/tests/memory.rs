@@ -53,7 +53,7 @@ fn ten_thousand_training_steps() {
         loss().backward();
         for parameter in [&w, &b] {
             let gradient = parameter.grad().expect("a gradient").array();
-            parameter.update(|value| value - gradient * 0.001);
+            parameter.update(|value| value - &gradient * 0.001);
         }
     });
     assert!(loss().item::<f64>() < start);
