@@ -530,7 +530,7 @@ fn errors_name_the_function_that_was_called() {
             .trim_end_matches("_with_statistics");
         let named =
             error.starts_with(&format!("{name}:")) || error.contains(&format!("(in {name})"));
-        let of_family = ["conv", "max_pool"]
+        let of_family = ["conv", "max_pool", "random_"]
             .iter()
             .any(|family| name.starts_with(family));
         assert!(
