@@ -187,7 +187,7 @@ impl History {
                 }
             }
             // Constants behind what has a gradient.
-            inputs.sort_by_key(|&at| data[at].kind() == "constant");
+            inputs.sort_by_key(|&at| (data[at].kind() == "constant", at));
             let outputs = calls().flat_map(|call| &call.outputs);
             let frame = whole.map(|whole| &self.frames[whole]);
             Call {

@@ -4,7 +4,7 @@ use bibun_array::{Array, DType, Index, Shape};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
-use crate::call::composite_if;
+use crate::call::{calling, composite_if};
 use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
@@ -52,6 +52,7 @@ method!(slice, index: &[Index]);
 /// ```
 #[track_caller]
 pub fn put_slice(x: impl Into<Variable>, index: &[Index], shape: impl Into<Shape>) -> Variable {
+    let _called = calling("put_slice");
     let (x, shape) = (x.into(), shape.into());
     let part = part_of(&shape, index);
     let _whole = composite_if(x.shape() != part, "put_slice");
