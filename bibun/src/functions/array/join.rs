@@ -224,6 +224,77 @@ pub fn split_at(x: impl Into<Variable>, positions: &[usize], axis: isize) -> Vec
     crate::apply(Split { positions, axis }, [x])
 }
 
+/// Parts of these sizes along `axis`, one after another.
+///
+/// Shapes: x `[.., n, ..]`, sizes that add up to n → for each of them `[.., size, ..]`. Types: all.
+/// Gradient: those of the parts, joined; zeros for parts that are not used.
+///
+/// # Panics
+/// If the sizes do not add up to that of the axis, or there is no such axis.
+///
+/// ```
+/// use bibun::{functions::split_sizes, Variable};
+/// let parts = split_sizes(&Variable::new([1.0, 2.0, 3.0]), &[1, 2], 0);
+/// assert_eq!(parts[0].to_vec::<f64>(), [1.0]);
+/// assert_eq!(parts[1].to_vec::<f64>(), [2.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn split_sizes(x: impl Into<Variable>, sizes: &[usize], axis: isize) -> Vec<Variable> {
+    let x = x.into();
+    let axis = normalize_axis("split_sizes", axis, x.rank());
+    let total = sizes
+        .iter()
+        .try_fold(0usize, |sum, &size| sum.checked_add(size));
+    if total != Some(x.shape()[axis]) {
+        let what = format!(
+            "the sizes {sizes:?} do not add up to axis {axis} of x = {}",
+            x.spec()
+        );
+        raise(Error::argument("split_sizes", what));
+    }
+    if sizes.is_empty() {
+        return Vec::new();
+    }
+    let mut end = 0;
+    let mut positions = Vec::with_capacity(sizes.len() - 1);
+    for size in &sizes[..sizes.len() - 1] {
+        end += size;
+        positions.push(end);
+    }
+    crate::apply(Split { positions, axis }, [x])
+}
+
+/// At most `chunks` parts along `axis`, all but the last of one size, `⌈n / chunks⌉`: as `torch.chunk`.
+/// There may be fewer parts than asked for; [`array_split`] has that number always.
+///
+/// Shapes: x `[.., n, ..]` → several `[.., ⌈n / chunks⌉, ..]`, the last of what is left. Types: all.
+/// Gradient: those of the parts, joined; zeros for parts that are not used.
+///
+/// # Panics
+/// If `chunks` is zero or there is no such axis.
+///
+/// ```
+/// use bibun::{functions::chunk, Variable};
+/// let parts = chunk(&Variable::new([1.0, 2.0, 3.0, 4.0, 5.0]), 4, 0);
+/// let sizes: Vec<usize> = parts.iter().map(Variable::size).collect();
+/// assert_eq!(sizes, [2, 2, 1]);
+/// ```
+#[track_caller]
+pub fn chunk(x: impl Into<Variable>, chunks: usize, axis: isize) -> Vec<Variable> {
+    let x = x.into();
+    let axis = normalize_axis("chunk", axis, x.rank());
+    if chunks == 0 {
+        raise(Error::argument("chunk", "no chunks are asked for"));
+    }
+    let size = x.shape()[axis];
+    let positions = match size.div_ceil(chunks) {
+        // Of nothing as many as were asked for, as there.
+        0 => vec![0; chunks - 1],
+        each => (1..size.div_ceil(each)).map(|part| part * each).collect(),
+    };
+    crate::apply(Split { positions, axis }, [x])
+}
+
 /// The layers along `axis`, one by one and without it: what [`stack`] puts together.
 ///
 /// Shapes: x `[.., n, ..]` → n arrays `[.., ..]`. Types: all.
@@ -258,6 +329,20 @@ impl Variable {
     #[track_caller]
     pub fn split(&self, sections: usize, axis: isize) -> Vec<Self> {
         split(self, sections, axis)
+    }
+
+    /// [`functions::split_sizes`](crate::functions::split_sizes) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn split_sizes(&self, sizes: &[usize], axis: isize) -> Vec<Self> {
+        split_sizes(self, sizes, axis)
+    }
+
+    /// [`functions::chunk`](crate::functions::chunk) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn chunk(&self, chunks: usize, axis: isize) -> Vec<Self> {
+        chunk(self, chunks, axis)
     }
 
     /// [`functions::array_split`](crate::functions::array_split) of this Variable.
@@ -580,6 +665,30 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([3, 2], range.clone()),
         Sample::new(
+            "split_sizes",
+            |x| split_sizes(&x[0], &[1, 0, 2], 0),
+            move |x| {
+                vec![
+                    by_index([1, 2], |i| at(&x[0], i)),
+                    by_index([0, 2], |_| 0.0),
+                    by_index([2, 2], |i| at(&x[0], &[i[0] + 1, i[1]])),
+                ]
+            },
+        )
+        .input([3, 2], range.clone()),
+        Sample::new(
+            "chunk",
+            |x| chunk(&x[0], 4, -2),
+            move |x| {
+                vec![
+                    by_index([2, 2], |i| at(&x[0], i)),
+                    by_index([2, 2], |i| at(&x[0], &[i[0] + 2, i[1]])),
+                    by_index([1, 2], |i| at(&x[0], &[i[0] + 4, i[1]])),
+                ]
+            },
+        )
+        .input([5, 2], range.clone()),
+        Sample::new(
             "split_at",
             |x| split_at(&x[0], &[1, 1, 7], 0),
             move |x| {
@@ -662,5 +771,28 @@ mod tests {
         ] {
             assert!(error.contains(file!()), "{error}");
         }
+    }
+
+    #[test]
+    fn chunks_may_be_fewer_and_sizes_must_add_up() {
+        let sizes = |parts: Vec<Variable>| {
+            let sizes = parts.iter().map(|part| part.shape()[0]);
+            sizes.collect::<Vec<usize>>()
+        };
+        let x = Variable::new([1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(sizes(x.chunk(4, 0)), [2, 2, 1]);
+        assert_eq!(sizes(x.chunk(2, 0)), [3, 2]);
+        assert_eq!(sizes(x.chunk(9, 0)), [1; 5]);
+        let nothing = Variable::new(Array::zeros([0, 2], DType::F64));
+        assert_eq!(sizes(nothing.chunk(3, 0)), [0; 3]);
+        assert_eq!(sizes(x.split_sizes(&[0, 5], 0)), [0, 5]);
+        assert!(nothing.split_sizes(&[], 0).is_empty());
+        for wrong in [&[2, 2][..], &[], &[usize::MAX, 6]] {
+            let error = crate::attempt(|| x.split_sizes(wrong, 0)).unwrap_err();
+            let message =
+                format!("split_sizes: the sizes {wrong:?} do not add up to axis 0 of x = [5] f64");
+            assert!(error.to_string().starts_with(&message), "{error}");
+        }
+        assert!(crate::attempt(|| x.chunk(0, 0)).is_err());
     }
 }

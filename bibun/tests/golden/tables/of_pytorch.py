@@ -1,0 +1,282 @@
+"""The numbers of PyTorch for the names in the tables of the chapter from-pytorch.md; tests/tables.rs
+holds them against bibun's.
+
+    python of_pytorch.py
+"""
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import torch.optim as optim
+from torch.optim import lr_scheduler as lrs
+
+from common import row, wave, write
+
+torch.set_default_dtype(torch.float64)
+
+
+def t(*shape, seed=0):
+    return torch.tensor(wave(*shape, seed=seed))
+
+
+def n(x):
+    return x.detach().numpy()
+
+
+x, y = t(2, 3), t(2, 3, seed=1)
+
+# Idioms
+w = x.clone().requires_grad_()
+(w**3).sum().backward()
+(w**2).sum().backward()
+row("x.grad", n(w.grad))
+row("x.item()", x[0, 1].item())
+row("x.tolist()", x.tolist())
+p = nn.Parameter(x.clone())
+(p**2).sum().backward()
+optim.SGD([p], lr=0.1).step()
+row("loss.backward(); optimizer.step()", n(p))
+w = x.clone().requires_grad_()
+(g,) = torch.autograd.grad((w**3).sum(), w, create_graph=True)
+row("torch.autograd.grad", n(g))
+row("create_graph=True", n(torch.autograd.grad(g.sum(), w)[0]))
+w = x.clone().requires_grad_()
+h = w * 2
+h.register_hook(lambda g: g * 10)
+h.retain_grad()
+(h**2).sum().backward()
+row("x.register_hook", n(w.grad))
+row("x.retain_grad", n(h.grad))
+w = x.clone().requires_grad_()
+torch.utils.checkpoint.checkpoint(lambda w: w.sin().exp(), w, use_reentrant=False).sum().backward()
+row("torch.utils.checkpoint", n(w.grad))
+f = lambda x: (x.sin() * x).sum()
+row("torch.func.grad", n(torch.func.grad(f)(x)))
+row("vmap", n(torch.func.vmap(f)(x)))
+row("jvp", *map(n, torch.func.jvp(f, (x,), (y,))))
+value, pull = torch.func.vjp(lambda x: x.exp(), x)
+row("vjp", n(value), n(pull(y)[0]))
+g = lambda x: torch.stack([x.sin().sum(), (x * x).sum()])
+row("torch.func.jacrev", n(torch.func.jacrev(g)(x)))
+row("jacfwd", n(torch.func.jacfwd(g)(x)))
+row("hessian", n(torch.func.hessian(lambda x: (x**3).sum() * x[0])(t(3))))
+
+# Modules
+def weights(module):
+    with torch.no_grad():
+        for i, (_, p) in enumerate(module.named_parameters()):
+            p.copy_(t(*p.shape, seed=i + 5))
+    return module
+
+
+row("nn.Linear", n(weights(nn.Linear(3, 4))(x)))
+images = t(2, 4, 5, 6)
+conv = weights(nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2))
+row("nn.Conv2d", n(conv(images)))
+conv = weights(nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1))
+row("nn.ConvTranspose2d", n(conv(images)))
+row("nn.Embedding", n(weights(nn.Embedding(5, 3))(torch.tensor([[1, 4], [0, 1]]))))
+for name, norm, z in [("nn.BatchNorm1d", nn.BatchNorm1d(3), x), ("2d", nn.BatchNorm2d(4), images),
+                      ("3d", nn.BatchNorm3d(2), t(3, 2, 1, 2, 3))]:
+    weights(norm)
+    first, second = norm(z), norm(z + 1)
+    row(name, n(first), n(norm.running_mean), n(norm.running_var), n(norm.eval()(z)))
+row("nn.LayerNorm", n(weights(nn.LayerNorm(3))(x)))
+row("nn.GroupNorm", n(weights(nn.GroupNorm(2, 4))(images)))
+row("nn.InstanceNorm2d", n(weights(nn.InstanceNorm2d(4, affine=True))(images)))
+row("nn.RMSNorm", n(weights(nn.RMSNorm(3, eps=1e-5))(x)))
+sequence = t(2, 3, 2)
+for name, kind in [("nn.RNN", nn.RNN), ("nn.LSTM", nn.LSTM), ("nn.GRU", nn.GRU)]:
+    net = weights(kind(2, 4, batch_first=True))
+    row(name, n(net(sequence)[0]))
+cell = weights(nn.LSTMCell(2, 4))
+row("nn.LSTMCell", *map(n, cell(sequence[:, 0], cell(sequence[:, 1]))))
+cell = weights(nn.GRUCell(2, 4))
+row("nn.GRUCell", n(cell(sequence[:, 0], cell(sequence[:, 1]))))
+attention = weights(nn.MultiheadAttention(4, 2, batch_first=True))
+z = t(2, 3, 4)
+row("nn.MultiheadAttention", n(attention(z, z, z)[0]))
+layer = weights(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True))
+row("nn.TransformerEncoderLayer", n(layer(z)))
+row("nn.Sequential", n(nn.Sequential(weights(nn.Linear(3, 4)), nn.ReLU(), weights(nn.Linear(4, 2)))(x)))
+layer = torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 4))
+with torch.no_grad():
+    layer.bias.copy_(t(4, seed=7))
+    layer.parametrizations.weight.original0.copy_(t(4, 1, seed=5))
+    layer.parametrizations.weight.original1.copy_(t(4, 3, seed=6))
+row("weight_norm", n(layer(x)))
+
+# Functions
+for name in ["relu", "gelu", "silu", "elu", "softplus", "hardsigmoid", "hardswish"]:
+    w = (x * 2).requires_grad_()
+    z = getattr(F, name)(w)
+    row("F." + name, n(z), n(torch.autograd.grad(z.sum(), w)[0]))
+row('F.gelu(approximate="tanh")', n(F.gelu(x, approximate="tanh")))
+row("F.leaky_relu(x, 0.01)", n(F.leaky_relu(x, 0.01)))
+row("F.softmax(x, dim)", n(F.softmax(x, 1)))
+row("F.log_softmax", n(F.log_softmax(x, 1)))
+classes = torch.tensor([2, 0])
+row("F.cross_entropy", n(F.cross_entropy(x, classes)), n(F.cross_entropy(x[0], classes[0])),
+    n(F.cross_entropy(images, torch.arange(60).reshape(2, 5, 6) % 4)), n(F.cross_entropy(x, y.softmax(1))))
+row("F.nll_loss", n(F.nll_loss(x, classes)))
+row("`weight=`, `ignore_index=` of the cross entropies", *(n(F.cross_entropy(t(4, 3), torch.tensor([2, 0, -1, 1]), ignore_index=-1, weight=t(3).abs(),
+                                  reduction=reduction)) for reduction in ["none", "sum", "mean"]),
+    n(F.cross_entropy(x, y.softmax(1), weight=t(3).abs())),
+    n(F.nll_loss(x, classes, weight=t(3).abs())))
+row("F.binary_cross_entropy_with_logits", n(F.binary_cross_entropy_with_logits(x, y.sigmoid())))
+row("F.mse_loss", n(F.mse_loss(x, y)))
+row("F.l1_loss", n(F.l1_loss(x, y)))
+row("F.huber_loss", n(F.huber_loss(x, y, delta=0.7)))
+row('reduction="none"', n(F.mse_loss(x, y, reduction="none")), n(F.l1_loss(x, y, reduction="none")),
+    n(F.huber_loss(x, y, reduction="none")), n(F.cross_entropy(x, classes, reduction="none")),
+    n(F.cross_entropy(x[0], classes[0], reduction="none")),
+    n(F.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction="none")))
+row('"sum"', n(F.mse_loss(x, y, reduction="sum")), n(F.l1_loss(x, y, reduction="sum")),
+    n(F.huber_loss(x, y, reduction="sum")), n(F.cross_entropy(x, classes, reduction="sum")),
+    n(F.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction="sum")))
+row("F.conv2d", n(F.conv2d(images, t(6, 2, 3, 3, seed=1), t(6), stride=(2, 1), padding=1, dilation=(1, 2), groups=2)))
+row("F.conv_transpose2d", n(F.conv_transpose2d(images, t(4, 3, 3, 3, seed=1), t(3), stride=2, padding=1)))
+patches = F.unfold(images, (2, 3), padding=1, stride=2)
+row("F.unfold", n(patches))
+row("F.fold", n(F.fold(patches, (5, 6), (2, 3), padding=1, stride=2)))
+row("F.max_pool2d", n(F.max_pool2d(images, 3, stride=2, padding=1)), n(F.max_pool2d(images, 2, ceil_mode=True)))
+row("F.avg_pool2d", n(F.avg_pool2d(images, 3, stride=2, padding=1)))
+row("F.adaptive_avg_pool2d", n(F.adaptive_avg_pool2d(images, (2, 4))))
+row("F.interpolate", n(F.interpolate(images, scale_factor=2)), n(F.interpolate(images, (7, 4), mode="bilinear")),
+    n(F.interpolate(images, (7, 4), mode="bilinear", align_corners=True)))
+row("F.pixel_shuffle", n(F.pixel_shuffle(images, 2)))
+q, k, v = t(2, 3, 4), t(2, 5, 4, seed=1), t(2, 5, 2, seed=2)
+mask = t(3, 5, seed=3) > 0
+row("F.scaled_dot_product_attention", n(F.scaled_dot_product_attention(q, k, v)),
+    n(F.scaled_dot_product_attention(q, k, v, attn_mask=mask)),
+    n(F.scaled_dot_product_attention(q, k, v, attn_mask=t(3, 5, seed=4))),
+    n(F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor([0.0, float("-inf"), 0, 0, 1]))))
+row("F.embedding", n(F.embedding(torch.tensor([1, 0, 1]), x)))
+row("F.one_hot", n(F.one_hot(torch.tensor([1, 0, 3]), 4)))
+row("torch.cat", n(torch.cat([x, y], 1)))
+row("stack", n(torch.stack([x, y], 1)))
+long = t(5, 2)
+row("x.split([2, 3])", *map(n, long.split([2, 3])))
+row("x.chunk(4)", *map(n, long.chunk(4)), *map(n, long.chunk(2)), *map(n, t(2, 9).chunk(3, 1)), *map(n, t(3).chunk(5)))
+row("unbind", *map(n, x.unbind(1)))
+row("x.view", n(x.view(3, 2)))
+row("permute", n(images.permute(2, 0, 3, 1)))
+row("transpose(a, b)", n(images.transpose(1, -1)))
+row("unsqueeze", n(x.unsqueeze(1)))
+row("x.expand", n(x.expand(4, 2, 3)))
+row("repeat", n(x.repeat(2, 3)))
+row("repeat_interleave", n(x.repeat_interleave(2, 1)))
+row("torch.where", n(torch.where(x > 0, x, y)))
+row("gather", n(torch.gather(x, 1, torch.tensor([[2, 0], [1, 1]]))))
+row("index_select", n(torch.index_select(x, 1, torch.tensor([2, 0, 2]))))
+row("scatter_add", n(torch.scatter_add(x, 1, torch.tensor([[2, 0, 2], [1, 1, 1]]), y)))
+row("torch.matmul", n(torch.matmul(images, t(4, 6, 2))))
+row("einsum", n(torch.einsum("ij,kj->ik", x, y)))
+row("tensordot", n(torch.tensordot(images, t(6, 3, 5), ([2, 3], [2, 0]))))
+row("outer", n(torch.outer(x[0], y[1])))
+w = torch.tensor([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]], requires_grad=True)
+row("x.amax", n(w.amax(1)), n(torch.autograd.grad(w.amax(1).sum(), w)[0]))
+row("x.max(dim)", *map(n, w.max(1)))
+row("x.topk", *map(n, x.topk(2, 1)))
+row("sort", n(x.sort(1)[0]))
+row("cumsum", n(x.cumsum(1)))
+row("logsumexp", n(x.logsumexp(1)))
+row("x.clamp", n(x.clamp(-0.5, 1)))
+
+# Optimizers: five steps down a bowl, each from the same place.
+def steps(optimizer, count=5, before=None, **settings):
+    p = nn.Parameter(t(4))
+    optimizer = optimizer([p], **settings)
+    for _ in range(count):
+        optimizer.zero_grad()
+        ((p - 0.3) ** 2 * (1 + torch.arange(4))).sum().backward()
+        if before:
+            before(p)
+        optimizer.step()
+    return n(p)
+
+
+row("`SGD(lr)`, with `momentum`, with `nesterov`", steps(optim.SGD, lr=0.05),
+    steps(optim.SGD, lr=0.05, momentum=0.9), steps(optim.SGD, lr=0.05, momentum=0.9, nesterov=True))
+row("Adam", steps(optim.Adam, lr=0.1))
+row("AdamW", steps(optim.AdamW, lr=0.1, weight_decay=0.1))
+row("Adam(amsgrad=True)", steps(optim.Adam, lr=0.1, amsgrad=True))
+row("Adagrad", steps(optim.Adagrad, lr=0.1))
+row("Adadelta", steps(optim.Adadelta, lr=1.0, rho=0.95))
+row("RMSprop", steps(optim.RMSprop, lr=0.1))
+row("Rprop", steps(optim.Rprop, lr=0.1, step_sizes=(0.05, 0.2)))
+p = nn.Parameter(t(4))
+lbfgs = optim.LBFGS([p], lr=1, max_iter=50, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
+
+
+def closure():
+    lbfgs.zero_grad()
+    loss = ((p - 0.3) ** 2 * (1 + torch.arange(4)) + (p - 0.3) ** 4).sum()
+    loss.backward()
+    return loss
+
+
+lbfgs.step(closure)
+row("LBFGS", n(p))
+row("`weight_decay=` of SGD and Adam", steps(optim.SGD, lr=0.05, weight_decay=0.1), steps(optim.Adam, lr=0.1, weight_decay=0.1))
+row("clip_grad_norm_", steps(optim.SGD, lr=0.05, before=lambda p: nn.utils.clip_grad_norm_([p], 1.0)))
+row("clip_grad_value_", steps(optim.SGD, lr=0.05, before=lambda p: nn.utils.clip_grad_value_([p], 1.0)))
+
+
+def rates(scheduler, count=20, lr=1.0):
+    optimizer = optim.SGD([nn.Parameter(t(1))], lr=lr, momentum=0.9)
+    scheduler = scheduler(optimizer)
+    found = []
+    for _ in range(count):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+row("StepLR", rates(lambda o: lrs.StepLR(o, 4, 0.5)))
+row("MultiStepLR", rates(lambda o: lrs.MultiStepLR(o, [3, 7], 0.1)))
+row("ExponentialLR", rates(lambda o: lrs.ExponentialLR(o, 0.9)))
+row("CosineAnnealingLR", rates(lambda o: lrs.CosineAnnealingLR(o, 20, eta_min=0.1)))
+row("CosineAnnealingWarmRestarts", rates(lambda o: lrs.CosineAnnealingWarmRestarts(o, 3, 2)))
+row("OneCycleLR", rates(lambda o: lrs.OneCycleLR(o, 1.0, total_steps=20)))
+row("LinearLR", rates(lambda o: lrs.LinearLR(o, 1 / 5, 1.0, 4)), rates(lambda o: lrs.LinearLR(o, 1.0, 0.25, 8)))
+row("PolynomialLR", rates(lambda o: lrs.PolynomialLR(o, 10, 2.0)))
+row("SequentialLR", rates(lambda o: lrs.SequentialLR(
+    o, [lrs.ExponentialLR(o, 0.9), lrs.StepLR(o, 4, 0.5)], [5])))
+row("ChainedScheduler", rates(lambda o: lrs.ChainedScheduler(
+    [lrs.ExponentialLR(o, 0.9), lrs.StepLR(o, 4, 0.5)])))
+optimizer = optim.SGD([nn.Parameter(t(1))], lr=1.0)
+plateau = lrs.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+found = []
+for metric in [3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]:
+    plateau.step(metric)
+    found.append(optimizer.param_groups[0]["lr"])
+row("ReduceLROnPlateau", found)
+
+# Initializers: how far the weights [400, 300] are spread, and the largest of uniform ones.
+def spread(f, shape=(400, 300)):
+    torch.manual_seed(0)
+    w = torch.empty(shape)
+    f(w)
+    return [w.std().item()]
+
+
+tanh = nn.init.calculate_gain("tanh")
+row("kaiming_normal_", spread(lambda w: nn.init.kaiming_normal_(w, nonlinearity="relu")),
+    spread(lambda w: nn.init.kaiming_normal_(w, a=0.2, mode="fan_out")))
+row("kaiming_uniform_", spread(lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu")),
+    spread(lambda w: nn.init.kaiming_uniform_(w, a=0.2, mode="fan_out")))
+row("xavier_normal_", spread(nn.init.xavier_normal_), spread(lambda w: nn.init.xavier_normal_(w, gain=tanh)))
+row("xavier_uniform_", spread(nn.init.xavier_uniform_), spread(lambda w: nn.init.xavier_uniform_(w, gain=tanh)))
+row("trunc_normal_", spread(nn.init.trunc_normal_))
+row("sparse_", spread(lambda w: nn.init.sparse_(w, 0.3)))
+w = torch.empty(3, 5)
+nn.init.orthogonal_(w)
+row("orthogonal_", n(w @ w.T))
+row("dirac_", n(nn.init.dirac_(torch.empty(4, 2, 3, 3))))
+layer = nn.Linear(300, 400)
+row("the default of `nn.Linear`", [layer.weight.std().item()], [layer.bias.std().item()])
+
+write("pytorch.json", {"torch": torch.__version__, "numpy": np.__version__})
