@@ -610,7 +610,7 @@ fn functions_made_of_functions_made_of_others_nest() {
     let y = (x.exp() * x.sin()).sum(..);
     let history = self::history(&y);
     assert_eq!((history.function_count(), history.to_string()), {
-        let unfolded = history.clone().unfolded();
+        let unfolded = history.unfolded();
         (unfolded.function_count(), unfolded.to_string())
     });
 }

@@ -76,7 +76,7 @@ fn an_optimizer_that_breaks_off_in_a_parameter_puts_it_back() {
     assert_eq!(w.to_vec::<f64>(), [7.0, 2.0]);
     // A rule that reads the very parameter that it changes is told so, and does not wait for itself.
     w.set_array([1.0, 2.0].into());
-    let error = attempt(|| resume_unwind(step(&w))).map(|()| ());
+    let error = attempt::<()>(|| resume_unwind(step(&w)));
     let error = error.expect_err("an error").to_string();
     assert!(
         error.contains("being updated on this very thread"),
@@ -266,7 +266,7 @@ fn history_in_a_thread_local_is_dropped_when_the_thread_ends() {
         drop(Variable::new(1.0) * 2.0 * 2.0);
         let mut y = Variable::new(1.0);
         for _ in 0..LONG {
-            y = y * 1.0;
+            y *= 1.0;
         }
         KEPT.with_borrow_mut(|kept| *kept = Some(y));
     });

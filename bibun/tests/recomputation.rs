@@ -24,10 +24,16 @@ fn input(shape: &[usize]) -> Variable {
 type Block = Arc<dyn Fn(&Variable) -> Variable + Send + Sync>;
 
 /// A block made anew, and what it has left behind.
-type Made = (Block, Box<dyn Fn() -> Vec<f64>>);
+type Made = (Block, Left);
+
+/// What a block has left behind.
+type Left = Box<dyn Fn() -> Vec<f64>>;
+
+/// How a block is made, by its name.
+type Maker = (&'static str, fn() -> Made);
 
 /// Blocks that differ each time they run.
-fn blocks() -> Vec<(&'static str, fn() -> Made)> {
+fn blocks() -> Vec<Maker> {
     vec![
         ("the link", || {
             let link = Dropout::new(0.5, &mut Generator::new(1));
@@ -71,7 +77,7 @@ fn blocks() -> Vec<(&'static str, fn() -> Made)> {
     ]
 }
 
-fn left(link: impl Chain + 'static) -> Box<dyn Fn() -> Vec<f64>> {
+fn left(link: impl Chain + 'static) -> Left {
     Box::new(move || {
         let buffers = link.buffers().into_iter();
         buffers

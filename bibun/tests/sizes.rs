@@ -78,7 +78,7 @@ fn results_that_cannot_be_counted() {
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 40, 1 << 40]), ..Default::default() };
     too_large("unfold", || unfold(&image, [1, 1], &options));
     let options = ConvOptions { padding: Padding::Sizes([1 << 40, 1 << 40]), ..Default::default() };
-    too_large("conv2d", || conv2d(&image, &repeated([1, 1, 1, 1]), None, &options));
+    too_large("conv2d", || conv2d(&image, repeated([1, 1, 1, 1]), None, &options));
 }
 
 #[rustfmt::skip]
@@ -94,11 +94,11 @@ fn memory_that_the_system_does_not_give() {
     out_of_memory(|| diag(&x, 1 << 26));
     out_of_memory(|| one_hot([1i64], LARGE, DType::F32));
     out_of_memory(|| broadcast_to(&x, [LARGE, 2]).exp());
-    out_of_memory(|| matmul(&x.reshape([2, 1]), &broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1 << 40])));
+    out_of_memory(|| matmul(x.reshape([2, 1]), broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1 << 40])));
     out_of_memory(|| resize(&x, [LARGE], Interpolation::LINEAR));
     out_of_memory(|| upsample::<1>(&x, LARGE, Interpolation::Nearest));
-    out_of_memory(|| max_pool(&x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
-    out_of_memory(|| average_pool(&x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
+    out_of_memory(|| max_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
+    out_of_memory(|| average_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
     let image = repeated([1, 1, 2, 2]);
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 25, 1 << 25]), ..Default::default() };
     out_of_memory(|| unfold(&image, [1, 1], &options));
@@ -114,9 +114,9 @@ fn sizes_beyond_all_elements_take_no_time() {
     let near = local_response_normalization(&x, 5, 2.0, 1e-4, 0.75);
     assert_eq!(all.to_vec::<f64>(), near.to_vec::<f64>());
     let whole = Pooling::new([1 << 40]).padding([1 << 39]);
-    let y = average_pool(&x.reshape([1, 1, 3]), whole.count_include_pad(false));
+    let y = average_pool(x.reshape([1, 1, 3]), whole.count_include_pad(false));
     assert_eq!(y.to_vec::<f64>(), [2.0]);
-    let nothing = attempt(|| max_pool(&x.reshape([1, 1, 3]), Pooling::new([1]).padding([1 << 50])));
+    let nothing = attempt(|| max_pool(x.reshape([1, 1, 3]), Pooling::new([1]).padding([1 << 50])));
     let nothing = nothing.unwrap_err().to_string();
     assert!(
         nothing.contains("must see at least one element"),

@@ -406,7 +406,7 @@ fn load(
         },
         names_of: match loaded.missing.is_empty() || options.allow_missing {
             true => None,
-            false => names_of(state, &places, options),
+            false => names_of(state, places, options),
         },
     }
     .or_ok()?;

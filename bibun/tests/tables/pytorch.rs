@@ -283,7 +283,8 @@ fn modules(cases: &mut Cases) {
 
 fn functions(cases: &mut Cases) {
     let x = wave([2, 3], 0);
-    let activations: [(&'static str, fn(&Variable) -> Variable); 7] = [
+    type Activation = (&'static str, fn(&Variable) -> Variable);
+    let activations: [Activation; 7] = [
         ("F.relu", |x| x.relu()),
         ("F.gelu", |x| x.gelu()),
         ("F.silu", |x| x.silu()),

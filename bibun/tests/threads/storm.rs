@@ -448,6 +448,7 @@ pub(crate) fn round(seed: u64, tasks: usize, threads: Threads, watch: &Watch) ->
     // Threads wait for one another where tasks come to an end, so there are few at a time.
     let at_once =
         |part: &[(u64, Task)]| -> Vec<_> { part.par_iter().with_max_len(1).map(run).collect() };
+    #[expect(clippy::type_complexity, reason = "what a part gives stands above")]
     let in_parts = |threads: usize, run: &dyn Fn(&[(u64, Task)]) -> Vec<_>| -> Vec<_> {
         tasks.chunks(2 * threads).flat_map(run).collect()
     };

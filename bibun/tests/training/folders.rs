@@ -386,7 +386,7 @@ fn what_could_not_be_written_is_written_when_it_runs_again() {
     // A folder stands where the snapshot is to be.
     let folder = Folder::new("no-room");
     let in_the_way = snapshot(folder.path(), 5).join("in the way");
-    let (block, unblock) = (in_the_way.clone(), in_the_way.clone());
+    let (block, unblock) = (in_the_way.clone(), in_the_way);
     let block = Call::new(
         "block",
         Trigger::At(vec![4]),

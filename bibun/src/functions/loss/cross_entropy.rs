@@ -534,7 +534,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                     move |x| {
                         let axis = if x[0].rank() == 1 { 0 } else { 1 };
                         let p = log_softmax(&x[0], axis);
-                        vec![nll_with(p, &targets, &options(reduction, weighted))]
+                        vec![nll_with(p, &targets, options(reduction, weighted))]
                     },
                     move |x| vec![reference(&x[0].to_vec::<f64>())],
                 )
@@ -581,6 +581,8 @@ mod tests {
     use super::*;
     use crate::batch::vmap;
     use crate::{attempt, gradients};
+
+    type Loss<'a> = &'a dyn Fn(&Variable, &Variable) -> Variable;
 
     #[test]
     fn an_infinite_score_is_certain() {
@@ -666,7 +668,7 @@ mod tests {
         };
         let probabilities = Variable::constant([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]);
         for options in [CrossEntropyOptions::from(Reduction::None), weighted] {
-            let losses: [&dyn Fn(&Variable, &Variable) -> Variable; 3] = [
+            let losses: [Loss<'_>; 3] = [
                 &|x, t| softmax_cross_entropy_with(x, t, &options),
                 &|x, t| nll_with(log_softmax(x, -1), t, &options),
                 &|x, t| {

@@ -212,7 +212,7 @@ impl LinearRule for Centred {
         let finite = mean.is_finite();
         if !finite.all(..).item::<bool>() {
             // The sum overflows before the mean does.
-            mean = finite.where_(&mean, &(&x / count).sum(over()));
+            mean = finite.where_(&mean, (&x / count).sum(over()));
         }
         x - mean
     }
