@@ -1,5 +1,10 @@
 //! The storms.
 
+#![expect(
+    clippy::zombie_processes,
+    reason = "whoever returns early ends the program"
+)]
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
