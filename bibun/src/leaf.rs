@@ -2,6 +2,7 @@
 //!
 //! No lock is held while anything is computed: values are taken out, and put back when it is done.
 
+use std::cell::RefCell;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
@@ -14,7 +15,17 @@ use crate::function::Spec;
 use crate::hooks::{GradientHook, GradientHooks};
 use crate::locks::{Held, lock, read, write};
 use crate::release::{Released, release};
+use crate::surroundings::{self, Aside, keep_to_this_task};
 use crate::variable::{Value, Variable};
+
+thread_local! {
+    /// The leaves of whose values functions are running here.
+    static UPDATING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn put_aside() -> impl Sized {
+    Aside::of(&UPDATING, Vec::new())
+}
 
 /// The end of all history. Functions that used it hold it by an edge.
 #[derive(Debug)]
@@ -80,6 +91,12 @@ impl LeafOwner {
     pub(crate) fn leaf(&self) -> &Arc<Leaf> {
         &self.leaf
     }
+
+    /// The value, as whoever asks here is to see it.
+    #[track_caller]
+    pub(crate) fn value(&self) -> Arc<Value> {
+        surroundings::look_at_leaf(&self.leaf, self.leaf.value())
+    }
 }
 
 impl Drop for LeafOwner {
@@ -127,6 +144,33 @@ impl Leaf {
                 Slot::Taken(_) => {}
             }
             thread::yield_now();
+        }
+    }
+
+    /// Says that a function of this leaf's value is running here, until the result is dropped: it must
+    /// return the new value, and not write another meanwhile.
+    #[track_caller]
+    pub(crate) fn updating(self: &Arc<Self>, function: &'static str) -> impl Drop + use<> {
+        struct End;
+        impl Drop for End {
+            fn drop(&mut self) {
+                UPDATING.with_borrow_mut(Vec::pop);
+            }
+        }
+        self.expect_no_update(function);
+        keep_to_this_task();
+        UPDATING.with_borrow_mut(|updating| updating.push(Arc::as_ptr(self).addr()));
+        End
+    }
+
+    /// No function of the leaf's value is running here that would be at cross purposes with a write.
+    #[track_caller]
+    pub(crate) fn expect_no_update(self: &Arc<Self>, function: &'static str) {
+        let own = Arc::as_ptr(self).addr();
+        if UPDATING.with_borrow(|updating| updating.contains(&own)) {
+            let what = "this leaf is being updated on this very thread; return its new value from \
+                        the function that is given to update";
+            raise(Error::argument(function, what));
         }
     }
 

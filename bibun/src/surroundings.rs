@@ -4,20 +4,22 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::thread::LocalKey;
 
 use bibun_array::Draws;
+use rustc_hash::FxHashMap;
 
 use crate::call;
 use crate::hooks;
+use crate::leaf::{self, Leaf};
 use crate::links;
 use crate::locks;
 use crate::randomness::{self, LaneDraws};
 use crate::rules::{self, Rules};
 use crate::scope::{self, Mode};
 use crate::tree::Buffer;
-use crate::variable::Variable;
+use crate::variable::{Value, Variable};
 
 /// The scopes that are open on a thread, to be opened on another: recording or [`no_grad`](crate::no_grad),
 /// [`train`](crate::train) or [`test`](crate::test) mode, [`retain`](crate::retain),
@@ -76,22 +78,28 @@ impl Scopes {
 pub(crate) struct Surroundings {
     scopes: Scopes,
     draws: Draws,
-    buffers: Contents,
+    contents: Contents,
 }
 
-/// What buffers hold; few, so they are found one by one.
-type Contents = Vec<(Buffer, Variable)>;
+/// What buffers and leaves hold.
+#[derive(Clone, Debug, Default)]
+struct Contents {
+    /// Few, so they are found one by one.
+    buffers: Vec<(Buffer, Variable)>,
+    /// By address; each is held, so that no other leaf gets its address.
+    leaves: FxHashMap<usize, (Arc<Leaf>, Arc<Value>)>,
+}
 
 impl Surroundings {
     /// Runs a function for the first time, and remembers what it sees.
     pub(crate) fn record<T>(f: impl FnOnce() -> T) -> (T, Self) {
         let scopes = Scopes::current();
-        let ((result, buffers), draws) =
-            Draws::record(|| with_layer(Layer::Recording(Vec::new()), f));
+        let ((result, contents), draws) =
+            Draws::record(|| with_layer(Layer::Recording(Contents::default()), f));
         let surroundings = Self {
             scopes,
             draws,
-            buffers,
+            contents,
         };
         (result, surroundings)
     }
@@ -103,19 +111,19 @@ impl Surroundings {
 
     /// [`again`](Self::again), under other scopes.
     pub(crate) fn again_under<T>(&self, scopes: &Scopes, f: impl FnOnce() -> T) -> T {
-        let layer = Layer::Apart(self.buffers.clone());
+        let layer = Layer::Apart(self.contents.clone());
         scopes.run(|| self.draws.repeat(|| with_layer(layer, f).0))
     }
 }
 
 /// Runs a function of which only the shapes of its results are of interest: it changes nothing.
 pub(crate) fn rehearse<T>(f: impl FnOnce() -> T) -> T {
-    Draws::rehearse(|| with_layer(Layer::Apart(Vec::new()), f).0)
+    Draws::rehearse(|| with_layer(Layer::Apart(Contents::default()), f).0)
 }
 
-// ----- buffers
+// ----- buffers and leaves
 
-/// What becomes of the buffers on a thread; of several, the innermost first.
+/// What becomes of buffers and leaves on a thread; of several, the innermost first.
 #[derive(Debug)]
 enum Layer {
     /// What they held when they were first read.
@@ -159,7 +167,7 @@ fn with_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Contents) {
 }
 
 fn find<'a>(contents: &'a mut Contents, buffer: &Buffer) -> Option<&'a mut Variable> {
-    let mut all = contents.iter_mut();
+    let mut all = contents.buffers.iter_mut();
     Some(&mut all.find(|(own, _)| own.is_same(buffer))?.1)
 }
 
@@ -184,7 +192,7 @@ pub(crate) fn look(buffer: &Buffer, held: impl FnOnce() -> Variable) -> Variable
             if let Layer::Recording(contents) = layer
                 && find(contents, buffer).is_none()
             {
-                contents.push((buffer.clone(), x.clone()));
+                contents.buffers.push((buffer.clone(), x.clone()));
             }
         }
         x
@@ -202,10 +210,40 @@ pub(crate) fn put_apart(buffer: &Buffer, value: &Variable) -> bool {
             let contents = layer.contents();
             match find(contents, buffer) {
                 Some(x) => *x = value.clone(),
-                None => contents.push((buffer.clone(), value.clone())),
+                None => contents.buffers.push((buffer.clone(), value.clone())),
             }
             true
         })
+}
+
+/// What a leaf holds for whoever asks here: in a second run what it held in the first.
+#[inline]
+pub(crate) fn look_at_leaf(leaf: &Arc<Leaf>, held: Arc<Value>) -> Arc<Value> {
+    match ARE_LAYERS.get() {
+        false => held,
+        true => look_at_leaf_in_layers(leaf, held),
+    }
+}
+
+#[cold]
+fn look_at_leaf_in_layers(leaf: &Arc<Leaf>, held: Arc<Value>) -> Arc<Value> {
+    let address = Arc::as_ptr(leaf).addr();
+    LAYERS.with_borrow_mut(|layers| {
+        let known = |layer: &Layer| match layer {
+            Layer::Apart(contents) => contents.leaves.get(&address).map(|known| known.1.clone()),
+            Layer::Recording(_) => None,
+        };
+        let found =
+            (layers.iter().enumerate().rev()).find_map(|(i, layer)| Some((i, known(layer)?)));
+        let (from, value) = found.map_or((0, held), |(i, value)| (i + 1, value));
+        for layer in &mut layers[from..] {
+            if let Layer::Recording(contents) = layer {
+                let first = || (Arc::clone(leaf), Arc::clone(&value));
+                contents.leaves.entry(address).or_insert_with(first);
+            }
+        }
+        value
+    })
 }
 
 // ----- tasks of others
@@ -258,7 +296,7 @@ pub(crate) fn keep_to_this_task() {
 fn put_aside() -> Box<dyn Any> {
     locks::assert_none_held();
     Box::new((
-        (call::put_aside(), links::put_aside()),
+        (call::put_aside(), links::put_aside(), leaf::put_aside()),
         (scope::put_aside(), hooks::put_aside()),
         (rules::put_aside(), randomness::put_aside()),
         (

@@ -240,6 +240,15 @@ impl Variable {
         })
     }
 
+    /// The elements without their tangents, unless `vmap` hides them.
+    pub(crate) fn primal_array(&self) -> Option<Array> {
+        self.look(|value| match value {
+            Value::Array(x) => Some(x.clone()),
+            Value::Dual(dual) => dual.primal.primal_array(),
+            Value::Batched(_) => None,
+        })
+    }
+
     /// The level of the transformation that hides the elements, 0 for none.
     pub(crate) fn level(&self) -> Level {
         self.look(Value::level)
@@ -269,6 +278,7 @@ impl Variable {
     #[track_caller]
     pub fn set_array(&self, value: Array) {
         let leaf = self.leaf("set_array");
+        leaf.expect_no_update("set_array");
         check_replacement("set_array", &leaf.spec(), &value);
         leaf.set_value(Arc::new(Value::Array(value)));
     }
@@ -277,10 +287,11 @@ impl Variable {
     /// returned, so that `f` may read it, and so that a panic changes nothing.
     ///
     /// Where another thread has changed the leaf in the meantime, `f` is called again with what is
-    /// there now: updates from many threads all take effect, one after the other.
+    /// there now: updates from many threads all take effect, one after the other. So `f` should do
+    /// nothing but compute the new value.
     ///
     /// # Panics
-    /// If this is not a leaf, or shape or dtype change.
+    /// If this is not a leaf, shape or dtype change, or `f` itself writes this leaf.
     ///
     /// ```
     /// use bibun::Variable;
@@ -291,6 +302,7 @@ impl Variable {
     #[track_caller]
     pub fn update(&self, mut f: impl FnMut(Array) -> Array) {
         let leaf = self.leaf("update");
+        let _updating = leaf.updating("update");
         loop {
             let old = leaf.value();
             let new = f(old.to_array());
@@ -305,12 +317,14 @@ impl Variable {
     /// not read the leaf and keeps the shape.
     #[track_caller]
     pub(crate) fn update_in_place(&self, f: impl FnOnce(&mut Array)) {
-        self.leaf("update").change(f);
+        let leaf = self.leaf("update");
+        leaf.expect_no_update("update");
+        leaf.change(f);
     }
 
     /// The leaf that a function is about to change.
     #[track_caller]
-    fn leaf(&self, function: &'static str) -> &Leaf {
+    fn leaf(&self, function: &'static str) -> &Arc<Leaf> {
         match &self.0 {
             Kind::Leaf(owner) => owner.leaf(),
             Kind::Fixed { .. } => raise(Error::argument(
@@ -324,7 +338,7 @@ impl Variable {
     pub(crate) fn value(&self) -> Arc<Value> {
         match &self.0 {
             Kind::Fixed { value, .. } => Arc::clone(value),
-            Kind::Leaf(owner) => owner.leaf().value(),
+            Kind::Leaf(owner) => owner.value(),
         }
     }
 
@@ -333,7 +347,7 @@ impl Variable {
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Value) -> T) -> T {
         match &self.0 {
             Kind::Fixed { value, .. } => f(value),
-            Kind::Leaf(owner) => f(&owner.leaf().value()),
+            Kind::Leaf(owner) => f(&owner.value()),
         }
     }
 
@@ -343,7 +357,7 @@ impl Variable {
             Kind::Fixed { edge, .. } => std::mem::take(edge),
             Kind::Leaf(owner) => {
                 let leaf = Arc::clone(owner.leaf());
-                *self = Self::fixed(leaf.value(), Edge::None);
+                *self = Self::fixed(owner.value(), Edge::None);
                 match leaf.is_frozen() {
                     true => Edge::Cut(Cut::Frozen),
                     false => Edge::Leaf(leaf),
@@ -356,7 +370,7 @@ impl Variable {
     pub(crate) fn into_value(self) -> Arc<Value> {
         match self.0 {
             Kind::Fixed { value, .. } => value,
-            Kind::Leaf(owner) => owner.leaf().value(),
+            Kind::Leaf(owner) => owner.value(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use bibun::optimizers::{Optimizer, Real, Rule, RuleOptimizer, Step};
+use bibun::optimizers::{Optimizer, Real, Rule, RuleOptimizer, Sgd, Step};
 use bibun::{GradOptions, Variable, attempt, checkpoint, custom, gradients_with, history, no_grad};
 
 /// So little stack that a recursion of a few hundred steps is noticed.
@@ -24,6 +24,42 @@ fn an_update_may_read_the_leaf() {
         old + other
     });
     assert_eq!(w.to_vec::<f64>(), [1.0, 2.0]);
+}
+
+#[test]
+fn an_update_must_not_write_the_leaf_that_it_updates() {
+    let w = Variable::new([1.0, 2.0]);
+    let writes: [(&str, &dyn Fn()); 3] = [
+        ("update", &|| w.update(|old| old + 1.0)),
+        ("set_array", &|| w.set_array([5.0, 6.0].into())),
+        ("update", &|| {
+            w.set_grad(&Variable::constant([1.0, 1.0]));
+            Sgd::new(0.1).update(&w);
+        }),
+    ];
+    for (function, write) in writes {
+        let update = || {
+            w.update(|old| {
+                write();
+                old
+            });
+        };
+        let error = attempt(update).unwrap_err().to_string();
+        assert!(error.starts_with(function), "{error}");
+        assert!(
+            error.contains("being updated on this very thread"),
+            "{error}"
+        );
+        assert!(error.contains(file!()), "{error}");
+        assert_eq!(w.to_vec::<f64>(), [1.0, 2.0]);
+    }
+    // Another leaf may be written.
+    let other = Variable::new(1.0);
+    w.update(|old| {
+        other.update(|old| old + 1.0);
+        old
+    });
+    assert_eq!(other.item::<f64>(), 2.0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bibun::array::{Array, DType, Generator, Shape, matmul};
 use bibun::initializers::*;
-use bibun::links::{self, Chain, Linear, Link};
+use bibun::links::{self, Chain, Embedding, Linear, Link, Mlp};
 use bibun::{
     Error, GradientCheckOptions, Mapper, Tree as _, Variable, assert_gradients, attempt,
     checkpoint, functions, grad, hvp, jvp, s, value_and_grad, vmap,
@@ -693,4 +693,27 @@ fn weights_of_length_and_direction() {
         .sum([1, 2, 3])
         .to_vec::<f64>();
     assert!(along.iter().all(|along| along.abs() < 1e-9), "{along:?}");
+}
+
+#[test]
+fn sizes_that_no_memory_has_are_told_at_the_line_that_makes_the_link() {
+    let g = &mut Generator::new(0);
+    let made: [(u32, String); 3] = [
+        (line!(), message(|| Linear::new(1 << 31, 1 << 31, g))),
+        (line!(), message(|| Embedding::new(1 << 61, 2, g))),
+        (line!(), message(|| Mlp::new(&[1 << 31, 1 << 31, 2], g))),
+    ];
+    for (line, message) in made {
+        assert!(
+            message.contains(&format!("called at {}:{line}:", file!())),
+            "{message}"
+        );
+    }
+}
+
+fn message<T>(make: impl FnOnce() -> T) -> String {
+    match attempt(make) {
+        Ok(_) => String::from("no error"),
+        Err(error) => error.to_string(),
+    }
 }

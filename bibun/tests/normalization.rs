@@ -79,11 +79,18 @@ fn hidden_statistics_are_not_remembered() {
         [-1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0]
     );
     assert_eq!(running(&layer), still);
-    jvp(|x| layer.forward(x), &batch(), &batch());
-    assert_eq!(running(&layer), still);
     // What no transformation hides is plain inside of it too.
     vmap(|x| x * layer.forward(&batch()).sum(..), &lanes);
     assert_eq!(running(&layer), ONCE);
+    // A tangent does not hide the value, and a checkpoint makes no difference.
+    let [plain, forgetful] = [(); 2].map(|()| self::layer());
+    jvp(|x| plain.forward(x), &batch(), &batch());
+    assert_eq!(running(&plain), ONCE);
+    let shared = forgetful.clone();
+    let block = move |x: &Variable| shared.forward(x);
+    forgetful.freeze();
+    jvp(|x| checkpoint(block.clone(), x), &batch(), &batch());
+    assert_eq!(running(&forgetful), ONCE);
 }
 
 #[test]

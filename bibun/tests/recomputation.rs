@@ -296,6 +296,29 @@ fn it_sees_the_rules_of_its_first_run() {
 }
 
 #[test]
+fn it_sees_the_captured_leaves_of_its_first_run() {
+    // What is frozen, or read as an array, is a constant and may be captured.
+    let run = |how: fn(Block, &Variable) -> Variable| {
+        let (frozen, read) = (Variable::new(3.0), Variable::new(5.0));
+        frozen.freeze();
+        let captured = (frozen.clone(), read.clone());
+        let block: Block =
+            Arc::new(move |w| w * &captured.0 * Variable::constant(captured.1.array()));
+        let w = Variable::new(2.0);
+        let y = how(block, &w);
+        frozen.update(|old| old + 2.0);
+        read.set_array(Array::from(0.0));
+        y.backward();
+        assert_eq!((frozen.item::<f64>(), read.item::<f64>()), (5.0, 0.0));
+        w.grad().unwrap().item::<f64>()
+    };
+    assert_eq!(run(|block, w| block(w)), 15.0);
+    assert_eq!(run(|block, w| forgetful(&block)(w)), 15.0);
+    assert_eq!(run(|block, w| ruleless(&block)(w)), 15.0);
+    assert_eq!(run(|block, w| twice_forgetful(&block)(w)), 15.0);
+}
+
+#[test]
 fn it_sees_whether_history_is_recorded() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bibun_array::{DType, Generator};
 
 use super::{Chain, Dropout, Linear, Link, within};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::{
@@ -281,6 +282,7 @@ impl MultiHeadAttentionBuilder {
     /// of dropout is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> MultiHeadAttention {
+        let _called = calling("MultiHeadAttention");
         let Self { size, heads, .. } = self;
         if heads == 0 || !size.is_multiple_of(heads) {
             let what = format!("the size {size} does not make {heads} heads");

@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, Generator, Shape};
 
 use super::{Chain, Link};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::{ConvOptions, ConvTransposeOptions, Padding, conv, conv_transpose};
 use crate::initializers::{HeNormal, Initializer, Zero};
@@ -261,6 +262,7 @@ impl<const N: usize> ConvBuilder<N> {
     /// channels.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Conv<N> {
+        let _called = calling("Conv");
         let (w, b) = self.draw(generator);
         Conv {
             w: Variable::new(w),
@@ -284,6 +286,7 @@ impl<const N: usize> ConvTransposeBuilder<N> {
     /// channels.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> ConvTranspose<N> {
+        let _called = calling("ConvTranspose");
         let (w, b) = self.draw(generator);
         let (groups, kernel) = (self.options.groups, self.kernel);
         let shape = |sizes: &[usize]| sizes.iter().copied().chain(kernel).collect::<Shape>();

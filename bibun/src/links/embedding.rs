@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, Generator, Index};
 
 use super::{Chain, Link};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::embedding;
 use crate::initializers::{Initializer, Normal};
@@ -30,6 +31,7 @@ pub struct Embedding {
 impl Embedding {
     /// A table in f32 of `count` vectors with `size` elements, from a normal distribution with
     /// standard deviation 1.
+    #[track_caller]
     pub fn new(count: usize, size: usize, generator: &mut Generator) -> Self {
         Self::builder(count, size).build(generator)
     }
@@ -104,6 +106,7 @@ impl EmbeddingBuilder {
     /// If the dtype is no float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Embedding {
+        let _called = calling("Embedding");
         if !self.dtype.is_float() {
             let what = format!("the dtype is {}, parameters must be floats", self.dtype);
             raise(Error::argument("Embedding", what));

@@ -3,6 +3,7 @@
 use bibun_array::{DType, Generator};
 
 use super::{Chain, FunctionLink, Linear, LinearBuilder, Link};
+use crate::call::calling;
 use crate::functions::sigmoid;
 use crate::initializers::{Constant, Initializer};
 use crate::variable::Variable;
@@ -34,6 +35,7 @@ pub struct Highway {
 impl Highway {
     /// A layer in f32 with `relu`, weights from [`HeNormal`](crate::initializers::HeNormal), biases
     /// of zero and those of the gate -1, so that at first most passes.
+    #[track_caller]
     pub fn new(size: usize, generator: &mut Generator) -> Self {
         Self::builder(size).build(generator)
     }
@@ -132,6 +134,7 @@ impl HighwayBuilder {
     /// If the dtype is no float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Highway {
+        let _called = calling("Highway");
         Highway {
             plain: self.plain.build(generator),
             transform: self.transform.build(generator),

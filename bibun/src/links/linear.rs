@@ -3,6 +3,7 @@
 use bibun_array::{DType, Generator};
 
 use super::{Chain, Link};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::linear;
 use crate::initializers::{HeNormal, Initializer, Zero};
@@ -31,6 +32,7 @@ pub struct Linear {
 
 impl Linear {
     /// A layer in f32 with weights from [`HeNormal`] and biases of zero.
+    #[track_caller]
     pub fn new(inputs: usize, outputs: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, outputs).build(generator)
     }
@@ -111,6 +113,7 @@ impl LinearBuilder {
     /// If the dtype is no float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Linear {
+        let _called = calling("Linear");
         if !self.dtype.is_float() {
             let what = format!("the dtype is {}, parameters must be floats", self.dtype);
             raise(Error::argument("Linear", what));

@@ -3,6 +3,7 @@
 use bibun_array::{DType, Generator};
 
 use super::{Chain, Linear, LinearBuilder, Link};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::maxout;
 use crate::initializers::Initializer;
@@ -107,6 +108,7 @@ impl MaxoutBuilder {
     /// If the pool size is 0 or the dtype no float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Maxout {
+        let _called = calling("Maxout");
         if self.pool_size == 0 {
             raise(Error::argument(
                 "Maxout",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bibun_array::{DType, Generator};
 
 use super::{Chain, Dropout, FunctionLink, Linear, Link};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::initializers::{HeNormal, Initializer, Zero};
 use crate::variable::Variable;
@@ -147,6 +148,7 @@ impl MlpBuilder {
     /// in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Mlp {
+        let _called = calling("Mlp");
         if self.sizes.len() < 2 {
             let what = format!(
                 "the sizes are {:?}, expected at least those of input and output",

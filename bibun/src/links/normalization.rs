@@ -22,8 +22,8 @@ use crate::variable::Variable;
 /// Every call in training mode moves the running statistics by a part `momentum` towards those of
 /// the batch; towards an estimate of the variance that is unbiased (divided by `n - 1`). They take
 /// plain numbers only, never history, and stay as they are where there are none: inside of
-/// [`vmap`](crate::vmap) and [`jvp`](crate::jvp), if these hide x, and for a batch without elements.
-/// Under [`grad`](crate::grad) they change in the model that was handed in; under
+/// [`vmap`](crate::vmap), if it hides x, and for a batch without elements. Under
+/// [`grad`](crate::grad) and [`jvp`](crate::jvp) they change as without, in the model that was handed in; under
 /// [`checkpoint`](crate::checkpoint) once, when it runs first. Cloning shares parameters and statistics.
 ///
 /// ```
@@ -79,7 +79,7 @@ impl BatchNorm {
 
     /// Moves the running statistics towards those of a batch with `count` elements to a channel.
     fn observe(&self, mean: &Variable, variance: &Variable, count: usize) {
-        let (Some(mean), Some(variance)) = (mean.plain_array(), variance.plain_array()) else {
+        let (Some(mean), Some(variance)) = (mean.primal_array(), variance.primal_array()) else {
             return;
         };
         if count == 0 {

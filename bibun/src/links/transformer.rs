@@ -6,6 +6,7 @@ use super::{
     Chain, Dropout, FunctionLink, LayerNorm, Link, Mlp, MultiHeadAttention,
     MultiHeadAttentionBuilder, within,
 };
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::sinusoidal_positions;
 use crate::initializers::GlorotUniform;
@@ -198,6 +199,7 @@ impl TransformerBlockBuilder {
     /// of dropout is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> TransformerBlock {
+        let _called = calling("TransformerBlock");
         let (size, dtype, activation) = (self.size, self.dtype, self.activation);
         let (mut attention, mut feed_forward) = (
             self.attention.dtype(dtype),

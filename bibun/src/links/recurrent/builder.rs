@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bibun_array::{Array, DType, Generator, Shape, concat};
 
 use super::{Recurrent, RecurrentCell, RecurrentLayer};
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::initializers::{Constant, Initializer, LeCunNormal, Orthogonal, Zero};
 use crate::links::Dropout;
@@ -97,6 +98,7 @@ impl<C> CellBuilder<C> {
     /// If the dtype is no float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> C {
+        let _called = calling("RecurrentCell");
         self.draw(self.inputs, generator)
     }
 
@@ -224,6 +226,7 @@ impl<C: RecurrentCell> RecurrentBuilder<C> {
     /// `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Recurrent<C> {
+        let _called = calling("Recurrent");
         let mut inputs = self.cell.inputs;
         let mut layers = Vec::with_capacity(self.layers);
         for _ in 0..self.layers {
