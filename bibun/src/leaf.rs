@@ -11,7 +11,6 @@ use std::thread::{self, ThreadId};
 use bibun_array::Array;
 
 use crate::error::{Error, raise};
-use crate::function::Spec;
 use crate::hooks::{GradientHook, GradientHooks};
 use crate::locks::{Held, lock, read, write};
 use crate::release::{Released, release};
@@ -230,10 +229,6 @@ impl Leaf {
         };
         let mut taken = Taken(self, Some(array));
         change(taken.1.as_mut().expect("it is there"));
-    }
-
-    pub(crate) fn spec(&self) -> Spec {
-        self.value().spec()
     }
 
     pub(crate) fn is_frozen(&self) -> bool {

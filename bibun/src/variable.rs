@@ -279,7 +279,7 @@ impl Variable {
     pub fn set_array(&self, value: Array) {
         let leaf = self.leaf("set_array");
         leaf.expect_no_update("set_array");
-        check_replacement("set_array", &leaf.spec(), &value);
+        check_replacement("set_array", &leaf.value().spec(), &value);
         leaf.set_value(Arc::new(Value::Array(value)));
     }
 
