@@ -19,7 +19,7 @@ use crate::variable::Variable;
 ///
 /// When `f` is run again it sees what it saw the first time: training or test mode, the
 /// [`Rules`](crate::Rules) in force, the same random numbers from whatever generator, the same contents
-/// of [buffers](crate::links::Buffer). It draws nothing new and changes no buffer a second time. All
+/// of [buffers](crate::links::Buffer) and of leaves that it captures as constants. It draws nothing new and changes no buffer a second time. All
 /// else that `f` reads must not have changed.
 ///
 /// ```
