@@ -51,10 +51,9 @@ pub use join::{concat, stack};
 pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
 pub use matmul::{dot, gemm, matmul, outer};
 pub use normalize::normalize_gradient;
-pub use npy::{
-    FileError, NpzReader, NpzValue, NpzWriter, half_to_f32, read_npz, remove_unfinished, write_npz,
-    write_whole,
-};
+pub use npy::{FileError, half_to_f32, remove_unfinished, write_whole};
+#[cfg(feature = "npz")]
+pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 pub use number::{Mask, Number};
 pub use operand::Operand;
 pub use random::{Distribution, Generator};

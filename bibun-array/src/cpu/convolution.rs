@@ -17,9 +17,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::matmul::{STREAMED, fence, stream};
+use super::threads::{chunks, for_each_of, for_each_run};
 use super::tile::{Float, Lane, Rows, Target, Vectors, WIDE, dots, sums};
 use super::worth_threads;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
@@ -168,7 +168,7 @@ fn patches_of<T: Float>(convolution: &Convolution, x: &Array) -> Array {
     Array::filled_by(shape.into(), |out| {
         let threads = worth::<T>(out.len() * lanes::<T>());
         let scratch = || Scratch::new::<T>(plan.source.size, 0, 0);
-        for_each(out, len, threads, scratch, |i, out, scratch| {
+        for_each_with(&scratch, out, len, threads, &|i, out, scratch| {
             let x = &x[i * channels..][..channels];
             let source = scratch.source.as_mut_slice::<T>();
             Arch::new().dispatch(Patches(&plan, x, source, out));
@@ -306,27 +306,19 @@ fn worth<T: Float>(multiplications: usize) -> bool {
     worth_threads(multiplications / (2 * lanes::<T>()))
 }
 
-/// Calls `each` for every chunk of `len` elements, on threads where that is told.
-fn for_each<T: Float>(
+/// Calls `each` for every chunk of `len` elements with memory of the thread's own, on threads where
+/// that is told.
+fn for_each_with<T: Float>(
+    scratch: &(dyn Fn() -> Scratch + Sync),
     out: &mut [T],
     len: usize,
     threads: bool,
-    scratch: impl Fn() -> Scratch + Send + Sync,
-    each: impl Fn(usize, &mut [T], &mut Scratch) + Sync,
+    each: &(dyn Fn(usize, &mut [T], &mut Scratch) + Sync),
 ) {
-    let count = out.len().div_ceil(len);
-    if threads && count > 1 {
-        let share = count.div_ceil(4 * rayon::current_num_threads());
-        out.par_chunks_mut(len)
-            .enumerate()
-            .with_min_len(share)
-            .for_each_init(scratch, |scratch, (i, out)| each(i, out, scratch));
-    } else {
-        let mut scratch = scratch();
-        for (i, out) in out.chunks_mut(len).enumerate() {
-            each(i, out, &mut scratch);
-        }
-    }
+    for_each_run(chunks(out, len), threads, 1, &|first, run| {
+        let scratch = &mut scratch();
+        for_each_of(first, run, &mut |i, out| each(i, out, scratch));
+    });
 }
 
 /// Memory that one thread works in.
@@ -939,7 +931,7 @@ impl Correlation {
             block => block * self.groups * of_group,
         };
         let scratch = || self.scratch::<T>();
-        for_each(out, len, threads, scratch, |i, out, scratch| {
+        for_each_with(&scratch, out, len, threads, &|i, out, scratch| {
             let work = match self.block {
                 1 => {
                     let parts = self.outputs / outputs;
@@ -974,7 +966,7 @@ impl Correlation {
         let len = self.outputs * self.taps;
         let threads = worth::<T>(n * self.groups * len * self.size);
         let scratch = || self.scratch::<T>();
-        for_each(w, len, threads, scratch, |i, w, scratch| {
+        for_each_with(&scratch, w, len, threads, &|i, w, scratch| {
             let (part, group) = (i / self.groups, i % self.groups);
             Arch::new().dispatch(ThinWeights {
                 correlation: self,
@@ -1347,28 +1339,23 @@ impl Gradient {
         let streamed = once && size_of_val(w) >= STREAMED;
         let results = if streamed { HIGH * self.depth } else { 0 };
         let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, results);
-        for_each(
-            w,
-            outputs * self.depth,
-            threads,
-            scratch,
-            |i, w, scratch| {
-                let chunks = self.outputs / outputs;
-                let (chunk, group) = (i % chunks, i / chunks % self.groups);
-                let part = i / chunks / self.groups;
-                Arch::new().dispatch(GradientOf {
-                    gradient: self,
-                    examples: part * n / parts..(part + 1) * n / parts,
-                    group,
-                    outputs: chunk * outputs..(chunk + 1) * outputs,
-                    x,
-                    y,
-                    w,
-                    streamed,
-                    scratch,
-                });
-            },
-        );
+        let len = outputs * self.depth;
+        for_each_with(&scratch, w, len, threads, &|i, w, scratch| {
+            let chunks = self.outputs / outputs;
+            let (chunk, group) = (i % chunks, i / chunks % self.groups);
+            let part = i / chunks / self.groups;
+            Arch::new().dispatch(GradientOf {
+                gradient: self,
+                examples: part * n / parts..(part + 1) * n / parts,
+                group,
+                outputs: chunk * outputs..(chunk + 1) * outputs,
+                x,
+                y,
+                w,
+                streamed,
+                scratch,
+            });
+        });
     }
 }
 

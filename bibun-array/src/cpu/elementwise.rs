@@ -5,9 +5,9 @@
 //! the kernel where they lie; a repeated single value is spread once; all others are gathered run
 //! by run.
 
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
+use super::threads::{chunks, for_each};
 use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
 use crate::shape::Layout;
@@ -164,9 +164,9 @@ impl<'a> Plan<'a> {
             .len()
             .div_ceil(4 * rayon::current_num_threads())
             .next_multiple_of(RUN);
-        out.par_chunks_mut(share)
-            .enumerate()
-            .for_each(|(i, chunk)| self.fill_from(i * share, chunk));
+        for_each(chunks(out, share), true, 1, &|i, chunk| {
+            self.fill_from(i * share, chunk);
+        });
     }
 
     /// Fills the part of the result that starts at `start` in memory order.
@@ -317,8 +317,7 @@ impl Steps {
         self
     }
 
-    /// Calls `run(done, start, step, len)` for the elements `position..position + count`: `len`
-    /// elements from `start` on in steps of `step`, after `done` others.
+    /// Calls `run(done, start, step, len)` for all of [`runs`](Steps::runs).
     // Inlined so that loops inside of `run` use the vector instructions that the caller enabled.
     #[inline(always)]
     pub(super) fn for_each_run(
@@ -327,30 +326,96 @@ impl Steps {
         count: usize,
         mut run: impl FnMut(usize, usize, isize, usize),
     ) {
-        let inner = self.sizes.len() - 1;
-        let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, self.sizes.len());
+        for one in self.runs(position, count) {
+            run(one.done, one.start, one.step, one.len);
+        }
+    }
+
+    /// The elements `position..position + count` in runs of one step.
+    #[inline(always)]
+    pub(super) fn runs(&self, position: usize, count: usize) -> Runs<'_> {
+        let mut runs = Runs {
+            steps: self,
+            index: SmallVec::new(),
+            start: self.offset as isize,
+            done: 0,
+            count,
+        };
+        if let ([_], [step]) = (&self.sizes[..], &self.strides[..]) {
+            runs.index.push(position);
+            runs.start += position as isize * step;
+        } else {
+            runs.move_to(position);
+        }
+        runs
+    }
+}
+
+/// Elements in one step from each other.
+pub(super) struct Run {
+    /// How many elements came before.
+    pub(super) done: usize,
+    pub(super) start: usize,
+    pub(super) step: isize,
+    pub(super) len: usize,
+}
+
+/// See [`Steps::runs`].
+pub(super) struct Runs<'a> {
+    steps: &'a Steps,
+    /// Where the walk stands along each axis.
+    index: SmallVec<[usize; 4]>,
+    start: isize,
+    done: usize,
+    count: usize,
+}
+
+impl Runs<'_> {
+    fn move_to(&mut self, position: usize) {
         let mut rest = position;
-        let mut start = self.offset as isize;
-        for axis in (0..=inner).rev() {
-            index[axis] = rest % self.sizes[axis].max(1);
-            rest /= self.sizes[axis].max(1);
-            start += index[axis] as isize * self.strides[axis];
+        self.index.resize(self.steps.sizes.len(), 0);
+        for (axis, &size) in self.steps.sizes.iter().enumerate().rev() {
+            self.index[axis] = rest % size.max(1);
+            rest /= size.max(1);
+            self.start += self.index[axis] as isize * self.steps.strides[axis];
         }
-        let mut done = 0;
-        while done < count {
-            let len = (self.sizes[inner] - index[inner]).min(count - done);
-            run(done, start as usize, self.strides[inner], len);
-            done += len;
-            index[inner] += len;
-            start += len as isize * self.strides[inner];
-            let mut axis = inner;
-            while index[axis] == self.sizes[axis] && axis > 0 {
-                start -= index[axis] as isize * self.strides[axis];
-                index[axis] = 0;
-                axis -= 1;
-                index[axis] += 1;
-                start += self.strides[axis];
-            }
+    }
+
+    /// Goes to the next row: the innermost axis is at its end.
+    fn carry(&mut self) {
+        let Steps { sizes, strides, .. } = self.steps;
+        let mut axis = sizes.len() - 1;
+        while self.index[axis] == sizes[axis] && axis > 0 {
+            self.start -= self.index[axis] as isize * strides[axis];
+            self.index[axis] = 0;
+            axis -= 1;
+            self.index[axis] += 1;
+            self.start += strides[axis];
         }
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+    #[inline(always)]
+    fn next(&mut self) -> Option<Run> {
+        if self.done == self.count {
+            return None;
+        }
+        let inner = self.steps.sizes.len() - 1;
+        let (size, step) = (self.steps.sizes[inner], self.steps.strides[inner]);
+        let run = Run {
+            done: self.done,
+            start: self.start as usize,
+            step,
+            len: (size - self.index[inner]).min(self.count - self.done),
+        };
+        self.done += run.len;
+        self.index[inner] += run.len;
+        self.start += run.len as isize * step;
+        if self.index[inner] == size && inner > 0 {
+            self.carry();
+        }
+        Some(run)
     }
 }

@@ -1,9 +1,8 @@
 //! Picking and adding up by index. Rows are copied whole where they lie whole, and equal indices
 //! add in their order for whatever number of threads: each thread owns a part of the target.
 
-use rayon::prelude::*;
-
 use super::elementwise::{PARALLEL, Steps, gather as gather_run};
+use super::threads::{chunks, for_each};
 use crate::shape::Layout;
 use crate::{Array, Element, Shape};
 
@@ -129,24 +128,20 @@ pub(super) fn add_at<T: Accumulate>(
         }
     };
     let elements = target.as_mut_slice::<T>();
-    let parts = elements.chunks_mut(whole).zip(value.chunks(picked));
     let threads = rayon::current_num_threads();
-    if value.len() < PARALLEL || threads == 1 {
-        parts.for_each(|(target, value)| add(0, target, value));
-    } else if parts.len() < threads && row >= LONG_ROW {
+    let many = value.len() >= PARALLEL && threads > 1;
+    if many && elements.len() / whole < threads && row >= LONG_ROW {
         // Each thread goes through all indices and adds what falls into its own rows.
         let share = rows.div_ceil(threads);
-        for (target, value) in parts {
-            target
-                .par_chunks_mut(share * row)
-                .enumerate()
-                .for_each(|(i, target)| add(i * share, target, value));
+        for (target, value) in elements.chunks_mut(whole).zip(value.chunks(picked)) {
+            for_each(chunks(target, share * row), true, 1, &|i, target| {
+                add(i * share, target, value);
+            });
         }
     } else {
-        elements
-            .par_chunks_mut(whole)
-            .zip(value.par_chunks(picked))
-            .for_each(|(target, value)| add(0, target, value));
+        for_each(chunks(elements, whole), many, 1, &|i, target| {
+            add(0, target, &value[i * picked..][..picked]);
+        });
     }
     target
 }
@@ -199,18 +194,17 @@ pub(super) fn scatter_add<T: Accumulate>(
     let value = spread::<T>(value);
     let value = value.host_slice::<T>();
     let at_once = (PARALLEL / 4).div_ceil(picked);
-    target
-        .as_mut_slice::<T>()
-        .par_chunks_mut(whole)
-        .zip(indices.par_chunks(picked).zip(value.par_chunks(picked)))
-        .with_min_len(at_once)
-        .for_each(|(target, (indices, value))| {
-            for (indices, value) in indices.chunks_exact(row).zip(value.chunks_exact(row)) {
-                for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
-                    target[index as usize * row + column].add(x);
-                }
+    let targets = chunks(target.as_mut_slice::<T>(), whole);
+    let many = rayon::current_num_threads() > 1;
+    for_each(targets, many, at_once, &|i, target| {
+        let own = i * picked..(i + 1) * picked;
+        let value = value[own.clone()].chunks_exact(row);
+        for (indices, value) in indices[own].chunks_exact(row).zip(value) {
+            for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
+                target[index as usize * row + column].add(x);
             }
-        });
+        }
+    });
     target
 }
 
@@ -230,9 +224,7 @@ fn for_each_part<T: Element>(out: &mut [T], row: usize, fill: impl Fn(usize, &mu
         return fill(0, out);
     }
     let share = out.len().div_ceil(4 * threads).next_multiple_of(row);
-    out.par_chunks_mut(share)
-        .enumerate()
-        .for_each(|(i, part)| fill(i * share, part));
+    for_each(chunks(out, share), true, 1, &|i, part| fill(i * share, part));
 }
 
 /// Where in memory the element lies that comes `index`-th in row-major order.

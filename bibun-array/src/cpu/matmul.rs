@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use gemm::Parallelism;
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::elementwise::{self, PARALLEL, Steps};
+use super::threads::{chunks, for_each};
 use super::{elements, worth_threads};
 use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar};
@@ -145,7 +145,8 @@ impl<T: Number> Product<'_, T> {
         let rows = (PARALLEL / (n * k).max(1))
             .next_multiple_of(BLOCK)
             .max(BLOCK);
-        let block = |(i, out): (usize, &mut [T])| {
+        let threads = matches!(parallelism, Parallelism::Rayon(_));
+        for_each(chunks(self.out, rows * n), threads, 1, &|i, out| {
             T::product(
                 Product {
                     m: out.len() / n,
@@ -160,15 +161,7 @@ impl<T: Number> Product<'_, T> {
                 },
                 Parallelism::None,
             );
-        };
-        match parallelism {
-            Parallelism::None => self.out.chunks_mut(rows * n).enumerate().for_each(block),
-            Parallelism::Rayon(_) => self
-                .out
-                .par_chunks_mut(rows * n)
-                .enumerate()
-                .for_each(block),
-        }
+        });
     }
 
     /// Whether all elements of the result lie in `out`, each in a place of its own.
@@ -512,11 +505,9 @@ impl<T: Number> Batch<'_, T> {
             let one = |(i, out)| product(i, out, Parallelism::Rayon(0));
             out.chunks_mut(m * n).enumerate().for_each(one);
         } else {
-            let share = batch.div_ceil(4 * threads);
-            out.par_chunks_mut(m * n)
-                .enumerate()
-                .with_min_len(share)
-                .for_each(|(i, out)| product(i, out, Parallelism::None));
+            for_each(chunks(out, m * n), true, 1, &|i, out| {
+                product(i, out, Parallelism::None);
+            });
         }
     }
 }

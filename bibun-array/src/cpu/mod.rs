@@ -10,6 +10,7 @@ mod reduce;
 mod scan;
 mod sort;
 mod taps;
+mod threads;
 mod tile;
 
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
+use super::threads::{chunks, for_each};
 use super::worth_threads;
 use crate::device::Normalization;
 use crate::storage::list;
@@ -114,24 +114,15 @@ impl Lines {
         self,
         out: &mut [T],
         statistics: &mut [S],
-        line: impl Fn(usize, Pieces<'_, T>) -> S + Sync,
+        line: &(dyn Fn(usize, Pieces<'_, T>) -> S + Sync),
     ) {
         let threads = worth_threads(out.len());
         let least = (SHARE / self.size()).max(1);
         if self.pieces == 1 {
-            let one = |(i, (out, statistic)): (usize, (_, &mut S))| {
-                *statistic = line(i, SmallVec::from_buf([out]));
-            };
-            let length = self.length;
-            return match threads {
-                true => (out.par_chunks_mut(length).zip(statistics))
-                    .enumerate()
-                    .with_min_len(least)
-                    .for_each(one),
-                false => (out.chunks_mut(length).zip(statistics))
-                    .enumerate()
-                    .for_each(one),
-            };
+            let lines = (chunks(out, self.length), chunks(statistics, 1));
+            return for_each(lines, threads, least, &|i, (out, statistic)| {
+                statistic[0] = line(i, SmallVec::from_buf([out]));
+            });
         }
         let mut lines: Vec<Pieces<'_, T>> = Vec::new();
         lines.resize_with(self.count(), || SmallVec::with_capacity(self.pieces));
@@ -139,16 +130,10 @@ impl Lines {
             let outer = i / (self.pieces * self.inner);
             lines[outer * self.inner + i % self.inner].push(piece);
         }
-        let one = |(i, (out, statistic)): (usize, (Pieces<'_, T>, &mut S))| {
-            *statistic = line(i, out);
-        };
-        match threads {
-            true => (lines.into_par_iter().zip(statistics))
-                .enumerate()
-                .with_min_len(least)
-                .for_each(one),
-            false => lines.into_iter().zip(statistics).enumerate().for_each(one),
-        }
+        let lines = (chunks(&mut lines, 1), chunks(statistics, 1));
+        for_each(lines, threads, least, &|i, (out, statistic)| {
+            statistic[0] = line(i, std::mem::take(&mut out[0]));
+        });
     }
 }
 
@@ -329,7 +314,7 @@ fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> 
     let elements = spread::<T>(&x);
     let mut statistics = list([T::default(); 2], lines.count());
     let y = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
-        lines.fill(out, &mut statistics, |line, out| {
+        lines.fill(out, &mut statistics, &|line, out| {
             Arch::new().dispatch(Normalize {
                 rule,
                 lines,
@@ -374,7 +359,7 @@ fn gradient_of_floats<T: Real>(
     let statistics = [variance, gmean, gvariance].map(Array::to_row_major);
     let statistics = statistics.each_ref().map(spread::<T>);
     let gx = Array::filled_by(y.shape().clone(), |out: &mut [T]| {
-        lines.fill(out, &mut vec![(); lines.count()], |line, out| {
+        lines.fill(out, &mut vec![(); lines.count()], &|line, out| {
             Arch::new().dispatch(Gradient {
                 rule,
                 lines,

@@ -1,9 +1,9 @@
 //! Random numbers, many blocks at once in vector instructions and on all threads.
 
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 
 use super::elementwise::PARALLEL;
+use super::threads::{chunks, for_each};
 use crate::random::{
     Distribution, below, join_words, normal_pair_f32, normal_pair_f64, number_block, word,
 };
@@ -129,7 +129,7 @@ impl Streams<'_> {
         Array::filled_by(shape.clone(), |out: &mut [T]| {
             let threads = rayon::current_num_threads();
             let parallel = out.len() >= PARALLEL && threads > 1;
-            let fill = |key, counter, out: &mut [T]| {
+            let fill = &|key, counter, out: &mut [T]| {
                 Arch::new().dispatch(Fill {
                     key,
                     counter,
@@ -142,32 +142,26 @@ impl Streams<'_> {
                     return fill(key, counter, out);
                 }
                 let blocks = out.len().div_ceil(4 * threads * N);
-                let part = |(i, out): (usize, &mut [T])| {
+                return for_each(chunks(out, blocks * N), true, 1, &|i, out| {
                     fill(key, counter.wrapping_add((i * blocks) as u64), out);
-                };
-                return out.par_chunks_mut(blocks * N).enumerate().for_each(part);
+                });
             }
             if out.is_empty() {
                 return;
             }
             let size = out.len() / keys.len();
-            let one = |(&key, out): (&u64, &mut [T])| match size > FEW * N {
-                true => fill(key, counter, out),
+            for_each(chunks(out, size), parallel, 1, &|i, out| match size > FEW * N {
+                true => fill(keys[i], counter, out),
                 // To make ready for many blocks would take longer than to make a few.
                 false => {
+                    let key = keys[i];
                     for (i, out) in out.chunks_mut(N).enumerate() {
                         let counter = counter.wrapping_add(i as u64);
                         let made = make(key, counter, number_block(key, counter, 0));
                         out.copy_from_slice(&made[..out.len()]);
                     }
                 }
-            };
-            match parallel {
-                true => (keys.par_iter().zip(out.par_chunks_mut(size)))
-                    .with_min_len(keys.len().div_ceil(4 * threads))
-                    .for_each(one),
-                false => keys.iter().zip(out.chunks_mut(size)).for_each(one),
-            }
+            });
         })
     }
 }

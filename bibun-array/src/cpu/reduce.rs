@@ -11,16 +11,15 @@
 use std::marker::PhantomData;
 
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::elementwise::{PARALLEL, Steps};
+use super::threads::{chunks, for_each};
 use super::{elements, worth_threads};
 use crate::device::Reduction;
-use crate::dtype::with_dtype;
 use crate::shape::{Layout, Shape};
 use crate::storage::list;
-use crate::{Array, Element};
+use crate::{Array, DType, Element, ops};
 
 /// Parts that a fold along memory keeps side by side.
 const LANES: usize = 32;
@@ -33,16 +32,40 @@ const BLOCK: usize = 1024;
 
 /// Reduces `axes` of `x`.
 pub(super) fn reduce(reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
-    with_dtype!(x.dtype(), T => match reduction {
+    let as_dtype = |dtype| ops::cast(x.clone(), dtype);
+    match (reduction, x.dtype()) {
+        (Reduction::Sum, DType::Bool) => run::<Folded<Sum<bool>>>(x, axes),
+        (Reduction::All | Reduction::Min, DType::Bool) => run::<Folded<All>>(x, axes),
+        (Reduction::Any | Reduction::Max, DType::Bool) => run::<Folded<Any>>(x, axes),
+        (Reduction::Product, DType::Bool) => {
+            ops::cast(reduce(Reduction::All, x, axes), DType::I64)
+        }
+        (Reduction::ArgMax | Reduction::ArgMin, DType::Bool) => {
+            reduce(reduction, &as_dtype(DType::I64), axes)
+        }
+        (Reduction::All | Reduction::Any, _) => reduce(reduction, &as_dtype(DType::Bool), axes),
+        (_, DType::I64) => reduce_numbers::<i64>(reduction, x, axes),
+        (_, DType::F32) => reduce_numbers::<f32>(reduction, x, axes),
+        (_, DType::F64) => reduce_numbers::<f64>(reduction, x, axes),
+    }
+}
+
+fn reduce_numbers<T: Element>(reduction: Reduction, x: &Array, axes: &[usize]) -> Array
+where
+    Sum<T>: Fold<Input = T>,
+    Product<T>: Fold<Input = T>,
+    Max<T>: Extreme<T>,
+    Min<T>: Extreme<T>,
+{
+    match reduction {
         Reduction::Sum => run::<Folded<Sum<T>>>(x, axes),
         Reduction::Product => run::<Folded<Product<T>>>(x, axes),
         Reduction::Max => run::<Folded<Max<T>>>(x, axes),
         Reduction::Min => run::<Folded<Min<T>>>(x, axes),
-        Reduction::All => run::<Folded<All<T>>>(x, axes),
-        Reduction::Any => run::<Folded<Any<T>>>(x, axes),
         Reduction::ArgMax => run::<Position<T, Max<T>>>(&forward(x, axes), axes),
         Reduction::ArgMin => run::<Position<T, Min<T>>>(&forward(x, axes), axes),
-    })
+        Reduction::All | Reduction::Any => unreachable!("of truths only"),
+    }
 }
 
 /// `x` with positive steps along `axes`, as counting positions needs.
@@ -79,8 +102,8 @@ pub(super) struct Sum<T>(PhantomData<T>);
 pub(super) struct Product<T>(PhantomData<T>);
 struct Max<T>(PhantomData<T>);
 struct Min<T>(PhantomData<T>);
-struct All<T>(PhantomData<T>);
-struct Any<T>(PhantomData<T>);
+struct All;
+struct Any;
 
 /// A fold whose parts are totals at once: how to start, add an element, join two parts and finish.
 macro_rules! fold {
@@ -125,15 +148,14 @@ fold!(Sum<i64>: i64 => i64 => i64, 0, |a, x| a.wrapping_add(x), |a, b| a.wrappin
       |a, n| a.wrapping_mul(n as i64));
 fold!(Sum<f32>: f32 => f64 => f32, 0.0, |a, x| a + f64::from(x), |a, b| a + b,
       |a, n| (a * n as f64) as f32);
-fold!(Product<bool>: bool => i64 => i64, 1, |a, x| a & i64::from(x), |a, b| a & b, |a, _| a);
 fold!(Product<i64>: i64 => i64 => i64, 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b),
       |a, n| power(a, n, i64::wrapping_mul));
 fold!(Product<f32>: f32 => f64 => f32, 1.0, |a, x| a * f64::from(x), |a, b| a * b,
       |a, n| power(a, n, |a, b| a * b) as f32);
 fold!(Product<f64>: f64 => f64 => f64, 1.0, |a, x| a * x, |a, b| a * b,
       |a, n| power(a, n, |a, b| a * b));
-fold!(Max<bool>: bool => bool => bool, false, |a, x| a | x, |a, b| a | b, |a, _| a);
-fold!(Min<bool>: bool => bool => bool, true, |a, x| a & x, |a, b| a & b, |a, _| a);
+fold!(Any: bool => bool => bool, false, |a, x| a | x, |a, b| a | b, |a, _| a);
+fold!(All: bool => bool => bool, true, |a, x| a & x, |a, b| a & b, |a, _| a);
 fold!(Max<i64>: i64 => i64 => i64, i64::MIN, |a, x| a.max(x), |a, b| a.max(b), |a, _| a);
 fold!(Min<i64>: i64 => i64 => i64, i64::MAX, |a, x| a.min(x), |a, b| a.min(b), |a, _| a);
 
@@ -148,24 +170,6 @@ macro_rules! fold_float_extremes {
     )*};
 }
 fold_float_extremes!(f32, f64);
-
-/// Truths are kept as elements, zero or not, which vector instructions compare and select alike.
-macro_rules! fold_truths {
-    ($($type:ty, $true:expr, $false:expr;)*) => {$(
-        fold!(All<$type>: $type => $type => bool, $true,
-              |a, x| if x == $false { x } else { a },
-              |a, b| if b == $false { b } else { a }, |a, _| a != $false);
-        fold!(Any<$type>: $type => $type => bool, $false,
-              |a, x| if x == $false { a } else { $true },
-              |a, b| if b == $false { a } else { b }, |a, _| a != $false);
-    )*};
-}
-fold_truths! {
-    bool, true, false;
-    i64, 1, 0;
-    f32, 1.0, 0.0;
-    f64, 1.0, 0.0;
-}
 
 /// Doubles: parts of few elements, collected in twice the precision.
 impl Fold for Sum<f64> {
@@ -272,7 +276,7 @@ macro_rules! extremes {
         }
     };
 }
-extremes!(bool, i64, f32, f64);
+extremes!(i64, f32, f64);
 
 // ----- where it is computed
 
@@ -428,7 +432,7 @@ fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
         false => (PARALLEL / 4 / depth).clamp(1, TILE),
     };
     let take = |first, totals: &mut [R::Total], from, count| {
-        Arch::new().dispatch(Part::<R> {
+        take_part(Part::<R> {
             memory,
             plan,
             first,
@@ -443,15 +447,11 @@ fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
         let piece = depth.div_ceil(PIECES);
         let pieces = depth.div_ceil(piece);
         let mut totals = list(R::EMPTY, pieces * out.len());
-        let take_piece = |(i, totals): (usize, &mut [R::Total])| {
+        for_each(chunks(&mut totals, out.len()), threads, 1, &|i, totals| {
             for (k, totals) in totals.chunks_mut(tile).enumerate() {
                 take(k * tile, totals, i * piece, piece.min(depth - i * piece));
             }
-        };
-        match threads {
-            true => (totals.par_chunks_mut(out.len()).enumerate()).for_each(take_piece),
-            false => (totals.chunks_mut(out.len()).enumerate()).for_each(take_piece),
-        }
+        });
         let (merged, others) = totals.split_at_mut(out.len());
         for other in others.chunks(out.len()) {
             for (total, &other) in merged.iter_mut().zip(other) {
@@ -464,17 +464,19 @@ fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
         return;
     }
 
-    let take_tile = |(i, out): (usize, &mut [R::Output])| {
+    for_each(chunks(out, tile), threads, 1, &|i, out| {
         let mut totals = list(R::EMPTY, out.len());
         take(i * tile, &mut totals, 0, depth);
         for (y, &total) in out.iter_mut().zip(&totals) {
             *y = R::finish(total, plan.repeats);
         }
-    };
-    match threads {
-        true => out.par_chunks_mut(tile).enumerate().for_each(take_tile),
-        false => out.chunks_mut(tile).enumerate().for_each(take_tile),
-    }
+    });
+}
+
+/// Compiled once for all of its callers.
+#[inline(never)]
+fn take_part<R: Reducer>(part: Part<'_, R>) {
+    Arch::new().dispatch(part);
 }
 
 // ----- folds
@@ -499,65 +501,40 @@ impl<F: Fold> Reducer for Folded<F> {
             count,
         } = part;
         let mut parts = vec![F::START; if plan.across { totals.len() } else { 0 }];
-        plan.kept.for_each_run(
-            first,
-            totals.len(),
-            #[inline(always)]
-            |done, start, step, len| {
-                let totals = &mut totals[done..done + len];
-                if plan.across {
-                    let parts = &mut parts[done..done + len];
-                    let mut rows = Rows::<F> {
-                        parts,
-                        taken: 0,
-                        totals,
-                    };
-                    plan.reduced.for_each_run(
-                        from,
-                        count,
-                        #[inline(always)]
-                        |_, row, row_step, rows_here| {
-                            for i in 0..rows_here {
-                                let row = start + row + i * row_step as usize;
-                                rows.take(&memory[row..], step as usize);
-                            }
-                        },
-                    );
-                    rows.collect();
-                    return;
+        for kept in plan.kept.runs(first, totals.len()) {
+            let step = kept.step as usize;
+            let totals = &mut totals[kept.done..][..kept.len];
+            if plan.across {
+                let mut rows = Rows::<F> {
+                    parts: &mut parts[kept.done..][..kept.len],
+                    taken: 0,
+                    totals,
+                };
+                for run in plan.reduced.runs(from, count) {
+                    for i in 0..run.len {
+                        let row = kept.start + run.start + i * run.step as usize;
+                        rows.take(&memory[row..], step);
+                    }
                 }
-                for (i, total) in totals.iter_mut().enumerate() {
-                    let memory = &memory[start + i * step as usize..];
-                    *total = match plan.reduced.even_step() {
-                        Some(1) if count <= LANES => {
-                            let part = memory[from..from + count]
-                                .iter()
-                                .fold(F::START, |a, &x| F::add(a, x));
-                            F::collect(*total, part)
-                        }
-                        Some(step) => {
-                            let mut lanes = Lanes::<F>::new(*total);
-                            lanes.take(&memory[from * step as usize..], step as usize, count);
-                            lanes.collect();
-                            lanes.total
-                        }
-                        None => {
-                            let mut lanes = Lanes::<F>::new(*total);
-                            plan.reduced.for_each_run(
-                                from,
-                                count,
-                                #[inline(always)]
-                                |_, run, step, len| {
-                                    lanes.take(&memory[run..], step as usize, len);
-                                },
-                            );
-                            lanes.collect();
-                            lanes.total
-                        }
-                    };
+                rows.collect();
+                continue;
+            }
+            let short = count <= LANES && plan.reduced.even_step() == Some(1);
+            for (i, total) in totals.iter_mut().enumerate() {
+                let memory = &memory[kept.start + i * step..];
+                if short {
+                    let part = memory[from..from + count].iter();
+                    *total = F::collect(*total, part.fold(F::START, |a, &x| F::add(a, x)));
+                    continue;
                 }
-            },
-        );
+                let mut lanes = Lanes::<F>::new(*total);
+                for run in plan.reduced.runs(from, count) {
+                    lanes.take(&memory[run.start..], run.step as usize, run.len);
+                }
+                lanes.collect();
+                *total = lanes.total;
+            }
+        }
     }
 
     #[inline(always)]

@@ -1,10 +1,10 @@
 //! Running sums and products, by the folds of reductions: one result after every element.
 
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::reduce::{Fold, Product, Sum};
+use super::threads::{chunks, for_each};
 use super::{elementwise, worth_threads};
 use crate::device::Scan;
 use crate::{Array, DType, Element};
@@ -55,11 +55,9 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
         }
         let threads = worth_threads(out.len());
         let blocks = x.shape()[axis] * width;
-        let one = |block| Arch::new().dispatch(Block::<F> { block, width });
-        match threads {
-            true => out.par_chunks_mut(blocks).for_each(one),
-            false => out.chunks_mut(blocks).for_each(one),
-        }
+        for_each(chunks(out, blocks), threads, 1, &|_, block| {
+            Arch::new().dispatch(Block::<F> { block, width });
+        });
     })
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 
+use super::threads::{chunks, for_each};
 use super::worth_threads;
 use crate::dtype::with_dtype;
 use crate::{Array, Element};
@@ -102,8 +103,9 @@ fn sort_rows<T: Sortable>(x: &Array, descending: bool, count: usize) -> Array {
         } else if rows < rayon::current_num_threads() {
             pairs.for_each(|pair| sort_row(pair, true));
         } else {
-            let pairs = elements.par_chunks(length).zip(out.par_chunks_mut(count));
-            pairs.for_each(|pair| sort_row(pair, false));
+            for_each(chunks(out, count), true, 1, &|i, out| {
+                sort_row((&elements[i * length..][..length], out), false);
+            });
         }
     })
 }

@@ -3,9 +3,9 @@
 use std::ops::{Add, Mul};
 
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 
 use super::index::spread;
+use super::threads::{chunks, for_each};
 use super::worth_threads;
 use crate::{Array, Element, Scalar, Taps};
 
@@ -40,8 +40,9 @@ pub(super) fn window_sum<T: Weighted>(x: &Array, axis: usize, taps: &Taps) -> Ar
         };
         let part = part(out.len() / row, work) * row;
         match part < out.len() {
-            true => (out.par_chunks_mut(part).enumerate())
-                .for_each(|(i, out)| sum(i * (part / row), out)),
+            true => for_each(chunks(out, part), true, 1, &|i, out| {
+                sum(i * (part / row), out);
+            }),
             false => sum(0, out),
         }
     })
@@ -135,11 +136,12 @@ pub(super) fn window_max<T: Element>(x: &Array, rows: &Taps, columns: &Taps) -> 
             };
             let part = part(all, work) * row;
             match part < out.len() {
-                true => (out
-                    .par_chunks_mut(part)
-                    .zip(at.par_chunks_mut(part))
-                    .enumerate())
-                .for_each(|(i, (out, at))| max(i * (part / row), out, at)),
+                true => {
+                    let both = (chunks(out, part), chunks(at, part));
+                    for_each(both, true, 1, &|i, (out, at)| {
+                        max(i * (part / row), out, at);
+                    });
+                }
                 false => max(0, out, at),
             }
         }));

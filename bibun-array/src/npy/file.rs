@@ -77,6 +77,7 @@ impl FileError {
         self
     }
 
+    #[cfg(feature = "npz")]
     pub(super) fn in_member(mut self, name: &str) -> Self {
         if let Self::Format { member, .. } = &mut self {
             member.get_or_insert_with(|| name.to_owned());
@@ -100,6 +101,7 @@ impl From<io::Error> for FileError {
     }
 }
 
+#[cfg(feature = "npz")]
 impl From<zip::result::ZipError> for FileError {
     fn from(error: zip::result::ZipError) -> Self {
         match error {
@@ -138,7 +140,17 @@ pub fn write_whole(
     path: impl AsRef<Path>,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), FileError>,
 ) -> Result<(), FileError> {
-    let path = path.as_ref();
+    let mut write = Some(write);
+    write_beside(path.as_ref(), &mut |file| {
+        let write = write.take().expect("a file is written once");
+        write(file)
+    })
+}
+
+fn write_beside(
+    path: &Path,
+    write: &mut dyn FnMut(&mut BufWriter<File>) -> Result<(), FileError>,
+) -> Result<(), FileError> {
     let written = create_beside(path).and_then(|(temporary, file)| {
         let mut file = BufWriter::new(file);
         let written = write(&mut file).and_then(|()| {

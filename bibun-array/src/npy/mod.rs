@@ -1,12 +1,16 @@
-//! NumPy's files: `.npy` (one array) and `.npz` (a zip archive of named ones).
+//! NumPy's files: `.npy` (one array) and, with the feature `npz`, `.npz` (a zip archive of named ones).
 //!
 //! Source: NumPy Enhancement Proposal 1, versions 1 to 3 of the format. What a header claims is
 //! held against the length of the file before any memory is asked for.
 
 mod file;
+#[cfg(feature = "npz")]
 mod npz;
+#[cfg(feature = "npz")]
+mod text;
 
 pub use file::{FileError, remove_unfinished, write_whole};
+#[cfg(feature = "npz")]
 pub use npz::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 
 use std::fs::File;
@@ -145,26 +149,13 @@ impl Header {
             .then(|| (big_endian, format!("{letter}{width}")))
     }
 
-    /// How many characters a single text has, how many bytes each, and in which order.
-    fn text(&self) -> Option<(u64, u64, bool)> {
-        let (big_endian, letter, width) = self.parts()?;
-        let bytes = match letter {
-            "U" => 4,
-            "S" => 1,
-            _ => return None,
-        };
-        let is_number = width.bytes().all(|digit| digit.is_ascii_digit());
-        let count = width.parse().ok().filter(|_| is_number)?;
-        self.shape.is_empty().then_some((count, bytes, big_endian))
-    }
-
     fn unknown(&self) -> String {
         format!("the dtype is `{}`", self.descr.escape_debug())
     }
 }
 
 /// Reads one array from a file (or part of one) of at most `length` bytes.
-fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, FileError> {
+fn read_array(reader: &mut dyn Read, length: u64) -> Result<Array, FileError> {
     let (header, header_length) = read_header(reader)?;
     let Some((big_endian, kind)) = header.numbers() else {
         return Err(FileError::format(format!(
@@ -176,53 +167,9 @@ fn read_array(reader: &mut impl Read, length: u64) -> Result<Array, FileError> {
     read_numbers(reader, header, big_endian, &kind, rest)
 }
 
-/// Reads an array or a text; what is neither stays unread.
-fn read_value(reader: &mut impl Read, length: u64) -> Result<NpzValue, FileError> {
-    let (header, header_length) = read_header(reader)?;
-    let rest = length.saturating_sub(header_length);
-    if let Some(text) = header.text() {
-        return read_text(reader, text, rest).map(NpzValue::Text);
-    }
-    match header.numbers() {
-        None => Ok(NpzValue::Other(header.unknown())),
-        Some((big_endian, kind)) => {
-            read_numbers(reader, header, big_endian, &kind, rest).map(NpzValue::Array)
-        }
-    }
-}
-
-/// The characters of a text, without the NULs at its end.
-fn read_text(
-    reader: &mut impl Read,
-    (count, width, big_endian): (u64, u64, bool),
-    rest: u64,
-) -> Result<String, FileError> {
-    let length = count.checked_mul(width).filter(|&length| length <= rest);
-    let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
-        let what = format!("{rest} bytes of data, expected {width} for each of {count} characters");
-        return Err(FileError::format(what));
-    };
-    let mut bytes = vec![0; length];
-    reader.read_exact(&mut bytes)?;
-    let text = match bytes.as_chunks::<4>() {
-        _ if width == 1 => String::from_utf8(bytes).ok(),
-        (characters, _) => characters
-            .iter()
-            .map(|&x| match big_endian {
-                true => char::from_u32(u32::from_be_bytes(x)),
-                false => char::from_u32(u32::from_le_bytes(x)),
-            })
-            .collect(),
-    };
-    let mut text =
-        text.ok_or_else(|| FileError::format("the text has characters that are none"))?;
-    text.truncate(text.trim_end_matches('\0').len());
-    Ok(text)
-}
-
 /// Reads numbers from at most `rest` bytes.
 fn read_numbers(
-    reader: &mut impl Read,
+    reader: &mut dyn Read,
     header: Header,
     big_endian: bool,
     kind: &str,
@@ -305,7 +252,7 @@ fn read_numbers(
 
 /// Elements of `N` bytes each, converted from little-endian order.
 fn decode<T: Element, const N: usize>(
-    reader: &mut impl Read,
+    reader: &mut dyn Read,
     shape: Shape,
     big_endian: bool,
     mut convert: impl FnMut([u8; N]) -> T,
@@ -362,7 +309,7 @@ pub fn half_to_f32(bits: u16) -> f32 {
 }
 
 /// The header, and how many bytes it takes with all that stands before it.
-fn read_header(reader: &mut impl Read) -> Result<(Header, u64), FileError> {
+fn read_header(reader: &mut dyn Read) -> Result<(Header, u64), FileError> {
     let mut start = [0; 8];
     reader.read_exact(&mut start)?;
     let [magic @ .., major, minor] = &start;
@@ -500,7 +447,7 @@ impl<'a> Literal<'a> {
 }
 
 /// Writes version 1 of the format.
-fn write_array(writer: &mut impl Write, x: &Array) -> io::Result<()> {
+fn write_array(writer: &mut dyn Write, x: &Array) -> io::Result<()> {
     let descr = match x.dtype() {
         DType::Bool => "|b1",
         DType::I64 => "<i8",
@@ -516,22 +463,7 @@ fn write_array(writer: &mut impl Write, x: &Array) -> io::Result<()> {
     }
 }
 
-/// Writes a text as an array of rank 0.
-fn write_text(writer: &mut impl Write, text: &str) -> Result<(), FileError> {
-    if text.ends_with('\0') {
-        let what = "the text ends in a NUL, which NumPy does not keep";
-        return Err(FileError::format(what));
-    }
-    let mut bytes: Vec<[u8; 4]> = text.chars().map(|c| u32::from(c).to_le_bytes()).collect();
-    if bytes.is_empty() {
-        // NumPy has no strings without characters; those at the end do not count.
-        bytes.push([0; 4]);
-    }
-    write_header(writer, &format!("<U{}", bytes.len()), &Shape::from(()))?;
-    Ok(writer.write_all(bytes.as_flattened())?)
-}
-
-fn write_header(writer: &mut impl Write, descr: &str, shape: &Shape) -> io::Result<()> {
+fn write_header(writer: &mut dyn Write, descr: &str, shape: &Shape) -> io::Result<()> {
     let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
     let comma = if sizes.len() == 1 { "," } else { "" };
     let tuple = format!("({}{comma})", sizes.join(", "));
@@ -553,7 +485,7 @@ fn write_header(writer: &mut impl Write, descr: &str, shape: &Shape) -> io::Resu
 
 /// The elements in row-major order as `N` bytes each.
 fn encode<T: Element, const N: usize>(
-    writer: &mut impl Write,
+    writer: &mut dyn Write,
     x: &Array,
     convert: impl Fn(T) -> [u8; N],
 ) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! `.npz` files: zip archives of `.npy` files.
 
 use std::borrow::Borrow;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use indexmap::IndexMap;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::{EXPECTED, FileError, read_value, write_array, write_text, write_whole};
+use super::text::{read_text, write_text};
+use super::{EXPECTED, FileError, read_header, read_numbers, write_array, write_whole};
 use crate::Array;
 
 /// What is under one name of a `.npz` file.
@@ -33,24 +35,38 @@ pub enum NpzValue {
 /// ```
 /// use std::io::Cursor;
 /// use bibun_array::{Array, NpzReader, NpzValue, NpzWriter};
-/// let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+/// let mut file = Cursor::new(Vec::new());
+/// let mut writer = NpzWriter::new(&mut file);
 /// writer.array("w", &Array::from([1.0, 2.0]))?;
 /// writer.text("title", "naïve")?;
-/// let mut reader = NpzReader::new(writer.finish()?)?;
+/// writer.finish()?;
+/// let mut reader = NpzReader::new(file)?;
 /// assert_eq!(reader.names().collect::<Vec<_>>(), ["w", "title"]);
 /// let NpzValue::Text(title) = reader.read("title")? else { panic!("a text") };
 /// assert_eq!(title, "naïve");
 /// # Ok::<(), bibun_array::FileError>(())
 /// ```
 #[derive(Debug)]
-pub struct NpzReader<R> {
-    archive: ZipArchive<R>,
+pub struct NpzReader<'a> {
+    archive: ZipArchive<Input<'a>>,
     /// Where the members are in the archive, by name without `.npy`.
     members: IndexMap<String, usize>,
     file: PathBuf,
 }
 
-impl NpzReader<BufReader<File>> {
+/// What an archive is read from: one type, so that what unpacks is compiled once.
+type Input<'a> = Box<dyn ReadSeek + 'a>;
+
+trait ReadSeek: Read + Seek {}
+impl<R: Read + Seek> ReadSeek for R {}
+
+impl fmt::Debug for dyn ReadSeek + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl<'a> NpzReader<'a> {
     /// Reads the names of a file.
     ///
     /// # Errors
@@ -63,14 +79,16 @@ impl NpzReader<BufReader<File>> {
         reader.file = path.to_owned();
         Ok(reader)
     }
-}
 
-impl<R: Read + Seek> NpzReader<R> {
     /// Reads the names of a file that is open, or of bytes.
     ///
     /// # Errors
     /// As for [`open`](NpzReader::open).
-    pub fn new(mut reader: R) -> Result<Self, FileError> {
+    pub fn new(reader: impl Read + Seek + 'a) -> Result<Self, FileError> {
+        Self::of(Box::new(reader))
+    }
+
+    fn of(mut reader: Input<'a>) -> Result<Self, FileError> {
         /// Deflate makes 258 bytes of two bits at best.
         const LARGEST_RATIO: u64 = 1032;
         let length = reader.seek(SeekFrom::End(0))?;
@@ -128,10 +146,7 @@ impl<R: Read + Seek> NpzReader<R> {
     }
 }
 
-fn read_member<R: Read + Seek>(
-    archive: &mut ZipArchive<R>,
-    index: usize,
-) -> Result<NpzValue, FileError> {
+fn read_member(archive: &mut ZipArchive<Input<'_>>, index: usize) -> Result<NpzValue, FileError> {
     /// Bytes from which on a claim is verified before memory is asked for.
     const LARGE: u64 = 1 << 20;
     let mut member = archive.by_index(index)?;
@@ -156,24 +171,49 @@ fn read_member<R: Read + Seek>(
     Ok(value)
 }
 
+/// Reads an array or a text; what is neither stays unread.
+fn read_value(reader: &mut dyn Read, length: u64) -> Result<NpzValue, FileError> {
+    let (header, header_length) = read_header(reader)?;
+    let rest = length.saturating_sub(header_length);
+    if let Some(text) = header.text() {
+        return read_text(reader, text, rest).map(NpzValue::Text);
+    }
+    match header.numbers() {
+        None => Ok(NpzValue::Other(header.unknown())),
+        Some((big_endian, kind)) => {
+            read_numbers(reader, header, big_endian, &kind, rest).map(NpzValue::Array)
+        }
+    }
+}
+
 /// Writes a `.npz` file without compression, one member after the other. Equal members in equal
 /// order give equal files.
 ///
 /// ```
 /// use std::io::Cursor;
 /// use bibun_array::{Array, NpzWriter};
-/// let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+/// let mut file = Cursor::new(Vec::new());
+/// let mut writer = NpzWriter::new(&mut file);
 /// writer.array("x", &Array::from(1.0))?;
 /// let twice = writer.text("x", "again").unwrap_err().to_string();
 /// assert!(twice.starts_with("array `x`: "));
 /// # Ok::<(), bibun_array::FileError>(())
 /// ```
 #[derive(Debug)]
-pub struct NpzWriter<W: Write + Seek>(ZipWriter<W>);
+pub struct NpzWriter<'a>(ZipWriter<&'a mut dyn WriteSeek>);
 
-impl<W: Write + Seek> NpzWriter<W> {
+trait WriteSeek: Write + Seek {}
+impl<W: Write + Seek> WriteSeek for W {}
+
+impl fmt::Debug for dyn WriteSeek + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl<'a> NpzWriter<'a> {
     /// An archive without members.
-    pub fn new(writer: W) -> Self {
+    pub fn new(writer: &'a mut (impl Write + Seek)) -> Self {
         Self(ZipWriter::new(writer))
     }
 
@@ -197,7 +237,7 @@ impl<W: Write + Seek> NpzWriter<W> {
     fn member(
         &mut self,
         name: &str,
-        write: impl FnOnce(&mut BufWriter<&mut ZipWriter<W>>) -> Result<(), FileError>,
+        write: impl FnOnce(&mut BufWriter<&mut ZipWriter<&'a mut dyn WriteSeek>>) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
@@ -215,8 +255,9 @@ impl<W: Write + Seek> NpzWriter<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(self) -> Result<W, FileError> {
-        Ok(self.0.finish()?)
+    pub fn finish(self) -> Result<(), FileError> {
+        self.0.finish()?;
+        Ok(())
     }
 }
 
@@ -279,7 +320,6 @@ pub fn write_npz<N: AsRef<str>, A: Borrow<Array>>(
         for (name, array) in arrays {
             writer.array(name.as_ref(), array.borrow())?;
         }
-        writer.finish()?;
-        Ok(())
+        writer.finish()
     })
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 use ureq::Agent;
 
 use super::{DataError, Mnist, mnist};
@@ -165,7 +165,7 @@ impl Source<'_> {
     fn is_at(&self, file: &Path) -> bool {
         let right_size = fs::metadata(file).is_ok_and(|found| found.len() == self.bytes);
         let checksum = || {
-            let mut checksum = Sha256::new();
+            let mut checksum = Hash::new();
             copy(&mut File::open(file)?, |bytes| {
                 checksum.update(bytes);
                 Ok(())
@@ -199,7 +199,7 @@ impl Source<'_> {
             .as_reader()
             .take(self.bytes.saturating_add(1));
         let mut out = File::create(file).map_err(|error| error.to_string())?;
-        let mut checksum = Sha256::new();
+        let mut checksum = Hash::new();
         let expected = self.bytes;
         let mut found = 0;
         let copied = copy(&mut body, |bytes| {

@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bibun_array::{DType, FileError, Shape};
 
@@ -111,16 +111,18 @@ impl DataError {
         Self::Other(error.into())
     }
 
-    pub(super) fn io(file: &Path, source: io::Error) -> Self {
+    #[cfg(any(feature = "csv", feature = "download", feature = "images"))]
+    pub(super) fn io(file: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io {
-            file: file.to_owned(),
+            file: file.into(),
             source,
         }
     }
 
-    pub(super) fn format(file: &Path, what: impl Into<String>) -> Self {
+    #[cfg(any(feature = "csv", feature = "images", feature = "npz"))]
+    pub(super) fn format(file: impl Into<PathBuf>, what: impl Into<String>) -> Self {
         Self::Format {
-            file: file.to_owned(),
+            file: file.into(),
             what: what.into(),
         }
     }

@@ -33,8 +33,10 @@ mod image_folder;
 mod labeled_images;
 mod memory;
 mod mnist;
+#[cfg(feature = "npz")]
 mod npz;
 pub mod splits;
+#[cfg(feature = "csv")]
 mod table;
 pub mod transforms;
 
@@ -47,5 +49,7 @@ pub use error::DataError;
 pub use image_folder::ImageFolder;
 pub use labeled_images::{LabeledImages, Planes};
 pub use mnist::{IdxError, Mnist, fashion_mnist, mnist};
+#[cfg(feature = "npz")]
 pub use npz::npz;
+#[cfg(feature = "csv")]
 pub use table::{Classes, Column, Csv, LabeledTable, Table};

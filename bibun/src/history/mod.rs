@@ -2,11 +2,16 @@
 
 mod composites;
 mod dot;
+#[cfg(feature = "pictures")]
 mod layout;
 mod links;
+#[cfg(feature = "pictures")]
 mod page;
+#[cfg(feature = "pictures")]
 mod picture;
+#[cfg(feature = "pictures")]
 mod statistics;
+#[cfg(feature = "pictures")]
 mod svg;
 mod table;
 
@@ -46,8 +51,8 @@ pub fn history(output: &Variable) -> History {
 /// |---|---|
 /// | a table of the functions | `Display` |
 /// | a graph for Graphviz | [`dot`](History::dot) |
-/// | a picture | [`svg`](History::svg) |
-/// | a page to zoom, fold and play | [`html`](History::html) |
+/// | a picture | `svg`, with the feature `pictures` |
+/// | a page to zoom, fold and play | `html`, with the feature `pictures` |
 /// | any of these as a file | [`save`](History::save) |
 ///
 /// A constant is one vertex wherever its value is still there to tell it by; a function that keeps
@@ -64,7 +69,7 @@ pub fn history(output: &Variable) -> History {
 /// let (a, b) = (x.exp(), x.sin());
 /// let history = History::of(&[&a, &b]);
 /// assert_eq!(history.function_count(), 2);
-/// assert!(history.svg().starts_with("<svg"));
+/// assert!(history.dot().starts_with("digraph"));
 /// ```
 #[derive(Clone)]
 pub struct History {
@@ -99,17 +104,6 @@ impl Call {
     fn generation(&self) -> u64 {
         let generations = self.parts.iter().map(Creator::generation);
         generations.max().unwrap_or_default()
-    }
-
-    /// The function with its parameters, or what it is made of.
-    fn describe(&self) -> String {
-        match &self.parts[..] {
-            [function] => function.describe(),
-            parts => {
-                let names: Vec<&str> = parts.iter().map(Creator::name).collect();
-                format!("made of {}", names.join(", "))
-            }
-        }
     }
 }
 
@@ -309,8 +303,18 @@ impl History {
         let path = path.as_ref();
         let extension = path.extension().unwrap_or_default().to_string_lossy();
         let text = match &*extension.to_lowercase() {
+            #[cfg(feature = "pictures")]
             "html" => self.html(),
+            #[cfg(feature = "pictures")]
             "svg" => self.svg(),
+            #[cfg(not(feature = "pictures"))]
+            "html" | "svg" => {
+                let what = format!(
+                    "{} takes bibun's feature `pictures`, which this program is built without",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
             "dot" | "gv" => self.dot(),
             "txt" => self.to_string(),
             other => {
@@ -403,21 +407,4 @@ fn grouped(number: usize) -> String {
         text.push(digit);
     }
     text
-}
-
-/// Text as it stands in XML, in attributes too. What XML cannot hold is replaced.
-fn xml(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' => escaped.push_str("&#10;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

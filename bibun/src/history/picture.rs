@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::{self, Layout, Part, Sketch};
 use super::statistics::Statistics;
-use super::{History, counted, distinct_bytes, line};
+use super::{Call, Creator, History, counted, distinct_bytes, line};
 use crate::variable::Variable;
 
 /// As many functions are drawn; earlier ones are one box.
@@ -72,7 +72,7 @@ impl<'a> Picture<'a> {
                 let bytes = distinct_bytes(call.parts.iter());
                 vec![
                     ("function", call.name.to_owned()),
-                    ("described", shortened(&call.describe(), 200)),
+                    ("described", shortened(&describe(call), 200)),
                     ("shapes", self.history.signature(call)),
                     ("generation", call.generation().to_string()),
                     ("called at", line(call.first().place())),
@@ -232,4 +232,15 @@ fn letters(text: &str) -> usize {
     let wide =
         |c: char| matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{ffdf}' | '\u{1f000}'..);
     text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
+}
+
+/// The function with its parameters, or what it is made of.
+fn describe(call: &Call) -> String {
+    match &call.parts[..] {
+        [function] => function.describe(),
+        parts => {
+            let names: Vec<&str> = parts.iter().map(Creator::name).collect();
+            format!("made of {}", names.join(", "))
+        }
+    }
 }

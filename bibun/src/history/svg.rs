@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::layout::{PADDING, Point};
 use super::picture::{LETTERS, Picture, Vertex, shortened};
-use super::{History, line, xml};
+use super::{History, line};
 
 pub(super) const STYLE: &str = include_str!("picture.css");
 pub(super) const STYLE_DARK: &str = include_str!("picture_dark.css");
@@ -238,4 +238,21 @@ fn curve(points: &[Point]) -> String {
         };
     }
     curve
+}
+
+/// Text as it stands in XML, in attributes too. What XML cannot hold is replaced.
+fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
 }

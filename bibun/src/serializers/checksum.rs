@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bibun_array::{Array, DType};
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 use super::elements::little_endian;
 use super::{State, Value};
@@ -26,7 +26,7 @@ impl State {
     pub fn checksum(&self) -> String {
         let mut values: Vec<_> = self.iter().collect();
         values.sort_unstable_by_key(|(name, _)| *name);
-        let mut hash = Sha256::new();
+        let mut hash = Hash::new();
         for (name, value) in values {
             text(&mut hash, name);
             match value {
@@ -43,16 +43,16 @@ impl State {
 }
 
 /// The length stands before, so that no two lists of texts give the same bytes.
-fn text(hash: &mut Sha256, text: &str) {
+fn text(hash: &mut Hash, text: &str) {
     number(hash, text.len());
     hash.update(text);
 }
 
-fn number(hash: &mut Sha256, number: usize) {
+fn number(hash: &mut Hash, number: usize) {
     hash.update((number as u64).to_le_bytes());
 }
 
-fn array(hash: &mut Sha256, x: &Array) {
+fn array(hash: &mut Hash, x: &Array) {
     hash.update(match x.dtype() {
         DType::Bool => b"b",
         DType::I64 => b"i",

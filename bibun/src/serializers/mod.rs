@@ -57,14 +57,18 @@ mod checksum;
 mod elements;
 mod load;
 mod names;
+#[cfg(feature = "npz")]
 mod npz;
+#[cfg(feature = "safetensors")]
 mod safetensors;
 mod state;
 
 pub use bibun_array::{FileError, remove_unfinished, write_whole};
 pub use load::{LoadOptions, Loaded};
 pub use names::Names;
+#[cfg(feature = "npz")]
 pub use npz::{load_npz, load_snapshot, save_npz, save_snapshot};
+#[cfg(feature = "safetensors")]
 pub use safetensors::{load_safetensors, save_safetensors};
 pub(crate) use state::same_spec;
 pub use state::{State, StateError, Stateful, Value};

@@ -1,6 +1,6 @@
 //! States in `.npz` files.
 
-use std::io::{Cursor, Read, Seek, Write};
+use std::io::{Cursor, Seek, Write};
 use std::path::Path;
 
 use bibun_array::{FileError, NpzReader, NpzValue, NpzWriter, write_whole};
@@ -117,7 +117,7 @@ fn in_memory(
     Ok(bytes.into_inner())
 }
 
-fn write(state: &State, file: impl Write + Seek) -> Result<(), FileError> {
+fn write(state: &State, file: &mut (impl Write + Seek)) -> Result<(), FileError> {
     let mut writer = NpzWriter::new(file);
     for (name, value) in state.iter() {
         match value {
@@ -125,11 +125,10 @@ fn write(state: &State, file: impl Write + Seek) -> Result<(), FileError> {
             Value::Text(text) => writer.text(name, text)?,
         }
     }
-    writer.finish()?;
-    Ok(())
+    writer.finish()
 }
 
-fn read<R: Read + Seek>(mut reader: NpzReader<R>) -> Result<State, FileError> {
+fn read(mut reader: NpzReader<'_>) -> Result<State, FileError> {
     let names: Vec<String> = reader.names().map(str::to_owned).collect();
     let mut state = State::new();
     for name in names {
@@ -142,7 +141,7 @@ fn read<R: Read + Seek>(mut reader: NpzReader<R>) -> Result<State, FileError> {
     Ok(state)
 }
 
-fn write_snapshot(state: &State, file: impl Write + Seek) -> Result<(), FileError> {
+fn write_snapshot(state: &State, file: &mut (impl Write + Seek)) -> Result<(), FileError> {
     if state.get(CHECKSUM).is_some() {
         let what = format!("`{CHECKSUM}` is the name of the checksum, and of something else");
         return Err(FileError::format(what));
@@ -152,7 +151,7 @@ fn write_snapshot(state: &State, file: impl Write + Seek) -> Result<(), FileErro
     write(&whole, file)
 }
 
-fn read_snapshot<R: Read + Seek>(reader: NpzReader<R>) -> Result<State, FileError> {
+fn read_snapshot(reader: NpzReader<'_>) -> Result<State, FileError> {
     let mut state = read(reader)?;
     let Some(Value::Text(kept)) = state.remove(CHECKSUM) else {
         return Err(FileError::format("is no snapshot: it has no checksum"));

@@ -1,6 +1,6 @@
 //! Nanoseconds of bookkeeping per scalar function, forward and backward, in a chain.
 //!
-//! `cargo bench -p bibun --bench overhead`. The limit is the cost of the memory a node takes: two
+//! `cargo bench -p bibun-benches --bench overhead`. The limit is the cost of the memory a node takes: two
 //! allocations, a few hundred bytes written and read once, a few dozen nanoseconds.
 
 use bibun::Variable;

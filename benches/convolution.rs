@@ -1,7 +1,7 @@
 //! How fast convolutions and the two products of their derivatives are, beside the largest rate at
 //! which matrix products run.
 //!
-//! `cargo bench -p bibun-array --bench convolution [-- filter]` prints a Markdown table; set
+//! `cargo bench -p bibun-benches --bench convolution [-- filter]` prints a Markdown table; set
 //! `RAYON_NUM_THREADS=1` to look at the kernels alone. The weights are made twice: summed over the
 //! examples, and for each example by itself, which are the groups of one large convolution. Limits:
 //! every element of the result is at least written once, and the product of 512 x 512 matrices,

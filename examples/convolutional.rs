@@ -2,9 +2,9 @@
 //! little each time it sees them.
 //!
 //! ```sh
-//! cargo run --release --example convolutional                     # digits that the program draws
-//! cargo run --release --example convolutional -- --data FOLDER    # MNIST, from its four files
-//! cargo run --release --example convolutional -- --out FOLDER     # with plots and snapshots: stop
+//! cargo run --release --example convolutional --features pictures                     # digits that the program draws
+//! cargo run --release --example convolutional --features pictures -- --data FOLDER    # MNIST, from its four files
+//! cargo run --release --example convolutional --features pictures -- --out FOLDER     # with plots and snapshots: stop
 //!                                                                 # it by Ctrl-C, and it goes on
 //!                                                                 # next time
 //! ```

@@ -2,8 +2,8 @@
 //! drawn again.
 //!
 //! ```sh
-//! cargo run --release --example autoencoder                     # digits that the program draws
-//! cargo run --release --example autoencoder -- --data FOLDER    # MNIST, from its four files
+//! cargo run --release --example autoencoder --features images                     # digits that the program draws
+//! cargo run --release --example autoencoder --features images -- --data FOLDER    # MNIST, from its four files
 //! ```
 //!
 //! In `result/autoencoder` (or `--out FOLDER`) are then:

@@ -6,6 +6,8 @@
 //! cargo run --release --example mnist -- --out FOLDER     # with plots and snapshots: stop it by
 //!                                                         # Ctrl-C, and it goes on next time
 //! ```
+//!
+//! With `--features full`, `--out` also has the graph of the loss as a page and files for TensorBoard.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,9 +19,11 @@ use bibun::functions::{Reduction, accuracy, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::schedule::{Schedule, linear};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer, Sgd};
+#[cfg(feature = "full")]
+use bibun::training::TensorBoard;
 use bibun::training::{
-    BoxError, Evaluator, Histograms, Plot, ProgressBar, Snapshots, Step, Table, TensorBoard,
-    Trainer, Trigger, Until,
+    BoxError, Evaluator, Histograms, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger,
+    Until,
 };
 use clap::{Parser, ValueEnum};
 
@@ -29,8 +33,7 @@ struct Options {
     /// Folder with the four files of MNIST, compressed or not; without it, digits are drawn
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// Folder for the log, plots, TensorBoard's events and snapshots; if it has a snapshot, training
-    /// goes on from there
+    /// Folder for the log, plots and snapshots; if it has a snapshot, training goes on from there
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// How often to go through all training images
@@ -178,11 +181,15 @@ fn run(options: &Options) -> Result<(), BoxError> {
         trainer = trainer
             .folder(folder)
             .snapshots(Snapshots::every(Trigger::Epochs(1.0)))
-            .draw_graph("graph.html")
             .extend(Plot::new("loss.svg", ["loss", "test/loss"]).logarithmic())
             .extend(Plot::new("accuracy.svg", ["accuracy", "test/accuracy"]))
-            .extend(Histograms::new("histograms.svg"))
-            .extend(TensorBoard::new().histograms(Trigger::Epochs(1.0)));
+            .extend(Histograms::new("histograms.svg"));
+        #[cfg(feature = "full")]
+        {
+            trainer = trainer
+                .draw_graph("graph.html")
+                .extend(TensorBoard::new().histograms(Trigger::Epochs(1.0)));
+        }
     }
     println!("{}", trainer.resume()?);
     println!("{}", trainer.run()?);

@@ -1,7 +1,7 @@
 //! Throughput of elementwise functions and reductions in bytes per second, and of matrix products
 //! in floating-point operations per second.
 //!
-//! `cargo bench -p bibun-array --bench kernels`. The limits: `copy` shows what memory gives for one
+//! `cargo bench -p bibun-benches --bench kernels`. The limits: `copy` shows what memory gives for one
 //! read and one write; the largest square product shows what the cores give.
 
 use bibun_array::{Array, DType, Generator, matmul, ops};

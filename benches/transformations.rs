@@ -1,7 +1,7 @@
 //! What a transformation costs above the code that it stands for: `grad` beside `backward`, `jvp`
 //! beside the function, `vmap` beside code that was written for batches.
 //!
-//! `cargo bench -p bibun --bench transformations`. Both run in turns; the ratio is the median of the
+//! `cargo bench -p bibun-benches --bench transformations`. Both run in turns; the ratio is the median of the
 //! ratios of the turns. Limits: `grad` does the same arithmetic (1), `jvp` twice that of products
 //! and sums and as much as the formula of the derivative takes elsewhere (about 2 to 3), `vmap` the
 //! same (1).

@@ -1,0 +1,112 @@
+//! Work handed to threads: the one place that does so. What is done with each part is called through a
+//! pointer, so that the machinery is compiled for each type of element and not for each kernel.
+
+/// Memory that can be cut between chunks.
+pub(super) trait Chunks: Sized + Send {
+    type Chunk;
+    /// How many chunks there are.
+    fn count(&self) -> usize;
+    /// The first chunks and the others.
+    fn split(self, count: usize) -> (Self, Self);
+    /// The only chunk.
+    fn one(self) -> Self::Chunk;
+}
+
+/// Chunks of as many elements; the last may have fewer.
+pub(super) struct ChunksOf<'a, T>(&'a mut [T], usize);
+
+pub(super) fn chunks<T>(out: &mut [T], len: usize) -> ChunksOf<'_, T> {
+    ChunksOf(out, len)
+}
+
+impl<'a, T: Send> Chunks for ChunksOf<'a, T> {
+    type Chunk = &'a mut [T];
+    fn count(&self) -> usize {
+        self.0.len().div_ceil(self.1)
+    }
+    fn split(self, count: usize) -> (Self, Self) {
+        let (first, others) = self.0.split_at_mut((count * self.1).min(self.0.len()));
+        (Self(first, self.1), Self(others, self.1))
+    }
+    fn one(self) -> Self::Chunk {
+        self.0
+    }
+}
+
+/// Each chunk with the one of the same number.
+impl<A: Chunks, B: Chunks> Chunks for (A, B) {
+    type Chunk = (A::Chunk, B::Chunk);
+    fn count(&self) -> usize {
+        self.0.count().min(self.1.count())
+    }
+    fn split(self, count: usize) -> (Self, Self) {
+        let (a, b) = (self.0.split(count), self.1.split(count));
+        ((a.0, b.0), (a.1, b.1))
+    }
+    fn one(self) -> Self::Chunk {
+        (self.0.one(), self.1.one())
+    }
+}
+
+/// Calls `each` with the number of every chunk and the chunk; if `threads` says so, on several threads
+/// that take at least `least` neighbouring chunks at a time.
+pub(super) fn for_each<C: Chunks>(
+    chunks: C,
+    threads: bool,
+    least: usize,
+    each: &(dyn Fn(usize, C::Chunk) + Sync),
+) {
+    for_each_run(chunks, threads, least, &|first, run| {
+        for_each_of(first, run, &mut |i, chunk| each(i, chunk));
+    });
+}
+
+/// Calls `each` with the number of every chunk in order and the chunk.
+pub(super) fn for_each_of<C: Chunks>(
+    first: usize,
+    mut run: C,
+    each: &mut dyn FnMut(usize, C::Chunk),
+) {
+    for i in 0..run.count() {
+        let (one, rest) = run.split(1);
+        each(first + i, one.one());
+        run = rest;
+    }
+}
+
+/// [`for_each`] for what has to be made ready: calls `each` for runs of neighbouring chunks, with the
+/// number of the first.
+pub(super) fn for_each_run<C: Chunks>(
+    chunks: C,
+    threads: bool,
+    least: usize,
+    each: &(dyn Fn(usize, C) + Sync),
+) {
+    let count = chunks.count();
+    let most = match threads {
+        true => count.div_ceil(4 * rayon::current_num_threads()).max(least),
+        false => count,
+    };
+    if count > 0 {
+        halve(chunks, 0, count, most, each);
+    }
+}
+
+/// Halves until a run has no more than `most` chunks.
+fn halve<C: Chunks>(
+    chunks: C,
+    first: usize,
+    count: usize,
+    most: usize,
+    each: &(dyn Fn(usize, C) + Sync),
+) {
+    if count <= most {
+        return each(first, chunks);
+    }
+    let half = count / 2;
+    let (left, right) = chunks.split(half);
+    rayon::join(
+        || halve(left, first, half, most, each),
+        || halve(right, first + half, count - half, most, each),
+    );
+}
