@@ -61,20 +61,20 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 const DOCUMENTS: [&str; 14] = [
-    include_str!("../../README.md"),
-    include_str!("../../CHANGELOG.md"),
-    include_str!("../../ARCHITECTURE.md"),
-    include_str!("../../CONTRIBUTING.md"),
-    include_str!("../../docs/src/start.md"),
-    include_str!("../../docs/src/idea.md"),
-    include_str!("../../docs/src/arrays.md"),
-    include_str!("../../docs/src/functions.md"),
-    include_str!("../../docs/src/transformations.md"),
-    include_str!("../../docs/src/per-example.md"),
-    include_str!("../../docs/src/links.md"),
-    include_str!("../../docs/src/training.md"),
-    include_str!("../../docs/src/performance.md"),
-    include_str!("../../docs/src/design.md"),
+    include_str!("../README.md"),
+    include_str!("../CHANGELOG.md"),
+    include_str!("../ARCHITECTURE.md"),
+    include_str!("../CONTRIBUTING.md"),
+    include_str!("../docs/src/start.md"),
+    include_str!("../docs/src/idea.md"),
+    include_str!("../docs/src/arrays.md"),
+    include_str!("../docs/src/functions.md"),
+    include_str!("../docs/src/transformations.md"),
+    include_str!("../docs/src/per-example.md"),
+    include_str!("../docs/src/links.md"),
+    include_str!("../docs/src/training.md"),
+    include_str!("../docs/src/performance.md"),
+    include_str!("../docs/src/design.md"),
 ];
 
 /// Letters in a piece: what is further back than this, the network does not learn to use.

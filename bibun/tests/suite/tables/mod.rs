@@ -243,7 +243,7 @@ fn check(chapter: &str, golden: &str, cases: &Cases, source: &str, without: With
             .flat_map(|code| code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
         for word in words.filter(|word| word.len() > 1 && !others.contains(word)) {
             let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            if !is_number && !has_name(source, word) && !has_name(include_str!("main.rs"), word) {
+            if !is_number && !has_name(source, word) && !has_name(include_str!("mod.rs"), word) {
                 wrong.push(format!("{names:?}: the case does without `{word}`"));
             }
         }

@@ -3,7 +3,7 @@
 //!
 //! The compiler is called with the library that this test is linked to, which takes a tenth of a
 //! second for each program. After a change of messages, or of the compiler:
-//! `BLESS=1 cargo test -p bibun --test compile_fail`.
+//! `BLESS=1 cargo test -p bibun --test suite compile_fail`.
 
 use std::env;
 use std::fs;

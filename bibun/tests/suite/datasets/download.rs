@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bibun::datasets::DataError;
 use bibun::datasets::download::{FASHION_MNIST, MNIST, Source};
 
-use crate::Scratch;
+use super::Scratch;
 
 const CONTENT: &[u8] = b"abc";
 /// FIPS 180-2, appendix B.1.

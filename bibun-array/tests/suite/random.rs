@@ -1,10 +1,8 @@
 //! Random numbers have the distributions they promise. Seeds are fixed, bounds are at 4.5 standard
 //! deviations of a right generator or wider.
 
-mod layouts;
-
 use bibun_array::{Array, DType, Generator, s};
-use layouts::{message, numbers};
+use crate::layouts::{message, numbers};
 
 fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64

@@ -1,11 +1,9 @@
 //! Running reductions and sorting over every kind of layout, against plain loops.
 
-mod common;
-
 use std::cmp::Ordering;
 
 use bibun_array::{Array, DType, Element, Error, attempt, s};
-use common::{Numbers, indices, same_for_all_thread_counts, shapes};
+use crate::common::{Numbers, indices, same_for_all_thread_counts, shapes};
 
 /// The lines of an array along `axis`.
 fn lines<T: Element>(x: &Array, axis: usize) -> Vec<Vec<T>> {

@@ -2,15 +2,13 @@
 //!
 //! Failing formulae are shrunk and kept in `property.regressions`.
 
-mod formula;
-
 use bibun::array::{Array, DType, Generator, stack};
 use bibun::functions::watch;
 use bibun::{
     GradOptions, GradientCheckOptions, Variable, VmapOptions, assert_gradients, gradients_with,
     jvp, vmap_with,
 };
-use formula::{Formula, close, flat, formulae, inner};
+use crate::formula::{Formula, close, flat, formulae, inner};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

@@ -1,9 +1,7 @@
 //! Indexing against plain loops, over every layout, axis and dtype.
 
-mod layouts;
-
 use bibun_array::{Array, DType, Generator, Index, s};
-use layouts::*;
+use crate::layouts::*;
 
 const SHAPES: [&[usize]; 9] = [
     &[1],

@@ -1,9 +1,7 @@
 //! Matrix products of every kind of layout against plain loops.
 
-mod common;
-
 use bibun_array::{Array, DType, Error, Generator, attempt, dot, gemm, matmul, outer, s};
-use common::{Numbers, indices, same_for_all_thread_counts};
+use crate::common::{Numbers, indices, same_for_all_thread_counts};
 
 /// The sum of products for one element of a matrix product with full batch axes.
 fn expected(a: &Array, b: &Array, index: &[usize]) -> f64 {

@@ -2,8 +2,6 @@
 //!
 //! Failing cases are shrunk and kept in `laws.regressions`.
 
-mod formula;
-
 use std::collections::{BTreeMap, HashMap};
 
 use bibun::array::{DType, Generator};
@@ -13,7 +11,7 @@ use bibun::{
     hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp, linearize, stop_gradient,
     value_and_grad, vjp, vmap, vmap_with,
 };
-use formula::{Formula, Instruction, close, execute, flat, formulae, inner, programs};
+use crate::formula::{Formula, Instruction, close, execute, flat, formulae, inner, programs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::FileFailurePersistence;

@@ -1,5 +1,4 @@
 //! Conversions from and to the crate `ndarray`.
-#![cfg(feature = "ndarray")]
 
 use bibun_array::{Array, DType, Element, Error};
 use ndarray::{Array1, Array2, Array3, ArrayD, IxDyn, ShapeBuilder, s};

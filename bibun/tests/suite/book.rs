@@ -188,7 +188,7 @@ fn names_in_the_tables_of_other_libraries_exist() {
 #[test]
 fn names_in_the_text_exist() {
     let mut known = words_of_the_sources();
-    for example in fs::read_dir(workspace().join("bibun/examples")).expect("examples") {
+    for example in fs::read_dir(workspace().join("examples")).expect("examples") {
         let path = example.expect("an entry").path();
         known.extend(
             path.file_stem()

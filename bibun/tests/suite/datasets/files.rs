@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bibun::array::{Array, DType, Generator, write_npz};
 use bibun::datasets::{Batches, Classes, Csv, DataError, Dataset, npz};
 
-use crate::Scratch;
+use super::Scratch;
 
 const FLOWERS: &str = "id,length,width,name\n\
     1,5.1,3.5,virginica\n\

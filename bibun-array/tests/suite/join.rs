@@ -1,9 +1,7 @@
 //! Joining, splitting, repeating and shifting against plain loops.
 
-mod layouts;
-
 use bibun_array::{Array, DType, concat, stack};
-use layouts::*;
+use crate::layouts::*;
 
 const SHAPES: [&[usize]; 7] = [
     &[1],

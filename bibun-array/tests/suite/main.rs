@@ -1,0 +1,19 @@
+//! What the public API promises. One program: each takes seconds to link.
+
+mod arithmetic;
+mod common;
+mod convolution;
+mod display;
+mod index;
+mod interop;
+mod join;
+mod layouts;
+mod math;
+mod matmul;
+mod npy;
+mod random;
+mod reduce;
+mod scan_sort;
+mod sizes;
+mod taps;
+mod views;

@@ -1,0 +1,34 @@
+//! What the public API promises. One program: each takes seconds to link.
+
+mod architecture;
+mod attention;
+mod book;
+mod chainer_cases;
+mod compile_fail;
+mod core;
+mod custom;
+mod datasets;
+mod errors;
+mod formula;
+mod frozen;
+mod history;
+mod history_page;
+mod hooks;
+mod laws;
+mod leaves;
+mod links;
+mod nesting;
+mod normalization;
+mod optimizers;
+mod per_example;
+mod property;
+mod randomness;
+mod recomputation;
+mod recurrent;
+mod refusals;
+mod rules;
+mod serializers;
+mod sizes;
+mod tables;
+mod threads;
+mod training;
