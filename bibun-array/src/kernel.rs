@@ -95,13 +95,19 @@ impl<const N: usize, K: ElementKernel<N>> NullaryFnOnce for Run<'_, N, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
+        // Loops over the inputs, which are unrolled: the functions of arrays of the standard library
+        // are long, and would be compiled anew for every kernel.
         let len = self.out.len();
-        let inputs = self.inputs.map(|x| &x[..len]);
+        let mut inputs = self.inputs;
+        for input in &mut inputs {
+            *input = &input[..len];
+        }
         for (i, y) in self.out.iter_mut().enumerate() {
-            *y = self.kernel.apply(std::array::from_fn(
-                #[inline(always)]
-                |k| inputs[k][i],
-            ));
+            let mut x = [inputs[0][i]; N];
+            for k in 1..N {
+                x[k] = inputs[k][i];
+            }
+            *y = self.kernel.apply(x);
         }
     }
 }
@@ -114,16 +120,21 @@ impl<const N: usize, K: ElementKernel<N>> Kernel for Loop<N, K> {
         K::Output::DTYPE
     }
     fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        let inputs = std::array::from_fn(|k| {
-            K::Input::from_slice(inputs[k]).expect("elementwise checked the dtypes")
-        });
+        let mut all = [elements::<K::Input>(inputs[0]); N];
+        for k in 1..N {
+            all[k] = elements(inputs[k]);
+        }
         let out = K::Output::from_slice_mut(out).expect("the device made the output");
         Arch::new().dispatch(Run {
             kernel: self.0,
-            inputs,
+            inputs: all,
             out,
         });
     }
+}
+
+fn elements<T: Element>(x: Slice<'_>) -> &[T] {
+    T::from_slice(x).expect("elementwise checked the dtypes")
 }
 
 /// Computes `kernel` at every element of the inputs, broadcast against each other.

@@ -8,9 +8,10 @@ use bibun_array::Array;
 use crate::call::Called;
 use crate::error::{Error, Place, raise};
 use crate::function::{
-    AnyFunction, Arity, Function, Inputs, Items, Mismatch, Outputs, Spec, items,
+    AnyFunction, Arity, Function, Inputs, Items, Keeps, Mismatch, Outputs, Spec, items,
 };
 use crate::node::{Cut, Edge, Node, Record, Way};
+use crate::scope::Level;
 use crate::variable::{Value, Variable};
 use crate::{batch, forward, hooks, rules, scope};
 
@@ -73,70 +74,35 @@ fn run_attended<F: Function>(
 
 /// Shape rule, run, record.
 // PERF: lists stay in the arity's own form, arrays for most functions: a scalar function costs more
-// in moving lists about than in arithmetic.
+// in moving lists about than in arithmetic. What does not depend on the function is in functions of
+// the arity alone, to be compiled once for each of those.
 fn run_as_it_is<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
     called: Called,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let (mut inputs, place) = (inputs, called.place);
+    let mut inputs = inputs;
     let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
     let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
-    let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, |spec| spec)) {
+    let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, itself)) {
         Ok(specs) => specs,
         Err(mismatch) => mismatched(function.name(), &mismatch),
     };
-    if let Some(spec) = (output_specs.as_ref().iter()).find(|spec| !spec.shape.is_addressable()) {
-        too_large(function.name(), spec, place)
-    }
     let call = Call {
         input_specs: input_specs.as_ref(),
         output_specs: output_specs.as_ref(),
         edges: edges.as_ref(),
-        place,
+        place: called.place,
     };
-
-    let has_history = call.edges.iter().fold(false, |any, edge| match edge {
-        Edge::Cut(Cut::Absent) => absent(function.name(), place),
-        edge => any | edge.is_some(),
-    });
-    if has_history {
-        scope::with_seal(|seal| {
-            if call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
-                broken(seal, "has history", function.name(), place);
-            }
-        });
+    if let Some(edge) = constant_edge(function.name(), &call, watched) {
+        return constants::<F::Outputs>(compute(function, inputs, &call), &edge);
     }
-    let differentiable = watched || has_history && scope::is_recording();
-    if !(differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float())) {
-        let outputs = compute(function, inputs, &call);
-        let edge = constant_edge(&call, has_history);
-        return F::Outputs::map(outputs, |value| {
-            let edge = match value.dtype().is_float() {
-                true => edge.clone(),
-                false => Edge::None,
-            };
-            Variable::fixed(value, edge)
-        });
-    }
-
     let needs = F::Inputs::map_ref(&edges, Edge::is_some);
     let keeps = function.keeps(needs.as_ref());
-    let retain = scope::is_retaining();
-    let mut i = 0;
-    let kept_inputs = F::Inputs::map_ref(&inputs, |input| {
-        let kept = retain || keeps.has_input(i);
-        i += 1;
-        kept.then(|| input.value())
-    });
+    let kept_inputs = kept_inputs::<F::Inputs>(&inputs, &keeps);
     let outputs = compute(function, inputs, &call);
-    let mut i = 0;
-    let kept_outputs = F::Outputs::map_ref(&outputs, |value| {
-        let kept = retain || keeps.has_output(i);
-        i += 1;
-        kept.then(|| Arc::clone(value))
-    });
+    let kept_outputs = kept_outputs::<F::Outputs>(&outputs, &keeps);
     let record = Record {
         function: function.clone(),
         inputs: edges,
@@ -146,32 +112,90 @@ fn run_as_it_is<F: Function>(
         kept_outputs,
     };
     let node: Arc<Node> = Arc::new(Node::new(record, called));
-    scope::with_seal(|seal| seal.remember(&node));
-    let mut slot = 0;
-    F::Outputs::map(outputs, |value| {
-        let edge = match node.output_specs()[slot].dtype.is_float() {
-            true => Edge::Output(Way::to(&node), slot as u32),
+    recorded::<F::Outputs>(outputs, &node)
+}
+
+fn itself<T>(x: &T) -> &T {
+    x
+}
+
+/// The values of inputs that are kept.
+fn kept_inputs<A: Arity>(inputs: &A::Of<Variable>, keeps: &Keeps) -> A::Of<Option<Arc<Value>>> {
+    let retain = scope::is_retaining();
+    let mut places = 0..;
+    A::map_ref(inputs, |input| {
+        let kept = places.next().is_some_and(|i| retain || keeps.has_input(i));
+        kept.then(|| input.value())
+    })
+}
+
+/// The values of outputs that are kept.
+fn kept_outputs<A: Arity>(outputs: &A::Of<Arc<Value>>, keeps: &Keeps) -> A::Of<Option<Arc<Value>>> {
+    let retain = scope::is_retaining();
+    let mut places = 0..;
+    A::map_ref(outputs, |value| {
+        let kept = places.next().is_some_and(|i| retain || keeps.has_output(i));
+        kept.then(|| Arc::clone(value))
+    })
+}
+
+/// Outputs whose history is not recorded.
+fn constants<A: Arity>(outputs: A::Of<Arc<Value>>, edge: &Edge) -> A::Of<Variable> {
+    A::map(outputs, |value| {
+        let edge = match value.dtype().is_float() {
+            true => edge.clone(),
             false => Edge::None,
         };
-        slot += 1;
         Variable::fixed(value, edge)
     })
 }
 
-/// What results without history remember of that which they could have had.
-fn constant_edge(call: &Call<'_>, has_history: bool) -> Edge {
+/// The outputs of a node.
+fn recorded<A: Arity>(outputs: A::Of<Arc<Value>>, node: &Arc<Node>) -> A::Of<Variable> {
+    scope::with_seal(|seal| seal.remember(node));
+    let mut slots = 0..;
+    A::map(outputs, |value| {
+        let slot: u32 = slots.next().expect("fewer outputs than numbers");
+        let edge = match node.output_specs()[slot as usize].dtype.is_float() {
+            true => Edge::Output(Way::to(node), slot),
+            false => Edge::None,
+        };
+        Variable::fixed(value, edge)
+    })
+}
+
+/// Checks a call; what its results remember, unless they are to be recorded.
+fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Option<Edge> {
+    if let Some(spec) = (call.output_specs.iter()).find(|spec| !spec.shape.is_addressable()) {
+        too_large(function, spec, call.place)
+    }
+    let has_history = call.edges.iter().fold(false, |any, edge| match edge {
+        Edge::Cut(Cut::Absent) => absent(function, call.place),
+        edge => any | edge.is_some(),
+    });
+    if has_history {
+        scope::with_seal(|seal| {
+            if call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
+                broken(seal, "has history", function, call.place);
+            }
+        });
+    }
     let recording = scope::is_recording();
+    let differentiable = watched || has_history && recording;
+    if differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float()) {
+        return None;
+    }
     if has_history && !recording {
-        return Edge::Cut(Cut::Unrecorded(call.place));
+        return Some(Edge::Cut(Cut::Unrecorded(call.place)));
     }
     let lost = call.edges.iter().find_map(Edge::lost_at);
-    match lost.filter(|_| recording) {
+    Some(match lost.filter(|_| recording) {
         Some(place) => Edge::Cut(Cut::Lost(place)),
         None => match call.edges.iter().find_map(Edge::unrecorded_at) {
             Some(place) => Edge::Cut(Cut::Unrecorded(place)),
             None => Edge::None,
         },
-    }
+    })
 }
 
 /// What a call is known by, apart from its values.
@@ -189,28 +213,36 @@ fn compute<F: Function>(
     inputs: Inputs<F, Variable>,
     call: &Call<'_>,
 ) -> Outputs<F, Arc<Value>> {
-    let levels = inputs.as_ref().iter().map(Variable::level);
-    let level = levels.max().unwrap_or(0);
+    let level = highest_level(inputs.as_ref());
     if level > 0 {
         let outputs = transform(function, items(inputs), level, call);
         return F::Outputs::collect(outputs.into_iter());
     }
     let outputs = function.forward(F::Inputs::map(inputs, into_array));
-    debug_assert!(
-        outputs.as_ref().len() == call.output_specs.len()
-            && outputs
-                .as_ref()
-                .iter()
-                .zip(call.output_specs)
-                .all(|(array, spec)| {
-                    *array.shape() == spec.shape && array.dtype() == spec.dtype
-                }),
-        "{}: forward gave {:?}, the shape rule said {:?}",
-        function.name(),
-        outputs.as_ref(),
-        call.output_specs,
+    if cfg!(debug_assertions) {
+        assert_specs(function.name(), outputs.as_ref(), call.output_specs);
+    }
+    F::Outputs::map(outputs, in_memory)
+}
+
+/// The level of the innermost transformation that hides one of them.
+fn highest_level(inputs: &[Variable]) -> Level {
+    inputs.iter().map(Variable::level).max().unwrap_or(0)
+}
+
+fn in_memory(array: Array) -> Arc<Value> {
+    Arc::new(Value::Array(array))
+}
+
+/// That a function has made what its shape rule said.
+fn assert_specs(function: &str, outputs: &[Array], specs: &[Spec]) {
+    let fits = |(array, spec): (&Array, &Spec)| {
+        *array.shape() == spec.shape && array.dtype() == spec.dtype
+    };
+    assert!(
+        outputs.len() == specs.len() && outputs.iter().zip(specs).all(fits),
+        "{function}: forward gave {outputs:?}, the shape rule said {specs:?}",
     );
-    F::Outputs::map(outputs, |array| Arc::new(Value::Array(array)))
 }
 
 /// Lets the transformation at `level` run a function.
@@ -220,7 +252,7 @@ fn compute<F: Function>(
 fn transform(
     function: &dyn AnyFunction,
     inputs: Items<Variable>,
-    level: scope::Level,
+    level: Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
     scope::with_seal(|seal| {

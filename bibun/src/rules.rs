@@ -278,15 +278,23 @@ pub(crate) fn put_aside() -> impl Sized {
 
 /// The function with the rules in force, if there are any for it.
 pub(crate) fn replaced<F: Function>(function: &F) -> Option<Replaced> {
-    if !ARE_ANY.get() || TypeId::of::<F>() == TypeId::of::<Replaced>() {
+    if TypeId::of::<F>() == TypeId::of::<Replaced>() {
         return None;
     }
-    let rules = IN_FORCE.with_borrow(|rules| rules.0.get(function.name()).cloned())?;
-    rules.used.store(true, Ordering::Relaxed);
+    let rules = in_force(function.name())?;
     Some(Replaced {
         function: Arc::new(function.clone()),
         rules,
     })
+}
+
+fn in_force(function: &str) -> Option<Arc<Replacement>> {
+    if !ARE_ANY.get() {
+        return None;
+    }
+    let rules = IN_FORCE.with_borrow(|rules| rules.0.get(function).cloned())?;
+    rules.used.store(true, Ordering::Relaxed);
+    Some(rules)
 }
 
 /// A function of which some rules have been replaced.

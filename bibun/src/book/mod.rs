@@ -1,4 +1,4 @@
-//! The book's programs, compiled and run. `tests/suite/book.rs` sees to it that no chapter is missing.
+//! The book's programs, compiled and run. `tests/bibun/book.rs` sees to it that no chapter is missing.
 
 macro_rules! chapters {
     ($($name:ident: $file:literal,)*) => {$(

@@ -177,11 +177,11 @@ fn seeds(format: &Format) -> Vec<Vec<u8>> {
         bytes.into_inner()
     };
     match format.name {
-        "npy" => [from_corpus("npy"), files_of("bibun-array/tests/golden")].concat(),
-        "npz" => [from_corpus("npz"), files_of("bibun/tests/golden/chainer")].concat(),
+        "npy" => [from_corpus("npy"), files_of("tests/golden/array")].concat(),
+        "npz" => [from_corpus("npz"), files_of("tests/golden/chainer")].concat(),
         "safetensors" => [
             from_corpus("safetensors"),
-            files_of("bibun/tests/golden/torch"),
+            files_of("tests/golden/torch"),
         ]
         .concat(),
         "snapshot" => vec![state.to_snapshot().expect("bytes")],

@@ -1,7 +1,7 @@
 //! Random computations under random scopes in many threads, until the time is over: what each gives
 //! must be what it gives when it is run alone, bit for bit.
 
-#[path = "../../../bibun/tests/suite/threads/storm.rs"]
+#[path = "../../../tests/bibun/threads/storm.rs"]
 mod storm;
 
 use std::process::ExitCode;

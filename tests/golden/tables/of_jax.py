@@ -1,5 +1,5 @@
 """The numbers of JAX, Flax and Optax for the names in the tables of the chapter from-jax.md;
-tests/suite/tables/mod.rs holds them against bibun's.
+tests/bibun/tables/mod.rs holds them against bibun's.
 
     python of_jax.py
 """

@@ -56,7 +56,7 @@ fn error_of<T>(f: impl FnOnce() -> T) -> String {
         panic!("no error")
     };
     let text = error.to_string();
-    assert!(text.contains("suite/frozen.rs:"), "{text}");
+    assert!(text.contains("bibun/frozen.rs:"), "{text}");
     text
 }
 

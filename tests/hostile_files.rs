@@ -698,19 +698,19 @@ fn seed_files() -> Vec<(&'static str, Vec<u8>)> {
     files.push(("safetensors", state.to_safetensors().expect("bytes")));
     files.push(("snapshot", state.to_snapshot().expect("bytes")));
     for (kind, name) in [
-        ("npz", "bibun/tests/golden/chainer/mlp.npz"),
-        ("npz", "bibun/tests/golden/chainer/lazy.npz"),
-        ("npz", "bibun-array/tests/golden/texts.npz"),
-        ("npz", "bibun-array/tests/golden/compressed.npz"),
-        ("npy", "bibun-array/tests/golden/f2.npy"),
-        ("npy", "bibun-array/tests/golden/big_i2.npy"),
-        ("npy", "bibun-array/tests/golden/fortran.npy"),
-        ("npy", "bibun-array/tests/golden/version2.npy"),
-        ("npy", "bibun-array/tests/golden/record.npy"),
-        ("safetensors", "bibun/tests/golden/torch/dtypes.safetensors"),
+        ("npz", "tests/golden/chainer/mlp.npz"),
+        ("npz", "tests/golden/chainer/lazy.npz"),
+        ("npz", "tests/golden/array/texts.npz"),
+        ("npz", "tests/golden/array/compressed.npz"),
+        ("npy", "tests/golden/array/f2.npy"),
+        ("npy", "tests/golden/array/big_i2.npy"),
+        ("npy", "tests/golden/array/fortran.npy"),
+        ("npy", "tests/golden/array/version2.npy"),
+        ("npy", "tests/golden/array/record.npy"),
+        ("safetensors", "tests/golden/torch/dtypes.safetensors"),
         (
             "safetensors",
-            "bibun/tests/golden/torch/one_name.safetensors",
+            "tests/golden/torch/one_name.safetensors",
         ),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);

@@ -106,7 +106,7 @@ fn what_does_not_fit_is_an_error() {
     };
     let x = Array::from([1.0, 2.0]);
     let text = message(&|| x.window_sum(&[windows(3, 2, 1)]));
-    assert!(text.contains("suite/taps.rs"), "{text}");
+    assert!(text.contains("array/taps.rs"), "{text}");
     assert!(
         text.contains("Taps(3 to 3)") && text.contains("do not fit"),
         "{text}"

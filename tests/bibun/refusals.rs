@@ -562,7 +562,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 /// The names of all public functions, as the sources declare them.
 fn public_functions() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/functions");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bibun/src/functions");
     let mut names = BTreeSet::new();
     for file in sources(&folder) {
         let text = fs::read_to_string(&file).expect("a text");

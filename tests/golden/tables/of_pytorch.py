@@ -1,4 +1,4 @@
-"""The numbers of PyTorch for the names in the tables of the chapter from-pytorch.md; tests/suite/tables/mod.rs
+"""The numbers of PyTorch for the names in the tables of the chapter from-pytorch.md; tests/bibun/tables/mod.rs
 holds them against bibun's.
 
     python of_pytorch.py

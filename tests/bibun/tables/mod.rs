@@ -208,9 +208,9 @@ fn compare(case: &Case, expected: &Value) -> Option<String> {
 }
 
 fn check(chapter: &str, golden: &str, cases: &Cases, source: &str, without: Without) {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path| fs::read_to_string(path).expect("a file");
-    let chapter = read(tests.join("../../docs/src").join(chapter));
+    let chapter = read(tests.join("../docs/src").join(chapter));
     let golden = read(tests.join("golden/tables").join(golden));
     let golden: BTreeMap<String, Value> = serde_json::from_str(&golden).expect("JSON");
 

@@ -11,7 +11,7 @@ use bibun_array::{
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
+        .join("golden/array")
         .join(name)
 }
 

@@ -1,7 +1,7 @@
 """Loads what bibun wrote in PyTorch's names into real PyTorch, strictly, and compares what the
 model makes of the inputs in results.npz.
 
-The files come from `cargo test -p bibun --test suite serializers -- --ignored torch`, which writes them into
+The files come from `cargo test -p bibun-tests --test bibun serializers -- --ignored torch`, which writes them into
 the folder that the variable FOLDER names.
 
     python check.py FOLDER

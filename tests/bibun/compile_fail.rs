@@ -3,7 +3,7 @@
 //!
 //! The compiler is called with the library that this test is linked to, which takes a tenth of a
 //! second for each program. After a change of messages, or of the compiler:
-//! `BLESS=1 cargo test -p bibun --test suite compile_fail`.
+//! `BLESS=1 cargo test -p bibun-tests --test bibun compile_fail`.
 
 use std::env;
 use std::fs;
@@ -35,7 +35,7 @@ fn bibun() -> PathBuf {
 fn said(program: &str) -> String {
     let made = env::temp_dir().join(format!("bibun-compile-fail-{}", std::process::id()));
     let output = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .args(["--edition=2024", "--emit=metadata", "--color=never", "-o"])
         .arg(&made)
         .arg(format!("--extern=bibun={}", bibun().display()))
@@ -72,7 +72,7 @@ fn said(program: &str) -> String {
 
 #[test]
 fn what_the_types_refuse() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compile_fail");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("compile_fail");
     let files = fs::read_dir(&folder).expect("the programs").flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());
     let mut programs: Vec<String> = names.filter(|name| name.ends_with(".rs")).collect();

@@ -17,7 +17,7 @@ use bibun::{Variable, test};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
+        .join("golden")
         .join(name)
 }
 

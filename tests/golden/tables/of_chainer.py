@@ -1,4 +1,4 @@
-"""The numbers of Chainer for the names in the tables of the chapter from-chainer.md; tests/suite/tables/mod.rs
+"""The numbers of Chainer for the names in the tables of the chapter from-chainer.md; tests/bibun/tables/mod.rs
 holds them against bibun's.
 
     python of_chainer.py

@@ -1,7 +1,7 @@
 """Loads what bibun wrote in Chainer's names into real Chainer, strictly, and compares what the
 models make of the inputs in results.npz.
 
-The files come from `cargo test -p bibun --test suite serializers -- --ignored chainer`, which writes them into
+The files come from `cargo test -p bibun-tests --test bibun serializers -- --ignored chainer`, which writes them into
 the folder that the variable FOLDER names.
 
     python check.py FOLDER

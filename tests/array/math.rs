@@ -82,7 +82,7 @@ fn parse(text: &str) -> f64 {
 #[test]
 fn f64_functions_match_the_exact_values() {
     let mut lines = 0;
-    for line in include_str!("../golden/elementary.txt").lines() {
+    for line in include_str!("../golden/array/elementary.txt").lines() {
         let (name, numbers) = line.split_once(' ').expect("a name and numbers");
         let numbers: Vec<f64> = numbers.split(' ').map(parse).collect();
         macro_rules! unary {

@@ -14,7 +14,7 @@ fn parsed<T: Element + FromStr>(line: &str, shape: Vec<usize>) -> Array {
 
 #[test]
 fn every_record_prints_as_in_numpy() {
-    let golden = include_str!("../golden/display.txt");
+    let golden = include_str!("../golden/array/display.txt");
     let mut failures = Vec::new();
     let mut count = 0;
     for record in golden.split("\n= ") {
