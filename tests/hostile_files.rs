@@ -708,10 +708,7 @@ fn seed_files() -> Vec<(&'static str, Vec<u8>)> {
         ("npy", "tests/golden/array/version2.npy"),
         ("npy", "tests/golden/array/record.npy"),
         ("safetensors", "tests/golden/torch/dtypes.safetensors"),
-        (
-            "safetensors",
-            "tests/golden/torch/one_name.safetensors",
-        ),
+        ("safetensors", "tests/golden/torch/one_name.safetensors"),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
         files.push((kind, fs::read(path).expect(name)));

@@ -95,19 +95,27 @@ impl<const N: usize, K: ElementKernel<N>> NullaryFnOnce for Run<'_, N, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        // Loops over the inputs, which are unrolled: the functions of arrays of the standard library
-        // are long, and would be compiled anew for every kernel.
-        let len = self.out.len();
-        let mut inputs = self.inputs;
+        // Bare loops: iterators, and the functions of arrays of any length, would be compiled anew for
+        // every kernel, and are slow where nothing is optimised.
+        let Self {
+            kernel,
+            mut inputs,
+            out,
+        } = self;
+        let len = out.len();
         for input in &mut inputs {
             *input = &input[..len];
         }
-        for (i, y) in self.out.iter_mut().enumerate() {
+        let mut i = 0;
+        while i < len {
             let mut x = [inputs[0][i]; N];
-            for k in 1..N {
+            let mut k = 1;
+            while k < N {
                 x[k] = inputs[k][i];
+                k += 1;
             }
-            *y = self.kernel.apply(x);
+            out[i] = kernel.apply(x);
+            i += 1;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Indexing against plain loops, over every layout, axis and dtype.
 
-use bibun_array::{Array, DType, Generator, Index, s};
 use crate::layouts::*;
+use bibun_array::{Array, DType, Generator, Index, s};
 
 const SHAPES: [&[usize]; 9] = [
     &[1],

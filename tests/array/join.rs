@@ -1,7 +1,7 @@
 //! Joining, splitting, repeating and shifting against plain loops.
 
-use bibun_array::{Array, DType, concat, stack};
 use crate::layouts::*;
+use bibun_array::{Array, DType, concat, stack};
 
 const SHAPES: [&[usize]; 7] = [
     &[1],

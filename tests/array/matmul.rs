@@ -1,7 +1,7 @@
 //! Matrix products of every kind of layout against plain loops.
 
-use bibun_array::{Array, DType, Error, Generator, attempt, dot, gemm, matmul, outer, s};
 use crate::common::{Numbers, indices, same_for_all_thread_counts};
+use bibun_array::{Array, DType, Error, Generator, attempt, dot, gemm, matmul, outer, s};
 
 /// The sum of products for one element of a matrix product with full batch axes.
 fn expected(a: &Array, b: &Array, index: &[usize]) -> f64 {

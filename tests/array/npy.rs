@@ -11,7 +11,7 @@ use bibun_array::{
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("golden/array")
+        .join("../golden/array")
         .join(name)
 }
 
@@ -420,7 +420,10 @@ fn texts_come_back() {
         }
     }
     let mut file = Cursor::new(Vec::new());
-    let error = NpzWriter::new(&mut file).text("x", "end\0").expect_err("a NUL").to_string();
+    let error = NpzWriter::new(&mut file)
+        .text("x", "end\0")
+        .expect_err("a NUL")
+        .to_string();
     assert!(
         error.starts_with("array `x`: the text ends in a NUL"),
         "{error}"

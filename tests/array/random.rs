@@ -1,8 +1,8 @@
 //! Random numbers have the distributions they promise. Seeds are fixed, bounds are at 4.5 standard
 //! deviations of a right generator or wider.
 
-use bibun_array::{Array, DType, Generator, s};
 use crate::layouts::{message, numbers};
+use bibun_array::{Array, DType, Generator, s};
 
 fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64

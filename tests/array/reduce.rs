@@ -1,7 +1,7 @@
 //! Reductions over every kind of layout and every set of axes, against plain loops.
 
-use bibun_array::{Array, Axes, DType, Error, attempt, keep_dims, s};
 use crate::common::{Numbers, groups, same_for_all_thread_counts, shapes, subsets};
+use bibun_array::{Array, Axes, DType, Error, attempt, keep_dims, s};
 
 fn axes_of(axes: &[usize]) -> Axes {
     Axes::new(&axes.iter().map(|&axis| axis as isize).collect::<Vec<_>>())

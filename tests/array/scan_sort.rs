@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use bibun_array::{Array, DType, Element, Error, attempt, s};
 use crate::common::{Numbers, indices, same_for_all_thread_counts, shapes};
+use bibun_array::{Array, DType, Element, Error, attempt, s};
 
 /// The lines of an array along `axis`.
 fn lines<T: Element>(x: &Array, axis: usize) -> Vec<Vec<T>> {

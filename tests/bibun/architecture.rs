@@ -220,6 +220,7 @@ fn unsafe_code_is_where_it_is_allowed() {
     let allowed = [
         "bibun-array/src/storage.rs",
         "bibun-array/src/cpu/matmul.rs",
+        "bibun-array/src/cpu/product.rs",
     ];
     for source in sources("bibun-array/src") {
         let has_unsafe = source.words().any(|word| word == "unsafe");
@@ -235,7 +236,7 @@ fn the_core_stays_small() {
         .collect();
     counts.sort();
     let total: usize = counts.iter().map(|(lines, _)| lines).sum();
-    assert!(total <= 4700, "{total} lines of code: {counts:#?}");
+    assert!(total <= 4740, "{total} lines of code: {counts:#?}");
     assert!(total > 500, "{total} lines are too few to be all");
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::formula::{Formula, Instruction, close, execute, flat, formulae, inner, programs};
 use bibun::array::{DType, Generator};
 use bibun::functions::{stack, tanh};
 use bibun::{
@@ -11,7 +12,6 @@ use bibun::{
     hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp, linearize, stop_gradient,
     value_and_grad, vjp, vmap, vmap_with,
 };
-use crate::formula::{Formula, Instruction, close, execute, flat, formulae, inner, programs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::FileFailurePersistence;

@@ -2,13 +2,13 @@
 //!
 //! Failing formulae are shrunk and kept in `property.regressions`.
 
+use crate::formula::{Formula, close, flat, formulae, inner};
 use bibun::array::{Array, DType, Generator, stack};
 use bibun::functions::watch;
 use bibun::{
     GradOptions, GradientCheckOptions, Variable, VmapOptions, assert_gradients, gradients_with,
     jvp, vmap_with,
 };
-use crate::formula::{Formula, close, flat, formulae, inner};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

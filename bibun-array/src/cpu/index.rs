@@ -224,7 +224,9 @@ fn for_each_part<T: Element>(out: &mut [T], row: usize, fill: impl Fn(usize, &mu
         return fill(0, out);
     }
     let share = out.len().div_ceil(4 * threads).next_multiple_of(row);
-    for_each(chunks(out, share), true, 1, &|i, part| fill(i * share, part));
+    for_each(chunks(out, share), true, 1, &|i, part| {
+        fill(i * share, part)
+    });
 }
 
 /// Where in memory the element lies that comes `index`-th in row-major order.

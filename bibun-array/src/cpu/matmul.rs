@@ -1,16 +1,18 @@
-//! Matrix products by the `gemm` crate: one of the crate's two files with `unsafe` code.
+//! Matrix products of arrays: one product after another, or several at once, each by
+//! [`product`](super::product::product) or, where little is summed, by plain loops.
 //!
-//! The number of threads changes nothing in the result: gemm sums each of its elements in the same
-//! order whichever thread does it, and what is cut here is cut by its size alone.
+//! The number of threads changes nothing in the result: how an element is summed follows from the
+//! sizes of its product alone.
 
 use std::borrow::Cow;
 
-use gemm::Parallelism;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::{self, PARALLEL, Steps};
+use super::product::product;
 use super::threads::{chunks, for_each};
+use super::tile::Float;
 use super::{elements, worth_threads};
 use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar};
@@ -44,7 +46,7 @@ pub(super) trait Number: Element {
     fn plus_product(self, a: Self, b: Self) -> Self;
     fn times(self, other: Self) -> Self;
     /// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
-    fn product(product: Product<'_, Self>, parallelism: Parallelism);
+    fn product(product: Product<'_, Self>, parallel: bool);
 }
 
 impl Number for f32 {
@@ -58,8 +60,8 @@ impl Number for f32 {
     fn times(self, other: f32) -> f32 {
         self * other
     }
-    fn product(product: Product<'_, f32>, parallelism: Parallelism) {
-        product.by_gemm(parallelism);
+    fn product(product: Product<'_, f32>, parallel: bool) {
+        product.of_floats(parallel);
     }
 }
 
@@ -74,8 +76,8 @@ impl Number for f64 {
     fn times(self, other: f64) -> f64 {
         self * other
     }
-    fn product(product: Product<'_, f64>, parallelism: Parallelism) {
-        product.by_gemm(parallelism);
+    fn product(product: Product<'_, f64>, parallel: bool) {
+        product.of_floats(parallel);
     }
 }
 
@@ -90,7 +92,7 @@ impl Number for i64 {
     fn times(self, other: i64) -> i64 {
         self.wrapping_mul(other)
     }
-    fn product(product: Product<'_, i64>, _: Parallelism) {
+    fn product(product: Product<'_, i64>, _: bool) {
         Arch::new().dispatch(ByRows(product));
     }
 }
@@ -135,32 +137,35 @@ pub(super) struct Product<'a, T> {
 
 impl<T: Number> Product<'_, T> {
     /// Computes a product, cut into blocks of rows where that does not happen further down: for
-    /// integers, for outer products and for products with a vector.
-    fn cut(self, parallelism: Parallelism) {
-        let Self { m, n, k, a, b, .. } = self;
-        let plain = T::DTYPE == DType::I64 || k <= 2 || n == 1;
-        if !plain || m * n * k < CUT {
-            return T::product(self, parallelism);
+    /// integers and for outer products.
+    fn cut(self, parallel: bool) {
+        let Self { m, n, k, .. } = self;
+        let plain = T::DTYPE == DType::I64 || k == 1;
+        match !plain || m * n * k < CUT {
+            true => T::product(self, parallel),
+            false => self.in_blocks(parallel, &|block| T::product(block, false)),
         }
+    }
+
+    /// Computes a product of short sums, past the caches.
+    fn stream(self, parallel: bool) {
+        self.in_blocks(parallel, &|block| Arch::new().dispatch(Streamed(block)));
+    }
+
+    /// Computes blocks of rows of a result whose rows follow each other.
+    fn in_blocks(self, parallel: bool, compute: &(dyn Fn(Product<'_, T>) + Sync)) {
+        let Self { n, k, a, .. } = self;
         let rows = (PARALLEL / (n * k).max(1))
             .next_multiple_of(BLOCK)
             .max(BLOCK);
-        let threads = matches!(parallelism, Parallelism::Rayon(_));
-        for_each(chunks(self.out, rows * n), threads, 1, &|i, out| {
-            T::product(
-                Product {
-                    m: out.len() / n,
-                    n,
-                    k,
-                    alpha: self.alpha,
-                    a: a.rows_from(i * rows),
-                    b,
-                    beta: self.beta,
-                    out,
-                    step: n,
-                },
-                Parallelism::None,
-            );
+        for_each(chunks(self.out, rows * n), parallel, 1, &|i, out| {
+            compute(Product {
+                m: out.len() / n,
+                a: a.rows_from(i * rows),
+                out,
+                step: n,
+                ..self
+            });
         });
     }
 
@@ -169,49 +174,16 @@ impl<T: Number> Product<'_, T> {
         let Self { m, n, step, .. } = *self;
         m == 0 || n == 0 || step >= n && (m - 1) * step + n <= self.out.len()
     }
+}
 
-    fn by_gemm(self, parallelism: Parallelism) {
-        let Self {
-            m,
-            n,
-            k,
-            a,
-            b,
-            step,
-            ..
-        } = self;
+impl<T: Float> Product<'_, T> {
+    fn of_floats(self, parallel: bool) {
+        let Self { m, n, k, a, b, .. } = self;
         assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n));
         if k == 1 || m * n * k <= TINY {
-            // The crate has no vector code for outer products.
             return Arch::new().dispatch(ByRows(self));
         }
-        // SAFETY: `Number` calls this for f32 and f64 only, which gemm has kernels for. gemm reads
-        // a[i, l] and b[l, j] and reads and writes out[i, j] for i < m, j < n, l < k at the steps
-        // given, all of which lie in their slices by the assertion, and no two of `out` in one
-        // place; `out` is borrowed mutably and so overlaps with neither. Its elements are initialised.
-        unsafe {
-            gemm::gemm(
-                m,
-                n,
-                k,
-                self.out.as_mut_ptr(),
-                1,
-                step as isize,
-                self.beta != T::ZERO,
-                a.memory.as_ptr(),
-                a.column as isize,
-                a.row as isize,
-                b.memory.as_ptr(),
-                b.column as isize,
-                b.row as isize,
-                self.beta,
-                self.alpha,
-                false,
-                false,
-                false,
-                parallelism,
-            );
-        }
+        product(self, parallel);
     }
 }
 
@@ -479,7 +451,7 @@ impl<T: Number> Batch<'_, T> {
         }
         let short = (1..=SHORT).contains(&k) && self.beta == T::ZERO && self.b.column == 1;
         let streamed = short && size_of_val(out) >= STREAMED && T::DTYPE != DType::I64;
-        let product = |i, out, parallelism| {
+        let product = |i, out, parallel: bool| {
             let product = Product {
                 m,
                 n,
@@ -491,22 +463,22 @@ impl<T: Number> Batch<'_, T> {
                 out,
                 step: n,
             };
-            match streamed && matches!(parallelism, Parallelism::None) {
-                true => Arch::new().dispatch(Streamed(product)),
-                false => product.cut(parallelism),
+            match streamed {
+                true => product.stream(parallel),
+                false => product.cut(parallel),
             }
         };
         let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
         // A hundred multiplications in a nanosecond are about what vector instructions do.
         if !worth_threads(out.len() * k / 100) {
-            let one = |(i, out)| product(i, out, Parallelism::None);
+            let one = |(i, out)| product(i, out, false);
             out.chunks_mut(m * n).enumerate().for_each(one);
         } else if batch < threads {
-            let one = |(i, out)| product(i, out, Parallelism::Rayon(0));
+            let one = |(i, out)| product(i, out, true);
             out.chunks_mut(m * n).enumerate().for_each(one);
         } else {
             for_each(chunks(out, m * n), true, 1, &|i, out| {
-                product(i, out, Parallelism::None);
+                product(i, out, false);
             });
         }
     }

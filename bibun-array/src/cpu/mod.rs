@@ -5,6 +5,7 @@ mod elementwise;
 mod index;
 mod matmul;
 mod normalize;
+mod product;
 mod random;
 mod reduce;
 mod scan;

@@ -150,18 +150,23 @@ impl Streams<'_> {
                 return;
             }
             let size = out.len() / keys.len();
-            for_each(chunks(out, size), parallel, 1, &|i, out| match size > FEW * N {
-                true => fill(keys[i], counter, out),
-                // To make ready for many blocks would take longer than to make a few.
-                false => {
-                    let key = keys[i];
-                    for (i, out) in out.chunks_mut(N).enumerate() {
-                        let counter = counter.wrapping_add(i as u64);
-                        let made = make(key, counter, number_block(key, counter, 0));
-                        out.copy_from_slice(&made[..out.len()]);
+            for_each(
+                chunks(out, size),
+                parallel,
+                1,
+                &|i, out| match size > FEW * N {
+                    true => fill(keys[i], counter, out),
+                    // To make ready for many blocks would take longer than to make a few.
+                    false => {
+                        let key = keys[i];
+                        for (i, out) in out.chunks_mut(N).enumerate() {
+                            let counter = counter.wrapping_add(i as u64);
+                            let made = make(key, counter, number_block(key, counter, 0));
+                            out.copy_from_slice(&made[..out.len()]);
+                        }
                     }
-                }
-            });
+                },
+            );
         })
     }
 }

@@ -37,9 +37,7 @@ pub(super) fn reduce(reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
         (Reduction::Sum, DType::Bool) => run::<Folded<Sum<bool>>>(x, axes),
         (Reduction::All | Reduction::Min, DType::Bool) => run::<Folded<All>>(x, axes),
         (Reduction::Any | Reduction::Max, DType::Bool) => run::<Folded<Any>>(x, axes),
-        (Reduction::Product, DType::Bool) => {
-            ops::cast(reduce(Reduction::All, x, axes), DType::I64)
-        }
+        (Reduction::Product, DType::Bool) => ops::cast(reduce(Reduction::All, x, axes), DType::I64),
         (Reduction::ArgMax | Reduction::ArgMin, DType::Bool) => {
             reduce(reduction, &as_dtype(DType::I64), axes)
         }

@@ -8,6 +8,9 @@
 // Loops over indices are unrolled early enough for what they write to stay in registers.
 #![allow(clippy::needless_range_loop)]
 
+use std::cell::Cell;
+use std::thread::LocalKey;
+
 use pulp::{Simd, WithSimd};
 
 use super::matmul::Number;
@@ -20,7 +23,8 @@ pub(super) trait Float: Number {
     type Vector<S: Simd>: Copy;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// `a * b + c`
+    fn multiply<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a * b + c`, rounded once where the machine can.
     fn multiply_add<S: Simd>(
         simd: S,
         a: Self::Vector<S>,
@@ -34,6 +38,15 @@ pub(super) trait Float: Number {
     /// All elements of a slice that has no more than a vector, and zeros.
     fn load_part<S: Simd>(simd: S, x: &[Self]) -> Self::Vector<S>;
     fn store_part<S: Simd>(simd: S, x: &mut [Self], vector: Self::Vector<S>);
+    /// Two rows of blocks of `distance` elements, two by two transposed.
+    fn exchange<S: Simd>(
+        simd: S,
+        x: Self::Vector<S>,
+        y: Self::Vector<S>,
+        distance: usize,
+    ) -> (Self::Vector<S>, Self::Vector<S>);
+    /// Memory of a thread to work in; who uses it takes it and puts it back.
+    fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
     /// How many elements a vector has.
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
@@ -43,8 +56,9 @@ pub(super) trait Float: Number {
 
 macro_rules! float {
     (
-        $T:ident, $vector:ident, $splat:ident, $add:ident, $multiply_add:ident, $sum:ident,
-        $load:ident, $store:ident, $load_part:ident, $store_part:ident
+        $T:ident, $vector:ident, $splat:ident, $add:ident, $multiply:ident, $multiply_add:ident,
+        $sum:ident, $load:ident, $store:ident, $load_part:ident, $store_part:ident,
+        $greater:ident, $select:ident, $left:ident, $right:ident
     ) => {
         impl Float for $T {
             type Vector<S: Simd> = S::$vector;
@@ -55,6 +69,10 @@ macro_rules! float {
             #[inline(always)]
             fn add<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
                 simd.$add(a, b)
+            }
+            #[inline(always)]
+            fn multiply<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$multiply(a, b)
             }
             #[inline(always)]
             fn multiply_add<S: Simd>(
@@ -85,6 +103,25 @@ macro_rules! float {
             fn store_part<S: Simd>(simd: S, x: &mut [$T], vector: S::$vector) {
                 simd.$store_part(x, vector);
             }
+            #[inline(always)]
+            fn exchange<S: Simd>(
+                simd: S,
+                x: S::$vector,
+                y: S::$vector,
+                distance: usize,
+            ) -> (S::$vector, S::$vector) {
+                // As many elements as any vector has.
+                let first: [$T; 16] = std::array::from_fn(|i| (i & distance == 0) as u8 as $T);
+                let first = simd.$greater(Self::load::<S>(&first), simd.$splat(0.5));
+                (
+                    simd.$select(first, x, simd.$right(y, distance)),
+                    simd.$select(first, simd.$left(x, distance), y),
+                )
+            }
+            fn scratch() -> &'static LocalKey<Cell<Vec<$T>>> {
+                thread_local!(static SCRATCH: Cell<Vec<$T>> = const { Cell::new(Vec::new()) });
+                &SCRATCH
+            }
         }
     };
 }
@@ -94,24 +131,34 @@ float!(
     f32s,
     splat_f32s,
     add_f32s,
-    mul_add_f32s,
+    mul_f32s,
+    mul_add_e_f32s,
     reduce_sum_f32s,
     as_simd_f32s,
     as_mut_simd_f32s,
     partial_load_f32s,
-    partial_store_f32s
+    partial_store_f32s,
+    greater_than_f32s,
+    select_f32s,
+    rotate_left_f32s,
+    rotate_right_f32s
 );
 float!(
     f64,
     f64s,
     splat_f64s,
     add_f64s,
-    mul_add_f64s,
+    mul_f64s,
+    mul_add_e_f64s,
     reduce_sum_f64s,
     as_simd_f64s,
     as_mut_simd_f64s,
     partial_load_f64s,
-    partial_store_f64s
+    partial_store_f64s,
+    greater_than_f64s,
+    select_f64s,
+    rotate_left_f64s,
+    rotate_right_f64s
 );
 
 /// Rows of factors: `memory[segment * segment_step + row * step + k]`.

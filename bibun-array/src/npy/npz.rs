@@ -237,7 +237,9 @@ impl<'a> NpzWriter<'a> {
     fn member(
         &mut self,
         name: &str,
-        write: impl FnOnce(&mut BufWriter<&mut ZipWriter<&'a mut dyn WriteSeek>>) -> Result<(), FileError>,
+        write: impl FnOnce(
+            &mut BufWriter<&mut ZipWriter<&'a mut dyn WriteSeek>>,
+        ) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)

@@ -323,12 +323,22 @@ fn blur(field: &mut [f32; SIZE]) {
 fn mean_along(field: &mut [f32; SIZE], start: usize, step: usize) {
     const REACH: usize = 4;
     let mut line = [0.0; SIDE + 2 * REACH];
-    for i in 0..SIDE {
+    // PERF: bare loops, which are quick in programs that are hardly optimised, too.
+    let mut i = 0;
+    while i < SIDE {
         line[i + REACH] = field[start + i * step];
+        i += 1;
     }
-    for i in 0..SIDE {
-        let window = &line[i..=i + 2 * REACH];
-        field[start + i * step] = window.iter().sum::<f32>() / (2 * REACH + 1) as f32;
+    i = 0;
+    while i < SIDE {
+        let mut sum = 0.0;
+        let mut k = i;
+        while k <= i + 2 * REACH {
+            sum += line[k];
+            k += 1;
+        }
+        field[start + i * step] = sum / (2 * REACH + 1) as f32;
+        i += 1;
     }
 }
 

@@ -52,13 +52,13 @@ mod updater;
 pub use clock::{Clock, Trigger, Until};
 pub use error::TrainingError;
 pub use extension::{Extension, Session};
+#[cfg(feature = "tensorboard")]
+pub use extensions::TensorBoard;
 pub use extensions::{
     Call, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, ProgressBar, Table,
 };
 #[cfg(feature = "plots")]
 pub use extensions::{Histograms, Plot};
-#[cfg(feature = "tensorboard")]
-pub use extensions::TensorBoard;
 pub use log::{Entry, Log};
 pub use report::{Report, Step};
 pub use snapshots::Snapshots;

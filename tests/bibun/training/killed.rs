@@ -101,7 +101,10 @@ fn trains_in_a_process_of_its_own() {
 fn start(folder: &Path) -> Child {
     let program = std::env::current_exe().expect("this program has a path");
     Command::new(program)
-        .args(["--exact", "training::killed::trains_in_a_process_of_its_own"])
+        .args([
+            "--exact",
+            "training::killed::trains_in_a_process_of_its_own",
+        ])
         .env(FOLDER, folder)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

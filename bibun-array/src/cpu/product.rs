@@ -1,0 +1,1128 @@
+//! Matrix products of floats: a block of `b` in the second cache, a few rows of `a` in the first and
+//! a tile of sums in registers (K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix
+//! Multiplication", 2008; F. Van Zee and R. van de Geijn, "BLIS: A Framework for Rapidly
+//! Instantiating BLAS Functionality", 2015).
+//!
+//! The sizes of a product alone decide the order in which an element of it is summed: over blocks of
+//! `k`, and in each over one `k` after the other; in a product with a vector, for each lane of a
+//! vector over every so many `k`, and then over lanes. Where factors lie, what is copied and how work
+//! is cut for threads change no bit.
+
+// Loops over indices are unrolled early enough for what they write to stay in registers.
+#![allow(clippy::needless_range_loop)]
+
+#[cfg(test)]
+mod tests;
+
+use std::array;
+use std::mem::take;
+use std::sync::Mutex;
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::matmul::{Matrix, Product};
+use super::tile::Float;
+
+/// Products of a sum that are one block.
+const DEPTH: usize = 512;
+/// Rows of a tile and vectors of it, at most.
+const HIGH: usize = 6;
+const WIDE: usize = 4;
+/// Bytes of a block of `b`, for which the second cache has room.
+const BLOCK: usize = 1 << 19;
+/// Strips of `a`, each of the rows of a tile, for which a panel of `b` is read.
+const STRIPS: usize = 4;
+/// Bytes of `b` that are read where they lie, and rows of `a` up to which more is.
+const SMALL: usize = 1 << 19;
+const FEW: usize = 128;
+/// As many elements as any vector has.
+const LANES: usize = 16;
+/// Rows that are multiplied with a vector at once: where rows are read, and where columns are.
+const ROWS: usize = 8;
+const COLUMN: usize = 1024;
+/// Whether a vector is summed by neighbours and then neighbours of those, or by halves.
+const NEIGHBOURS: bool = cfg!(target_arch = "aarch64");
+/// Multiplications that are worth a task of their own.
+const TASK: usize = 1 << 18;
+/// Elements that a thread keeps memory for, more than a block of each matrix.
+const KEPT: usize = 1 << 18;
+
+/// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
+pub(super) fn product<T: Float>(product: Product<'_, T>, parallel: bool) {
+    let Product { m, n, k, .. } = product;
+    let threads = match parallel {
+        true => rayon::current_num_threads(),
+        false => 1,
+    };
+    let tasks = (m * n * k / TASK).clamp(1, threads);
+    compute(product, tasks, &|work| match work {
+        Work::Matrix(part) => Arch::new().dispatch(part),
+        Work::Vector(part) => Arch::new().dispatch(part),
+    });
+}
+
+/// As [`product`], with given instructions and tasks.
+#[cfg(test)]
+fn with<S: Simd, T: Float>(simd: S, product: Product<'_, T>, tasks: usize) {
+    compute(product, tasks, &|work| match work {
+        Work::Matrix(part) => simd.vectorize(part),
+        Work::Vector(part) => simd.vectorize(part),
+    });
+}
+
+fn compute<T: Float>(
+    product: Product<'_, T>,
+    tasks: usize,
+    run: &(dyn Fn(&mut Work<'_, T>) + Sync),
+) {
+    let Product {
+        m,
+        n,
+        k,
+        alpha,
+        a,
+        b,
+        beta,
+        out,
+        step,
+    } = product;
+    if m == 0 || n == 0 {
+        return;
+    }
+    let out = &mut out[..(m - 1) * step + n];
+    if k == 0 {
+        for row in out.chunks_mut(step) {
+            row[..n].iter_mut().for_each(|y| {
+                *y = match beta == T::ZERO {
+                    true => T::ZERO,
+                    false => beta.times(*y),
+                };
+            });
+        }
+        return;
+    }
+    let copied: Vec<T>;
+    let mut work = if m == 1 || n == 1 {
+        // A row is a column of the transposed product.
+        let turned = Matrix {
+            memory: b.memory,
+            row: b.column,
+            column: b.row,
+        };
+        let (a, x, x_step, step) = match n {
+            1 => (a, b.memory, b.row, step),
+            _ => (turned, a.memory, a.column, 1),
+        };
+        let x = if x_step == 1 || k == 1 {
+            &x[..k]
+        } else {
+            copied = (0..k).map(|l| x[l * x_step]).collect();
+            &copied
+        };
+        let alone = m == 1 && n == 1;
+        Work::Vector(WithVector {
+            alpha,
+            a,
+            x,
+            beta,
+            y: out,
+            step,
+            alone,
+        })
+    } else {
+        Work::Matrix(Part {
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            beta,
+            out: Rows::Even(out, step),
+        })
+    };
+    if tasks == 1 {
+        return run(&mut work);
+    }
+    let parts = match work {
+        Work::Matrix(part) => part.cut(m, tasks),
+        Work::Vector(part) => part.cut(tasks),
+    };
+    let parts: Vec<_> = parts.into_iter().map(Mutex::new).collect();
+    each(parts.len(), &|i| {
+        run(&mut parts[i].lock().expect("it runs once"));
+    });
+}
+
+/// Runs tasks on threads; compiled once, whatever they are.
+fn each(count: usize, run: &(dyn Fn(usize) + Sync)) {
+    (0..count).into_par_iter().with_max_len(1).for_each(run);
+}
+
+/// What one thread does.
+enum Work<'a, T> {
+    Matrix(Part<'a, T>),
+    Vector(WithVector<'a, T>),
+}
+
+/// The rows of a result: a step apart, or parts of such rows.
+enum Rows<'a, T> {
+    Even(&'a mut [T], usize),
+    Any(Vec<&'a mut [T]>),
+}
+
+impl<T> Rows<'_, T> {
+    fn count(&self) -> usize {
+        match self {
+            Self::Even(memory, step) => memory.len().div_ceil(*step),
+            Self::Any(rows) => rows.len(),
+        }
+    }
+
+    /// `len` elements of a row.
+    #[inline(always)]
+    fn some(&mut self, row: usize, start: usize, len: usize) -> &mut [T] {
+        match self {
+            Self::Even(memory, step) => &mut memory[row * *step + start..][..len],
+            Self::Any(rows) => &mut rows[row][start..][..len],
+        }
+    }
+}
+
+/// A product, or what one thread does of it.
+struct Part<'a, T> {
+    n: usize,
+    k: usize,
+    alpha: T,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    beta: T,
+    out: Rows<'a, T>,
+}
+
+impl<'a, T: Float> Part<'a, T> {
+    /// Parts of about equal size, so cut that as little as can be of `a` and `b` is read by many.
+    fn cut(self, m: usize, tasks: usize) -> Vec<Work<'a, T>> {
+        let Self {
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            beta,
+            out,
+        } = self;
+        let Rows::Even(memory, step) = out else {
+            unreachable!("it is cut once");
+        };
+        // Whole tiles of any vectors; what is left goes to the last part.
+        let (high, wide) = (HIGH, WIDE * LANES);
+        let (most_down, most_across) = ((m / high).max(1), (n / wide).max(1));
+        let (down, across) = (1..=tasks.min(most_across))
+            .map(|across| (tasks.div_ceil(across).min(most_down), across))
+            .min_by_key(|&(down, across)| {
+                let steps = most_down.div_ceil(down) * most_across.div_ceil(across);
+                (
+                    steps * (down * across).div_ceil(tasks),
+                    down * n + across * m,
+                )
+            })
+            .expect("there is a task");
+        let part = |row: usize, column: usize, n: usize, out| {
+            let (a, b) = (from(a, row * a.row), from(b, column * b.column));
+            Work::Matrix(Part {
+                n,
+                k,
+                alpha,
+                a,
+                b,
+                beta,
+                out,
+            })
+        };
+        let bound = |i: usize, parts: usize, tiles: usize, size: usize, len: usize| match i == parts
+        {
+            true => len,
+            false => i * tiles / parts * size,
+        };
+        let mut parts = Vec::with_capacity(down * across);
+        let mut rest = memory;
+        for i in 0..down {
+            let first = bound(i, down, most_down, high, m);
+            let end = bound(i + 1, down, most_down, high, m);
+            let len = ((end - first) * step).min(rest.len());
+            let (rows, later) = rest.split_at_mut(len);
+            rest = later;
+            if across == 1 {
+                parts.push(part(first, 0, n, Rows::Even(rows, step)));
+                continue;
+            }
+            let mut rows: Vec<_> = rows.chunks_mut(step).collect();
+            for j in 0..across {
+                let start = bound(j, across, most_across, wide, n);
+                let len = bound(j + 1, across, most_across, wide, n) - start;
+                let pieces = rows.iter_mut().map(|row| {
+                    let (piece, later) = take(row).split_at_mut(len);
+                    *row = later;
+                    piece
+                });
+                parts.push(part(first, start, len, Rows::Any(pieces.collect())));
+            }
+        }
+        parts
+    }
+}
+
+/// A matrix that begins at an element of another one.
+fn from<T>(matrix: Matrix<'_, T>, start: usize) -> Matrix<'_, T> {
+    Matrix {
+        memory: &matrix.memory[start.min(matrix.memory.len())..],
+        ..matrix
+    }
+}
+
+impl<T: Float> WithSimd for &mut Part<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Part {
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            beta,
+            ref mut out,
+        } = *self;
+        let m = out.count();
+        let lanes = T::lanes::<S>();
+        let wide = wide::<S>();
+        // As even as they go; divisions are a part of what a small product takes.
+        let depth = match k <= DEPTH {
+            true => k,
+            false => k.div_ceil(k.div_ceil(DEPTH)),
+        };
+        let block = match n * depth * size_of::<T>() <= BLOCK {
+            true => n,
+            false => {
+                let most = (BLOCK / (size_of::<T>() * depth)).next_multiple_of(wide * lanes);
+                n.div_ceil(n.div_ceil(most))
+            }
+        }
+        .next_multiple_of(if S::IS_SCALAR { wide } else { lanes });
+        // Copied where vectors cannot be read, or are read often and lie far apart.
+        let packed = b.column != 1 || m >= FEW && k * n * size_of::<T>() > SMALL;
+        // Copied where what is read for one `k` after the other lies far apart.
+        let copied = a.column > 1 && n > wide * lanes;
+        let high = match n <= wide * lanes {
+            true => m.div_ceil(HIGH),
+            false => STRIPS,
+        };
+        let mut scratch = Scratch::<T>::take();
+        let (for_b, for_a) = scratch.split(
+            if packed {
+                block * depth
+            } else {
+                wide * lanes * depth
+            },
+            if copied { high * HIGH * depth } else { 0 },
+        );
+        for start in (0..n).step_by(block) {
+            let columns = block.min(n - start);
+            let panels = Panels::new(columns.div_ceil(lanes), wide, S::IS_SCALAR);
+            for first in (0..k).step_by(depth) {
+                let depth = depth.min(k - first);
+                let b = from(b, first * b.row + start * b.column);
+                let beta = if first == 0 { beta } else { T::ONE };
+                if packed {
+                    simd.vectorize(Pack {
+                        from: b,
+                        depth,
+                        columns,
+                        panels,
+                        to: for_b,
+                    });
+                }
+                for Strips {
+                    row,
+                    height,
+                    count,
+                    skip,
+                } in strips(m)
+                {
+                    for done in (0..count).step_by(high) {
+                        let (count, row) = (high.min(count - done), row + done * height);
+                        let mut a = from(a, row * a.row + first * a.column);
+                        let mut strip = height * a.row;
+                        if copied {
+                            strip = height * depth;
+                            for (i, to) in for_a.chunks_exact_mut(strip).take(count).enumerate() {
+                                copy_rows(from(a, i * height * a.row), height, to);
+                            }
+                            a = Matrix {
+                                memory: for_a,
+                                row: 1,
+                                column: height,
+                            };
+                        }
+                        let mut at = 0;
+                        for vectors in panels {
+                            let width = vectors * lanes;
+                            let len = width.min(columns - at);
+                            let mut tiles = Tiles {
+                                a,
+                                strip,
+                                count,
+                                b: &[],
+                                step: width,
+                                depth,
+                                rest: &[],
+                                rest_depth: 0,
+                                alpha,
+                                beta,
+                                out,
+                                row,
+                                skip,
+                                start: start + at,
+                                len,
+                            };
+                            if packed {
+                                tiles.b = &for_b[at * depth..(at + width) * depth];
+                            } else {
+                                tiles.b = &b.memory[at..];
+                                tiles.step = b.row;
+                                if (depth - 1) * b.row + width > tiles.b.len() {
+                                    // Whole vectors cannot be read to the end.
+                                    tiles.depth = match tiles.b.len().checked_sub(width) {
+                                        None => 0,
+                                        Some(_) if b.row == 0 => depth,
+                                        Some(rest) => depth.min(rest / b.row + 1),
+                                    };
+                                    tiles.rest_depth = depth - tiles.depth;
+                                    let rest = &mut for_b[..tiles.rest_depth * width];
+                                    for (l, to) in (tiles.depth..).zip(rest.chunks_exact_mut(width))
+                                    {
+                                        to[..len].copy_from_slice(&tiles.b[l * b.row..][..len]);
+                                    }
+                                    tiles.rest = rest;
+                                }
+                            }
+                            tiles.run(simd, height, vectors);
+                            at += width;
+                        }
+                    }
+                }
+            }
+        }
+        scratch.give_back();
+    }
+}
+
+/// `count` strips of `height` rows each, of which the first `skip` rows were computed before.
+#[derive(Clone, Copy)]
+struct Strips {
+    row: usize,
+    height: usize,
+    count: usize,
+    skip: usize,
+}
+
+/// All `m >= 2` rows, in heights that there are tiles of. A single last row takes the one before it
+/// along.
+fn strips(m: usize) -> [Strips; 3] {
+    let strips = |row, height, count, skip| Strips {
+        row,
+        height,
+        count,
+        skip,
+    };
+    let none = strips(0, HIGH, 0, 0);
+    let [middle, last] = match m % HIGH {
+        0 => [none, none],
+        1 => [none, strips(m - 2, 2, 1, 1)],
+        2 => [none, strips(m - 2, 2, 1, 0)],
+        3 => [none, strips(m - 3, 3, 1, 0)],
+        4 => [none, strips(m - 4, 2, 2, 0)],
+        _ => [strips(m - 5, 3, 1, 0), strips(m - 2, 2, 1, 0)],
+    };
+    [strips(0, HIGH, m / HIGH, 0), middle, last]
+}
+
+/// How many vectors each panel has: as even as they go.
+#[derive(Clone, Copy)]
+struct Panels {
+    panels: usize,
+    vectors: usize,
+    /// Panels that have one more.
+    wider: usize,
+}
+
+impl Panels {
+    fn new(vectors: usize, wide: usize, scalar: bool) -> Self {
+        let (panels, vectors, wider) = if scalar {
+            // One kind of tile will do.
+            (vectors.div_ceil(wide), wide, 0)
+        } else if vectors <= wide {
+            (1, vectors, 0)
+        } else {
+            let panels = vectors.div_ceil(wide);
+            (panels, vectors / panels, vectors % panels)
+        };
+        Self {
+            panels,
+            vectors,
+            wider,
+        }
+    }
+}
+
+impl Iterator for Panels {
+    type Item = usize;
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        self.panels = self.panels.checked_sub(1)?;
+        let more = self.wider > 0;
+        self.wider -= usize::from(more);
+        Some(self.vectors + usize::from(more))
+    }
+}
+
+/// Vectors of a tile at most: with [`HIGH`] rows of them, as many sums as there are registers.
+#[inline(always)]
+fn wide<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { WIDE } else { 2 }
+}
+
+/// Memory of this thread to work in. It is taken, for other work may run while this waits.
+struct Scratch<T>(Vec<T>);
+
+impl<T: Float> Scratch<T> {
+    fn take() -> Self {
+        Self(T::scratch().take())
+    }
+
+    /// Two parts with any content, which begin at lines of the cache.
+    fn split(&mut self, first: usize, second: usize) -> (&mut [T], &mut [T]) {
+        const LINE: usize = 64;
+        let line = LINE / size_of::<T>();
+        let first_len = first.next_multiple_of(line);
+        if self.0.len() < first_len + second + line {
+            self.0.resize(first_len + second + line, T::ZERO);
+        }
+        let start = self.0.as_ptr().align_offset(LINE).min(line);
+        let (one, other) = self.0[start..].split_at_mut(first_len);
+        (&mut one[..first], &mut other[..second])
+    }
+
+    fn give_back(self) {
+        if self.0.len() <= KEPT {
+            T::scratch().set(self.0);
+        }
+    }
+}
+
+/// Copies rows of `a`, which become neighbours.
+#[inline(never)]
+fn copy_rows<T: Float>(a: Matrix<'_, T>, height: usize, to: &mut [T]) {
+    for (l, to) in to.chunks_exact_mut(height).enumerate() {
+        let from = &a.memory[l * a.column..];
+        if a.row == 1 && height == HIGH {
+            to[..HIGH].copy_from_slice(&from[..HIGH]);
+        } else {
+            for (i, to) in to.iter_mut().enumerate() {
+                *to = from[i * a.row];
+            }
+        }
+    }
+}
+
+/// Copies a block of `b`, whose panels then lie one after the other.
+struct Pack<'a, T> {
+    from: Matrix<'a, T>,
+    depth: usize,
+    columns: usize,
+    panels: Panels,
+    to: &'a mut [T],
+}
+
+impl<T: Float> WithSimd for Pack<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            from: b,
+            depth,
+            columns,
+            panels,
+            to,
+        } = self;
+        let lanes = T::lanes::<S>();
+        if b.column != 1 {
+            let mut at = 0;
+            for vectors in panels {
+                let width = vectors * lanes;
+                let to = &mut to[at * depth..][..width * depth];
+                transpose(
+                    simd,
+                    from(b, at * b.column),
+                    width.min(columns - at),
+                    width,
+                    to,
+                );
+                at += width;
+            }
+            return;
+        }
+        // Whole rows, in the order of memory.
+        for l in 0..depth {
+            let row = &b.memory[l * b.row..][..columns];
+            let mut at = 0;
+            for vectors in panels {
+                let width = vectors * lanes;
+                let to = &mut to[at * depth + l * width..][..width];
+                match row.get(at..at + width) {
+                    Some(row) => {
+                        for v in 0..vectors {
+                            T::store::<S>(&mut to[v * lanes..], T::load::<S>(&row[v * lanes..]));
+                        }
+                    }
+                    None => {
+                        for (to, row) in to.chunks_mut(lanes).zip(row[at..].chunks(lanes)) {
+                            T::store::<S>(to, T::load_part(simd, row));
+                        }
+                    }
+                }
+                at += width;
+            }
+        }
+    }
+}
+
+/// Copies `len` columns of any step, which become the first of `width`.
+#[inline(always)]
+fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: usize, to: &mut [T]) {
+    let Matrix {
+        memory,
+        row,
+        column,
+    } = b;
+    let (lanes, depth) = (T::lanes::<S>(), to.len() / width);
+    if row == 1 && S::REGISTER_COUNT >= 32 && depth >= lanes {
+        // Squares of vectors. The last ones have the last column more than once, or reach back over
+        // what was copied before.
+        for j in (0..len).step_by(lanes) {
+            for l in (0..depth).step_by(lanes) {
+                let l = l.min(depth - lanes);
+                let mut square = [T::splat(simd, T::ZERO); LANES];
+                for i in 0..lanes {
+                    square[i] = T::load::<S>(&memory[l + (j + i).min(len - 1) * column..]);
+                }
+                exchange_all::<S, T, 8>(simd, &mut square);
+                exchange_all::<S, T, 4>(simd, &mut square);
+                exchange_all::<S, T, 2>(simd, &mut square);
+                exchange_all::<S, T, 1>(simd, &mut square);
+                for i in 0..lanes {
+                    T::store::<S>(&mut to[(l + i) * width + j..], square[i]);
+                }
+            }
+        }
+        return;
+    }
+    let mut done = 0;
+    if row == 1 {
+        while done + 4 <= len {
+            let columns: [&[T]; 4] = array::from_fn(|i| &memory[(done + i) * column..][..depth]);
+            for (l, to) in to.chunks_exact_mut(width).enumerate() {
+                let to = &mut to[done..done + 4];
+                for i in 0..4 {
+                    to[i] = columns[i][l];
+                }
+            }
+            done += 4;
+        }
+    }
+    for j in done..len {
+        let from = &memory[j * column..];
+        for (l, to) in to.chunks_exact_mut(width).enumerate() {
+            to[j] = from[l * row];
+        }
+    }
+}
+
+/// One step of transposing as many vectors as one has elements.
+#[inline(always)]
+fn exchange_all<S: Simd, T: Float, const D: usize>(simd: S, square: &mut [T::Vector<S>; LANES]) {
+    let lanes = T::lanes::<S>();
+    for i in 0..LANES {
+        if D < lanes && i < lanes && i & D == 0 {
+            (square[i], square[i + D]) = T::exchange(simd, square[i], square[i + D], D);
+        }
+    }
+}
+
+/// Tiles below one another: some strips of `a` by a panel of `b`.
+struct Tiles<'a, 'b, T> {
+    a: Matrix<'a, T>,
+    /// The step from one strip of `a` to the next, and how many there are.
+    strip: usize,
+    count: usize,
+    /// Vectors for one `k` after the other, `step` apart.
+    b: &'a [T],
+    step: usize,
+    depth: usize,
+    /// More of them, without space between.
+    rest: &'a [T],
+    rest_depth: usize,
+    alpha: T,
+    beta: T,
+    out: &'a mut Rows<'b, T>,
+    row: usize,
+    /// Rows that were computed before.
+    skip: usize,
+    /// Columns of the result.
+    start: usize,
+    len: usize,
+}
+
+impl<T: Float> Tiles<'_, '_, T> {
+    #[inline(always)]
+    fn run<S: Simd>(&mut self, simd: S, height: usize, vectors: usize) {
+        match height {
+            HIGH => self.of_height::<S, HIGH>(simd, vectors),
+            3 => self.of_height::<S, 3>(simd, vectors),
+            _ => self.of_height::<S, 2>(simd, vectors),
+        }
+    }
+
+    #[inline(always)]
+    fn of_height<S: Simd, const M: usize>(&mut self, simd: S, vectors: usize) {
+        match vectors {
+            4 if wide::<S>() == 4 => self.fixed::<S, M, 4>(simd),
+            3 if wide::<S>() == 4 => self.fixed::<S, M, 3>(simd),
+            1 if !S::IS_SCALAR => self.fixed::<S, M, 1>(simd),
+            _ => self.fixed::<S, M, 2>(simd),
+        }
+    }
+
+    /// A function of its own, for all registers to be for its sums.
+    #[inline(never)]
+    fn fixed<S: Simd, const M: usize, const N: usize>(&mut self, simd: S) {
+        simd.vectorize(Fixed::<T, M, N>(self));
+    }
+}
+
+/// Tiles of `M` rows and `N` vectors.
+struct Fixed<'t, 'a, 'b, T, const M: usize, const N: usize>(&'t mut Tiles<'a, 'b, T>);
+
+impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T, M, N> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Tiles {
+            a,
+            strip,
+            count,
+            b,
+            step,
+            depth,
+            rest,
+            rest_depth,
+            ..
+        } = *self.0;
+        let Tiles {
+            alpha,
+            beta,
+            ref mut out,
+            row,
+            skip,
+            start,
+            len,
+            ..
+        } = *self.0;
+        let lanes = T::lanes::<S>();
+        let width = N * lanes;
+        // Where the last of so many begins.
+        let last = |count: usize, step: usize| count.saturating_sub(1).saturating_mul(step);
+        let last_factor = last(count, strip)
+            .saturating_add(last(M, a.row))
+            .saturating_add(last(depth + rest_depth, a.column));
+        assert!(
+            last_factor < a.memory.len()
+                && (depth == 0 || last(depth, step).saturating_add(width) <= b.len())
+                && (rest_depth == 0 || last(rest_depth, width) + width <= rest.len())
+        );
+        let add = beta != T::ZERO;
+        let (alpha, beta) = (T::splat(simd, alpha), T::splat(simd, beta));
+        for s in 0..count {
+            let row = row + s * M;
+            let mut sums = [[T::splat(simd, T::ZERO); N]; M];
+            let factors: [*const T; M] =
+                array::from_fn(|i| a.memory.as_ptr().wrapping_add(s * strip + i * a.row));
+            let mut at = 0;
+            for (memory, step, depth) in [(b, step, depth), (rest, width, rest_depth)] {
+                let mut read = memory.as_ptr();
+                for _ in 0..depth {
+                    let mut vectors = [sums[0][0]; N];
+                    for v in 0..N {
+                        // SAFETY: `read` is `l * step` elements into `memory` for an `l < depth`,
+                        // from where it has `width` elements or more by the assertion.
+                        let vector =
+                            unsafe { std::slice::from_raw_parts(read.add(v * lanes), lanes) };
+                        vectors[v] = T::load::<S>(vector);
+                    }
+                    for i in 0..M {
+                        // SAFETY: it is `s * strip + i * a.row + l * a.column` elements into
+                        // `a.memory` for an `l` below both depths, no more than `last_factor`.
+                        let factor = T::splat(simd, unsafe { *factors[i].add(at) });
+                        for v in 0..N {
+                            sums[i][v] = T::multiply_add(simd, factor, vectors[v], sums[i][v]);
+                        }
+                    }
+                    at += a.column;
+                    read = read.wrapping_add(step);
+                }
+            }
+            for i in 0..M {
+                for v in 0..N {
+                    sums[i][v] = T::multiply(simd, alpha, sums[i][v]);
+                }
+            }
+            // Not multiplied and added at once, for scalar code to give the same.
+            if skip == 0 && len == width {
+                for i in 0..M {
+                    let out = out.some(row + i, start, width);
+                    if add {
+                        for v in 0..N {
+                            let read = T::load::<S>(&out[v * lanes..]);
+                            sums[i][v] = T::add(simd, T::multiply(simd, beta, read), sums[i][v]);
+                        }
+                    }
+                    for v in 0..N {
+                        T::store::<S>(&mut out[v * lanes..], sums[i][v]);
+                    }
+                }
+                continue;
+            }
+            // In memory only now, to be read at any index.
+            let mut results = [[sums[0][0]; N]; M];
+            for i in 0..M {
+                for v in 0..N {
+                    results[i][v] = sums[i][v];
+                }
+            }
+            for (i, sums) in results.iter().enumerate().skip(skip) {
+                let out = out.some(row + i, start, len);
+                for (out, &sum) in out.chunks_mut(lanes).zip(sums) {
+                    let mut sum = sum;
+                    if add {
+                        let read = T::load_part(simd, out);
+                        sum = T::add(simd, T::multiply(simd, beta, read), sum);
+                    }
+                    T::store_part(simd, out, sum);
+                }
+            }
+        }
+    }
+}
+
+/// `y = alpha a x + beta y`, where `y` has a step.
+struct WithVector<'a, T> {
+    alpha: T,
+    a: Matrix<'a, T>,
+    x: &'a [T],
+    beta: T,
+    y: &'a mut [T],
+    step: usize,
+    /// Whether the product is no more than this one sum.
+    alone: bool,
+}
+
+impl<'a, T: Float> WithVector<'a, T> {
+    fn cut(self, tasks: usize) -> Vec<Work<'a, T>> {
+        let Self {
+            alpha,
+            a,
+            x,
+            beta,
+            y,
+            step,
+            alone,
+        } = self;
+        let rows = y
+            .len()
+            .div_ceil(step)
+            .div_ceil(tasks)
+            .next_multiple_of(LANES);
+        let part = |(i, y)| {
+            let a = from(a, i * rows * a.row);
+            Work::Vector(WithVector {
+                alpha,
+                a,
+                x,
+                beta,
+                y,
+                step,
+                alone,
+            })
+        };
+        y.chunks_mut(rows * step).enumerate().map(part).collect()
+    }
+
+    /// Writes sums from a row on.
+    #[inline(always)]
+    fn finish(&mut self, first: usize, sums: &[T]) {
+        let (alpha, beta) = (self.alpha, self.beta);
+        for (i, &sum) in sums.iter().enumerate() {
+            let y = &mut self.y[(first + i) * self.step];
+            *y = match beta == T::ZERO {
+                true => alpha.times(sum),
+                false => beta.times(*y).plus_product(alpha, sum),
+            };
+        }
+    }
+}
+
+impl<T: Float> WithSimd for &mut WithVector<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let lanes = T::lanes::<S>();
+        let m = self.y.len().div_ceil(self.step);
+        let WithVector { a, x, .. } = *self;
+        let k = x.len();
+        let mut scratch = Scratch::<T>::take();
+        if self.alone {
+            let (buffer, _) = scratch.split(if a.column == 1 { 0 } else { k }, 0);
+            for (l, to) in buffer.iter_mut().enumerate() {
+                *to = a.memory[l * a.column];
+            }
+            let a = if a.column == 1 {
+                &a.memory[..k]
+            } else {
+                buffer
+            };
+            let mut sum = [T::ZERO];
+            simd.vectorize(Dot {
+                a,
+                x,
+                sum: &mut sum,
+            });
+            self.finish(0, &sum);
+        } else if a.row == 1 && a.column != 1 {
+            let height = COLUMN.min(m.next_multiple_of(lanes));
+            let (sums, _) = scratch.split(height * lanes, 0);
+            for first in (0..m).step_by(COLUMN) {
+                let count = COLUMN.min(m - first);
+                simd.vectorize(Columns {
+                    a: from(a, first),
+                    x,
+                    count,
+                    height,
+                    sums,
+                });
+                self.finish(first, &sums[..count]);
+            }
+        } else {
+            let (buffer, _) = scratch.split(if a.column == 1 { 0 } else { k * ROWS }, 0);
+            for first in (0..m).step_by(ROWS) {
+                let count = ROWS.min(m - first);
+                let mut rows = from(a, first * a.row);
+                if a.column != 1 {
+                    for (i, to) in buffer.chunks_exact_mut(k).take(count).enumerate() {
+                        for (l, to) in to.iter_mut().enumerate() {
+                            *to = rows.memory[i * a.row + l * a.column];
+                        }
+                    }
+                    rows = Matrix {
+                        memory: buffer,
+                        row: k,
+                        column: 1,
+                    };
+                }
+                let mut sums = [T::ZERO; ROWS];
+                simd.vectorize(Dots {
+                    a: rows,
+                    x,
+                    count,
+                    sums: &mut sums,
+                });
+                self.finish(first, &sums[..count]);
+            }
+        }
+        scratch.give_back();
+    }
+}
+
+/// One dot product, in more sums than one for the next not to wait for the last.
+struct Dot<'a, T> {
+    a: &'a [T],
+    x: &'a [T],
+    sum: &'a mut [T; 1],
+}
+
+impl<T: Float> WithSimd for Dot<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { a, x, sum } = self;
+        let lanes = T::lanes::<S>();
+        let mut sums = [T::splat(simd, T::ZERO); ROWS];
+        let (mut a, mut x) = (a.chunks_exact(ROWS * lanes), x.chunks_exact(ROWS * lanes));
+        for (a, x) in (&mut a).zip(&mut x) {
+            for i in 0..ROWS {
+                let (a, x) = (T::load::<S>(&a[i * lanes..]), T::load::<S>(&x[i * lanes..]));
+                sums[i] = T::multiply_add(simd, a, x, sums[i]);
+            }
+        }
+        for (a, x) in a.remainder().chunks(lanes).zip(x.remainder().chunks(lanes)) {
+            sums[0] = T::multiply_add(simd, T::load_part(simd, a), T::load_part(simd, x), sums[0]);
+        }
+        for i in [4, 2, 1] {
+            for j in 0..i {
+                sums[j] = T::add(simd, sums[j], sums[j + i]);
+            }
+        }
+        sum[0] = T::sum(simd, sums[0]);
+    }
+}
+
+/// `count` dot products of rows with `x`.
+struct Dots<'a, T> {
+    a: Matrix<'a, T>,
+    x: &'a [T],
+    count: usize,
+    sums: &'a mut [T; ROWS],
+}
+
+impl<T: Float> WithSimd for Dots<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { a, x, count, sums } = self;
+        let lanes = T::lanes::<S>();
+        let (whole, rest) = x.split_at(x.len() / lanes * lanes);
+        let row = |i: usize| &a.memory[i.min(count - 1) * a.row..][..x.len()];
+        let rows: [&[T]; ROWS] = array::from_fn(row);
+        let starts: [&[T]; ROWS] = array::from_fn(|i| &rows[i][..whole.len()]);
+        let mut partial = [T::splat(simd, T::ZERO); ROWS];
+        let mut l = 0;
+        while l + lanes <= whole.len() {
+            let factor = T::load::<S>(&whole[l..]);
+            for i in 0..ROWS {
+                let read = T::load::<S>(&starts[i][l..]);
+                partial[i] = T::multiply_add(simd, factor, read, partial[i]);
+            }
+            l += lanes;
+        }
+        if !rest.is_empty() {
+            let factor = T::load_part(simd, rest);
+            for i in 0..ROWS {
+                let read = T::load_part(simd, &rows[i][whole.len()..]);
+                partial[i] = T::multiply_add(simd, factor, read, partial[i]);
+            }
+        }
+        for i in 0..ROWS {
+            sums[i] = T::sum(simd, partial[i]);
+        }
+    }
+}
+
+/// The same for `count` rows beside one another, and columns apart: `height` sums for each lane
+/// that a vector of `x` has.
+struct Columns<'a, T> {
+    a: Matrix<'a, T>,
+    x: &'a [T],
+    count: usize,
+    height: usize,
+    sums: &'a mut [T],
+}
+
+impl<T: Float> WithSimd for Columns<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            a,
+            x,
+            count,
+            height,
+            sums,
+        } = self;
+        let lanes = T::lanes::<S>();
+        sums.fill(T::ZERO);
+        // Neighbours become halves where bits are reversed.
+        let place = |lane: usize| match NEIGHBOURS && lanes > 1 {
+            true => lane.reverse_bits() >> (usize::BITS - lanes.trailing_zeros()),
+            false => lane,
+        };
+        const MANY: usize = 8;
+        for first in (0..x.len()).step_by(MANY * lanes) {
+            let end = x.len().min(first + MANY * lanes);
+            for l in first..end.min(first + lanes) {
+                let sums = &mut sums[place(l - first) * height..][..height];
+                let mut l = l;
+                while l < end {
+                    l += lanes
+                        * match (end - l).div_ceil(lanes) {
+                            MANY => add_columns::<S, T, MANY>(simd, a, x, l, count, sums),
+                            4.. => add_columns::<S, T, 4>(simd, a, x, l, count, sums),
+                            _ => add_columns::<S, T, 1>(simd, a, x, l, count, sums),
+                        };
+                }
+            }
+        }
+        let rest = x.len() % lanes;
+        if rest > 0 {
+            // What is not there is 0 in dot products too, which makes 0 of -0.
+            let zero = T::splat(simd, T::ZERO);
+            for lane in rest..lanes {
+                let sums = &mut sums[place(lane) * height..][..height];
+                for sums in sums.chunks_exact_mut(lanes) {
+                    let sum = T::multiply_add(simd, zero, zero, T::load::<S>(sums));
+                    T::store::<S>(sums, sum);
+                }
+            }
+        }
+        // The order in which a vector is summed.
+        let mut half = lanes / 2;
+        while half > 0 {
+            let (low, high) = sums.split_at_mut(half * height);
+            for (low, high) in low.chunks_exact_mut(lanes).zip(high.chunks_exact(lanes)) {
+                T::store::<S>(low, T::add(simd, T::load::<S>(low), T::load::<S>(high)));
+            }
+            half /= 2;
+        }
+    }
+}
+
+/// Adds `N` columns from `l` on, as many apart as a vector has elements, to the sums of one lane.
+#[inline(always)]
+fn add_columns<S: Simd, T: Float, const N: usize>(
+    simd: S,
+    a: Matrix<'_, T>,
+    x: &[T],
+    l: usize,
+    count: usize,
+    sums: &mut [T],
+) -> usize {
+    let lanes = T::lanes::<S>();
+    let columns: [&[T]; N] = array::from_fn(|i| &a.memory[(l + i * lanes) * a.column..][..count]);
+    let factors: [_; N] = array::from_fn(|i| T::splat(simd, x[l + i * lanes]));
+    let mut at = 0;
+    while at + lanes <= count {
+        let mut sum = T::load::<S>(&sums[at..]);
+        for i in 0..N {
+            sum = T::multiply_add(simd, factors[i], T::load::<S>(&columns[i][at..]), sum);
+        }
+        T::store::<S>(&mut sums[at..], sum);
+        at += lanes;
+    }
+    if at < count {
+        let mut sum = T::load::<S>(&sums[at..]);
+        for i in 0..N {
+            sum = T::multiply_add(simd, factors[i], T::load_part(simd, &columns[i][at..]), sum);
+        }
+        T::store::<S>(&mut sums[at..], sum);
+    }
+    N
+}
