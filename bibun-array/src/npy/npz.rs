@@ -266,6 +266,8 @@ impl<'a> NpzWriter<'a> {
 /// Reads the arrays of a `.npz` file, in the order in which they are there; see [`Array::read_npy`]
 /// for their dtypes, and [`NpzReader`] for files with something else beside them.
 ///
+/// Takes the feature `npz`.
+///
 /// # Errors
 /// As for [`Array::read_npy`] and [`NpzReader::open`], and if something else than arrays of numbers
 /// is in the file.
@@ -303,6 +305,8 @@ pub fn read_npz(path: impl AsRef<Path>) -> Result<IndexMap<String, Array>, FileE
 
 /// Writes named arrays as a `.npz` file without compression, in their order. As with
 /// [`Array::write_npy`], the file appears whole or not at all, and equal arrays give equal files.
+///
+/// Takes the feature `npz`.
 ///
 /// # Errors
 /// If the file cannot be written or two arrays have the same name.

@@ -352,8 +352,9 @@ fn add_segment(coverage: &mut [f32; SIZE], a: Point, b: Point, radius: f32) {
     });
     let along = [b[0] - a[0], b[1] - a[1]];
     let length_squared = (along[0] * along[0] + along[1] * along[1]).max(1e-12);
-    for row in rows {
-        for column in columns.clone() {
+    let (mut row, mut column) = (rows.start, columns.start);
+    while row < rows.end {
+        while column < columns.end {
             let from_a = [column as f32 + 0.5 - a[0], row as f32 + 0.5 - a[1]];
             let t = (from_a[0] * along[0] + from_a[1] * along[1]) / length_squared;
             let t = t.clamp(0.0, 1.0);
@@ -362,6 +363,8 @@ fn add_segment(coverage: &mut [f32; SIZE], a: Point, b: Point, radius: f32) {
             let covered = (radius + 0.5 - distance).clamp(0.0, 1.0);
             let pixel = &mut coverage[row * SIDE + column];
             *pixel = pixel.max(covered);
+            column += 1;
         }
+        (row, column) = (row + 1, columns.start);
     }
 }

@@ -12,6 +12,8 @@ use super::{DataError, Dataset};
 /// Images in one folder per class: `root/class/*.png` (also `.jpg`, `.jpeg`), read and decoded
 /// when they are asked for.
 ///
+/// Takes the feature `images`.
+///
 /// Classes are numbered in the order of their names, and images come in the order of class and
 /// name. An example is an image as f32 from 0 to 1, `[channels, height, width]`, and its class.
 /// Images are three colours by default and as large as they are; a batch needs images of one size.

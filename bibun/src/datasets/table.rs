@@ -14,6 +14,8 @@ use super::{Batch, DataError, Dataset};
 
 /// A CSV file, and how it is to be read (RFC 4180: quotes around cells, doubled within them).
 ///
+/// Takes the feature `csv`.
+///
 /// ```
 /// use bibun::datasets::{Classes, Csv, Dataset};
 /// # let folder = std::env::temp_dir().join(format!("bibun-csv-{}", std::process::id()));

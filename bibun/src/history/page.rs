@@ -7,6 +7,8 @@ use super::{History, counted, grouped};
 impl History {
     /// A page that needs nothing but itself.
     ///
+    /// Takes the feature `pictures`.
+    ///
     /// It zooms (wheel, buttons, `+` and `-`), moves (drag, arrow keys with shift), and folds links
     /// ([`with_links`](History::with_links)) and functions that are made of others; whatever the pointer or the focus is on is told with
     /// its shape, dtype, source line, bytes kept, and statistics of value and gradient where they

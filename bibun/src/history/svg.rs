@@ -23,6 +23,8 @@ impl History {
     /// (leaves coloured, constants dashed, outputs with a strong border), links as frames, and so
     /// are functions made of others that are [unfolded](History::unfolded). The colours follow a viewer's dark mode; what points at a vertex says more about it.
     ///
+    /// Takes the feature `pictures`.
+    ///
     /// Of a history of more than 1,000 functions the last ones are drawn, and one box for all
     /// earlier ones; of fewer still where very many edges run far. A thousand take about a tenth
     /// of a second.

@@ -55,6 +55,8 @@ impl State {
 /// Saves a state as a `.npz` file, as [`numpy.load`] reads it: arrays by name, texts as strings of
 /// rank 0.
 ///
+/// Takes the feature `npz`.
+///
 /// The file appears whole or not at all ([`write_whole`]).
 ///
 /// [`numpy.load`]: https://numpy.org/doc/stable/reference/generated/numpy.load.html
@@ -66,6 +68,8 @@ pub fn save_npz(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> 
 }
 
 /// Loads what a `.npz` file holds, of bibun, NumPy or Chainer.
+///
+/// Takes the feature `npz`.
 ///
 /// `f2` becomes `f32` and all integers become `i64`. Arrays of anything else but numbers and single
 /// texts (pickled objects, say, in a trainer's snapshot of Chainer) are left out.
@@ -79,6 +83,8 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<State, FileError> {
 
 /// Saves a state so that no damage can go unnoticed: a `.npz` file with one more text in it,
 /// `checksum`, which is [`State::checksum`].
+///
+/// Takes the feature `npz`.
 ///
 /// The file appears whole or not at all, and is on the disk when this function returns
 /// ([`write_whole`]).

@@ -54,6 +54,8 @@ impl State {
 /// Saves a state as a `.safetensors` file, as PyTorch's package reads it. Texts are kept in the
 /// header, in `__metadata__`. Equal states give equal files.
 ///
+/// Takes the feature `safetensors`.
+///
 /// Source: the format's description in the repository huggingface/safetensors.
 ///
 /// The file appears whole or not at all ([`write_whole`]).
@@ -66,6 +68,8 @@ pub fn save_safetensors(path: impl AsRef<Path>, state: &State) -> Result<(), Fil
 
 /// Loads what a `.safetensors` file holds, of bibun or PyTorch: tensors in the order of their data,
 /// and the header's texts.
+///
+/// Takes the feature `safetensors`.
 ///
 /// `F16` and `BF16` become `f32`, all integers become `i64`.
 ///

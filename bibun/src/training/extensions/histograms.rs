@@ -12,6 +12,8 @@ use crate::training::{BoxError, Extension, Session, Trigger};
 /// Draws histograms of all parameters and their gradients into a file of the folder, `.svg`,
 /// whenever it is due.
 ///
+/// Takes the feature `plots`.
+///
 /// Numbers that are not finite are left out of a histogram and counted above it.
 ///
 /// ```

@@ -16,6 +16,8 @@ use crate::training::{BoxError, Entry, Extension, Log, Session};
 /// Draws logged values over the epochs or steps into a file of the folder, `.svg`, anew with every
 /// line of the log.
 ///
+/// Takes the feature `plots`.
+///
 /// Values that are not finite leave a gap.
 ///
 /// ```

@@ -15,6 +15,8 @@ use crate::training::{BoxError, Entry, Extension, Session, TrainingError, Trigge
 /// Writes all logged values, and histograms of parameters and gradients if they are wanted, to a
 /// file that TensorBoard shows: `tensorboard --logdir FOLDER`.
 ///
+/// Takes the feature `tensorboard`.
+///
 /// A training that is resumed writes a new file, which tells TensorBoard to forget what older ones say
 /// of later steps; so these stay where they are also when training goes back. The order of the files
 /// and the times in them hold whatever is done to the clock: where it was set back, the times go on
