@@ -60,7 +60,7 @@ fn said(program: &str) -> String {
         !(begins || listing || ends || summary.iter().any(|start| line.starts_with(start)))
     });
     let told = told.map(|line| match line.split_once("--> ") {
-        Some((arrow, place)) if !place.starts_with("tests/") => {
+        Some((arrow, place)) if !place.starts_with("compile_fail/") => {
             let file = place.split(':').next().unwrap_or(place);
             let file = file.split_once("/library/").map_or(file, |(_, file)| file);
             format!("{arrow}--> {file}\n")

@@ -49,7 +49,9 @@ impl Histograms {
 pub(super) struct Counts {
     pub(super) min: f64,
     pub(super) max: f64,
+    #[cfg_attr(not(feature = "tensorboard"), allow(dead_code))]
     pub(super) sum: f64,
+    #[cfg_attr(not(feature = "tensorboard"), allow(dead_code))]
     pub(super) sum_of_squares: f64,
     pub(super) counts: Vec<u64>,
     /// How many numbers are infinite or none.
