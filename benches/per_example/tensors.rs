@@ -69,5 +69,8 @@ pub(crate) fn write(
         let shape = array.shape().to_vec();
         (name, Floats { shape, bytes })
     });
-    Ok(safetensors::serialize_to_file(tensors, None, path)?)
+    Ok(std::fs::write(
+        path,
+        safetensors::serialize(tensors, None)?,
+    )?)
 }

@@ -125,6 +125,7 @@ fn sizes(random: &mut Random) -> [usize; 3] {
     x
 }
 
+#[allow(clippy::too_many_arguments)]
 fn run<T: Test>(
     [m, n, k]: [usize; 3],
     alpha: f64,
@@ -189,11 +190,7 @@ fn against_loops<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(Product<'_, T>)
         let before = out.clone();
         run([m, n, k], alpha, beta, &a, &b, &mut out, step, how);
         for (i, x) in out.iter().enumerate() {
-            let (row, column) = if step == 0 {
-                (m, 0)
-            } else {
-                (i / step, i % step)
-            };
+            let (row, column) = (i / step.max(1), i % step.max(1));
             if row >= m || column >= n {
                 assert_eq!(x.get(), gap, "{m} {n} {k} gap {i}");
                 continue;
