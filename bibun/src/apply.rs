@@ -1,5 +1,6 @@
 //! The one door: every function, of the library or of a user, is run and recorded here.
 
+use std::convert::identity;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -8,10 +9,9 @@ use bibun_array::Array;
 use crate::call::Called;
 use crate::error::{Error, Place, raise};
 use crate::function::{
-    AnyFunction, Arity, Function, Inputs, Items, Keeps, Mismatch, Outputs, Spec, items,
+    AnyFunction, Arity, Function, Inputs, Item, Items, Keeps, Mismatch, Outputs, Spec, items,
 };
 use crate::node::{Cut, Edge, Node, Record, Way};
-use crate::scope::Level;
 use crate::variable::{Value, Variable};
 use crate::{batch, forward, hooks, rules, scope};
 
@@ -85,7 +85,7 @@ fn run_as_it_is<F: Function>(
     let mut inputs = inputs;
     let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
     let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
-    let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, itself)) {
+    let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, identity)) {
         Ok(specs) => specs,
         Err(mismatch) => mismatched(function.name(), &mismatch),
     };
@@ -100,9 +100,9 @@ fn run_as_it_is<F: Function>(
     }
     let needs = F::Inputs::map_ref(&edges, Edge::is_some);
     let keeps = function.keeps(needs.as_ref());
-    let kept_inputs = kept_inputs::<F::Inputs>(&inputs, &keeps);
+    let kept_inputs = kept::<F::Inputs, _>(&inputs, keeps, Keeps::has_input, Variable::value);
     let outputs = compute(function, inputs, &call);
-    let kept_outputs = kept_outputs::<F::Outputs>(&outputs, &keeps);
+    let kept_outputs = kept::<F::Outputs, _>(&outputs, keeps, Keeps::has_output, Arc::clone);
     let record = Record {
         function: function.clone(),
         inputs: edges,
@@ -115,27 +115,18 @@ fn run_as_it_is<F: Function>(
     recorded::<F::Outputs>(outputs, &node)
 }
 
-fn itself<T>(x: &T) -> &T {
-    x
-}
-
-/// The values of inputs that are kept.
-fn kept_inputs<A: Arity>(inputs: &A::Of<Variable>, keeps: &Keeps) -> A::Of<Option<Arc<Value>>> {
+/// The values of those that are kept.
+fn kept<A: Arity, T: Item>(
+    items: &A::Of<T>,
+    keeps: Keeps,
+    is_kept: impl Fn(Keeps, usize) -> bool,
+    value: impl Fn(&T) -> Arc<Value>,
+) -> A::Of<Option<Arc<Value>>> {
     let retain = scope::is_retaining();
     let mut places = 0..;
-    A::map_ref(inputs, |input| {
-        let kept = places.next().is_some_and(|i| retain || keeps.has_input(i));
-        kept.then(|| input.value())
-    })
-}
-
-/// The values of outputs that are kept.
-fn kept_outputs<A: Arity>(outputs: &A::Of<Arc<Value>>, keeps: &Keeps) -> A::Of<Option<Arc<Value>>> {
-    let retain = scope::is_retaining();
-    let mut places = 0..;
-    A::map_ref(outputs, |value| {
-        let kept = places.next().is_some_and(|i| retain || keeps.has_output(i));
-        kept.then(|| Arc::clone(value))
+    A::map_ref(items, |item| {
+        let at = places.next().expect("fewer items than numbers");
+        (retain || is_kept(keeps, at)).then(|| value(item))
     })
 }
 
@@ -213,7 +204,8 @@ fn compute<F: Function>(
     inputs: Inputs<F, Variable>,
     call: &Call<'_>,
 ) -> Outputs<F, Arc<Value>> {
-    let level = highest_level(inputs.as_ref());
+    let levels = inputs.as_ref().iter().map(Variable::level);
+    let level = levels.max().unwrap_or(0);
     if level > 0 {
         let outputs = transform(function, items(inputs), level, call);
         return F::Outputs::collect(outputs.into_iter());
@@ -223,11 +215,6 @@ fn compute<F: Function>(
         assert_specs(function.name(), outputs.as_ref(), call.output_specs);
     }
     F::Outputs::map(outputs, in_memory)
-}
-
-/// The level of the innermost transformation that hides one of them.
-fn highest_level(inputs: &[Variable]) -> Level {
-    inputs.iter().map(Variable::level).max().unwrap_or(0)
 }
 
 fn in_memory(array: Array) -> Arc<Value> {
@@ -252,7 +239,7 @@ fn assert_specs(function: &str, outputs: &[Array], specs: &[Spec]) {
 fn transform(
     function: &dyn AnyFunction,
     inputs: Items<Variable>,
-    level: Level,
+    level: scope::Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
     scope::with_seal(|seal| {

@@ -87,18 +87,15 @@ struct Notes {
 
 impl<R: Recorded> Node<R> {
     pub(crate) fn new(record: R, called: Called) -> Self {
+        let generations = record.inputs().iter().map(Edge::generation);
         Self {
-            generation: generation_after(record.inputs()),
+            generation: 1 + generations.max().unwrap_or(0),
             place: called.place,
             composite: called.composite(),
             notes: OnceLock::new(),
             record,
         }
     }
-}
-
-fn generation_after(inputs: &[Edge]) -> u64 {
-    1 + inputs.iter().map(Edge::generation).max().unwrap_or(0)
 }
 
 impl Node {

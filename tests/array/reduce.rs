@@ -368,3 +368,13 @@ fn mistakes_are_named() {
     assert!(message(&|| x.max(1)).contains(file!()));
     assert_eq!(x.max(0).shape(), &[0, 3][..]);
 }
+
+#[test]
+fn what_is_repeated_takes_no_memory() {
+    let x = Array::from([0.0, 2.0, 0.0]).broadcast_to([1 << 40, 3]);
+    assert_eq!(x.any(0).to_vec::<bool>(), [false, true, false]);
+    assert_eq!(x.all(0).to_vec::<bool>(), [false, true, false]);
+    let truths = Array::from([false, true, false]).broadcast_to([1 << 40, 3]);
+    assert_eq!(truths.argmax(0).to_vec::<i64>(), [0, 0, 0]);
+    assert_eq!(truths.prod(0).to_vec::<i64>(), [0, 1, 0]);
+}

@@ -32,20 +32,35 @@ const BLOCK: usize = 1024;
 
 /// Reduces `axes` of `x`.
 pub(super) fn reduce(reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
-    let as_dtype = |dtype| ops::cast(x.clone(), dtype);
     match (reduction, x.dtype()) {
         (Reduction::Sum, DType::Bool) => run::<Folded<Sum<bool>>>(x, axes),
         (Reduction::All | Reduction::Min, DType::Bool) => run::<Folded<All>>(x, axes),
         (Reduction::Any | Reduction::Max, DType::Bool) => run::<Folded<Any>>(x, axes),
         (Reduction::Product, DType::Bool) => ops::cast(reduce(Reduction::All, x, axes), DType::I64),
         (Reduction::ArgMax | Reduction::ArgMin, DType::Bool) => {
-            reduce(reduction, &as_dtype(DType::I64), axes)
+            reduce(reduction, &cast(x, DType::I64), axes)
         }
-        (Reduction::All | Reduction::Any, _) => reduce(reduction, &as_dtype(DType::Bool), axes),
+        (Reduction::All | Reduction::Any, _) => reduce(reduction, &cast(x, DType::Bool), axes),
         (_, DType::I64) => reduce_numbers::<i64>(reduction, x, axes),
         (_, DType::F32) => reduce_numbers::<f32>(reduction, x, axes),
         (_, DType::F64) => reduce_numbers::<f64>(reduction, x, axes),
     }
+}
+
+/// `x` in another dtype, with what it repeats converted once.
+fn cast(x: &Array, dtype: DType) -> Array {
+    if x.inline().is_some() {
+        return ops::cast(x.clone(), dtype);
+    }
+    let layout = x.layout();
+    let sizes = layout.shape.iter().zip(layout.strides.iter());
+    let once = Layout {
+        shape: sizes
+            .map(|(&size, &step)| if step == 0 { size.min(1) } else { size })
+            .collect(),
+        ..layout.clone()
+    };
+    ops::cast(x.clone().with_layout(once), dtype).broadcast_to(x.shape())
 }
 
 fn reduce_numbers<T: Element>(reduction: Reduction, x: &Array, axes: &[usize]) -> Array
