@@ -96,7 +96,8 @@ fn run_as_it_is<F: Function>(
         place: called.place,
     };
     if let Some(edge) = constant_edge(function.name(), &call, watched) {
-        return constants::<F::Outputs>(compute(function, inputs, &call), &edge);
+        let outputs = compute(function, inputs, &call);
+        return remembering::<F::Outputs>(outputs, &|_| edge.clone());
     }
     let needs = F::Inputs::map_ref(&edges, Edge::is_some);
     let keeps = function.keeps(needs.as_ref());
@@ -112,7 +113,8 @@ fn run_as_it_is<F: Function>(
         kept_outputs,
     };
     let node: Arc<Node> = Arc::new(Node::new(record, called));
-    recorded::<F::Outputs>(outputs, &node)
+    scope::remember(&node);
+    remembering::<F::Outputs>(outputs, &|slot| Edge::Output(Way::to(&node), slot))
 }
 
 /// The values of those that are kept.
@@ -130,25 +132,16 @@ fn kept<A: Arity, T: Item>(
     })
 }
 
-/// Outputs whose history is not recorded.
-fn constants<A: Arity>(outputs: A::Of<Arc<Value>>, edge: &Edge) -> A::Of<Variable> {
-    A::map(outputs, |value| {
-        let edge = match value.dtype().is_float() {
-            true => edge.clone(),
-            false => Edge::None,
-        };
-        Variable::fixed(value, edge)
-    })
-}
-
-/// The outputs of a node.
-fn recorded<A: Arity>(outputs: A::Of<Arc<Value>>, node: &Arc<Node>) -> A::Of<Variable> {
-    scope::with_seal(|seal| seal.remember(node));
+/// Outputs that remember what `edge` says of their places.
+fn remembering<A: Arity>(
+    outputs: A::Of<Arc<Value>>,
+    edge: &dyn Fn(u32) -> Edge,
+) -> A::Of<Variable> {
     let mut slots = 0..;
     A::map(outputs, |value| {
-        let slot: u32 = slots.next().expect("fewer outputs than numbers");
-        let edge = match node.output_specs()[slot as usize].dtype.is_float() {
-            true => Edge::Output(Way::to(node), slot),
+        let slot = slots.next().expect("fewer outputs than numbers");
+        let edge = match value.dtype().is_float() {
+            true => edge(slot),
             false => Edge::None,
         };
         Variable::fixed(value, edge)
@@ -242,34 +235,19 @@ fn transform(
     level: scope::Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
+    let (name, Call { edges, place, .. }) = (function.name(), *call);
+    let (input_specs, output_specs) = (call.input_specs, call.output_specs);
     scope::with_seal(|seal| {
         if seal.hides(level) {
-            broken(
-                seal,
-                "is hidden by a transformation",
-                function.name(),
-                call.place,
-            );
+            broken(seal, "is hidden by a transformation", name, place);
         }
     });
     let batched = inputs.iter().any(|input| input.is_batched_at(level));
-    let inputs = items(
-        (inputs.into_iter().zip(call.edges))
-            .map(|(input, edge)| Variable::fixed(input.into_value(), edge.clone())),
-    );
+    let inputs = inputs.into_iter().zip(edges);
+    let inputs = items(inputs.map(|(x, edge)| Variable::fixed(x.into_value(), edge.clone())));
     match batched {
-        true => batch::run(function, inputs, level, call.output_specs, call.place),
-        false => {
-            let (input_specs, output_specs) = (call.input_specs, call.output_specs);
-            forward::run(
-                function,
-                inputs,
-                level,
-                input_specs,
-                output_specs,
-                call.place,
-            )
-        }
+        true => batch::run(function, inputs, level, output_specs, place),
+        false => forward::run(function, inputs, level, input_specs, output_specs, place),
     }
 }
 

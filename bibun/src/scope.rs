@@ -188,10 +188,6 @@ impl Seal {
     pub(crate) fn hides(&self, level: Level) -> bool {
         level <= self.around
     }
-
-    pub(crate) fn remember(&mut self, node: &Arc<Node>) {
-        self.made.insert(node.address());
-    }
 }
 
 /// Runs `f`, which must not use what has history, or what a transformation around it hides.
@@ -221,6 +217,13 @@ pub(crate) fn with_seal(see: impl FnOnce(&mut Seal)) {
     if IS_SEALED.get() {
         SEAL.with_borrow_mut(|seal| seal.as_mut().map(see));
     }
+}
+
+/// Counts a node as made inside of the seal around it.
+pub(crate) fn remember(node: &Arc<Node>) {
+    with_seal(|seal| {
+        seal.made.insert(node.address());
+    });
 }
 
 /// The mode now.

@@ -16,12 +16,11 @@ mod tests;
 
 use std::array;
 use std::mem::take;
-use std::sync::Mutex;
 
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::matmul::{Matrix, Product};
+use super::threads::{chunks, for_each};
 use super::tile::Float;
 
 /// Products of a sum that are one block.
@@ -144,19 +143,13 @@ fn compute<T: Float>(
     if tasks == 1 {
         return run(&mut work);
     }
-    let parts = match work {
+    let mut parts = match work {
         Work::Matrix(part) => part.cut(m, tasks),
         Work::Vector(part) => part.cut(tasks),
     };
-    let parts: Vec<_> = parts.into_iter().map(Mutex::new).collect();
-    each(parts.len(), &|i| {
-        run(&mut parts[i].lock().expect("it runs once"));
+    for_each(chunks(&mut parts, 1), true, 1, &|_, part| {
+        run(&mut part[0]);
     });
-}
-
-/// Runs tasks on threads; compiled once, whatever they are.
-fn each(count: usize, run: &(dyn Fn(usize) + Sync)) {
-    (0..count).into_par_iter().with_max_len(1).for_each(run);
 }
 
 /// What one thread does.
