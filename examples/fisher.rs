@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bibun::array::{Array, DType, Generator};
-use bibun::datasets::{Digits, Mnist, mnist};
+use bibun::datasets::{Digits, LabeledImages, Mnist, mnist};
 use bibun::functions::{
     Reduction, relu, softmax, softmax_cross_entropy, softmax_cross_entropy_with,
 };
@@ -39,10 +39,11 @@ struct Options {
     /// Folder with the four files of MNIST, compressed or not; without it, digits are drawn
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// Images to learn from (fewer, if there are fewer); a fifth as many to test
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..))]
+    images: u64,
 }
 
-const TRAIN: usize = 10_000;
-const TEST: usize = 2000;
 const EPOCHS: usize = 10;
 const BATCH_SIZE: usize = 100;
 /// How strongly weights are held, relative to the loss of the second task.
@@ -69,11 +70,14 @@ struct Task {
 }
 
 impl Task {
-    fn new(data: &Mnist) -> Self {
-        let first = |count| (0..count).collect::<Vec<usize>>();
+    fn new(data: &Mnist, images: u64) -> Self {
+        let first = |of: &LabeledImages, count: u64| {
+            let indices: Vec<usize> = (0..of.len().min(count as usize)).collect();
+            of.batch(&indices)
+        };
         Self {
-            train: data.train.batch(&first(TRAIN)),
-            test: data.test.batch(&first(TEST)),
+            train: first(&data.train, images),
+            test: first(&data.test, images / 5),
         }
     }
 
@@ -89,7 +93,7 @@ impl Task {
     fn accuracy(&self, model: &Mlp) -> f64 {
         let (x, t) = &self.test;
         let y = no_grad(|| model.forward(&x.into()));
-        y.array().argmax(1).equal(t).sum(..).item::<i64>() as f64 / TEST as f64
+        y.array().argmax(1).equal(t).sum(..).item::<i64>() as f64 / t.size() as f64
     }
 }
 
@@ -99,9 +103,9 @@ fn learn(model: &Mlp, task: &Task, penalty: impl Fn(&Mlp) -> Variable) {
     let mut optimizer = Adam::new(0.001);
     let (x, t) = &task.train;
     for _ in 0..EPOCHS {
-        let order = random.permutation(TRAIN);
-        for start in (0..TRAIN).step_by(BATCH_SIZE) {
-            let batch = order.slice(s![start..start + BATCH_SIZE]);
+        let order = random.permutation(t.size());
+        for start in (0..t.size()).step_by(BATCH_SIZE) {
+            let batch = order.slice(s![start..t.size().min(start + BATCH_SIZE)]);
             let y = model.forward(&x.take(&batch, 0).into());
             let loss = softmax_cross_entropy(y, t.take(&batch, 0)) + penalty(model);
             model.clear_grads();
@@ -163,7 +167,8 @@ fn spring(model: &Mlp, importance: &Mlp) -> impl Fn(&Mlp) -> Variable {
 }
 
 fn main() -> ExitCode {
-    let data = match Options::parse().data {
+    let Options { data, images } = Options::parse();
+    let data = match data {
         Some(folder) => match mnist(folder) {
             Ok(data) => data,
             Err(error) => {
@@ -174,13 +179,13 @@ fn main() -> ExitCode {
         None => {
             let digits = Digits::new(0);
             Mnist {
-                train: digits.images(0..TRAIN as u64),
-                test: digits.images(TRAIN as u64..(TRAIN + TEST) as u64),
+                train: digits.images(0..images),
+                test: digits.images(images..images + images / 5),
             }
         }
     };
     let random = Generator::new(0);
-    let first = Task::new(&data);
+    let first = Task::new(&data, images);
     let second = first.permuted(&mut random.split(1));
     let layers = &mut random.split(0);
     let start = Mlp {
@@ -219,7 +224,7 @@ fn main() -> ExitCode {
     second_task("  all held alike", &tree_map(|w| w * 0.0 + mean, &drawn));
     let held = second_task("  held by Fisher", &drawn);
     second_task("  held by empirical Fisher", &given);
-    assert!(held[0] > free[0] + 0.05 && held[1] > 0.8);
+    assert!(held[0] > free[0] + 0.05 && held[1] > free[1] - 0.1);
     assert!(held[0] > known[0] - 0.03);
     ExitCode::SUCCESS
 }

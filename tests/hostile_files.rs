@@ -93,7 +93,6 @@ const DATASETS: [(&str, Reader); 5] = [
         folder.write("train-images-idx3-ubyte.gz", bytes);
         read(mnist(&folder.0))
     }),
-    #[cfg(feature = "images")]
     ("image", |bytes| {
         images::read_one(bytes, images::LIMIT, |folder| folder)
     }),
@@ -393,7 +392,6 @@ fn watch_all<T>(call: impl FnOnce() -> T) -> (T, usize, usize) {
 
 /// The most bytes that reading a file of a data set may have in use at once.
 fn bound(kind: &str, length: usize) -> usize {
-    #[cfg(feature = "images")]
     if kind == "image" {
         return images::LIMIT as usize + (1 << 16);
     }
@@ -453,7 +451,6 @@ fn hostile_files_are_refused_without_large_allocations() {
     }
     assert!(count >= seed_files().len(), "{count} files");
     mutants_are_read_or_refused();
-    #[cfg(feature = "images")]
     images::what_takes_more_than_the_limit_is_refused();
 }
 
@@ -544,12 +541,10 @@ fn data_files() -> Vec<(&'static str, Vec<u8>)> {
         ("idx labels", labels()),
         ("idx.gz", compressed(&digits())),
     ];
-    #[cfg(feature = "images")]
     files.extend(images::files().map(|bytes| ("image", bytes)));
     files
 }
 
-#[cfg(feature = "images")]
 mod images {
     use std::io::Cursor;
 

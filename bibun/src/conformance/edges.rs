@@ -166,10 +166,7 @@ struct Table {
 
 fn tables() -> BTreeMap<(String, DType), Table> {
     let mut tables: BTreeMap<(String, DType), Table> = BTreeMap::new();
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../tests/golden/edges/edges.txt"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/edges/edges.txt");
     for line in std::fs::read_to_string(path).expect(path).lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let dtype = if words[1] == "f32" {

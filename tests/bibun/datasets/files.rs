@@ -145,7 +145,6 @@ fn archives() {
     ));
 }
 
-#[cfg(feature = "images")]
 mod images {
     use super::*;
     use bibun::datasets::ImageFolder;

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 
 mod batches;
-#[cfg(feature = "download")]
 mod download;
 mod files;
 mod mnist;
