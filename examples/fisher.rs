@@ -204,7 +204,9 @@ fn main() -> ExitCode {
     );
     // The network is right more often than it believes: this one is smaller, and holds less.
     println!("trace of the empirical one: {empirical:.1}");
-    assert!((estimate / truth - 1.0).abs() < 0.1 && empirical < 0.7 * truth);
+    // One label is drawn for each image, so that of few images the estimate is rough.
+    let tolerance = if images < 10_000 { 0.25 } else { 0.1 };
+    assert!((estimate / truth - 1.0).abs() < tolerance && empirical < 0.7 * truth);
 
     let accuracies = |model: &Mlp| [&first, &second].map(|task| task.accuracy(model));
     let show = |what: &str, [first, second]: [f64; 2]| {
