@@ -17,6 +17,7 @@ mod display;
 mod draws;
 mod dtype;
 mod error;
+pub mod formula;
 mod index;
 #[cfg(feature = "ndarray")]
 mod interop;

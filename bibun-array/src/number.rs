@@ -24,8 +24,8 @@ pub struct Number<T>(pub T);
 /// let x = Number(-2.0f64);
 /// assert_eq!(x.greater(0.0).where_(x, 0.0).0, 0.0);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mask<T>(bool, std::marker::PhantomData<T>);
+#[derive(Clone, Copy, Debug)]
+pub struct Mask<T: Float>(pub T::Truth);
 
 impl<T: Float> From<f64> for Number<T> {
     #[inline(always)]
@@ -80,11 +80,58 @@ macro_rules! functions {
     )*};
 }
 
+macro_rules! binary_functions {
+    ($($function:ident),*) => {$(
+        #[doc = concat!("See [`Float::", stringify!($function), "`].")]
+        #[inline(always)]
+        #[must_use]
+        pub fn $function(self, other: impl Into<Self>) -> Self {
+            Self(Float::$function(self.0, other.into().0))
+        }
+    )*};
+}
+
 impl<T: Float> Number<T> {
     functions!(
-        abs, acos, acosh, asin, asinh, atan, atanh, cbrt, ceil, cos, cosh, digamma, erf, erfc,
-        erfinv, exp, exp2, expm1, floor, lgamma, log10, log1p, log2, round, rsqrt, sigmoid, sign,
-        sin, sinh, softplus, sqrt, tan, tanh, trunc
+        abs,
+        acos,
+        acosh,
+        asin,
+        asinh,
+        atan,
+        atanh,
+        cbrt,
+        ceil,
+        cos,
+        cosh,
+        digamma,
+        erf,
+        erfc,
+        erfinv,
+        exp,
+        exp2,
+        expm1,
+        floor,
+        lgamma,
+        log10,
+        log1p,
+        log2,
+        log_sigmoid,
+        logistic_density,
+        one_minus_square,
+        reciprocal,
+        round,
+        rsqrt,
+        sigmoid,
+        sign,
+        sin,
+        sinh,
+        softplus,
+        sqrt,
+        square,
+        tan,
+        tanh,
+        trunc
     );
 
     /// The natural logarithm; see [`Float::ln`].
@@ -92,36 +139,6 @@ impl<T: Float> Number<T> {
     #[must_use]
     pub fn log(self) -> Self {
         Self(self.0.ln())
-    }
-
-    /// `log(sigmoid(self))`, exact on both tails.
-    #[inline(always)]
-    #[must_use]
-    pub fn log_sigmoid(self) -> Self {
-        -(-self).softplus()
-    }
-
-    /// `sigmoid(self) sigmoid(-self)`, exact on both tails: the density of the logistic
-    /// distribution, and the derivative of the sigmoid.
-    #[inline(always)]
-    #[must_use]
-    pub fn logistic_density(self) -> Self {
-        let e = (-self.abs()).exp();
-        e / (1.0 + e).square()
-    }
-
-    /// `self²`.
-    #[inline(always)]
-    #[must_use]
-    pub fn square(self) -> Self {
-        self * self
-    }
-
-    /// `1 / self`.
-    #[inline(always)]
-    #[must_use]
-    pub fn reciprocal(self) -> Self {
-        1.0 / self
     }
 
     /// The greater of two, NaN if either is; see [`Float::maximum`].
@@ -142,49 +159,67 @@ impl<T: Float> Number<T> {
     #[inline(always)]
     #[must_use]
     pub fn clip(self, low: impl Into<Self>, high: impl Into<Self>) -> Self {
-        self.maximum(low).minimum(high)
+        Self(self.0.clip(low.into().0, high.into().0))
+    }
+
+    binary_functions!(
+        atan2, copysign, direction, fmod, hypot, inversion, logaddexp
+    );
+
+    /// `self^exponent`; see [`Float::powf`].
+    #[inline(always)]
+    #[must_use]
+    pub fn pow(self, exponent: impl Into<Self>) -> Self {
+        Self(self.0.powf(exponent.into().0))
+    }
+
+    /// The largest finite number.
+    #[inline(always)]
+    #[must_use]
+    pub fn largest() -> Self {
+        Self(T::largest())
     }
 
     /// Whether this is NaN.
     #[inline(always)]
     pub fn is_nan(self) -> Mask<T> {
-        Mask(self.0.is_nan(), std::marker::PhantomData)
+        Mask(Float::is_nan(self.0))
     }
 
     /// `self == other`.
     #[inline(always)]
     pub fn equal(self, other: impl Into<Self>) -> Mask<T> {
-        Mask(self.0 == other.into().0, std::marker::PhantomData)
+        Mask(Float::equal(self.0, other.into().0))
     }
 
     /// `self != other`.
     #[inline(always)]
     pub fn not_equal(self, other: impl Into<Self>) -> Mask<T> {
-        Mask(self.0 != other.into().0, std::marker::PhantomData)
+        Mask(!Float::equal(self.0, other.into().0))
     }
 
     /// `self > other`.
     #[inline(always)]
     pub fn greater(self, other: impl Into<Self>) -> Mask<T> {
-        Mask(self.0 > other.into().0, std::marker::PhantomData)
+        Mask(Float::greater(self.0, other.into().0))
     }
 
     /// `self >= other`.
     #[inline(always)]
     pub fn greater_equal(self, other: impl Into<Self>) -> Mask<T> {
-        Mask(self.0 >= other.into().0, std::marker::PhantomData)
+        Mask(Float::greater_equal(self.0, other.into().0))
     }
 
     /// `self < other`.
     #[inline(always)]
     pub fn less(self, other: impl Into<Self>) -> Mask<T> {
-        Mask(self.0 < other.into().0, std::marker::PhantomData)
+        Mask(Float::less(self.0, other.into().0))
     }
 
     /// `self <= other`.
     #[inline(always)]
     pub fn less_equal(self, other: impl Into<Self>) -> Mask<T> {
-        Mask(self.0 <= other.into().0, std::marker::PhantomData)
+        Mask(Float::less_equal(self.0, other.into().0))
     }
 }
 
@@ -199,13 +234,20 @@ impl<T: Float> Mask<T> {
     #[inline(always)]
     #[must_use]
     pub fn logical_and(self, other: Self) -> Self {
-        Self(self.0 & other.0, self.1)
+        Self(self.0 & other.0)
+    }
+
+    /// Whether it does not hold.
+    #[inline(always)]
+    #[must_use]
+    pub fn logical_not(self) -> Self {
+        Self(!self.0)
     }
 
     /// Whether one or both hold.
     #[inline(always)]
     #[must_use]
     pub fn logical_or(self, other: Self) -> Self {
-        Self(self.0 | other.0, self.1)
+        Self(self.0 | other.0)
     }
 }

@@ -4,6 +4,7 @@ mod arithmetic;
 mod common;
 mod convolution;
 mod display;
+mod formula;
 mod index;
 mod interop;
 mod join;

@@ -13,11 +13,11 @@ use super::coefficients::{
     ERFINV_MIDDLE_F64, ERFINV_TAIL_F64,
 };
 use super::exponential::exp_parts;
-use super::kernel::{polynomial, scale, two_product, two_sum};
+use super::kernel::{Kernel, polynomial, scale, two_product, two_sum};
 use super::logarithm::{Logarithm, ln};
 
 /// The constants of the error functions.
-pub(super) trait ErrorFunction: Logarithm {
+pub(crate) trait ErrorFunction: Logarithm {
     /// `erf(x) / x - 1` in powers of `x^2`.
     const ERF: &'static [Self];
     /// `(x + 3) e^(x^2) erfc x` in powers of `t`.
@@ -52,14 +52,15 @@ impl ErrorFunction for f64 {
 
 /// `erf x` for `|x| <= 1`.
 #[inline(always)]
-fn erf_centre<T: ErrorFunction>(x: T) -> T {
-    x.mul_add(polynomial(x * x, T::ERF), x)
+fn erf_centre<T: Kernel>(x: T) -> T {
+    x.mul_add(polynomial(x * x, T::Precision::ERF), x)
 }
 
 /// `erfc a` for `a >= 3/4`.
 #[inline(always)]
-fn erfc_tail<T: ErrorFunction>(a: T) -> T {
-    let a = T::select(a > T::ERFC_ZERO, T::ERFC_ZERO, a);
+fn erfc_tail<T: Kernel>(a: T) -> T {
+    let zero = T::of(T::Precision::ERFC_ZERO);
+    let a = T::select(a.greater(zero), zero, a);
     let three = T::TWO + T::ONE;
     let (divisor, divisor_low) = two_sum(a, three);
     let reciprocal = T::ONE / divisor;
@@ -69,36 +70,36 @@ fn erfc_tail<T: ErrorFunction>(a: T) -> T {
     let t = over(a - three);
     let (square, square_low) = two_product(a, a);
     let (power, n) = exp_parts(-square, -square_low);
-    scale(power * over(polynomial(t, T::ERFC)), n)
+    scale(power * over(polynomial(t, T::Precision::ERFC)), n)
 }
 
 #[inline(always)]
-pub(super) fn erf<T: ErrorFunction>(x: T) -> T {
+pub(crate) fn erf<T: Kernel>(x: T) -> T {
     let a = x.abs();
     T::select(
-        a > T::ONE,
+        a.greater(T::ONE),
         (T::ONE - erfc_tail(a)).copysign(x),
         erf_centre(x),
     )
 }
 
 #[inline(always)]
-pub(super) fn erfc<T: ErrorFunction>(x: T) -> T {
+pub(crate) fn erfc<T: Kernel>(x: T) -> T {
     let tail = erfc_tail(x.abs());
-    let y = T::select(x < T::ZERO, T::TWO - tail, tail);
-    T::select(x.abs() < T::from_f64(0.75), T::ONE - erf_centre(x), y)
+    let y = T::select(x.less(T::ZERO), T::TWO - tail, tail);
+    T::select(x.abs().less(T::from_f64(0.75)), T::ONE - erf_centre(x), y)
 }
 
 #[inline(always)]
-pub(super) fn erfinv<T: ErrorFunction>(x: T) -> T {
+pub(crate) fn erfinv<T: Kernel>(x: T) -> T {
     let w = -ln((T::ONE - x) * (T::ONE + x));
     let root = w.sqrt();
-    let mut factor = polynomial(root - T::from_f64(3.25), T::ERFINV_MIDDLE);
-    if let Some(tail) = T::ERFINV_TAIL {
+    let mut factor = polynomial(root - T::from_f64(3.25), T::Precision::ERFINV_MIDDLE);
+    if let Some(tail) = T::Precision::ERFINV_TAIL {
         let far = polynomial(root - T::from_f64(5.0), tail);
-        factor = T::select(w > T::from_f64(16.4), far, factor);
+        factor = T::select(w.greater(T::from_f64(16.4)), far, factor);
     }
-    let centre = polynomial(w - T::from_f64(3.0), T::ERFINV_CENTRE);
-    factor = T::select(w < T::from_f64(6.0), centre, factor);
-    x * T::select(w == T::INFINITY, w, factor)
+    let centre = polynomial(w - T::from_f64(3.0), T::Precision::ERFINV_CENTRE);
+    factor = T::select(w.less(T::from_f64(6.0)), centre, factor);
+    x * T::select(w.equal(T::INFINITY), w, factor)
 }

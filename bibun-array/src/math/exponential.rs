@@ -8,10 +8,12 @@
 //! Muller, "Elementary Functions", third edition.
 
 use super::coefficients::{EXP_F32, EXP_F64, EXP2_F32, EXP2_F64};
-use super::kernel::{Kernel, nearest, ordered_sum, polynomial, quotient, scale, two_sum};
+use super::kernel::{
+    Kernel, half_epsilon, nearest, ordered_sum, polynomial, quotient, scale, two_sum,
+};
 
 /// The constants of the exponential functions.
-pub(super) trait Exponential: Kernel {
+pub(crate) trait Exponential: Copy + 'static {
     /// `ln 2` in two parts: a product of the first with any exponent is exact.
     const LN_2: (Self, Self);
     /// `ln 2` as the nearest number and the rest.
@@ -53,16 +55,17 @@ impl Exponential for f64 {
 
 /// `x` held inside the range; NaN stays NaN.
 #[inline(always)]
-fn clamp<T: Kernel>(x: T, (low, high): (T, T)) -> T {
-    let x = T::select(x < low, low, x);
-    T::select(x > high, high, x)
+fn clamp<T: Kernel>(x: T, range: (T::Precision, T::Precision)) -> T {
+    let (low, high) = T::pair(range);
+    let x = T::select(x.less(low), low, x);
+    T::select(x.greater(high), high, x)
 }
 
 /// `(n, r, r_low)` with `x = n ln 2 + r + r_low`.
 #[inline(always)]
-fn reduce<T: Exponential>(x: T) -> (T, T, T) {
-    let n = nearest(x * T::LOG2_E);
-    let (first, second) = T::LN_2;
+fn reduce<T: Kernel>(x: T) -> (T, T, T) {
+    let n = nearest(x * T::of(T::Precision::LOG2_E));
+    let (first, second) = T::pair(T::Precision::LN_2);
     let high = (-n).mul_add(first, x);
     let r = (-n).mul_add(second, high);
     (n, r, (-n).mul_add(second, high - r))
@@ -70,62 +73,69 @@ fn reduce<T: Exponential>(x: T) -> (T, T, T) {
 
 /// `e^(x + x_low)` as `(m, n)`, meaning `2^n m`, for an `x_low` of at most some units of `x`.
 #[inline(always)]
-pub(super) fn exp_parts<T: Exponential>(x: T, x_low: T) -> (T, T) {
-    let (n, r, r_low) = reduce(clamp(x, T::EXP_RANGE));
+pub(crate) fn exp_parts<T: Kernel>(x: T, x_low: T) -> (T, T) {
+    let (n, r, r_low) = reduce(clamp(x, T::Precision::EXP_RANGE));
     let (r, r_low) = two_sum(r, r_low + x_low);
     (
-        T::ONE + (r + (r * r).mul_add(polynomial(r, T::EXP), r_low)),
+        T::ONE + (r + (r * r).mul_add(polynomial(r, T::Precision::EXP), r_low)),
         n,
     )
 }
 
 /// `2^-shift e^x`.
 #[inline(always)]
-pub(super) fn exp_shifted<T: Exponential>(x: T, shift: T) -> T {
-    let (n, r, _) = reduce(clamp(x, T::EXP_RANGE));
+pub(crate) fn exp_shifted<T: Kernel>(x: T, shift: T) -> T {
+    let (n, r, _) = reduce(clamp(x, T::Precision::EXP_RANGE));
     scale(
-        T::ONE + (r * r).mul_add(polynomial(r, T::EXP), r),
+        T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r),
         n - shift,
     )
 }
 
 #[inline(always)]
-pub(super) fn exp<T: Exponential>(x: T) -> T {
+pub(crate) fn exp<T: Kernel>(x: T) -> T {
     exp_shifted(x, T::ZERO)
 }
 
 #[inline(always)]
-pub(super) fn exp2<T: Exponential>(x: T) -> T {
-    let x = clamp(x, T::EXP2_RANGE);
+pub(crate) fn exp2<T: Kernel>(x: T) -> T {
+    let x = clamp(x, T::Precision::EXP2_RANGE);
     let n = nearest(x);
     let r = x - n;
-    let (first, second) = T::LN_2_NEAREST;
-    let rest = (r * r).mul_add(polynomial(r, T::EXP2), r * second);
+    let (first, second) = T::pair(T::Precision::LN_2_NEAREST);
+    let rest = (r * r).mul_add(polynomial(r, T::Precision::EXP2), r * second);
     scale(T::ONE + r.mul_add(first, rest), n)
 }
 
 /// `(e^x - 1) / 4` as a sum of two. The division keeps `2^n` finite as far as `sinh x` is.
 #[inline(always)]
-pub(super) fn expm1_quarter<T: Exponential>(x: T) -> (T, T) {
-    let (n, r, r_low) = reduce(clamp(x, (T::EXPM1_FLOOR, T::EXP_RANGE.1)));
-    let (p, p_low) = ordered_sum(r, (r * r).mul_add(polynomial(r, T::EXP), r_low));
+pub(crate) fn expm1_quarter<T: Kernel>(x: T) -> (T, T) {
+    let (n, r, r_low) = reduce(clamp(
+        x,
+        (T::Precision::EXPM1_FLOOR, T::Precision::EXP_RANGE.1),
+    ));
+    let (p, p_low) = ordered_sum(r, (r * r).mul_add(polynomial(r, T::Precision::EXP), r_low));
     let power = T::power_of_two(n - T::TWO);
     let (high, low) = two_sum(power - T::HALF * T::HALF, power * p);
     (high, power.mul_add(p_low, low))
 }
 
 #[inline(always)]
-pub(super) fn expm1<T: Exponential>(x: T) -> T {
+pub(crate) fn expm1<T: Kernel>(x: T) -> T {
     let (high, low) = expm1_quarter(x);
     // x itself where x^2 / 2 is below half a unit: keeps subnormal numbers and the sign of zero.
-    T::select(x.abs() < T::EPSILON * T::HALF, x, (high + low) * T::FOUR)
+    T::select(
+        x.abs().less(half_epsilon()),
+        x,
+        (high + low) * T::from_f64(4.0),
+    )
 }
 
 #[inline(always)]
-pub(super) fn sigmoid<T: Exponential>(x: T) -> T {
+pub(crate) fn sigmoid<T: Kernel>(x: T) -> T {
     // With e = e^-|x| the sum 1 + e neither overflows nor cancels: 1 / (1 + e) on the right of
     // zero, e / (1 + e) on the left.
     let e = exp(-x.abs());
-    let numerator = T::select(x < T::ZERO, e, T::ONE);
+    let numerator = T::select(x.less(T::ZERO), e, T::ONE);
     quotient((numerator, T::ZERO), ordered_sum(T::ONE, e))
 }

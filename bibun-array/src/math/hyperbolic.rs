@@ -8,30 +8,30 @@
 //! Beebe, "The Mathematical-Function Computation Handbook" (2017).
 
 use super::exponential::{Exponential, exp_shifted, expm1_quarter};
-use super::kernel::{quotient, two_sum};
-use super::logarithm::{Logarithm, log1p};
+use super::kernel::{Kernel, half_epsilon, quotient, two_sum};
+use super::logarithm::log1p;
 use super::trigonometric::unless_tiny;
 
 #[inline(always)]
-pub(super) fn sinh<T: Exponential>(x: T) -> T {
+pub(crate) fn sinh<T: Kernel>(x: T) -> T {
     let (q, q_low) = expm1_quarter(x.abs());
     let q = q + q_low;
-    let y = T::TWO * (q + q / T::FOUR.mul_add(q, T::ONE));
+    let y = T::TWO * (q + q / T::from_f64(4.0).mul_add(q, T::ONE));
     unless_tiny(x, y.copysign(x))
 }
 
 #[inline(always)]
-pub(super) fn cosh<T: Exponential>(x: T) -> T {
+pub(crate) fn cosh<T: Kernel>(x: T) -> T {
     let quarter = exp_shifted(x.abs(), T::TWO);
-    T::TWO * (quarter + T::ONE / (T::FOUR * T::FOUR) / quarter)
+    T::TWO * (quarter + T::from_f64(1.0 / 16.0) / quarter)
 }
 
 /// `(e^2x - 1) / (e^2x + 1)`.
 #[inline(always)]
-pub(super) fn tanh<T: Exponential>(x: T) -> T {
+pub(crate) fn tanh<T: Kernel>(x: T) -> T {
     // From 20 on tanh is 1 rounded, in f64 too.
-    let limit = T::TWO * (T::FOUR * T::TWO + T::TWO);
-    let a = T::select(x.abs() > limit, limit, x.abs());
+    let limit = T::from_f64(20.0);
+    let a = T::select(x.abs().greater(limit), limit, x.abs());
     let (q, q_low) = expm1_quarter(T::TWO * a);
     let (divisor, divisor_low) = two_sum(q, T::HALF);
     unless_tiny(
@@ -42,28 +42,28 @@ pub(super) fn tanh<T: Exponential>(x: T) -> T {
 
 /// `ln(1 + u)`, or `ln(2 x)` where `x` is so large that `u` is `2 x` or has overflowed.
 #[inline(always)]
-fn log1p_or_twice<T: Logarithm>(x: T, u: T) -> T {
-    let large = x * T::EPSILON > T::ONE;
-    let ln_2 = T::select(large, T::LN_2_NEAREST.0, T::ZERO);
+fn log1p_or_twice<T: Kernel>(x: T, u: T) -> T {
+    let large = (x * (T::TWO * half_epsilon())).greater(T::ONE);
+    let ln_2 = T::select(large, T::of(T::Precision::LN_2_NEAREST.0), T::ZERO);
     log1p(T::select(large, x, u)) + ln_2
 }
 
 #[inline(always)]
-pub(super) fn asinh<T: Logarithm>(x: T) -> T {
+pub(crate) fn asinh<T: Kernel>(x: T) -> T {
     let a = x.abs();
     let u = a + a * a / (T::ONE + a.mul_add(a, T::ONE).sqrt());
     unless_tiny(x, log1p_or_twice(a, u).copysign(x))
 }
 
 #[inline(always)]
-pub(super) fn acosh<T: Logarithm>(x: T) -> T {
+pub(crate) fn acosh<T: Kernel>(x: T) -> T {
     let t = x - T::ONE;
     let y = log1p_or_twice(x, t + t.mul_add(t, T::TWO * t).sqrt());
-    T::select(x >= T::ONE, y, T::NAN)
+    T::select(x.greater_equal(T::ONE), y, T::NAN)
 }
 
 #[inline(always)]
-pub(super) fn atanh<T: Logarithm>(x: T) -> T {
+pub(crate) fn atanh<T: Kernel>(x: T) -> T {
     let a = x.abs();
     let y = T::HALF * log1p(T::TWO * a / (T::ONE - a));
     unless_tiny(x, y.copysign(x))

@@ -9,44 +9,91 @@
 //! Muller et al., "Handbook of Floating-Point Arithmetic", second edition.
 
 use super::Float;
+use super::error_function::ErrorFunction;
+use super::power::Power;
+use super::trigonometric::Trigonometric;
 
-/// The representation of a float, as the families of functions need it.
-pub(super) trait Kernel: Float {
-    /// `1.5 * 2^p` for `p` fraction bits: adding it leaves an integer in the low bits of the sum.
-    const SHIFTER: Self;
-    const FOUR: Self;
-    /// The smallest normal number.
-    const MIN_POSITIVE: Self;
-    /// `2^(p + 2)`, which makes every subnormal number normal, and `p + 2`.
-    const LIFT: (Self, Self);
+/// A number whose representation the families of functions may take apart: f32, f64, or a symbol
+/// that stands for one of them.
+pub(crate) trait Kernel: Float {
+    /// Where the constants come from.
+    type Precision: Precision;
+    /// This number with the precision of f64.
+    type Double: Kernel<Precision = f64, Double = Self::Double, Truth = Self::Truth>;
+
+    /// A constant.
+    fn of(x: Self::Precision) -> Self;
+
+    /// The same number in double precision.
+    fn widen(self) -> Self::Double;
+
+    /// The nearest number to one in double precision.
+    fn narrow(x: Self::Double) -> Self;
 
     /// `2^n` for an integer `n` in the range of normal exponents.
     fn power_of_two(n: Self) -> Self;
 
-    /// Of the angle of `n` quarter turns: whether `n` is odd, the sine is negative (for `n` modulo
-    /// 4 of 2 or 3), and the cosine is (for 1 or 2).
-    fn quarter_turns(n: Self) -> (bool, bool, bool);
+    /// Whether an integer `n` is odd.
+    fn is_odd(n: Self) -> Self::Truth;
 
-    /// A positive normal number as `(k, m)` with `x = 2^k m` and `sqrt(1/2) <= m < sqrt(2)`.
-    fn exponent_and_fraction(self) -> (Self, Self);
+    /// Whether the second lowest bit of an integer `n` is set: `n` modulo 4 is 2 or 3.
+    fn has_bit_of_two(n: Self) -> Self::Truth;
 
-    /// The magnitude of `self` with the sign of `sign`.
-    fn copysign(self, sign: Self) -> Self;
+    /// Of a positive normal number `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, the exponent `k`.
+    fn exponent(self) -> Self;
 
-    /// Whether the sign bit is set.
-    fn is_sign_negative(self) -> bool;
+    /// Of the same number, the fraction `m`.
+    fn fraction(self) -> Self;
+
+    /// Two constants.
+    #[inline(always)]
+    fn pair((high, low): (Self::Precision, Self::Precision)) -> (Self, Self) {
+        (Self::of(high), Self::of(low))
+    }
+}
+
+/// The constants of one of the two precisions.
+pub(crate) trait Precision: ErrorFunction + Power + Trigonometric + Copy + 'static {
+    /// `1.5 * 2^p` for `p` fraction bits: adding it leaves an integer in the low bits of the sum.
+    const SHIFTER: Self;
+    /// The distance from 1 to the next larger number.
+    const EPSILON: Self;
+    /// The smallest normal number.
+    const MIN_POSITIVE: Self;
+    /// `2^(p + 2)`, which makes every subnormal number normal, and `p + 2`.
+    const LIFT: (Self, Self);
 }
 
 macro_rules! kernel {
     ($float:ident, $bits:ident, $fraction_bits:literal) => {
-        impl Kernel for $float {
+        impl Precision for $float {
             const SHIFTER: Self = 1.5 * (1_u64 << $fraction_bits) as Self;
-            const FOUR: Self = 4.0;
+            const EPSILON: Self = Self::EPSILON;
             const MIN_POSITIVE: Self = Self::MIN_POSITIVE;
             const LIFT: (Self, Self) = (
                 (1_u64 << ($fraction_bits + 2)) as Self,
                 $fraction_bits as Self + 2.0,
             );
+        }
+
+        impl Kernel for $float {
+            type Precision = Self;
+            type Double = f64;
+
+            #[inline(always)]
+            fn of(x: Self) -> Self {
+                x
+            }
+
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                self as f64
+            }
+
+            #[inline(always)]
+            fn narrow(x: f64) -> Self {
+                x as Self
+            }
 
             #[inline(always)]
             fn power_of_two(n: Self) -> Self {
@@ -55,40 +102,45 @@ macro_rules! kernel {
             }
 
             #[inline(always)]
-            fn quarter_turns(n: Self) -> (bool, bool, bool) {
-                let turns = (n + Self::SHIFTER).to_bits();
-                (
-                    turns & 1 != 0,
-                    turns & 2 != 0,
-                    turns.wrapping_add(1) & 2 != 0,
-                )
+            fn is_odd(n: Self) -> bool {
+                (n + Self::SHIFTER).to_bits() & 1 != 0
             }
 
             #[inline(always)]
-            fn exponent_and_fraction(self) -> (Self, Self) {
-                const ONE: $bits = (1.0 as $float).to_bits();
-                const ROOT: $bits = std::$float::consts::FRAC_1_SQRT_2.to_bits();
-                const FRACTION: $bits = (1 << $fraction_bits) - 1;
+            fn has_bit_of_two(n: Self) -> bool {
+                (n + Self::SHIFTER).to_bits() & 2 != 0
+            }
+
+            #[inline(always)]
+            fn exponent(self) -> Self {
                 // 2^p as a float holds integers below 2^p in its fraction.
                 const HOLDER: $float = (1_u64 << $fraction_bits) as $float;
                 const BIAS: $float = ($float::MAX_EXP - 1) as $float;
-                let bits = self.to_bits().wrapping_add(ONE - ROOT);
-                let exponent = Self::from_bits((bits >> $fraction_bits) | HOLDER.to_bits());
-                let fraction = Self::from_bits((bits & FRACTION) + ROOT);
-                (exponent - (HOLDER + BIAS), fraction)
+                let bits = self.to_bits().wrapping_add(Self::ABOVE_ROOT);
+                Self::from_bits((bits >> $fraction_bits) | HOLDER.to_bits()) - (HOLDER + BIAS)
             }
 
             #[inline(always)]
-            fn copysign(self, sign: Self) -> Self {
-                self.copysign(sign)
-            }
-
-            #[inline(always)]
-            fn is_sign_negative(self) -> bool {
-                self.is_sign_negative()
+            fn fraction(self) -> Self {
+                const FRACTION: $bits = (1 << $fraction_bits) - 1;
+                const ROOT: $bits = std::$float::consts::FRAC_1_SQRT_2.to_bits();
+                let bits = self.to_bits().wrapping_add(Self::ABOVE_ROOT);
+                Self::from_bits((bits & FRACTION) + ROOT)
             }
         }
+
+        impl Root for $float {
+            type Bits = $bits;
+            const ABOVE_ROOT: $bits =
+                (1.0 as $float).to_bits() - std::$float::consts::FRAC_1_SQRT_2.to_bits();
+        }
     };
+}
+
+/// From the bits of `sqrt(1/2)` to those of 1: added to a number's, its exponent changes there.
+trait Root {
+    type Bits;
+    const ABOVE_ROOT: Self::Bits;
 }
 
 kernel!(f32, u32, 23);
@@ -96,19 +148,26 @@ kernel!(f64, u64, 52);
 
 /// `coefficients[0] + coefficients[1] x + ...` by Horner's rule.
 #[inline(always)]
-pub(super) fn polynomial<T: Float>(x: T, coefficients: &[T]) -> T {
+pub(super) fn polynomial<T: Kernel>(x: T, coefficients: &[T::Precision]) -> T {
     let (last, rest) = coefficients
         .split_last()
         .expect("a polynomial has a coefficient");
-    rest.iter()
-        .rev()
-        .fold(*last, |sum, &coefficient| sum.mul_add(x, coefficient))
+    rest.iter().rev().fold(T::of(*last), |sum, &coefficient| {
+        sum.mul_add(x, T::of(coefficient))
+    })
+}
+
+/// Half of the distance from 1 to the next larger number.
+#[inline(always)]
+pub(super) fn half_epsilon<T: Kernel>() -> T {
+    T::of(T::Precision::EPSILON) * T::HALF
 }
 
 /// The nearest integer, for magnitudes below `2^(p - 1)`; half goes to even.
 #[inline(always)]
 pub(super) fn nearest<T: Kernel>(x: T) -> T {
-    (x + T::SHIFTER) - T::SHIFTER
+    let shifter = T::of(T::Precision::SHIFTER);
+    (x + shifter) - shifter
 }
 
 /// `2^n x`, rounded once, for an integer `n` of up to twice the range of exponents.
@@ -122,9 +181,11 @@ pub(super) fn scale<T: Kernel>(x: T, n: T) -> T {
 /// too.
 #[inline(always)]
 pub(super) fn split<T: Kernel>(x: T) -> (T, T) {
-    let subnormal = x < T::MIN_POSITIVE;
-    let (k, m) = T::select(subnormal, x * T::LIFT.0, x).exponent_and_fraction();
-    (k - T::select(subnormal, T::LIFT.1, T::ZERO), m)
+    let subnormal = x.less(T::of(T::Precision::MIN_POSITIVE));
+    let (factor, exponent) = T::pair(T::Precision::LIFT);
+    let x = T::select(subnormal, x * factor, x);
+    let k = x.exponent() - T::select(subnormal, exponent, T::ZERO);
+    (k, x.fraction())
 }
 
 /// `a + b` and its rounding error.

@@ -11,10 +11,10 @@
 use super::Float;
 use super::coefficients::{LN_F32, LN_F64, LN_REST_F64};
 use super::exponential::{Exponential, exp};
-use super::kernel::{ordered_sum, polynomial, split, two_product, two_sum};
+use super::kernel::{Kernel, half_epsilon, ordered_sum, polynomial, split, two_product, two_sum};
 
 /// The constants of the logarithms.
-pub(super) trait Logarithm: Exponential {
+pub(crate) trait Logarithm: Exponential {
     /// `(2 atanh s - 2 s) / s^3` in powers of `s^2`.
     const LN: &'static [Self];
     /// `log2 e` as the nearest number and the rest.
@@ -41,11 +41,11 @@ impl Logarithm for f64 {
 
 /// `ln(1 + f)` as `high + low` for `sqrt(1/2) <= 1 + f < sqrt(2)`.
 #[inline(always)]
-fn ln_of_fraction<T: Logarithm>(f: T) -> (T, T) {
+fn ln_of_fraction<T: Kernel>(f: T) -> (T, T) {
     let s = f / (T::TWO + f);
     let z = s * s;
     let half_square = T::HALF * f * f;
-    let tail = s * z.mul_add(polynomial(z, T::LN), half_square);
+    let tail = s * z.mul_add(polynomial(z, T::Precision::LN), half_square);
     let (high, low) = ordered_sum(f, -half_square);
     (high, low + tail)
 }
@@ -53,27 +53,30 @@ fn ln_of_fraction<T: Logarithm>(f: T) -> (T, T) {
 /// The values of a logarithm at zero, at infinity, left of zero and at NaN.
 #[inline(always)]
 fn at_the_ends<T: Float>(x: T, y: T) -> T {
-    let y = T::select(x == T::INFINITY, x, y);
-    let y = T::select(x == T::ZERO, T::NEG_INFINITY, y);
-    T::select(x >= T::ZERO, y, T::NAN)
+    let y = T::select(x.equal(T::INFINITY), x, y);
+    let y = T::select(x.equal(T::ZERO), T::NEG_INFINITY, y);
+    T::select(x.greater_equal(T::ZERO), y, T::NAN)
 }
 
 /// `k unit + (high + low)`, where `k` times the first part of the unit is exact.
 #[inline(always)]
-fn add_exponent<T: Logarithm>(k: T, unit: (T, T), (high, low): (T, T)) -> T {
+fn add_exponent<T: Kernel>(k: T, unit: (T, T), (high, low): (T, T)) -> T {
     let (sum, rest) = ordered_sum(k * unit.0, high);
     sum + (rest + k.mul_add(unit.1, low))
 }
 
 #[inline(always)]
-pub(super) fn ln<T: Logarithm>(x: T) -> T {
+pub(crate) fn ln<T: Kernel>(x: T) -> T {
     let (k, m) = split(x);
-    at_the_ends(x, add_exponent(k, T::LN_2, ln_of_fraction(m - T::ONE)))
+    at_the_ends(
+        x,
+        add_exponent(k, T::pair(T::Precision::LN_2), ln_of_fraction(m - T::ONE)),
+    )
 }
 
 /// A logarithm to another base: `per_e` is the new logarithm of e, `per_2` that of 2.
 #[inline(always)]
-fn logarithm<T: Logarithm>(x: T, per_e: (T, T), per_2: (T, T)) -> T {
+fn logarithm<T: Kernel>(x: T, per_e: (T, T), per_2: (T, T)) -> T {
     let (k, m) = split(x);
     let (high, low) = ln_of_fraction(m - T::ONE);
     let (product, rest) = two_product(high, per_e.0);
@@ -82,36 +85,47 @@ fn logarithm<T: Logarithm>(x: T, per_e: (T, T), per_2: (T, T)) -> T {
 }
 
 #[inline(always)]
-pub(super) fn log2<T: Logarithm>(x: T) -> T {
-    logarithm(x, <T as Logarithm>::LOG2_E, (T::ONE, T::ZERO))
+pub(crate) fn log2<T: Kernel>(x: T) -> T {
+    logarithm(
+        x,
+        T::pair(<T::Precision as Logarithm>::LOG2_E),
+        (T::ONE, T::ZERO),
+    )
 }
 
 #[inline(always)]
-pub(super) fn log10<T: Logarithm>(x: T) -> T {
-    logarithm(x, T::LOG10_E, T::LOG10_2)
+pub(crate) fn log10<T: Kernel>(x: T) -> T {
+    logarithm(
+        x,
+        T::pair(T::Precision::LOG10_E),
+        T::pair(T::Precision::LOG10_2),
+    )
 }
 
 /// `ln(1 + x)`: the rounding error of `1 + x`, divided by `1 + x`, corrects the logarithm.
 #[inline(always)]
-pub(super) fn log1p<T: Logarithm>(x: T) -> T {
+pub(crate) fn log1p<T: Kernel>(x: T) -> T {
     let (u, u_low) = two_sum(T::ONE, x);
     let (k, m) = split(u);
     let (high, low) = ln_of_fraction(m - T::ONE);
-    let y = at_the_ends(u, add_exponent(k, T::LN_2, (high, low + u_low / u)));
-    T::select(x.abs() < T::EPSILON * T::HALF, x, y)
+    let y = at_the_ends(
+        u,
+        add_exponent(k, T::pair(T::Precision::LN_2), (high, low + u_low / u)),
+    );
+    T::select(x.abs().less(half_epsilon()), x, y)
 }
 
 /// `ln(1 + e^x) = max(x, 0) + log1p(e^-|x|)`.
 #[inline(always)]
-pub(super) fn softplus<T: Logarithm>(x: T) -> T {
-    T::select(x > T::ZERO, x, T::ZERO) + log1p(exp(-x.abs()))
+pub(crate) fn softplus<T: Kernel>(x: T) -> T {
+    T::select(x.greater(T::ZERO), x, T::ZERO) + log1p(exp(-x.abs()))
 }
 
 #[inline(always)]
-pub(super) fn logaddexp<T: Logarithm>(a: T, b: T) -> T {
+pub(crate) fn logaddexp<T: Kernel>(a: T, b: T) -> T {
     let y = a.maximum(b) + log1p(exp(-(a - b).abs()));
     // Equal infinities have no difference.
-    T::select(a == b, a + T::LN_2_NEAREST.0, y)
+    T::select(a.equal(b), a + T::of(T::Precision::LN_2_NEAREST.0), y)
 }
 
 /// `ln x` for a positive finite `x`, as a sum of two with a relative error of about 2^-64.
@@ -119,25 +133,27 @@ pub(super) fn logaddexp<T: Logarithm>(a: T, b: T) -> T {
 /// Beyond `ln_of_fraction` the quotient `s` and the first two terms `2 s + 2/3 s^3` of the series
 /// are carried in two parts.
 #[inline(always)]
-pub(super) fn ln_in_two_parts(x: f64) -> (f64, f64) {
+pub(crate) fn ln_in_two_parts<T: Kernel<Precision = f64>>(x: T) -> (T, T) {
     const TWO_THIRDS: (f64, f64) = (2.0 / 3.0, 3.700743415417188e-17);
+    let (two_thirds, two_thirds_low) = T::pair(TWO_THIRDS);
+    let (ln_2, ln_2_low) = T::pair(f64::LN_2);
     let (k, m) = split(x);
-    let f = m - 1.0;
-    let (divisor, divisor_low) = ordered_sum(2.0, f);
+    let f = m - T::ONE;
+    let (divisor, divisor_low) = ordered_sum(T::TWO, f);
     let s = f / divisor;
     let s_low = ((-s).mul_add(divisor, f) - s * divisor_low) / divisor;
     let (z, z_low) = two_product(s, s);
-    let z_low = (2.0 * s).mul_add(s_low, z_low);
-    let (factor, factor_low) = ordered_sum(TWO_THIRDS.0, z * polynomial(z, LN_REST_F64));
+    let z_low = (T::TWO * s).mul_add(s_low, z_low);
+    let (factor, factor_low) = ordered_sum(two_thirds, z * polynomial(z, LN_REST_F64));
     let (cube, cube_low) = two_product(z, s);
     let cube_low = z.mul_add(s_low, z_low.mul_add(s, cube_low));
     let (term, term_low) = two_product(cube, factor);
     let term_low = cube.mul_add(
-        factor_low + TWO_THIRDS.1,
+        factor_low + two_thirds_low,
         cube_low.mul_add(factor, term_low),
     );
-    let (fraction, fraction_low) = ordered_sum(2.0 * s, term);
-    let fraction_low = fraction_low + 2.0f64.mul_add(s_low, term_low);
-    let (high, low) = ordered_sum(k * f64::LN_2.0, fraction);
-    ordered_sum(high, low + k.mul_add(f64::LN_2.1, fraction_low))
+    let (fraction, fraction_low) = ordered_sum(T::TWO * s, term);
+    let fraction_low = fraction_low + T::TWO.mul_add(s_low, term_low);
+    let (high, low) = ordered_sum(k * ln_2, fraction);
+    ordered_sum(high, low + k.mul_add(ln_2_low, fraction_low))
 }

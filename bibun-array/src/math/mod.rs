@@ -36,27 +36,46 @@
 //! ```
 
 mod coefficients;
-mod error_function;
-mod exponential;
+pub(crate) mod composed;
+pub(crate) mod error_function;
+pub(crate) mod exponential;
 mod gamma;
-mod hyperbolic;
-mod kernel;
-mod logarithm;
-mod power;
-mod trigonometric;
+pub(crate) mod hyperbolic;
+pub(crate) mod kernel;
+pub(crate) mod logarithm;
+pub(crate) mod power;
+pub(crate) mod trigonometric;
+
+pub(crate) use kernel::Kernel;
 
 use std::fmt::{Debug, Display};
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// A floating-point number with its elementary functions: f32 or f64.
+/// The answer of a comparison: `bool`, or a symbol that stands for one. Formulas cannot branch on
+/// it, they [select](Float::select).
+pub trait Truth:
+    Copy
+    + Debug
+    + From<bool>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + Not<Output = Self>
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Truth for bool {}
+
+/// A floating-point number with its elementary functions: f32, f64, or a
+/// [`Symbol`](crate::formula::Symbol) that writes down what is computed of it.
 ///
 /// Some methods bear the names of inherent ones of the standard library, which win in a call on a
 /// concrete type; generic code always gets these.
 pub trait Float:
     Copy
     + Debug
-    + Display
-    + PartialOrd
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -66,6 +85,9 @@ pub trait Float:
     + Sync
     + 'static
 {
+    /// What comparisons give.
+    type Truth: Truth;
+
     /// 0.
     const ZERO: Self;
     /// 1/2.
@@ -80,8 +102,10 @@ pub trait Float:
     const INFINITY: Self;
     /// Negative infinity.
     const NEG_INFINITY: Self;
-    /// The distance from 1 to the next larger number.
-    const EPSILON: Self;
+
+    /// The largest finite number.
+    #[must_use]
+    fn largest() -> Self;
 
     /// The number of this type nearest to `x`.
     ///
@@ -92,15 +116,6 @@ pub trait Float:
     #[must_use]
     fn from_f64(x: f64) -> Self;
 
-    /// The same number as an f64.
-    ///
-    /// ```
-    /// # use bibun_array::math::Float;
-    /// assert_eq!(0.5_f32.to_f64(), 0.5);
-    /// ```
-    #[must_use]
-    fn to_f64(self) -> f64;
-
     /// `a` where the mask is true, else `b`. Both are computed: this is a choice, not a branch.
     ///
     /// ```
@@ -108,7 +123,33 @@ pub trait Float:
     /// assert_eq!(f32::select(true, 1.0, 2.0), 1.0);
     /// ```
     #[must_use]
-    fn select(mask: bool, a: Self, b: Self) -> Self;
+    fn select(mask: Self::Truth, a: Self, b: Self) -> Self;
+
+    /// Whether `self == other`.
+    #[must_use]
+    fn equal(self, other: Self) -> Self::Truth;
+
+    /// Whether `self < other`.
+    #[must_use]
+    fn less(self, other: Self) -> Self::Truth;
+
+    /// Whether `self <= other`.
+    #[must_use]
+    fn less_equal(self, other: Self) -> Self::Truth;
+
+    /// Whether `self > other`.
+    #[must_use]
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self::Truth {
+        other.less(self)
+    }
+
+    /// Whether `self >= other`.
+    #[must_use]
+    #[inline(always)]
+    fn greater_equal(self, other: Self) -> Self::Truth {
+        other.less_equal(self)
+    }
 
     /// Whether this is not a number.
     ///
@@ -117,7 +158,7 @@ pub trait Float:
     /// assert!(Float::is_nan(f32::NAN));
     /// ```
     #[must_use]
-    fn is_nan(self) -> bool;
+    fn is_nan(self) -> Self::Truth;
 
     /// `e^x`. At most 1 ulp off.
     ///
@@ -209,17 +250,6 @@ pub trait Float:
     #[must_use]
     fn sin(self) -> Self;
 
-    /// Writes the sine of each `x` to the `y` beside it, as far as both reach. For f64 this is the
-    /// form that vectorises: [`sin`](Float::sin) has a branch for numbers beyond 2^32.
-    ///
-    /// ```
-    /// # use bibun_array::math::Float;
-    /// let mut y = [9.0];
-    /// Float::sin_slice(&[0.0_f64], &mut y);
-    /// assert_eq!(y, [Float::sin(0.0)]);
-    /// ```
-    fn sin_slice(x: &[Self], y: &mut [Self]);
-
     /// The cosine, right for every finite number. At most 1 ulp off.
     ///
     /// ```
@@ -229,18 +259,6 @@ pub trait Float:
     #[must_use]
     fn cos(self) -> Self;
 
-    /// Writes the cosine of each `x` to the `y` beside it, as far as both reach. For f64 this is
-    /// the
-    /// form that vectorises: [`cos`](Float::cos) has a branch for numbers beyond 2^32.
-    ///
-    /// ```
-    /// # use bibun_array::math::Float;
-    /// let mut y = [9.0];
-    /// Float::cos_slice(&[0.0_f64], &mut y);
-    /// assert_eq!(y, [Float::cos(0.0)]);
-    /// ```
-    fn cos_slice(x: &[Self], y: &mut [Self]);
-
     /// The tangent, right for every finite number. At most 2.5 ulp off.
     ///
     /// ```
@@ -249,18 +267,6 @@ pub trait Float:
     /// ```
     #[must_use]
     fn tan(self) -> Self;
-
-    /// Writes the tangent of each `x` to the `y` beside it, as far as both reach. For f64 this is
-    /// the
-    /// form that vectorises: [`tan`](Float::tan) has a branch for numbers beyond 2^32.
-    ///
-    /// ```
-    /// # use bibun_array::math::Float;
-    /// let mut y = [9.0];
-    /// Float::tan_slice(&[0.0_f64], &mut y);
-    /// assert_eq!(y, [Float::tan(0.0)]);
-    /// ```
-    fn tan_slice(x: &[Self], y: &mut [Self]);
 
     /// The inverse sine, in `[-pi/2, pi/2]`; NaN beyond 1. At most 2.5 ulp off.
     ///
@@ -491,6 +497,75 @@ pub trait Float:
     #[must_use]
     fn sign(self) -> Self;
 
+    /// The magnitude of `self` with the sign of `sign`.
+    #[must_use]
+    fn copysign(self, sign: Self) -> Self;
+
+    /// Whether the bit of the sign is set.
+    #[must_use]
+    fn is_sign_negative(self) -> Self::Truth;
+
+    /// The remainder of the quotient rounded towards zero, with the sign of `self`: C's `fmod`.
+    #[must_use]
+    fn fmod(self, other: Self) -> Self;
+
+    /// `self` held between two numbers; NaN if one is NaN.
+    #[must_use]
+    #[inline(always)]
+    fn clip(self, low: Self, high: Self) -> Self {
+        self.maximum(low).minimum(high)
+    }
+
+    /// `x^2`.
+    #[must_use]
+    #[inline(always)]
+    fn square(self) -> Self {
+        self * self
+    }
+
+    /// `1 / x`.
+    #[must_use]
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        Self::ONE / self
+    }
+
+    /// `1 - x^2`, which does not cancel near 1.
+    #[must_use]
+    #[inline(always)]
+    fn one_minus_square(self) -> Self {
+        composed::one_minus_square(self)
+    }
+
+    /// `ln(sigmoid x)`, exact on both tails.
+    #[must_use]
+    #[inline(always)]
+    fn log_sigmoid(self) -> Self {
+        -(-self).softplus()
+    }
+
+    /// `sigmoid(x) sigmoid(-x)`, exact on both tails: the density of the logistic distribution, and
+    /// the derivative of the sigmoid.
+    #[must_use]
+    #[inline(always)]
+    fn logistic_density(self) -> Self {
+        composed::logistic_density(self)
+    }
+
+    /// `x / sqrt(x^2 + y^2)`, without overflow on the way; 0 at the origin.
+    #[must_use]
+    #[inline(always)]
+    fn direction(self, other: Self) -> Self {
+        composed::direction(self, other)
+    }
+
+    /// `x / (x^2 + y^2)`, without overflow on the way; 0 at the origin.
+    #[must_use]
+    #[inline(always)]
+    fn inversion(self, other: Self) -> Self {
+        composed::inversion(self, other)
+    }
+
     /// The nearest integer below.
     ///
     /// ```
@@ -555,6 +630,51 @@ pub trait Float:
     fn mul_add(self, factor: Self, term: Self) -> Self;
 }
 
+/// A number of the machine: f32 or f64.
+pub trait Machine: Float<Truth = bool> + PartialOrd + Display {
+    /// The same number as an f64.
+    ///
+    /// ```
+    /// # use bibun_array::math::Machine;
+    /// assert_eq!(0.5_f32.to_f64(), 0.5);
+    /// ```
+    #[must_use]
+    fn to_f64(self) -> f64;
+
+    /// Writes the sine of each `x` to the `y` beside it, as far as both reach. For f64 this is the
+    /// form that vectorises: [`sin`](Float::sin) has a branch for numbers beyond 2^32.
+    ///
+    /// ```
+    /// # use bibun_array::math::{Float, Machine};
+    /// let mut y = [9.0];
+    /// Machine::sin_slice(&[0.0_f64], &mut y);
+    /// assert_eq!(y, [Float::sin(0.0)]);
+    /// ```
+    fn sin_slice(x: &[Self], y: &mut [Self]);
+
+    /// Writes the cosine of each `x` to the `y` beside it, as far as both reach. For f64 this is
+    /// the form that vectorises: [`cos`](Float::cos) has a branch for numbers beyond 2^32.
+    ///
+    /// ```
+    /// # use bibun_array::math::{Float, Machine};
+    /// let mut y = [9.0];
+    /// Machine::cos_slice(&[0.0_f64], &mut y);
+    /// assert_eq!(y, [Float::cos(0.0)]);
+    /// ```
+    fn cos_slice(x: &[Self], y: &mut [Self]);
+
+    /// Writes the tangent of each `x` to the `y` beside it, as far as both reach. For f64 this is
+    /// the form that vectorises: [`tan`](Float::tan) has a branch for numbers beyond 2^32.
+    ///
+    /// ```
+    /// # use bibun_array::math::{Float, Machine};
+    /// let mut y = [9.0];
+    /// Machine::tan_slice(&[0.0_f64], &mut y);
+    /// assert_eq!(y, [Float::tan(0.0)]);
+    /// ```
+    fn tan_slice(x: &[Self], y: &mut [Self]);
+}
+
 macro_rules! float {
     ($float:ident,
      unary { $($family1:ident: $($unary:ident),+;)+ }
@@ -562,6 +682,8 @@ macro_rules! float {
      slices { $($slice:ident),+ }
     ) => {
         impl Float for $float {
+            type Truth = bool;
+
             const ZERO: Self = 0.0;
             const HALF: Self = 0.5;
             const ONE: Self = 1.0;
@@ -569,7 +691,11 @@ macro_rules! float {
             const NAN: Self = Self::NAN;
             const INFINITY: Self = Self::INFINITY;
             const NEG_INFINITY: Self = Self::NEG_INFINITY;
-            const EPSILON: Self = Self::EPSILON;
+
+            #[inline(always)]
+            fn largest() -> Self {
+                Self::MAX
+            }
 
             #[inline(always)]
             fn from_f64(x: f64) -> Self {
@@ -577,13 +703,23 @@ macro_rules! float {
             }
 
             #[inline(always)]
-            fn to_f64(self) -> f64 {
-                self as f64
+            fn select(mask: bool, a: Self, b: Self) -> Self {
+                if mask { a } else { b }
             }
 
             #[inline(always)]
-            fn select(mask: bool, a: Self, b: Self) -> Self {
-                if mask { a } else { b }
+            fn equal(self, other: Self) -> bool {
+                self == other
+            }
+
+            #[inline(always)]
+            fn less(self, other: Self) -> bool {
+                self < other
+            }
+
+            #[inline(always)]
+            fn less_equal(self, other: Self) -> bool {
+                self <= other
             }
 
             #[inline(always)]
@@ -604,13 +740,6 @@ macro_rules! float {
                     $family2::$binary(self, other)
                 }
             )+)+
-
-            $(
-                #[inline(always)]
-                fn $slice(x: &[Self], y: &mut [Self]) {
-                    trigonometric::$slice(x, y);
-                }
-            )+
 
             #[inline(always)]
             fn powi(self, exponent: i32) -> Self {
@@ -639,6 +768,21 @@ macro_rules! float {
             fn sign(self) -> Self {
                 let of_zero_or_nan = Self::select(self == 0.0, 0.0, self);
                 Self::select(self > 0.0, 1.0, Self::select(self < 0.0, -1.0, of_zero_or_nan))
+            }
+
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                self.copysign(sign)
+            }
+
+            #[inline(always)]
+            fn is_sign_negative(self) -> bool {
+                self.is_sign_negative()
+            }
+
+            #[inline(always)]
+            fn fmod(self, other: Self) -> Self {
+                self % other
             }
 
             #[inline(always)]
@@ -675,6 +819,20 @@ macro_rules! float {
             fn mul_add(self, factor: Self, term: Self) -> Self {
                 self.mul_add(factor, term)
             }
+        }
+
+        impl Machine for $float {
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+
+            $(
+                #[inline(always)]
+                fn $slice(x: &[Self], y: &mut [Self]) {
+                    trigonometric::$slice(x, y);
+                }
+            )+
         }
     };
 }

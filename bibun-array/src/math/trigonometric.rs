@@ -22,20 +22,20 @@ use super::coefficients::{
     ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64, COS_F32, COS_F64, FRAC_2_PI, FRAC_2_PI_BITS,
     FRAC_2_PI_ROWS, SIN_F32, SIN_F64,
 };
-use super::kernel::{Kernel, nearest, ordered_sum, polynomial, two_product, two_sum};
+use super::kernel::{Kernel, half_epsilon, nearest, ordered_sum, polynomial, two_product, two_sum};
 
 const TAN_PI_8: f64 = 0.41421356237309503;
 
 /// An angle as `n pi / 2 + r + r_low` up to a multiple of `2 pi`, with `|r| <= pi / 4`.
 #[derive(Clone, Copy)]
-pub(super) struct Reduced<T> {
+pub(crate) struct Reduced<T> {
     n: T,
     r: T,
     r_low: T,
 }
 
 /// The reduction and the constants of the trigonometric functions.
-pub(super) trait Trigonometric: Kernel {
+pub(crate) trait Trigonometric: Copy + 'static {
     /// `(sin r - r) / r^3` in powers of `r^2`.
     const SIN: &'static [Self];
     /// `(cos r - 1 + r^2 / 2) / r^4` in powers of `r^2`.
@@ -49,10 +49,14 @@ pub(super) trait Trigonometric: Kernel {
     /// Above this, numbers are scaled down before they are added.
     const LARGE: Self;
 
-    /// Whether `reduce` is right for this number, infinities and NaN included.
+    /// The reduction without a branch: right for every f32, and for an f64 of at most `2^32`.
+    fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T>;
+}
+
+/// Numbers of the machine, for which the reduction of large arguments may branch.
+pub(crate) trait Reducible: Kernel {
+    /// Whether [`Trigonometric::reduce`] is right for this number, infinities and NaN included.
     fn is_reducible(self) -> bool;
-    /// The reduction without a branch.
-    fn reduce(self) -> Reduced<Self>;
     /// The reduction of a finite number for which the other one is not right.
     fn reduce_exactly(self) -> Reduced<Self>;
 }
@@ -66,27 +70,24 @@ impl Trigonometric for f32 {
     const LARGE: Self = 1e37;
 
     #[inline(always)]
-    fn is_reducible(self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn reduce(self) -> Reduced<Self> {
+    fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T> {
         const STEP: f64 = (1_u64 << 26) as f64;
         // Row k serves from 2^(26 k + 24) on, where x / 2^(26 k) is an integer of at most 50 bits.
-        let x = self as f64;
+        let x = x.widen();
+        let constant = |x: f64| T::Double::of(x);
         let mut start = (1_u64 << 24) as f64;
-        let mut scale = 1.0;
         let mut row_scale = 1.0;
-        let (mut high, mut middle, mut low) = FRAC_2_PI_ROWS[0];
+        let mut scale = constant(1.0);
+        let (high, middle, low) = FRAC_2_PI_ROWS[0];
+        let [mut high, mut middle, mut low] = [high, middle, low].map(constant);
         for row in &FRAC_2_PI_ROWS[1..] {
             start *= STEP;
             row_scale /= STEP;
-            let reached = x.abs() >= start;
-            scale = f64::select(reached, row_scale, scale);
-            high = f64::select(reached, row.0, high);
-            middle = f64::select(reached, row.1, middle);
-            low = f64::select(reached, row.2, low);
+            let reached = x.abs().greater_equal(constant(start));
+            scale = Float::select(reached, constant(row_scale), scale);
+            high = Float::select(reached, constant(row.0), high);
+            middle = Float::select(reached, constant(row.1), middle);
+            low = Float::select(reached, constant(row.2), low);
         }
         let x = x * scale;
         // 24 bits times 29 bits are exact, and so are both differences.
@@ -96,17 +97,25 @@ impl Trigonometric for f32 {
         let second = nearest(x.mul_add(middle, fraction));
         let fraction = x.mul_add(low, x.mul_add(middle, fraction - second));
         let n = first + second;
-        let r = fraction * f64::FRAC_PI_2.0;
+        let r = fraction * constant(f64::FRAC_PI_2.0);
+        let rounded = T::narrow(r);
         Reduced {
-            n: (-4.0_f64).mul_add(nearest(n * 0.25), n) as f32,
-            r: r as f32,
-            r_low: (r - r as f32 as f64) as f32,
+            n: T::narrow(constant(-4.0).mul_add(nearest(n * constant(0.25)), n)),
+            r: rounded,
+            r_low: T::narrow(r - rounded.widen()),
         }
+    }
+}
+
+impl Reducible for f32 {
+    #[inline(always)]
+    fn is_reducible(self) -> bool {
+        true
     }
 
     #[inline(always)]
     fn reduce_exactly(self) -> Reduced<Self> {
-        self.reduce()
+        f32::reduce(self)
     }
 }
 
@@ -119,26 +128,28 @@ impl Trigonometric for f64 {
     const LARGE: Self = 1e307;
 
     #[inline(always)]
-    fn is_reducible(self) -> bool {
-        const LIMIT: f64 = (1_u64 << 32) as f64;
-        !((self.abs() > LIMIT) & (self.abs() < Self::INFINITY))
-    }
-
-    #[inline(always)]
-    fn reduce(self) -> Reduced<Self> {
-        let (first, first_low) = two_product(self, FRAC_2_PI[0]);
-        let (second, second_low) = two_product(self, FRAC_2_PI[1]);
+    fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T> {
+        let (first, first_low) = two_product(x, T::of(FRAC_2_PI[0]));
+        let (second, second_low) = two_product(x, T::of(FRAC_2_PI[1]));
         let n = nearest(first);
         let (rest, rest_low) = two_sum(first_low, second);
         let (fraction, fraction_low) = two_sum(first - n, rest);
-        let third = self.mul_add(FRAC_2_PI[2], second_low);
+        let third = x.mul_add(T::of(FRAC_2_PI[2]), second_low);
         let reduced = from_quadrants(n, fraction, fraction_low + (rest_low + third));
-        let small = self.abs() <= FRAC_PI_4;
+        let small = x.abs().less_equal(T::of(FRAC_PI_4));
         Reduced {
-            n: Self::select(small, 0.0, reduced.n),
-            r: Self::select(small, self, reduced.r),
-            r_low: Self::select(small, 0.0, reduced.r_low),
+            n: T::select(small, T::ZERO, reduced.n),
+            r: T::select(small, x, reduced.r),
+            r_low: T::select(small, T::ZERO, reduced.r_low),
         }
+    }
+}
+
+impl Reducible for f64 {
+    #[inline(always)]
+    fn is_reducible(self) -> bool {
+        const LIMIT: f64 = (1_u64 << 32) as f64;
+        !((self.abs() > LIMIT) & (self.abs() < Self::INFINITY))
     }
 
     /// With `|x| = 2^e m` and an integer `m` of 53 bits, bits of `2 / pi` worth `2^(2 - e)` or more
@@ -175,24 +186,26 @@ impl Trigonometric for f64 {
 
 /// `n + fraction + fraction_low` quadrants, where the last is small beside 1.
 #[inline(always)]
-fn from_quadrants(n: f64, fraction: f64, fraction_low: f64) -> Reduced<f64> {
+fn from_quadrants<T: Kernel<Precision = f64>>(n: T, fraction: T, fraction_low: T) -> Reduced<T> {
+    let (quarter, quarter_low) = T::pair(f64::FRAC_PI_2);
     let (fraction, fraction_low) = two_sum(fraction, fraction_low);
-    let (r, r_low) = two_product(fraction, f64::FRAC_PI_2.0);
-    let r_low = r_low + fraction.mul_add(f64::FRAC_PI_2.1, fraction_low * f64::FRAC_PI_2.0);
+    let (r, r_low) = two_product(fraction, quarter);
+    let r_low = r_low + fraction.mul_add(quarter_low, fraction_low * quarter);
     Reduced { n, r, r_low }
 }
 
 /// Sine and cosine of a reduced angle.
 #[inline(always)]
-fn sin_cos<T: Trigonometric>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
+fn sin_cos<T: Kernel>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
     let z = r * r;
-    let sin = r + (z * r).mul_add(polynomial(z, T::SIN), r_low);
+    let sin = r + (z * r).mul_add(polynomial(z, T::Precision::SIN), r_low);
     let half = T::HALF * z;
     let near = T::ONE - half;
-    let rest = (z * z).mul_add(polynomial(z, T::COS), -(r * r_low));
+    let rest = (z * z).mul_add(polynomial(z, T::Precision::COS), -(r * r_low));
     let cos = near + ((T::ONE - near - half) + rest);
     // One quarter turn exchanges the two and changes a sign, two change both.
-    let (odd, sin_negative, cos_negative) = T::quarter_turns(n);
+    let odd = T::is_odd(n);
+    let (sin_negative, cos_negative) = (T::has_bit_of_two(n), T::has_bit_of_two(n + T::ONE));
     let (sin, cos) = (T::select(odd, cos, sin), T::select(odd, sin, cos));
     (
         T::select(sin_negative, -sin, sin),
@@ -202,9 +215,9 @@ fn sin_cos<T: Trigonometric>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
 
 /// The reduction, right for every number: with a branch where the type needs one.
 #[inline(always)]
-fn reduce<T: Trigonometric>(x: T) -> Reduced<T> {
+fn reduce<T: Reducible>(x: T) -> Reduced<T> {
     if x.is_reducible() {
-        x.reduce()
+        T::Precision::reduce(x)
     } else {
         x.reduce_exactly()
     }
@@ -212,23 +225,30 @@ fn reduce<T: Trigonometric>(x: T) -> Reduced<T> {
 
 /// `x` itself where its cube is below half a unit, which keeps the sign of zero, and else `y`.
 #[inline(always)]
-pub(super) fn unless_tiny<T: Float>(x: T, y: T) -> T {
-    T::select(x.abs() * x.abs() < T::EPSILON * T::HALF, x, y)
+pub(crate) fn unless_tiny<T: Kernel>(x: T, y: T) -> T {
+    T::select((x.abs() * x.abs()).less(half_epsilon()), x, y)
 }
 
 macro_rules! from_sin_and_cos {
-    ($($name:ident $slice:ident |$x:ident, $sin:pat_param, $cos:pat_param| $value:expr;)+) => { $(
+    ($($name:ident $reduced:ident $slice:ident |$x:ident, $sin:pat_param, $cos:pat_param| $value:expr;)+) => { $(
         #[inline(always)]
-        pub(super) fn $name<T: Trigonometric>($x: T) -> T {
+        pub(crate) fn $name<T: Reducible>($x: T) -> T {
             let ($sin, $cos) = sin_cos(reduce($x));
+            $value
+        }
+
+        /// The same without a branch, as far as [`Trigonometric::reduce`] is right.
+        #[inline(always)]
+        pub(crate) fn $reduced<T: Kernel>($x: T) -> T {
+            let ($sin, $cos) = sin_cos(T::Precision::reduce($x));
             $value
         }
 
         /// The loop without a branch, and then once more what it got wrong.
         #[inline(always)]
-        pub(super) fn $slice<T: Trigonometric>(x: &[T], y: &mut [T]) {
+        pub(crate) fn $slice<T: Reducible>(x: &[T], y: &mut [T]) {
             for (y, &$x) in y.iter_mut().zip(x) {
-                let ($sin, $cos) = sin_cos($x.reduce());
+                let ($sin, $cos) = sin_cos(T::Precision::reduce($x));
                 *y = $value;
             }
             if x.iter().fold(true, |all, x| all & x.is_reducible()) {
@@ -245,35 +265,35 @@ macro_rules! from_sin_and_cos {
 }
 
 from_sin_and_cos! {
-    sin sin_slice |x, sin, _| unless_tiny(x, sin);
-    cos cos_slice |x, _, cos| cos;
-    tan tan_slice |x, sin, cos| unless_tiny(x, sin / cos);
+    sin sin_reduced sin_slice |x, sin, _| unless_tiny(x, sin);
+    cos cos_reduced cos_slice |x, _, cos| cos;
+    tan tan_reduced tan_slice |x, sin, cos| unless_tiny(x, sin / cos);
 }
 
 /// `asin a` for `|a| <= 1/2`, and for `a > 1/2` the part `asin sqrt((1 - a) / 2)` of
 /// `asin a = pi / 2 - 2 asin sqrt((1 - a) / 2)`, and which of the two it is.
 #[inline(always)]
-fn folded_asin<T: Trigonometric>(a: T) -> (T, bool) {
-    let large = a > T::HALF;
+fn folded_asin<T: Kernel>(a: T) -> (T, T::Truth) {
+    let large = a.greater(T::HALF);
     let half = (T::ONE - a) * T::HALF;
     let z = T::select(large, half, a * a);
     let s = T::select(large, half.sqrt(), a);
-    ((s * z).mul_add(polynomial(z, T::ASIN), s), large)
+    ((s * z).mul_add(polynomial(z, T::Precision::ASIN), s), large)
 }
 
 #[inline(always)]
-pub(super) fn asin<T: Trigonometric>(x: T) -> T {
+pub(crate) fn asin<T: Kernel>(x: T) -> T {
     let (s, large) = folded_asin(x.abs());
-    let (quarter, quarter_low) = T::FRAC_PI_2;
+    let (quarter, quarter_low) = T::pair(T::Precision::FRAC_PI_2);
     let y = T::select(large, quarter - T::TWO.mul_add(s, -quarter_low), s);
     y.copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn acos<T: Trigonometric>(x: T) -> T {
+pub(crate) fn acos<T: Kernel>(x: T) -> T {
     let (s, large) = folded_asin(x.abs());
-    let (quarter, quarter_low) = T::FRAC_PI_2;
-    let negative = x < T::ZERO;
+    let (quarter, quarter_low) = T::pair(T::Precision::FRAC_PI_2);
+    let negative = x.less(T::ZERO);
     let middle = quarter - (s.copysign(x) - quarter_low);
     let right = T::TWO * s;
     let left = T::TWO * (quarter - (s - quarter_low));
@@ -285,45 +305,47 @@ pub(super) fn acos<T: Trigonometric>(x: T) -> T {
 /// Above `tan(pi / 8)` it is
 /// `pi / 4 + atan((numerator - denominator) / (numerator + denominator))`.
 #[inline(always)]
-fn atan_of_ratio<T: Trigonometric>(numerator: T, denominator: T) -> (T, T) {
-    let large = numerator > T::from_f64(TAN_PI_8) * denominator;
+fn atan_of_ratio<T: Kernel>(numerator: T, denominator: T) -> (T, T) {
+    let large = numerator.greater(T::from_f64(TAN_PI_8) * denominator);
     let t = T::select(large, numerator - denominator, numerator)
         / T::select(large, numerator + denominator, denominator);
     let z = t * t;
-    let tail = (t * z) * polynomial(z, T::ATAN);
-    let base = T::select(large, T::FRAC_PI_2.0 * T::HALF, T::ZERO);
-    let base_low = T::select(large, T::FRAC_PI_2.1 * T::HALF, T::ZERO);
+    let tail = (t * z) * polynomial(z, T::Precision::ATAN);
+    let (quarter, quarter_low) = T::pair(T::Precision::FRAC_PI_2);
+    let base = T::select(large, quarter * T::HALF, T::ZERO);
+    let base_low = T::select(large, quarter_low * T::HALF, T::ZERO);
     let (high, low) = ordered_sum(base, t);
     (high, low + (tail + base_low))
 }
 
 #[inline(always)]
-pub(super) fn atan<T: Trigonometric>(x: T) -> T {
+pub(crate) fn atan<T: Kernel>(x: T) -> T {
     let a = x.abs();
-    let steep = a > T::ONE;
+    let steep = a.greater(T::ONE);
     let (high, low) = atan_of_ratio(T::select(steep, T::ONE, a), T::select(steep, a, T::ONE));
-    let (quarter, quarter_low) = T::FRAC_PI_2;
+    let (quarter, quarter_low) = T::pair(T::Precision::FRAC_PI_2);
     let y = T::select(steep, (quarter - high) + (quarter_low - low), high + low);
     y.copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn atan2<T: Trigonometric>(y: T, x: T) -> T {
+pub(crate) fn atan2<T: Kernel>(y: T, x: T) -> T {
     let (a, b) = (y.abs(), x.abs());
-    let steep = a > b;
+    let steep = a.greater(b);
     let (numerator, denominator) = (T::select(steep, b, a), T::select(steep, a, b));
     // Two infinities stand at 45 degrees, two zeros at 0; and no sum may overflow.
-    let numerator = T::select(numerator == T::INFINITY, T::LARGE, numerator);
+    let large = T::of(T::Precision::LARGE);
+    let numerator = T::select(numerator.equal(T::INFINITY), large, numerator);
     let denominator = T::select(
-        denominator == T::INFINITY,
-        T::select(numerator == T::LARGE, T::LARGE, denominator),
+        denominator.equal(T::INFINITY),
+        T::select(numerator.equal(large), large, denominator),
         denominator,
     );
-    let denominator = T::select(denominator == T::ZERO, T::ONE, denominator);
-    let down = T::select(denominator > T::LARGE, T::HALF * T::HALF, T::ONE);
+    let denominator = T::select(denominator.equal(T::ZERO), T::ONE, denominator);
+    let down = T::select(denominator.greater(large), T::HALF * T::HALF, T::ONE);
     let (high, low) = atan_of_ratio(numerator * down, denominator * down);
     // The angle to the nearer half of the x axis, then to the right half, then with the sign of y.
-    let (quarter, quarter_low) = T::FRAC_PI_2;
+    let (quarter, quarter_low) = T::pair(T::Precision::FRAC_PI_2);
     let (from_y, from_y_low) = ordered_sum(quarter, -high);
     let high = T::select(steep, from_y, high);
     let low = T::select(steep, from_y_low + (quarter_low - low), low);

@@ -1,0 +1,321 @@
+//! Formulas as data: what an elementwise function computes, as a list of operations.
+//!
+//! A formula is written once, as a function over [`Float`](crate::math::Float) numbers. On `f32` and
+//! `f64` it is the loop of the CPU; on [`Symbol`]s it writes down what it computes, and that list can
+//! be printed, compared, hashed, composed, [expanded](Formula::expanded) into arithmetic and
+//! [written](Formula::cuda) in CUDA C.
+//!
+//! Formulas cannot branch on values: comparisons give a [`Truth`](crate::math::Truth), which
+//! selects. The few functions that branch or loop are named by [`Operation::branches`].
+//!
+//! ```
+//! use bibun_array::formula::Formula;
+//! let relu = Formula::trace(1, 0, |x, _| x[0].maximum(0.0));
+//! let tanh = Formula::trace(1, 0, |x, _| x[0].tanh());
+//! assert_eq!(relu.of(&[&tanh]).to_string(), "v0 = tanh(x0)\nmaximum(v0, 0)");
+//! ```
+
+mod cuda;
+mod expansion;
+mod operation;
+mod symbol;
+
+use std::fmt;
+
+pub use operation::{Operation, Type};
+pub use symbol::{Any, Symbol, Symbolic, SymbolicTruth};
+
+use crate::{Mask, Number};
+
+/// A line of a formula, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Node(u32);
+
+impl Node {
+    /// The number of the line.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One step: an operation, the lines that it is computed of, and the type of its value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Line {
+    operation: Operation,
+    value: Type,
+    arguments: [Node; 3],
+}
+
+impl Line {
+    fn new(operation: Operation, value: Type, arguments: &[Node]) -> Self {
+        debug_assert_eq!(
+            arguments.len(),
+            operation.arguments().len(),
+            "{operation:?}"
+        );
+        let mut all = [Node(0); 3];
+        all[..arguments.len()].copy_from_slice(arguments);
+        Self {
+            operation,
+            value,
+            arguments: all,
+        }
+    }
+
+    /// The operation.
+    pub const fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The type of the value.
+    pub const fn value(&self) -> Type {
+        self.value
+    }
+
+    /// The lines that it is computed of.
+    pub fn arguments(&self) -> &[Node] {
+        &self.arguments[..self.operation.arguments().len()]
+    }
+}
+
+/// What an elementwise function computes: operations in an order in which they can be done, none of
+/// which is there twice or for nothing. Two formulas are equal if they do the same in the same order.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Formula {
+    lines: Vec<Line>,
+    inputs: usize,
+    given: usize,
+    result: Node,
+}
+
+/// What the function that a formula is read from may give.
+pub trait Traceable {
+    /// The line of the value.
+    #[doc(hidden)]
+    fn node(self) -> Node;
+}
+impl Traceable for Number<Symbol> {
+    fn node(self) -> Node {
+        self.0.node()
+    }
+}
+impl Traceable for Mask<Symbol> {
+    fn node(self) -> Node {
+        self.0.node()
+    }
+}
+
+/// A value in a formula that is put together from another's lines.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// A number.
+    Number(Number<Symbol>),
+    /// The answer of a comparison.
+    Truth(Mask<Symbol>),
+}
+
+impl Part {
+    /// The number.
+    ///
+    /// # Panics
+    /// If it is a truth.
+    pub fn number(self) -> Number<Symbol> {
+        match self {
+            Self::Number(x) => x,
+            Self::Truth(truth) => unreachable!("{truth:?} is no number"),
+        }
+    }
+
+    /// The truth.
+    ///
+    /// # Panics
+    /// If it is a number.
+    pub fn truth(self) -> Mask<Symbol> {
+        match self {
+            Self::Truth(truth) => truth,
+            Self::Number(x) => unreachable!("{x:?} is no truth"),
+        }
+    }
+}
+
+impl Traceable for Part {
+    fn node(self) -> Node {
+        match self {
+            Self::Number(x) => x.node(),
+            Self::Truth(x) => x.node(),
+        }
+    }
+}
+
+impl Formula {
+    /// A formula of some of the lines: those that the result needs.
+    fn new(lines: Vec<Line>, inputs: usize, given: usize, result: Node) -> Self {
+        let mut needed = vec![false; lines.len()];
+        needed[result.index()] = true;
+        for (i, line) in lines.iter().enumerate().rev() {
+            if needed[i] {
+                line.arguments()
+                    .iter()
+                    .for_each(|node| needed[node.index()] = true);
+            }
+        }
+        let mut places = vec![Node(0); lines.len()];
+        let mut kept = Vec::with_capacity(lines.len());
+        for (i, line) in lines.iter().enumerate().filter(|(i, _)| needed[*i]) {
+            places[i] = Node(kept.len() as u32);
+            let mut line = *line;
+            line.arguments = line.arguments.map(|node| places[node.index()]);
+            kept.push(line);
+        }
+        Self {
+            lines: kept,
+            inputs,
+            given,
+            result: places[result.index()],
+        }
+    }
+
+    /// The lines, each after those that it is computed of.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// How many inputs there are.
+    pub const fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// How many numbers are given with a call.
+    pub const fn given(&self) -> usize {
+        self.given
+    }
+
+    /// The line of the result.
+    pub const fn result(&self) -> Node {
+        self.result
+    }
+
+    /// Whether it reads an input.
+    pub fn reads(&self, input: usize) -> bool {
+        let reads =
+            |line: &Line| matches!(line.operation, Operation::Input(i) if usize::from(i) == input);
+        self.lines.iter().any(reads)
+    }
+
+    /// The number that the result always is, if it is one.
+    pub fn constant(&self) -> Option<f64> {
+        match self.lines[self.result.index()].operation {
+            Operation::Constant(bits) => Some(f64::from_bits(bits)),
+            _ => None,
+        }
+    }
+
+    /// This formula of what others compute: one formula of all their inputs, the first one's first,
+    /// and of all their given numbers behind its own.
+    ///
+    /// # Panics
+    /// If there is not one for each input.
+    #[must_use]
+    pub fn of(&self, inner: &[&Self]) -> Self {
+        assert_eq!(inner.len(), self.inputs, "a formula for each input");
+        let inputs = inner.iter().map(|formula| formula.inputs).sum();
+        let given = self.given + inner.iter().map(|formula| formula.given).sum::<usize>();
+        Self::trace(inputs, given, |x, c| {
+            let (own, mut c) = c.split_at(self.given);
+            let mut x = x;
+            let parts: Vec<Part> = (inner.iter())
+                .map(|formula| {
+                    let (mine, others) = x.split_at(formula.inputs);
+                    let (numbers, rest) = c.split_at(formula.given);
+                    (x, c) = (others, rest);
+                    let mine: Vec<Part> = mine.iter().copied().map(Part::Number).collect();
+                    formula.on(&mine, numbers)
+                })
+                .collect();
+            self.on(&parts, own)
+        })
+    }
+
+    /// Its value on symbols, while another formula is traced.
+    pub fn on(&self, x: &[Part], given: &[Number<Symbol>]) -> Part {
+        self.values(x, given)[self.result.index()]
+    }
+
+    /// The values of all lines on symbols, while another formula is traced.
+    pub fn values(&self, x: &[Part], given: &[Number<Symbol>]) -> Vec<Part> {
+        let mut values: Vec<Part> = Vec::with_capacity(self.lines.len());
+        for line in &self.lines {
+            let value = match line.operation {
+                Operation::Input(i) => x[usize::from(i)],
+                Operation::Given(i) => Part::Number(given[usize::from(i)]),
+                operation => {
+                    let arguments = line.arguments().iter().map(|node| values[node.index()]);
+                    operation.apply(&arguments.collect::<Vec<_>>())
+                }
+            };
+            values.push(value);
+        }
+        values
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<String> = Vec::with_capacity(self.lines.len());
+        let mut next = 0;
+        for (i, line) in self.lines.iter().enumerate() {
+            let arguments: Vec<&str> = line
+                .arguments()
+                .iter()
+                .map(|node| names[node.index()].as_str())
+                .collect();
+            let text = line.operation.written(&arguments);
+            let is_named = !line.arguments().is_empty() && i != self.result.index();
+            names.push(match is_named {
+                true => {
+                    let name = format!("v{next}");
+                    next += 1;
+                    writeln!(f, "{name} = {text}")?;
+                    name
+                }
+                false => text,
+            });
+        }
+        f.write_str(&names[self.result.index()])
+    }
+}
+
+impl fmt::Debug for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Formula({} inputs, {} given:\n{self})",
+            self.inputs, self.given
+        )
+    }
+}
+
+impl Operation {
+    /// The operation on these texts.
+    fn written(self, arguments: &[&str]) -> String {
+        match (self, arguments) {
+            (Self::Input(i), _) => format!("x{i}"),
+            (Self::Given(i), _) => format!("c{i}"),
+            (Self::Constant(bits), _) => f64::from_bits(bits).to_string(),
+            (Self::Always(holds), _) => holds.to_string(),
+            (Self::Negative, [a]) => format!("-{a}"),
+            (_, []) => self.name().to_owned(),
+            (
+                Self::Add
+                | Self::Subtract
+                | Self::Multiply
+                | Self::Divide
+                | Self::Equal
+                | Self::Less
+                | Self::LessEqual,
+                [a, b],
+            ) => format!("{a} {} {b}", self.name()),
+            _ => format!("{}({})", self.name(), arguments.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The operations that formulas are made of.
+
+/// What the value of an operation is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    /// A number of the precision in which the formula is computed.
+    Number,
+    /// An f32, in a formula [expanded](crate::formula::Formula::expanded) for one precision.
+    Single,
+    /// An f64, in such a formula.
+    Double,
+    /// The answer of a comparison.
+    Truth,
+}
+
+macro_rules! operations {
+    ($($(#[$documentation:meta])* $operation:ident = $name:literal($($argument:ident),*) -> $value:ident;)*) => {
+        /// One step of a [`Formula`](crate::formula::Formula), apart from what it is computed of.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Operation {
+            /// An element of the input of this number.
+            Input(u8),
+            /// A number given with the call, the same for all elements.
+            Given(u8),
+            /// A number that belongs to the formula, by the bits of an f64; it is rounded to the
+            /// precision of the formula.
+            Constant(u64),
+            /// Whether something always or never holds.
+            Always(bool),
+            $($(#[$documentation])* $operation,)*
+        }
+
+        impl Operation {
+            /// All operations that have arguments.
+            pub const ALL: &'static [Self] = &[$(Self::$operation),*];
+
+            /// The name, as it stands in printed formulas.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    Self::Input(_) => "input",
+                    Self::Given(_) => "given",
+                    Self::Constant(_) => "constant",
+                    Self::Always(_) => "always",
+                    $(Self::$operation => $name,)*
+                }
+            }
+
+            /// What the arguments are; `Number` is any precision, the same for all.
+            pub const fn arguments(self) -> &'static [Type] {
+                match self {
+                    Self::Input(_) | Self::Given(_) | Self::Constant(_) | Self::Always(_) => &[],
+                    $(Self::$operation => &[$(Type::$argument),*],)*
+                }
+            }
+
+            /// What the value is; `Number` is the precision of the arguments.
+            pub const fn value(self) -> Type {
+                match self {
+                    Self::Input(_) | Self::Given(_) | Self::Constant(_) => Type::Number,
+                    Self::Always(_) => Type::Truth,
+                    $(Self::$operation => Type::$value,)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// The largest finite number.
+    Largest = "largest"() -> Number;
+
+    /// `a + b`.
+    Add = "+"(Number, Number) -> Number;
+    /// `a - b`.
+    Subtract = "-"(Number, Number) -> Number;
+    /// `a b`.
+    Multiply = "*"(Number, Number) -> Number;
+    /// `a / b`.
+    Divide = "/"(Number, Number) -> Number;
+    /// `a b + c`, rounded once.
+    MultiplyAdd = "multiply_add"(Number, Number, Number) -> Number;
+    /// `-a`.
+    Negative = "negative"(Number) -> Number;
+    /// The magnitude.
+    Abs = "abs"(Number) -> Number;
+    /// -1, 0 or 1; NaN of NaN.
+    Sign = "sign"(Number) -> Number;
+    /// The square root.
+    Sqrt = "sqrt"(Number) -> Number;
+    /// The nearest integer below.
+    Floor = "floor"(Number) -> Number;
+    /// The nearest integer above.
+    Ceil = "ceil"(Number) -> Number;
+    /// The nearest integer towards zero.
+    Trunc = "trunc"(Number) -> Number;
+    /// The nearest integer; half goes to the even one.
+    Round = "round"(Number) -> Number;
+    /// The greater of two; NaN if either is.
+    Maximum = "maximum"(Number, Number) -> Number;
+    /// The lesser of two; NaN if either is.
+    Minimum = "minimum"(Number, Number) -> Number;
+    /// The first held between the others.
+    Clip = "clip"(Number, Number, Number) -> Number;
+
+    /// `a == b`.
+    Equal = "=="(Number, Number) -> Truth;
+    /// `a < b`.
+    Less = "<"(Number, Number) -> Truth;
+    /// `a <= b`.
+    LessEqual = "<="(Number, Number) -> Truth;
+    /// Whether the number is NaN.
+    IsNan = "is_nan"(Number) -> Truth;
+    /// Whether both hold.
+    And = "and"(Truth, Truth) -> Truth;
+    /// Whether one or both hold.
+    Or = "or"(Truth, Truth) -> Truth;
+    /// Whether it does not hold.
+    Not = "not"(Truth) -> Truth;
+    /// The second where the first holds, else the third.
+    Select = "where"(Truth, Number, Number) -> Number;
+
+    /// `a²`.
+    Square = "square"(Number) -> Number;
+    /// `1 / a`.
+    Reciprocal = "reciprocal"(Number) -> Number;
+    /// `1 / √a`.
+    Rsqrt = "rsqrt"(Number) -> Number;
+    /// The cube root.
+    Cbrt = "cbrt"(Number) -> Number;
+    /// `√(a² + b²)`.
+    Hypot = "hypot"(Number, Number) -> Number;
+    /// `a^b`.
+    Power = "pow"(Number, Number) -> Number;
+    /// `(1 - a) (1 + a)`.
+    OneMinusSquare = "one_minus_square"(Number) -> Number;
+    /// `a / √(a² + b²)`.
+    Direction = "direction"(Number, Number) -> Number;
+    /// `a / (a² + b²)`.
+    Inversion = "inversion"(Number, Number) -> Number;
+
+    /// `e^a`.
+    Exp = "exp"(Number) -> Number;
+    /// `2^a`.
+    Exp2 = "exp2"(Number) -> Number;
+    /// `e^a - 1`.
+    Expm1 = "expm1"(Number) -> Number;
+    /// The natural logarithm.
+    Log = "log"(Number) -> Number;
+    /// The logarithm to base 2.
+    Log2 = "log2"(Number) -> Number;
+    /// The logarithm to base 10.
+    Log10 = "log10"(Number) -> Number;
+    /// `log(1 + a)`.
+    Log1p = "log1p"(Number) -> Number;
+    /// `log(e^a + e^b)`.
+    Logaddexp = "logaddexp"(Number, Number) -> Number;
+    /// `1 / (1 + e^-a)`.
+    Sigmoid = "sigmoid"(Number) -> Number;
+    /// `log(sigmoid(a))`.
+    LogSigmoid = "log_sigmoid"(Number) -> Number;
+    /// `sigmoid(a) sigmoid(-a)`.
+    LogisticDensity = "logistic_density"(Number) -> Number;
+    /// `log(1 + e^a)`.
+    Softplus = "softplus"(Number) -> Number;
+
+    /// The sine.
+    Sin = "sin"(Number) -> Number;
+    /// The cosine.
+    Cos = "cos"(Number) -> Number;
+    /// The tangent.
+    Tan = "tan"(Number) -> Number;
+    /// The inverse sine.
+    Asin = "asin"(Number) -> Number;
+    /// The inverse cosine.
+    Acos = "acos"(Number) -> Number;
+    /// The inverse tangent.
+    Atan = "atan"(Number) -> Number;
+    /// The angle of the point `(b, a)`.
+    Atan2 = "atan2"(Number, Number) -> Number;
+    /// The hyperbolic sine.
+    Sinh = "sinh"(Number) -> Number;
+    /// The hyperbolic cosine.
+    Cosh = "cosh"(Number) -> Number;
+    /// The hyperbolic tangent.
+    Tanh = "tanh"(Number) -> Number;
+    /// The inverse hyperbolic sine.
+    Asinh = "asinh"(Number) -> Number;
+    /// The inverse hyperbolic cosine.
+    Acosh = "acosh"(Number) -> Number;
+    /// The inverse hyperbolic tangent.
+    Atanh = "atanh"(Number) -> Number;
+
+    /// The error function.
+    Erf = "erf"(Number) -> Number;
+    /// `1 - erf(a)`.
+    Erfc = "erfc"(Number) -> Number;
+    /// The inverse of the error function.
+    Erfinv = "erfinv"(Number) -> Number;
+    /// `log |Γ(a)|`.
+    Lgamma = "lgamma"(Number) -> Number;
+    /// The derivative of `log Γ(a)`.
+    Digamma = "digamma"(Number) -> Number;
+    /// The remainder of `a / b` rounded towards zero.
+    Fmod = "fmod"(Number, Number) -> Number;
+
+    /// `2^a` of a whole number in the range of normal exponents, by its bits.
+    PowerOfTwo = "power_of_two"(Number) -> Number;
+    /// Whether a whole number is odd.
+    IsOdd = "is_odd"(Number) -> Truth;
+    /// Whether the second lowest bit of a whole number is set.
+    HasBitOfTwo = "has_bit_of_two"(Number) -> Truth;
+    /// Of a positive normal number `2^k m` with `√½ <= m < √2`, the exponent `k`.
+    Exponent = "exponent"(Number) -> Number;
+    /// Of the same number, the fraction `m`.
+    Fraction = "fraction"(Number) -> Number;
+    /// The magnitude of the first with the sign of the second.
+    CopySign = "copysign"(Number, Number) -> Number;
+    /// Whether the bit of the sign is set.
+    IsSignNegative = "is_sign_negative"(Number) -> Truth;
+    /// The number in double precision.
+    Widen = "widen"(Single) -> Double;
+    /// The nearest number to one of double precision.
+    Narrow = "narrow"(Double) -> Single;
+}

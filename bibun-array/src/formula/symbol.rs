@@ -1,0 +1,399 @@
+//! A number that stands for an element: what is computed of it is written down.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+use super::{Formula, Line, Node, Operation, Type};
+use crate::math::{Float, Kernel, Truth};
+
+/// A number in a formula that is being traced. A formula over [`Float`]s, computed on symbols, is
+/// [`Formula::trace`]d.
+///
+/// `P` is the precision that it stands for: `f32`, `f64`, or [`Any`] where the formula is the same
+/// for both.
+#[derive(Debug)]
+pub struct Symbol<P = Any>(Value, PhantomData<fn() -> P>);
+
+/// The answer of a comparison of [`Symbol`]s.
+#[derive(Clone, Copy, Debug)]
+pub struct SymbolicTruth(Value);
+
+/// Either precision.
+#[derive(Debug)]
+pub struct Any;
+
+/// What a symbol stands for: constants are written down where they are used.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Line(Node),
+    Constant(u64),
+    Always(bool),
+}
+
+/// A precision that symbols can have.
+pub trait Symbolic: std::fmt::Debug + 'static {
+    /// The type of lines that compute in it.
+    const TYPE: Type;
+}
+impl Symbolic for Any {
+    const TYPE: Type = Type::Number;
+}
+impl Symbolic for f32 {
+    const TYPE: Type = Type::Single;
+}
+impl Symbolic for f64 {
+    const TYPE: Type = Type::Double;
+}
+
+/// The formula that is being written.
+#[derive(Default)]
+struct Trace {
+    lines: Vec<Line>,
+    known: HashMap<Line, Node>,
+}
+
+thread_local! {
+    static TRACE: RefCell<Trace> = RefCell::default();
+}
+
+/// The lines that `f` writes, and the line of what it gives.
+pub(super) fn traced(f: impl FnOnce() -> Node) -> (Vec<Line>, Node) {
+    /// Puts the trace around this one back, also when a panic passes.
+    struct Around(Option<Trace>);
+    impl Drop for Around {
+        fn drop(&mut self) {
+            TRACE.set(self.0.take().expect("taken when dropped only"));
+        }
+    }
+    let _around = Around(Some(TRACE.take()));
+    let result = f();
+    (TRACE.take().lines, result)
+}
+
+/// Writes a line, or finds the one that says the same.
+pub(super) fn write(line: Line) -> Node {
+    TRACE.with_borrow_mut(|trace| {
+        let next = Node(trace.lines.len() as u32);
+        let node = *trace.known.entry(line).or_insert(next);
+        if node == next {
+            trace.lines.push(line);
+        }
+        node
+    })
+}
+
+impl Value {
+    fn node(self, value: Type) -> Node {
+        match self {
+            Self::Line(node) => node,
+            Self::Constant(bits) => write(Line::new(Operation::Constant(bits), value, &[])),
+            Self::Always(holds) => write(Line::new(Operation::Always(holds), Type::Truth, &[])),
+        }
+    }
+}
+
+impl<P: Symbolic> Symbol<P> {
+    pub(super) const fn at(node: Node) -> Self {
+        Self(Value::Line(node), PhantomData)
+    }
+
+    /// A number that belongs to the formula.
+    pub(super) const fn constant(x: f64) -> Self {
+        Self(Value::Constant(x.to_bits()), PhantomData)
+    }
+
+    pub(super) fn node(self) -> Node {
+        self.0.node(P::TYPE)
+    }
+
+    /// The symbol of a line without arguments.
+    pub(super) fn source(operation: Operation) -> Self {
+        Self::at(write(Line::new(operation, P::TYPE, &[])))
+    }
+
+    /// Writes an operation on numbers.
+    #[inline(never)]
+    fn number(operation: Operation, arguments: &[Self]) -> Self {
+        Self::at(Self::line(operation, P::TYPE, arguments))
+    }
+
+    /// Writes a comparison of numbers.
+    #[inline(never)]
+    fn truth(operation: Operation, arguments: &[Self]) -> SymbolicTruth {
+        SymbolicTruth(Value::Line(Self::line(operation, Type::Truth, arguments)))
+    }
+
+    fn line(operation: Operation, value: Type, arguments: &[Self]) -> Node {
+        let mut nodes = [Node(0); 3];
+        for (node, argument) in nodes.iter_mut().zip(arguments) {
+            *node = argument.node();
+        }
+        write(Line::new(operation, value, &nodes[..arguments.len()]))
+    }
+
+    fn is(self, x: f64) -> bool {
+        matches!(self.0, Value::Constant(bits) if bits == x.to_bits())
+    }
+}
+
+impl SymbolicTruth {
+    pub(super) fn node(self) -> Node {
+        self.0.node(Type::Truth)
+    }
+
+    fn line(operation: Operation, arguments: &[Self]) -> Self {
+        let mut nodes = [Node(0); 3];
+        for (node, argument) in nodes.iter_mut().zip(arguments) {
+            *node = argument.node();
+        }
+        let nodes = &nodes[..arguments.len()];
+        Self(Value::Line(write(Line::new(operation, Type::Truth, nodes))))
+    }
+}
+
+impl<P> Clone for Symbol<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P> Copy for Symbol<P> {}
+
+macro_rules! operators {
+    ($($operator:ident::$method:ident -> $operation:ident, $neutral:expr;)*) => {$(
+        impl<P: Symbolic> $operator for Symbol<P> {
+            type Output = Self;
+            fn $method(self, other: Self) -> Self {
+                // The products and quotients with 1 are what was there, to the bit.
+                match $neutral.is_some_and(|neutral| other.is(neutral)) {
+                    true => self,
+                    false => Self::number(Operation::$operation, &[self, other]),
+                }
+            }
+        }
+    )*};
+}
+operators! {
+    Add::add -> Add, None::<f64>;
+    Sub::sub -> Subtract, None::<f64>;
+    Mul::mul -> Multiply, Some(1.0);
+    Div::div -> Divide, Some(1.0);
+}
+
+impl<P: Symbolic> Neg for Symbol<P> {
+    type Output = Self;
+    fn neg(self) -> Self {
+        match self.0 {
+            Value::Constant(bits) => Self::constant(-f64::from_bits(bits)),
+            _ => Self::number(Operation::Negative, &[self]),
+        }
+    }
+}
+
+impl From<bool> for SymbolicTruth {
+    fn from(holds: bool) -> Self {
+        Self(Value::Always(holds))
+    }
+}
+impl BitAnd for SymbolicTruth {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Value::Always(true), _) | (_, Value::Always(false)) => other,
+            (Value::Always(false), _) | (_, Value::Always(true)) => self,
+            _ => Self::line(Operation::And, &[self, other]),
+        }
+    }
+}
+impl BitOr for SymbolicTruth {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Value::Always(false), _) | (_, Value::Always(true)) => other,
+            (Value::Always(true), _) | (_, Value::Always(false)) => self,
+            _ => Self::line(Operation::Or, &[self, other]),
+        }
+    }
+}
+impl Not for SymbolicTruth {
+    type Output = Self;
+    fn not(self) -> Self {
+        match self.0 {
+            Value::Always(holds) => Self(Value::Always(!holds)),
+            Value::Line(_) | Value::Constant(_) => Self::line(Operation::Not, &[self]),
+        }
+    }
+}
+impl Truth for SymbolicTruth {}
+
+macro_rules! float {
+    (
+        unary { $($unary:ident -> $unary_operation:ident,)* }
+        binary { $($binary:ident -> $binary_operation:ident,)* }
+        truths { $($truth:ident($($other:ident)?) -> $truth_operation:ident,)* }
+    ) => {
+        impl<P: Symbolic> Float for Symbol<P> {
+            type Truth = SymbolicTruth;
+
+            const ZERO: Self = Self::constant(0.0);
+            const HALF: Self = Self::constant(0.5);
+            const ONE: Self = Self::constant(1.0);
+            const TWO: Self = Self::constant(2.0);
+            const NAN: Self = Self::constant(f64::NAN);
+            const INFINITY: Self = Self::constant(f64::INFINITY);
+            const NEG_INFINITY: Self = Self::constant(f64::NEG_INFINITY);
+
+            fn largest() -> Self {
+                Self::source(Operation::Largest)
+            }
+            fn from_f64(x: f64) -> Self {
+                Self::constant(x)
+            }
+            fn select(mask: SymbolicTruth, a: Self, b: Self) -> Self {
+                match mask.0 {
+                    Value::Always(true) => a,
+                    Value::Always(false) => b,
+                    _ => {
+                        let nodes = [mask.node(), a.node(), b.node()];
+                        Self::at(write(Line::new(Operation::Select, P::TYPE, &nodes)))
+                    }
+                }
+            }
+            fn powi(self, exponent: i32) -> Self {
+                match exponent {
+                    -1 => self.reciprocal(),
+                    0 => Self::ONE,
+                    1 => self,
+                    2 => self * self,
+                    3 => self * self * self,
+                    4 => (self * self) * (self * self),
+                    _ => self.powf(Self::constant(f64::from(exponent))),
+                }
+            }
+            fn clip(self, low: Self, high: Self) -> Self {
+                Self::number(Operation::Clip, &[self, low, high])
+            }
+            fn mul_add(self, factor: Self, term: Self) -> Self {
+                Self::number(Operation::MultiplyAdd, &[self, factor, term])
+            }
+            $(fn $unary(self) -> Self {
+                Self::number(Operation::$unary_operation, &[self])
+            })*
+            $(fn $binary(self, other: Self) -> Self {
+                Self::number(Operation::$binary_operation, &[self, other])
+            })*
+            $(fn $truth(self $(, $other: Self)?) -> SymbolicTruth {
+                Self::truth(Operation::$truth_operation, &[self $(, $other)?])
+            })*
+        }
+    };
+}
+float! {
+    unary {
+        abs -> Abs, sign -> Sign, sqrt -> Sqrt, floor -> Floor, ceil -> Ceil, trunc -> Trunc,
+        round -> Round, square -> Square, reciprocal -> Reciprocal, rsqrt -> Rsqrt, cbrt -> Cbrt,
+        one_minus_square -> OneMinusSquare, exp -> Exp, exp2 -> Exp2, expm1 -> Expm1, ln -> Log,
+        log2 -> Log2, log10 -> Log10, log1p -> Log1p, sigmoid -> Sigmoid,
+        log_sigmoid -> LogSigmoid, logistic_density -> LogisticDensity, softplus -> Softplus,
+        sin -> Sin, cos -> Cos, tan -> Tan, asin -> Asin, acos -> Acos, atan -> Atan, sinh -> Sinh,
+        cosh -> Cosh, tanh -> Tanh, asinh -> Asinh, acosh -> Acosh, atanh -> Atanh, erf -> Erf,
+        erfc -> Erfc, erfinv -> Erfinv, lgamma -> Lgamma, digamma -> Digamma,
+    }
+    binary {
+        maximum -> Maximum, minimum -> Minimum, hypot -> Hypot, powf -> Power,
+        direction -> Direction, inversion -> Inversion, logaddexp -> Logaddexp, atan2 -> Atan2,
+        fmod -> Fmod, copysign -> CopySign,
+    }
+    truths {
+        equal(other) -> Equal, less(other) -> Less, less_equal(other) -> LessEqual,
+        is_nan() -> IsNan, is_sign_negative() -> IsSignNegative,
+    }
+}
+
+macro_rules! kernel {
+    ($float:ident, $widen:ident, $narrow:ident) => {
+        impl Kernel for Symbol<$float> {
+            type Precision = $float;
+            type Double = Symbol<f64>;
+
+            fn of(x: $float) -> Self {
+                Self::constant(f64::from(x))
+            }
+            fn widen(self) -> Symbol<f64> {
+                $widen(self)
+            }
+            fn narrow(x: Symbol<f64>) -> Self {
+                $narrow(x)
+            }
+            fn power_of_two(n: Self) -> Self {
+                Self::number(Operation::PowerOfTwo, &[n])
+            }
+            fn is_odd(n: Self) -> SymbolicTruth {
+                Self::truth(Operation::IsOdd, &[n])
+            }
+            fn has_bit_of_two(n: Self) -> SymbolicTruth {
+                Self::truth(Operation::HasBitOfTwo, &[n])
+            }
+            fn exponent(self) -> Self {
+                Self::number(Operation::Exponent, &[self])
+            }
+            fn fraction(self) -> Self {
+                Self::number(Operation::Fraction, &[self])
+            }
+        }
+    };
+}
+kernel!(f32, widened, narrowed);
+kernel!(f64, same, same);
+
+fn same(x: Symbol<f64>) -> Symbol<f64> {
+    x
+}
+
+fn widened(x: Symbol<f32>) -> Symbol<f64> {
+    Symbol::at(write(Line::new(
+        Operation::Widen,
+        Type::Double,
+        &[x.node()],
+    )))
+}
+
+fn narrowed(x: Symbol<f64>) -> Symbol<f32> {
+    Symbol::at(write(Line::new(
+        Operation::Narrow,
+        Type::Single,
+        &[x.node()],
+    )))
+}
+
+impl Formula {
+    /// Reads a formula: `f` is run once, on symbols for `inputs` elements and for `given` numbers.
+    ///
+    /// ```
+    /// use bibun_array::formula::Formula;
+    /// let formula = Formula::trace(1, 1, |x, slope| x[0].greater(0.0).where_(x[0], slope[0] * x[0]));
+    /// assert_eq!(
+    ///     formula.to_string(),
+    ///     "v0 = 0 < x0\nv1 = c0 * x0\nwhere(v0, x0, v1)"
+    /// );
+    /// ```
+    pub fn trace<Y: super::Traceable>(
+        inputs: usize,
+        given: usize,
+        f: impl FnOnce(&[crate::Number<Symbol>], &[crate::Number<Symbol>]) -> Y,
+    ) -> Self {
+        let count = |n: usize| u8::try_from(n).expect("a formula has at most 256 inputs");
+        let (lines, result) = traced(|| {
+            let source = |operation| crate::Number(Symbol::source(operation));
+            let x: Vec<_> = (0..count(inputs))
+                .map(|i| source(Operation::Input(i)))
+                .collect();
+            let c: Vec<_> = (0..count(given))
+                .map(|i| source(Operation::Given(i)))
+                .collect();
+            f(&x, &c).node()
+        });
+        Self::new(lines, inputs, given, result)
+    }
+}

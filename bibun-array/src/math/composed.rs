@@ -1,0 +1,72 @@
+//! What derivatives are made of: functions of their own where a formula of sums, products and roots
+//! would lose a small difference, overflow on the way, or multiply zero by an infinity; and the
+//! remainders of rounded quotients.
+
+use super::{Float, Truth};
+
+#[inline(always)]
+pub(crate) fn one_minus_square<T: Float>(x: T) -> T {
+    (T::ONE - x) * (T::ONE + x)
+}
+
+#[inline(always)]
+pub(crate) fn logistic_density<T: Float>(x: T) -> T {
+    let e = (-x.abs()).exp();
+    e / (T::ONE + e).square()
+}
+
+/// `a` and `b` divided by the larger magnitude, and that: infinities count as 1 beside numbers.
+#[inline(always)]
+fn parts<T: Float>(a: T, b: T) -> [T; 3] {
+    let largest = a.abs().maximum(b.abs());
+    let part = |x: T| T::select(x.abs().equal(T::INFINITY), x.sign(), x / largest);
+    [part(a), part(b), largest]
+}
+
+#[inline(always)]
+pub(crate) fn direction<T: Float>(a: T, b: T) -> T {
+    let [u, v, largest] = parts(a, b);
+    T::select(largest.equal(T::ZERO), T::ZERO, u / (u * u + v * v).sqrt())
+}
+
+#[inline(always)]
+pub(crate) fn inversion<T: Float>(a: T, b: T) -> T {
+    let [u, v, largest] = parts(a, b);
+    T::select(
+        largest.equal(T::ZERO),
+        T::ZERO,
+        u / (u * u + v * v) / largest,
+    )
+}
+
+/// Whether one holds and not the other.
+#[inline(always)]
+fn differ<B: Truth>(a: B, b: B) -> B {
+    (a & !b) | (b & !a)
+}
+
+/// `a - b floor(a / b)` without rounding on the way: the exact remainder of the quotient rounded
+/// towards zero, moved to the sign of `b`.
+#[inline(always)]
+pub(crate) fn floor_remainder<T: Float>(a: T, b: T) -> T {
+    let remainder = a.fmod(b);
+    let apart = differ(remainder.less(T::ZERO), b.less(T::ZERO));
+    let moved = T::select(apart, remainder + b, remainder);
+    T::select(remainder.equal(T::ZERO), remainder.copysign(b), moved)
+}
+
+/// `floor(a / b)`, where rounding `a / b` must not reach the next integer: what is left of `a`
+/// without the exact remainder divides evenly but for rounding.
+#[inline(always)]
+pub(crate) fn floor_quotient<T: Float>(a: T, b: T) -> T {
+    let remainder = a.fmod(b);
+    let apart = differ(remainder.less(T::ZERO), b.less(T::ZERO));
+    let below = apart & !remainder.equal(T::ZERO);
+    let quotient = (a - remainder) / b - T::select(below, T::ONE, T::ZERO);
+    let whole = T::select(
+        quotient.equal(T::ZERO),
+        quotient.copysign(a / b),
+        quotient.round(),
+    );
+    T::select(b.equal(T::ZERO), a / b, whole)
+}
