@@ -77,7 +77,7 @@ pub trait Device: fmt::Debug + Send + Sync {
 
     /// Computes a kernel at every element; the inputs have one shape. The device may take the
     /// memory of an input that nobody else holds for the result.
-    fn elementwise(&self, kernel: &dyn Kernel, inputs: &mut [Array]) -> Array;
+    fn elementwise(&self, kernel: &Kernel, inputs: &mut [Array]) -> Array;
 
     /// Writes `value` over the elements that `part` sees, a window on the elements of `target` in
     /// row-major order; the shapes of `part` and `value` are equal and no element of `part` is

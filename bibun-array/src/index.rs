@@ -1,7 +1,7 @@
 //! Picking elements by index or mask, adding and writing them back, and finding them.
 
 use crate::dtype::with_dtype;
-use crate::kernel::{ElementKernel, elementwise};
+use crate::kernel::{Definition, Kernel, Slice, SliceMut, run_kernel};
 use crate::shape::Layout;
 use crate::view::sliced;
 use crate::{
@@ -323,18 +323,16 @@ impl Array {
     }
 }
 
-/// Counts negative indices from the front.
-#[derive(Clone, Copy)]
-struct FromFront(i64);
-impl ElementKernel<1> for FromFront {
-    type Input = i64;
-    type Output = i64;
-    const NAME: &'static str = "take";
-    #[inline(always)]
-    fn apply(self, [index]: [i64; 1]) -> i64 {
-        if index < 0 { index + self.0 } else { index }
+/// Counts negative indices from the front of an axis: its size is given.
+const FROM_FRONT: &Definition = &Definition::host("take", None, |given, inputs, out| {
+    let ([Slice::I64(x)], SliceMut::I64(y)) = (inputs, out) else {
+        unreachable!("indices are integers")
+    };
+    let size = given[0] as i64;
+    for (y, &index) in y.iter_mut().zip(*x) {
+        *y = if index < 0 { index + size } else { index };
     }
-}
+});
 
 /// The indices, counted from the front, after a check (on the host) that they lie within the axis.
 #[track_caller]
@@ -365,7 +363,10 @@ fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -
         raise(Error::invalid(function, what));
     }
     match low < 0 {
-        true => elementwise(&FromFront(size), [indices.clone()]),
+        true => run_kernel(
+            &Kernel::new(FROM_FRONT, &[size as f64]),
+            &mut [indices.clone()],
+        ),
         false => indices.clone(),
     }
 }

@@ -1,12 +1,21 @@
 //! Elementwise kernels: what is computed at each element, apart from where the elements lie.
 //!
-//! A [`Kernel`] sees runs of neighbouring elements. Broadcasting, strides, threads and memory are
-//! the device's business, so a kernel is a plain loop, compiled for each instruction set that the
-//! machine may have.
+//! A [`Kernel`] has a [`Formula`], which any device can read, and for the CPU a loop over runs of
+//! neighbouring elements, compiled from the same text for each instruction set that the machine may
+//! have. Where there is no loop, the CPU goes through the formula block by block. Broadcasting,
+//! strides, threads and memory are the device's business.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use pulp::{Arch, NullaryFnOnce};
+use smallvec::SmallVec;
 
-use crate::{Array, DType, Element, Error, Scalar, raise};
+use crate::cpu::Program;
+use crate::formula::Formula;
+use crate::math::{Float, Machine};
+use crate::{Array, DType, Element, Error, Mask, Number, Scalar, raise};
 
 /// A run of elements of some dtype.
 #[derive(Clone, Copy, Debug)]
@@ -34,64 +43,328 @@ pub enum SliceMut<'a> {
     F64(&'a mut [f64]),
 }
 
-/// A computation on the elements of some arrays, one output element from one element of each.
-pub trait Kernel: Sync {
-    /// The name, as it stands in error messages and profiles.
-    fn name(&self) -> &'static str;
-
-    /// The dtype of the result.
-    fn output(&self) -> DType;
-
-    /// Fills `out` from runs of the same length, one of each input. Runs may be of any length.
-    fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>);
-}
-
-/// A kernel of `N` inputs of one type, written for a single element.
+/// A formula of `N` inputs and `G` given numbers, as a type: what an elementwise function computes,
+/// for every precision and every device.
 ///
-/// Mark `apply` as `#[inline(always)]` and keep it free of branches and calls, and the loop around
-/// it becomes vector instructions.
+/// Mark `value` as `#[inline(always)]`, and the loop around it becomes vector instructions. Rust
+/// code around the operations (constants, loops of fixed length) is run once, when the formula is
+/// read; a branch on a value does not compile.
 ///
 /// ```
-/// use bibun_array::{elementwise, Array, ElementKernel};
+/// use bibun_array::math::Float;
+/// use bibun_array::{elementwise, Array, ElementFormula, Number};
 ///
-/// #[derive(Clone, Copy)]
-/// struct Axpy(f32);
-/// impl ElementKernel<2> for Axpy {
-///     type Input = f32;
-///     type Output = f32;
+/// struct Axpy;
+/// impl ElementFormula<2, 1> for Axpy {
 ///     const NAME: &'static str = "axpy";
 ///     #[inline(always)]
-///     fn apply(self, [x, y]: [f32; 2]) -> f32 {
-///         self.0 * x + y
+///     fn value<T: Float>([x, y]: [Number<T>; 2], [a]: [Number<T>; 1]) -> Number<T> {
+///         a * x + y
 ///     }
 /// }
 /// let x = Array::from([1.0f32, 2.0]);
 /// let y = Array::from([10.0f32, 20.0]);
-/// assert_eq!(elementwise(&Axpy(3.0), [x, y]).to_vec::<f32>(), [13.0, 26.0]);
+/// assert_eq!(elementwise(Axpy, [x, y], [3.0]).to_vec::<f32>(), [13.0, 26.0]);
 /// ```
-pub trait ElementKernel<const N: usize>: Copy + Sync {
-    /// The type of every input.
-    type Input: Element;
-    /// The type of the result.
-    type Output: Element;
-    /// See [`Kernel::name`].
+pub trait ElementFormula<const N: usize, const G: usize = 0>: 'static {
+    /// The name, as it stands in error messages and profiles.
     const NAME: &'static str;
-    /// The result at one element.
-    fn apply(self, x: [Self::Input; N]) -> Self::Output;
+    /// The result at one element, from the inputs there and the given numbers.
+    fn value<T: Float>(x: [Number<T>; N], given: [Number<T>; G]) -> Number<T>;
 }
 
-/// Makes any [`ElementKernel`] a [`Kernel`]. (A type of its own, for Rust allows only one blanket
-/// implementation over all `N`.)
-#[derive(Clone, Copy, Debug)]
-struct Loop<const N: usize, K>(K);
+/// What is computed at each element of some arrays, one output element from one element of each: a
+/// [`Formula`] and the numbers given to it, or code of the host.
+#[derive(Clone)]
+pub struct Kernel {
+    computed: Computed,
+    given: Given,
+}
 
-struct Run<'a, const N: usize, K: ElementKernel<N>> {
+/// The numbers given with a call.
+type Given = SmallVec<[f64; 2]>;
+
+#[derive(Clone)]
+enum Computed {
+    Loop(&'static Definition),
+    Program(Arc<Program>),
+}
+
+/// A loop on the CPU: fills the last from runs of the same length, one of each input.
+pub type Run = fn(given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>);
+
+/// A kernel that is known when the library is compiled, apart from the numbers given to it.
+#[derive(Debug)]
+pub struct Definition {
+    name: &'static str,
+    output: Option<DType>,
+    formula: Option<fn() -> Formula>,
+    run: Run,
+}
+
+impl Definition {
+    /// Code of the host; of a formula too, if one is said.
+    pub(crate) const fn new(
+        name: &'static str,
+        output: Option<DType>,
+        formula: Option<fn() -> Formula>,
+        run: Run,
+    ) -> Self {
+        Self {
+            name,
+            output,
+            formula,
+            run,
+        }
+    }
+
+    /// Code of the host, which other devices send their elements to: what it fills, for a first
+    /// input of any dtype of the kernel's (`output`: the dtype of the result if it is another).
+    pub const fn host(name: &'static str, output: Option<DType>, run: Run) -> Self {
+        Self::new(name, output, None, run)
+    }
+
+    /// A formula, with loops for f32 and f64.
+    pub const fn of<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
+        Self::new(F::NAME, None, Some(trace::<N, G, F>), run_floats::<N, G, F>)
+    }
+
+    /// Computes a run of elements on the CPU.
+    pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        (self.run)(given, inputs, out);
+    }
+
+    /// The name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The formula, if it is not code of the host.
+    pub fn formula(&self) -> Option<Formula> {
+        Some(self.formula?())
+    }
+}
+
+impl Kernel {
+    /// A kernel that is known, with the numbers given to it.
+    #[inline]
+    pub fn new(definition: &'static Definition, given: &[f64]) -> Self {
+        Self {
+            computed: Computed::Loop(definition),
+            given: given.into(),
+        }
+    }
+
+    /// A kernel of a formula that is known only now: the CPU goes through it block by block. For
+    /// floats, all of one dtype.
+    pub fn from_formula(name: &'static str, formula: &Formula) -> Self {
+        Self {
+            computed: Computed::Program(Arc::new(Program::new(name, formula))),
+            given: Given::new(),
+        }
+    }
+
+    /// The same kernel with other given numbers.
+    #[must_use]
+    pub fn with_given(&self, given: &[f64]) -> Self {
+        Self {
+            computed: self.computed.clone(),
+            given: given.into(),
+        }
+    }
+
+    /// The name, as it stands in error messages and profiles.
+    pub fn name(&self) -> &'static str {
+        match &self.computed {
+            Computed::Loop(definition) => definition.name,
+            Computed::Program(program) => program.name(),
+        }
+    }
+
+    /// The dtype of the result for a first input of this dtype.
+    pub fn output(&self, input: DType) -> DType {
+        match &self.computed {
+            Computed::Loop(definition) => definition.output.unwrap_or(input),
+            Computed::Program(program) => program.output(input),
+        }
+    }
+
+    /// What is computed; `None` of code that only the host can run.
+    pub fn formula(&self) -> Option<Formula> {
+        match &self.computed {
+            Computed::Loop(definition) => definition.formula(),
+            Computed::Program(program) => Some(program.formula().clone()),
+        }
+    }
+
+    /// The numbers given to the formula.
+    pub fn given(&self) -> &[f64] {
+        &self.given
+    }
+
+    /// Fills `out` from runs of the same length, one of each input, on the CPU.
+    pub fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        match &self.computed {
+            Computed::Loop(definition) => (definition.run)(&self.given, inputs, out),
+            Computed::Program(program) => program.run(&self.given, inputs, out),
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.name(), &self.given[..])
+    }
+}
+
+pub(crate) fn trace<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Formula {
+    Formula::trace(N, G, |x, given| {
+        let inputs = std::array::from_fn(|i| x[i]);
+        F::value(inputs, std::array::from_fn(|i| given[i]))
+    })
+}
+
+pub(crate) fn run_floats<const N: usize, const G: usize, F: ElementFormula<N, G>>(
+    given: &[f64],
+    inputs: &[Slice<'_>],
+    out: SliceMut<'_>,
+) {
+    fn run<const N: usize, const G: usize, F: ElementFormula<N, G>, T: Machine + Element>(
+        given: &[f64],
+        inputs: &[Slice<'_>],
+        out: SliceMut<'_>,
+    ) {
+        let given = std::array::from_fn(|i| T::from_f64(given[i]));
+        run_loop(FloatLoop::<N, G, F, T>(given, PhantomData), inputs, out);
+    }
+    match out {
+        SliceMut::F32(_) => run::<N, G, F, f32>(given, inputs, out),
+        _ => run::<N, G, F, f64>(given, inputs, out),
+    }
+}
+
+/// The loop of a formula in one precision.
+struct FloatLoop<const N: usize, const G: usize, F, T>([T; G], PhantomData<fn() -> F>);
+
+impl<const N: usize, const G: usize, F, T: Copy> Clone for FloatLoop<N, G, F, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<const N: usize, const G: usize, F, T: Copy> Copy for FloatLoop<N, G, F, T> {}
+
+impl<const N: usize, const G: usize, F: ElementFormula<N, G>, T: Machine + Element> ElementLoop<N>
+    for FloatLoop<N, G, F, T>
+{
+    type Input = T;
+    type Item = Number<T>;
+    type Output = T;
+    #[inline(always)]
+    fn item(x: T) -> Number<T> {
+        Number(x)
+    }
+    #[inline(always)]
+    fn apply(self, x: [Number<T>; N]) -> T {
+        F::value(x, self.0.map(Number)).0
+    }
+}
+
+/// A comparison: as an [`ElementFormula`], but with an answer.
+pub(crate) trait TruthFormula<const N: usize>: 'static {
+    fn value<T: Float>(x: [Number<T>; N]) -> Mask<T>;
+}
+
+/// What is computed at elements of one type of the host, apart from floats.
+pub(crate) trait HostFormula<const N: usize, X: Element>: 'static {
+    type Output: Element;
+    fn value(x: [X; N]) -> Self::Output;
+}
+
+pub(crate) fn trace_truth<const N: usize, F: TruthFormula<N>>() -> Formula {
+    Formula::trace(N, 0, |x, _| F::value(std::array::from_fn(|i| x[i])))
+}
+
+pub(crate) fn run_truths<const N: usize, F: TruthFormula<N>>(
+    inputs: &[Slice<'_>],
+    out: SliceMut<'_>,
+) {
+    match inputs[0] {
+        Slice::F32(_) => run_loop(TruthLoop::<N, F, f32>(PhantomData), inputs, out),
+        _ => run_loop(TruthLoop::<N, F, f64>(PhantomData), inputs, out),
+    }
+}
+
+pub(crate) fn run_host<const N: usize, X: Element, F: HostFormula<N, X>>(
+    inputs: &[Slice<'_>],
+    out: SliceMut<'_>,
+) {
+    run_loop(HostLoop::<N, F, X>(PhantomData), inputs, out);
+}
+
+macro_rules! loop_of {
+    ($Loop:ident) => {
+        struct $Loop<const N: usize, F, T>(PhantomData<fn() -> (F, T)>);
+        impl<const N: usize, F, T> Clone for $Loop<N, F, T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<const N: usize, F, T> Copy for $Loop<N, F, T> {}
+    };
+}
+loop_of!(TruthLoop);
+loop_of!(HostLoop);
+
+impl<const N: usize, F: TruthFormula<N>, T: Machine + Element> ElementLoop<N>
+    for TruthLoop<N, F, T>
+{
+    type Input = T;
+    type Item = Number<T>;
+    type Output = bool;
+    #[inline(always)]
+    fn item(x: T) -> Number<T> {
+        Number(x)
+    }
+    #[inline(always)]
+    fn apply(self, x: [Number<T>; N]) -> bool {
+        F::value(x).0
+    }
+}
+
+impl<const N: usize, X: Element, F: HostFormula<N, X>> ElementLoop<N> for HostLoop<N, F, X> {
+    type Input = X;
+    type Item = X;
+    type Output = F::Output;
+    #[inline(always)]
+    fn item(x: X) -> X {
+        x
+    }
+    #[inline(always)]
+    fn apply(self, x: [X; N]) -> F::Output {
+        F::value(x)
+    }
+}
+
+/// What a loop computes at one element, from inputs of one type.
+pub(crate) trait ElementLoop<const N: usize>: Copy + Sync {
+    /// The type of every input.
+    type Input: Element;
+    /// What an element is in the expression.
+    type Item: Copy;
+    /// The type of the result.
+    type Output: Element;
+    fn item(x: Self::Input) -> Self::Item;
+    /// The result at one element.
+    fn apply(self, x: [Self::Item; N]) -> Self::Output;
+}
+
+struct Loop<'a, const N: usize, K: ElementLoop<N>> {
     kernel: K,
     inputs: [&'a [K::Input]; N],
     out: &'a mut [K::Output],
 }
 
-impl<const N: usize, K: ElementKernel<N>> NullaryFnOnce for Run<'_, N, K> {
+impl<const N: usize, K: ElementLoop<N>> NullaryFnOnce for Loop<'_, N, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
@@ -108,10 +381,10 @@ impl<const N: usize, K: ElementKernel<N>> NullaryFnOnce for Run<'_, N, K> {
         }
         let mut i = 0;
         while i < len {
-            let mut x = [inputs[0][i]; N];
+            let mut x = [K::item(inputs[0][i]); N];
             let mut k = 1;
             while k < N {
-                x[k] = inputs[k][i];
+                x[k] = K::item(inputs[k][i]);
                 k += 1;
             }
             out[i] = kernel.apply(x);
@@ -120,95 +393,108 @@ impl<const N: usize, K: ElementKernel<N>> NullaryFnOnce for Run<'_, N, K> {
     }
 }
 
-impl<const N: usize, K: ElementKernel<N>> Kernel for Loop<N, K> {
-    fn name(&self) -> &'static str {
-        K::NAME
+/// Runs a loop with the vector instructions of this machine.
+pub(crate) fn run_loop<const N: usize, K: ElementLoop<N>>(
+    kernel: K,
+    inputs: &[Slice<'_>],
+    out: SliceMut<'_>,
+) {
+    let mut all = [elements::<K::Input>(inputs[0]); N];
+    for k in 1..N {
+        all[k] = elements(inputs[k]);
     }
-    fn output(&self) -> DType {
-        K::Output::DTYPE
-    }
-    fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        let mut all = [elements::<K::Input>(inputs[0]); N];
-        for k in 1..N {
-            all[k] = elements(inputs[k]);
-        }
-        let out = K::Output::from_slice_mut(out).expect("the device made the output");
-        Arch::new().dispatch(Run {
-            kernel: self.0,
-            inputs: all,
-            out,
-        });
-    }
+    let out = K::Output::from_slice_mut(out).expect("the device made the output");
+    Arch::new().dispatch(Loop {
+        kernel,
+        inputs: all,
+        out,
+    });
 }
 
 fn elements<T: Element>(x: Slice<'_>) -> &[T] {
-    T::from_slice(x).expect("elementwise checked the dtypes")
+    T::from_slice(x).expect("the dtypes have been checked")
 }
 
-/// Computes `kernel` at every element of the inputs, broadcast against each other.
+/// Computes a formula at every element of the inputs, broadcast against each other.
 ///
 /// An input that is passed by value and shared with nobody gives its memory to the result.
 ///
 /// # Panics
-/// If the shapes do not broadcast or an input has another dtype than the kernel's.
+/// If the shapes do not broadcast, or the inputs are not all of `f32` or all of `f64`.
 #[track_caller]
-pub fn elementwise<const N: usize, K: ElementKernel<N>>(kernel: &K, inputs: [Array; N]) -> Array {
+pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
+    _formula: F,
+    mut inputs: [Array; N],
+    given: [f64; G],
+) -> Array {
+    let dtype = inputs[0].dtype();
     for input in &inputs {
-        input.expect_dtype::<K::Input>(K::NAME);
+        if input.dtype() != dtype || !dtype.is_float() {
+            let what = format!(
+                "the inputs must be all of f32 or all of f64, not {}",
+                input.dtype()
+            );
+            raise(Error::invalid(F::NAME, what));
+        }
     }
-    run_kernel(&Loop(*kernel), inputs)
+    run_kernel(
+        &Kernel::new(const { &Definition::of::<N, G, F>() }, &given),
+        &mut inputs,
+    )
 }
 
-/// [`elementwise`] for kernels that work on whole runs or on inputs of several types, which must
-/// match what the kernel expects.
+/// [`elementwise`] for a kernel that has been made before; the dtypes of the inputs must be what it
+/// expects.
 ///
 /// # Panics
 /// If the shapes do not broadcast.
 #[track_caller]
-pub fn run_kernel<const N: usize>(kernel: &dyn Kernel, mut inputs: [Array; N]) -> Array {
+pub fn run_kernel(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let (first, rest) = inputs.split_first().expect("a kernel has inputs");
     if rest.iter().any(|input| input.shape() != first.shape()) {
-        // Closures have no caller of their own.
-        let location = crate::caller();
-        let mut shape = first.shape().clone();
-        for input in rest {
-            shape = shape.broadcast(input.shape()).unwrap_or_else(|| {
-                raise(Error::Broadcast {
-                    function: kernel.name(),
-                    left: shape.clone(),
-                    right: input.shape().clone(),
-                    location,
-                })
-            });
-        }
-        let shape = shape.addressable(kernel.name());
-        for input in &mut inputs {
-            if *input.shape() != shape {
-                *input = input.broadcast_to(&shape);
-            }
-        }
+        broadcast(kernel, inputs);
     }
-    if let Some(scalars) = all_inline(&inputs) {
-        let mut y = Scalar::zero(kernel.output());
-        kernel.run(
-            &scalars.each_ref().map(Slice::of_scalar),
-            SliceMut::of_scalar(&mut y),
-        );
-        let [first, ..] = &inputs[..] else {
-            unreachable!("a kernel has inputs")
-        };
-        return Array::constant(y, first.shape().clone());
+    if let Some(y) = of_repeated(kernel, inputs) {
+        return y;
     }
-    let device = crate::device::common(kernel.name(), &inputs);
-    crate::device::allocating(kernel.name(), || device.elementwise(kernel, &mut inputs))
+    let device = crate::device::common(kernel.name(), &*inputs);
+    crate::device::allocating(kernel.name(), || device.elementwise(kernel, inputs))
 }
 
-fn all_inline<const N: usize>(inputs: &[Array; N]) -> Option<[Scalar; N]> {
-    let mut scalars = [Scalar::Bool(false); N];
-    for (scalar, input) in scalars.iter_mut().zip(inputs) {
-        *scalar = input.inline()?;
+/// Gives all inputs their common shape.
+#[track_caller]
+fn broadcast(kernel: &Kernel, inputs: &mut [Array]) {
+    // Closures have no caller of their own.
+    let location = crate::caller();
+    let mut shape = inputs[0].shape().clone();
+    for input in &inputs[1..] {
+        shape = shape.broadcast(input.shape()).unwrap_or_else(|| {
+            raise(Error::Broadcast {
+                function: kernel.name(),
+                left: shape.clone(),
+                right: input.shape().clone(),
+                location,
+            })
+        });
     }
-    Some(scalars)
+    let shape = shape.addressable(kernel.name());
+    for input in inputs {
+        if *input.shape() != shape {
+            *input = input.broadcast_to(&shape);
+        }
+    }
+}
+
+/// The result, if all inputs repeat a single value.
+fn of_repeated(kernel: &Kernel, inputs: &[Array]) -> Option<Array> {
+    let mut scalars = SmallVec::<[Scalar; 4]>::new();
+    for input in inputs {
+        scalars.push(input.inline()?);
+    }
+    let slices: SmallVec<[Slice<'_>; 4]> = scalars.iter().map(Slice::of_scalar).collect();
+    let mut y = Scalar::zero(kernel.output(inputs[0].dtype()));
+    kernel.run(&slices, SliceMut::of_scalar(&mut y));
+    Some(Array::constant(y, inputs[0].shape().clone()))
 }
 
 impl<'a> Slice<'a> {

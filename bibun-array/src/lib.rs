@@ -49,7 +49,9 @@ pub use draws::Draws;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};
 pub use join::{concat, stack};
-pub use kernel::{ElementKernel, Kernel, Slice, SliceMut, elementwise, run_kernel};
+pub use kernel::{
+    Definition, ElementFormula, Kernel, Run, Slice, SliceMut, elementwise, run_kernel,
+};
 pub use matmul::{dot, gemm, matmul, outer};
 pub use normalize::normalize_gradient;
 pub use npy::{FileError, half_to_f32, remove_unfinished, write_whole};

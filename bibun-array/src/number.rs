@@ -163,7 +163,7 @@ impl<T: Float> Number<T> {
     }
 
     binary_functions!(
-        atan2, copysign, direction, fmod, hypot, inversion, logaddexp
+        atan2, copysign, direction, fmod, hypot, inversion, logaddexp, remainder
     );
 
     /// `self^exponent`; see [`Float::powf`].

@@ -1,10 +1,9 @@
 //! Reductions: sums, products, extremes, means, truths.
 
-use std::marker::PhantomData;
-
 use crate::device::{Reduction, allocating};
 use crate::kernel::elementwise;
-use crate::{Array, Axes, DType, ElementKernel, Error, ops, raise};
+use crate::math::Float;
+use crate::{Array, Axes, DType, ElementFormula, Error, Number, ops, raise};
 
 impl Array {
     /// Sum over axes; of `bool` the number of `true`, as `i64`. Nothing sums to 0, integers wrap
@@ -241,10 +240,7 @@ impl Array {
                 mean = mean.expand_dims(axis as isize);
             }
         }
-        let squares = match x.dtype() {
-            DType::F32 => elementwise(&SquaredDistance(PhantomData::<f32>), [x, mean]),
-            _ => elementwise(&SquaredDistance(PhantomData::<f64>), [x, mean]),
-        };
+        let squares = elementwise(SquaredDistance, [x, mean], []);
         squares.reduced(function, Reduction::Sum, axes) / count.saturating_sub(ddof) as f64
     }
 
@@ -259,20 +255,11 @@ impl Array {
 }
 
 /// The kernel of [`Array::var`].
-#[derive(Clone, Copy)]
-struct SquaredDistance<T>(PhantomData<T>);
-
-macro_rules! squared_distance {
-    ($($float:ty),*) => {$(
-        impl ElementKernel<2> for SquaredDistance<$float> {
-            type Input = $float;
-            type Output = $float;
-            const NAME: &'static str = "var";
-            #[inline(always)]
-            fn apply(self, [x, mean]: [$float; 2]) -> $float {
-                (x - mean) * (x - mean)
-            }
-        }
-    )*};
+struct SquaredDistance;
+impl ElementFormula<2> for SquaredDistance {
+    const NAME: &'static str = "var";
+    #[inline(always)]
+    fn value<T: Float>([x, mean]: [Number<T>; 2], []: [Number<T>; 0]) -> Number<T> {
+        (x - mean) * (x - mean)
+    }
 }
-squared_distance!(f32, f64);

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use bibun_array::Number;
 use bibun_array::formula::{Formula, Operation, Symbol, Type};
-use bibun_array::math::Float;
+use bibun_array::math::{Float, Machine};
+use bibun_array::{Array, DType, Element, Generator, Kernel, Number, Scalar, ops, run_kernel};
 
 fn unary(f: impl Fn(Number<Symbol>) -> Number<Symbol>) -> Formula {
     Formula::trace(1, 0, |x, _| f(x[0]))
@@ -382,5 +382,115 @@ fn bits_f64(x: f64) -> u64 {
         f64::NAN.to_bits()
     } else {
         x.to_bits()
+    }
+}
+
+/// A formula drawn at random: `size` operations of values before them.
+fn random_formula(size: usize, state: &mut u64) -> Formula {
+    Formula::trace(2, 1, |x, c| {
+        let mut values = vec![x[0], x[1], c[0], Number(Symbol::from_f64(0.75))];
+        for _ in 0..size {
+            let mut pick = || values[next(state) as usize % values.len()];
+            let (a, b, d) = (pick(), pick(), pick());
+            values.push(match next(state) % 12 {
+                0 => a + b,
+                1 => a - b,
+                2 => a * b,
+                3 => a / b,
+                4 => -a,
+                5 => a.exp(),
+                6 => a.tanh(),
+                7 => a.greater(b).where_(d, a),
+                8 => a
+                    .less_equal(b)
+                    .logical_or(d.is_nan())
+                    .logical_not()
+                    .where_(1.0, b),
+                9 => a.maximum(b).minimum(d),
+                10 => a.logistic_density(),
+                _ => a.clip(-1.0, 2.0).direction(b),
+            });
+        }
+        values[values.len() - 1]
+    })
+}
+
+#[test]
+fn formulas_without_a_loop_compute_what_their_operations_do_one_by_one() {
+    let mut state = 7;
+    for round in 0..60 {
+        let formula = random_formula(1 + round % 40, &mut state);
+        let kernel = Kernel::from_formula("random", &formula).with_given(&[1.25]);
+        assert_eq!(kernel.formula().as_ref(), Some(&formula));
+        for dtype in [DType::F32, DType::F64] {
+            for size in [0, 1, 5, 1000, 5000] {
+                let mut draw = Generator::new(round as u64);
+                let x = [0, 1].map(|_| draw.normal([size], 0.0, 2.0, dtype));
+                let one_by_one = evaluate(&formula, &x, 1.25);
+                let y = run_kernel(&kernel, &mut { x });
+                assert_eq!(
+                    (y.dtype(), y.shape()),
+                    (one_by_one.dtype(), one_by_one.shape())
+                );
+                let bits = |y: &Array| {
+                    let y = y.cast(DType::F64).to_vec::<f64>();
+                    y.into_iter().map(bits_f64).collect::<Vec<_>>()
+                };
+                assert!(bits(&y) == bits(&one_by_one), "{dtype} {size}: {formula}");
+            }
+        }
+    }
+}
+
+/// Each operation on whole arrays.
+fn evaluate(formula: &Formula, x: &[Array], given: f64) -> Array {
+    let mut values: Vec<Array> = Vec::new();
+    let number = |n: f64| Array::full(x[0].shape(), Scalar::F64(n).cast(x[0].dtype()));
+    for line in formula.lines() {
+        let v = |i: usize| values[line.arguments()[i].index()].clone();
+        let value = match line.operation() {
+            Operation::Input(i) => x[usize::from(i)].clone(),
+            Operation::Given(_) => number(given),
+            Operation::Constant(bits) => number(f64::from_bits(bits)),
+            Operation::Add => ops::add(v(0), v(1)),
+            Operation::Subtract => ops::subtract(v(0), v(1)),
+            Operation::Multiply => ops::multiply(v(0), v(1)),
+            Operation::Divide => ops::divide(v(0), v(1)),
+            Operation::Negative => ops::negative(v(0)),
+            Operation::Exp => ops::exp(v(0)),
+            Operation::Tanh => ops::tanh(v(0)),
+            Operation::Less => ops::less(v(0), v(1)),
+            Operation::LessEqual => ops::less_equal(v(0), v(1)),
+            Operation::IsNan => ops::is_nan(v(0)),
+            Operation::Or => ops::logical_or(v(0), v(1)),
+            Operation::Not => ops::logical_not(v(0)),
+            Operation::Select => ops::where_(v(0), v(1), v(2)),
+            Operation::Maximum => ops::maximum(v(0), v(1)),
+            Operation::Minimum => ops::minimum(v(0), v(1)),
+            Operation::Clip => ops::clip(v(0), v(1), v(2)),
+            Operation::LogisticDensity | Operation::Direction => {
+                let b = line.arguments().last().expect("it has arguments");
+                per_element(line.operation(), &v(0), &values[b.index()])
+            }
+            other => unreachable!("{other:?} is not drawn"),
+        };
+        values.push(value);
+    }
+    values[formula.result().index()].clone()
+}
+
+/// The two functions that arrays do not have.
+fn per_element(operation: Operation, a: &Array, b: &Array) -> Array {
+    fn values<T: Machine + Element>(operation: Operation, a: &Array, b: &Array) -> Array {
+        let pairs = a.to_vec::<T>().into_iter().zip(b.to_vec::<T>());
+        let values = pairs.map(|(a, b)| match operation {
+            Operation::Direction => a.direction(b),
+            _ => a.logistic_density(),
+        });
+        Array::from_vec(values.collect(), a.shape().clone())
+    }
+    match a.dtype() {
+        DType::F32 => values::<f32>(operation, a, b),
+        _ => values::<f64>(operation, a, b),
     }
 }

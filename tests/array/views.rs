@@ -1,15 +1,13 @@
 //! Views and elementwise kernels over every kind of layout, against plain index arithmetic.
 
-use bibun_array::{Array, ElementKernel, elementwise, s};
+use bibun_array::math::Float;
+use bibun_array::{Array, ElementFormula, Number, elementwise, s};
 
-#[derive(Clone, Copy)]
 struct Fma;
-impl ElementKernel<3> for Fma {
-    type Input = f64;
-    type Output = f64;
+impl ElementFormula<3> for Fma {
     const NAME: &'static str = "fma";
     #[inline(always)]
-    fn apply(self, [a, b, c]: [f64; 3]) -> f64 {
+    fn value<T: Float>([a, b, c]: [Number<T>; 3], []: [Number<T>; 0]) -> Number<T> {
         a * b + c
     }
 }
@@ -35,8 +33,8 @@ fn elementwise_over_mixed_layouts_equals_plain_loops() {
         ];
         for b in &layouts {
             for c in &layouts {
-                let y = elementwise(&Fma, [a.clone(), b.clone(), c.clone()]);
-                let z = elementwise(&Fma, [b.clone(), a.transpose().transpose(), c.clone()]);
+                let y = elementwise(Fma, [a.clone(), b.clone(), c.clone()], []);
+                let z = elementwise(Fma, [b.clone(), a.transpose().transpose(), c.clone()], []);
                 let expected: Vec<f64> = (a.to_vec::<f64>().iter())
                     .zip(b.to_vec::<f64>())
                     .zip(c.to_vec::<f64>())
@@ -58,11 +56,11 @@ fn a_moved_input_gives_its_memory_and_a_shared_one_does_not() {
     let a = numbers([4, 5, 6]);
     let kept = a.clone();
     let before = a.to_vec::<f64>();
-    let y = elementwise(&Fma, [a, Array::full((), 2.0), Array::full((), 1.0)]);
+    let y = elementwise(Fma, [a, Array::full((), 2.0), Array::full((), 1.0)], []);
     assert!(!y.shares_memory_with(&kept));
     assert_eq!(kept.to_vec::<f64>(), before);
     let address = y.as_slice::<f64>().unwrap().as_ptr();
-    let z = elementwise(&Fma, [y, Array::full((), 2.0), Array::full((), 1.0)]);
+    let z = elementwise(Fma, [y, Array::full((), 2.0), Array::full((), 1.0)], []);
     assert_eq!(z.as_slice::<f64>().unwrap().as_ptr(), address);
     let expected: Vec<f64> = before.iter().map(|x| (x * 2.0 + 1.0) * 2.0 + 1.0).collect();
     assert_eq!(z.to_vec::<f64>(), expected);

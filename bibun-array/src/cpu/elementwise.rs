@@ -20,9 +20,9 @@ const RUN: usize = 1024;
 pub(super) const PARALLEL: usize = 1 << 16;
 
 /// Computes `kernel` over inputs of one shape.
-pub(super) fn elementwise(kernel: &dyn Kernel, inputs: &mut [Array]) -> Array {
+pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let layout = output_layout(inputs);
-    with_dtype!(kernel.output(), T => {
+    with_dtype!(kernel.output(inputs[0].dtype()), T => {
         match take_reusable::<T>(inputs, &layout) {
             Some((input, mut result)) => {
                 let start = result.layout().offset;
@@ -121,14 +121,14 @@ enum Source<'a> {
 }
 
 struct Plan<'a> {
-    kernel: &'a dyn Kernel,
+    kernel: &'a Kernel,
     sources: SmallVec<[Source<'a>; 3]>,
     dtypes: SmallVec<[DType; 3]>,
 }
 
 impl<'a> Plan<'a> {
     fn new(
-        kernel: &'a dyn Kernel,
+        kernel: &'a Kernel,
         inputs: &'a [Array],
         result: Option<usize>,
         layout: &Layout,

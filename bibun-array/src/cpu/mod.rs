@@ -6,6 +6,7 @@ mod index;
 mod matmul;
 mod normalize;
 mod product;
+mod program;
 mod random;
 mod reduce;
 mod scan;
@@ -15,6 +16,8 @@ mod threads;
 mod tile;
 
 use std::sync::Arc;
+
+pub(crate) use program::Program;
 
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::dtype::with_dtype;
@@ -70,7 +73,7 @@ impl Device for Cpu {
         })
     }
 
-    fn elementwise(&self, kernel: &dyn Kernel, inputs: &mut [Array]) -> Array {
+    fn elementwise(&self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
         shared(|| elementwise::elementwise(kernel, inputs))
     }
 

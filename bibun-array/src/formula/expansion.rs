@@ -83,6 +83,7 @@ macro_rules! by_operation {
             Lgamma => Done::Number(n(0).lgamma()),
             Digamma => Done::Number(n(0).digamma()),
             Fmod => Done::Number(n(0).fmod(n(1))),
+            Remainder => Done::Number(n(0).remainder(n(1))),
             CopySign => Done::Number(n(0).copysign(n(1))),
             IsSignNegative => Done::Truth(n(0).is_sign_negative()),
             PowerOfTwo | IsOdd | HasBitOfTwo | Exponent | Fraction | Widen | Narrow => {
@@ -136,13 +137,14 @@ where
         (OneMinusSquare, &[x]) => composed::one_minus_square(x),
         (Direction, &[a, b]) => composed::direction(a, b),
         (Inversion, &[a, b]) => composed::inversion(a, b),
-        (Maximum, &[a, b]) => Symbol::select(b.less(a) | a.is_nan(), a, b),
-        (Minimum, &[a, b]) => Symbol::select(a.less(b) | a.is_nan(), a, b),
+        (Maximum, &[a, b]) => Symbol::select(b.less_equal(a) | a.is_nan(), a, b),
+        (Minimum, &[a, b]) => Symbol::select(a.less_equal(b) | a.is_nan(), a, b),
         (Sign, &[x]) => {
             let of_zero_or_nan = Symbol::select(x.equal(Symbol::ZERO), Symbol::ZERO, x);
             let below = Symbol::select(x.less(Symbol::ZERO), -Symbol::ONE, of_zero_or_nan);
             Symbol::select(x.greater(Symbol::ZERO), Symbol::ONE, below)
         }
+        (Remainder, &[a, b]) => composed::floor_remainder(a, b),
         (Exp, &[x]) => exponential::exp(x),
         (Exp2, &[x]) => exponential::exp2(x),
         (Expm1, &[x]) => exponential::expm1(x),
@@ -258,6 +260,49 @@ impl Formula {
                 places[self.result.index()]
             });
         (Self::new(lines, self.inputs, self.given, result), changed)
+    }
+}
+
+/// The functions that are made of others, whatever the precision.
+fn compose(operation: Operation, x: &[Symbol]) -> Option<Symbol> {
+    use Operation::*;
+    Some(match (operation, x) {
+        (LogSigmoid, &[x]) => -(-x).softplus(),
+        (LogisticDensity, &[x]) => composed::logistic_density(x),
+        (OneMinusSquare, &[x]) => composed::one_minus_square(x),
+        (Direction, &[a, b]) => composed::direction(a, b),
+        (Inversion, &[a, b]) => composed::inversion(a, b),
+        _ => return None,
+    })
+}
+
+impl Formula {
+    /// The formula without the functions that are not `known` and can be composed of others.
+    pub(crate) fn composed(&self, known: &dyn Fn(Operation) -> bool) -> Self {
+        let (lines, result) =
+            traced(|| {
+                let mut places: Vec<Node> = Vec::with_capacity(self.lines.len());
+                for line in &self.lines {
+                    let arguments: Vec<Node> = line
+                        .arguments()
+                        .iter()
+                        .map(|node| places[node.index()])
+                        .collect();
+                    let made = match known(line.operation) {
+                        true => None,
+                        false => {
+                            let symbols: Vec<Symbol> =
+                                arguments.iter().map(|&node| Symbol::at(node)).collect();
+                            compose(line.operation, &symbols).map(Symbol::node)
+                        }
+                    };
+                    places.push(made.unwrap_or_else(|| {
+                        write(Line::new(line.operation, line.value, &arguments))
+                    }));
+                }
+                places[self.result.index()]
+            });
+        Self::new(lines, self.inputs, self.given, result)
     }
 }
 

@@ -25,7 +25,7 @@ use std::fmt;
 pub use operation::{Operation, Type};
 pub use symbol::{Any, Symbol, Symbolic, SymbolicTruth};
 
-use crate::{Mask, Number};
+use crate::{ElementFormula, Mask, Number};
 
 /// A line of a formula, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -173,6 +173,11 @@ impl Formula {
             given,
             result: places[result.index()],
         }
+    }
+
+    /// Reads a formula that is a type.
+    pub fn read<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
+        crate::kernel::trace::<N, G, F>()
     }
 
     /// The lines, each after those that it is computed of.

@@ -203,6 +203,9 @@ operations! {
     /// The remainder of `a / b` rounded towards zero.
     Fmod = "fmod"(Number, Number) -> Number;
 
+    /// What `floor(a / b)` leaves.
+    Remainder = "remainder"(Number, Number) -> Number;
+
     /// `2^a` of a whole number in the range of normal exponents, by its bits.
     PowerOfTwo = "power_of_two"(Number) -> Number;
     /// Whether a whole number is odd.

@@ -303,7 +303,7 @@ float! {
     binary {
         maximum -> Maximum, minimum -> Minimum, hypot -> Hypot, powf -> Power,
         direction -> Direction, inversion -> Inversion, logaddexp -> Logaddexp, atan2 -> Atan2,
-        fmod -> Fmod, copysign -> CopySign,
+        fmod -> Fmod, remainder -> Remainder, copysign -> CopySign,
     }
     truths {
         equal(other) -> Equal, less(other) -> Less, less_equal(other) -> LessEqual,

@@ -509,6 +509,13 @@ pub trait Float:
     #[must_use]
     fn fmod(self, other: Self) -> Self;
 
+    /// What `floor(self / other)` leaves, with the sign of `other`: Python's `%`.
+    #[must_use]
+    #[inline(always)]
+    fn remainder(self, other: Self) -> Self {
+        composed::floor_remainder(self, other)
+    }
+
     /// `self` held between two numbers; NaN if one is NaN.
     #[must_use]
     #[inline(always)]
@@ -807,12 +814,12 @@ macro_rules! float {
 
             #[inline(always)]
             fn maximum(self, other: Self) -> Self {
-                Self::select((self > other) | self.is_nan(), self, other)
+                Self::select((self >= other) | self.is_nan(), self, other)
             }
 
             #[inline(always)]
             fn minimum(self, other: Self) -> Self {
-                Self::select((self < other) | self.is_nan(), self, other)
+                Self::select((self <= other) | self.is_nan(), self, other)
             }
 
             #[inline(always)]

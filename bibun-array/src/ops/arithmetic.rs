@@ -3,52 +3,21 @@
 //! Integers wrap around at the ends of `i64`, and a quotient or remainder of integers by zero is 0:
 //! nothing here panics over a value.
 
-use super::{binary, unary_of_numbers};
-use crate::DType;
-use crate::math::Float;
+use super::{binary, unary};
+use crate::math::composed;
+use crate::{DType, Number};
 
-/// `a - b floor(a / b)` without rounding on the way: the exact remainder of the quotient rounded
-/// towards zero, moved to the sign of `b`.
-macro_rules! floor_remainder {
-    ($a:expr, $b:expr) => {{
-        let remainder = $a % $b;
-        if remainder == 0.0 {
-            remainder.copysign($b)
-        } else if (remainder < 0.0) != ($b < 0.0) {
-            remainder + $b
-        } else {
-            remainder
-        }
-    }};
-}
-
-/// `floor(a / b)`, where rounding `a / b` must not reach the next integer: what is left of `a`
-/// without the exact remainder divides evenly but for rounding.
-macro_rules! floor_quotient {
-    ($a:expr, $b:expr) => {{
-        let remainder = $a % $b;
-        let below = remainder != 0.0 && (remainder < 0.0) != ($b < 0.0);
-        let quotient = ($a - remainder) / $b - if below { 1.0 } else { 0.0 };
-        if $b == 0.0 {
-            $a / $b
-        } else if quotient == 0.0 {
-            quotient.copysign($a / $b)
-        } else {
-            quotient.round_ties_even()
-        }
-    }};
-}
-
-unary_of_numbers! {
+unary! {
     /// `-x`; integers wrap around. `bool` counts as `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.0, -2.0]).negative().to_vec::<f64>(), [-1.0, 2.0]);
     /// ```
-    negative(x) {
+    negative(x) -> NEGATIVE {
         i64: x.wrapping_neg(),
         float: -x,
+        @via numbers
     }
 
     /// The magnitude `|x|`. `bool` counts as `i64`, and the smallest integer stays as it is.
@@ -57,9 +26,10 @@ unary_of_numbers! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.0, -2.0]).abs().to_vec::<f64>(), [1.0, 2.0]);
     /// ```
-    abs(x) {
+    abs(x) -> ABS {
         i64: x.wrapping_abs(),
         float: x.abs(),
+        @via numbers
     }
 
     /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as
@@ -69,9 +39,10 @@ unary_of_numbers! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([-2.0, 0.0, 7.0]).sign().to_vec::<f64>(), [-1.0, 0.0, 1.0]);
     /// ```
-    sign(x) {
+    sign(x) -> SIGN {
         i64: x.signum(),
-        float: Float::sign(x),
+        float: x.sign(),
+        @via numbers
     }
 
     /// `x²`; integers wrap around, `bool` counts as `i64`.
@@ -80,9 +51,10 @@ unary_of_numbers! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([3, -4]).square().to_vec::<i64>(), [9, 16]);
     /// ```
-    square(x) {
+    square(x) -> SQUARE {
         i64: x.wrapping_mul(x),
         float: x * x,
+        @via numbers
     }
 }
 
@@ -96,11 +68,10 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).add(10).to_vec::<i64>(), [11, 12]);
     /// ```
-    add(a, b) {
-        bool -> bool: a | b,
-        i64 -> i64: a.wrapping_add(b),
-        f32 -> f32: a + b,
-        f64 -> f64: a + b,
+    add(a, b) -> ADD {
+        bool: a | b,
+        i64: a.wrapping_add(b),
+        float: a + b,
         @via |dtype| dtype
     }
 
@@ -113,10 +84,9 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).subtract(10).to_vec::<i64>(), [-9, -8]);
     /// ```
-    subtract(a, b) {
-        i64 -> i64: a.wrapping_sub(b),
-        f32 -> f32: a - b,
-        f64 -> f64: a - b,
+    subtract(a, b) -> SUBTRACT {
+        i64: a.wrapping_sub(b),
+        float: a - b,
         @via numbers
     }
 
@@ -129,11 +99,10 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).multiply(10).to_vec::<i64>(), [10, 20]);
     /// ```
-    multiply(a, b) {
-        bool -> bool: a & b,
-        i64 -> i64: a.wrapping_mul(b),
-        f32 -> f32: a * b,
-        f64 -> f64: a * b,
+    multiply(a, b) -> MULTIPLY {
+        bool: a & b,
+        i64: a.wrapping_mul(b),
+        float: a * b,
         @via |dtype| dtype
     }
 
@@ -146,9 +115,8 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).divide(4).to_vec::<f64>(), [0.25, 0.5]);
     /// ```
-    divide(a, b) {
-        f32 -> f32: a / b,
-        f64 -> f64: a / b,
+    divide(a, b) -> DIVIDE {
+        float: a / b,
         @via floats
     }
 
@@ -163,16 +131,15 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([7, -7]).floor_divide(2).to_vec::<i64>(), [3, -4]);
     /// ```
-    floor_divide(a, b) {
-        i64 -> i64: {
+    floor_divide(a, b) -> FLOOR_DIVIDE {
+        i64: {
             // Zero has no quotient; one is divided by instead and the result put aside.
             let quotient = a.wrapping_div(if b == 0 { 1 } else { b });
             let remainder = a.wrapping_sub(quotient.wrapping_mul(b));
             let below = remainder != 0 && (remainder < 0) != (b < 0);
             if b == 0 { 0 } else { quotient - i64::from(below) }
         },
-        f32 -> f32: floor_quotient!(a, b),
-        f64 -> f64: floor_quotient!(a, b),
+        float: Number(composed::floor_quotient(a.0, b.0)),
         @via numbers
     }
 
@@ -187,13 +154,12 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).remainder(4).to_vec::<i64>(), [3, 1]);
     /// assert_eq!(Array::from([7.0, -7.0]).remainder(-4.0).to_vec::<f64>(), [-1.0, -3.0]);
     /// ```
-    remainder(a, b) {
-        i64 -> i64: {
+    remainder(a, b) -> REMAINDER {
+        i64: {
             let remainder = a.wrapping_rem(if b == 0 { 1 } else { b });
             if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
         },
-        f32 -> f32: floor_remainder!(a, b),
-        f64 -> f64: floor_remainder!(a, b),
+        float: a.remainder(b),
         @via numbers
     }
 
@@ -207,10 +173,9 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([7, -7]).fmod(4).to_vec::<i64>(), [3, -3]);
     /// ```
-    fmod(a, b) {
-        i64 -> i64: a.wrapping_rem(if b == 0 { 1 } else { b }),
-        f32 -> f32: a % b,
-        f64 -> f64: a % b,
+    fmod(a, b) -> FMOD {
+        i64: a.wrapping_rem(if b == 0 { 1 } else { b }),
+        float: a.fmod(b),
         @via numbers
     }
 
@@ -223,11 +188,10 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([-1.0, 2.0]).maximum(0.0).to_vec::<f64>(), [0.0, 2.0]);
     /// ```
-    maximum(a, b) {
-        bool -> bool: a | b,
-        i64 -> i64: a.max(b),
-        f32 -> f32: if a >= b || a.is_nan() { a } else { b },
-        f64 -> f64: if a >= b || a.is_nan() { a } else { b },
+    maximum(a, b) -> MAXIMUM {
+        bool: a | b,
+        i64: a.max(b),
+        float: a.maximum(b),
         @via |dtype| dtype
     }
 
@@ -240,11 +204,10 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([-1.0, 2.0]).minimum(0.0).to_vec::<f64>(), [-1.0, 0.0]);
     /// ```
-    minimum(a, b) {
-        bool -> bool: a & b,
-        i64 -> i64: a.min(b),
-        f32 -> f32: if a <= b || a.is_nan() { a } else { b },
-        f64 -> f64: if a <= b || a.is_nan() { a } else { b },
+    minimum(a, b) -> MINIMUM {
+        bool: a & b,
+        i64: a.min(b),
+        float: a.minimum(b),
         @via |dtype| dtype
     }
 
@@ -257,9 +220,9 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([6, 5]).bitwise_and(3).to_vec::<i64>(), [2, 1]);
     /// ```
-    bitwise_and(a, b) {
-        bool -> bool: a & b,
-        i64 -> i64: a & b,
+    bitwise_and(a, b) -> BITWISE_AND {
+        bool: a & b,
+        i64: a & b,
         @via |dtype| dtype
     }
 
@@ -272,9 +235,9 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([6, 5]).bitwise_or(3).to_vec::<i64>(), [7, 7]);
     /// ```
-    bitwise_or(a, b) {
-        bool -> bool: a | b,
-        i64 -> i64: a | b,
+    bitwise_or(a, b) -> BITWISE_OR {
+        bool: a | b,
+        i64: a | b,
         @via |dtype| dtype
     }
 
@@ -287,9 +250,9 @@ binary! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([true, false]).bitwise_xor(true).to_vec::<bool>(), [false, true]);
     /// ```
-    bitwise_xor(a, b) {
-        bool -> bool: a ^ b,
-        i64 -> i64: a ^ b,
+    bitwise_xor(a, b) -> BITWISE_XOR {
+        bool: a ^ b,
+        i64: a ^ b,
         @via |dtype| dtype
     }
 }

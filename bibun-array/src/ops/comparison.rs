@@ -1,19 +1,18 @@
 //! Comparisons, predicates and logic: functions to `bool`.
 
-use super::{binary, cast, element_kernels};
-use crate::{Array, DType, elementwise};
+use super::{binary, unary};
+use crate::{Array, DType, Definition};
 
 /// Comparisons by one operator for all dtypes.
 macro_rules! comparisons {
-    ($($(#[$documentation:meta])* $name:ident: $operator:tt;)+) => {
+    ($($(#[$documentation:meta])* $name:ident -> $DEFINITION:ident: $operator:tt;)+) => {
         // Operators of `bool` are what `PartialOrd` says: `false < true`.
         binary! {$(
             $(#[$documentation])*
-            $name(a, b) {
-                bool -> bool: a $operator b,
-                i64 -> bool: a $operator b,
-                f32 -> bool: a $operator b,
-                f64 -> bool: a $operator b,
+            $name(a, b) -> $DEFINITION {
+                bool: a $operator b,
+                i64_to_bool: a $operator b,
+                float_to_bool: a.$name(b),
                 @via |dtype| dtype
             }
         )+}
@@ -30,7 +29,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).equal(2).to_vec::<bool>(), [false, true]);
     /// ```
-    equal: ==;
+    equal -> EQUAL: ==;
 
     /// Where `a != b`, as `bool`. NaN differs from everything.
     ///
@@ -41,7 +40,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).not_equal(2).to_vec::<bool>(), [true, false]);
     /// ```
-    not_equal: !=;
+    not_equal -> NOT_EQUAL: !=;
 
     /// Where `a < b`, as `bool`; nowhere beside NaN.
     ///
@@ -52,7 +51,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).less(1.5).to_vec::<bool>(), [true, false]);
     /// ```
-    less: <;
+    less -> LESS: <;
 
     /// Where `a <= b`, as `bool`; nowhere beside NaN.
     ///
@@ -63,7 +62,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).less_equal(1).to_vec::<bool>(), [true, false]);
     /// ```
-    less_equal: <=;
+    less_equal -> LESS_EQUAL: <=;
 
     /// Where `a > b`, as `bool`; nowhere beside NaN.
     ///
@@ -74,7 +73,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).greater(1).to_vec::<bool>(), [false, true]);
     /// ```
-    greater: >;
+    greater -> GREATER: >;
 
     /// Where `a >= b`, as `bool`; nowhere beside NaN.
     ///
@@ -85,7 +84,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).greater_equal(2).to_vec::<bool>(), [false, true]);
     /// ```
-    greater_equal: >=;
+    greater_equal -> GREATER_EQUAL: >=;
 }
 
 binary! {
@@ -99,8 +98,8 @@ binary! {
     /// let x = Array::from([true, false]);
     /// assert_eq!(x.logical_and(Array::from([1, 1])).to_vec::<bool>(), [true, false]);
     /// ```
-    logical_and(a, b) {
-        bool -> bool: a & b,
+    logical_and(a, b) -> LOGICAL_AND {
+        bool: a & b,
         @via |_| DType::Bool
     }
 
@@ -114,8 +113,8 @@ binary! {
     /// let x = Array::from([true, false]);
     /// assert_eq!(x.logical_or(Array::from([1, 0])).to_vec::<bool>(), [true, false]);
     /// ```
-    logical_or(a, b) {
-        bool -> bool: a | b,
+    logical_or(a, b) -> LOGICAL_OR {
+        bool: a | b,
         @via |_| DType::Bool
     }
 
@@ -129,42 +128,22 @@ binary! {
     /// let x = Array::from([true, false]);
     /// assert_eq!(x.logical_xor(Array::from([1, 0])).to_vec::<bool>(), [false, false]);
     /// ```
-    logical_xor(a, b) {
-        bool -> bool: a ^ b,
+    logical_xor(a, b) -> LOGICAL_XOR {
+        bool: a ^ b,
         @via |_| DType::Bool
     }
 }
 
-#[derive(Clone, Copy)]
-struct Not<T>(T);
-element_kernels! { Not logical_not[1] [x]: bool -> bool => !x; }
-element_kernels! { Not invert[1] [x]: i64 -> i64 => !x; }
-
-#[doc = super::by_value!(logical_not(x))]
-pub fn logical_not(x: Array) -> Array {
-    elementwise(&Not(false), [cast(x, DType::Bool)])
-}
-
-#[doc = super::by_value!(invert(x))]
-#[track_caller]
-pub fn invert(x: Array) -> Array {
-    match x.dtype() {
-        DType::Bool => elementwise(&Not(false), [x]),
-        DType::I64 => elementwise(&Not(0), [x]),
-        DType::F32 | DType::F64 => super::no_such_dtype("invert", x.dtype()),
-    }
-}
-
-impl Array {
+unary! {
     /// Where this is false; numbers count as true unless they are zero.
     ///
     /// ```
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 2.0]).logical_not().to_vec::<bool>(), [true, false]);
     /// ```
-    #[must_use]
-    pub fn logical_not(&self) -> Self {
-        logical_not(self.clone())
+    logical_not(x) -> LOGICAL_NOT {
+        bool: !x,
+        @via |_| DType::Bool
     }
 
     /// Every bit turned over, of `bool` or integers: the operator `!`.
@@ -177,10 +156,10 @@ impl Array {
     /// assert_eq!(Array::from([true, false]).invert().to_vec::<bool>(), [false, true]);
     /// assert_eq!(Array::from([0, 5]).invert().to_vec::<i64>(), [-1, -6]);
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn invert(&self) -> Self {
-        invert(self.clone())
+    invert(x) -> INVERT {
+        bool: !x,
+        i64: !x,
+        @via |dtype| dtype
     }
 }
 
@@ -188,21 +167,17 @@ impl Array {
 macro_rules! predicates {
     ($(
         $(#[$documentation:meta])*
-        $name:ident($x:ident): $value:expr, integers: $integers:literal;
+        $name:ident($x:ident) -> $DEFINITION:ident: $value:expr, integers: $integers:literal;
     )+) => {
         $(
+            pub(crate) const $DEFINITION: &Definition =
+                &super::definition! { $name[1] [$x]: float_to_bool: $value, };
+
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
-                #[derive(Clone, Copy)]
-                struct Kernel<T>(std::marker::PhantomData<T>);
-                element_kernels! { Kernel $name[1] [$x]:
-                    f32 -> bool => $value;
-                    f64 -> bool => $value;
-                }
-                match x.dtype() {
-                    DType::Bool | DType::I64 => Array::full(x.shape(), $integers),
-                    DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [x]),
-                    DType::F64 => elementwise(&Kernel::<f64>(std::marker::PhantomData), [x]),
+                match x.dtype().is_float() {
+                    true => super::run($DEFINITION, [x]),
+                    false => Array::full(x.shape(), $integers),
                 }
             }
         )+
@@ -223,7 +198,7 @@ predicates! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, f64::NAN]).is_nan().to_vec::<bool>(), [false, true]);
     /// ```
-    is_nan(x): x.is_nan(), integers: false;
+    is_nan(x) -> IS_NAN: x.is_nan(), integers: false;
 
     /// Where elements are neither infinite nor NaN.
     ///
@@ -231,7 +206,7 @@ predicates! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, f64::NAN]).is_finite().to_vec::<bool>(), [true, false]);
     /// ```
-    is_finite(x): x.is_finite(), integers: true;
+    is_finite(x) -> IS_FINITE: x.abs().less(f64::INFINITY), integers: true;
 
     /// Where elements are infinite, of either sign.
     ///
@@ -240,5 +215,5 @@ predicates! {
     /// let x = Array::from([0.0, f64::NEG_INFINITY]);
     /// assert_eq!(x.is_inf().to_vec::<bool>(), [false, true]);
     /// ```
-    is_inf(x): x.is_infinite(), integers: false;
+    is_inf(x) -> IS_INF: x.abs().equal(f64::INFINITY), integers: false;
 }

@@ -1,21 +1,22 @@
 //! Powers, exponentials, logarithms, trigonometric, hyperbolic and special functions of floats, by
 //! [`math`](crate::math), which also states how exact each of them is.
 
-use std::marker::PhantomData;
-
 use super::arithmetic::{floats, numbers};
-use super::{binary, cast, unary_of_floats};
+use super::{binary, cast, unary};
 use crate::math::Float;
-use crate::{Array, DType, Element, ElementKernel, Error, Operand, elementwise, raise};
+use crate::{Array, DType, ElementFormula, Error, Number, Operand, Scalar, elementwise, raise};
 
-unary_of_floats! {
+unary! {
     /// The square root; NaN left of zero.
     ///
     /// ```
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([4, 9]).sqrt().to_vec::<f64>(), [2.0, 3.0]);
     /// ```
-    sqrt(x): x.sqrt();
+    sqrt(x) -> SQRT {
+        float: x.sqrt(),
+        @via floats
+    }
 
     /// `1 / √x`; infinite at zero, NaN left of it.
     ///
@@ -23,7 +24,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([4.0, 0.25]).rsqrt().to_vec::<f64>(), [0.5, 2.0]);
     /// ```
-    rsqrt(x): Float::rsqrt(x);
+    rsqrt(x) -> RSQRT {
+        float: x.rsqrt(),
+        @via floats
+    }
 
     /// The cube root, of negative numbers too.
     ///
@@ -31,7 +35,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([8.0, -27.0]).cbrt().to_vec::<f64>(), [2.0, -3.0]);
     /// ```
-    cbrt(x): Float::cbrt(x);
+    cbrt(x) -> CBRT {
+        float: x.cbrt(),
+        @via floats
+    }
 
     /// `1 / x`, of integers too (where NumPy divides in integers).
     ///
@@ -39,7 +46,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([4, -2]).reciprocal().to_vec::<f64>(), [0.25, -0.5]);
     /// ```
-    reciprocal(x): 1.0 / x;
+    reciprocal(x) -> RECIPROCAL {
+        float: 1.0 / x,
+        @via floats
+    }
 
     /// `e^x`.
     ///
@@ -47,7 +57,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, -1000.0]).exp().to_vec::<f64>(), [1.0, 0.0]);
     /// ```
-    exp(x): Float::exp(x);
+    exp(x) -> EXP {
+        float: x.exp(),
+        @via floats
+    }
 
     /// `2^x`.
     ///
@@ -55,7 +68,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([3.0, -1.0]).exp2().to_vec::<f64>(), [8.0, 0.5]);
     /// ```
-    exp2(x): Float::exp2(x);
+    exp2(x) -> EXP2 {
+        float: x.exp2(),
+        @via floats
+    }
 
     /// `e^x - 1`, exact near zero, too.
     ///
@@ -63,7 +79,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1e-20]).expm1().to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    expm1(x): Float::expm1(x);
+    expm1(x) -> EXPM1 {
+        float: x.expm1(),
+        @via floats
+    }
 
     /// The natural logarithm; `-∞` at zero, NaN left of it.
     ///
@@ -71,7 +90,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.0, 0.0]).log().to_vec::<f64>(), [0.0, f64::NEG_INFINITY]);
     /// ```
-    log(x): Float::ln(x);
+    log(x) -> LOG {
+        float: x.log(),
+        @via floats
+    }
 
     /// The logarithm to base 2; `-∞` at zero, NaN left of it.
     ///
@@ -79,7 +101,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([8.0, 0.5]).log2().to_vec::<f64>(), [3.0, -1.0]);
     /// ```
-    log2(x): Float::log2(x);
+    log2(x) -> LOG2 {
+        float: x.log2(),
+        @via floats
+    }
 
     /// The logarithm to base 10; `-∞` at zero, NaN left of it.
     ///
@@ -87,7 +112,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([100, 1000]).log10().to_vec::<f64>(), [2.0, 3.0]);
     /// ```
-    log10(x): Float::log10(x);
+    log10(x) -> LOG10 {
+        float: x.log10(),
+        @via floats
+    }
 
     /// `log(1 + x)`, exact near zero, too; `-∞` at -1, NaN left of it.
     ///
@@ -95,7 +123,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1e-20]).log1p().to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    log1p(x): Float::log1p(x);
+    log1p(x) -> LOG1P {
+        float: x.log1p(),
+        @via floats
+    }
 
     /// The sine of an angle in radians; NaN at infinity.
     ///
@@ -104,7 +135,10 @@ unary_of_floats! {
     /// let y = Array::from([0.0, std::f64::consts::FRAC_PI_2]).sin();
     /// assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
     /// ```
-    sin(x): Float::sin(x);
+    sin(x) -> SIN {
+        float: x.sin(),
+        @via floats
+    }
 
     /// The cosine of an angle in radians; NaN at infinity.
     ///
@@ -112,7 +146,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, std::f64::consts::PI]).cos().to_vec::<f64>(), [1.0, -1.0]);
     /// ```
-    cos(x): Float::cos(x);
+    cos(x) -> COS {
+        float: x.cos(),
+        @via floats
+    }
 
     /// The tangent of an angle in radians; NaN at infinity.
     ///
@@ -120,7 +157,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1e-20]).tan().to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    tan(x): Float::tan(x);
+    tan(x) -> TAN {
+        float: x.tan(),
+        @via floats
+    }
 
     /// The inverse sine, in `[-π/2, π/2]`; NaN outside of `[-1, 1]`.
     ///
@@ -129,7 +169,10 @@ unary_of_floats! {
     /// let y = Array::from([0.0, 1.0]).asin();
     /// assert_eq!(y.to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_2]);
     /// ```
-    asin(x): Float::asin(x);
+    asin(x) -> ASIN {
+        float: x.asin(),
+        @via floats
+    }
 
     /// The inverse cosine, in `[0, π]`; NaN outside of `[-1, 1]`.
     ///
@@ -137,7 +180,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.0, -1.0]).acos().to_vec::<f64>(), [0.0, std::f64::consts::PI]);
     /// ```
-    acos(x): Float::acos(x);
+    acos(x) -> ACOS {
+        float: x.acos(),
+        @via floats
+    }
 
     /// The inverse tangent, in `[-π/2, π/2]`.
     ///
@@ -146,7 +192,10 @@ unary_of_floats! {
     /// let y = Array::from([0.0, 1.0]).atan();
     /// assert_eq!(y.to_vec::<f64>(), [0.0, std::f64::consts::FRAC_PI_4]);
     /// ```
-    atan(x): Float::atan(x);
+    atan(x) -> ATAN {
+        float: x.atan(),
+        @via floats
+    }
 
     /// The hyperbolic sine.
     ///
@@ -154,7 +203,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1e-20]).sinh().to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    sinh(x): Float::sinh(x);
+    sinh(x) -> SINH {
+        float: x.sinh(),
+        @via floats
+    }
 
     /// The hyperbolic cosine.
     ///
@@ -162,7 +214,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1e3]).cosh().to_vec::<f64>(), [1.0, f64::INFINITY]);
     /// ```
-    cosh(x): Float::cosh(x);
+    cosh(x) -> COSH {
+        float: x.cosh(),
+        @via floats
+    }
 
     /// The hyperbolic tangent.
     ///
@@ -170,7 +225,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 50.0]).tanh().to_vec::<f64>(), [0.0, 1.0]);
     /// ```
-    tanh(x): Float::tanh(x);
+    tanh(x) -> TANH {
+        float: x.tanh(),
+        @via floats
+    }
 
     /// The inverse hyperbolic sine.
     ///
@@ -178,7 +236,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1e-20]).asinh().to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    asinh(x): Float::asinh(x);
+    asinh(x) -> ASINH {
+        float: x.asinh(),
+        @via floats
+    }
 
     /// The inverse hyperbolic cosine; NaN left of 1.
     ///
@@ -186,7 +247,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.0, f64::INFINITY]).acosh().to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
-    acosh(x): Float::acosh(x);
+    acosh(x) -> ACOSH {
+        float: x.acosh(),
+        @via floats
+    }
 
     /// The inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
     ///
@@ -194,7 +258,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1.0]).atanh().to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
-    atanh(x): Float::atanh(x);
+    atanh(x) -> ATANH {
+        float: x.atanh(),
+        @via floats
+    }
 
     /// The error function `2/√π ∫₀ˣ e^(-t²) dt`.
     ///
@@ -202,7 +269,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 9.0]).erf().to_vec::<f64>(), [0.0, 1.0]);
     /// ```
-    erf(x): Float::erf(x);
+    erf(x) -> ERF {
+        float: x.erf(),
+        @via floats
+    }
 
     /// `1 - erf(x)`, exact where that difference would cancel, too.
     ///
@@ -210,7 +280,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, -9.0]).erfc().to_vec::<f64>(), [1.0, 2.0]);
     /// ```
-    erfc(x): Float::erfc(x);
+    erfc(x) -> ERFC {
+        float: x.erfc(),
+        @via floats
+    }
 
     /// The inverse of `erf`; infinite at -1 and 1, NaN outside.
     ///
@@ -218,7 +291,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 1.0]).erfinv().to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
-    erfinv(x): Float::erfinv(x);
+    erfinv(x) -> ERFINV {
+        float: x.erfinv(),
+        @via floats
+    }
 
     /// The logistic function `1 / (1 + e^-x)`, without overflow on either side.
     ///
@@ -226,7 +302,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, 100.0]).sigmoid().to_vec::<f64>(), [0.5, 1.0]);
     /// ```
-    sigmoid(x): Float::sigmoid(x);
+    sigmoid(x) -> SIGMOID {
+        float: x.sigmoid(),
+        @via floats
+    }
 
     /// `log(1 + e^x)`, without overflow or cancellation.
     ///
@@ -235,7 +314,10 @@ unary_of_floats! {
     /// let y = Array::from([0.0, 1000.0]).softplus();
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
     /// ```
-    softplus(x): Float::softplus(x);
+    softplus(x) -> SOFTPLUS {
+        float: x.softplus(),
+        @via floats
+    }
 
     /// `log |Γ(x)|`; infinite at 0 and the negative integers.
     ///
@@ -243,7 +325,10 @@ unary_of_floats! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.0, 0.0]).lgamma().to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
-    lgamma(x): Float::lgamma(x);
+    lgamma(x) -> LGAMMA {
+        float: x.lgamma(),
+        @via floats
+    }
 
     /// The derivative of `log Γ(x)`; NaN at the negative integers.
     ///
@@ -252,7 +337,10 @@ unary_of_floats! {
     /// let y = Array::from(1.0).digamma().item::<f64>();
     /// assert!((y + 0.5772156649015329).abs() < 1e-15);
     /// ```
-    digamma(x): Float::digamma(x);
+    digamma(x) -> DIGAMMA {
+        float: x.digamma(),
+        @via floats
+    }
 }
 
 binary! {
@@ -267,9 +355,8 @@ binary! {
     /// let y = Array::from([0.0, 1.0]).atan2(Array::from([-1.0, 1.0]));
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::PI, std::f64::consts::FRAC_PI_4]);
     /// ```
-    atan2(a, b) {
-        f32 -> f32: Float::atan2(a, b),
-        f64 -> f64: Float::atan2(a, b),
+    atan2(a, b) -> ATAN2 {
+        float: a.atan2(b),
         @via floats
     }
 
@@ -283,9 +370,8 @@ binary! {
     /// let y = Array::from([3e300, 5.0]).hypot(Array::from([4e300, 12.0]));
     /// assert_eq!(y.to_vec::<f64>(), [5e300, 13.0]);
     /// ```
-    hypot(a, b) {
-        f32 -> f32: Float::hypot(a, b),
-        f64 -> f64: Float::hypot(a, b),
+    hypot(a, b) -> HYPOT {
+        float: a.hypot(b),
         @via floats
     }
 
@@ -299,9 +385,8 @@ binary! {
     /// let y = Array::from([0.0, 1000.0]).logaddexp(0.0);
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
     /// ```
-    logaddexp(a, b) {
-        f32 -> f32: Float::logaddexp(a, b),
-        f64 -> f64: Float::logaddexp(a, b),
+    logaddexp(a, b) -> LOGADDEXP {
+        float: a.logaddexp(b),
         @via floats
     }
 }
@@ -317,12 +402,9 @@ binary! {
 pub fn pow(base: Array, exponent: Array) -> Array {
     let dtype = numbers(base.dtype().promote(exponent.dtype()));
     if let (Some(number), 0, true) = (exponent.inline(), exponent.rank(), dtype.is_float()) {
-        let base = cast(base, dtype);
-        let exponent = number.to_f64();
-        return match dtype {
-            DType::F32 => power_of_floats::<f32>(base, exponent as f32),
-            _ => power_of_floats::<f64>(base, exponent),
-        };
+        // An exponent is the number that the dtype makes of it.
+        let exponent = number.cast(dtype).to_f64();
+        return power_of_floats(cast(base, dtype), exponent);
     }
     if dtype == DType::I64 && exponent.less(0).to_vec::<bool>().contains(&true) {
         let what = "an integer to a negative integer power; make one of them a float";
@@ -333,38 +415,36 @@ pub fn pow(base: Array, exponent: Array) -> Array {
 
 /// A power with one exponent for all elements; the small integers are products.
 #[track_caller]
-fn power_of_floats<T: Float + Element>(base: Array, exponent: T) -> Array
-where
-    crate::Scalar: From<T>,
-{
-    #[derive(Clone, Copy)]
-    struct IntegerPower<T, const N: i32>(PhantomData<T>);
-    impl<T: Float + Element, const N: i32> ElementKernel<1> for IntegerPower<T, N> {
-        type Input = T;
-        type Output = T;
-        const NAME: &'static str = "pow";
-        #[inline(always)]
-        fn apply(self, [x]: [T; 1]) -> T {
-            x.powi(N)
-        }
-    }
+fn power_of_floats(base: Array, exponent: f64) -> Array {
     macro_rules! integer_powers {
         ($($exponent:literal)*) => {
-            $(if exponent == T::from_f64($exponent as f64) {
-                return elementwise(&IntegerPower::<T, $exponent>(PhantomData), [base]);
-            })*
+            match exponent {
+                $(exponent if exponent == f64::from($exponent) => {
+                    struct Own;
+                    impl ElementFormula<1> for Own {
+                        const NAME: &'static str = "pow";
+                        #[inline(always)]
+                        fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
+                            Number(x.0.powi($exponent))
+                        }
+                    }
+                    elementwise(Own, [base], [])
+                })*
+                _ => {
+                    let exponent = Scalar::F64(exponent).cast(base.dtype());
+                    power(base, Array::scalar(exponent))
+                }
+            }
         };
     }
-    integer_powers!(-1 1 2 3 4);
-    power(base, Array::scalar(exponent))
+    integer_powers!(-1 1 2 3 4)
 }
 
 binary! {
     @function
-    power = pow(a, b) {
-        i64 -> i64: wrapping_power(a, b),
-        f32 -> f32: Float::powf(a, b),
-        f64 -> f64: Float::powf(a, b),
+    power = pow(a, b) -> POWER {
+        i64: wrapping_power(a, b),
+        float: a.pow(b),
         @via numbers
     }
 }

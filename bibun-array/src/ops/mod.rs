@@ -17,6 +17,7 @@
 mod arithmetic;
 mod comparison;
 mod elementary;
+mod operation;
 mod rounding;
 mod selection;
 
@@ -26,25 +27,111 @@ pub use elementary::*;
 pub use rounding::*;
 pub use selection::*;
 
-/// An [`ElementKernel`](crate::ElementKernel) of the enclosing type `$kernel<T>` for each type `T`
-/// listed: the number of inputs, the pattern that names them, and the value at each element.
-macro_rules! element_kernels {
-    (
-        $kernel:ident $name:ident[$count:literal] $inputs:tt:
-        $($T:ident -> $Y:ident => $value:expr;)+
-    ) => {$(
-        impl $crate::ElementKernel<$count> for $kernel<$T> {
-            type Input = $T;
-            type Output = $Y;
+/// A [`Definition`](crate::Definition): the name, the pattern that names the inputs, and the value at
+/// one element for each kind of dtype that it has. `float` is a formula of
+/// [`Number`](crate::Number)s, `float_to_bool` one that gives a [`Mask`](crate::Mask).
+macro_rules! definition {
+    ($name:ident[$count:literal] $inputs:tt: $($kind:ident: $value:expr,)+) => {{
+        struct Own;
+        $($crate::ops::kind! { @value $kind Own[$count] $inputs $name $value })+
+        fn run(_: &[f64], inputs: &[$crate::Slice<'_>], out: $crate::SliceMut<'_>) {
+            $($crate::ops::kind! { @run $kind Own[$count] inputs out })+
+            unreachable!("{} has no such dtype", stringify!($name))
+        }
+        let outputs: [Option<$crate::DType>; _] = [$($crate::ops::kind! { @output $kind }),+];
+        let formulas: [Option<fn() -> $crate::formula::Formula>; _] = [$($crate::ops::kind! { @formula $kind Own[$count] }),+];
+        // The floats come last.
+        $crate::Definition::new(stringify!($name), outputs[outputs.len() - 1], formulas[formulas.len() - 1], run)
+    }};
+}
+pub(super) use definition;
+
+/// What differs from kind to kind.
+macro_rules! kind {
+    (@value bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        $crate::ops::kind! { @host bool bool $Own[$count] $inputs $value }
+    };
+    (@value i64 $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        $crate::ops::kind! { @host i64 i64 $Own[$count] $inputs $value }
+    };
+    (@value i64_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        $crate::ops::kind! { @host i64 bool $Own[$count] $inputs $value }
+    };
+    (@value float $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        impl $crate::ElementFormula<$count> for $Own {
             const NAME: &'static str = stringify!($name);
             #[inline(always)]
-            fn apply(self, $inputs: [$T; $count]) -> $Y {
+            fn value<T: $crate::math::Float>(
+                $inputs: [$crate::Number<T>; $count],
+                []: [$crate::Number<T>; 0],
+            ) -> $crate::Number<T> {
                 $value
             }
         }
-    )+};
+    };
+    (@value float_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        impl $crate::kernel::TruthFormula<$count> for $Own {
+            #[inline(always)]
+            fn value<T: $crate::math::Float>(
+                $inputs: [$crate::Number<T>; $count],
+            ) -> $crate::Mask<T> {
+                $value
+            }
+        }
+    };
+    (@host $X:ident $Y:ident $Own:ident[$count:literal] $inputs:tt $value:expr) => {
+        impl $crate::kernel::HostFormula<$count, $X> for $Own {
+            type Output = $Y;
+            #[inline(always)]
+            fn value($inputs: [$X; $count]) -> $Y {
+                $value
+            }
+        }
+    };
+
+    (@run bool $Own:ident[$count:literal] $inputs:ident $out:ident) => {
+        if let $crate::Slice::Bool(_) = $inputs[0] {
+            return $crate::kernel::run_host::<$count, bool, $Own>($inputs, $out);
+        }
+    };
+    (@run i64 $Own:ident[$count:literal] $inputs:ident $out:ident) => {
+        if let $crate::Slice::I64(_) = $inputs[0] {
+            return $crate::kernel::run_host::<$count, i64, $Own>($inputs, $out);
+        }
+    };
+    (@run i64_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @run i64 $($rest)* }
+    };
+    (@run float $Own:ident[$count:literal] $inputs:ident $out:ident) => {
+        if let $crate::Slice::F32(_) | $crate::Slice::F64(_) = $inputs[0] {
+            return $crate::kernel::run_floats::<$count, 0, $Own>(&[], $inputs, $out);
+        }
+    };
+    (@run float_to_bool $Own:ident[$count:literal] $inputs:ident $out:ident) => {
+        if let $crate::Slice::F32(_) | $crate::Slice::F64(_) = $inputs[0] {
+            return $crate::kernel::run_truths::<$count, $Own>($inputs, $out);
+        }
+    };
+
+    (@formula float $Own:ident[$count:literal]) => {
+        Some($crate::kernel::trace::<$count, 0, $Own> as fn() -> $crate::formula::Formula)
+    };
+    (@formula float_to_bool $Own:ident[$count:literal]) => {
+        Some($crate::kernel::trace_truth::<$count, $Own> as fn() -> $crate::formula::Formula)
+    };
+    (@formula $kind:ident $Own:ident[$count:literal]) => { None };
+
+    (@output float_to_bool) => { Some($crate::DType::Bool) };
+    (@output i64_to_bool) => { Some($crate::DType::Bool) };
+    (@output $kind:ident) => { None };
+
+    (@has bool $dtype:ident) => { matches!($dtype, $crate::DType::Bool) };
+    (@has i64 $dtype:ident) => { matches!($dtype, $crate::DType::I64) };
+    (@has i64_to_bool $dtype:ident) => { matches!($dtype, $crate::DType::I64) };
+    (@has float $dtype:ident) => { $dtype.is_float() };
+    (@has float_to_bool $dtype:ident) => { $dtype.is_float() };
 }
-pub(super) use element_kernels;
+pub(super) use kind;
 
 /// The documentation of a by-value function whose method tells the rest.
 macro_rules! by_value {
@@ -69,82 +156,48 @@ macro_rules! by_value {
 }
 pub(super) use by_value;
 
-/// Functions of one array of numbers: what `bool` is taken as, then an expression for `i64` and one
-/// for floats.
-macro_rules! unary_of_numbers {
-    ($($(#[$documentation:meta])* $name:ident($x:ident) {
-        i64: $integer:expr,
-        float: $float:expr $(,)?
+/// Functions of one array: the value for each kind of dtype that it has, and how the dtype of the
+/// array leads to one of those.
+macro_rules! unary {
+    ($($(#[$documentation:meta])* $name:ident($x:ident) -> $DEFINITION:ident {
+        $($kind:ident: $value:expr,)+
+        @via $via:expr
     })+) => {
         $(
+            pub(crate) const $DEFINITION: &$crate::Definition =
+                &$crate::ops::definition! { $name[1] [$x]: $($kind: $value,)+ };
+
             #[doc = $crate::ops::by_value!($name(x))]
+            #[track_caller]
             pub fn $name($x: $crate::Array) -> $crate::Array {
-                #[derive(Clone, Copy)]
-                struct Kernel<T>(std::marker::PhantomData<T>);
-                $crate::ops::element_kernels! { Kernel $name[1] [$x]:
-                    i64 -> i64 => $integer;
-                    f32 -> f32 => $float;
-                    f64 -> f64 => $float;
+                let via: fn($crate::DType) -> $crate::DType = $via;
+                let dtype = via($x.dtype());
+                if !(false $(|| $crate::ops::kind!(@has $kind dtype))+) {
+                    $crate::ops::no_such_dtype(stringify!($name), dtype)
                 }
-                use $crate::{DType, elementwise};
-                match $x.dtype() {
-                    DType::Bool => $name($crate::ops::cast($x, DType::I64)),
-                    DType::I64 => elementwise(&Kernel::<i64>(std::marker::PhantomData), [$x]),
-                    DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [$x]),
-                    DType::F64 => elementwise(&Kernel::<f64>(std::marker::PhantomData), [$x]),
-                }
+                $crate::ops::run($DEFINITION, [$crate::ops::cast($x, dtype)])
             }
         )+
         impl $crate::Array {$(
             $(#[$documentation])*
             #[must_use]
+            #[track_caller]
             pub fn $name(&self) -> Self {
                 $name(self.clone())
             }
         )+}
     };
 }
-pub(super) use unary_of_numbers;
+pub(super) use unary;
 
-/// Functions of one array of floats, which take integers and `bool` as `f64`.
-macro_rules! unary_of_floats {
-    ($($(#[$documentation:meta])* $name:ident($x:ident): $value:expr;)+) => {
-        $(
-            #[doc = $crate::ops::by_value!($name(x))]
-            pub fn $name($x: $crate::Array) -> $crate::Array {
-                #[derive(Clone, Copy)]
-                struct Kernel<T>(std::marker::PhantomData<T>);
-                $crate::ops::element_kernels! { Kernel $name[1] [$x]:
-                    f32 -> f32 => $value;
-                    f64 -> f64 => $value;
-                }
-                use $crate::{DType, elementwise};
-                match $x.dtype() {
-                    DType::Bool | DType::I64 => $name($crate::ops::cast($x, DType::F64)),
-                    DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [$x]),
-                    DType::F64 => elementwise(&Kernel::<f64>(std::marker::PhantomData), [$x]),
-                }
-            }
-        )+
-        impl $crate::Array {$(
-            $(#[$documentation])*
-            #[must_use]
-            pub fn $name(&self) -> Self {
-                $name(self.clone())
-            }
-        )+}
-    };
-}
-pub(super) use unary_of_floats;
-
-/// Functions of two arrays: an expression for each dtype in which they are computed with the type
-/// of the result there, and at the end how the promoted dtype leads to one of those.
+/// Functions of two arrays: the value for each kind of dtype in which they are computed, and how the
+/// promoted dtype leads to one of those.
 macro_rules! binary {
-    ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) $body:tt)+) => {
+    ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) -> $DEFINITION:ident $body:tt)+) => {
         $($crate::ops::binary! {
             @function
             #[doc = $crate::ops::by_value!($name(a, b))]
-            pub $name = $name($a, $b) $body
+            pub $name = $name($a, $b) -> $DEFINITION $body
         })+
         impl $crate::Array {$(
             $(#[$documentation])*
@@ -157,28 +210,37 @@ macro_rules! binary {
     };
     (
         @function $(#[$documentation:meta])*
-        $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) {
-            $($T:ident -> $Y:ident: $value:expr,)+
+        $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) -> $DEFINITION:ident {
+            $($kind:ident: $value:expr,)+
             @via $via:expr
         }
     ) => {
+        pub(crate) const $DEFINITION: &$crate::Definition =
+            &$crate::ops::definition! { $name[2] [$a, $b]: $($kind: $value,)+ };
+
         $(#[$documentation])*
         #[track_caller]
         $visibility fn $function($a: $crate::Array, $b: $crate::Array) -> $crate::Array {
-            #[derive(Clone, Copy)]
-            struct Kernel<T>(std::marker::PhantomData<T>);
-            $crate::ops::element_kernels! { Kernel $name[2] [$a, $b]: $($T -> $Y => $value;)+ }
             let via: fn($crate::DType) -> $crate::DType = $via;
             let dtype = via($a.dtype().promote($b.dtype()));
+            if !(false $(|| $crate::ops::kind!(@has $kind dtype))+) {
+                $crate::ops::no_such_dtype(stringify!($name), dtype)
+            }
             let inputs = [$crate::ops::cast($a, dtype), $crate::ops::cast($b, dtype)];
-            $(if dtype == <$T as $crate::Element>::DTYPE {
-                return $crate::elementwise(&Kernel::<$T>(std::marker::PhantomData), inputs);
-            })+
-            $crate::ops::no_such_dtype(stringify!($name), dtype)
+            $crate::ops::run($DEFINITION, inputs)
         }
     };
 }
 pub(super) use binary;
+
+/// Runs a kernel without given numbers.
+#[track_caller]
+fn run<const N: usize>(
+    definition: &'static crate::Definition,
+    mut inputs: [crate::Array; N],
+) -> crate::Array {
+    crate::run_kernel(&crate::Kernel::new(definition, &[]), &mut inputs)
+}
 
 /// Raises that a function is not defined for a dtype.
 #[track_caller]

@@ -1,24 +1,19 @@
 //! Rounding to integers. Floats stay floats; integers and `bool` are whole already and come back as
 //! they are.
 
-use super::element_kernels;
-use crate::{Array, DType, elementwise};
+use crate::{Array, Definition};
 
 macro_rules! rounding {
-    ($($(#[$documentation:meta])* $name:ident: $method:ident;)+) => {
+    ($($(#[$documentation:meta])* $name:ident -> $DEFINITION:ident;)+) => {
         $(
+            pub(crate) const $DEFINITION: &Definition =
+                &super::definition! { $name[1] [x]: i64: x, float: x.$name(), };
+
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
-                #[derive(Clone, Copy)]
-                struct Kernel<T>(std::marker::PhantomData<T>);
-                element_kernels! { Kernel $name[1] [x]:
-                    f32 -> f32 => x.$method();
-                    f64 -> f64 => x.$method();
-                }
-                match x.dtype() {
-                    DType::Bool | DType::I64 => x,
-                    DType::F32 => elementwise(&Kernel::<f32>(std::marker::PhantomData), [x]),
-                    DType::F64 => elementwise(&Kernel::<f64>(std::marker::PhantomData), [x]),
+                match x.dtype().is_float() {
+                    true => super::run($DEFINITION, [x]),
+                    false => x,
                 }
             }
         )+
@@ -39,7 +34,7 @@ rounding! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.5, -1.5]).floor().to_vec::<f64>(), [1.0, -2.0]);
     /// ```
-    floor: floor;
+    floor -> FLOOR;
 
     /// The least integer that is at least `x`, in the dtype of `x`.
     ///
@@ -47,7 +42,7 @@ rounding! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.5, -1.5]).ceil().to_vec::<f64>(), [2.0, -1.0]);
     /// ```
-    ceil: ceil;
+    ceil -> CEIL;
 
     /// The integer part, towards zero, in the dtype of `x`.
     ///
@@ -55,7 +50,7 @@ rounding! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1.5, -1.5]).trunc().to_vec::<f64>(), [1.0, -1.0]);
     /// ```
-    trunc: trunc;
+    trunc -> TRUNC;
 
     /// The nearest integer, in the dtype of `x`; halves go to the even one, as in NumPy and IEEE
     /// 754.
@@ -64,5 +59,5 @@ rounding! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.5, 1.5, -2.6]).round().to_vec::<f64>(), [0.0, 2.0, -3.0]);
     /// ```
-    round: round_ties_even;
+    round -> ROUND;
 }

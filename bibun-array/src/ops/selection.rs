@@ -1,14 +1,11 @@
 //! Choosing between elements, holding them in a range, and changing their type.
 
-use std::marker::PhantomData;
-
 use pulp::{Arch, NullaryFnOnce};
 
-use super::element_kernels;
 use crate::dtype::with_dtype;
-use crate::kernel::{Kernel, Slice, SliceMut};
+use crate::kernel::{HostFormula, Slice, SliceMut, run_host};
 use crate::operand::promoted;
-use crate::{Array, DType, Element, ElementKernel, Operand, elementwise, run_kernel};
+use crate::{Array, DType, Definition, Element, Operand};
 
 /// [`Array::cast`] of an array passed by value, which comes back as it is if it has the dtype.
 ///
@@ -18,23 +15,26 @@ use crate::{Array, DType, Element, ElementKernel, Operand, elementwise, run_kern
 /// ```
 pub fn cast(x: Array, dtype: DType) -> Array {
     /// Converts as [`Scalar::cast`](crate::Scalar::cast) does.
-    #[derive(Clone, Copy)]
-    struct Cast<T, Y>(PhantomData<(T, Y)>);
     macro_rules! casts {
         ($($T:ident -> $Y:ident: $x:ident => $value:expr;)+) => {
-            $(impl ElementKernel<1> for Cast<$T, $Y> {
-                type Input = $T;
-                type Output = $Y;
-                const NAME: &'static str = "cast";
-                #[inline(always)]
-                fn apply(self, [$x]: [$T; 1]) -> $Y {
-                    $value
-                }
-            })+
             match (x.dtype(), dtype) {
                 (from, to) if from == to => x,
                 $((<$T as Element>::DTYPE, <$Y as Element>::DTYPE) => {
-                    elementwise(&Cast::<$T, $Y>(PhantomData), [x])
+                    struct Own;
+                    impl HostFormula<1, $T> for Own {
+                        type Output = $Y;
+                        #[inline(always)]
+                        fn value([$x]: [$T; 1]) -> $Y {
+                            $value
+                        }
+                    }
+                    const CAST: &Definition = &Definition::new(
+                        "cast",
+                        Some(<$Y as Element>::DTYPE),
+                        None,
+                        |_, inputs, out| run_host::<1, $T, Own>(inputs, out),
+                    );
+                    super::run(CAST, [x])
                 })+
                 (from, to) => unreachable!("no cast from {from} to {to}"),
             }
@@ -65,24 +65,9 @@ pub fn cast(x: Array, dtype: DType) -> Array {
 /// ```
 #[track_caller]
 pub fn clip(x: Array, low: Array, high: Array) -> Array {
-    #[derive(Clone, Copy)]
-    struct Clip<T>(PhantomData<T>);
-    // The comparisons are turned so that a NaN among the bounds comes through, like one in x.
-    element_kernels! { Clip clip[3] [x, low, high]:
-        bool -> bool => (x | low) & high;
-        i64 -> i64 => x.max(low).min(high);
-        f32 -> f32 => {
-            let x = if x >= low || x.is_nan() { x } else { low };
-            if x <= high || x.is_nan() { x } else { high }
-        };
-        f64 -> f64 => {
-            let x = if x >= low || x.is_nan() { x } else { low };
-            if x <= high || x.is_nan() { x } else { high }
-        };
-    }
     let dtype = x.dtype().promote(low.dtype()).promote(high.dtype());
     let inputs = [x, low, high].map(|input| cast(input, dtype));
-    with_dtype!(dtype, T => elementwise(&Clip::<T>(PhantomData), inputs))
+    super::run(CLIP, inputs)
 }
 
 /// [`Array::where_`] of arrays passed by value, which may give their memory to the result.
@@ -96,32 +81,34 @@ pub fn clip(x: Array, low: Array, high: Array) -> Array {
 pub fn where_(condition: Array, a: Array, b: Array) -> Array {
     let (a, b) = promoted(a, b);
     let condition = cast(condition, DType::Bool);
-    with_dtype!(a.dtype(), T => run_kernel(&Where::<T>(PhantomData), [condition, a, b]))
+    with_dtype!(a.dtype(), T => super::run(const { &where_of::<T>() }, [condition, a, b]))
 }
 
 /// Picks from `a` where the condition is true and from `b` elsewhere.
-struct Where<T>(PhantomData<T>);
-
-impl<T: Element> Kernel for Where<T> {
-    fn name(&self) -> &'static str {
-        "where_"
-    }
-    fn output(&self) -> DType {
-        T::DTYPE
-    }
-    fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        let [condition, a, b] = inputs else {
-            unreachable!("where_ has three inputs")
-        };
-        let operand = |slice| T::from_slice(slice).expect("where_ cast the operands");
-        Arch::new().dispatch(Selection {
-            condition: bool::from_slice(*condition).expect("where_ cast the condition"),
-            a: operand(*a),
-            b: operand(*b),
-            out: T::from_slice_mut(out).expect("the device made the output"),
-        });
-    }
+/// The kernel of [`where_`] for elements of one type.
+const fn where_of<T: Element>() -> Definition {
+    Definition::new("where_", Some(T::DTYPE), None, run_where::<T>)
 }
+
+pub(crate) fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+    let [condition, a, b] = inputs else {
+        unreachable!("where_ has three inputs")
+    };
+    let operand = |slice| T::from_slice(slice).expect("where_ cast the operands");
+    Arch::new().dispatch(Selection {
+        condition: bool::from_slice(*condition).expect("where_ cast the condition"),
+        a: operand(*a),
+        b: operand(*b),
+        out: T::from_slice_mut(out).expect("the device made the output"),
+    });
+}
+
+/// The comparisons are turned so that a NaN among the bounds comes through, like one in x.
+pub(crate) const CLIP: &Definition = &super::definition! { clip[3] [x, low, high]:
+    bool: (x | low) & high,
+    i64: x.max(low).min(high),
+    float: x.clip(low, high),
+};
 
 struct Selection<'a, T> {
     condition: &'a [bool],

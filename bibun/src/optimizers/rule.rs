@@ -3,11 +3,11 @@
 use std::fmt;
 
 use bibun_array::Element;
-use bibun_array::math::Float;
+use bibun_array::math::Machine;
 
 /// The element types of parameters, `f32` and `f64`, with their arithmetic.
-pub trait Real: Element + Float {}
-impl<T: Element + Float> Real for T {}
+pub trait Real: Element + Machine {}
+impl<T: Element + Machine> Real for T {}
 
 /// How elements of a parameter follow their gradients, with `N` numbers of state for each: all that
 /// an optimizer of one's own needs.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bibun::array::{Array, DType, Generator, Kernel, Slice, SliceMut, run_kernel};
+use bibun::array::{Array, DType, Definition, Generator, Kernel, Slice, SliceMut, run_kernel};
 use bibun::functions::{ConvOptions, conv2d, dropout, ones_like, stack};
 use bibun::{
     GradOptions, Randomness, Rules, Variable, VmapOptions, checkpoint, detect_anomaly, gradients,
@@ -29,33 +29,24 @@ type Function = Arc<dyn Fn(&Pair) -> Variable + Send + Sync>;
 struct Thrown;
 
 /// Does nothing for a while in some parts of its work, so that threads wait for one another.
-struct Slow;
-
-impl Kernel for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
+const SLOW: &Definition = &Definition::host("slow", None, |_, inputs, out| {
+    let (Slice::F64(x), SliceMut::F64(y)) = (inputs[0], out) else {
+        unreachable!("it is given numbers of this type")
+    };
+    y.copy_from_slice(x);
+    if x[0] % 16_384.0 == 0.0 {
+        thread::sleep(Duration::from_micros(500));
     }
-
-    fn output(&self) -> DType {
-        DType::F64
-    }
-
-    fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        let (Slice::F64(x), SliceMut::F64(y)) = (inputs[0], out) else {
-            unreachable!("it is given numbers of this type")
-        };
-        y.copy_from_slice(x);
-        if x[0] % 16_384.0 == 0.0 {
-            thread::sleep(Duration::from_micros(500));
-        }
-    }
-}
+});
 
 /// A kernel that waits for other threads.
 pub(crate) fn wait() {
     static POSITIONS: OnceLock<Array> = OnceLock::new();
     let positions = || Array::arange(0, 131_072).cast(DType::F64);
-    run_kernel(&Slow, [POSITIONS.get_or_init(positions).clone()]);
+    run_kernel(
+        &Kernel::new(SLOW, &[]),
+        &mut [POSITIONS.get_or_init(positions).clone()],
+    );
 }
 
 /// What all tasks of a round use.

@@ -64,7 +64,7 @@ unary! {
     /// ```
     celu(x, alpha) -> Celu {
         value: x.greater(0.0).where_(x, alpha * (x / alpha).expm1()),
-        gradient(x; gy): x
+        derivative(x; gy): x
             .greater(0.0)
             .where_(gy, gy * (x.greater(0.0).where_(0.0, x) / alpha).exp()),
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() }),
@@ -105,7 +105,7 @@ unary! {
         value: x.maximum(-800.0) * x.softplus().tanh(),
         // log(1 + eˣ) as -log_sigmoid(-x), and 1 - tanh² as four times the density of twice that,
         // which is the same on both sides of zero.
-        gradient(x; gy): gy
+        derivative(x; gy): gy
             * (x.clip(-800.0, 800.0)
                 * x.sigmoid()
                 * ((-x).log_sigmoid() * 2.0).logistic_density()

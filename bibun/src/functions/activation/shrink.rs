@@ -21,7 +21,7 @@ unary! {
             }
             x.abs().less(1.0).where_(x * t / (1.0 + t), x - x.tanh())
         },
-        gradient(x; gy): gy * x.tanh().square(),
+        derivative(x; gy): gy * x.tanh().square(),
         sample: (-3.0..3.0, |x| x - x.tanh()),
     }
 
@@ -37,7 +37,7 @@ unary! {
     /// ```
     softshrink(x, lambda) -> Softshrink {
         value: x - x.maximum(-lambda).minimum(lambda),
-        gradient(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
+        derivative(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
         sample(0.6): (-2.0..2.0, move |x| {
             if x > lambda {
                 x - lambda
@@ -61,7 +61,7 @@ unary! {
     /// ```
     hardshrink(x, lambda) -> Hardshrink {
         value: x.abs().less_equal(lambda).where_(0.0, x),
-        gradient(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
+        derivative(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
         sample(0.6): (-2.0..2.0, move |x| if x.abs() > lambda { x } else { 0.0 }),
     }
 
@@ -77,7 +77,7 @@ unary! {
     /// ```
     threshold(x, bound, replacement) -> Threshold {
         value: x.less_equal(bound).where_(replacement, x),
-        gradient(x; gy): x.greater(bound).where_(gy, 0.0),
+        derivative(x; gy): x.greater(bound).where_(gy, 0.0),
         sample(0.4, 3.0): (-2.0..2.0, move |x| if x > bound { x } else { replacement }),
     }
 }

@@ -1,6 +1,6 @@
 //! The sigmoid and what is made of it, with the piecewise linear forms of it and of tanh.
 
-use crate::functions::family::{binary, number_kernel, unary};
+use crate::functions::family::{binary, unary};
 
 unary! {
     samples in unary_samples;
@@ -16,7 +16,7 @@ unary! {
     /// assert_eq!(sigmoid(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.5, 1.0]);
     /// ```
     sigmoid(x) -> Sigmoid {
-        array: bibun_array::ops::sigmoid,
+        operation: Sigmoid,
         // Not y (1 - y): that is 0 as soon as y is 1.
         fused(x; gy): gy * x.logistic_density(),
         sample: (-3.0..3.0, |x| 1.0 / (1.0 + (-x).exp())),
@@ -32,7 +32,7 @@ unary! {
     /// ```
     log_sigmoid(x) -> LogSigmoid {
         value: x.log_sigmoid(),
-        gradient(x; gy): gy * (-x).sigmoid(),
+        derivative(x; gy): gy * (-x).sigmoid(),
         sample: (-3.0..3.0, |x| -(1.0 + (-x).exp()).ln()),
     }
 
@@ -123,7 +123,7 @@ unary! {
     softsign(x) -> Softsign {
         // Far beyond where it is ±1 to the last bit, and short of ∞ / ∞.
         value: x.clip(-1e30, 1e30) / (1.0 + x.clip(-1e30, 1e30).abs()),
-        gradient(x; gy): gy * (1.0 + x.abs()).reciprocal().square(),
+        derivative(x; gy): gy * (1.0 + x.abs()).reciprocal().square(),
         sample: (0.2..3.0, |x| x / (1.0 + x.abs())),
     }
 }
@@ -145,16 +145,19 @@ binary! {
     /// use bibun::{functions::swish, Variable};
     /// assert_eq!(swish(Variable::new([0.0, 2.0]), 1000.0).to_vec::<f64>(), [0.0, 2.0]);
     /// ```
-    swish via to_float -> Swish {
-        value: |x, beta| Gated::run(Gate {}, [x, beta]),
+    swish(a, b) via to_float -> Swish {
+        value: {
+            let gate = (b * a).sigmoid();
+            gate.equal(0.0).where_(0.0, a) * gate
+        },
         // Far out the formulae see 0: no infinity meets a density of 0.
-        gradient_a(a, b; gy): {
+        derivative(a, b; gy): {
             let far = (a * b).abs().greater(800.0);
             let u = far.where_(0.0, a) * far.where_(0.0, b);
-            let limit = (a * b).greater(0.0).cast(u.dtype());
-            gy * far.where_(limit, u.sigmoid() + &u * u.logistic_density())
+            let limit = (a * b).greater(0.0).where_(1.0, 0.0);
+            gy * far.where_(limit, u.sigmoid() + u * u.logistic_density())
         },
-        gradient_b(a, b; gy): {
+        derivative(a, b; gy): {
             let far = (a * b).abs().greater(800.0);
             let (a, b) = (far.where_(0.0, a), far.where_(0.0, b));
             gy * (a.square() * (a * b).logistic_density())
@@ -162,14 +165,6 @@ binary! {
         sample: (-2.0..2.0, -2.0..2.0, |x, beta| x / (1.0 + f64::exp(-beta * x))),
     }
 }
-
-#[derive(Clone, Copy, Debug)]
-struct Gate {}
-
-number_kernel!(Gated, "swish", Gate {}, [x, beta], {
-    let gate = (beta * x).sigmoid();
-    gate.equal(0.0).where_(0.0, x) * gate
-});
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {

@@ -1,12 +1,13 @@
 //! Softmax and its logarithm.
 
-use bibun_array::{Array, keep_dims, normalize_axis, ops};
+use bibun_array::math::Float;
+use bibun_array::{Array, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops};
 
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::functions::family::{method, number_kernel};
+use crate::functions::family::method;
 use crate::functions::{broadcast_to, sum, to_float};
 use crate::variable::Variable;
 
@@ -57,35 +58,29 @@ pub fn log_softmax(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(log_softmax, axis: isize);
 
-/// `x - shift` for a shift that is no smaller than x: 0 where both are ∞.
-macro_rules! below {
-    ($x:ident, $shift:ident) => {
-        ($x.equal(f64::INFINITY)).where_(0.0, $x - $shift)
-    };
+/// `x - shift`, for a shift that is no smaller than x: 0 where both are ∞.
+struct Below;
+impl ElementFormula<2> for Below {
+    const NAME: &'static str = "subtract";
+    #[inline(always)]
+    fn value<T: Float>([x, shift]: [Number<T>; 2], []: [Number<T>; 0]) -> Number<T> {
+        x.equal(f64::INFINITY).where_(0.0, x - shift)
+    }
 }
-pub(crate) use below;
 
-/// `x - shift` and its exponential, each in one loop.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shifted {}
-number_kernel!(
-    ShiftedBy,
-    "subtract",
-    Shifted {},
-    [x, shift],
-    below!(x, shift)
-);
-number_kernel!(
-    ShiftedExp,
-    "exp",
-    Shifted {},
-    [x, shift],
-    below!(x, shift).exp()
-);
+/// The exponential of that.
+struct ExpBelow;
+impl ElementFormula<2> for ExpBelow {
+    const NAME: &'static str = "exp";
+    #[inline(always)]
+    fn value<T: Float>(x: [Number<T>; 2], given: [Number<T>; 0]) -> Number<T> {
+        Below::value(x, given).exp()
+    }
+}
 
 /// `exp(x - shift)`, broadcast.
 pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
-    ShiftedExp::run(Shifted {}, [x.clone(), shift.clone()])
+    elementwise(ExpBelow, [x.clone(), shift.clone()], [])
 }
 
 /// Where `axis` of one lane is in a value with lanes along `lane`.
@@ -120,7 +115,7 @@ impl Function for Softmax {
         }
         let axis = keep_dims(self.axis as isize);
         let largest = x.max(axis.clone());
-        let y = ShiftedExp::run(Shifted {}, [x, largest]);
+        let y = elementwise(ExpBelow, [x, largest], []);
         let total = y.sum(axis);
         [ops::divide(y, total)]
     }
@@ -183,7 +178,7 @@ impl Function for LogSoftmax {
         let total = shifted_exp(&x, &largest).sum(axis);
         // Taken away one after the other: added up first, a large `largest` would swallow the
         // logarithm.
-        let shifted = ShiftedBy::run(Shifted {}, [x, largest]);
+        let shifted = elementwise(Below, [x, largest], []);
         [ops::subtract(shifted, ops::log(total))]
     }
 

@@ -1,5 +1,7 @@
 //! What batch rules do with lanes before they run all at once.
 
+use smallvec::SmallVec;
+
 use crate::batch::Lane;
 use crate::functions::{broadcast_to, expand_dims, move_axis};
 use crate::variable::Variable;
@@ -35,16 +37,19 @@ impl Lane {
     }
 
     /// All values with their lanes along one common axis, and that axis.
-    pub(crate) fn aligned<const N: usize>(inputs: [Self; N]) -> ([Variable; N], usize) {
+    pub(crate) fn aligned(inputs: &[Self]) -> (SmallVec<[Variable; 4]>, usize) {
         // Where all mapped inputs agree already, nothing moves; one input alone always does.
         let mut axes = inputs.iter().filter_map(|lane| lane.axis);
         let first = axes
             .next()
             .expect("a batch rule is asked only where there are lanes");
-        let count = Self::common_count(&inputs);
+        let count = Self::common_count(inputs);
         if inputs.iter().all(|lane| lane.axis == Some(first)) {
-            return (inputs.map(|lane| lane.value), first);
+            return (
+                inputs.iter().map(|lane| lane.value.clone()).collect(),
+                first,
+            );
         }
-        (inputs.map(|lane| lane.to_front(count)), 0)
+        (inputs.iter().map(|lane| lane.to_front(count)).collect(), 0)
     }
 }

@@ -4,16 +4,19 @@
 //! derivative, [`Linear`] from one transpose, [`Bilinear`] from two.
 
 mod bilinear;
+mod derivative;
 mod discrete;
 mod elementwise;
 mod examples;
+mod formula;
 mod lanes;
 mod linear;
 
 pub(crate) use bilinear::{Bilinear, BilinearRule};
 pub(crate) use discrete::{Discrete, DiscreteRule};
-pub(crate) use elementwise::{
-    Elementwise, ElementwiseRule, binary, function_type, kernel_if, method, number_kernel, partial,
-    plain, unary, value_of,
+pub(crate) use elementwise::{Elementwise, ElementwiseRule, plain};
+pub(crate) use formula::{
+    ElementFunction, Gradient, GradientValue, Read, binary, call, count_of, element_function,
+    element_gradient, element_read, element_value, function_type, method, unary,
 };
 pub(crate) use linear::{Linear, LinearRule};

@@ -8,9 +8,9 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::functions::family::{number_kernel, plain};
+use crate::functions::family::{call, element_function};
 use crate::functions::{
-    Reduction, below, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
+    Reduction, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
     shifted_exp, sum, take, to_float, where_,
 };
 use crate::variable::Variable;
@@ -311,20 +311,21 @@ fn of_classes_too(losses: &Examples, x: &Spec) -> Examples {
 #[derive(Clone, Copy, Debug)]
 struct SoftmaxCrossEntropy;
 
-#[derive(Clone, Copy, Debug)]
-struct Gradient {}
-number_kernel!(
-    ScaledSoftmax,
-    "softmax_cross_entropy gradient",
-    Gradient {},
-    [x, shift, log_total, scale],
-    (below!(x, shift) - log_total).exp() * scale
-);
+/// `exp(x - shift) / Σ exp(x - shift)` times a factor.
+struct ScaledSoftmax;
+
+element_function! {
+    ScaledSoftmax = "softmax_cross_entropy gradient", 4 [x, shift, log_total, scale] [];
+    // An x of ∞ is the shift itself.
+    value: (x.equal(f64::INFINITY).where_(0.0, x - shift) - log_total).exp() * scale;
+}
 
 impl SoftmaxCrossEntropy {
-    fn softmax(cx: &Context<'_>) -> Variable {
-        let (x, shift) = (&cx.input(0), &cx.output(2));
-        (below!(x, shift) - cx.output(1)).exp()
+    fn scaled_softmax(cx: &Context<'_>, scale: Variable) -> Variable {
+        let x = cx.input(0);
+        let small = [cx.output(2), cx.output(1), scale];
+        let [shift, log_total, scale] = small.map(|small| small.broadcast_to(x.shape()));
+        call(ScaledSoftmax::function(), &[], [x, shift, log_total, scale])
     }
 }
 
@@ -364,15 +365,8 @@ impl Function for SoftmaxCrossEntropy {
         if !cx.needs(0) {
             return [None, None];
         }
-        let (x, t) = (cx.input(0), cx.input(1));
-        let gx = match plain([&x, &t, &cx.output(2), &cx.output(1), &gy, &g_total]) {
-            Some([x, t, shift, log_total, gy, g_total]) => {
-                let scale = ops::add(gy.clone(), g_total);
-                let gx = ScaledSoftmax::run(Gradient {}, [x, shift, log_total, scale]);
-                Variable::constant(gx.scatter_add(&t, 1, &ops::negative(gy)))
-            }
-            None => scatter_add(Self::softmax(cx) * (&gy + g_total), t, 1, -gy),
-        };
+        let gx = Self::scaled_softmax(cx, &gy + g_total);
+        let gx = scatter_add(gx, cx.input(1), 1, -gy);
         [Some(gx), None]
     }
 
@@ -380,7 +374,7 @@ impl Function for SoftmaxCrossEntropy {
         let Some(dx) = dx else {
             return [None, None, None];
         };
-        let d_total = sum(Self::softmax(cx) * &dx, keep_dims(1));
+        let d_total = sum(Self::scaled_softmax(cx, dx.clone()), keep_dims(1));
         [
             Some(&d_total - gather(dx, cx.input(1), 1)),
             Some(d_total),

@@ -1,7 +1,5 @@
 //! Errors, element by element.
 
-use bibun_array::ops;
-
 use crate::functions::family::binary;
 
 binary! {
@@ -19,10 +17,8 @@ binary! {
     /// ```
     ///
     /// [`mean_squared_error`]: crate::functions::mean_squared_error
-    squared_error -> SquaredError {
-        value: |a, b| ops::square(ops::subtract(a, b)),
-        gradient_a(a, b; gy): 2.0 * gy * (a - b),
-        gradient_b(a, b; gy): 2.0 * gy * (b - a),
+    squared_error(a, b) via to_float -> SquaredError {
+        value: (a - b).square(),
         sample: (-2.0..2.0, -2.0..2.0, |a, b| (a - b) * (a - b)),
     }
 
@@ -40,10 +36,8 @@ binary! {
     /// ```
     ///
     /// [`mean_absolute_error`]: crate::functions::mean_absolute_error
-    absolute_error -> AbsoluteError {
-        value: |a, b| ops::abs(ops::subtract(a, b)),
-        gradient_a(a, b; gy): gy * (a - b).sign(),
-        gradient_b(a, b; gy): gy * (b - a).sign(),
+    absolute_error(a, b) via to_float -> AbsoluteError {
+        value: (a - b).abs(),
         sample: (0.5..2.0, -2.0..0.2, |a, b| f64::abs(a - b)),
     }
 }

@@ -22,7 +22,7 @@ unary! {
     /// ```
     huber(x, delta) -> Huber {
         value: x.abs().less_equal(delta).where_(0.5 * x * x, delta * (x.abs() - 0.5 * delta)),
-        gradient(x; gy): gy * x.abs().less_equal(delta).where_(x, delta * x.sign()),
+        derivative(x; gy): gy * x.abs().less_equal(delta).where_(x, delta * x.sign()),
         sample(0.7): (0.8..2.0, |x| 0.7 * (x - 0.35)),
     }
 }

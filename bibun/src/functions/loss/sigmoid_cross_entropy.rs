@@ -1,12 +1,11 @@
 //! Cross entropy of yes-or-no answers.
 
-use bibun_array::{Array, DType};
+use bibun_array::DType;
 
 use crate::call::composite;
-use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::function::{Keeps, Mismatch, Needs};
-use crate::functions::family::{Elementwise, ElementwiseRule, number_kernel, partial};
+use crate::function::Mismatch;
+use crate::functions::family::{call, element_function};
 use crate::functions::{Reduction, cast, not_equal, to_float, where_};
 use crate::variable::Variable;
 
@@ -61,8 +60,8 @@ pub fn sigmoid_cross_entropy_with(
         ))
     }
     let counted = (t_spec.dtype == DType::I64).then(|| not_equal(&t, -1));
-    let rule = Elementwise::<2, _>(SigmoidCrossEntropy {});
-    let [mut losses] = crate::apply(rule, [x, cast(t, x_spec.dtype)]);
+    let inputs = [x, cast(t, x_spec.dtype)];
+    let mut losses = call(SigmoidCrossEntropy::function(), &[], inputs);
     if let Some(counted) = &counted {
         losses = where_(counted, losses, 0.0);
     }
@@ -88,71 +87,20 @@ macro_rules! slope {
     };
 }
 
-#[derive(Clone, Copy, Debug)]
-struct SigmoidCrossEntropy {}
+struct SigmoidCrossEntropy;
 
-number_kernel!(
-    Value,
-    "sigmoid_cross_entropy",
-    SigmoidCrossEntropy {},
-    [x, t],
+element_function! {
+    SigmoidCrossEntropy = "sigmoid_cross_entropy", 2 [x, t] [];
     // softplus(x) - x t, of which neither part is taken from the other.
-    loss!(x, x.greater(0.0).where_(1.0 - t, t))
-);
-number_kernel!(
-    GradientX,
-    "sigmoid_cross_entropy gradient",
-    SigmoidCrossEntropy {},
-    [a, b, gy],
-    slope!(a, b, gy)
-);
-number_kernel!(
-    GradientT,
-    "sigmoid_cross_entropy gradient",
-    SigmoidCrossEntropy {},
-    [a, gy],
-    -(gy * a)
-);
-
-impl ElementwiseRule<2> for SigmoidCrossEntropy {
-    const NAME: &'static str = "sigmoid_cross_entropy";
-
-    fn keeps(needs: Needs<'_>) -> Keeps {
-        let keeps = Keeps::NOTHING.a();
-        if needs[0] { keeps.b() } else { keeps }
-    }
-
-    fn forward(self, inputs: [Array; 2]) -> Array {
-        Value::run(self, inputs)
-    }
-
-    fn partial(self, i: usize, cx: &Context<'_>, gy: Variable) -> Variable {
-        if i == 0 {
-            partial!(fused:
-                self,
-                cx,
-                GradientX,
-                SigmoidCrossEntropy {},
-                [a, b],
-                gy,
-                slope!(a, b, gy)
-            )
-        } else {
-            partial!(fused:
-                self,
-                cx,
-                GradientT,
-                SigmoidCrossEntropy {},
-                [a],
-                gy,
-                -(gy * a)
-            )
-        }
-    }
+    value: loss!(x, x.greater(0.0).where_(1.0 - t, t));
+    fused(a, b; gy): slope!(a, b, gy);
+    fused(a; gy): -(gy * a);
 }
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use bibun_array::Array;
+
     use crate::conformance::Sample;
     let loss = |x: f64, t: f64| {
         let p = 1.0 / (1.0 + (-x).exp());

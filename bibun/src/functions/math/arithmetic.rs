@@ -1,27 +1,30 @@
 //! Addition, subtraction, multiplication, division and negation: what the operators call.
 
-use bibun_array::{Array, ops};
-
-use crate::context::Context;
-use crate::function::{Keeps, Needs};
-use crate::functions::family::{Elementwise, ElementwiseRule, plain};
+use crate::functions::family::{call, element_function, function_type};
 use crate::functions::{Operand, to_number};
 use crate::variable::Variable;
 
 /// Declares the function in front of a rule of two inputs.
 macro_rules! front {
-    ($(#[$documentation:meta])* $name:ident $(via $convert:ident)?, $Rule:ident) => {
+    (
+        $(#[$documentation:meta])* $name:ident $(via $convert:ident)? -> $Rule:ident = $operation:ident;
+        $($gradient:tt)*
+    ) => {
         $(#[$documentation])*
         #[track_caller]
         pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
             let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
             $(let inputs = inputs.map(crate::functions::$convert);)?
-            let [y] = crate::apply(Elementwise::<2, _>($Rule), inputs);
-            y
+            call($Rule::function(), &[], inputs)
         }
 
-        #[derive(Clone, Copy, Debug)]
-        struct $Rule;
+        function_type!($name, 2, $Rule);
+
+        element_function! {
+            $Rule = stringify!($name), 2 [a, b] [];
+            operation: $operation;
+            $($gradient)*
+        }
     };
 }
 
@@ -40,20 +43,9 @@ front! {
     /// let y = &x + &Variable::new([10.0, 20.0]);
     /// assert_eq!(y.to_vec::<f64>(), [11.0, 21.0, 12.0, 22.0]);
     /// ```
-    add, AddRule
-}
-
-impl ElementwiseRule<2> for AddRule {
-    const NAME: &'static str = "add";
-    fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-    fn forward(self, [a, b]: [Array; 2]) -> Array {
-        ops::add(a, b)
-    }
-    fn partial(self, _: usize, _: &Context<'_>, g: Variable) -> Variable {
-        g
-    }
+    add -> Add = Add;
+    derivative(; gy): gy;
+    derivative(; gy): gy;
 }
 
 front! {
@@ -69,20 +61,9 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((3.0 - Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, -2.0]);
     /// ```
-    subtract via to_number, SubtractRule
-}
-
-impl ElementwiseRule<2> for SubtractRule {
-    const NAME: &'static str = "subtract";
-    fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-    fn forward(self, [a, b]: [Array; 2]) -> Array {
-        ops::subtract(a, b)
-    }
-    fn partial(self, i: usize, _: &Context<'_>, g: Variable) -> Variable {
-        if i == 0 { g } else { -g }
-    }
+    subtract via to_number -> Subtract = Subtract;
+    derivative(; gy): gy;
+    derivative(; gy): -gy;
 }
 
 front! {
@@ -98,33 +79,9 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((2.0 * Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, 10.0]);
     /// ```
-    multiply, MultiplyRule
-}
-
-impl ElementwiseRule<2> for MultiplyRule {
-    const NAME: &'static str = "multiply";
-    fn keeps(needs: Needs<'_>) -> Keeps {
-        let keeps = if needs[0] {
-            Keeps::NOTHING.b()
-        } else {
-            Keeps::NOTHING
-        };
-        if needs[1] { keeps.a() } else { keeps }
-    }
-    fn forward(self, [a, b]: [Array; 2]) -> Array {
-        ops::multiply(a, b)
-    }
-    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
-        let factor = if i == 0 { cx.b() } else { cx.a() };
-        // PERF: the product as such, without the door, where nobody will look behind it.
-        match plain([&g, &factor]) {
-            Some([g_array, factor]) => {
-                drop(g);
-                Variable::constant(ops::multiply(g_array, factor))
-            }
-            None => g * factor,
-        }
-    }
+    multiply -> Multiply = Multiply;
+    derivative(b; gy): gy * b;
+    derivative(a; gy): gy * a;
 }
 
 front! {
@@ -140,25 +97,9 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((1.0 / Variable::new([2.0, 4.0])).to_vec::<f64>(), [0.5, 0.25]);
     /// ```
-    divide via to_float, DivideRule
-}
-
-impl ElementwiseRule<2> for DivideRule {
-    const NAME: &'static str = "divide";
-    fn keeps(needs: Needs<'_>) -> Keeps {
-        let keeps = Keeps::NOTHING.b();
-        if needs[1] { keeps.y() } else { keeps }
-    }
-    fn forward(self, [a, b]: [Array; 2]) -> Array {
-        ops::divide(a, b)
-    }
-    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
-        if i == 0 {
-            g / cx.b()
-        } else {
-            -(g * cx.y() / cx.b())
-        }
-    }
+    divide via to_float -> Divide = Divide;
+    derivative(b; gy): gy / b;
+    derivative(b, y; gy): -(gy * y / b);
 }
 
 /// `-x`; the prefix operator `-`.
@@ -171,24 +112,15 @@ impl ElementwiseRule<2> for DivideRule {
 /// ```
 #[track_caller]
 pub fn negative(x: impl Into<Variable>) -> Variable {
-    let [y] = crate::apply(Elementwise::<1, _>(NegativeRule), [to_number(x.into())]);
-    y
+    call(Negative::function(), &[], [to_number(x.into())])
 }
 
-#[derive(Clone, Copy, Debug)]
-struct NegativeRule;
+function_type!(negative, 1, Negative);
 
-impl ElementwiseRule<1> for NegativeRule {
-    const NAME: &'static str = "negative";
-    fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-    fn forward(self, [x]: [Array; 1]) -> Array {
-        ops::negative(x)
-    }
-    fn partial(self, _: usize, _: &Context<'_>, g: Variable) -> Variable {
-        -g
-    }
+element_function! {
+    Negative = "negative", 1 [x] [];
+    operation: Negative;
+    derivative(; gy): -gy;
 }
 
 #[cfg(test)]

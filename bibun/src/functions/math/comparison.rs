@@ -9,7 +9,7 @@ use crate::call::composite_if;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Arity, Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;
 
@@ -57,8 +57,8 @@ impl<const N: usize> Function for Predicate<N> {
     }
 
     fn batch(&self, inputs: [Lane; N]) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(inputs);
-        let [value] = crate::apply(*self, inputs);
+        let (inputs, axis) = Lane::aligned(&inputs);
+        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
         [Lane::along(value, axis)]
     }
 
@@ -380,8 +380,8 @@ impl Function for Where {
     }
 
     fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(inputs);
-        let [value] = crate::apply(*self, inputs);
+        let (inputs, axis) = Lane::aligned(&inputs);
+        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
         [Lane::along(value, axis)]
     }
 

@@ -21,8 +21,8 @@ unary! {
     /// assert_eq!(erf(Variable::new([0.0, 9.0])).to_vec::<f64>(), [0.0, 1.0]);
     /// ```
     erf(x) -> Erf {
-        array: bibun_array::ops::erf,
-        gradient(x; gy): gy * bell!(x) * FRAC_2_SQRT_PI,
+        operation: Erf,
+        derivative(x; gy): gy * bell!(x) * FRAC_2_SQRT_PI,
         sample: (-2.0..2.0, reference),
     }
 
@@ -35,8 +35,8 @@ unary! {
     /// assert_eq!(erfc(Variable::new([0.0, 40.0])).to_vec::<f64>(), [1.0, 0.0]);
     /// ```
     erfc(x) -> Erfc {
-        array: bibun_array::ops::erfc,
-        gradient(x; gy): gy * bell!(x) * -FRAC_2_SQRT_PI,
+        operation: Erfc,
+        derivative(x; gy): gy * bell!(x) * -FRAC_2_SQRT_PI,
         sample: (-2.0..2.0, |x| 1.0 - reference(x)),
     }
 
@@ -49,8 +49,8 @@ unary! {
     /// assert_eq!(erfinv(Variable::new([0.0, 1.0])).to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
     erfinv(x) -> Erfinv {
-        array: bibun_array::ops::erfinv,
-        gradient(y; gy): gy * (y * y).exp() / FRAC_2_SQRT_PI,
+        operation: Erfinv,
+        derivative(y; gy): gy * (y * y).exp() / FRAC_2_SQRT_PI,
         sample: (-0.8..0.8, |x| {
             // Newton's method on the reference of erf.
             (0..60).fold(0.0, |y: f64, _| {

@@ -14,8 +14,8 @@ unary! {
     /// assert_eq!(exp(Variable::new([0.0, -1000.0])).to_vec::<f64>(), [1.0, 0.0]);
     /// ```
     exp(x) -> Exp {
-        array: bibun_array::ops::exp,
-        gradient(y; gy): gy * y,
+        operation: Exp,
+        derivative(y; gy): gy * y,
         sample: (-2.0..2.0, f64::exp),
     }
 
@@ -28,8 +28,8 @@ unary! {
     /// assert_eq!(exp2(Variable::new([3.0, -1.0])).to_vec::<f64>(), [8.0, 0.5]);
     /// ```
     exp2(x) -> Exp2 {
-        array: bibun_array::ops::exp2,
-        gradient(y; gy): gy * y * std::f64::consts::LN_2,
+        operation: Exp2,
+        derivative(y; gy): gy * y * std::f64::consts::LN_2,
         sample: (-2.0..2.0, f64::exp2),
     }
 
@@ -42,8 +42,8 @@ unary! {
     /// assert_eq!(expm1(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
     expm1(x) -> Expm1 {
-        array: bibun_array::ops::expm1,
-        gradient(x; gy): gy * x.exp(),
+        operation: Expm1,
+        derivative(x; gy): gy * x.exp(),
         sample: (-2.0..2.0, f64::exp_m1),
     }
 
@@ -57,8 +57,8 @@ unary! {
     /// assert_eq!(log(Variable::new([1.0, 0.0])).to_vec::<f64>(), [0.0, f64::NEG_INFINITY]);
     /// ```
     log(x) -> Log {
-        array: bibun_array::ops::log,
-        gradient(x; gy): gy / x,
+        operation: Log,
+        derivative(x; gy): gy / x,
         sample: (0.3..3.0, f64::ln),
     }
 
@@ -72,8 +72,8 @@ unary! {
     /// assert_eq!(log2(Variable::new([8.0, 0.5])).to_vec::<f64>(), [3.0, -1.0]);
     /// ```
     log2(x) -> Log2 {
-        array: bibun_array::ops::log2,
-        gradient(x; gy): gy / x * std::f64::consts::LOG2_E,
+        operation: Log2,
+        derivative(x; gy): gy / x * std::f64::consts::LOG2_E,
         sample: (0.3..3.0, f64::log2),
     }
 
@@ -87,8 +87,8 @@ unary! {
     /// assert_eq!(log10(Variable::new([1.0, 1000.0])).to_vec::<f64>(), [0.0, 3.0]);
     /// ```
     log10(x) -> Log10 {
-        array: bibun_array::ops::log10,
-        gradient(x; gy): gy / x * std::f64::consts::LOG10_E,
+        operation: Log10,
+        derivative(x; gy): gy / x * std::f64::consts::LOG10_E,
         sample: (0.3..3.0, f64::log10),
     }
 
@@ -102,8 +102,8 @@ unary! {
     /// assert_eq!(log1p(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
     log1p(x) -> Log1p {
-        array: bibun_array::ops::log1p,
-        gradient(x; gy): gy / (x + 1.0),
+        operation: Log1p,
+        derivative(x; gy): gy / (x + 1.0),
         sample: (-0.6..2.0, f64::ln_1p),
     }
 }
@@ -125,14 +125,14 @@ binary! {
     /// let y = logaddexp(Variable::new([0.0, 1000.0]), 0.0);
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
     /// ```
-    logaddexp via to_float -> LogAddExp {
-        value: bibun_array::ops::logaddexp,
-        gradient_a(a, b; gy): gy * a
+    logaddexp(a, b) via to_float -> LogAddExp {
+        operation: Logaddexp,
+        derivative(a, b; gy): gy * a
             .equal(b)
             .logical_and(a.abs().equal(f64::INFINITY))
             .where_(0.0, a - b)
             .sigmoid(),
-        gradient_b(a, b; gy): gy * a
+        derivative(a, b; gy): gy * a
             .equal(b)
             .logical_and(a.abs().equal(f64::INFINITY))
             .where_(0.0, b - a)

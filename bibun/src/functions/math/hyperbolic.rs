@@ -12,8 +12,8 @@ unary! {
     /// assert_eq!(sinh(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
     sinh(x) -> Sinh {
-        array: bibun_array::ops::sinh,
-        gradient(x; gy): gy * x.cosh(),
+        operation: Sinh,
+        derivative(x; gy): gy * x.cosh(),
         sample: (-2.0..2.0, f64::sinh),
     }
 
@@ -26,8 +26,8 @@ unary! {
     /// assert_eq!(cosh(Variable::new([0.0])).to_vec::<f64>(), [1.0]);
     /// ```
     cosh(x) -> Cosh {
-        array: bibun_array::ops::cosh,
-        gradient(x; gy): gy * x.sinh(),
+        operation: Cosh,
+        derivative(x; gy): gy * x.sinh(),
         sample: (-2.0..2.0, f64::cosh),
     }
 
@@ -43,7 +43,7 @@ unary! {
     /// assert_eq!(tanh(&x).to_vec::<f64>(), [0.0, 0.5f64.tanh()]);
     /// ```
     tanh(x) -> Tanh {
-        array: bibun_array::ops::tanh,
+        operation: Tanh,
         // Not 1 - y²: that is 0 as soon as y is 1.
         fused(x; gy): gy * (x * 2.0).logistic_density() * 4.0,
         sample: (-3.0..3.0, f64::tanh),
@@ -58,8 +58,8 @@ unary! {
     /// assert_eq!(asinh(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
     /// ```
     asinh(x) -> Asinh {
-        array: bibun_array::ops::asinh,
-        gradient(x; gy): gy / x.hypot(1.0),
+        operation: Asinh,
+        derivative(x; gy): gy / x.hypot(1.0),
         sample: (-2.0..2.0, f64::asinh),
     }
 
@@ -73,9 +73,9 @@ unary! {
     /// assert_eq!(acosh(Variable::new([1.0])).to_vec::<f64>(), [0.0]);
     /// ```
     acosh(x) -> Acosh {
-        array: bibun_array::ops::acosh,
+        operation: Acosh,
         // (x - 1)(x + 1) loses nothing near 1, where x² - 1 does.
-        gradient(x; gy): gy * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
+        derivative(x; gy): gy * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         sample: (1.3..3.0, f64::acosh),
     }
 
@@ -89,8 +89,8 @@ unary! {
     /// assert_eq!(atanh(Variable::new([0.0, 1.0])).to_vec::<f64>(), [0.0, f64::INFINITY]);
     /// ```
     atanh(x) -> Atanh {
-        array: bibun_array::ops::atanh,
-        gradient(x; gy): gy / x.one_minus_square(),
+        operation: Atanh,
+        derivative(x; gy): gy / x.one_minus_square(),
         sample: (-0.7..0.7, f64::atanh),
     }
 }

@@ -8,7 +8,7 @@ use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::functions::family::{method, number_kernel, plain};
+use crate::functions::family::{call, element_function, method};
 use crate::functions::{axes, lanes_in_front, reshape, sum, to_float};
 use crate::variable::Variable;
 
@@ -61,39 +61,25 @@ struct Norm {
     count: f64,
 }
 
-/// `g x / y`, the gradient of the norm `y`.
-macro_rules! along {
-    ($x:ident, $y:ident, $g:ident) => {
-        $g * $y.equal(f64::INFINITY).where_(
-            $x.abs().equal(f64::INFINITY).where_($x.sign(), 0.0),
-            $y.equal(f64::INFINITY).where_(0.0, $x)
-                / ($y.equal(0.0).logical_or($y.equal(f64::INFINITY))).where_(1.0, $y),
-        )
-    };
+/// `g x / y`: the part of `g` along `x`, of the length `y`; where that is infinite, of the infinite
+/// elements alone.
+struct Along;
+
+element_function! {
+    Along = "norm2 gradient", 3 [x, y, g] [];
+    value: g * y.equal(f64::INFINITY).where_(
+        x.abs().equal(f64::INFINITY).where_(x.sign(), 0.0),
+        y.equal(f64::INFINITY).where_(0.0, x)
+            / (y.equal(0.0).logical_or(y.equal(f64::INFINITY))).where_(1.0, y),
+    );
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Along {}
-number_kernel!(
-    Gradient,
-    "norm2 gradient",
-    Along {},
-    [x, y, g],
-    along!(x, y, g)
-);
-
 impl Norm {
-    /// `g x / y` for the input `x` and the output `y`.
     fn along(&self, cx: &Context<'_>, g: Variable) -> Variable {
         let x = cx.input(0);
         let y = reshape(cx.output(0), x.shape().reduced(&self.axes, true));
-        match plain([&x, &y, &g]) {
-            Some(arrays) => Variable::constant(Gradient::run(Along {}, arrays)),
-            None => {
-                let y = y.broadcast_to(x.shape());
-                along!(x, y, g)
-            }
-        }
+        let [y, g] = [y, g].map(|small| small.broadcast_to(x.shape()));
+        call(Along::function(), &[], [x, y, g])
     }
 }
 

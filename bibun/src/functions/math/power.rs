@@ -4,7 +4,9 @@ use bibun_array::{Array, DType, Scalar, ops};
 
 use crate::context::Context;
 use crate::function::{Keeps, Needs};
-use crate::functions::family::{Elementwise, ElementwiseRule, method, unary};
+use crate::functions::family::{
+    Elementwise, ElementwiseRule, call, element_function, function_type, method, unary,
+};
 use crate::functions::{Operand, to_float, to_number};
 use crate::variable::Variable;
 
@@ -21,8 +23,8 @@ unary! {
     /// assert_eq!(sqrt(Variable::new([4.0, 9.0])).to_vec::<f64>(), [2.0, 3.0]);
     /// ```
     sqrt(x) -> Sqrt {
-        array: bibun_array::ops::sqrt,
-        gradient(y; gy): gy * 0.5 / y,
+        operation: Sqrt,
+        derivative(y; gy): gy * 0.5 / y,
         sample: (0.3..3.0, f64::sqrt),
     }
 
@@ -35,8 +37,8 @@ unary! {
     /// assert_eq!(rsqrt(Variable::new([4.0, 0.25])).to_vec::<f64>(), [0.5, 2.0]);
     /// ```
     rsqrt(x) -> Rsqrt {
-        array: bibun_array::ops::rsqrt,
-        gradient(y; gy): gy * -0.5 * y * y * y,
+        operation: Rsqrt,
+        derivative(y; gy): gy * -0.5 * y * y * y,
         sample: (0.3..3.0, |x| 1.0 / x.sqrt()),
     }
 
@@ -50,8 +52,8 @@ unary! {
     /// assert_eq!(cbrt(Variable::new([8.0, -27.0])).to_vec::<f64>(), [2.0, -3.0]);
     /// ```
     cbrt(x) -> Cbrt {
-        array: bibun_array::ops::cbrt,
-        gradient(y; gy): gy * y.reciprocal().square() / 3.0,
+        operation: Cbrt,
+        derivative(y; gy): gy * y.reciprocal().square() / 3.0,
         sample: (-3.0..-0.3, f64::cbrt),
     }
 
@@ -64,8 +66,8 @@ unary! {
     /// assert_eq!(reciprocal(Variable::new([4.0, -2.0])).to_vec::<f64>(), [0.25, -0.5]);
     /// ```
     reciprocal(x) -> Reciprocal {
-        array: bibun_array::ops::reciprocal,
-        gradient(y; gy): -(gy * y * y),
+        operation: Reciprocal,
+        derivative(y; gy): -(gy * y * y),
         sample: (-3.0..-0.5, |x| 1.0 / x),
     }
 }
@@ -81,25 +83,16 @@ unary! {
 /// ```
 #[track_caller]
 pub fn square(x: impl Into<Variable>) -> Variable {
-    let [y] = crate::apply(Elementwise::<1, _>(Square), [to_number(x.into())]);
-    y
+    call(Square::function(), &[], [to_number(x.into())])
 }
 method!(square);
 
-#[derive(Clone, Copy, Debug)]
-struct Square;
+function_type!(square, 1, Square);
 
-impl ElementwiseRule<1> for Square {
-    const NAME: &'static str = "square";
-    fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.x()
-    }
-    fn forward(self, [x]: [Array; 1]) -> Array {
-        ops::square(x)
-    }
-    fn partial(self, _: usize, cx: &Context<'_>, g: Variable) -> Variable {
-        g * cx.x() * 2.0
-    }
+element_function! {
+    Square = "square", 1 [x] [];
+    operation: Square;
+    derivative(x; gy): gy * x * 2.0;
 }
 
 /// `xᵉ`, for an exponent that is a number or an array; `x⁰` and `1ᵉ` are 1, even for NaN.
@@ -136,8 +129,13 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
         (x, exponent) => {
             let (inputs, _whole) = Operand::pair("pow", x, exponent);
             let inputs = inputs.map(to_number);
-            let [y] = crate::apply(Elementwise::<2, _>(VariablePower), inputs);
-            y
+            match inputs[0].dtype().is_float() {
+                true => call(Pow::function(), &[], inputs),
+                false => {
+                    let [y] = crate::apply(Elementwise::<2, _>(IntegerPower), inputs);
+                    y
+                }
+            }
         }
     }
 }
@@ -152,7 +150,7 @@ struct Power {
 impl ElementwiseRule<1> for Power {
     const NAME: &'static str = "pow";
     fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.x()
+        Keeps::NOTHING.input(0)
     }
     fn forward(self, [x]: [Array; 1]) -> Array {
         let exponent = self.exponent.cast(x.dtype());
@@ -163,40 +161,47 @@ impl ElementwiseRule<1> for Power {
         match self.exponent.to_f64() {
             0.0 => Variable::constant(Array::zeros(g.shape(), g.dtype())),
             1.0 => g,
-            2.0 => g * cx.x() * 2.0,
-            exponent => g * (pow(cx.x(), exponent - 1.0) * exponent),
+            2.0 => g * cx.input(0) * 2.0,
+            exponent => g * (pow(cx.input(0), exponent - 1.0) * exponent),
         }
     }
 }
 
-/// The power whose exponent may have a gradient.
+/// A power of integers by integers, none of which is negative.
 #[derive(Clone, Copy, Debug)]
-struct VariablePower;
+struct IntegerPower;
 
-impl ElementwiseRule<2> for VariablePower {
+impl ElementwiseRule<2> for IntegerPower {
     const NAME: &'static str = "pow";
-    fn keeps(needs: Needs<'_>) -> Keeps {
-        let keeps = Keeps::NOTHING.a().b();
-        if needs[1] { keeps.y() } else { keeps }
+    fn keeps(_: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
     }
     fn forward(self, [a, b]: [Array; 2]) -> Array {
         ops::pow(a, b)
     }
-    fn partial(self, i: usize, cx: &Context<'_>, g: Variable) -> Variable {
-        let (a, b) = (cx.a(), cx.b());
-        if i == 0 {
-            // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows, and
-            // where a is NaN, of which the power is 1 nevertheless.
-            let undefined = (a.reciprocal().is_finite().logical_not()).logical_and(b.equal(0.0));
-            let a = undefined.where_(1.0, a);
-            g * &b * pow(a, &b - 1.0)
-        } else {
-            // So is 0ᵉ log 0, and ∞⁻ᵉ log ∞.
-            let undefined = (a.equal(0.0).logical_and(b.greater_equal(0.0)))
-                .logical_or(a.equal(f64::INFINITY).logical_and(b.less(0.0)));
-            g * cx.y() * undefined.where_(1.0, a).log()
-        }
+    fn partial(self, _: usize, _: &Context<'_>, _: Variable) -> Variable {
+        unreachable!("integers have no derivative")
     }
+}
+
+function_type!(pow, 2, Pow);
+
+element_function! {
+    Pow = "pow", 2 [a, b] [];
+    operation: Power;
+    derivative(a, b; gy): {
+        // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows, and
+        // where a is NaN, of which the power is 1 nevertheless.
+        let is_finite = a.reciprocal().abs().less(f64::INFINITY);
+        let undefined = is_finite.logical_not().logical_and(b.equal(0.0));
+        gy * b * undefined.where_(1.0, a).pow(b - 1.0)
+    };
+    derivative(a, b, y; gy): {
+        // So is 0ᵉ log 0, and ∞⁻ᵉ log ∞.
+        let undefined = (a.equal(0.0).logical_and(b.greater_equal(0.0)))
+            .logical_or(a.equal(f64::INFINITY).logical_and(b.less(0.0)));
+        gy * y * undefined.where_(1.0, a).log()
+    };
 }
 
 #[cfg(test)]

@@ -1,12 +1,6 @@
 //! Rounding, signs, ranges, and the greater or lesser of two.
 
-use bibun_array::{Array, ops};
-
-use crate::context::Context;
-use crate::function::{Keeps, Needs};
-use crate::functions::family::{
-    Elementwise, ElementwiseRule, binary, method, number_kernel, partial, unary,
-};
+use crate::functions::family::{binary, call, element_function, function_type, method, unary};
 use crate::functions::to_number;
 use crate::variable::Variable;
 
@@ -16,25 +10,16 @@ macro_rules! steps {
         $(#[$documentation])*
         #[track_caller]
         pub fn $name(x: impl Into<Variable>) -> Variable {
-            let [y] = crate::apply(Elementwise::<1, _>($Rule), [to_number(x.into())]);
-            y
+            call($Rule::function(), &[], [to_number(x.into())])
         }
         method!($name);
 
-        #[derive(Clone, Copy, Debug)]
-        struct $Rule;
+        function_type!($name, 1, $Rule);
 
-        impl ElementwiseRule<1> for $Rule {
-            const NAME: &'static str = stringify!($name);
-            fn keeps(_: Needs<'_>) -> Keeps {
-                Keeps::NOTHING
-            }
-            fn forward(self, [x]: [Array; 1]) -> Array {
-                ops::$name(x)
-            }
-            fn partial(self, _: usize, _: &Context<'_>, g: Variable) -> Variable {
-                Variable::constant(Array::zeros(g.shape(), g.dtype()))
-            }
+        element_function! {
+            $Rule = stringify!($name), 1 [x] [];
+            operation: $Rule;
+            derivative(; gy): bibun_array::Number::from(0.0);
         }
     )+};
 }
@@ -101,27 +86,16 @@ steps! {
 /// ```
 #[track_caller]
 pub fn abs(x: impl Into<Variable>) -> Variable {
-    let [y] = crate::apply(Elementwise::<1, _>(Abs {}), [to_number(x.into())]);
-    y
+    call(Abs::function(), &[], [to_number(x.into())])
 }
 method!(abs);
 
-#[derive(Clone, Copy, Debug)]
-struct Abs {}
+function_type!(abs, 1, Abs);
 
-number_kernel!(AbsGradient, "abs gradient", Abs {}, [x, gy], gy * x.sign());
-
-impl ElementwiseRule<1> for Abs {
-    const NAME: &'static str = "abs";
-    fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.x()
-    }
-    fn forward(self, [x]: [Array; 1]) -> Array {
-        ops::abs(x)
-    }
-    fn partial(self, _: usize, cx: &Context<'_>, gy: Variable) -> Variable {
-        partial!(fused: self, cx, AbsGradient, Abs {}, [x], gy, gy * x.sign())
-    }
+element_function! {
+    Abs = "abs", 1 [x] [];
+    operation: Abs;
+    fused(x; gy): gy * x.sign();
 }
 
 unary! {
@@ -162,10 +136,10 @@ binary! {
     /// use bibun::{functions::maximum, Variable};
     /// assert_eq!(maximum(Variable::new([-1.0, 2.0]), 0.0).to_vec::<f64>(), [0.0, 2.0]);
     /// ```
-    maximum -> Maximum {
-        value: ops::maximum,
-        gradient_a(a, b; gy): a.less(b).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
-        gradient_b(a, b; gy): b.less(a).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+    maximum(a, b) -> Maximum {
+        operation: Maximum,
+        derivative(a, b; gy): a.less(b).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+        derivative(a, b; gy): b.less(a).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
         sample: (-2.0..2.0, -2.0..2.0, f64::max),
     }
 
@@ -181,10 +155,10 @@ binary! {
     /// use bibun::{functions::minimum, Variable};
     /// assert_eq!(minimum(Variable::new([-1.0, 2.0]), 0.0).to_vec::<f64>(), [-1.0, 0.0]);
     /// ```
-    minimum -> Minimum {
-        value: ops::minimum,
-        gradient_a(a, b; gy): a.greater(b).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
-        gradient_b(a, b; gy): b.greater(a).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+    minimum(a, b) -> Minimum {
+        operation: Minimum,
+        derivative(a, b; gy): a.greater(b).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
+        derivative(a, b; gy): b.greater(a).where_(0.0, a.equal(b).where_(gy * 0.5, gy)),
         sample: (-2.0..2.0, -2.0..2.0, f64::min),
     }
 
@@ -201,11 +175,11 @@ binary! {
     /// use bibun::{functions::fmod, Variable};
     /// assert_eq!(fmod(Variable::new([7.0, -7.0]), 4.0).to_vec::<f64>(), [3.0, -3.0]);
     /// ```
-    fmod via to_number -> Fmod {
-        value: ops::fmod,
-        gradient_a(; gy): gy,
+    fmod(a, b) via to_number -> Fmod {
+        operation: Fmod,
+        derivative(; gy): gy,
         // What the remainder leaves divides evenly, but for rounding.
-        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round().detach()),
+        derivative(a, b, y; gy): -(gy * ((a - y) / b).round()),
         sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::trunc(a / b)),
     }
 
@@ -222,10 +196,10 @@ binary! {
     /// use bibun::{functions::remainder, Variable};
     /// assert_eq!(remainder(Variable::new([7.0, -7.0]), 4.0).to_vec::<f64>(), [3.0, 1.0]);
     /// ```
-    remainder via to_number -> Remainder {
-        value: ops::remainder,
-        gradient_a(; gy): gy,
-        gradient_b(a, b, y; gy): -(gy * ((a - y) / b).round().detach()),
+    remainder(a, b) via to_number -> Remainder {
+        operation: Remainder,
+        derivative(; gy): gy,
+        derivative(a, b, y; gy): -(gy * ((a - y) / b).round()),
         sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::floor(a / b)),
     }
 
@@ -241,10 +215,10 @@ binary! {
     /// use bibun::{functions::hypot, Variable};
     /// assert_eq!(hypot(Variable::new([3.0, 3e300]), 4.0).to_vec::<f64>(), [5.0, 3e300]);
     /// ```
-    hypot via to_float -> Hypot {
-        value: ops::hypot,
-        gradient_a(a, b; gy): gy * a.direction(b),
-        gradient_b(a, b; gy): gy * b.direction(a),
+    hypot(a, b) via to_float -> Hypot {
+        operation: Hypot,
+        derivative(a, b; gy): gy * a.direction(b),
+        derivative(a, b; gy): gy * b.direction(a),
         sample: (0.5..2.0, -2.0..-0.5, f64::hypot),
     }
 }

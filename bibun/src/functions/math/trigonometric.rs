@@ -17,8 +17,8 @@ unary! {
     /// assert_eq!(sin(Variable::new([0.0, std::f64::consts::FRAC_PI_2])).to_vec::<f64>(), [0.0, 1.0]);
     /// ```
     sin(x) -> Sin {
-        array: bibun_array::ops::sin,
-        gradient(x; gy): gy * x.cos(),
+        operation: Sin,
+        derivative(x; gy): gy * x.cos(),
         sample: (-3.0..3.0, f64::sin),
     }
 
@@ -31,8 +31,8 @@ unary! {
     /// assert_eq!(cos(Variable::new([0.0, std::f64::consts::PI])).to_vec::<f64>(), [1.0, -1.0]);
     /// ```
     cos(x) -> Cos {
-        array: bibun_array::ops::cos,
-        gradient(x; gy): -(gy * x.sin()),
+        operation: Cos,
+        derivative(x; gy): -(gy * x.sin()),
         sample: (-3.0..3.0, f64::cos),
     }
 
@@ -45,8 +45,8 @@ unary! {
     /// assert_eq!(tan(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
     /// ```
     tan(x) -> Tan {
-        array: bibun_array::ops::tan,
-        gradient(y; gy): gy * (1.0 + y * y),
+        operation: Tan,
+        derivative(y; gy): gy * (1.0 + y * y),
         sample: (-1.0..1.0, f64::tan),
     }
 
@@ -60,8 +60,8 @@ unary! {
     /// assert_eq!(asin(Variable::new([1.0])).to_vec::<f64>(), [std::f64::consts::FRAC_PI_2]);
     /// ```
     asin(x) -> Asin {
-        array: bibun_array::ops::asin,
-        gradient(x; gy): gy * x.one_minus_square().rsqrt(),
+        operation: Asin,
+        derivative(x; gy): gy * x.one_minus_square().rsqrt(),
         sample: (-0.8..0.8, f64::asin),
     }
 
@@ -75,8 +75,8 @@ unary! {
     /// assert_eq!(acos(Variable::new([1.0])).to_vec::<f64>(), [0.0]);
     /// ```
     acos(x) -> Acos {
-        array: bibun_array::ops::acos,
-        gradient(x; gy): -(gy * x.one_minus_square().rsqrt()),
+        operation: Acos,
+        derivative(x; gy): -(gy * x.one_minus_square().rsqrt()),
         sample: (-0.8..0.8, f64::acos),
     }
 
@@ -89,8 +89,8 @@ unary! {
     /// assert_eq!(atan(Variable::new([1.0])).to_vec::<f64>(), [std::f64::consts::FRAC_PI_4]);
     /// ```
     atan(x) -> Atan {
-        array: bibun_array::ops::atan,
-        gradient(x; gy): gy * x.hypot(1.0).reciprocal().square(),
+        operation: Atan,
+        derivative(x; gy): gy * x.hypot(1.0).reciprocal().square(),
         sample: (-3.0..3.0, f64::atan),
     }
 }
@@ -112,10 +112,10 @@ binary! {
     /// let y = atan2(Variable::new([1.0, 0.0]), Variable::new([0.0, -1.0]));
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::FRAC_PI_2, std::f64::consts::PI]);
     /// ```
-    atan2 via to_float -> Atan2 {
-        value: bibun_array::ops::atan2,
-        gradient_a(a, b; gy): gy * b.inversion(a),
-        gradient_b(a, b; gy): -(gy * a.inversion(b)),
+    atan2(a, b) via to_float -> Atan2 {
+        operation: Atan2,
+        derivative(a, b; gy): gy * b.inversion(a),
+        derivative(a, b; gy): -(gy * a.inversion(b)),
         sample: (-2.0..2.0, 0.4..2.0, f64::atan2),
     }
 }

@@ -1,0 +1,304 @@
+//! Formulas without a loop of their own: one operation after the other, each over a block of elements
+//! that stays in the first-level cache.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::formula::{Formula, Operation, Type};
+use crate::kernel::{Definition, Slice, SliceMut};
+use crate::math::Machine;
+use crate::{DType, Element};
+
+/// A formula with its values assigned to registers.
+#[derive(Debug)]
+pub(crate) struct Program {
+    name: &'static str,
+    formula: Formula,
+    steps: Vec<Step>,
+    /// Registers that hold the same number in all elements.
+    fixed: Vec<(usize, Fixed)>,
+    numbers: usize,
+    truths: usize,
+    result: Operand,
+    result_type: Type,
+    /// No other program has this number.
+    id: u64,
+}
+
+#[derive(Debug)]
+struct Step {
+    run: &'static Definition,
+    inputs: [Operand; 3],
+    count: usize,
+    output: Operand,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operand {
+    Input(usize),
+    Number(usize),
+    Truth(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fixed {
+    Given(usize),
+    Constant(f64),
+    Largest,
+}
+
+/// Programs made so far, and one: no memory holds the numbers of program 0.
+static PROGRAMS: AtomicU64 = AtomicU64::new(1);
+
+impl Program {
+    pub(crate) fn new(name: &'static str, formula: &Formula) -> Self {
+        let composed = formula.composed(&|operation| {
+            operation.arguments().is_empty() || operation.definition().is_some()
+        });
+        let lines = composed.lines();
+        let mut last_use: Vec<usize> = (0..lines.len()).collect();
+        for (i, line) in lines.iter().enumerate() {
+            line.arguments()
+                .iter()
+                .for_each(|node| last_use[node.index()] = i);
+        }
+        last_use[composed.result().index()] = usize::MAX;
+        let (mut numbers, mut truths) = (Registers::default(), Registers::default());
+        let (mut steps, mut fixed) = (Vec::new(), Vec::new());
+        let mut places: Vec<Operand> = Vec::with_capacity(lines.len());
+        for (i, line) in lines.iter().enumerate() {
+            let is_truth = line.value() == Type::Truth;
+            let leaf = match line.operation() {
+                Operation::Input(input) => {
+                    places.push(Operand::Input(usize::from(input)));
+                    continue;
+                }
+                Operation::Given(given) => Some(Fixed::Given(usize::from(given))),
+                Operation::Constant(bits) => Some(Fixed::Constant(f64::from_bits(bits))),
+                Operation::Largest => Some(Fixed::Largest),
+                _ => None,
+            };
+            if let Some(leaf) = leaf {
+                let register = numbers.take_new();
+                fixed.push((register, leaf));
+                places.push(Operand::Number(register));
+                continue;
+            }
+            let output = match is_truth {
+                true => Operand::Truth(truths.take()),
+                false => Operand::Number(numbers.take()),
+            };
+            let mut inputs = [Operand::Input(0); 3];
+            for (input, node) in inputs.iter_mut().zip(line.arguments()) {
+                *input = places[node.index()];
+            }
+            // Registers are free for the next step on; a step never writes over what it reads.
+            let mut ended: Vec<usize> = line
+                .arguments()
+                .iter()
+                .map(|node| node.index())
+                .filter(|&node| last_use[node] == i)
+                .collect();
+            ended.sort_unstable();
+            ended.dedup();
+            for node in ended {
+                match places[node] {
+                    Operand::Truth(register) => truths.free(register),
+                    Operand::Number(register)
+                        if !fixed.iter().any(|(fixed, _)| *fixed == register) =>
+                    {
+                        numbers.free(register);
+                    }
+                    Operand::Number(_) | Operand::Input(_) => {}
+                }
+            }
+            steps.push(Step {
+                run: line
+                    .operation()
+                    .definition()
+                    .expect("the formula has been composed"),
+                inputs,
+                count: line.arguments().len(),
+                output,
+            });
+            places.push(output);
+        }
+        Self {
+            name,
+            formula: formula.clone(),
+            steps,
+            fixed,
+            numbers: numbers.count,
+            truths: truths.count,
+            result: places[composed.result().index()],
+            result_type: lines[composed.result().index()].value(),
+            id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn formula(&self) -> &Formula {
+        &self.formula
+    }
+
+    pub(crate) fn output(&self, input: DType) -> DType {
+        match self.result_type {
+            Type::Truth => DType::Bool,
+            Type::Number | Type::Single | Type::Double => input,
+        }
+    }
+
+    /// Fills `out` from runs of the same length.
+    pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        match inputs[0] {
+            Slice::F32(_) => SINGLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
+            _ => DOUBLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
+        }
+    }
+
+    fn run_in<T: Machine + Element>(
+        &self,
+        scratch: &RefCell<Scratch<T>>,
+        given: &[f64],
+        inputs: &[Slice<'_>],
+        out: SliceMut<'_>,
+    ) {
+        // Taken out, so that nothing is borrowed while loops run.
+        let mut registers = scratch.take();
+        registers.prepare(self, given, len_of(&out));
+        registers.run(self, inputs, out);
+        scratch.replace(registers);
+    }
+}
+
+fn len_of(out: &SliceMut<'_>) -> usize {
+    match out {
+        SliceMut::Bool(y) => y.len(),
+        SliceMut::I64(y) => y.len(),
+        SliceMut::F32(y) => y.len(),
+        SliceMut::F64(y) => y.len(),
+    }
+}
+
+/// Registers while they are assigned.
+#[derive(Default)]
+struct Registers {
+    count: usize,
+    free: Vec<usize>,
+}
+
+impl Registers {
+    fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| self.take_new())
+    }
+
+    /// One that nothing else has had, which may be filled before the first step.
+    fn take_new(&mut self) -> usize {
+        self.count += 1;
+        self.count - 1
+    }
+
+    fn free(&mut self, register: usize) {
+        self.free.push(register);
+    }
+}
+
+thread_local! {
+    static SINGLE: RefCell<Scratch<f32>> = RefCell::default();
+    static DOUBLE: RefCell<Scratch<f64>> = RefCell::default();
+}
+
+/// The registers' memory, kept from block to block.
+#[derive(Default)]
+struct Scratch<T> {
+    numbers: Vec<Vec<T>>,
+    truths: Vec<Vec<bool>>,
+    /// The program whose fixed numbers are there, with what was given to it, and for how many elements.
+    fixed_for: (u64, Vec<f64>, usize),
+}
+
+impl<T: Machine + Element> Scratch<T> {
+    fn prepare(&mut self, program: &Program, given: &[f64], len: usize) {
+        let grow = |registers: usize, have: usize| registers.saturating_sub(have);
+        let more = grow(program.numbers, self.numbers.len());
+        self.numbers.extend((0..more).map(|_| Vec::new()));
+        let more = grow(program.truths, self.truths.len());
+        self.truths.extend((0..more).map(|_| Vec::new()));
+        for register in &mut self.numbers[..program.numbers] {
+            if register.len() < len {
+                register.resize(len, T::ZERO);
+                self.fixed_for.2 = 0;
+            }
+        }
+        for register in &mut self.truths[..program.truths] {
+            if register.len() < len {
+                register.resize(len, false);
+            }
+        }
+        let id = program.id;
+        let (of, with, up_to) = &self.fixed_for;
+        if *of == id && with == given && *up_to >= len {
+            return;
+        }
+        for &(register, fixed) in &program.fixed {
+            let number = match fixed {
+                Fixed::Given(i) => T::from_f64(given[i]),
+                Fixed::Constant(x) => T::from_f64(x),
+                Fixed::Largest => T::largest(),
+            };
+            self.numbers[register][..len].fill(number);
+        }
+        self.fixed_for = (id, given.to_vec(), len);
+    }
+
+    fn run(&mut self, program: &Program, inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        let len = len_of(&out);
+        let mut out = Some(out);
+        for (i, step) in program.steps.iter().enumerate() {
+            // A formula has nothing that its result does not need, so the last step gives it.
+            if i + 1 == program.steps.len() {
+                let out = out.take().expect("there is one last step");
+                let slices = self.slices(step, inputs, len);
+                return step.run.run(&[], &slices[..step.count], out);
+            }
+            match step.output {
+                Operand::Number(register) => {
+                    let mut target = std::mem::take(&mut self.numbers[register]);
+                    let slices = self.slices(step, inputs, len);
+                    step.run.run(
+                        &[],
+                        &slices[..step.count],
+                        T::to_slice_mut(&mut target[..len]),
+                    );
+                    self.numbers[register] = target;
+                }
+                Operand::Truth(register) => {
+                    let mut target = std::mem::take(&mut self.truths[register]);
+                    let slices = self.slices(step, inputs, len);
+                    let written = SliceMut::Bool(&mut target[..len]);
+                    step.run.run(&[], &slices[..step.count], written);
+                    self.truths[register] = target;
+                }
+                Operand::Input(_) => unreachable!("no step writes to an input"),
+            }
+        }
+        let y = out.and_then(T::from_slice_mut).expect("numbers");
+        y.copy_from_slice(match program.result {
+            Operand::Input(i) => T::from_slice(inputs[i]).expect("numbers"),
+            Operand::Number(register) => &self.numbers[register][..len],
+            Operand::Truth(_) => unreachable!("a truth is what a step gives"),
+        });
+    }
+
+    fn slices<'a>(&'a self, step: &Step, inputs: &[Slice<'a>], len: usize) -> [Slice<'a>; 3] {
+        step.inputs.map(|operand| match operand {
+            Operand::Input(i) => inputs[i],
+            Operand::Number(register) => T::to_slice(&self.numbers[register][..len]),
+            Operand::Truth(register) => Slice::Bool(&self.truths[register][..len]),
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! The loops of the operations that formulas are made of.
+
+use super::arithmetic::*;
+use super::comparison::*;
+use super::elementary::*;
+use super::rounding::*;
+use super::selection::{CLIP, run_where};
+use crate::formula::Operation;
+use crate::{Definition, Number, SliceMut};
+
+impl Operation {
+    /// The kernel of the operation; `None` where it is composed of others.
+    ///
+    /// ```
+    /// use bibun_array::formula::Operation;
+    /// assert_eq!(Operation::Tanh.definition().unwrap().name(), "tanh");
+    /// ```
+    pub const fn definition(self) -> Option<&'static Definition> {
+        definition(self)
+    }
+}
+
+const fn definition(operation: Operation) -> Option<&'static Definition> {
+    use Operation::*;
+    Some(match operation {
+        Add => ADD,
+        Subtract => SUBTRACT,
+        Multiply => MULTIPLY,
+        Divide => DIVIDE,
+        MultiplyAdd => MULTIPLY_ADD,
+        Negative => NEGATIVE,
+        Abs => ABS,
+        Sign => SIGN,
+        Sqrt => SQRT,
+        Floor => FLOOR,
+        Ceil => CEIL,
+        Trunc => TRUNC,
+        Round => ROUND,
+        Maximum => MAXIMUM,
+        Minimum => MINIMUM,
+        Clip => CLIP,
+        Equal => EQUAL,
+        Less => LESS,
+        LessEqual => LESS_EQUAL,
+        IsNan => IS_NAN,
+        And => LOGICAL_AND,
+        Or => LOGICAL_OR,
+        Not => LOGICAL_NOT,
+        Select => SELECT,
+        Square => SQUARE,
+        Reciprocal => RECIPROCAL,
+        Rsqrt => RSQRT,
+        Cbrt => CBRT,
+        Hypot => HYPOT,
+        Power => POWER,
+        Exp => EXP,
+        Exp2 => EXP2,
+        Expm1 => EXPM1,
+        Log => LOG,
+        Log2 => LOG2,
+        Log10 => LOG10,
+        Log1p => LOG1P,
+        Logaddexp => LOGADDEXP,
+        Sigmoid => SIGMOID,
+        Softplus => SOFTPLUS,
+        Sin => SIN,
+        Cos => COS,
+        Tan => TAN,
+        Asin => ASIN,
+        Acos => ACOS,
+        Atan => ATAN,
+        Atan2 => ATAN2,
+        Sinh => SINH,
+        Cosh => COSH,
+        Tanh => TANH,
+        Asinh => ASINH,
+        Acosh => ACOSH,
+        Atanh => ATANH,
+        Erf => ERF,
+        Erfc => ERFC,
+        Erfinv => ERFINV,
+        Lgamma => LGAMMA,
+        Digamma => DIGAMMA,
+        Fmod => FMOD,
+        Remainder => REMAINDER,
+        LogSigmoid | LogisticDensity | OneMinusSquare | Direction | Inversion => return None,
+        // Leaves, and what only expanded formulas have.
+        Input(_) | Given(_) | Constant(_) | Always(_) | Largest | PowerOfTwo | IsOdd
+        | HasBitOfTwo | Exponent | Fraction | CopySign | IsSignNegative | Widen | Narrow => {
+            return None;
+        }
+    })
+}
+
+const MULTIPLY_ADD: &Definition = &super::definition! { multiply_add[3] [a, b, c]:
+    float: Number(a.0.mul_add(b.0, c.0)),
+};
+
+/// The choice between numbers.
+const SELECT: &Definition =
+    &Definition::new("where_", None, None, |given, inputs, out| match out {
+        SliceMut::F32(_) => run_where::<f32>(given, inputs, out),
+        _ => run_where::<f64>(given, inputs, out),
+    });

@@ -1,0 +1,144 @@
+//! Derivatives of formulas: the walk back through their operations, as formulas.
+
+use bibun_array::formula::{Formula, Node, Operation, Part, Symbol, Type};
+use bibun_array::math::Float;
+use bibun_array::{Mask, Number};
+use smallvec::SmallVec;
+
+use super::formula::{ElementFunction, Read};
+use crate::functions::math::of_operation;
+
+/// `g ∂y/∂xᵢ` as a formula of `g` and what it reads, in this order; `None` where it is zero
+/// everywhere.
+///
+/// What the function gives is read as its output, not computed again.
+pub(crate) fn derive(
+    function: &ElementFunction,
+    input: usize,
+) -> Option<(SmallVec<[Read; 4]>, Formula)> {
+    let formula = function.formula();
+    let inputs = formula.inputs();
+    let mut is_zero = false;
+    // Of g, all inputs and the output; what is not read is left out afterwards.
+    let whole = Formula::trace(inputs + 2, formula.given(), |x, given| {
+        let [g, x @ .., y] = x else {
+            unreachable!("a cotangent comes before the inputs and the output behind them")
+        };
+        let x: Vec<Part> = x.iter().copied().map(Part::Number).collect();
+        let mut values = formula.values(&x, given);
+        values[formula.result().index()] = Part::Number(*y);
+        let gradient = walk(&formula, &values, input, *g);
+        is_zero = gradient.is_none();
+        gradient.unwrap_or(Number(Symbol::ZERO))
+    });
+    if is_zero {
+        return None;
+    }
+    let read: Vec<usize> = (1..inputs + 2).filter(|&i| whole.reads(i)).collect();
+    let reads = read.iter().map(|&i| match i == inputs + 1 {
+        true => Read::Output,
+        false => Read::Input((i - 1) as u8),
+    });
+    let reads = reads.collect();
+    let formula = Formula::trace(read.len() + 1, formula.given(), |x, given| {
+        // What nobody reads may be anything.
+        let place = |i: usize| {
+            read.iter()
+                .position(|&one| one == i)
+                .map_or(0, |place| place + 1)
+        };
+        let all: Vec<Part> = (0..inputs + 2).map(|i| Part::Number(x[place(i)])).collect();
+        whole.on(&all, given)
+    });
+    Some((reads, formula))
+}
+
+/// The cotangent of an input.
+fn walk(
+    formula: &Formula,
+    values: &[Part],
+    input: usize,
+    g: Number<Symbol>,
+) -> Option<Number<Symbol>> {
+    let lines = formula.lines();
+    let mut depends = vec![false; lines.len()];
+    for (i, line) in lines.iter().enumerate() {
+        depends[i] = match line.operation() {
+            Operation::Input(i) => usize::from(i) == input,
+            _ => {
+                line.value() != Type::Truth
+                    && line.arguments().iter().any(|node| depends[node.index()])
+            }
+        };
+    }
+    let mut cotangents: Vec<Option<Number<Symbol>>> = vec![None; lines.len()];
+    cotangents[formula.result().index()] = Some(g);
+    for (i, line) in lines.iter().enumerate().rev() {
+        let Some(g) = cotangents[i] else { continue };
+        if let Operation::Input(_) = line.operation() {
+            return Some(g);
+        }
+        for (place, &node) in line.arguments().iter().enumerate() {
+            if !depends[node.index()] {
+                continue;
+            }
+            if let Some(term) = term(line.operation(), place, line.arguments(), i, values, g) {
+                let sum = cotangents[node.index()].map_or(term, |sum| sum + term);
+                cotangents[node.index()] = Some(sum);
+            }
+        }
+    }
+    None
+}
+
+/// What the cotangent `g` of an operation is for its argument at `place`.
+fn term(
+    operation: Operation,
+    place: usize,
+    arguments: &[Node],
+    line: usize,
+    values: &[Part],
+    g: Number<Symbol>,
+) -> Option<Number<Symbol>> {
+    let value = |i: usize| values[arguments[i].index()];
+    let zero = Number(Symbol::ZERO);
+    match (operation, place) {
+        (Operation::Select, 1) => Some(value(0).truth().where_(g, zero)),
+        (Operation::Select, _) => Some(value(0).truth().where_(zero, g)),
+        (Operation::MultiplyAdd, 0) => Some(g * value(1).number()),
+        (Operation::MultiplyAdd, 1) => Some(g * value(0).number()),
+        (Operation::MultiplyAdd, _) => Some(g),
+        (Operation::Clip, 0) => {
+            let (x, low, high) = (value(0).number(), value(1).number(), value(2).number());
+            let outside: Mask<Symbol> = x.less(low).logical_or(x.greater(high));
+            Some(outside.where_(zero, g))
+        }
+        (Operation::Clip, _) => unreachable!("bounds are given numbers or constants"),
+        (
+            Operation::Floor
+            | Operation::Ceil
+            | Operation::Trunc
+            | Operation::Round
+            | Operation::Sign,
+            _,
+        ) => None,
+        // Of a zero's sign nothing is known; elsewhere it is a product with ±1.
+        (Operation::CopySign, 0) => {
+            let (a, b) = (value(0).number(), value(1).number());
+            Some(g * a.sign() * Number(Symbol::ONE).copysign(b))
+        }
+        (Operation::CopySign, _) => None,
+        _ => {
+            let function = of_operation(operation);
+            let gradient = function
+                .gradient(place)
+                .expect("operations have derivatives");
+            let reads = gradient.reads.iter().map(|read| match read {
+                Read::Input(i) => value(usize::from(*i)),
+                Read::Output => values[line],
+            });
+            let reads: Vec<Part> = std::iter::once(Part::Number(g)).chain(reads).collect();
+            Some(gradient.formula().on(&reads, &[]).number())
+        }
+    }
+}
