@@ -13,7 +13,7 @@ use crate::function::{
 };
 use crate::node::{Cut, Edge, Node, Record, Way};
 use crate::variable::{Value, Variable};
-use crate::{batch, forward, hooks, rules, scope};
+use crate::{hooks, rules, scope};
 
 /// Applies a function: checks shapes and dtypes, lets the innermost transformation or the arrays'
 /// device run it, and records the call if a gradient can reach it.
@@ -184,11 +184,11 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
 
 /// What a call is known by, apart from its values.
 #[derive(Clone, Copy)]
-struct Call<'a> {
-    input_specs: &'a [Spec],
-    output_specs: &'a [Spec],
+pub(crate) struct Call<'a> {
+    pub(crate) input_specs: &'a [Spec],
+    pub(crate) output_specs: &'a [Spec],
     edges: &'a [Edge],
-    place: Place,
+    pub(crate) place: Place,
 }
 
 /// Computes the outputs of inputs without history: on arrays, or by the innermost transformation that hides an input.
@@ -225,36 +225,32 @@ fn assert_specs(function: &str, outputs: &[Array], specs: &[Spec]) {
     );
 }
 
-/// Lets the transformation at `level` run a function.
-///
-/// It works one level below, on Variables with their history there, so that an outer walk finds
-/// its way through it; what `run` records is the history at this level.
+/// Lets the innermost transformation that hides an input run a function.
 fn transform(
     function: &dyn AnyFunction,
     inputs: Items<Variable>,
     level: scope::Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
-    let (name, Call { edges, place, .. }) = (function.name(), *call);
-    let (input_specs, output_specs) = (call.input_specs, call.output_specs);
     scope::with_seal(|seal| {
         if seal.hides(level) {
-            broken(seal, "is hidden by a transformation", name, place);
+            let why = "is hidden by a transformation";
+            broken(seal, why, function.name(), call.place);
         }
     });
-    let batched = inputs.iter().any(|input| input.is_batched_at(level));
-    let inputs = inputs.into_iter().zip(edges);
+    let hidden = |x: &Variable| x.look(|value| value.hidden().cloned());
+    let mut hidden = inputs.iter().filter_map(hidden);
+    let innermost = hidden.find(|hidden| hidden.level() == level);
+    let innermost = innermost.expect("an input is hidden at this level");
+    let inputs = inputs.into_iter().zip(call.edges);
     let inputs = items(inputs.map(|(x, edge)| Variable::fixed(x.into_value(), edge.clone())));
-    match batched {
-        true => batch::run(function, inputs, level, output_specs, place),
-        false => forward::run(function, inputs, level, input_specs, output_specs, place),
-    }
+    innermost.run(function, inputs, call)
 }
 
 fn into_array(input: Variable) -> Array {
     match Arc::try_unwrap(input.into_value()) {
         Ok(Value::Array(array)) => array,
-        Ok(hidden) => unreachable!("{hidden:?} is handled by its transformation"),
+        Ok(hidden) => hidden.to_array(),
         Err(shared) => shared.to_array(),
     }
 }

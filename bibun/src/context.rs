@@ -1,11 +1,16 @@
-//! What a derivative rule may look at: the values its function kept, and all shapes.
+//! What a derivative rule may look at: the values its function kept, and all shapes. And how rules are
+//! asked, each in one place that knows what the contract says of what they give.
 
 use std::sync::Arc;
 
 use bibun_array::{DType, Shape};
 
-use crate::error::{Error, caller, raise};
-use crate::function::{AnyFunction, Spec};
+use crate::apply;
+use crate::batch::Lane;
+use crate::call::Called;
+use crate::error::{Error, Place, asked_at, caller, raise};
+use crate::examples::{Owned, Share};
+use crate::function::{AnyFunction, Items, Needs, Spec};
 use crate::node::{Edge, Node, Way};
 use crate::rules;
 use crate::variable::Variable;
@@ -26,10 +31,19 @@ pub(crate) enum Call<'a> {
     Values {
         function: &'a dyn AnyFunction,
         inputs: &'a [Variable],
-        input_specs: &'a [Spec],
         outputs: &'a [Variable],
-        output_specs: &'a [Spec],
+        call: &'a apply::Call<'a>,
     },
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn of(node: &'a Arc<Node>, needs: Needs<'a>, create_graph: bool) -> Self {
+        Self {
+            call: Call::Node(node),
+            needs,
+            create_graph,
+        }
+    }
 }
 
 impl Context<'_> {
@@ -140,14 +154,131 @@ impl Context<'_> {
     fn input_specs(&self) -> &[Spec] {
         match &self.call {
             Call::Node(node) => node.input_specs(),
-            Call::Values { input_specs, .. } => input_specs,
+            Call::Values { call, .. } => call.input_specs,
         }
     }
 
     fn output_specs(&self) -> &[Spec] {
         match &self.call {
             Call::Node(node) => node.output_specs(),
-            Call::Values { output_specs, .. } => output_specs,
+            Call::Values { call, .. } => call.output_specs,
+        }
+    }
+}
+
+// ----- asking rules
+
+impl Context<'_> {
+    /// What the `vjp` rule gives for these cotangents of the outputs, with zeros where none arrived.
+    pub(crate) fn ask_vjp(&self, gy: &mut [Option<Variable>]) -> Items<Option<Variable>> {
+        for (gy, spec) in gy.iter_mut().zip(self.output_specs()) {
+            gy.get_or_insert_with(|| Variable::zeros(spec));
+        }
+        let function = self.function();
+        // What the rule calls is called for the function's caller.
+        let (_, _entered) = Called::begin(function.name(), self.place());
+        let gradients = function.vjp(self, gy);
+        let misfit = |i: usize, gx: &Option<Variable>, spec: &Spec| {
+            let gx = gx.as_ref().filter(|gx| self.needs[i] && !gx.has_spec(spec));
+            gx.map(Variable::spec)
+        };
+        check(
+            (function, "vjp"),
+            &gradients,
+            self.input_specs(),
+            "input",
+            misfit,
+        );
+        gradients
+    }
+
+    /// What the `jvp` rule gives for these tangents of the inputs: tangents of outputs that are
+    /// floats.
+    pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
+        let (function, specs) = (self.function(), self.output_specs());
+        asked_at(function.name(), self.place(), || {
+            let mut tangents = function.jvp(self, dx);
+            for (dy, spec) in tangents.iter_mut().zip(specs) {
+                dy.take_if(|_| !spec.dtype.is_float());
+            }
+            let misfit = |_, dy: &Option<Variable>, spec: &Spec| {
+                let dy = dy.as_ref().filter(|dy| !dy.has_spec(spec));
+                dy.map(Variable::spec)
+            };
+            check((function, "jvp"), &tangents, specs, "output", misfit);
+            tangents
+        })
+    }
+
+    /// What the `per_example` rule gives for these cotangents of the outputs, where it is needed.
+    pub(crate) fn ask_per_example(&self, gy: Items<Owned>) -> Items<Option<Share>> {
+        let function = self.function();
+        let (_, _entered) = Called::begin(function.name(), self.place());
+        let mut shares = function.per_example(self, gy);
+        for (share, need) in shares.iter_mut().zip(self.needs) {
+            share.take_if(|_| !need);
+        }
+        let misfit = |_, share: &Option<Share>, spec: &Spec| share.as_ref()?.misfit(spec);
+        check(
+            (function, "per_example"),
+            &shares,
+            self.input_specs(),
+            "input",
+            misfit,
+        );
+        shares
+    }
+
+    fn place(&self) -> Place {
+        match &self.call {
+            Call::Node(node) => node.place,
+            Call::Values { call, .. } => call.place,
+        }
+    }
+}
+
+/// What the `batch` rule gives for these lanes of the inputs.
+pub(crate) fn ask_batch(
+    function: &dyn AnyFunction,
+    lanes: Items<Lane>,
+    call: &apply::Call<'_>,
+) -> Items<Lane> {
+    asked_at(function.name(), call.place, || {
+        let lanes = function.batch(lanes);
+        let misfit = |_, lane: &Lane, spec: &Spec| Some(lane.spec()).filter(|found| found != spec);
+        check(
+            (function, "batch"),
+            &lanes,
+            call.output_specs,
+            "output",
+            misfit,
+        );
+        lanes
+    })
+}
+
+/// That a rule has given as much as it must, and nothing that is a misfit for its place.
+fn check<T>(
+    (function, rule): (&dyn AnyFunction, &'static str),
+    given: &[T],
+    expected: &[Spec],
+    argument: &str,
+    misfit: impl Fn(usize, &T, &Spec) -> Option<Spec>,
+) {
+    if given.len() != expected.len() {
+        let (found, expected) = (given.len(), expected.len());
+        raise(Error::wrong_number(function.name(), rule, found, expected));
+    }
+    for (i, (given, expected)) in given.iter().zip(expected).enumerate() {
+        if let Some(found) = misfit(i, given, expected) {
+            raise(Error::WrongRule {
+                function: function.name(),
+                rule,
+                argument: format!("{argument} {i}"),
+                found: Box::new(found),
+                expected: Box::new(expected.clone()),
+                place: caller(),
+            });
         }
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use bibun_array::{Distribution, Generator, Shape, cpu};
 
-use crate::batch::{Batched, Lane};
+use crate::batch::Lane;
 use crate::scope::Level;
 use crate::surroundings::Aside;
-use crate::variable::{Value, Variable};
+use crate::variable::Variable;
 
 /// Whether lanes of `vmap` draw random numbers of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,6 +141,6 @@ pub(crate) fn random(
         .fold(Variable::constant(all), |value, (draws, _)| {
             let (level, axis) = (draws.level, Some(0));
             let lane = Lane { value, axis };
-            Variable::from_value(Value::Batched(Batched { level, lane }))
+            lane.hidden(level)
         })
 }

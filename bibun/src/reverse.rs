@@ -12,9 +12,9 @@ use std::sync::Arc;
 use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::call::{Called, calling};
-use crate::context::{Call, Context};
-use crate::error::{Error, attempt, caller, raise};
+use crate::call::calling;
+use crate::context::Context;
+use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
 use crate::hooks;
 use crate::node::{Cut, Edge, Key, Node, Way};
@@ -582,7 +582,11 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                 }
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
-                let gradients = pull_back(node, &mut cotangents, &needs, direction.create_graph);
+                let cx = Context::of(node, &needs, direction.create_graph);
+                let gradients = match scope::is_attended() {
+                    false => cx.ask_vjp(&mut cotangents),
+                    true => hooks::around_backward(node, &mut cotangents, |gy| cx.ask_vjp(gy)),
+                };
                 asked.set(None);
                 for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
                     if let Some(gradient) = gradient
@@ -610,58 +614,6 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
             None => error,
         })
     }
-}
-
-/// Asks a node's rule for the cotangents of its inputs.
-fn pull_back(
-    node: &Arc<Node>,
-    cotangents: &mut [Option<Variable>],
-    needs: &[bool],
-    create_graph: bool,
-) -> Items<Option<Variable>> {
-    for (cotangent, spec) in cotangents.iter_mut().zip(node.output_specs()) {
-        cotangent.get_or_insert_with(|| {
-            Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype))
-        });
-    }
-    let cx = Context {
-        call: Call::Node(node),
-        needs,
-        create_graph,
-    };
-    // What the rule calls is called for the function's caller.
-    let (_, _entered) = Called::begin(node.function().name(), node.place);
-    let gradients = match scope::is_attended() {
-        false => node.function().vjp(&cx, cotangents),
-        true => hooks::around_backward(node, cotangents, |cotangents| {
-            node.function().vjp(&cx, cotangents)
-        }),
-    };
-    if gradients.len() != node.inputs().len() {
-        let (found, expected) = (gradients.len(), node.inputs().len());
-        raise(Error::wrong_number(
-            node.function().name(),
-            "vjp",
-            found,
-            expected,
-        ));
-    }
-    for (i, (gradient, expected)) in gradients.iter().zip(node.input_specs()).enumerate() {
-        if let Some(gradient) = gradient
-            && needs[i]
-            && !gradient.has_spec(expected)
-        {
-            raise(Error::WrongRule {
-                function: node.function().name(),
-                rule: "vjp",
-                argument: format!("input {i}"),
-                found: Box::new(gradient.spec()),
-                expected: Box::new(expected.clone()),
-                place: caller(),
-            });
-        }
-    }
-    gradients
 }
 
 fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {
