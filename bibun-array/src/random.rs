@@ -520,7 +520,7 @@ impl Generator {
     #[track_caller]
     fn position(&self, blocks: usize) -> (u64, u64, u64) {
         let blocks = blocks as u64;
-        let ((key, counter), moves) = draws::position((self.key, self.counter), blocks);
+        let ((key, counter), moves) = draws::position((self.key, self.counter));
         let next = match moves {
             true => self.counter.wrapping_add(blocks),
             false => self.counter,

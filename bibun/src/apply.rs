@@ -86,12 +86,13 @@ fn run_as_it_is<F: Function>(
     let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
     let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
     let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, identity)) {
-        Ok(specs) => specs,
+        Ok(specs) => Some(specs),
+        Err(Mismatch::KNOWN_BY_RUNNING) => None,
         Err(mismatch) => mismatched(function.name(), &mismatch),
     };
     let call = Call {
         input_specs: input_specs.as_ref(),
-        output_specs: output_specs.as_ref(),
+        output_specs: output_specs.as_ref().map(AsRef::as_ref),
         edges: edges.as_ref(),
         place: called.place,
     };
@@ -104,6 +105,8 @@ fn run_as_it_is<F: Function>(
     let kept_inputs = kept::<F::Inputs, _>(&inputs, keeps, Keeps::has_input, Variable::value);
     let outputs = compute(function, inputs, &call);
     let kept_outputs = kept::<F::Outputs, _>(&outputs, keeps, Keeps::has_output, Arc::clone);
+    let output_specs =
+        output_specs.unwrap_or_else(|| F::Outputs::map_ref(&outputs, |value| value.spec()));
     let record = Record {
         function: function.clone(),
         inputs: edges,
@@ -150,7 +153,8 @@ fn remembering<A: Arity>(
 
 /// Checks a call; what its results remember, unless they are to be recorded.
 fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Option<Edge> {
-    if let Some(spec) = (call.output_specs.iter()).find(|spec| !spec.shape.is_addressable()) {
+    let specs = call.output_specs.unwrap_or_default();
+    if let Some(spec) = specs.iter().find(|spec| !spec.shape.is_addressable()) {
         too_large(function, spec, call.place)
     }
     let has_history = call.edges.iter().fold(false, |any, edge| match edge {
@@ -166,7 +170,8 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
     }
     let recording = scope::is_recording();
     let differentiable = watched || has_history && recording;
-    if differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float()) {
+    let is_float = |spec: &Spec| spec.dtype.is_float();
+    if differentiable && (call.output_specs.is_none() || specs.iter().any(is_float)) {
         return None;
     }
     if has_history && !recording {
@@ -186,7 +191,8 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) input_specs: &'a [Spec],
-    pub(crate) output_specs: &'a [Spec],
+    /// `None` where they are known by running only.
+    pub(crate) output_specs: Option<&'a [Spec]>,
     edges: &'a [Edge],
     pub(crate) place: Place,
 }
@@ -204,8 +210,10 @@ fn compute<F: Function>(
         return F::Outputs::collect(outputs.into_iter());
     }
     let outputs = function.forward(F::Inputs::map(inputs, into_array));
-    if cfg!(debug_assertions) {
-        assert_specs(function.name(), outputs.as_ref(), call.output_specs);
+    if cfg!(debug_assertions)
+        && let Some(specs) = call.output_specs
+    {
+        assert_specs(function.name(), outputs.as_ref(), specs);
     }
     F::Outputs::map(outputs, in_memory)
 }

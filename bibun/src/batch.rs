@@ -98,27 +98,6 @@ impl Lane {
             Value::Hidden(hidden) => Self::all(hidden.parts()[0]),
         }
     }
-
-    /// One lane by itself, as a plain constant (of zeros if there is none): what a value looks
-    /// like inside of all transformations that hide it.
-    pub(crate) fn specimen(x: &Variable) -> Variable {
-        match &*x.value() {
-            Value::Array(elements) => Variable::constant(elements.clone()),
-            value @ Value::Hidden(hidden) => {
-                let Some(Batched { lane, .. }) = value.hidden_at(hidden.level()) else {
-                    return Self::specimen(hidden.parts()[0]);
-                };
-                let lanes = Self::specimen(&lane.value).array();
-                Variable::constant(match lane.axis {
-                    None => lanes,
-                    Some(axis) if lanes.shape()[axis] > 0 => {
-                        lanes.move_axis(axis as isize, 0).slice(bibun_array::s![0])
-                    }
-                    Some(axis) => Array::zeros(lanes.shape().removed(axis), lanes.dtype()),
-                })
-            }
-        }
-    }
 }
 
 /// A value's lanes at `level`.

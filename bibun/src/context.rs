@@ -1,6 +1,7 @@
 //! What a derivative rule may look at: the values its function kept, and all shapes. And how rules are
 //! asked, each in one place that knows what the contract says of what they give.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bibun_array::{DType, Shape};
@@ -10,7 +11,7 @@ use crate::batch::Lane;
 use crate::call::Called;
 use crate::error::{Error, Place, asked_at, caller, raise};
 use crate::examples::{Owned, Share};
-use crate::function::{AnyFunction, Items, Needs, Spec};
+use crate::function::{AnyFunction, Items, Needs, Spec, items};
 use crate::node::{Edge, Node, Way};
 use crate::rules;
 use crate::variable::Variable;
@@ -25,15 +26,55 @@ pub struct Context<'a> {
     pub(crate) create_graph: bool,
 }
 
-/// Where the values come from: kept by a node (`vjp`), or at hand (`jvp`).
+/// Where the values come from: kept by a node, or at hand.
 pub(crate) enum Call<'a> {
     Node(&'a Arc<Node>),
-    Values {
+    Running(&'a Running<'a>),
+}
+
+/// A call that is running. Its outputs are made when they are asked for, or by a rule that finds them
+/// on its way.
+pub(crate) struct Running<'a> {
+    function: &'a dyn AnyFunction,
+    inputs: Items<Variable>,
+    call: &'a apply::Call<'a>,
+    outputs: OnceCell<Items<Variable>>,
+    output_specs: OnceCell<Items<Spec>>,
+}
+
+impl<'a> Running<'a> {
+    pub(crate) fn new(
         function: &'a dyn AnyFunction,
-        inputs: &'a [Variable],
-        outputs: &'a [Variable],
+        inputs: Items<Variable>,
         call: &'a apply::Call<'a>,
-    },
+    ) -> Self {
+        let running = Self {
+            function,
+            inputs,
+            call,
+            outputs: OnceCell::new(),
+            output_specs: OnceCell::new(),
+        };
+        if call.output_specs.is_some() {
+            running.outputs();
+        }
+        running
+    }
+
+    fn outputs(&self) -> &[Variable] {
+        let run = || self.function.apply(self.inputs.clone(), self.call.place);
+        self.outputs.get_or_init(run)
+    }
+
+    pub(crate) fn into_outputs(self) -> Items<Variable> {
+        self.outputs();
+        self.outputs.into_inner().expect("they have been made")
+    }
+
+    fn output_specs(&self) -> &[Spec] {
+        let specs = || items(self.outputs().iter().map(Variable::spec));
+        (self.call.output_specs).unwrap_or_else(|| self.output_specs.get_or_init(specs))
+    }
 }
 
 impl<'a> Context<'a> {
@@ -53,7 +94,7 @@ impl Context<'_> {
     /// If the function did not declare that it keeps it.
     pub fn input(&self, i: usize) -> Variable {
         match &self.call {
-            Call::Values { inputs, .. } => inputs[i].clone(),
+            Call::Running(running) => running.inputs[i].clone(),
             Call::Node(node) => {
                 let Some(value) = &node.kept_inputs()[i] else {
                     not_kept(node.function().name(), format!("input {i}"))
@@ -73,7 +114,7 @@ impl Context<'_> {
     /// If the function did not declare that it keeps it.
     pub fn output(&self, i: usize) -> Variable {
         match &self.call {
-            Call::Values { outputs, .. } => outputs[i].clone(),
+            Call::Running(running) => running.outputs()[i].clone(),
             Call::Node(node) => {
                 let Some(value) = &node.kept_outputs()[i] else {
                     not_kept(node.function().name(), format!("output {i}"))
@@ -104,10 +145,22 @@ impl Context<'_> {
         }
     }
 
+    /// Whether the call is running, and not one that history remembers.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.call, Call::Running(_))
+    }
+
+    /// Takes the outputs of a call that is running, from a rule that had to run the function anyway.
+    pub(crate) fn give_outputs(&self, outputs: impl IntoIterator<Item = Variable>) {
+        if let Call::Running(running) = &self.call {
+            running.outputs.get_or_init(|| items(outputs));
+        }
+    }
+
     fn function(&self) -> &dyn AnyFunction {
         match &self.call {
             Call::Node(node) => node.function(),
-            Call::Values { function, .. } => *function,
+            Call::Running(running) => running.function,
         }
     }
 
@@ -154,14 +207,14 @@ impl Context<'_> {
     fn input_specs(&self) -> &[Spec] {
         match &self.call {
             Call::Node(node) => node.input_specs(),
-            Call::Values { call, .. } => call.input_specs,
+            Call::Running(running) => running.call.input_specs,
         }
     }
 
     fn output_specs(&self) -> &[Spec] {
         match &self.call {
             Call::Node(node) => node.output_specs(),
-            Call::Values { call, .. } => call.output_specs,
+            Call::Running(running) => running.output_specs(),
         }
     }
 }
@@ -182,22 +235,17 @@ impl Context<'_> {
             let gx = gx.as_ref().filter(|gx| self.needs[i] && !gx.has_spec(spec));
             gx.map(Variable::spec)
         };
-        check(
-            (function, "vjp"),
-            &gradients,
-            self.input_specs(),
-            "input",
-            misfit,
-        );
+        check(function, "vjp", &gradients, self.input_specs(), misfit);
         gradients
     }
 
     /// What the `jvp` rule gives for these tangents of the inputs: tangents of outputs that are
     /// floats.
     pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
-        let (function, specs) = (self.function(), self.output_specs());
+        let function = self.function();
         asked_at(function.name(), self.place(), || {
             let mut tangents = function.jvp(self, dx);
+            let specs = self.output_specs();
             for (dy, spec) in tangents.iter_mut().zip(specs) {
                 dy.take_if(|_| !spec.dtype.is_float());
             }
@@ -205,7 +253,7 @@ impl Context<'_> {
                 let dy = dy.as_ref().filter(|dy| !dy.has_spec(spec));
                 dy.map(Variable::spec)
             };
-            check((function, "jvp"), &tangents, specs, "output", misfit);
+            check(function, "jvp", &tangents, specs, misfit);
             tangents
         })
     }
@@ -219,20 +267,14 @@ impl Context<'_> {
             share.take_if(|_| !need);
         }
         let misfit = |_, share: &Option<Share>, spec: &Spec| share.as_ref()?.misfit(spec);
-        check(
-            (function, "per_example"),
-            &shares,
-            self.input_specs(),
-            "input",
-            misfit,
-        );
+        check(function, "per_example", &shares, self.input_specs(), misfit);
         shares
     }
 
     fn place(&self) -> Place {
         match &self.call {
             Call::Node(node) => node.place,
-            Call::Values { call, .. } => call.place,
+            Call::Running(running) => running.call.place,
         }
     }
 }
@@ -246,23 +288,19 @@ pub(crate) fn ask_batch(
     asked_at(function.name(), call.place, || {
         let lanes = function.batch(lanes);
         let misfit = |_, lane: &Lane, spec: &Spec| Some(lane.spec()).filter(|found| found != spec);
-        check(
-            (function, "batch"),
-            &lanes,
-            call.output_specs,
-            "output",
-            misfit,
-        );
+        if let Some(specs) = call.output_specs {
+            check(function, "batch", &lanes, specs, misfit);
+        }
         lanes
     })
 }
 
 /// That a rule has given as much as it must, and nothing that is a misfit for its place.
 fn check<T>(
-    (function, rule): (&dyn AnyFunction, &'static str),
+    function: &dyn AnyFunction,
+    rule: &'static str,
     given: &[T],
     expected: &[Spec],
-    argument: &str,
     misfit: impl Fn(usize, &T, &Spec) -> Option<Spec>,
 ) {
     if given.len() != expected.len() {
@@ -271,6 +309,10 @@ fn check<T>(
     }
     for (i, (given, expected)) in given.iter().zip(expected).enumerate() {
         if let Some(found) = misfit(i, given, expected) {
+            let argument = match rule {
+                "vjp" | "per_example" => "input",
+                _ => "output",
+            };
             raise(Error::WrongRule {
                 function: function.name(),
                 rule,
@@ -296,7 +338,7 @@ impl std::fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Node(node) => node.function().name(),
-            Self::Values { function, .. } => function.name(),
+            Self::Running(running) => running.function.name(),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::apply::Call;
-use crate::context::{self, Context};
+use crate::context::{self, Context, Running};
 use crate::error::{Error, raise};
 use crate::function::{AnyFunction, Items, Spec, items};
 use crate::hidden::Hidden;
@@ -118,24 +118,19 @@ impl Hidden for Dual {
             primals.push(primal);
             tangents.push(tangent);
         }
-        let outputs = function.apply(primals.clone(), call.place);
+        let running = Running::new(function, primals, call);
         let passes = |tangent: &Option<Variable>| tangent.is_some() && !scope::is_constant(level);
-        let needs = items(tangents.iter().map(passes));
-        let tangents = if needs.contains(&true) {
+        let needs: Items<bool> = items(tangents.iter().map(passes));
+        let tangents = needs.contains(&true).then(|| {
             let cx = Context {
-                call: context::Call::Values {
-                    function,
-                    inputs: &primals,
-                    outputs: &outputs,
-                    call,
-                },
+                call: context::Call::Running(&running),
                 needs: &needs,
                 create_graph: true,
             };
             cx.ask_jvp(tangents)
-        } else {
-            items(outputs.iter().map(|_| None))
-        };
+        });
+        let outputs = running.into_outputs();
+        let tangents = tangents.unwrap_or_else(|| items(outputs.iter().map(|_| None)));
         items(outputs.into_iter().zip(tangents).map(|(primal, tangent)| {
             Arc::new(Value::hiding(Dual {
                 level,

@@ -83,7 +83,8 @@ pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
         let at = all.iter().rposition(|draws| draws.level == level)?;
         Some((at, all.remove(at)))
     });
-    let draw = put_aside.map_or(Draw::Own(0), |(_, draws)| draws.draw);
+    // What is run again for lanes that did not draw then draws what it drew.
+    let draw = put_aside.map_or(Draw::Shared, |(_, draws)| draws.draw);
     let _put_back = PutBack(put_aside, RULE.replace(draw));
     rule()
 }
