@@ -528,9 +528,9 @@ impl Generator {
         (key, counter, next)
     }
 
-    /// [`position`](Self::position), from which they are taken now.
+    /// Moves on by so many blocks, and returns the key and the counter that they begin at.
     #[track_caller]
-    fn advance(&mut self, blocks: usize) -> (u64, u64) {
+    pub fn advance(&mut self, blocks: usize) -> (u64, u64) {
         let (key, counter, next) = self.position(blocks);
         self.counter = next;
         (key, counter)

@@ -139,10 +139,6 @@ impl Hidden for Batched {
         items([&self.lane.value])
     }
 
-    fn primal(&self) -> Option<&Variable> {
-        None
-    }
-
     fn is_differentiated(&self) -> bool {
         false
     }

@@ -221,24 +221,35 @@ impl Context<'_> {
 
 // ----- asking rules
 
-impl Context<'_> {
-    /// What the `vjp` rule gives for these cotangents of the outputs, with zeros where none arrived.
-    pub(crate) fn ask_vjp(&self, gy: &mut [Option<Variable>]) -> Items<Option<Variable>> {
-        for (gy, spec) in gy.iter_mut().zip(self.output_specs()) {
-            gy.get_or_insert_with(|| Variable::zeros(spec));
-        }
-        let function = self.function();
-        // What the rule calls is called for the function's caller.
-        let (_, _entered) = Called::begin(function.name(), self.place());
-        let gradients = function.vjp(self, gy);
-        let misfit = |i: usize, gx: &Option<Variable>, spec: &Spec| {
-            let gx = gx.as_ref().filter(|gx| self.needs[i] && !gx.has_spec(spec));
-            gx.map(Variable::spec)
-        };
-        check(function, "vjp", &gradients, self.input_specs(), misfit);
-        gradients
+/// What the `vjp` rule of a node gives for these cotangents of its outputs, with zeros where none
+/// arrived.
+pub(crate) fn pull_back(
+    node: &Arc<Node>,
+    gy: &mut [Option<Variable>],
+    needs: Needs<'_>,
+    create_graph: bool,
+) -> Items<Option<Variable>> {
+    for (gy, spec) in gy.iter_mut().zip(node.output_specs()) {
+        gy.get_or_insert_with(|| Variable::zeros(spec));
     }
+    let function = node.function();
+    // What the rule calls is called for the function's caller.
+    let (_, _entered) = Called::begin(function.name(), node.place);
+    let cx = Context {
+        call: Call::Node(node),
+        needs,
+        create_graph,
+    };
+    let gradients = function.vjp(&cx, gy);
+    let misfit = |i: usize, gx: &Option<Variable>, spec: &Spec| match gx {
+        Some(gx) if needs[i] && !gx.has_spec(spec) => Some(gx.spec()),
+        _ => None,
+    };
+    check(function, "vjp", &gradients, node.input_specs(), misfit);
+    gradients
+}
 
+impl Context<'_> {
     /// What the `jvp` rule gives for these tangents of the inputs: tangents of outputs that are
     /// floats.
     pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {

@@ -93,10 +93,6 @@ impl Hidden for Dual {
         items([&self.primal].into_iter().chain(&self.tangent))
     }
 
-    fn primal(&self) -> Option<&Variable> {
-        Some(&self.primal)
-    }
-
     fn is_differentiated(&self) -> bool {
         true
     }

@@ -27,9 +27,6 @@ pub(crate) trait Hidden: Any + fmt::Debug + Send + Sync {
     /// The Variables of the level below that it is made of.
     fn parts(&self) -> Items<&Variable>;
 
-    /// The elements without their derivatives, if that is all that is hidden of them.
-    fn primal(&self) -> Option<&Variable>;
-
     /// Whether it carries a derivative of its own.
     fn is_differentiated(&self) -> bool;
 

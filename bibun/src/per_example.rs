@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::batch::vmap;
 use crate::call::Called;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::error::{Error, Place, attempt, raise};
 use crate::examples::{Owned, Product, Share};
 use crate::function::{Items, items};
@@ -233,7 +233,8 @@ impl Walk<'_> {
             Some(owned) => {
                 // One example has none to be mixed with.
                 let alone = owned.iter().all(|owned| owned.examples.count() <= 1);
-                let shares = self.context(node, needs).ask_per_example(owned);
+                let cx = Context::of(node, needs, self.create_graph);
+                let shares = cx.ask_per_example(owned);
                 items(shares.into_iter().map(|share| match share {
                     Some(Share::Mixed) if alone => Some(Share::Unknown),
                     Some(Share::Mixed) => here.mixes(),
@@ -278,7 +279,7 @@ impl Walk<'_> {
             let mut lanes = lanes.iter().cloned();
             let lane = |gy: &Option<Variable>| gy.as_ref().and_then(|_| lanes.next());
             let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(lane));
-            let gradients = self.context(node, needs).ask_vjp(&mut gy);
+            let gradients = context::pull_back(node, &mut gy, needs, self.create_graph);
             let needed = gradients.into_iter().zip(needs);
             let gradients: Items<Option<Variable>> =
                 items(needed.map(|(gradient, &need)| gradient.filter(|_| need)));
@@ -290,10 +291,6 @@ impl Walk<'_> {
         let has_gradient = has_gradient.into_inner();
         let gradient = |&has: &bool| if has { gradients.next() } else { None };
         items(has_gradient.iter().map(gradient))
-    }
-
-    fn context<'c>(&self, node: &'c Arc<Node>, needs: &'c [bool]) -> Context<'c> {
-        Context::of(node, needs, self.create_graph)
     }
 }
 

@@ -13,7 +13,7 @@ use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::calling;
-use crate::context::Context;
+use crate::context::pull_back;
 use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
 use crate::hooks;
@@ -532,13 +532,11 @@ struct Direction<'a> {
 /// it arrives has it from something that a rule captured. One level below, under `vmap` or `jvp`, an
 /// outer walk's history goes on in either case.
 fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
-    if scope::is_attended() {
-        return hooks::quietly(|| walk_at_level(outputs, direction, arrive));
-    }
-    walk_at_level(outputs, direction, arrive);
-}
-
-fn walk_at_level(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
+    let _quiet = if scope::is_attended() {
+        Some(hooks::quiet())
+    } else {
+        None
+    };
     match direction.create_graph {
         true => scope::recording(true, || walk_back(&outputs, direction, arrive)),
         false => {
@@ -582,10 +580,12 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                 }
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
-                let cx = Context::of(node, &needs, direction.create_graph);
+                let create_graph = direction.create_graph;
                 let gradients = match scope::is_attended() {
-                    false => cx.ask_vjp(&mut cotangents),
-                    true => hooks::around_backward(node, &mut cotangents, |gy| cx.ask_vjp(gy)),
+                    false => pull_back(node, &mut cotangents, &needs, create_graph),
+                    true => hooks::around_backward(node, &mut cotangents, |cotangents| {
+                        pull_back(node, cotangents, &needs, create_graph)
+                    }),
                 };
                 asked.set(None);
                 for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
@@ -625,5 +625,31 @@ fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {
             let old = sum.insert(Variable::constant(0.0));
             sum.insert(old + gradient);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the nodes between had to be listed.
+    fn are_listed(outputs: &[&Variable], inputs: &[&Variable]) -> bool {
+        let edges = |list: &[&Variable]| list.iter().map(|x| x.edge()).collect();
+        match Paths::between(edges(outputs), edges(inputs)).wanted {
+            Wanted::Only { reaching, .. } => matches!(reaching, Reaching::Some(_)),
+            Wanted::Leaves => unreachable!("inputs are asked for"),
+        }
+    }
+
+    #[test]
+    fn the_nodes_between_are_listed_only_where_ways_lead_elsewhere() {
+        let (x, w) = (Variable::new(2.0), Variable::new(3.0));
+        let (y, z) = (x.tanh().exp(), (&x * &w).sin());
+        assert!(!are_listed(&[&y], &[&x]));
+        assert!(!are_listed(&[&y, &z], &[&x, &w]));
+        // By the other leaf.
+        assert!(are_listed(&[&z], &[&x]));
+        // By inputs that are not equally far back.
+        assert!(are_listed(&[&y], &[&x, &x.tanh()]));
     }
 }

@@ -258,14 +258,6 @@ impl Variable {
         self.look(|value| value.array().cloned())
     }
 
-    /// The elements without their derivatives, unless more than these is hidden.
-    pub(crate) fn primal_array(&self) -> Option<Array> {
-        self.look(|value| match value {
-            Value::Array(x) => Some(x.clone()),
-            Value::Hidden(hidden) => hidden.primal()?.primal_array(),
-        })
-    }
-
     /// The level of the transformation that hides the elements, 0 for none.
     pub(crate) fn level(&self) -> Level {
         self.look(Value::level)
@@ -779,7 +771,7 @@ impl fmt::Debug for Variable {
         match &*self.value() {
             _ if self.is_absent() => write!(f, "Variable({}, no gradient", self.spec())?,
             Value::Array(x) => write!(f, "Variable({x:?}")?,
-            hidden => write!(f, "Variable({}, hidden", hidden.spec())?,
+            Value::Hidden(x) => write!(f, "Variable({}, hidden", x.spec())?,
         }
         if let Some(name) = self.name() {
             write!(f, ", name = {name}")?;
