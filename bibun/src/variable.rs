@@ -78,8 +78,10 @@ impl Value {
 
     /// The elements, for values that are known to have them.
     pub(crate) fn to_array(&self) -> Array {
-        let known = || unreachable!("the elements of {self:?} are hidden");
-        self.array().unwrap_or_else(known).clone()
+        match self {
+            Self::Array(x) => x.clone(),
+            Self::Hidden(hidden) => unreachable!("the elements of {hidden:?} are hidden"),
+        }
     }
 
     pub(crate) fn hidden(&self) -> Option<&Arc<dyn Hidden>> {
