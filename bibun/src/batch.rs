@@ -92,10 +92,12 @@ impl Lane {
     }
 
     /// The elements of every lane of all transformations that hide a value.
+    #[track_caller]
     pub(crate) fn all(x: &Variable) -> Array {
-        match &*x.value() {
-            Value::Array(elements) => elements.clone(),
-            Value::Hidden(hidden) => Self::all(hidden.parts()[0]),
+        let first = |hidden: &Arc<dyn Hidden>| hidden.parts().first().map(|&x| x.clone());
+        match x.look(|value| value.hidden().and_then(first)) {
+            Some(hidden) => Self::all(&hidden),
+            None => x.array(),
         }
     }
 }

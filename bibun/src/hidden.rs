@@ -24,7 +24,8 @@ pub(crate) trait Hidden: Any + fmt::Debug + Send + Sync {
     /// The transformation's name, and what can be done instead of asking for the elements.
     fn hidden_by(&self) -> (&'static str, &'static str);
 
-    /// The Variables of the level below that it is made of.
+    /// The Variables of the level below that it is made of: first the one with its elements, if there is
+    /// any.
     fn parts(&self) -> Items<&Variable>;
 
     /// Whether it carries a derivative of its own.
@@ -141,6 +142,8 @@ mod tests {
             ),
             "{error}"
         );
+        let error = attempt(|| trace(|x| x.greater(0.0).piecewise(x, |x| x.exp(), |x| x.abs())));
+        assert!(matches!(error, Err(Error::Hidden { .. })));
         // Other transformations go on inside of it: no rule asks for elements.
         let (y, names) = trace(|x| grad(|x| x.tanh().sum(..), x));
         assert_eq!(
