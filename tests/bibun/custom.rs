@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun::{
-    GradOptions, Variable, VmapOptions, checkpoint, custom, grad, gradients_with, hessian, jvp,
-    linearize, vmap, vmap_with,
+    GradOptions, Rules, Variable, VmapOptions, attempt, checkpoint, custom, grad, gradients_with,
+    hessian, jvp, linearize, vmap, vmap_with,
 };
 
 fn cube() -> bibun::Custom<1> {
@@ -52,6 +52,30 @@ fn lanes() {
         x.grad().unwrap().to_vec::<f64>(),
         [200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0]
     );
+}
+
+#[test]
+fn rules_that_give_something_else_are_told_of() {
+    let message = |run: &dyn Fn() -> Variable| attempt(run).unwrap_err().to_string();
+    let wide = |x: &Variable| Variable::constant([1.0, 2.0]) * x;
+    let f = custom("f", |[x]| x.clone())
+        .vjp(move |[x], _, _| [wide(x)])
+        .jvp(move |[x], _, _| wide(x));
+    let gave = |rule, argument| {
+        format!("f: the {rule} rule gave [2] f64 for {argument} 0, which is [] f64, called at")
+    };
+    let (x, one) = (two(), Variable::constant(1.0));
+    let found = message(&|| grad(|x| f.call([x]), &x));
+    assert!(found.contains(&gave("vjp", "input")), "{found}");
+    let found = message(&|| jvp(|x| f.call([x]), &x, &one).1);
+    assert!(found.contains(&gave("jvp", "output")), "{found}");
+    let found = message(&|| linearize(|x| f.call([x]), &x).1.call(&one));
+    assert!(found.contains(&gave("jvp", "output")), "{found}");
+    // Of what is not known before it is run, this at least is.
+    let none = Rules::new().batch("f", |_| Vec::new());
+    let found = message(&|| none.scope(|| vmap(|x| f.call([x]), &three_lanes())));
+    let expected = "f: the batch rule gave 0 Variables, it must give 1, called at";
+    assert!(found.starts_with(expected), "{found}");
 }
 
 /// A function made anew, given what counts the calls of its closure.
