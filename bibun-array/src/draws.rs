@@ -26,12 +26,7 @@ type Position = (u64, u64);
 /// What becomes of the draws on a thread; of several, the innermost first.
 enum Layer {
     Recording(Vec<Position>),
-    Repeating {
-        draws: Vec<Position>,
-        next: usize,
-    },
-    /// Streams do not move; so many blocks were drawn.
-    Rehearsing(u64),
+    Repeating { draws: Vec<Position>, next: usize },
 }
 
 thread_local! {
@@ -58,19 +53,6 @@ impl Draws {
     pub fn repeat<T>(&self, f: impl FnOnce() -> T) -> T {
         let draws = self.0.clone();
         let _layer = Inside::of(Layer::Repeating { draws, next: 0 });
-        f()
-    }
-
-    /// Runs `f` for its shapes alone: the generators that it draws from stay where they are.
-    ///
-    /// ```
-    /// use bibun_array::{Draws, Generator};
-    /// let mut generator = Generator::new(0);
-    /// let x = Draws::rehearse(|| generator.integers(0, 10, 3));
-    /// assert_eq!((x.shape().rank(), generator), (1, Generator::new(0)));
-    /// ```
-    pub fn rehearse<T>(f: impl FnOnce() -> T) -> T {
-        let _layer = Inside::of(Layer::Rehearsing(0));
         f()
     }
 }
@@ -104,21 +86,17 @@ fn pop() -> Layer {
     })
 }
 
-/// The place from which a generator that stands at `own` draws so many blocks, and whether it moves.
+/// The place from which a generator that stands at `own` draws, and whether it moves.
 #[track_caller]
-pub(crate) fn position(own: Position, blocks: u64) -> (Position, bool) {
+pub(crate) fn position(own: Position) -> (Position, bool) {
     if !ARE_ANY.get() {
         return (own, true);
     }
     let found = LAYERS.with_borrow_mut(|layers| {
-        let answers = |layer: &Layer| !matches!(layer, Layer::Recording(_));
+        let answers = |layer: &Layer| matches!(layer, Layer::Repeating { .. });
         let at = layers.iter().rposition(answers);
         let (position, moves) = match at.map(|at| &mut layers[at]) {
             None | Some(Layer::Recording(_)) => (own, true),
-            Some(Layer::Rehearsing(drawn)) => {
-                let before = mem::replace(drawn, drawn.wrapping_add(blocks));
-                ((own.0, own.1.wrapping_add(before)), false)
-            }
             Some(Layer::Repeating { draws, next }) => {
                 let position = *draws.get(*next)?;
                 *next += 1;
@@ -179,13 +157,5 @@ mod tests {
         let more = attempt::<_, Error>(|| inner.1.repeat(|| (toss(&mut g), toss(&mut g))));
         assert!(more.unwrap_err().to_string().contains("more often"));
         assert_eq!(Draws::record(|| toss(&mut g)).1.0.len(), 1);
-    }
-
-    #[test]
-    fn a_rehearsal_draws_different_numbers_and_moves_nothing() {
-        let mut g = Generator::new(1);
-        let (a, b) = Draws::rehearse(|| (toss(&mut g), toss(&mut g)));
-        assert_ne!(a, b);
-        assert_eq!(g, Generator::new(1));
     }
 }

@@ -520,7 +520,7 @@ impl Generator {
     #[track_caller]
     fn position(&self, blocks: usize) -> (u64, u64, u64) {
         let blocks = blocks as u64;
-        let ((key, counter), moves) = draws::position((self.key, self.counter), blocks);
+        let ((key, counter), moves) = draws::position((self.key, self.counter));
         let next = match moves {
             true => self.counter.wrapping_add(blocks),
             false => self.counter,
@@ -528,9 +528,9 @@ impl Generator {
         (key, counter, next)
     }
 
-    /// [`position`](Self::position), from which they are taken now.
+    /// Moves on by so many blocks, and returns the key and the counter that they begin at.
     #[track_caller]
-    fn advance(&mut self, blocks: usize) -> (u64, u64) {
+    pub fn advance(&mut self, blocks: usize) -> (u64, u64) {
         let (key, counter, next) = self.position(blocks);
         self.counter = next;
         (key, counter)

@@ -13,7 +13,7 @@ use crate::function::{
 };
 use crate::node::{Cut, Edge, Node, Record, Way};
 use crate::variable::{Value, Variable};
-use crate::{batch, forward, hooks, rules, scope};
+use crate::{hooks, rules, scope};
 
 /// Applies a function: checks shapes and dtypes, lets the innermost transformation or the arrays'
 /// device run it, and records the call if a gradient can reach it.
@@ -86,12 +86,13 @@ fn run_as_it_is<F: Function>(
     let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
     let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
     let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, identity)) {
-        Ok(specs) => specs,
+        Ok(specs) => Some(specs),
+        Err(Mismatch::KNOWN_BY_RUNNING) => None,
         Err(mismatch) => mismatched(function.name(), &mismatch),
     };
     let call = Call {
         input_specs: input_specs.as_ref(),
-        output_specs: output_specs.as_ref(),
+        output_specs: output_specs.as_ref().map(AsRef::as_ref),
         edges: edges.as_ref(),
         place: called.place,
     };
@@ -104,6 +105,8 @@ fn run_as_it_is<F: Function>(
     let kept_inputs = kept::<F::Inputs, _>(&inputs, keeps, Keeps::has_input, Variable::value);
     let outputs = compute(function, inputs, &call);
     let kept_outputs = kept::<F::Outputs, _>(&outputs, keeps, Keeps::has_output, Arc::clone);
+    let output_specs =
+        output_specs.unwrap_or_else(|| F::Outputs::map_ref(&outputs, |value| value.spec()));
     let record = Record {
         function: function.clone(),
         inputs: edges,
@@ -150,7 +153,8 @@ fn remembering<A: Arity>(
 
 /// Checks a call; what its results remember, unless they are to be recorded.
 fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Option<Edge> {
-    if let Some(spec) = (call.output_specs.iter()).find(|spec| !spec.shape.is_addressable()) {
+    let specs = call.output_specs.unwrap_or_default();
+    if let Some(spec) = specs.iter().find(|spec| !spec.shape.is_addressable()) {
         too_large(function, spec, call.place)
     }
     let has_history = call.edges.iter().fold(false, |any, edge| match edge {
@@ -166,7 +170,8 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
     }
     let recording = scope::is_recording();
     let differentiable = watched || has_history && recording;
-    if differentiable && call.output_specs.iter().any(|spec| spec.dtype.is_float()) {
+    let is_float = |spec: &Spec| spec.dtype.is_float();
+    if differentiable && (call.output_specs.is_none() || specs.iter().any(is_float)) {
         return None;
     }
     if has_history && !recording {
@@ -184,11 +189,12 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
 
 /// What a call is known by, apart from its values.
 #[derive(Clone, Copy)]
-struct Call<'a> {
-    input_specs: &'a [Spec],
-    output_specs: &'a [Spec],
+pub(crate) struct Call<'a> {
+    pub(crate) input_specs: &'a [Spec],
+    /// `None` where they are known by running only.
+    pub(crate) output_specs: Option<&'a [Spec]>,
     edges: &'a [Edge],
-    place: Place,
+    pub(crate) place: Place,
 }
 
 /// Computes the outputs of inputs without history: on arrays, or by the innermost transformation that hides an input.
@@ -204,8 +210,10 @@ fn compute<F: Function>(
         return F::Outputs::collect(outputs.into_iter());
     }
     let outputs = function.forward(F::Inputs::map(inputs, into_array));
-    if cfg!(debug_assertions) {
-        assert_specs(function.name(), outputs.as_ref(), call.output_specs);
+    if cfg!(debug_assertions)
+        && let Some(specs) = call.output_specs
+    {
+        assert_specs(function.name(), outputs.as_ref(), specs);
     }
     F::Outputs::map(outputs, in_memory)
 }
@@ -225,36 +233,32 @@ fn assert_specs(function: &str, outputs: &[Array], specs: &[Spec]) {
     );
 }
 
-/// Lets the transformation at `level` run a function.
-///
-/// It works one level below, on Variables with their history there, so that an outer walk finds
-/// its way through it; what `run` records is the history at this level.
+/// Lets the innermost transformation that hides an input run a function.
 fn transform(
     function: &dyn AnyFunction,
     inputs: Items<Variable>,
     level: scope::Level,
     call: &Call<'_>,
 ) -> Items<Arc<Value>> {
-    let (name, Call { edges, place, .. }) = (function.name(), *call);
-    let (input_specs, output_specs) = (call.input_specs, call.output_specs);
     scope::with_seal(|seal| {
         if seal.hides(level) {
-            broken(seal, "is hidden by a transformation", name, place);
+            let why = "is hidden by a transformation";
+            broken(seal, why, function.name(), call.place);
         }
     });
-    let batched = inputs.iter().any(|input| input.is_batched_at(level));
-    let inputs = inputs.into_iter().zip(edges);
+    let hidden = |x: &Variable| x.look(|value| value.hidden().cloned());
+    let mut hidden = inputs.iter().filter_map(hidden);
+    let innermost = hidden.find(|hidden| hidden.level() == level);
+    let innermost = innermost.expect("an input is hidden at this level");
+    let inputs = inputs.into_iter().zip(call.edges);
     let inputs = items(inputs.map(|(x, edge)| Variable::fixed(x.into_value(), edge.clone())));
-    match batched {
-        true => batch::run(function, inputs, level, output_specs, place),
-        false => forward::run(function, inputs, level, input_specs, output_specs, place),
-    }
+    innermost.run(function, inputs, call)
 }
 
 fn into_array(input: Variable) -> Array {
     match Arc::try_unwrap(input.into_value()) {
         Ok(Value::Array(array)) => array,
-        Ok(hidden) => unreachable!("{hidden:?} is handled by its transformation"),
+        Ok(hidden) => hidden.to_array(),
         Err(shared) => shared.to_array(),
     }
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bibun_array::Array;
 
-use crate::error::{Error, Place, asked_at, caller, raise};
+use crate::apply::Call;
+use crate::context::ask_batch;
 use crate::function::{AnyFunction, Items, Spec, items};
+use crate::hidden::Hidden;
 use crate::randomness::{self, Draw};
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
@@ -39,10 +41,10 @@ impl Lane {
 }
 
 /// The lanes of `vmap` at one level.
-#[derive(Clone, Debug)]
-pub(crate) struct Batched {
-    pub(crate) level: Level,
-    pub(crate) lane: Lane,
+#[derive(Debug)]
+struct Batched {
+    level: Level,
+    lane: Lane,
 }
 
 /// Runs `f` once for all lanes: `axes` says for each input along which axis its lanes lie, `None`
@@ -77,105 +79,95 @@ pub(crate) fn run_lanes(
         let _drawing = randomness::drawing(level, count, draw);
         let inputs: Vec<Variable> = lanes
             .iter()
-            .map(|lane| {
-                Variable::from_value(Value::Batched(Batched {
-                    level,
-                    lane: lane.clone(),
-                }))
-            })
+            .map(|lane| lane.clone().hidden(level))
             .collect();
         f(&inputs).iter().map(|y| split(y, level)).collect()
     })
 }
 
+impl Lane {
+    /// The value as one lane sees it, at `level`.
+    pub(crate) fn hidden(self, level: Level) -> Variable {
+        Variable::from_value(Value::hiding(Batched { level, lane: self }))
+    }
+
+    /// The elements of every lane of all transformations that hide a value.
+    #[track_caller]
+    pub(crate) fn all(x: &Variable) -> Array {
+        let first = |hidden: &Arc<dyn Hidden>| hidden.parts().first().map(|&x| x.clone());
+        match x.look(|value| value.hidden().and_then(first)) {
+            Some(hidden) => Self::all(&hidden),
+            None => x.array(),
+        }
+    }
+}
+
 /// A value's lanes at `level`.
 fn split(x: &Variable, level: Level) -> Lane {
     let lost = x.edge().lost_at();
-    x.look(|value| match value {
-        Value::Batched(batched) if batched.level == level => {
-            let Lane { value, axis } = batched.lane.clone();
+    x.look(|value| match value.hidden_at(level) {
+        Some(Batched { lane, .. }) => {
+            let Lane { value, axis } = lane.clone();
             let value = match lost {
                 Some(place) if !value.has_history() => value.lost_at(place),
                 Some(_) | None => value,
             };
             Lane { value, axis }
         }
-        _ => Lane {
+        None => Lane {
             value: x.clone(),
             axis: None,
         },
     })
 }
 
-impl Lane {
-    /// The elements of every lane of all transformations that hide a value.
-    pub(crate) fn all(x: &Variable) -> Array {
-        match &*x.value() {
-            Value::Array(elements) => elements.clone(),
-            Value::Dual(dual) => Self::all(&dual.primal),
-            Value::Batched(Batched { lane, .. }) => Self::all(&lane.value),
-        }
+impl Hidden for Batched {
+    fn level(&self) -> Level {
+        self.level
     }
 
-    /// One lane by itself, as a plain constant (of zeros if there is none): what a value looks
-    /// like inside of all transformations that hide it.
-    pub(crate) fn specimen(x: &Variable) -> Variable {
-        match &*x.value() {
-            Value::Array(elements) => Variable::constant(elements.clone()),
-            Value::Dual(dual) => Self::specimen(&dual.primal),
-            Value::Batched(Batched { lane, .. }) => {
-                let lanes = Self::specimen(&lane.value).array();
-                Variable::constant(match lane.axis {
-                    None => lanes,
-                    Some(axis) if lanes.shape()[axis] > 0 => {
-                        lanes.move_axis(axis as isize, 0).slice(bibun_array::s![0])
-                    }
-                    Some(axis) => Array::zeros(lanes.shape().removed(axis), lanes.dtype()),
-                })
-            }
-        }
+    fn spec(&self) -> Spec {
+        self.lane.spec()
     }
-}
 
-/// Runs a function on inputs of which some have lanes at `level`.
-pub(crate) fn run(
-    function: &dyn AnyFunction,
-    inputs: Items<Variable>,
-    level: Level,
-    output_specs: &[Spec],
-    place: Place,
-) -> Items<Arc<Value>> {
-    let lanes = items(inputs.iter().map(|input| split(input, level)));
-    drop(inputs);
-    let outputs: Items<Lane> = if lanes.iter().all(|lane| lane.axis.is_none()) {
-        let inputs = items(lanes.into_iter().map(|lane| lane.value));
-        let outputs = function.apply(inputs, place).into_iter();
-        items(outputs.map(|value| Lane { value, axis: None }))
-    } else {
-        asked_at(function.name(), place, || {
-            randomness::in_rule(level, || function.batch(lanes))
-        })
-    };
-    if outputs.len() != output_specs.len() {
-        raise(Error::wrong_number(
-            function.name(),
-            "batch",
-            outputs.len(),
-            output_specs.len(),
-        ));
+    fn hidden_by(&self) -> (&'static str, &'static str) {
+        (
+            "vmap",
+            "choose by where_ instead of by the values of one lane",
+        )
     }
-    for (i, (lane, expected)) in outputs.iter().zip(output_specs).enumerate() {
-        if lane.spec() != *expected {
-            raise(Error::WrongRule {
-                function: function.name(),
-                rule: "batch",
-                argument: format!("output {i}"),
-                found: Box::new(lane.spec()),
-                expected: Box::new(expected.clone()),
-                place: caller(),
-            });
-        }
+
+    fn parts(&self) -> Items<&Variable> {
+        items([&self.lane.value])
     }
-    let hide = |lane| Arc::new(Value::Batched(Batched { level, lane }));
-    items(outputs.into_iter().map(hide))
+
+    fn is_differentiated(&self) -> bool {
+        false
+    }
+
+    fn detach(&self) -> Variable {
+        let Lane { value, axis } = &self.lane;
+        let (value, axis) = (value.detach(), *axis);
+        Lane { value, axis }.hidden(self.level)
+    }
+
+    fn run(
+        &self,
+        function: &dyn AnyFunction,
+        inputs: Items<Variable>,
+        call: &Call<'_>,
+    ) -> Items<Arc<Value>> {
+        let level = self.level;
+        let lanes = items(inputs.iter().map(|input| split(input, level)));
+        drop(inputs);
+        let outputs: Items<Lane> = if lanes.iter().all(|lane| lane.axis.is_none()) {
+            let inputs = items(lanes.into_iter().map(|lane| lane.value));
+            let outputs = function.apply(inputs, call.place).into_iter();
+            items(outputs.map(|value| Lane { value, axis: None }))
+        } else {
+            randomness::in_rule(level, || ask_batch(function, lanes, call))
+        };
+        let hide = |lane| Arc::new(Value::hiding(Batched { level, lane }));
+        items(outputs.into_iter().map(hide))
+    }
 }

@@ -59,7 +59,13 @@ impl Called {
             }
             Some(_) | None => {
                 let is_part = false;
-                (Self { place, is_part }, Some(enter(function, place)))
+                let call = Call {
+                    function,
+                    place,
+                    sources: SOURCES,
+                    is_composite: false,
+                };
+                (Self { place, is_part }, Some(call.enter()))
             }
         }
     }
@@ -86,18 +92,6 @@ impl Called {
             parent
         })
     }
-}
-
-/// Enters a call at a line that is known to be the user's.
-#[inline]
-pub(crate) fn enter(function: &'static str, place: Place) -> Entered {
-    Call {
-        function,
-        place,
-        sources: SOURCES,
-        is_composite: false,
-    }
-    .enter()
 }
 
 /// The call of a function, if it was called here: by the user, or else by a part of the library for

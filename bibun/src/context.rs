@@ -1,11 +1,17 @@
-//! What a derivative rule may look at: the values its function kept, and all shapes.
+//! What a derivative rule may look at: the values its function kept, and all shapes. And how rules are
+//! asked, each in one place that knows what the contract says of what they give.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bibun_array::{DType, Shape};
 
-use crate::error::{Error, caller, raise};
-use crate::function::{AnyFunction, Spec};
+use crate::apply;
+use crate::batch::Lane;
+use crate::call::Called;
+use crate::error::{Error, Place, asked_at, caller, raise};
+use crate::examples::{Owned, Share};
+use crate::function::{AnyFunction, Items, Needs, Spec, items};
 use crate::node::{Edge, Node, Way};
 use crate::rules;
 use crate::variable::Variable;
@@ -20,16 +26,65 @@ pub struct Context<'a> {
     pub(crate) create_graph: bool,
 }
 
-/// Where the values come from: kept by a node (`vjp`), or at hand (`jvp`).
+/// Where the values come from: kept by a node, or at hand.
 pub(crate) enum Call<'a> {
     Node(&'a Arc<Node>),
-    Values {
+    Running(&'a Running<'a>),
+}
+
+/// A call that is running. Its outputs are made when they are asked for, or by a rule that finds them
+/// on its way.
+pub(crate) struct Running<'a> {
+    function: &'a dyn AnyFunction,
+    inputs: Items<Variable>,
+    call: &'a apply::Call<'a>,
+    outputs: OnceCell<Items<Variable>>,
+    output_specs: OnceCell<Items<Spec>>,
+}
+
+impl<'a> Running<'a> {
+    pub(crate) fn new(
         function: &'a dyn AnyFunction,
-        inputs: &'a [Variable],
-        input_specs: &'a [Spec],
-        outputs: &'a [Variable],
-        output_specs: &'a [Spec],
-    },
+        inputs: Items<Variable>,
+        call: &'a apply::Call<'a>,
+    ) -> Self {
+        let running = Self {
+            function,
+            inputs,
+            call,
+            outputs: OnceCell::new(),
+            output_specs: OnceCell::new(),
+        };
+        if call.output_specs.is_some() {
+            running.outputs();
+        }
+        running
+    }
+
+    fn outputs(&self) -> &[Variable] {
+        let run = || self.function.apply(self.inputs.clone(), self.call.place);
+        self.outputs.get_or_init(run)
+    }
+
+    pub(crate) fn into_outputs(self) -> Items<Variable> {
+        self.outputs();
+        self.outputs.into_inner().expect("they have been made")
+    }
+
+    fn output_specs(&self) -> &[Spec] {
+        let specs = || items(self.outputs().iter().map(Variable::spec));
+        (self.call.output_specs).unwrap_or_else(|| self.output_specs.get_or_init(specs))
+    }
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn of(node: &'a Arc<Node>, needs: Needs<'a>, create_graph: bool) -> Self {
+        Self {
+            call: Call::Node(node),
+            needs,
+            create_graph,
+        }
+    }
 }
 
 impl Context<'_> {
@@ -39,7 +94,7 @@ impl Context<'_> {
     /// If the function did not declare that it keeps it.
     pub fn input(&self, i: usize) -> Variable {
         match &self.call {
-            Call::Values { inputs, .. } => inputs[i].clone(),
+            Call::Running(running) => running.inputs[i].clone(),
             Call::Node(node) => {
                 let Some(value) = &node.kept_inputs()[i] else {
                     not_kept(node.function().name(), format!("input {i}"))
@@ -59,7 +114,7 @@ impl Context<'_> {
     /// If the function did not declare that it keeps it.
     pub fn output(&self, i: usize) -> Variable {
         match &self.call {
-            Call::Values { outputs, .. } => outputs[i].clone(),
+            Call::Running(running) => running.outputs()[i].clone(),
             Call::Node(node) => {
                 let Some(value) = &node.kept_outputs()[i] else {
                     not_kept(node.function().name(), format!("output {i}"))
@@ -90,10 +145,22 @@ impl Context<'_> {
         }
     }
 
+    /// Whether the call is running, and not one that history remembers.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.call, Call::Running(_))
+    }
+
+    /// Takes the outputs of a call that is running, from a rule that had to run the function anyway.
+    pub(crate) fn give_outputs(&self, outputs: impl IntoIterator<Item = Variable>) {
+        if let Call::Running(running) = &self.call {
+            running.outputs.get_or_init(|| items(outputs));
+        }
+    }
+
     fn function(&self) -> &dyn AnyFunction {
         match &self.call {
             Call::Node(node) => node.function(),
-            Call::Values { function, .. } => *function,
+            Call::Running(running) => running.function,
         }
     }
 
@@ -140,14 +207,131 @@ impl Context<'_> {
     fn input_specs(&self) -> &[Spec] {
         match &self.call {
             Call::Node(node) => node.input_specs(),
-            Call::Values { input_specs, .. } => input_specs,
+            Call::Running(running) => running.call.input_specs,
         }
     }
 
     fn output_specs(&self) -> &[Spec] {
         match &self.call {
             Call::Node(node) => node.output_specs(),
-            Call::Values { output_specs, .. } => output_specs,
+            Call::Running(running) => running.output_specs(),
+        }
+    }
+}
+
+// ----- asking rules
+
+/// What the `vjp` rule of a node gives for these cotangents of its outputs, with zeros where none
+/// arrived.
+pub(crate) fn pull_back(
+    node: &Arc<Node>,
+    gy: &mut [Option<Variable>],
+    needs: Needs<'_>,
+    create_graph: bool,
+) -> Items<Option<Variable>> {
+    for (gy, spec) in gy.iter_mut().zip(node.output_specs()) {
+        gy.get_or_insert_with(|| Variable::zeros(spec));
+    }
+    let function = node.function();
+    // What the rule calls is called for the function's caller.
+    let (_, _entered) = Called::begin(function.name(), node.place);
+    let cx = Context {
+        call: Call::Node(node),
+        needs,
+        create_graph,
+    };
+    let gradients = function.vjp(&cx, gy);
+    let misfit = |i: usize, gx: &Option<Variable>, spec: &Spec| match gx {
+        Some(gx) if needs[i] && !gx.has_spec(spec) => Some(gx.spec()),
+        _ => None,
+    };
+    check(function, "vjp", &gradients, node.input_specs(), misfit);
+    gradients
+}
+
+impl Context<'_> {
+    /// What the `jvp` rule gives for these tangents of the inputs: tangents of outputs that are
+    /// floats.
+    pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
+        let function = self.function();
+        asked_at(function.name(), self.place(), || {
+            let mut tangents = function.jvp(self, dx);
+            let specs = self.output_specs();
+            for (dy, spec) in tangents.iter_mut().zip(specs) {
+                dy.take_if(|_| !spec.dtype.is_float());
+            }
+            let misfit = |_, dy: &Option<Variable>, spec: &Spec| {
+                let dy = dy.as_ref().filter(|dy| !dy.has_spec(spec));
+                dy.map(Variable::spec)
+            };
+            check(function, "jvp", &tangents, specs, misfit);
+            tangents
+        })
+    }
+
+    /// What the `per_example` rule gives for these cotangents of the outputs, where it is needed.
+    pub(crate) fn ask_per_example(&self, gy: Items<Owned>) -> Items<Option<Share>> {
+        let function = self.function();
+        let (_, _entered) = Called::begin(function.name(), self.place());
+        let mut shares = function.per_example(self, gy);
+        for (share, need) in shares.iter_mut().zip(self.needs) {
+            share.take_if(|_| !need);
+        }
+        let misfit = |_, share: &Option<Share>, spec: &Spec| share.as_ref()?.misfit(spec);
+        check(function, "per_example", &shares, self.input_specs(), misfit);
+        shares
+    }
+
+    fn place(&self) -> Place {
+        match &self.call {
+            Call::Node(node) => node.place,
+            Call::Running(running) => running.call.place,
+        }
+    }
+}
+
+/// What the `batch` rule gives for these lanes of the inputs.
+pub(crate) fn ask_batch(
+    function: &dyn AnyFunction,
+    lanes: Items<Lane>,
+    call: &apply::Call<'_>,
+) -> Items<Lane> {
+    asked_at(function.name(), call.place, || {
+        let lanes = function.batch(lanes);
+        let misfit = |_, lane: &Lane, spec: &Spec| Some(lane.spec()).filter(|found| found != spec);
+        if let Some(specs) = call.output_specs {
+            check(function, "batch", &lanes, specs, misfit);
+        }
+        lanes
+    })
+}
+
+/// That a rule has given as much as it must, and nothing that is a misfit for its place.
+fn check<T>(
+    function: &dyn AnyFunction,
+    rule: &'static str,
+    given: &[T],
+    expected: &[Spec],
+    misfit: impl Fn(usize, &T, &Spec) -> Option<Spec>,
+) {
+    if given.len() != expected.len() {
+        let (found, expected) = (given.len(), expected.len());
+        raise(Error::wrong_number(function.name(), rule, found, expected));
+    }
+    for (i, (given, expected)) in given.iter().zip(expected).enumerate() {
+        if let Some(found) = misfit(i, given, expected) {
+            let argument = match rule {
+                "vjp" | "per_example" => "input",
+                _ => "output",
+            };
+            raise(Error::WrongRule {
+                function: function.name(),
+                rule,
+                argument: format!("{argument} {i}"),
+                found: Box::new(found),
+                expected: Box::new(expected.clone()),
+                place: caller(),
+            });
         }
     }
 }
@@ -165,7 +349,7 @@ impl std::fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Node(node) => node.function().name(),
-            Self::Values { function, .. } => function.name(),
+            Self::Running(running) => running.function.name(),
         })
     }
 }

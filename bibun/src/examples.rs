@@ -243,6 +243,28 @@ impl Share {
             examples,
         })
     }
+
+    /// What the cotangent looks like, if it cannot be that of an input like this.
+    pub(crate) fn misfit(&self, input: &Spec) -> Option<Spec> {
+        let (found, fits) = match self {
+            Self::Own(Owned {
+                cotangent,
+                examples,
+            }) => {
+                let found = cotangent.spec();
+                let fits = found == *input && examples.fit(input);
+                (found, fits)
+            }
+            Self::Added(cotangent) => {
+                let found = cotangent.spec();
+                let of_one = found.shape.get(1..);
+                let fits = of_one == Some(&input.shape[..]) && found.dtype == input.dtype;
+                (found, fits)
+            }
+            Self::Product(_) | Self::Mixed | Self::Unknown => return None,
+        };
+        (!fits).then_some(found)
+    }
 }
 
 type Sum = dyn Fn(&Variable, &Variable) -> Variable + Send + Sync;

@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::call::Called;
-use crate::context::{Call, Context};
-use crate::error::{Error, Place, asked_at, caller, raise};
+use crate::apply::Call;
+use crate::context::{self, Context, Running};
+use crate::error::{Error, raise};
 use crate::function::{AnyFunction, Items, Spec, items};
+use crate::hidden::Hidden;
 use crate::node::{Edge, Key, Node};
 use crate::reverse::Paths;
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
 
 /// A value with its tangent. Both live one level below.
-#[derive(Clone, Debug)]
-pub(crate) struct Dual {
-    pub(crate) level: Level,
-    pub(crate) primal: Variable,
+#[derive(Debug)]
+struct Dual {
+    level: Level,
+    primal: Variable,
     /// `None` is zero.
-    pub(crate) tangent: Option<Variable>,
+    tangent: Option<Variable>,
 }
 
 /// The value of `f` at `primals`, and the derivative of `f` there along `tangents`: the product of
@@ -52,7 +53,7 @@ pub(crate) fn jvp(
         let duals: Vec<Variable> = (primals.iter().zip(tangents))
             .map(|(primal, tangent)| {
                 let (primal, tangent) = (primal.clone(), Some(tangent.clone()));
-                Variable::from_value(Value::Dual(Dual {
+                Variable::from_value(Value::hiding(Dual {
                     level,
                     primal,
                     tangent,
@@ -69,82 +70,70 @@ pub(crate) fn jvp(
 
 /// A value's primal and tangent at `level`.
 fn split(x: &Variable, level: Level) -> (Variable, Option<Variable>) {
-    x.look(|value| match value {
-        Value::Dual(dual) if dual.level == level => (dual.primal.clone(), dual.tangent.clone()),
-        _ => (x.clone(), None),
+    x.look(|value| match value.hidden_at::<Dual>(level) {
+        Some(dual) => (dual.primal.clone(), dual.tangent.clone()),
+        None => (x.clone(), None),
     })
 }
 
-/// Runs a function on inputs of which some carry tangents at `level`.
-pub(crate) fn run(
-    function: &dyn AnyFunction,
-    inputs: Items<Variable>,
-    level: Level,
-    input_specs: &[Spec],
-    output_specs: &[Spec],
-    place: Place,
-) -> Items<Arc<Value>> {
-    let (mut primals, mut tangents) = (Items::new(), Items::new());
-    for input in inputs {
-        let (primal, tangent) = split(&input, level);
-        primals.push(primal);
-        tangents.push(tangent);
+impl Hidden for Dual {
+    fn level(&self) -> Level {
+        self.level
     }
-    let outputs = function.apply(primals.clone(), place);
-    let passes = |tangent: &Option<Variable>| tangent.is_some() && !scope::is_constant(level);
-    let needs = items(tangents.iter().map(passes));
-    let tangents = if needs.contains(&true) {
-        let cx = Context {
-            call: Call::Values {
-                function,
-                inputs: &primals,
-                input_specs,
-                outputs: &outputs,
-                output_specs,
-            },
-            needs: &needs,
-            create_graph: true,
-        };
-        let tangents = asked_at(function.name(), place, || function.jvp(&cx, tangents));
-        check(function, &tangents, output_specs);
-        tangents
-    } else {
-        items(outputs.iter().map(|_| None))
-    };
-    items(outputs.into_iter().zip(tangents).map(|(primal, tangent)| {
-        let tangent = tangent.filter(|_| primal.dtype().is_float());
-        Arc::new(Value::Dual(Dual {
-            level,
-            primal,
-            tangent,
-        }))
-    }))
-}
 
-/// A tangent must look like its output.
-fn check(function: &dyn AnyFunction, tangents: &[Option<Variable>], specs: &[Spec]) {
-    if tangents.len() != specs.len() {
-        raise(Error::wrong_number(
-            function.name(),
-            "jvp",
-            tangents.len(),
-            specs.len(),
-        ));
+    fn spec(&self) -> Spec {
+        self.primal.spec()
     }
-    for (i, (tangent, expected)) in tangents.iter().zip(specs).enumerate() {
-        if let Some(tangent) = tangent
-            && expected.dtype.is_float()
-            && !tangent.has_spec(expected)
-        {
-            raise(Error::WrongRule {
-                function: function.name(),
-                rule: "jvp",
-                argument: format!("output {i}"),
-                found: Box::new(tangent.spec()),
-                expected: Box::new(expected.clone()),
-                place: caller(),
-            });
+
+    fn hidden_by(&self) -> (&'static str, &'static str) {
+        ("jvp", "use detach if its derivative may be dropped")
+    }
+
+    fn parts(&self) -> Items<&Variable> {
+        items([&self.primal].into_iter().chain(&self.tangent))
+    }
+
+    fn is_differentiated(&self) -> bool {
+        true
+    }
+
+    fn detach(&self) -> Variable {
+        self.primal.detach()
+    }
+
+    fn run(
+        &self,
+        function: &dyn AnyFunction,
+        inputs: Items<Variable>,
+        call: &Call<'_>,
+    ) -> Items<Arc<Value>> {
+        let level = self.level;
+        let (mut primals, mut tangents) = (Items::new(), Items::new());
+        for input in inputs {
+            let (primal, tangent) = split(&input, level);
+            primals.push(primal);
+            tangents.push(tangent);
         }
+        let running = Running::new(function, primals, call);
+        let passes = |tangent: &Option<Variable>| tangent.is_some() && !scope::is_constant(level);
+        let needs: Items<bool> = items(tangents.iter().map(passes));
+        let tangents = needs.contains(&true).then(|| {
+            let cx = Context {
+                call: context::Call::Running(&running),
+                needs: &needs,
+                create_graph: true,
+            };
+            cx.ask_jvp(tangents)
+        });
+        let outputs = running.into_outputs();
+        let tangents = tangents.unwrap_or_else(|| items(outputs.iter().map(|_| None)));
+        items(outputs.into_iter().zip(tangents).map(|(primal, tangent)| {
+            Arc::new(Value::hiding(Dual {
+                level,
+                primal,
+                tangent,
+            }))
+        }))
     }
 }
 
@@ -171,20 +160,9 @@ pub(crate) fn push_forward(
         if !needs.contains(&true) {
             continue;
         }
-        let cx = Context {
-            call: Call::Node(node),
-            needs: &needs,
-            create_graph,
-        };
-        let function = node.function();
-        let (_, _entered) = Called::begin(function.name(), node.place);
-        let jvp = || function.jvp(&cx, tangents);
-        let tangents = asked_at(function.name(), node.place, jvp);
-        check(function, &tangents, node.output_specs());
-        for ((slot, tangent), spec) in (0..).zip(tangents).zip(node.output_specs()) {
-            if let Some(tangent) = tangent
-                && spec.dtype.is_float()
-            {
+        let tangents = Context::of(node, &needs, create_graph).ask_jvp(tangents);
+        for (slot, tangent) in (0..).zip(tangents) {
+            if let Some(tangent) = tangent {
                 known.insert((node.address(), slot), tangent);
             }
         }

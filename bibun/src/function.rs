@@ -118,11 +118,60 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Why inputs do not fit a function: every shape by its name, and what must hold.
+/// Why inputs do not fit a function: every shape by its name, and what must hold. Or that nobody
+/// knows, before the function has run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mismatch(pub(crate) String);
+pub struct Mismatch(Option<String>);
 
 impl Mismatch {
+    /// Returned by the shape rule of a function whose outputs' shapes are known only by running it:
+    /// what `forward`, or the rule of the transformation that runs it, returns is taken as it is.
+    ///
+    /// ```
+    /// use bibun::array::Array;
+    /// use bibun::*;
+    ///
+    /// /// The elements that are not negative.
+    /// #[derive(Clone, Debug)]
+    /// struct NotNegative;
+    ///
+    /// impl Function for NotNegative {
+    ///     type Inputs = Fixed<1>;
+    ///     type Outputs = Fixed<1>;
+    ///     fn name(&self) -> &'static str {
+    ///         "not_negative"
+    ///     }
+    ///     fn keeps(&self, _: Needs<'_>) -> Keeps {
+    ///         Keeps::NOTHING
+    ///     }
+    ///     fn shape(&self, _: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+    ///         Err(Mismatch::KNOWN_BY_RUNNING)
+    ///     }
+    ///     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+    ///         let left: Vec<f64> = x.to_vec().into_iter().filter(|&x| x >= 0.0).collect();
+    ///         let count = left.len();
+    ///         [Array::from_vec(left, [count])]
+    ///     }
+    /// #   fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
+    /// #       no_rule("not_negative", "vjp", "")
+    /// #   }
+    /// #   fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+    /// #       no_rule("not_negative", "jvp", "")
+    /// #   }
+    /// #   fn batch(&self, _: [Lane; 1]) -> [Lane; 1] {
+    /// #       no_rule("not_negative", "batch", "lanes would differ in length")
+    /// #   }
+    /// #   fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
+    /// #       [None]
+    /// #   }
+    ///     // ...
+    /// }
+    ///
+    /// let [y] = apply(NotNegative, [Variable::constant([1.0, -2.0, 3.0])]);
+    /// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0]);
+    /// ```
+    pub const KNOWN_BY_RUNNING: Self = Self(None);
+
     /// A mismatch of the inputs named, such as `("x [n, i]", x)`.
     ///
     /// ```
@@ -137,13 +186,14 @@ impl Mismatch {
             .iter()
             .map(|(name, spec)| format!("{name} = {spec}"))
             .collect();
-        Self(format!("{} ({must_hold})", inputs.join(", ")))
+        Self(Some(format!("{} ({must_hold})", inputs.join(", "))))
     }
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let unknown = "the shapes are known only when the function has run";
+        f.write_str(self.0.as_deref().unwrap_or(unknown))
     }
 }
 
@@ -288,7 +338,7 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the inputs do not fit together; the caller sees the message with the function's name and
-    /// the place of the call.
+    /// the place of the call. [`Mismatch::KNOWN_BY_RUNNING`] is no error.
     fn shape(&self, inputs: Inputs<Self, &Spec>) -> Result<Outputs<Self, Spec>, Mismatch>;
 
     /// The outputs. The shapes have been checked; an array that nobody else holds may be reused.

@@ -122,7 +122,9 @@ thread_local! {
 }
 
 /// Runs `f`, and tells `hook` of every function and every gradient rule that runs in it, after it
-/// has run: for profiles, statistics, a trace. What a rule or a hook calls is not told.
+/// has run: for profiles, statistics, a trace. Draws of random numbers and changes of
+/// [buffers](crate::links::Buffer) are functions too (`random_normal`, `update_buffer`). What a rule or a
+/// hook calls is not told.
 ///
 /// Inside `vmap` and `jvp` a function is told of where it is called, and again one level below,
 /// where it runs for all lanes.
@@ -199,17 +201,18 @@ pub(crate) fn put_aside() -> impl Sized {
     (hooks, flags)
 }
 
-/// Runs `f` without telling of the functions that it calls, nor looking for anomalies in them: what
-/// a walk calls is told rule by rule.
-pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> T {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            IS_QUIET.set(self.0);
-        }
+/// Until this is dropped, nothing is told of the functions that are called, nor are anomalies looked for
+/// in them: what a walk calls is told rule by rule.
+pub(crate) struct Quiet(bool);
+
+pub(crate) fn quiet() -> Quiet {
+    Quiet(IS_QUIET.replace(true))
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        IS_QUIET.set(self.0);
     }
-    let _restore = Restore(IS_QUIET.replace(true));
-    f()
 }
 
 /// Calls the hooks, without telling them of what they call.
@@ -221,7 +224,8 @@ fn tell(event: &FunctionEvent<'_>) {
         }
     }
     let hooks = PutBack(HOOKS.take());
-    quietly(|| hooks.0.iter().for_each(|hook| hook(event)));
+    let _quiet = quiet();
+    hooks.0.iter().for_each(|hook| hook(event));
 }
 
 /// What must be known of a call before it runs.

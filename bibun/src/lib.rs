@@ -31,6 +31,7 @@ mod examples;
 mod forward;
 mod function;
 pub mod functions;
+mod hidden;
 mod history;
 mod hooks;
 pub mod initializers;

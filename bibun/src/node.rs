@@ -400,10 +400,7 @@ impl Creator {
     /// among them.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &Array> {
         let kept = self.0.kept_inputs().iter().chain(self.0.kept_outputs());
-        kept.flatten().filter_map(|value| match &**value {
-            Value::Array(x) => Some(x),
-            Value::Batched(_) | Value::Dual(_) => None,
-        })
+        kept.flatten().filter_map(|value| value.array())
     }
 }
 

@@ -9,15 +9,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::batch::vmap;
 use crate::call::Called;
-use crate::context::{Call, Context};
-use crate::error::{Error, Place, attempt, caller, raise};
+use crate::context::{self, Context};
+use crate::error::{Error, Place, attempt, raise};
 use crate::examples::{Owned, Product, Share};
-use crate::function::{Items, Spec, items};
+use crate::function::{Items, items};
 use crate::node::{Edge, Key, Node};
 use crate::reverse::Paths;
 use crate::scope;
@@ -164,7 +163,7 @@ impl Walk<'_> {
         let constants = (node.inputs().iter().zip(node.kept_inputs())).zip(node.input_specs());
         for ((edge, value), spec) in constants {
             let value = value.as_deref().filter(|_| edge.key().is_none());
-            let Some(Value::Array(constant)) = value else {
+            let Some(constant) = value.and_then(Value::array) else {
                 continue;
             };
             let Some(memory) = constant.memory_key().filter(|_| constant.size() > 1) else {
@@ -234,7 +233,8 @@ impl Walk<'_> {
             Some(owned) => {
                 // One example has none to be mixed with.
                 let alone = owned.iter().all(|owned| owned.examples.count() <= 1);
-                let shares = self.shares(node, owned, needs);
+                let cx = Context::of(node, needs, self.create_graph);
+                let shares = cx.ask_per_example(owned);
                 items(shares.into_iter().map(|share| match share {
                     Some(Share::Mixed) if alone => Some(Share::Unknown),
                     Some(Share::Mixed) => here.mixes(),
@@ -266,52 +266,6 @@ impl Walk<'_> {
         }))
     }
 
-    /// Asks the per-example rule of a node whose outputs' cotangents are owned.
-    fn shares(
-        &self,
-        node: &Arc<Node>,
-        owned: Items<Owned>,
-        needs: &[bool],
-    ) -> Items<Option<Share>> {
-        let cx = self.context(node, needs);
-        let function = node.function();
-        let shares = function.per_example(&cx, owned);
-        let expected = node.inputs().len();
-        if shares.len() != expected {
-            let (name, found) = (function.name(), shares.len());
-            raise(Error::wrong_number(name, "per_example", found, expected));
-        }
-        for (i, (share, spec)) in shares.iter().zip(node.input_specs()).enumerate() {
-            let (found, fits) = match share {
-                Some(Share::Own(Owned {
-                    cotangent,
-                    examples,
-                })) if needs[i] => {
-                    let fits = cotangent.has_spec(spec) && examples.fit(spec);
-                    (cotangent.spec(), fits)
-                }
-                Some(Share::Added(cotangent)) if needs[i] => {
-                    let Spec { shape, dtype } = cotangent.spec();
-                    let fits = shape.get(1..) == Some(&spec.shape[..]) && dtype == spec.dtype;
-                    (Spec { shape, dtype }, fits)
-                }
-                _ => continue,
-            };
-            if !fits {
-                raise(Error::WrongRule {
-                    function: function.name(),
-                    rule: "per_example",
-                    argument: format!("input {i}"),
-                    found: Box::new(found),
-                    expected: Box::new(spec.clone()),
-                    place: caller(),
-                });
-            }
-        }
-        let wanted = |(share, &need): (Option<Share>, &bool)| share.filter(|_| need);
-        items(shares.into_iter().zip(needs).map(wanted))
-    }
-
     /// The ordinary rule, for the cotangents of all examples at once.
     fn under_vmap(
         &self,
@@ -323,13 +277,9 @@ impl Walk<'_> {
         let has_gradient: RefCell<Items<bool>> = RefCell::default();
         let pull_back = |lanes: &[Variable]| {
             let mut lanes = lanes.iter().cloned();
-            let specs = node.output_specs();
-            let mut gy: Items<Option<Variable>> =
-                items((cotangents.iter().zip(specs)).map(|(gy, spec)| {
-                    let lane = gy.as_ref().and_then(|_| lanes.next());
-                    Some(lane.unwrap_or_else(|| zeros(spec)))
-                }));
-            let gradients = (node.function()).vjp(&self.context(node, needs), &mut gy);
+            let lane = |gy: &Option<Variable>| gy.as_ref().and_then(|_| lanes.next());
+            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(lane));
+            let gradients = context::pull_back(node, &mut gy, needs, self.create_graph);
             let needed = gradients.into_iter().zip(needs);
             let gradients: Items<Option<Variable>> =
                 items(needed.map(|(gradient, &need)| gradient.filter(|_| need)));
@@ -342,18 +292,6 @@ impl Walk<'_> {
         let gradient = |&has: &bool| if has { gradients.next() } else { None };
         items(has_gradient.iter().map(gradient))
     }
-
-    fn context<'c>(&self, node: &'c Arc<Node>, needs: &'c [bool]) -> Context<'c> {
-        Context {
-            call: Call::Node(node),
-            needs,
-            create_graph: self.create_graph,
-        }
-    }
-}
-
-fn zeros(spec: &Spec) -> Variable {
-    Variable::constant(Array::zeros(&spec.shape, spec.dtype))
 }
 
 /// The cotangents of all outputs, zeros where none arrived, if all are owned by examples.
@@ -377,7 +315,7 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<O
                     true => first.clone(),
                     false => nobodys()?,
                 };
-                let cotangent = zeros(spec);
+                let cotangent = Variable::zeros(spec);
                 Owned {
                     cotangent,
                     examples,

@@ -1,14 +1,11 @@
 //! Random numbers under `vmap`: which lanes draw their own, and which the same.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 
-use bibun_array::{Distribution, Generator, Shape, cpu};
-
-use crate::batch::{Batched, Lane};
+use crate::batch::Lane;
 use crate::scope::Level;
 use crate::surroundings::Aside;
-use crate::variable::{Value, Variable};
+use crate::variable::Variable;
 
 /// Whether lanes of `vmap` draw random numbers of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +80,8 @@ pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
         let at = all.iter().rposition(|draws| draws.level == level)?;
         Some((at, all.remove(at)))
     });
-    let draw = put_aside.map_or(Draw::Own(0), |(_, draws)| draws.draw);
+    // What is run again for lanes that did not draw then draws what it drew.
+    let draw = put_aside.map_or(Draw::Shared, |(_, draws)| draws.draw);
     let _put_back = PutBack(put_aside, RULE.replace(draw));
     rule()
 }
@@ -117,30 +115,18 @@ pub(crate) fn put_aside() -> impl Sized {
     )
 }
 
-/// Random numbers of the shape of a single lane, with an axis in front for every `vmap` around whose
-/// lanes draw their own.
-#[track_caller]
-pub(crate) fn random(
-    distribution: Distribution,
-    shape: Shape,
-    generator: &mut Generator,
-) -> Variable {
-    let own: Vec<(LaneDraws, Range<u64>)> = DRAWS.with_borrow(|all| {
-        let own = all.iter().filter_map(|draws| match draws.draw {
-            Draw::Own(first) => Some((*draws, first as u64..(first + draws.count) as u64)),
-            Draw::Shared => None,
-        });
-        own.collect()
-    });
-    let numbers: Vec<Range<u64>> = own.iter().map(|(_, lanes)| lanes.clone()).collect();
-    let all = match numbers.is_empty() {
-        true => generator.draw(distribution, shape, cpu()),
-        false => generator.draw_lanes(distribution, &numbers, shape, cpu()),
+/// The number of each lane that draws its own, for every `vmap` around in which lanes do, from the
+/// outermost in: what their random numbers are a function of.
+pub(crate) fn lane_numbers() -> Vec<Variable> {
+    let number = |draws: LaneDraws| match draws.draw {
+        Draw::Own(first) => {
+            let numbers: Vec<i64> = (first..first + draws.count)
+                .map(|lane| lane as i64)
+                .collect();
+            let (value, axis) = (Variable::constant(numbers), Some(0));
+            Some(Lane { value, axis }.hidden(draws.level))
+        }
+        Draw::Shared => None,
     };
-    own.into_iter()
-        .fold(Variable::constant(all), |value, (draws, _)| {
-            let (level, axis) = (draws.level, Some(0));
-            let lane = Lane { value, axis };
-            Variable::from_value(Value::Batched(Batched { level, lane }))
-        })
+    DRAWS.with_borrow(|all| all.iter().filter_map(|draws| number(*draws)).collect())
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::call::{Called, calling};
-use crate::context::{Call, Context};
-use crate::error::{Error, attempt, caller, raise};
+use crate::call::calling;
+use crate::context::pull_back;
+use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
 use crate::hooks;
 use crate::node::{Cut, Edge, Key, Node, Way};
@@ -532,13 +532,11 @@ struct Direction<'a> {
 /// it arrives has it from something that a rule captured. One level below, under `vmap` or `jvp`, an
 /// outer walk's history goes on in either case.
 fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
-    if scope::is_attended() {
-        return hooks::quietly(|| walk_at_level(outputs, direction, arrive));
-    }
-    walk_at_level(outputs, direction, arrive);
-}
-
-fn walk_at_level(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
+    let _quiet = if scope::is_attended() {
+        Some(hooks::quiet())
+    } else {
+        None
+    };
     match direction.create_graph {
         true => scope::recording(true, || walk_back(&outputs, direction, arrive)),
         false => {
@@ -582,7 +580,13 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                 }
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
-                let gradients = pull_back(node, &mut cotangents, &needs, direction.create_graph);
+                let create_graph = direction.create_graph;
+                let gradients = match scope::is_attended() {
+                    false => pull_back(node, &mut cotangents, &needs, create_graph),
+                    true => hooks::around_backward(node, &mut cotangents, |cotangents| {
+                        pull_back(node, cotangents, &needs, create_graph)
+                    }),
+                };
                 asked.set(None);
                 for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
                     if let Some(gradient) = gradient
@@ -612,58 +616,6 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
     }
 }
 
-/// Asks a node's rule for the cotangents of its inputs.
-fn pull_back(
-    node: &Arc<Node>,
-    cotangents: &mut [Option<Variable>],
-    needs: &[bool],
-    create_graph: bool,
-) -> Items<Option<Variable>> {
-    for (cotangent, spec) in cotangents.iter_mut().zip(node.output_specs()) {
-        cotangent.get_or_insert_with(|| {
-            Variable::constant(Array::zeros(spec.shape.clone(), spec.dtype))
-        });
-    }
-    let cx = Context {
-        call: Call::Node(node),
-        needs,
-        create_graph,
-    };
-    // What the rule calls is called for the function's caller.
-    let (_, _entered) = Called::begin(node.function().name(), node.place);
-    let gradients = match scope::is_attended() {
-        false => node.function().vjp(&cx, cotangents),
-        true => hooks::around_backward(node, cotangents, |cotangents| {
-            node.function().vjp(&cx, cotangents)
-        }),
-    };
-    if gradients.len() != node.inputs().len() {
-        let (found, expected) = (gradients.len(), node.inputs().len());
-        raise(Error::wrong_number(
-            node.function().name(),
-            "vjp",
-            found,
-            expected,
-        ));
-    }
-    for (i, (gradient, expected)) in gradients.iter().zip(node.input_specs()).enumerate() {
-        if let Some(gradient) = gradient
-            && needs[i]
-            && !gradient.has_spec(expected)
-        {
-            raise(Error::WrongRule {
-                function: node.function().name(),
-                rule: "vjp",
-                argument: format!("input {i}"),
-                found: Box::new(gradient.spec()),
-                expected: Box::new(expected.clone()),
-                place: caller(),
-            });
-        }
-    }
-    gradients
-}
-
 fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {
     match entry {
         Entry::Vacant(empty) => {
@@ -673,5 +625,31 @@ fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {
             let old = sum.insert(Variable::constant(0.0));
             sum.insert(old + gradient);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the nodes between had to be listed.
+    fn are_listed(outputs: &[&Variable], inputs: &[&Variable]) -> bool {
+        let edges = |list: &[&Variable]| list.iter().map(|x| x.edge()).collect();
+        match Paths::between(edges(outputs), edges(inputs)).wanted {
+            Wanted::Only { reaching, .. } => matches!(reaching, Reaching::Some(_)),
+            Wanted::Leaves => unreachable!("inputs are asked for"),
+        }
+    }
+
+    #[test]
+    fn the_nodes_between_are_listed_only_where_ways_lead_elsewhere() {
+        let (x, w) = (Variable::new(2.0), Variable::new(3.0));
+        let (y, z) = (x.tanh().exp(), (&x * &w).sin());
+        assert!(!are_listed(&[&y], &[&x]));
+        assert!(!are_listed(&[&y, &z], &[&x, &w]));
+        // By the other leaf.
+        assert!(are_listed(&[&z], &[&x]));
+        // By inputs that are not equally far back.
+        assert!(are_listed(&[&y], &[&x, &x.tanh()]));
     }
 }

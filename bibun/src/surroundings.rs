@@ -116,11 +116,6 @@ impl Surroundings {
     }
 }
 
-/// Runs a function of which only the shapes of its results are of interest: it changes nothing.
-pub(crate) fn rehearse<T>(f: impl FnOnce() -> T) -> T {
-    Draws::rehearse(|| with_layer(Layer::Apart(Contents::default()), f).0)
-}
-
 // ----- buffers and leaves
 
 /// What becomes of buffers and leaves on a thread; of several, the innermost first.

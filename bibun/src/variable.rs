@@ -1,14 +1,14 @@
 //! The Variable: a value that remembers the Function that made it.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use bibun_array::{Array, DType, Element, Shape};
 
-use crate::batch::{Batched, Lane};
 use crate::error::{Error, Place, caller, raise};
-use crate::forward::Dual;
 use crate::function::Spec;
+use crate::hidden::Hidden;
 use crate::hooks::HookHandle;
 use crate::leaf::{Leaf, LeafOwner};
 use crate::node::{Creator, Cut, Edge, Key};
@@ -43,27 +43,36 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Array(Array),
-    Batched(Batched),
-    Dual(Dual),
+    Hidden(Arc<dyn Hidden>),
 }
 
 impl Value {
+    pub(crate) fn hiding(hidden: impl Hidden) -> Self {
+        Self::Hidden(Arc::new(hidden))
+    }
+
     pub(crate) fn spec(&self) -> Spec {
         match self {
             Self::Array(x) => Spec {
                 shape: x.shape().clone(),
                 dtype: x.dtype(),
             },
-            Self::Batched(x) => x.lane.spec(),
-            Self::Dual(x) => x.primal.spec(),
+            Self::Hidden(hidden) => hidden.spec(),
         }
     }
 
     pub(crate) fn dtype(&self) -> DType {
         match self {
             Self::Array(x) => x.dtype(),
-            Self::Batched(x) => x.lane.value.dtype(),
-            Self::Dual(x) => x.primal.dtype(),
+            Self::Hidden(hidden) => hidden.spec().dtype,
+        }
+    }
+
+    /// The elements, unless a transformation hides them.
+    pub(crate) fn array(&self) -> Option<&Array> {
+        match self {
+            Self::Array(x) => Some(x),
+            Self::Hidden(_) => None,
         }
     }
 
@@ -71,16 +80,29 @@ impl Value {
     pub(crate) fn to_array(&self) -> Array {
         match self {
             Self::Array(x) => x.clone(),
-            hidden => unreachable!("the elements of {hidden:?} are hidden"),
+            Self::Hidden(hidden) => unreachable!("the elements of {hidden:?} are hidden"),
         }
+    }
+
+    pub(crate) fn hidden(&self) -> Option<&Arc<dyn Hidden>> {
+        match self {
+            Self::Array(_) => None,
+            Self::Hidden(hidden) => Some(hidden),
+        }
+    }
+
+    /// What the transformation at this level makes of the elements, if it hides them.
+    pub(crate) fn hidden_at<H: Hidden>(&self, level: Level) -> Option<&H> {
+        let hidden = self.hidden()?;
+        let any: &dyn Any = &**hidden;
+        any.downcast_ref().filter(|_| hidden.level() == level)
     }
 
     /// The level of the transformation that hides the elements, 0 for none.
     pub(crate) fn level(&self) -> Level {
         match self {
             Self::Array(_) => 0,
-            Self::Batched(x) => x.level,
-            Self::Dual(x) => x.level,
+            Self::Hidden(hidden) => hidden.level(),
         }
     }
 }
@@ -111,6 +133,11 @@ impl Variable {
     /// ```
     pub fn constant(value: impl Into<Array>) -> Self {
         Self::from_value(Value::Array(value.into()))
+    }
+
+    /// A constant of zeros.
+    pub(crate) fn zeros(spec: &Spec) -> Self {
+        Self::constant(Array::zeros(&spec.shape, spec.dtype))
     }
 
     pub(crate) fn from_value(value: Value) -> Self {
@@ -147,18 +174,15 @@ impl Variable {
         let place = caller();
         match &*self.value() {
             Value::Array(x) => x.clone(),
-            Value::Batched(_) => raise(Error::Hidden {
-                function,
-                transformation: "vmap",
-                advice: "choose by where_ instead of by the values of one lane",
-                place,
-            }),
-            Value::Dual(_) => raise(Error::Hidden {
-                function,
-                transformation: "jvp",
-                advice: "use detach if its derivative may be dropped",
-                place,
-            }),
+            Value::Hidden(hidden) => {
+                let (transformation, advice) = hidden.hidden_by();
+                raise(Error::Hidden {
+                    function,
+                    transformation,
+                    advice,
+                    place,
+                })
+            }
         }
     }
 
@@ -189,7 +213,7 @@ impl Variable {
     pub fn rank(&self) -> usize {
         self.look(|value| match value {
             Value::Array(x) => x.shape().rank(),
-            hidden => hidden.spec().shape.rank(),
+            Value::Hidden(hidden) => hidden.spec().shape.rank(),
         })
     }
 
@@ -197,7 +221,7 @@ impl Variable {
     pub fn size(&self) -> usize {
         self.look(|value| match value {
             Value::Array(x) => x.shape().size(),
-            hidden => hidden.spec().shape.size(),
+            Value::Hidden(hidden) => hidden.spec().shape.size(),
         })
     }
 
@@ -210,8 +234,7 @@ impl Variable {
     pub(crate) fn has_spec(&self, spec: &Spec) -> bool {
         self.look(|value| match value {
             Value::Array(x) => *x.shape() == spec.shape && x.dtype() == spec.dtype,
-            Value::Dual(dual) => dual.primal.has_spec(spec),
-            Value::Batched(batched) => batched.lane.spec() == *spec,
+            Value::Hidden(hidden) => hidden.spec() == *spec,
         })
     }
 
@@ -220,9 +243,9 @@ impl Variable {
         self.look(|a| match a {
             Value::Array(a) => other.look(|b| match b {
                 Value::Array(b) => a.shape() == b.shape() && a.dtype() == b.dtype(),
-                hidden => hidden.spec() == Spec::new(a.shape(), a.dtype()),
+                Value::Hidden(b) => b.spec() == Spec::new(a.shape(), a.dtype()),
             }),
-            hidden => other.has_spec(&hidden.spec()),
+            Value::Hidden(a) => other.has_spec(&a.spec()),
         })
     }
 
@@ -234,29 +257,12 @@ impl Variable {
 
     /// The elements, unless a transformation hides them.
     pub(crate) fn plain_array(&self) -> Option<Array> {
-        self.look(|value| match value {
-            Value::Array(x) => Some(x.clone()),
-            Value::Batched(_) | Value::Dual(_) => None,
-        })
-    }
-
-    /// The elements without their tangents, unless `vmap` hides them.
-    pub(crate) fn primal_array(&self) -> Option<Array> {
-        self.look(|value| match value {
-            Value::Array(x) => Some(x.clone()),
-            Value::Dual(dual) => dual.primal.primal_array(),
-            Value::Batched(_) => None,
-        })
+        self.look(|value| value.array().cloned())
     }
 
     /// The level of the transformation that hides the elements, 0 for none.
     pub(crate) fn level(&self) -> Level {
         self.look(Value::level)
-    }
-
-    /// Whether it has lanes at this level.
-    pub(crate) fn is_batched_at(&self, level: Level) -> bool {
-        self.look(|value| matches!(value, Value::Batched(batched) if batched.level == level))
     }
 
     /// The shape and the dtype.
@@ -533,11 +539,7 @@ impl Variable {
     pub(crate) fn first_non_finite(&self) -> Option<(Vec<usize>, f64, usize)> {
         self.look(|value| match value {
             Value::Array(x) => first_non_finite(x),
-            Value::Batched(batched) => batched.lane.value.first_non_finite(),
-            Value::Dual(dual) => dual
-                .primal
-                .first_non_finite()
-                .or_else(|| dual.tangent.as_ref()?.first_non_finite()),
+            Value::Hidden(hidden) => (hidden.parts().iter()).find_map(|x| x.first_non_finite()),
         })
     }
 
@@ -579,10 +581,11 @@ impl Variable {
     /// Whether a derivative goes through this, backwards or forwards.
     fn is_differentiated(&self) -> bool {
         self.has_history()
-            || self.look(|value| match value {
-                Value::Array(_) => false,
-                Value::Dual(_) => true,
-                Value::Batched(batched) => batched.lane.value.is_differentiated(),
+            || self.look(|value| {
+                value.hidden().is_some_and(|hidden| {
+                    hidden.is_differentiated()
+                        || hidden.parts().iter().any(|x| x.is_differentiated())
+                })
             })
     }
 
@@ -625,14 +628,7 @@ impl Variable {
         match &*self.value() {
             _ if self.is_absent() => self.clone(),
             Value::Array(_) => Self::fixed(self.value(), Edge::None),
-            Value::Dual(dual) => dual.primal.detach(),
-            Value::Batched(batched) => Self::from_value(Value::Batched(Batched {
-                lane: Lane {
-                    value: batched.lane.value.detach(),
-                    axis: batched.lane.axis,
-                },
-                ..*batched
-            })),
+            Value::Hidden(hidden) => hidden.detach(),
         }
     }
 
@@ -777,7 +773,7 @@ impl fmt::Debug for Variable {
         match &*self.value() {
             _ if self.is_absent() => write!(f, "Variable({}, no gradient", self.spec())?,
             Value::Array(x) => write!(f, "Variable({x:?}")?,
-            hidden => write!(f, "Variable({}, hidden", hidden.spec())?,
+            Value::Hidden(x) => write!(f, "Variable({}, hidden", x.spec())?,
         }
         if let Some(name) = self.name() {
             write!(f, ", name = {name}")?;

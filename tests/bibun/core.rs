@@ -1,7 +1,9 @@
 //! The core by itself: history, accumulation, nesting of walks, depth.
 
+use std::sync::{Arc, Mutex};
+
 use bibun::functions::{tanh, watch};
-use bibun::{GradOptions, Variable, gradients, gradients_with, jvp, vmap};
+use bibun::{GradOptions, Variable, custom, gradients, gradients_with, jvp, vmap};
 
 fn first(gradients: Vec<Option<Variable>>) -> Variable {
     gradients.into_iter().next().flatten().expect("a gradient")
@@ -136,4 +138,70 @@ fn a_million_functions_forward_backward_and_dropped_on_a_small_stack() {
         .expect("a thread")
         .join()
         .expect("no overflow");
+}
+
+#[test]
+fn gradients_of_what_was_computed_add_up_as_those_of_leaves_do() {
+    let x = Variable::new(2.0);
+    let y = &x * &x;
+    y.retain_grad();
+    let loss = 3.0 * &y;
+    for walks in [1.0, 2.0, 3.0] {
+        loss.backward();
+        let held = [&x, &y].map(|v| v.grad().unwrap().item::<f64>());
+        assert_eq!(held, [12.0 * walks, 3.0 * walks]);
+    }
+    y.clear_grad();
+    loss.backward();
+    assert_eq!(y.grad().unwrap().item::<f64>(), 3.0);
+}
+
+#[test]
+fn what_a_rule_captures_leaves_no_history_in_gradients() {
+    let w = Variable::new(3.0);
+    let captured = w.clone();
+    let scaled = custom("scaled", |[x]| x.clone()).vjp(move |_, _, gy| [gy * &captured]);
+    let hooked = Variable::new(1.0);
+    let captured = w.clone();
+    hooked.register_hook(move |g| Some(g * &captured));
+    let x = Variable::new(1.0);
+    let loss = scaled.call([&x]) + &hooked;
+    loss.backward();
+    loss.backward();
+    for leaf in [&x, &hooked] {
+        let gradient = leaf.grad().unwrap();
+        assert_eq!(gradient.item::<f64>(), 6.0);
+        assert!(!gradient.requires_grad() && gradient.creator().is_none());
+    }
+    // Where it is asked for, there is.
+    let options = GradOptions::create_graph();
+    let gradient = gradients_with(&[&loss], &[&x], &options).remove(0).unwrap();
+    gradient.backward();
+    assert_eq!(w.grad().unwrap().item::<f64>(), 1.0);
+    x.clear_grad();
+    loss.backward_with(&options);
+    assert!(x.grad().unwrap().requires_grad());
+}
+
+#[test]
+fn a_cotangent_gives_its_memory_to_the_next() {
+    let x = Variable::new([0.5; 64]);
+    let a = x.tanh();
+    let b = a.tanh();
+    let c = b.tanh();
+    let y = c.tanh();
+    let memory = Arc::new(Mutex::new(Vec::new()));
+    for part in [&a, &b, &c, &y] {
+        let memory = Arc::clone(&memory);
+        part.register_hook(move |g| {
+            memory.lock().unwrap().push(g.array().memory_key());
+            None
+        });
+    }
+    y.sum(..).backward();
+    let memory = memory.lock().unwrap().clone();
+    // That of y is one number for all; from there on everything is computed in one place.
+    let last = x.grad().unwrap().array().memory_key();
+    assert!(last.is_some() && memory[0] != last, "{memory:?} {last:?}");
+    assert_eq!(memory[1..], [last; 3]);
 }

@@ -1,10 +1,15 @@
 //! Links that normalise: what they learn, what they remember, and what transformations see of it.
 
 use bibun::array::{Array, DType, Generator};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bibun::functions::random_normal;
 use bibun::links::{
-    BatchNorm, Buffer, Chain, Dropout, Embedding, GroupNorm, InstanceNorm, LayerNorm, Link, RmsNorm,
+    BatchNorm, Buffer, Chain, Dropout, Embedding, FunctionLink, GroupNorm, InstanceNorm, LayerNorm,
+    Link, RmsNorm, Sequential,
 };
-use bibun::{Variable, attempt, checkpoint, grad, jvp, test, vmap};
+use bibun::{Variable, attempt, checkpoint, grad, jvp, test, vmap, with_hook};
 
 fn layer() -> BatchNorm {
     let builder = BatchNorm::builder(2).momentum(0.25).epsilon(0.0);
@@ -69,16 +74,45 @@ fn a_gradient_moves_the_statistics_of_the_model_that_was_handed_in() {
 }
 
 #[test]
-fn hidden_statistics_are_not_remembered() {
+fn statistics_of_lanes_are_refused_and_those_of_tangents_are_not() {
     let layer = layer();
     let still = [[0.0, 0.0], [1.0, 1.0]];
     let lanes = Variable::constant([[[1.0, 10.0], [3.0, 30.0]], [[2.0, 0.0], [4.0, 1.0]]]);
-    let y = vmap(|x| layer.forward(x), &lanes);
-    assert_eq!(
-        y.to_vec::<f64>(),
-        [-1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0]
+    let model = Sequential::new()
+        .then(FunctionLink::new(Variable::abs))
+        .then(layer.clone());
+    let refused = |run: &dyn Fn() -> Variable, path: &str| {
+        let error = attempt(run).unwrap_err();
+        let message = error.to_string();
+        let expected = "BatchNorm: a buffer holds one value, and every lane of vmap has another";
+        assert!(
+            message.starts_with(&format!("{path}{expected}")),
+            "{message}"
+        );
+        assert_eq!(running(&layer), still);
+        error.place()
+    };
+    let (line, run) = (line!(), || vmap(|x| layer.forward(x), &lanes));
+    let place = refused(&run, "");
+    assert_eq!((place.file(), place.line()), (file!(), line));
+    let (line, run) = (line!(), || vmap(|x| model.forward(x), &lanes));
+    let place = refused(&run, "in 1: ");
+    assert_eq!((place.file(), place.line()), (file!(), line));
+    refused(
+        &|| vmap(|x| grad(|x| layer.forward(x).sum(..), x), &lanes),
+        "",
     );
-    assert_eq!(running(&layer), still);
+    refused(
+        &|| vmap(|x| jvp(|x| layer.forward(x), x, &batch()).0, &lanes),
+        "",
+    );
+    refused(
+        &|| jvp(|x| vmap(|x| layer.forward(x), x), &lanes, &lanes).0,
+        "",
+    );
+    // In use they serve all lanes.
+    let y = test(|| vmap(|x| layer.forward(x), &lanes));
+    assert_eq!(y.to_vec::<f64>(), lanes.to_vec::<f64>());
     // What no transformation hides is plain inside of it too.
     vmap(|x| x * layer.forward(&batch()).sum(..), &lanes);
     assert_eq!(running(&layer), ONCE);
@@ -91,6 +125,119 @@ fn hidden_statistics_are_not_remembered() {
     forgetful.freeze();
     jvp(|x| checkpoint(block.clone(), x), &batch(), &batch());
     assert_eq!(running(&forgetful), ONCE);
+}
+
+#[test]
+fn a_buffer_takes_the_value_and_no_more() {
+    let buffer = Buffer::new([0.0, 0.0]);
+    let x = Variable::constant([1.0, 2.0]);
+    let f = |x: &Variable| {
+        buffer.set(x * 2.0);
+        (x * x * buffer.get()).sum(..)
+    };
+    let held = |gradient: Variable, expected: [f64; 2]| {
+        assert_eq!(gradient.to_vec::<f64>(), expected);
+        assert_eq!(buffer.get().to_vec::<f64>(), [2.0, 4.0]);
+        assert!(!buffer.get().requires_grad());
+        buffer.set([0.0, 0.0]);
+    };
+    // As in x² c: what the buffer holds is a constant of every derivative.
+    held(grad(f, &x), [4.0, 16.0]);
+    held(
+        jvp(
+            |x| {
+                x * x * {
+                    buffer.set(x * 2.0);
+                    buffer.get()
+                }
+            },
+            &x,
+            &x,
+        )
+        .1,
+        [4.0, 32.0],
+    );
+    held(
+        jvp(|x| grad(f, x), &x, &Variable::constant([1.0, 1.0])).1,
+        [4.0, 8.0],
+    );
+    let lanes = Variable::constant([[1.0, 2.0], [3.0, 4.0]]);
+    let error = attempt(|| vmap(f, &lanes)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("Buffer::set: a buffer holds one value"),
+        "{error}"
+    );
+    assert_eq!(error.place().file(), file!());
+    // The same value for all lanes is one value.
+    vmap(
+        |y| {
+            y * {
+                buffer.set(&x);
+                buffer.get()
+            }
+        },
+        &lanes,
+    );
+    assert_eq!(buffer.get().to_vec::<f64>(), [1.0, 2.0]);
+    vmap(
+        |y| {
+            buffer.update([&x], |old, [x]| old + x);
+            y.clone()
+        },
+        &lanes,
+    );
+    assert_eq!(buffer.get().to_vec::<f64>(), [2.0, 4.0]);
+}
+
+#[test]
+fn hooks_are_told_of_draws_and_of_buffers_that_change() {
+    let told = |f: &dyn Fn()| {
+        let names = Rc::new(RefCell::new(Vec::new()));
+        let memory = Rc::clone(&names);
+        let hook = move |event: &bibun::FunctionEvent<'_>| {
+            assert_eq!(event.place.file(), file!());
+            memory.borrow_mut().push(event.name);
+        };
+        with_hook(hook, f);
+        names.take()
+    };
+    let (layer, x) = (layer(), batch());
+    let names = told(&|| drop(layer.forward(&x)));
+    assert_eq!(
+        names
+            .iter()
+            .filter(|&&name| name == "update_buffer")
+            .count(),
+        2
+    );
+    let link = Dropout::new(0.5, &mut Generator::new(0));
+    let names = told(&|| drop(link.forward(&x)));
+    assert_eq!(names[..2], ["update_buffer", "random_bernoulli"]);
+    assert!(!told(&|| drop(test(|| link.forward(&x)))).contains(&"update_buffer"));
+    let g = RefCell::new(Generator::new(0));
+    let draw = || {
+        drop(random_normal(
+            [2],
+            0.0,
+            1.0,
+            DType::F32,
+            &mut g.borrow_mut(),
+        ))
+    };
+    assert_eq!(told(&draw), ["random_normal"]);
+    // Once as each lane sees it, and once for all of them.
+    let lanes = || {
+        drop(vmap(
+            |x| x + random_normal([2], 0.0, 1.0, DType::F64, &mut g.borrow_mut()),
+            &x,
+        ))
+    };
+    assert_eq!(
+        told(&lanes),
+        ["random_normal", "random_normal", "add", "add"]
+    );
 }
 
 #[test]

@@ -220,6 +220,11 @@ fn ways() -> Vec<Way> {
             let all = vmap(|gy| pullback.call(gy), &input(&[3, WIDE]));
             flat(&[&y, &all])
         }),
+        ("a derivative under vmap", |f| {
+            let (y, linear) = linearize(|x| f(x), &input(&[WIDE]));
+            let all = vmap(|dx| linear.call(dx), &input(&[3, WIDE]));
+            flat(&[&y, &all])
+        }),
     ]
 }
 

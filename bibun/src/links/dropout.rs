@@ -4,8 +4,7 @@ use bibun_array::{Array, Generator};
 
 use super::{Buffer, Chain, Link};
 use crate::error::{Error, raise};
-use crate::functions::dropout;
-use crate::scope::is_training;
+use crate::functions::dropout_of_call;
 use crate::variable::Variable;
 
 /// [`dropout`](crate::functions::dropout) as a link: in training mode zeros in random places, in
@@ -67,17 +66,15 @@ impl Dropout {
 impl Link for Dropout {
     /// In training mode x with zeros in random places; in test mode x.
     fn compute(&self, x: &Variable) -> Variable {
-        let mut random = Generator::new(0);
         // Evaluation in between shall not change what training draws.
-        if is_training() {
-            self.stream.update(|stream| {
+        dropout_of_call(x, self.ratio, || {
+            let old = self.stream.change("Dropout", [], true, |stream, []| {
                 let [key, calls] = stream.to_vec::<i64>()[..] else {
                     unreachable!("a buffer keeps its shape")
                 };
-                random = Generator::new(key as u64).split(calls as u64);
                 Array::from([key, calls.wrapping_add(1)])
             });
-        }
-        dropout(x, self.ratio, &mut random)
+            old.expect("it returns what it was")
+        })
     }
 }

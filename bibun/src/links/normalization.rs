@@ -20,11 +20,12 @@ use crate::variable::Variable;
 /// Shapes: x `[n, c, d..]`, with any number of axes behind the channels → as x.
 ///
 /// Every call in training mode moves the running statistics by a part `momentum` towards those of
-/// the batch; towards an estimate of the variance that is unbiased (divided by `n - 1`). They take
-/// plain numbers only, never history, and stay as they are where there are none: inside of
-/// [`vmap`](crate::vmap), if it hides x, and for a batch without elements. Under
-/// [`grad`](crate::grad) and [`jvp`](crate::jvp) they change as without, in the model that was handed in; under
-/// [`checkpoint`](crate::checkpoint) once, when it runs first. Cloning shares parameters and statistics.
+/// the batch; towards an estimate of the variance that is unbiased (divided by `n - 1`); a batch
+/// without elements moves nothing. Under [`grad`](crate::grad) and [`jvp`](crate::jvp) they change as
+/// without, in the model that was handed in; under [`checkpoint`](crate::checkpoint) once, when it runs
+/// first. Under [`vmap`](crate::vmap) every lane has a batch of its own, and for the statistics to
+/// follow them all is an error; in test mode they serve all lanes. Cloning shares parameters and
+/// statistics.
 ///
 /// ```
 /// use bibun::links::{BatchNorm, Chain, Link};
@@ -79,20 +80,18 @@ impl BatchNorm {
 
     /// Moves the running statistics towards those of a batch with `count` elements to a channel.
     fn observe(&self, mean: &Variable, variance: &Variable, count: usize) {
-        let (Some(mean), Some(variance)) = (mean.primal_array(), variance.primal_array()) else {
-            return;
-        };
         if count == 0 {
             return;
         }
-        let unbiased = variance * (count as f64 / (count - 1) as f64);
-        for (buffer, value) in [
-            (&self.running_mean, mean),
-            (&self.running_variance, unbiased),
+        let unbiased = count as f64 / (count - 1) as f64;
+        for (buffer, value, scale) in [
+            (&self.running_mean, mean, 1.0),
+            (&self.running_variance, variance, unbiased),
         ] {
-            buffer.update(|old| {
-                let value = value.cast(old.dtype());
-                old * (1.0 - self.momentum) + value * self.momentum
+            let momentum = self.momentum;
+            buffer.change("BatchNorm", [value], false, move |old, [value]| {
+                let value = (value * scale).cast(old.dtype());
+                old * (1.0 - momentum) + value * momentum
             });
         }
     }
@@ -104,7 +103,7 @@ impl Link for BatchNorm {
     /// # Panics
     /// If x is not `[n, channels, ..]`, or in training mode has one value per channel only, as a last
     /// batch of one example has ([`Batches`](crate::datasets::Batches) can drop it); the message has
-    /// all shapes.
+    /// all shapes. In training mode under `vmap`, if it hides x.
     fn compute(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
         let (mean, variance) = (self.running_mean.get(), self.running_variance.get());

@@ -9,7 +9,7 @@ use crate::apply;
 use crate::batch::{Lane, run_lanes};
 use crate::call::calling;
 use crate::context::Context;
-use crate::error::{Place, caller};
+use crate::error::{Error, Place, caller, raise};
 use crate::examples::{Owned, Share};
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
@@ -19,7 +19,7 @@ use crate::per_example::{Part, pull_apart};
 use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{Scopes, Surroundings, rehearse};
+use crate::surroundings::{Scopes, Surroundings};
 use crate::variable::Variable;
 
 type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
@@ -149,8 +149,12 @@ impl<const N: usize> Custom<N> {
     pub fn call(&self, inputs: [&Variable; N]) -> Variable {
         let _called = calling(self.0.name);
         let inputs: Vec<Variable> = inputs.into_iter().cloned().collect();
-        let mut y = self.0.call(inputs, caller());
-        y.remove(0)
+        let outputs = self.0.call(inputs, caller());
+        let [y] = <[Variable; 1]>::try_from(outputs).unwrap_or_else(|outputs| {
+            // By a rule in place of its own.
+            raise(Error::wrong_number(self.0.name, "batch", outputs.len(), 1))
+        });
+        y
     }
 }
 
@@ -174,30 +178,12 @@ impl Closures {
         self.call_in(inputs, place, Arc::default())
     }
 
-    /// Runs the function, first on plain values of a single lane: what comes out tells what the
-    /// outputs look like, and where nothing is hidden it is the output.
     fn call_in(&self, inputs: Vec<Variable>, place: Place, first: Arc<First>) -> Vec<Variable> {
-        let specimens: Vec<Variable> = inputs.iter().map(Lane::specimen).collect();
-        let hidden = inputs.iter().any(|input| input.level() > 0);
-        let mut call = Call {
+        let call = Call {
             closures: self.clone(),
-            specs: Vec::new(),
-            values: None,
             scopes: Scopes::current(),
             first,
         };
-        let run = || match hidden {
-            true => rehearse(|| randomness::in_lanes(Vec::new(), || call.run(&specimens))),
-            false => call.run_first(&specimens),
-        };
-        let outputs = match self.is_derived() {
-            true => scope::sealed(self.name, run),
-            false => run(),
-        };
-        call.specs = outputs.iter().map(Variable::spec).collect();
-        if !hidden {
-            call.values = outputs.iter().map(Variable::plain_array).collect();
-        }
         apply::run(&call, inputs, place, false)
     }
 
@@ -220,9 +206,6 @@ impl fmt::Debug for Closures {
 #[derive(Clone)]
 struct Call {
     closures: Closures,
-    specs: Vec<Spec>,
-    /// The outputs, unless a transformation hides them.
-    values: Option<Vec<Array>>,
     /// Those around the call.
     scopes: Scopes,
     /// The same for all levels at which one call is looked at: the function runs for the first time
@@ -231,25 +214,8 @@ struct Call {
 }
 
 impl Call {
-    /// The function; what it captures is a constant.
-    fn run(&self, inputs: &[Variable]) -> Vec<Variable> {
-        let forward = || (self.closures.forward)(inputs);
-        match self.closures.is_derived() {
-            // It captures nothing that has history, and sees the same scopes whenever it is run.
-            true => forward(),
-            false => scope::no_grad(forward),
-        }
-    }
-
-    /// The function, when its values are wanted.
-    fn run_first(&self, inputs: &[Variable]) -> Vec<Variable> {
-        self.see_first(|| self.run(inputs))
-    }
-
+    /// Runs the function as it was run first.
     fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
-        if !self.closures.is_derived() {
-            return run();
-        }
         if let Some(first) = self.first.get() {
             return first.again(run);
         }
@@ -257,6 +223,30 @@ impl Call {
         // Nobody else runs it meanwhile: a call is one run at one level.
         let _ = self.first.set(surroundings);
         outputs
+    }
+
+    /// The outputs and their tangents, in one run: a function of inputs and tangents without rules
+    /// of its own, as this is one.
+    fn run_along(
+        &self,
+        moving: Vec<usize>,
+        inputs: Vec<Variable>,
+        tangents: Vec<Variable>,
+    ) -> (Vec<Variable>, Vec<Variable>) {
+        let (n, f) = (inputs.len(), Arc::clone(&self.closures.forward));
+        let along = Closures {
+            forward: Arc::new(move |x| {
+                let (inputs, tangents) = x.split_at(n);
+                let (outputs, tangents) = along(&*f, &moving, inputs, tangents);
+                [outputs, tangents].concat()
+            }),
+            batch: None,
+            ..self.closures.clone()
+        };
+        let inputs = [inputs, tangents].concat();
+        let mut outputs = along.call_in(inputs, caller(), Arc::clone(&self.first));
+        let tangents = outputs.split_off(outputs.len() / 2);
+        (outputs, tangents)
     }
 
     /// The function, recorded, when its derivatives are wanted.
@@ -286,15 +276,19 @@ impl Function for Call {
     }
 
     fn shape(&self, _: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
-        Ok(self.specs.clone())
+        Err(Mismatch::KNOWN_BY_RUNNING)
     }
 
+    /// The function; what it captures is a constant.
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
-        self.values.clone().unwrap_or_else(|| {
-            let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
-            let outputs = self.run_first(&inputs);
-            outputs.iter().map(Variable::array).collect()
-        })
+        let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
+        let run = || (self.closures.forward)(&inputs);
+        let outputs = match self.closures.is_derived() {
+            // It captures nothing that has history, and sees the same scopes whenever it is run.
+            true => scope::sealed(self.closures.name, || self.see_first(run)),
+            false => scope::no_grad(run),
+        };
+        outputs.iter().map(Variable::array).collect()
     }
 
     fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
@@ -334,16 +328,19 @@ impl Function for Call {
             }
             (None, None) => {
                 let moving: Vec<usize> = (0..dx.len()).filter(|&i| dx[i].is_some()).collect();
-                let primals: Vec<Variable> = moving.iter().map(|&i| inputs[i].clone()).collect();
-                let tangents: Vec<Variable> = dx.into_iter().flatten().collect();
-                let run = |duals: &[Variable]| {
-                    let mut all = inputs.clone();
-                    for (&i, dual) in moving.iter().zip(duals) {
-                        all[i] = dual.clone();
+                let dx: Vec<Variable> = dx.into_iter().flatten().collect();
+                let tangents = match cx.is_running() {
+                    false => along(|x| self.run_again(x), &moving, &inputs, &dx).1,
+                    true => {
+                        let (outputs, tangents) = self.run_along(moving, inputs, dx);
+                        // What a rule for lanes computes is left to it.
+                        if self.closures.batch.is_none() {
+                            cx.give_outputs(outputs);
+                        }
+                        tangents
                     }
-                    self.run_again(&all)
                 };
-                forward::jvp(run, &primals, &tangents).1
+                tangents.into_iter().map(Some).collect()
             }
         }
     }
@@ -378,7 +375,6 @@ impl Function for Call {
                 .map(|value| Lane::along(value.clone(), 0))
                 .collect()
         };
-        let (n, m) = (inputs.len(), self.specs.len());
         let on_lanes = Closures {
             name,
             forward: {
@@ -389,7 +385,8 @@ impl Function for Call {
                 let axes = axes.clone();
                 Arc::new(move |x, y, gy| {
                     let all = [lanes(x, &axes), front(y), front(gy)].concat();
-                    let split = |v: &[Variable]| vjp(&v[..n], &v[n..n + m], &v[n + m..]);
+                    let (n, m) = (x.len(), x.len() + y.len());
+                    let split = |v: &[Variable]| vjp(&v[..n], &v[n..m], &v[m..]);
                     let gx = run_lanes(split, &all, draw);
                     // An input that is the same in every lane gets the sum of what lanes send it.
                     let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
@@ -402,7 +399,8 @@ impl Function for Call {
             jvp: jvp.map(|jvp| -> Arc<Rule> {
                 Arc::new(move |x, y, dx| {
                     let all = [lanes(x, &axes), front(y), lanes(dx, &axes)].concat();
-                    let split = |v: &[Variable]| jvp(&v[..n], &v[n..n + m], &v[n + m..]);
+                    let (n, m) = (x.len(), x.len() + y.len());
+                    let split = |v: &[Variable]| jvp(&v[..n], &v[n..m], &v[m..]);
                     fronted(run_lanes(split, &all, draw))
                 })
             }),
@@ -424,6 +422,27 @@ impl Function for Call {
         let parts = pull_apart(outputs, targets, cx.create_graph);
         parts.into_iter().map(Part::sum).collect()
     }
+}
+
+/// The value of `f` and its derivative along the tangents of the inputs that are moving.
+fn along(
+    f: impl FnOnce(&[Variable]) -> Vec<Variable>,
+    moving: &[usize],
+    inputs: &[Variable],
+    tangents: &[Variable],
+) -> (Vec<Variable>, Vec<Variable>) {
+    let primals: Vec<Variable> = moving.iter().map(|&i| inputs[i].clone()).collect();
+    let run = |duals: &[Variable]| {
+        let mut all = inputs.to_vec();
+        for (&i, dual) in moving.iter().zip(duals) {
+            all[i] = dual.clone();
+        }
+        f(&all)
+    };
+    let (outputs, tangents) = forward::jvp(run, &primals, tangents);
+    let or_zero = |(y, dy): (_, Option<Variable>)| dy.unwrap_or_else(|| zeros_like(y));
+    let tangents = outputs.iter().zip(tangents).map(or_zero).collect();
+    (outputs, tangents)
 }
 
 fn inputs(cx: &Context<'_>) -> Vec<Variable> {

@@ -208,7 +208,8 @@ impl VmapOptions {
 /// # Panics
 /// If there is no Variable with an axis in `x`, numbers of lanes differ, or `f` reads elements of a
 /// lane: control flow must not depend on them, for there are as many ways as lanes
-/// ([`where_`](crate::functions::where_) chooses by value). The message has the line.
+/// ([`where_`](crate::functions::where_) chooses by value). If lanes would put values of their own into
+/// a [`Buffer`](crate::links::Buffer), which holds one. The message has the line.
 #[track_caller]
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");

@@ -6,8 +6,13 @@ use std::sync::{Arc, RwLock};
 use bibun_array::Array;
 
 use super::{Mapper, Tree, Visitor};
+use crate::apply::apply;
+use crate::batch::Lane;
+use crate::call::calling;
+use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::function::Spec;
+use crate::examples::{Owned, Share};
+use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::locks::{read, write};
 use crate::surroundings;
 use crate::variable::Variable;
@@ -17,6 +22,10 @@ use crate::variable::Variable;
 /// In a walk over the Chain it is the Variable that it holds, and so a buffer. Clones share what
 /// they hold; and so does the copy of a model that a transformation works on, for it does not touch
 /// buffers: what changes inside of `grad(|model| ..., &model)` has changed in `model`.
+///
+/// A change is a function like others, told to [hooks](crate::with_hook). Derivatives do not go through
+/// it: under `grad` and `jvp` the value is held by itself. Under `vmap` there are as many values as
+/// lanes, and to change a buffer to these is an error.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -29,7 +38,7 @@ use crate::variable::Variable;
 /// }
 /// let model = Counter { w: Variable::new(3.0), calls: Buffer::new(0i64) };
 /// let square = |model: &Counter| {
-///     model.calls.set(model.calls.get().array() + 1);
+///     model.calls.set(model.calls.get() + 1);
 ///     &model.w * &model.w
 /// };
 /// assert_eq!(grad(square, &model).w.item::<f64>(), 6.0);
@@ -59,20 +68,69 @@ impl Buffer {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Replaces the elements.
+    /// Replaces what the buffer holds by the elements of `value`; its history and its tangents are not
+    /// held.
     ///
     /// # Panics
-    /// If shape or dtype change.
+    /// If shape or dtype change, and where the lanes of [`vmap`](crate::vmap) have different values: a
+    /// buffer holds one.
     #[track_caller]
-    pub fn set(&self, value: impl Into<Array>) {
-        let value = value.into();
-        self.update(|_| value.clone());
+    pub fn set(&self, value: impl Into<Variable>) {
+        let _called = calling("Buffer::set");
+        self.change("Buffer::set", [&value.into()], false, |_, [value]| value);
     }
 
-    /// Replaces the elements by a function of them; it is called again if another thread has replaced
-    /// them in the meantime.
+    /// Replaces the elements by a function of them and of the elements of some values; it is called
+    /// again if another thread has replaced them in the meantime.
+    ///
+    /// ```
+    /// use bibun::{grad, links::Buffer, Variable};
+    /// let largest = Buffer::new(0.0);
+    /// let f = |x: &Variable| {
+    ///     largest.update([x], |old, [x]| old.maximum(&x));
+    ///     x * x
+    /// };
+    /// assert_eq!(grad(f, &Variable::constant(3.0)).item::<f64>(), 6.0);
+    /// assert_eq!(largest.get().item::<f64>(), 3.0);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Buffer::set`].
     #[track_caller]
-    pub(crate) fn update(&self, mut f: impl FnMut(Array) -> Array) {
+    pub fn update<const N: usize>(
+        &self,
+        values: [&Variable; N],
+        f: impl Fn(Array, [Array; N]) -> Array + Send + Sync + 'static,
+    ) {
+        let _called = calling("Buffer::update");
+        self.change("Buffer::update", values, false, f);
+    }
+
+    /// [`update`](Self::update) for a link; what the buffer held before, if that is wanted.
+    #[track_caller]
+    pub(crate) fn change<const N: usize>(
+        &self,
+        owner: &'static str,
+        values: [&Variable; N],
+        returns_old: bool,
+        f: impl Fn(Array, [Array; N]) -> Array + Send + Sync + 'static,
+    ) -> Option<Variable> {
+        let rule = move |old, values: Vec<Array>| {
+            f(old, values.try_into().expect("as many as were given"))
+        };
+        let change = Change {
+            owner,
+            buffer: self.clone(),
+            returns_old,
+            rule: Arc::new(rule),
+        };
+        let values = values.map(Variable::detach).to_vec();
+        apply(change, values).pop()
+    }
+
+    /// Replaces the elements by a function of them, and returns what they were.
+    #[track_caller]
+    fn replace(&self, f: impl Fn(Array) -> Array) -> Array {
         loop {
             let old = self.get();
             let value = f(old.array());
@@ -83,14 +141,74 @@ impl Buffer {
             }
             let value = Variable::constant(value);
             if surroundings::put_apart(self, &value) {
-                return;
+                return old.array();
             }
             let mut held = write(&self.0);
             if held.is_same(&old) {
                 *held = value;
-                return;
+                return old.array();
             }
         }
+    }
+}
+
+type Rule = dyn Fn(Array, Vec<Array>) -> Array + Send + Sync;
+
+/// A change of what a buffer holds: a function, so that hooks are told of it and every transformation
+/// says what becomes of it.
+#[derive(Clone)]
+struct Change {
+    /// Whose buffer it is.
+    owner: &'static str,
+    buffer: Buffer,
+    returns_old: bool,
+    rule: Arc<Rule>,
+}
+
+impl Function for Change {
+    type Inputs = Many;
+    type Outputs = Many;
+
+    fn name(&self) -> &'static str {
+        "update_buffer"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+
+    fn shape(&self, _: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
+        let old = self.returns_old.then(|| self.buffer.get().spec());
+        Ok(old.into_iter().collect())
+    }
+
+    fn forward(&self, values: Vec<Array>) -> Vec<Array> {
+        let old = self.buffer.replace(|old| (self.rule)(old, values.clone()));
+        self.returns_old.then_some(old).into_iter().collect()
+    }
+
+    fn vjp(&self, cx: &Context<'_>, _: Vec<Variable>) -> Vec<Option<Variable>> {
+        vec![None; cx.input_count()]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, _: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
+        vec![None; cx.output_count()]
+    }
+
+    fn batch(&self, _: Vec<Lane>) -> Vec<Lane> {
+        let what = "a buffer holds one value, and every lane of vmap has another for it (in test mode \
+                    links leave their buffers alone; what is to be held can be handed out of vmap)";
+        raise(Error::argument(self.owner, what))
+    }
+
+    fn per_example(&self, cx: &Context<'_>, _: Vec<Owned>) -> Vec<Option<Share>> {
+        vec![None; cx.input_count()]
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "update_buffer of {}", self.owner)
     }
 }
 

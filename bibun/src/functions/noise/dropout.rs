@@ -1,7 +1,8 @@
 //! Dropout.
 
-use bibun_array::Generator;
+use bibun_array::{Generator, Shape};
 
+use super::random::bernoulli_of_call;
 use super::random_bernoulli;
 use crate::call::composite;
 use crate::error::{Error, raise};
@@ -28,16 +29,36 @@ use crate::variable::Variable;
 /// If `ratio` is not in `[0, 1)`.
 #[track_caller]
 pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) -> Variable {
+    drop_out(x.into(), ratio, |shape, p| {
+        random_bernoulli(shape, p, generator)
+    })
+}
+
+/// [`dropout`] with the numbers of one of the calls of a link: of the stream with this key, those of
+/// the stream below it that has the call's number.
+#[track_caller]
+pub(crate) fn dropout_of_call(
+    x: &Variable,
+    ratio: f64,
+    key_and_call: impl FnOnce() -> Variable,
+) -> Variable {
+    drop_out(x.clone(), ratio, |shape, p| {
+        bernoulli_of_call(shape, p, key_and_call())
+    })
+}
+
+#[track_caller]
+fn drop_out(x: Variable, ratio: f64, draw: impl FnOnce(Shape, f64) -> Variable) -> Variable {
     let _whole = composite("dropout");
     if !(0.0..1.0).contains(&ratio) {
         let what = format!("the ratio is {ratio}, it must be at least 0 and less than 1");
         raise(Error::argument("dropout", what));
     }
-    let x = to_float(x.into());
+    let x = to_float(x);
     if !scope::is_training() || ratio == 0.0 {
         return x;
     }
-    let left = random_bernoulli(x.shape(), 1.0 - ratio, generator);
+    let left = draw(x.shape(), 1.0 - ratio);
     let scale = left.cast(x.dtype()) * (1.0 / (1.0 - ratio));
     x * scale
 }

@@ -7,6 +7,7 @@ mod dropout;
 mod random;
 
 pub use dropout::dropout;
+pub(crate) use dropout::dropout_of_call;
 pub use random::*;
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
 //! Random numbers as constants.
 
-use bibun_array::{DType, Distribution, Generator, Shape};
+use bibun_array::{Array, DType, Distribution, Generator, Shape, cpu};
 
+use crate::apply::apply;
+use crate::batch::Lane;
 use crate::call::calling;
-use crate::randomness;
+use crate::context::Context;
+use crate::examples::{Owned, Share};
+use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec, no_rule};
+use crate::randomness::lane_numbers;
 use crate::variable::Variable;
 
 /// Random numbers, equally likely everywhere on `[low, high)`.
@@ -30,11 +35,8 @@ pub fn random_uniform(
     generator: &mut Generator,
 ) -> Variable {
     let _called = calling("random_uniform");
-    randomness::random(
-        Distribution::uniform(low, high, dtype),
-        shape.into(),
-        generator,
-    )
+    let distribution = Distribution::uniform(low, high, dtype);
+    draw("random_uniform", distribution, shape.into(), generator)
 }
 
 /// Normally distributed random numbers.
@@ -60,11 +62,8 @@ pub fn random_normal(
     generator: &mut Generator,
 ) -> Variable {
     let _called = calling("random_normal");
-    randomness::random(
-        Distribution::normal(mean, std, dtype),
-        shape.into(),
-        generator,
-    )
+    let distribution = Distribution::normal(mean, std, dtype);
+    draw("random_normal", distribution, shape.into(), generator)
 }
 
 /// `true` with probability `p`, else `false`.
@@ -83,5 +82,134 @@ pub fn random_normal(
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
     let _called = calling("random_bernoulli");
-    randomness::random(Distribution::bernoulli(p), shape.into(), generator)
+    let distribution = Distribution::bernoulli(p);
+    draw("random_bernoulli", distribution, shape.into(), generator)
+}
+
+/// [`random_bernoulli`] from the stream with a key and, below that, a number: i64 `[2]`.
+#[track_caller]
+pub(super) fn bernoulli_of_call(shape: Shape, p: f64, key_and_call: Variable) -> Variable {
+    let function = Random {
+        name: "random_bernoulli",
+        distribution: Distribution::bernoulli(p),
+        shape,
+        start: |[key, call]| Generator::new(key).split(call),
+    };
+    function.at(key_and_call)
+}
+
+/// Draws where a generator stands, and moves it on.
+#[track_caller]
+fn draw(
+    name: &'static str,
+    distribution: Distribution,
+    shape: Shape,
+    generator: &mut Generator,
+) -> Variable {
+    let function = Random {
+        name,
+        distribution,
+        shape: shape.addressable(name),
+        start: |[key, counter]| Generator::from_state(key, counter),
+    };
+    let size = function.shape.size();
+    let mut after = generator.clone();
+    let (key, counter) = after.advance(size.div_ceil(distribution.elements_per_block()));
+    let y = function.at(Variable::constant([key as i64, counter as i64]));
+    // Nothing was drawn where there was no memory.
+    *generator = after;
+    y
+}
+
+/// Random numbers as a function of the place in a stream that they are drawn from, two words as i64
+/// `[2]`, and of the numbers of the lanes that draw their own, from the outermost in.
+#[derive(Clone, Debug)]
+struct Random {
+    name: &'static str,
+    distribution: Distribution,
+    /// What one lane draws.
+    shape: Shape,
+    /// The stream at a place.
+    start: fn([u64; 2]) -> Generator,
+}
+
+impl Random {
+    #[track_caller]
+    fn at(self, place: Variable) -> Variable {
+        let mut inputs = lane_numbers();
+        inputs.insert(0, place);
+        let [y] = apply(self, inputs);
+        y
+    }
+}
+
+impl Function for Random {
+    type Inputs = Many;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::NOTHING
+    }
+
+    fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
+        let lanes = inputs[1..].iter().flat_map(|lanes| lanes.shape.iter());
+        let sizes: Vec<usize> = lanes.chain(self.shape.iter()).copied().collect();
+        Ok([Spec::new(sizes, self.distribution.dtype())])
+    }
+
+    fn forward(&self, inputs: Vec<Array>) -> [Array; 1] {
+        let [a, b] = inputs[0].to_vec::<i64>()[..] else {
+            unreachable!("the place in a stream is two words")
+        };
+        let mut stream = (self.start)([a, b].map(|word| word as u64));
+        let (shape, distribution) = (self.shape.clone(), self.distribution);
+        if inputs.len() == 1 {
+            return [stream.draw(distribution, shape, cpu())];
+        }
+        let numbers = inputs[1..].iter().map(|lanes| {
+            let first = lanes
+                .to_vec::<i64>()
+                .first()
+                .map_or(0, |&first| first as u64);
+            first..first + lanes.size() as u64
+        });
+        let numbers: Vec<_> = numbers.collect();
+        [stream.draw_lanes(distribution, &numbers, shape, cpu())]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, _: [Variable; 1]) -> Vec<Option<Variable>> {
+        vec![None; cx.input_count()]
+    }
+
+    fn jvp(&self, _: &Context<'_>, _: Vec<Option<Variable>>) -> [Option<Variable>; 1] {
+        [None]
+    }
+
+    /// The lanes that are numbered draw their own.
+    fn batch(&self, inputs: Vec<Lane>) -> [Lane; 1] {
+        if inputs[0].axis.is_some() {
+            let advice = "lanes draw from one stream, by their numbers";
+            no_rule(self.name, "batch", advice)
+        }
+        let mut axis = 0;
+        for lanes in &inputs[1..] {
+            if lanes.axis.is_some() {
+                break;
+            }
+            axis += lanes.value.rank();
+        }
+        let [y] = apply(
+            self.clone(),
+            inputs.into_iter().map(|lane| lane.value).collect(),
+        );
+        [Lane::along(y, axis)]
+    }
+
+    fn per_example(&self, cx: &Context<'_>, _: [Owned; 1]) -> Vec<Option<Share>> {
+        vec![None; cx.input_count()]
+    }
 }
