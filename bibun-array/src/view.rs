@@ -163,7 +163,7 @@ impl Array {
                 offset: self.layout().offset,
             }),
             None => {
-                let copy = allocating("reshape", || self.to_row_major());
+                let copy = allocating("reshape", || self.device().copy(self));
                 copy.with_layout(Layout::row_major(shape))
             }
         }

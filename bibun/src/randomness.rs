@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use bibun_array::{Distribution, Generator, Shape, cpu};
+use bibun_array::{Device, Distribution, Generator, Shape};
 
 use crate::batch::{Batched, Lane};
 use crate::scope::Level;
@@ -117,13 +117,14 @@ pub(crate) fn put_aside() -> impl Sized {
     )
 }
 
-/// Random numbers of the shape of a single lane, with an axis in front for every `vmap` around whose
+/// Random numbers on a device, of the shape of a single lane, with an axis in front for every `vmap` around whose
 /// lanes draw their own.
 #[track_caller]
 pub(crate) fn random(
     distribution: Distribution,
     shape: Shape,
     generator: &mut Generator,
+    device: &'static dyn Device,
 ) -> Variable {
     let own: Vec<(LaneDraws, Range<u64>)> = DRAWS.with_borrow(|all| {
         let own = all.iter().filter_map(|draws| match draws.draw {
@@ -134,8 +135,8 @@ pub(crate) fn random(
     });
     let numbers: Vec<Range<u64>> = own.iter().map(|(_, lanes)| lanes.clone()).collect();
     let all = match numbers.is_empty() {
-        true => generator.draw(distribution, shape, cpu()),
-        false => generator.draw_lanes(distribution, &numbers, shape, cpu()),
+        true => generator.draw(distribution, shape, device),
+        false => generator.draw_lanes(distribution, &numbers, shape, device),
     };
     own.into_iter()
         .fold(Variable::constant(all), |value, (draws, _)| {

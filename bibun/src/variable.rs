@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Element, Shape};
+use bibun_array::{Array, DType, Device, Element, Shape};
 
 use crate::batch::{Batched, Lane};
 use crate::error::{Error, Place, caller, raise};
@@ -64,6 +64,15 @@ impl Value {
             Self::Array(x) => x.dtype(),
             Self::Batched(x) => x.lane.value.dtype(),
             Self::Dual(x) => x.primal.dtype(),
+        }
+    }
+
+    /// The device that the elements are on, below all that hides them.
+    fn device(&self) -> &'static dyn Device {
+        match self {
+            Self::Array(x) => x.device(),
+            Self::Batched(x) => x.lane.value.device(),
+            Self::Dual(x) => x.primal.device(),
         }
     }
 
@@ -204,6 +213,12 @@ impl Variable {
     /// The dtype.
     pub fn dtype(&self) -> DType {
         self.look(Value::dtype)
+    }
+
+    /// The device that the elements are on; of a single repeated value, which is on all of them, the
+    /// CPU. [`Variable::to`] moves them.
+    pub fn device(&self) -> &'static dyn Device {
+        self.look(Value::device)
     }
 
     /// Whether shape and dtype are these.

@@ -4,6 +4,7 @@
 //! that fails, so that one run shows the state of the whole library.
 
 mod checks;
+mod device;
 mod edges;
 mod sample;
 mod wrong;
@@ -31,7 +32,10 @@ fn verdict(check: Check, sample: &Sample) -> Verdict {
 
 /// Puts every sample through a check.
 fn every_sample(check: Check) {
-    let samples = crate::functions::samples();
+    every_one(&crate::functions::samples(), check);
+}
+
+fn every_one(samples: &[Sample], check: Check) {
     let failures: Vec<String> = (samples.iter().enumerate())
         .filter_map(|(i, sample)| {
             let wrong = verdict(check, sample).err()?;
@@ -61,6 +65,16 @@ macro_rules! tests {
         )+
 
         const CHECKS: &[(&str, Check)] = &[$((stringify!($check), checks::$check)),+];
+
+        /// The same on a device that shows nobody its elements.
+        mod on_a_device {
+            $(
+                #[test]
+                fn $check() {
+                    super::device::every_sample(super::checks::$check);
+                }
+            )+
+        }
     };
 }
 

@@ -645,7 +645,8 @@ impl Gradient {
                 }),
             ] if examples.axis() == 0 => {
                 let size = examples.slices() as i64;
-                let positions = Variable::constant(Array::arange(0, size));
+                let positions = Array::arange(0, size).to(cotangent.device());
+                let positions = Variable::constant(positions);
                 Rows::Sparse {
                     indices: examples.of_each(&positions),
                     values: examples.of_each(cotangent),

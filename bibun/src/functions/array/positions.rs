@@ -52,7 +52,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "sinusoidal_positions",
-            |x| vec![&x[0] * sinusoidal_positions(3, 4, DType::F64)],
+            |x| vec![&x[0] * sinusoidal_positions(3, 4, DType::F64).to(x[0].device())],
             |x| {
                 let x = x[0].to_vec::<f64>().into_iter().enumerate();
                 let y = x.map(|(at, x)| {

@@ -49,7 +49,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         let shape = picked.clone();
         let call = move |x: &[Variable]| {
             let ids = Array::from_slice(ids, &shape);
-            vec![embedding(ids, &x[0], padding)]
+            vec![embedding(ids.to(x[0].device()), &x[0], padding)]
         };
         let expected = move |x: &[Array]| {
             let (w, width) = (x[0].to_vec::<f64>(), x[0].shape()[1..].iter().product());

@@ -181,18 +181,15 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], 0.1..0.9),
         Sample::new(
             "sigmoid_cross_entropy",
-            move |x| vec![sigmoid_cross_entropy(&x[0], &answers)],
+            move |x| vec![sigmoid_cross_entropy(&x[0], answers.to(x[0].device()))],
             move |x| vec![Array::scalar(of_answers(&x[0]).iter().sum::<f64>() / 5.0)],
         )
         .input([2, 3], -2.0..2.0),
         Sample::new(
             "sigmoid_cross_entropy",
             move |x| {
-                vec![sigmoid_cross_entropy_with(
-                    &x[0],
-                    &per_answer,
-                    Reduction::None,
-                )]
+                let t = per_answer.to(x[0].device());
+                vec![sigmoid_cross_entropy_with(&x[0], t, Reduction::None)]
             },
             move |x| vec![Array::from_vec(of_answers(&x[0]), [2, 3])],
         )

@@ -1,11 +1,11 @@
 //! Dropout.
 
-use bibun_array::Generator;
+use bibun_array::{Distribution, Generator};
 
-use super::random_bernoulli;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::to_float;
+use crate::randomness::random;
 use crate::scope;
 use crate::variable::Variable;
 
@@ -37,7 +37,8 @@ pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) ->
     if !scope::is_training() || ratio == 0.0 {
         return x;
     }
-    let left = random_bernoulli(x.shape(), 1.0 - ratio, generator);
+    let kept = Distribution::bernoulli(1.0 - ratio);
+    let left = random(kept, x.shape(), generator, x.device());
     let scale = left.cast(x.dtype()) * (1.0 / (1.0 - ratio));
     x * scale
 }

@@ -1,6 +1,6 @@
 //! Random numbers as constants.
 
-use bibun_array::{DType, Distribution, Generator, Shape};
+use bibun_array::{DType, Distribution, Generator, Shape, cpu};
 
 use crate::call::calling;
 use crate::randomness;
@@ -34,6 +34,7 @@ pub fn random_uniform(
         Distribution::uniform(low, high, dtype),
         shape.into(),
         generator,
+        cpu(),
     )
 }
 
@@ -64,6 +65,7 @@ pub fn random_normal(
         Distribution::normal(mean, std, dtype),
         shape.into(),
         generator,
+        cpu(),
     )
 }
 
@@ -83,5 +85,5 @@ pub fn random_normal(
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
     let _called = calling("random_bernoulli");
-    randomness::random(Distribution::bernoulli(p), shape.into(), generator)
+    randomness::random(Distribution::bernoulli(p), shape.into(), generator, cpu())
 }

@@ -1,6 +1,6 @@
 //! All parameters as one vector.
 
-use bibun_array::{Array, DType};
+use bibun_array::{Array, DType, cpu};
 use indexmap::IndexMap;
 
 use crate::error::{Error, raise};
@@ -48,13 +48,18 @@ impl Parts {
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
             let own = take(&mut vector, parameter.size());
-            parameter.update_in_place(|w| match w.dtype() {
-                DType::F32 => {
-                    for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
-                        *w = x as f32;
+            let home = parameter.device();
+            parameter.update_in_place(|w| {
+                *w = w.to(cpu());
+                match w.dtype() {
+                    DType::F32 => {
+                        for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
+                            *w = x as f32;
+                        }
                     }
+                    _ => w.as_mut_slice::<f64>().copy_from_slice(own),
                 }
-                _ => w.as_mut_slice::<f64>().copy_from_slice(own),
+                *w = w.to(home);
             });
         }
     }
