@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::device::{Device, Memory, allocating, cpu, uploaded};
+use crate::device::{Device, Memory, allocating, cpu, is_used, uploaded};
 use crate::dtype::with_dtype;
 use crate::shape::{Layout, Strides};
 use crate::storage::{self, Buffer};
@@ -129,6 +129,7 @@ impl Array {
             let what = format!("{bytes} bytes of {dtype} do not fill the shape {shape}");
             raise(Error::invalid("from_memory", what));
         }
+        is_used(memory.device());
         Self {
             dtype,
             layout: Layout::row_major(shape),
@@ -158,6 +159,7 @@ impl Array {
             );
             raise(Error::invalid("map_memory", what));
         }
+        is_used(memory.device());
         let data = Data::Shared(memory);
         Self { data, ..self }
     }
@@ -621,6 +623,9 @@ impl Array {
 
     /// Another window on the same elements.
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
+        if layout.shape.size() == 0 {
+            return Self::constant(Scalar::zero(self.dtype), layout.shape);
+        }
         Self {
             dtype: self.dtype,
             layout,

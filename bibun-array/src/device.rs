@@ -4,10 +4,12 @@
 //! elements. The CPU is one implementation; nothing above this file would change for another.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::CPU;
@@ -377,6 +379,57 @@ pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
     })
 }
 
+thread_local! {
+    static SETTLED: Cell<Option<&'static dyn Device>> = const { Cell::new(None) };
+}
+
+/// Whether there is memory, or ever was, on another device than the CPU.
+static IS_ANOTHER: AtomicBool = AtomicBool::new(false);
+
+/// Whether another device than the CPU has been used in this program.
+#[inline]
+pub fn is_another_device() -> bool {
+    IS_ANOTHER.load(Ordering::Relaxed)
+}
+
+/// Notes that there is memory of a device.
+pub(crate) fn is_used(device: &'static dyn Device) {
+    if device != cpu() {
+        IS_ANOTHER.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Has what is computed from repeated single values alone, which are on every device, computed on
+/// this one until the result is dropped. Else that is done on the CPU.
+///
+/// For libraries above this one: a gradient that is the same everywhere is put into zeros on the
+/// device of what it is the gradient of.
+///
+/// ```
+/// use bibun_array::{cpu, settle, Array, DType};
+/// let _here = settle(cpu());
+/// assert!(Array::ones(3, DType::F64).cumsum(0).device() == cpu());
+/// ```
+pub fn settle(device: &'static dyn Device) -> Settled {
+    Settled(SETTLED.replace(Some(device)))
+}
+
+/// See [`settle`].
+#[derive(Debug)]
+#[must_use = "it is over when this is dropped"]
+pub struct Settled(Option<&'static dyn Device>);
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        SETTLED.set(self.0);
+    }
+}
+
+/// Puts aside what is [settled](settle) until the result is dropped.
+pub(crate) fn put_aside() -> Settled {
+    Settled(SETTLED.take())
+}
+
 /// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.
 #[track_caller]
 pub(crate) fn common<'a>(
@@ -401,5 +454,5 @@ pub(crate) fn common<'a>(
             }
         }
     }
-    device.unwrap_or_else(cpu)
+    device.or_else(|| SETTLED.get()).unwrap_or_else(cpu)
 }

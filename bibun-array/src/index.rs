@@ -137,7 +137,8 @@ impl Array {
         let ones = Self::ones(indices.shape(), dtype);
         device::allocating("one_hot", || {
             let zeros = Self::zeros(shape, dtype);
-            indices.device().scatter_add(zeros, &indices, axis, &ones)
+            let device = device::common("one_hot", [&indices]);
+            device.scatter_add(zeros, &indices, axis, &ones)
         })
     }
 
@@ -151,7 +152,8 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Self {
-        device::allocating("nonzero", || self.device().nonzero(self))
+        let device = device::common("nonzero", [self]);
+        device::allocating("nonzero", || device.nonzero(self))
     }
 
     /// The positions, in row-major order, of the elements that are not zero (or `true`): what
@@ -165,7 +167,8 @@ impl Array {
     pub fn flat_nonzero(&self) -> Self {
         device::allocating("flat_nonzero", || {
             let flat = self.reshape(self.size());
-            self.device().nonzero(&flat).squeeze(&[1])
+            let device = device::common("flat_nonzero", [&flat]);
+            device.nonzero(&flat).squeeze(&[1])
         })
     }
 

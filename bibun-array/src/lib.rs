@@ -44,7 +44,8 @@ pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use call::{Call, Entered, Place, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 pub use device::{
-    Complaint, Device, Memory, Normalization, Reduction, Scan, View, allocating, cpu,
+    Complaint, Device, Memory, Normalization, Reduction, Scan, Settled, View, allocating, cpu,
+    is_another_device, settle,
 };
 pub use draws::Draws;
 pub use dtype::{DType, Element, Scalar};

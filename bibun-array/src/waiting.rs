@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::sync::OnceLock;
 
-use crate::{call, draws, error};
+use crate::{call, device, draws, error};
 
 static PUT_ASIDE: OnceLock<fn() -> Box<dyn Any>> = OnceLock::new();
 
@@ -42,6 +42,7 @@ pub(crate) fn shared<T>(work: impl FnOnce() -> T) -> T {
             let _attempts = error::put_aside();
             let _call = call::put_aside();
             let _draws = draws::put_aside();
+            let _device = device::put_aside();
             let _other = PUT_ASIDE.get().map(|put_aside| put_aside());
             work()
         }

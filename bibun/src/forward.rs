@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bibun_array::settle;
 use rustc_hash::FxHashMap;
 
 use crate::call::Called;
@@ -178,6 +179,7 @@ pub(crate) fn push_forward(
         };
         let function = node.function();
         let (_, _entered) = Called::begin(function.name(), node.place);
+        let _settled = node.device.map(settle);
         let jvp = || function.jvp(&cx, tangents);
         let tangents = asked_at(function.name(), node.place, jvp);
         check(function, &tangents, node.output_specs());

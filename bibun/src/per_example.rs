@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use bibun_array::Array;
+use bibun_array::{Array, settle};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::batch::vmap;
@@ -205,6 +205,7 @@ impl Walk<'_> {
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
         let needs: Items<bool> = items(follows);
         let (_, _entered) = Called::begin(here.function, here.place);
+        let _settled = node.device.map(settle);
         let asked = attempt(|| self.ask(node, &arrived, &needs, here));
         let parts = asked.unwrap_or_else(|error| match error {
             error @ Error::MixesExamples { .. } => raise(error),

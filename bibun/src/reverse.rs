@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use bibun_array::Array;
+use bibun_array::{Array, settle};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::{Called, calling};
@@ -631,6 +631,7 @@ fn pull_back(
     };
     // What the rule calls is called for the function's caller.
     let (_, _entered) = Called::begin(node.function().name(), node.place);
+    let _settled = node.device.map(settle);
     let gradients = match scope::is_attended() {
         false => node.function().vjp(&cx, cotangents),
         true => hooks::around_backward(node, cotangents, |cotangents| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Device, Element, Shape};
+use bibun_array::{Array, DType, Device, Element, Memory, Shape, cpu};
 
 use crate::batch::{Batched, Lane};
 use crate::error::{Error, Place, caller, raise};
@@ -67,12 +67,12 @@ impl Value {
         }
     }
 
-    /// The device that the elements are on, below all that hides them.
-    fn device(&self) -> &'static dyn Device {
+    /// The device that the elements are on, below all that hides them, unless it is every one.
+    fn place(&self) -> Option<&'static dyn Device> {
         match self {
-            Self::Array(x) => x.device(),
-            Self::Batched(x) => x.lane.value.device(),
-            Self::Dual(x) => x.primal.device(),
+            Self::Array(x) => x.memory().map(Memory::device),
+            Self::Batched(x) => x.lane.value.place(),
+            Self::Dual(x) => x.primal.place().or_else(|| x.tangent.as_ref()?.place()),
         }
     }
 
@@ -218,7 +218,12 @@ impl Variable {
     /// The device that the elements are on; of a single repeated value, which is on all of them, the
     /// CPU. [`Variable::to`] moves them.
     pub fn device(&self) -> &'static dyn Device {
-        self.look(Value::device)
+        self.place().unwrap_or(cpu())
+    }
+
+    /// The device that the elements are on, unless it is every one.
+    pub(crate) fn place(&self) -> Option<&'static dyn Device> {
+        self.look(Value::place)
     }
 
     /// Whether shape and dtype are these.

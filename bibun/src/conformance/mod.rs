@@ -4,6 +4,7 @@
 //! that fails, so that one run shows the state of the whole library.
 
 mod checks;
+mod costs;
 mod device;
 mod edges;
 mod sample;
@@ -11,7 +12,7 @@ mod wrong;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use sample::Sample;
+pub(crate) use sample::{Sample, beside};
 
 /// What a check says of a sample: nothing, or what is wrong with which numbers.
 type Verdict = Result<(), String>;

@@ -269,7 +269,7 @@ pub trait Chain: Tree {
                         leaf.set_grad(&gradient.to(device));
                     }
                 }
-                Cell::Buffer(buffer) => buffer.set(place.now.to(device)),
+                Cell::Buffer(buffer) => buffer.set(place.now.to(buffer.place(device))),
                 Cell::Constant => {}
             }
         }

@@ -3,6 +3,8 @@
 //! [`Counting`] computes as the CPU does, in memory that nobody else can read, and counts what it is
 //! asked for. [`Bare`] has memory and nothing else: everything goes through the host.
 
+mod golden;
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +16,8 @@ use bibun_array::{
     Array, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Kernel,
     Memory, Normalization, Reduction, Scan, Shape, Slice, Taps, View, attempt, cpu, raise,
 };
+
+pub use golden::expect_golden;
 
 /// What a [`Counting`] device was asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,6 +36,12 @@ impl Counts {
     /// How many kernels ran.
     pub fn kernel_count(&self) -> usize {
         self.kernels.values().sum()
+    }
+
+    /// Kernels, allocations and copies as a cell of a table.
+    pub fn cell(&self) -> String {
+        let kernels = self.kernel_count();
+        format!("{kernels:3} {:3} {:3}", self.allocations, self.copies)
     }
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn expect_mask(
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     use bibun_array::Array;
     let mask = [
         true, false, true, true, false, true, true, true, false, false, false, false,
@@ -88,7 +88,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "masked_softmax",
-            move |x| vec![masked_softmax(&x[0], kept().to(x[0].device()), 1)],
+            move |x| vec![masked_softmax(&x[0], beside(x, kept()), 1)],
             move |x| {
                 let x = x[0].to_vec::<f64>();
                 let powers = x.iter().zip(mask);
@@ -105,7 +105,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "masked_softmax",
             move |x| {
-                let kept = kept().to(x[1].device());
+                let kept = beside(x, kept());
                 let hidden = kept.where_(&x[1], f64::NEG_INFINITY);
                 vec![masked_softmax(&x[0], hidden, 0)]
             },

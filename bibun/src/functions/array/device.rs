@@ -23,11 +23,20 @@ use crate::variable::Variable;
 pub fn to(x: impl Into<Variable>, device: &'static dyn Device) -> Variable {
     let x = x.into();
     let home = x.device();
-    if home == device {
-        x
-    } else {
-        Linear::of(To { home, device }, x)
+    match home == device {
+        true => x,
+        false => moved(x, home, device),
     }
+}
+
+/// [`to`] for what belongs to a device even if it is everywhere: its gradient comes back there.
+#[track_caller]
+pub(crate) fn moved(
+    x: Variable,
+    home: &'static dyn Device,
+    device: &'static dyn Device,
+) -> Variable {
+    Linear::of(To { home, device }, x)
 }
 
 impl Variable {
@@ -57,8 +66,7 @@ impl LinearRule for To {
         x.to(self.device)
     }
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
-        let (home, device) = (self.device, self.home);
-        Linear::of(Self { home, device }, gy)
+        moved(gy, self.device, self.home)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         Lane::along(Linear::of(self.clone(), x), axis)

@@ -638,7 +638,7 @@ fn rows_of_lanes(indices: Variable, x: &Variable, axis: usize) -> Variable {
     let function = RowsOfLanes {
         axis: 0,
         size: x.shape()[axis],
-        device: x.device(),
+        device: x.place().or(indices.place()).unwrap_or(cpu()),
     };
     let [rows] = crate::apply(function, [indices]);
     rows
@@ -696,22 +696,19 @@ impl Function for RowsOfLanes {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::by_index;
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     let range = -2.0..2.0;
     let at = |x: &Array, index: &[usize]| x.element(index).to_f64();
-    fn beside(x: &Variable, indices: impl Into<Array>) -> Array {
-        indices.into().to(x.device())
-    }
     vec![
         Sample::new(
             "take",
-            |x| vec![take(&x[0], beside(&x[0], [2i64, 0, -1, 2]), 0)],
+            |x| vec![take(&x[0], beside(x, [2i64, 0, -1, 2]), 0)],
             move |x| vec![by_index([4, 2], |i| at(&x[0], &[[2, 0, 2, 2][i[0]], i[1]]))],
         )
         .input([3, 2], range.clone()),
         Sample::new(
             "take",
-            |x| vec![take(&x[0], beside(&x[0], [[1i64, 0], [-1, 1], [0, 0]]), 1)],
+            |x| vec![take(&x[0], beside(x, [[1i64, 0], [-1, 1], [0, 0]]), 1)],
             move |x| {
                 let indices = [[1, 0], [1, 1], [0, 0]];
                 vec![by_index([3, 3, 2, 1], |i| {
@@ -728,7 +725,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "add_at",
-            |x| vec![add_at(&x[0], beside(&x[0], [[2i64, 0], [-1, 2]]), 1, &x[1])],
+            |x| vec![add_at(&x[0], beside(x, [[2i64, 0], [-1, 2]]), 1, &x[1])],
             move |x| {
                 let indices = [[2, 0], [2, 2]];
                 vec![by_index([2, 3], |i| {
@@ -748,7 +745,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 2, 2], range.clone()),
         Sample::new(
             "add_at",
-            |x| vec![add_at(&x[0], beside(&x[0], [1i64, 1]), 0, &x[1])],
+            |x| vec![add_at(&x[0], beside(x, [1i64, 1]), 0, &x[1])],
             move |x| {
                 vec![by_index([2, 3], |i| {
                     at(&x[0], i) + (2 * i[0]) as f64 * at(&x[1], &[i[1]])
@@ -759,7 +756,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([3], range.clone()),
         Sample::new(
             "gather",
-            |x| vec![gather(&x[0], beside(&x[0], [[2i64, 0], [-1, 1]]), 1)],
+            |x| vec![gather(&x[0], beside(x, [[2i64, 0], [-1, 1]]), 1)],
             move |x| {
                 let indices = [[2, 0], [2, 1]];
                 vec![by_index([2, 2], |i| {
@@ -770,7 +767,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "gather",
-            |x| vec![gather(&x[0], beside(&x[0], [[0i64, 1, -2]]), -2)],
+            |x| vec![gather(&x[0], beside(x, [[0i64, 1, -2]]), -2)],
             move |x| vec![by_index([1, 3], |i| at(&x[0], &[[0, 1, 0][i[1]], i[1]]))],
         )
         .input([2, 3], range.clone()),
@@ -779,7 +776,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| {
                 vec![scatter_add(
                     &x[0],
-                    beside(&x[0], [[1i64, 1, 0], [1, 0, -1]]),
+                    beside(x, [[1i64, 1, 0], [1, 0, -1]]),
                     0,
                     &x[1],
                 )]
@@ -801,7 +798,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "scatter_add",
-            |x| vec![scatter_add(&x[0], beside(&x[0], [[1i64, 0, -1]]), 1, &x[1])],
+            |x| vec![scatter_add(&x[0], beside(x, [[1i64, 0, -1]]), 1, &x[1])],
             move |x| {
                 vec![by_index([1, 2], |i| {
                     at(&x[0], i) + [1.0, 2.0][i[1]] * at(&x[1], &[])
@@ -812,7 +809,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input((), range.clone()),
         Sample::new(
             "select_item",
-            |x| vec![select_item(&x[0], beside(&x[0], [1i64, 2, -3]))],
+            |x| vec![select_item(&x[0], beside(x, [1i64, 2, -3]))],
             move |x| vec![by_index([3], |i| at(&x[0], &[i[0], [1, 2, 0][i[0]]]))],
         )
         .input([3, 3], range),

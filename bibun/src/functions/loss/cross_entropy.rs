@@ -450,7 +450,7 @@ impl Function for NegativeLogLikelihood {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     let range = -2.0..2.0;
     let weight = [0.5, 2.0, 1.5];
     // `x [n, 3, d]` in a flat vector; the losses of class numbers by plain loops.
@@ -466,9 +466,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         };
         t.iter().enumerate().map(loss).collect()
     };
-    let options = move |reduction, weighted: bool, x: &Variable| CrossEntropyOptions {
+    let options = move |reduction, weighted: bool, x: &[Variable]| CrossEntropyOptions {
         reduction,
-        class_weight: weighted.then(|| Variable::constant(weight).to(x.device())),
+        class_weight: weighted.then(|| beside(x, Variable::constant(weight))),
         ..CrossEntropyOptions::default()
     };
     let classes = |shape: &[usize]| match *shape {
@@ -512,8 +512,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 Sample::new(
                     "softmax_cross_entropy",
                     move |x| {
-                        let options = options(reduction, weighted, &x[0]);
-                        let t = call_targets.to(x[0].device());
+                        let options = options(reduction, weighted, x);
+                        let t = beside(x, &call_targets);
                         vec![softmax_cross_entropy_with(&x[0], t, &options)]
                     },
                     move |x| vec![of_scores(&x[0].to_vec::<f64>())],
@@ -527,8 +527,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                     move |x| {
                         let axis = if x[0].rank() == 1 { 0 } else { 1 };
                         let p = log_softmax(&x[0], axis);
-                        let t = targets.to(x[0].device());
-                        vec![nll_with(p, t, options(reduction, weighted, &x[0]))]
+                        let t = beside(x, &targets);
+                        vec![nll_with(p, t, options(reduction, weighted, x))]
                     },
                     move |x| vec![reference(&x[0].to_vec::<f64>())],
                 )
@@ -558,7 +558,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             Sample::new(
                 "softmax_cross_entropy",
                 move |x| {
-                    let options = options(reduction, weighted, &x[0]);
+                    let options = options(reduction, weighted, x);
                     vec![softmax_cross_entropy_with(&x[0], &x[1], &options)]
                 },
                 reference,

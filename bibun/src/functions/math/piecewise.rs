@@ -143,8 +143,7 @@ fn replaced<T: Tree>(
 ) -> Variable {
     let sides = [condition.clone(), logical_not(condition)];
     let [some, others] = sides.each_ref().map(|side| {
-        // Where a device would have to be asked, as if it did.
-        let holds = Lane::all(side).any(..).known_item().unwrap_or(true);
+        let holds = Lane::all(side).flat_nonzero().size() > 0;
         let inputs = tree_map(
             |x| match holds {
                 true => {
