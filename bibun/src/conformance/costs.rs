@@ -39,7 +39,7 @@ fn functions_cost_what_they_did() {
 
 /// The costs of a sample where some inputs have gradients.
 fn costs(sample: &Sample, wanted: &[usize]) -> String {
-    let device = Counting::new(&[]);
+    let device = Counting::new(&["to"]);
     let mut generator = generator(sample);
     let inputs = drawn(sample, &mut generator).into_iter().enumerate();
     let inputs: Vec<Variable> = inputs

@@ -1,6 +1,6 @@
 //! Moving between devices.
 
-use bibun_array::{Array, Device, cpu};
+use bibun_array::{Array, Device};
 
 use crate::batch::Lane;
 use crate::examples::{Owned, Share};
@@ -79,6 +79,7 @@ impl LinearRule for To {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
+    use bibun_array::cpu;
     // There and back, for the checks are done on the CPU.
     vec![
         Sample::new(

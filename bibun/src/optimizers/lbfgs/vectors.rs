@@ -48,7 +48,12 @@ impl Parts {
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
             let own = take(&mut vector, parameter.size());
-            let home = parameter.device();
+            // A parameter of one repeated value is on every device, its gradient is not.
+            let places = [
+                parameter.place(),
+                parameter.grad().and_then(|gradient| gradient.place()),
+            ];
+            let home = places.into_iter().flatten().next().unwrap_or(cpu());
             parameter.update_in_place(|w| {
                 *w = w.to(cpu());
                 match w.dtype() {
