@@ -93,8 +93,8 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// Copies elements from the host.
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory>;
 
-    /// A row-major copy of an array, as memory on the host: the only place that waits for the device,
-    /// and where it raises what [`check`](Device::check) has found meanwhile. `asked_by` names the
+    /// A row-major copy of an array, as memory on the host. This waits for the device, as nothing but
+    /// [`nonzero`](Device::nonzero) does, and here it raises what [`check`](Device::check) has found meanwhile. `asked_by` names the
     /// function that wants to see elements, such as `to_vec`, for messages and profiles.
     fn download(&'static self, x: &Array, asked_by: &'static str) -> Array;
 

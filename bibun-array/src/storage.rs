@@ -340,6 +340,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lent_is_read_through_its_owner_and_given_back_to_nobody() {
+        let owner = std::sync::Arc::<[i64]>::from([1, 2]);
+        let buffer = Buffer::lent(std::sync::Arc::clone(&owner));
+        assert_eq!(
+            (buffer.as_slice::<i64>(), buffer.bytes()),
+            (&[1, 2][..], 16)
+        );
+        assert!(!buffer.is_ours() && Buffer::new::<i64>(2).is_ours());
+        assert_eq!(buffer.as_slice::<i64>().as_ptr(), owner.as_ptr());
+        drop(buffer);
+        assert_eq!(std::sync::Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
     fn buffers_are_reused_and_bools_are_clean() {
         let mut buffer = Buffer::new::<i64>(1000);
         buffer.as_mut_slice::<i64>().fill(-1);
