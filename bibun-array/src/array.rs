@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::device::{Device, Memory, allocating, cpu};
+use crate::device::{Device, Memory, allocating, cpu, is_used, uploaded};
 use crate::dtype::with_dtype;
 use crate::shape::{Layout, Strides};
 use crate::storage::{self, Buffer};
@@ -14,6 +14,10 @@ use crate::{DType, Element, Error, Scalar, Shape, raise};
 /// Cloning and every view (`reshape` of dense arrays, `transpose`, slices, `broadcast_to`) share
 /// the elements and cost a few nanoseconds. Elements are written only where nobody else holds
 /// them; otherwise they are copied first, so no array ever changes under another's feet.
+///
+/// Arrays are made on the CPU, and [`Array::to`] moves them to another [`Device`]. What is computed
+/// from arrays of a device is made there; arrays of two devices are not computed with. A single
+/// repeated value, such as a number or [`Array::zeros`], takes no memory and is on every device.
 ///
 /// ```
 /// use bibun_array::Array;
@@ -28,7 +32,8 @@ pub struct Array {
     data: Data,
 }
 
-/// A single value, repeated to any shape, lies in the array itself; the rest in shared memory.
+/// A single value, repeated to any shape (or to none), lies in the array itself; the rest in shared
+/// memory.
 #[derive(Clone, Debug)]
 enum Data {
     Inline(Scalar),
@@ -66,16 +71,97 @@ impl Array {
                 format!("{} elements do not fill the shape {shape}", elements.len()),
             ));
         }
-        if let [element] = elements {
+        let shape = shape.addressable("from_vec");
+        if let [] | [_] = elements {
+            let element = elements.first().copied().unwrap_or_default();
             return Self::constant(element.to_scalar(), shape);
         }
-        let shape = shape.addressable("from_vec");
         let memory = allocating("from_vec", || cpu().upload(T::to_slice(elements)));
         Self {
             dtype: T::DTYPE,
             layout: Layout::row_major(shape),
             data: Data::Shared(memory),
         }
+    }
+
+    /// An array over elements that something else owns, such as a file mapped into memory or a buffer
+    /// of another library, without a copy. They are only read: an array that is written to copies
+    /// them first. The owner is dropped with the last array that looks at them.
+    ///
+    /// # Panics
+    /// If the number of elements is not the size of `shape`.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// use std::sync::Arc;
+    /// let theirs: Arc<[f32]> = Arc::from([1.0, 2.0, 3.0, 4.0]);
+    /// let x = Array::from_buffer(Arc::clone(&theirs), [2, 2]);
+    /// assert_eq!(x.as_slice::<f32>().unwrap().as_ptr(), theirs.as_ptr());
+    /// assert_eq!((&x + &x.transpose()).to_vec::<f32>(), [2.0, 5.0, 5.0, 8.0]);
+    /// ```
+    #[track_caller]
+    pub fn from_buffer<T: Element>(
+        owner: impl AsRef<[T]> + Send + Sync + 'static,
+        shape: impl Into<Shape>,
+    ) -> Self {
+        let shape = shape.into();
+        let len = owner.as_ref().len();
+        if len != shape.size() {
+            raise(Error::invalid(
+                "from_buffer",
+                format!("{len} elements do not fill the shape {shape}"),
+            ));
+        }
+        let layout = Layout::row_major(shape.addressable("from_buffer"));
+        Self::of_buffer(Buffer::lent(owner), layout)
+    }
+
+    /// A row-major array over the memory of a device: for those who make devices.
+    ///
+    /// # Panics
+    /// If the memory has not as many bytes as the elements of `shape`.
+    #[track_caller]
+    pub fn from_memory(memory: Arc<dyn Memory>, shape: impl Into<Shape>) -> Self {
+        let (dtype, shape) = (memory.dtype(), shape.into());
+        let shape = shape.addressable("from_memory");
+        if memory.bytes() != shape.size() * dtype.size() {
+            let bytes = memory.bytes();
+            let what = format!("{bytes} bytes of {dtype} do not fill the shape {shape}");
+            raise(Error::invalid("from_memory", what));
+        }
+        is_used(memory.device());
+        Self {
+            dtype,
+            layout: Layout::row_major(shape),
+            data: Data::Shared(memory),
+        }
+    }
+
+    /// The same window on other memory, such as that of which this array's is the image; a repeated
+    /// single value, which has no memory, is left as it is. For those who make devices.
+    ///
+    /// # Panics
+    /// If the other memory has not the dtype or not as many bytes.
+    #[must_use]
+    #[track_caller]
+    pub fn map_memory(self, other: impl FnOnce(Arc<dyn Memory>) -> Arc<dyn Memory>) -> Self {
+        let Data::Shared(memory) = self.data else {
+            return self;
+        };
+        let bytes = memory.bytes();
+        let memory = other(memory);
+        if memory.dtype() != self.dtype || memory.bytes() != bytes {
+            let what = format!(
+                "{} bytes of {} are no image of {bytes} bytes of {}",
+                memory.bytes(),
+                memory.dtype(),
+                self.dtype
+            );
+            raise(Error::invalid("map_memory", what));
+        }
+        is_used(memory.device());
+        let data = Data::Shared(memory);
+        Self { data, ..self }
     }
 
     /// An array whose elements a function writes, given the row-major slice (of unspecified
@@ -92,14 +178,14 @@ impl Array {
     #[track_caller]
     pub(crate) fn dense_filled_by<T: Element>(layout: Layout, fill: impl FnOnce(&mut [T])) -> Self {
         let size = layout.shape.size();
-        if size == 1 {
+        if size <= 1 {
             let mut element = T::default();
-            fill(std::slice::from_mut(&mut element));
+            fill(&mut std::slice::from_mut(&mut element)[..size]);
             return Self::constant(element.to_scalar(), layout.shape);
         }
         let mut buffer = Buffer::new::<T>(size);
         fill(buffer.as_mut_slice());
-        Self::of_buffer::<T>(buffer, layout)
+        Self::of_buffer(buffer, layout)
     }
 
     /// [`Array::filled_by`], or `None` if the system refuses the memory.
@@ -107,17 +193,17 @@ impl Array {
         shape: Shape,
         fill: impl FnOnce(&mut [T]),
     ) -> Option<Self> {
-        if shape.size() == 1 {
+        if shape.size() <= 1 {
             return Some(Self::filled_by(shape, fill));
         }
         let mut buffer = Buffer::try_new::<T>(shape.size())?;
         fill(buffer.as_mut_slice());
-        Some(Self::of_buffer::<T>(buffer, Layout::row_major(shape)))
+        Some(Self::of_buffer(buffer, Layout::row_major(shape)))
     }
 
-    fn of_buffer<T: Element>(buffer: Buffer, layout: Layout) -> Self {
+    fn of_buffer(buffer: Buffer, layout: Layout) -> Self {
         Self {
-            dtype: T::DTYPE,
+            dtype: buffer.dtype(),
             layout,
             data: Data::Shared(Arc::new(buffer)),
         }
@@ -274,9 +360,44 @@ impl Array {
         &self.layout.strides
     }
 
-    /// The device that holds the elements.
+    /// The position of the first element in the memory, in elements.
+    pub fn offset(&self) -> usize {
+        self.layout.offset
+    }
+
+    /// The memory that holds the elements; `None` for a repeated single value, which lies in the array
+    /// itself.
+    pub fn memory(&self) -> Option<&dyn Memory> {
+        match &self.data {
+            Data::Inline(_) => None,
+            Data::Shared(memory) => Some(&**memory),
+        }
+    }
+
+    /// The device that holds the elements; of a repeated single value, which is on all of them, the CPU.
     pub fn device(&self) -> &'static dyn Device {
         self.memory().map_or_else(cpu, Memory::device)
+    }
+
+    /// The elements on a device: the array itself if it is there already, as a repeated single value
+    /// is; else a row-major copy.
+    ///
+    /// ```
+    /// use bibun_array::{cpu, Array, DType};
+    /// let x = Array::eye(3, DType::F32).to(cpu());
+    /// assert!(x.device() == cpu());
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn to(&self, device: &'static dyn Device) -> Self {
+        if self.memory().is_none_or(|memory| memory.device() == device) {
+            return self.clone();
+        }
+        let x = self.on_host("to");
+        match device == cpu() {
+            true => x,
+            false => allocating("to", || uploaded(device, x)),
+        }
     }
 
     /// Bytes of memory that this array keeps alive (0 for a repeated single value, which lies in
@@ -331,7 +452,7 @@ impl Array {
             Some(elements) => copied(elements),
             None => match self.inline() {
                 Some(scalar) => storage::list(T::from_scalar(scalar), self.size()),
-                None => copied(self.device().download(self).host_slice::<T>()),
+                None => copied(self.device().download(self, "to_vec").host_slice::<T>()),
             },
         })
     }
@@ -351,7 +472,19 @@ impl Array {
             let what = format!("the shape is {}, expected a single element", self.shape());
             raise(Error::invalid("item", what));
         }
-        T::from_scalar(self.element(&vec![0; self.rank()]))
+        T::from_scalar(self.element_for("item", &vec![0; self.rank()]))
+    }
+
+    /// The single element of an array of size 1, if it is known without a look at another device's
+    /// memory, which has to be waited for.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([true, false]).all(..).known_item(), Some(false));
+    /// assert_eq!(Array::from([1.0, 2.0]).known_item::<f64>(), None);
+    /// ```
+    pub fn known_item<T: Element>(&self) -> Option<T> {
+        (self.size() == 1 && self.device() == cpu()).then(|| self.item())
     }
 
     /// The element at an index, one number for each axis.
@@ -360,6 +493,11 @@ impl Array {
     /// If the index has another length than the rank or is out of bounds.
     #[track_caller]
     pub fn element(&self, index: &[usize]) -> Scalar {
+        self.element_for("element", index)
+    }
+
+    #[track_caller]
+    fn element_for(&self, asked_by: &'static str, index: &[usize]) -> Scalar {
         let fits =
             index.len() == self.rank() && index.iter().zip(&**self.shape()).all(|(i, n)| i < n);
         if !fits {
@@ -367,7 +505,7 @@ impl Array {
                 "the index {index:?} is outside of the shape {}",
                 self.shape()
             );
-            raise(Error::invalid("element", what));
+            raise(Error::invalid(asked_by, what));
         }
         if let Some(scalar) = self.inline() {
             return scalar;
@@ -386,7 +524,8 @@ impl Array {
                     offset: position,
                     ..Layout::default()
                 };
-                self.device().download(&self.with_layout(part)).element(&[])
+                let part = self.with_layout(part);
+                self.device().download(&part, asked_by).element(&[])
             }
         }
     }
@@ -425,12 +564,20 @@ impl Array {
     #[track_caller]
     pub fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
         self.expect_dtype::<T>("as_mut_slice");
+        if self.device() != cpu() {
+            let name = self.device().name();
+            let what = format!("the elements are on {name}; `to(cpu())` brings them here");
+            raise(Error::invalid("as_mut_slice", what));
+        }
+        if self.size() == 0 {
+            return &mut [];
+        }
         if !self.layout.is_row_major() || self.unique_buffer().is_none() && self.size() != 1 {
             *self = allocating("as_mut_slice", || match self.inline() {
                 Some(value) => Self::filled_by(self.shape().clone(), |out| {
                     out.fill(T::from_scalar(value));
                 }),
-                None => self.device().download(self),
+                None => cpu().copy(self),
             });
         }
         let (start, size) = (self.layout.offset, self.size());
@@ -449,14 +596,14 @@ impl Array {
         }
     }
 
-    /// A copy in row-major order on the CPU, or the array itself if it lies so already.
+    /// A copy in row-major order, or the array itself if it lies so already.
     #[must_use]
     #[track_caller]
     pub fn to_row_major(&self) -> Self {
-        if self.layout.is_row_major() && self.buffer().is_some() || self.inline().is_some() {
+        if self.layout.is_row_major() || self.inline().is_some() {
             return self.clone();
         }
-        allocating("to_row_major", || self.device().download(self))
+        allocating("to_row_major", || self.device().copy(self))
     }
 
     // ----- for the rest of the crate
@@ -465,8 +612,20 @@ impl Array {
         &self.layout
     }
 
+    /// The elements in row-major order on the CPU, for a function that has to see them.
+    #[track_caller]
+    pub(crate) fn on_host(&self, asked_by: &'static str) -> Self {
+        match self.device() == cpu() {
+            true => self.to_row_major(),
+            false => allocating(asked_by, || self.device().download(self, asked_by)),
+        }
+    }
+
     /// Another window on the same elements.
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
+        if layout.shape.size() == 0 {
+            return Self::constant(Scalar::zero(self.dtype), layout.shape);
+        }
         Self {
             dtype: self.dtype,
             layout,
@@ -479,13 +638,6 @@ impl Array {
         match self.data {
             Data::Inline(scalar) => Some(scalar),
             Data::Shared(_) => None,
-        }
-    }
-
-    pub(crate) fn memory(&self) -> Option<&dyn Memory> {
-        match &self.data {
-            Data::Inline(_) => None,
-            Data::Shared(memory) => Some(&**memory),
         }
     }
 
@@ -521,7 +673,8 @@ impl Array {
 }
 
 fn as_unique_buffer(memory: &mut Arc<dyn Memory>) -> Option<&mut Buffer> {
-    (Arc::get_mut(memory)? as &mut dyn Any).downcast_mut()
+    let buffer: Option<&mut Buffer> = (Arc::get_mut(memory)? as &mut dyn Any).downcast_mut();
+    buffer.filter(|buffer| buffer.is_ours())
 }
 
 impl Strides {

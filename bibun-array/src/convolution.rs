@@ -210,7 +210,9 @@ impl Convolution {
         let positions = self.positions();
         let _ = Shape::from([n, positions.size(), elements]).addressable("patches");
         self.expect_padded("patches");
-        crate::device::allocating("patches", || x.device().patches(self, x))
+        crate::device::allocating("patches", || {
+            crate::device::common("patches", [x]).patches(self, x)
+        })
     }
 
     /// Raises unless all elements between the padding can be counted.

@@ -4,13 +4,18 @@
 //! elements. The CPU is one implementation; nothing above this file would change for another.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::convolution::{Convolution, ConvolutionPart};
-use crate::cpu::Cpu;
+use crate::cpu::CPU;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
+use crate::shape::Layout;
 use crate::{Array, DType, Error, Shape, Taps, attempt, raise};
 
 /// Memory on a device.
@@ -18,9 +23,15 @@ pub trait Memory: Any + Send + Sync + fmt::Debug {
     /// The device it is on.
     fn device(&self) -> &'static dyn Device;
 
+    /// The type of its elements.
+    fn dtype(&self) -> DType;
+
     /// How many bytes it has.
     fn bytes(&self) -> usize;
 }
+
+/// What becomes of an element that must not be there: the error to raise.
+pub type Complaint = Box<dyn FnOnce(i64) -> Error + Send>;
 
 /// A reduction over axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,116 +72,284 @@ pub struct Normalization {
     pub epsilon: f64,
 }
 
-/// The operations a device provides. Callers have checked shapes, dtypes and bounds.
-pub trait Device: fmt::Debug + Send + Sync {
+/// Where arrays live, and what computes there. Callers have checked shapes, dtypes and bounds.
+///
+/// A new device needs memory, that is [`upload`](Device::upload) and [`download`](Device::download),
+/// and is right at once: every operation goes through the host until the device has one of its own.
+/// All arrays given to a device are its own, or repeat a single value, which is on every device.
+///
+/// A device is a `static`, or is never freed, and two are equal if they are one and the same object.
+///
+/// ```
+/// use bibun_array::{cpu, Array};
+/// let x = Array::from([1.0, 2.0]);
+/// assert!(x.device() == cpu());
+/// assert!(x.to(cpu()).shares_memory_with(&x));
+/// ```
+pub trait Device: Any + fmt::Debug + Send + Sync {
     /// A name for people, such as `cpu`.
     fn name(&self) -> &str;
 
-    /// A row-major array of unspecified content, to be written by [`Device::assign`].
-    fn empty(&self, shape: &Shape, dtype: DType) -> Array;
-
     /// Copies elements from the host.
-    fn upload(&self, elements: Slice<'_>) -> Arc<dyn Memory>;
+    fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory>;
 
-    /// A row-major copy of an array, as memory on the host.
-    fn download(&self, x: &Array) -> Array;
+    /// A row-major copy of an array, as memory on the host. This waits for the device, as nothing but
+    /// [`nonzero`](Device::nonzero) does, and here it raises what [`check`](Device::check) has found meanwhile. `asked_by` names the
+    /// function that wants to see elements, such as `to_vec`, for messages and profiles.
+    fn download(&'static self, x: &Array, asked_by: &'static str) -> Array;
+
+    /// A row-major copy of an array.
+    fn copy(&'static self, x: &Array) -> Array {
+        on_host(self, "copy", [x], |[x]| x)
+    }
+
+    /// A row-major array of unspecified content, to be written by [`Device::assign`].
+    fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
+        uploaded(self, cpu().empty(shape, dtype))
+    }
 
     /// Computes a kernel at every element; the inputs have one shape. The device may take the
     /// memory of an input that nobody else holds for the result.
-    fn elementwise(&self, kernel: &Kernel, inputs: &mut [Array]) -> Array;
+    fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
+        let inputs = inputs.iter().map(|x| downloaded(self, kernel.name(), x));
+        uploaded(
+            self,
+            cpu().elementwise(kernel, &mut inputs.collect::<Vec<_>>()),
+        )
+    }
 
     /// Writes `value` over the elements that `part` sees, a window on the elements of `target` in
     /// row-major order; the shapes of `part` and `value` are equal and no element of `part` is
     /// seen twice. A `target` that is shared or lies in another order is copied first.
-    fn assign(&self, target: &mut Array, part: View, value: &Array);
+    fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
+        *target = on_host(self, "assign", [target, value], |[mut target, value]| {
+            cpu().assign(&mut target, part, &value);
+            target
+        });
+    }
 
     /// Reduces `axes` (sorted), which are left out of the result's shape. `Max` to `ArgMin` get at
     /// least one element for each of the result.
-    fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array;
+    fn reduce(&'static self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+        on_host(self, "reduce", [x], |[x]| cpu().reduce(reduction, &x, axes))
+    }
+
+    /// Looks whether all of `x`, of `i64`, is within `bounds`, and if an element is not, raises what
+    /// `complaint` says of it: at once, or at the next [`download`](Device::download). What is
+    /// computed with such elements until then does not matter, but must do no harm.
+    fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
+        cpu().check(&downloaded(self, "check", x), bounds, complaint);
+    }
+
+    /// The indices of the elements that are not zero (or `true`), in row-major order, as the rows
+    /// of an `i64` matrix `[count, rank]`. NaN is not zero. This waits, for the shape of the result is
+    /// not known before.
+    fn nonzero(&'static self, x: &Array) -> Array {
+        on_host(self, "nonzero", [x], |[x]| cpu().nonzero(&x))
+    }
+
     /// Picks along `axis`: `y[.., i.., ..] = x[.., indices[i..], ..]`, with the axes of `indices`
-    /// in the place of `axis`. Indices are not negative.
-    fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array;
+    /// in the place of `axis`. Indices are within the axis, and negative ones count from its end.
+    fn take(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
+        on_host(self, "take", [x, indices], |[x, indices]| {
+            cpu().take(&x, &indices, axis)
+        })
+    }
 
     /// Adds `value` into `target` at `indices` along `axis`: what [`Device::take`] picks, spread
     /// again; equal indices add up, in their order (for bools, by "or"). The shape of `value` is
     /// that of what `take` would pick. The memory of `target` is reused if nobody else holds it.
-    fn add_at(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array;
+    fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+        let inputs = [&target, indices, value];
+        on_host(self, "add_at", inputs, |[target, indices, value]| {
+            cpu().add_at(target, &indices, axis, &value)
+        })
+    }
 
     /// Picks along `axis` with one index per element: `y[..i..] = x[..indices[..i..]..]`; apart
-    /// from `axis` the shapes are equal. Indices are not negative.
-    fn gather(&self, x: &Array, indices: &Array, axis: usize) -> Array;
+    /// from `axis` the shapes are equal. Indices are as those of [`Device::take`].
+    fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
+        on_host(self, "gather", [x, indices], |[x, indices]| {
+            cpu().gather(&x, &indices, axis)
+        })
+    }
 
     /// Adds `value` into `target` where [`Device::gather`] would pick, as [`Device::add_at`] does.
-    fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array;
+    fn scatter_add(
+        &'static self,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
+        let inputs = [&target, indices, value];
+        on_host(self, "scatter_add", inputs, |[target, indices, value]| {
+            cpu().scatter_add(target, &indices, axis, &value)
+        })
+    }
 
     /// Numbers drawn from Philox streams, from block `counter` on: an equal part of the elements, in
     /// row-major order, from the stream of each of the `keys`. Which words make which element is part
     /// of [`Distribution`]'s definition, so that all devices draw alike.
     fn random(
-        &self,
+        &'static self,
         distribution: Distribution,
         keys: &[u64],
         counter: u64,
         shape: &Shape,
-    ) -> Array;
+    ) -> Array {
+        uploaded(self, cpu().random(distribution, keys, counter, shape))
+    }
 
     /// `alpha a b + beta c` with the matrix products of the last two axes; all axes before are
     /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The
     /// dtypes are one of `f32`, `f64` and `i64`. The device may take the memory of `c`.
-    fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array;
+    fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+        on_host(self, "gemm", [a, b, &c], |[a, b, c]| {
+            cpu().gemm(alpha, &a, &b, beta, c)
+        })
+    }
 
     /// One part of a convolution from the other two; see [`Convolution::product`]. Both are of `f32`
     /// or both of `f64`.
     fn convolve(
-        &self,
+        &'static self,
         convolution: &Convolution,
         made: ConvolutionPart,
         a: &Array,
         b: &Array,
-    ) -> Array;
+    ) -> Array {
+        on_host(self, "convolve", [a, b], |[a, b]| {
+            cpu().convolve(convolution, made, &a, &b)
+        })
+    }
 
     /// What the kernels of a convolution see; see [`Convolution::patches`]. `x` is of floats.
-    fn patches(&self, convolution: &Convolution, x: &Array) -> Array;
+    fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {
+        on_host(self, "patches", [x], |[x]| cpu().patches(convolution, &x))
+    }
 
     /// Runs along `axis`; `x` is not of `bool`.
-    fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array;
+    fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
+        on_host(self, "scan", [x], |[x]| cpu().scan(scan, &x, axis))
+    }
 
     /// `[y, mean, variance]` over `axes` (sorted) of an array of floats; see [`Array::normalize`].
-    fn normalize(&self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3];
+    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+        let x = downloaded(self, "normalize", x);
+        let results = cpu().normalize(rule, &x, axes);
+        results.map(|result| uploaded(self, result))
+    }
 
     /// The cotangent of what was normalised over `axes`, from the results `[y, variance]` and the
     /// cotangents `[gy, gmean, gvariance]`.
     fn normalize_gradient(
-        &self,
+        &'static self,
         rule: Normalization,
         results: [&Array; 2],
         cotangents: [&Array; 3],
         axes: &[usize],
-    ) -> Array;
+    ) -> Array {
+        let fetched = |x| downloaded(self, "normalize_gradient", x);
+        let (results, cotangents) = (results.map(fetched), cotangents.map(fetched));
+        let (results, cotangents) = (results.each_ref(), cotangents.each_ref());
+        uploaded(
+            self,
+            cpu().normalize_gradient(rule, results, cotangents, axes),
+        )
+    }
 
     /// The positions along `axis` of its `count` first elements in ascending or descending order,
     /// as `i64`. NaN is greater than all numbers; equal elements stay in their order.
-    fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array;
+    fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
+        on_host(self, "argsort", [x], |[x]| {
+            cpu().argsort(&x, axis, descending, count)
+        })
+    }
 
     /// The weighted sums of what `taps` read along `axis`; `x` is of floats.
-    fn window_sum(&self, x: &Array, axis: usize, taps: &Taps) -> Array;
+    fn window_sum(&'static self, x: &Array, axis: usize, taps: &Taps) -> Array {
+        on_host(self, "window_sum", [x], |[x]| {
+            cpu().window_sum(&x, axis, taps)
+        })
+    }
 
     /// The largest of what windows over the last two axes see and its position, as `i64` in
     /// row-major order over these axes. NaN is larger than all numbers, the first of equal elements
     /// is taken, and no window is empty.
-    fn window_max(&self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array);
+    fn window_max(&'static self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+        let x = downloaded(self, "window_max", x);
+        let (largest, positions) = cpu().window_max(&x, rows, columns);
+        (uploaded(self, largest), uploaded(self, positions))
+    }
 
     /// Waits until everything asked so far has been done.
-    fn synchronize(&self) {}
+    fn synchronize(&'static self) {}
+}
+
+impl PartialEq for dyn Device {
+    /// Whether both are the same object. (One without a size has no address of its own, but is told
+    /// from all others by its type.)
+    fn eq(&self, other: &Self) -> bool {
+        self.type_id() == other.type_id() && (size_of_val(self) == 0 || ptr::addr_eq(self, other))
+    }
+}
+
+/// What the CPU makes of arrays of a device, for the device.
+fn on_host<D: Device + ?Sized, const N: usize>(
+    device: &'static D,
+    operation: &'static str,
+    inputs: [&Array; N],
+    work: impl FnOnce([Array; N]) -> Array,
+) -> Array {
+    let inputs = inputs.map(|x| downloaded(device, operation, x));
+    uploaded(device, work(inputs))
+}
+
+/// The elements on the host.
+fn downloaded<D: Device + ?Sized>(device: &'static D, asked_by: &'static str, x: &Array) -> Array {
+    match x.inline() {
+        Some(_) => x.clone(),
+        None => device.download(x, asked_by),
+    }
+}
+
+/// An array of the host's on a device.
+pub(crate) fn uploaded<D: Device + ?Sized>(device: &'static D, x: Array) -> Array {
+    if x.inline().is_some() {
+        return x;
+    }
+    let x = x.to_row_major();
+    let memory = crate::dtype::with_dtype!(x.dtype(), T => {
+        device.upload(<T as crate::Element>::to_slice(x.host_slice::<T>()))
+    });
+    Array::from_memory(memory, x.shape())
 }
 
 /// A window on the elements of an array: shape, strides and the first element.
 #[derive(Clone, Debug)]
-pub struct View(pub(crate) crate::shape::Layout);
+pub struct View(pub(crate) Layout);
+
+impl View {
+    /// The sizes of the axes.
+    pub fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// Steps between neighbours of each axis, in elements.
+    pub fn strides(&self) -> &[isize] {
+        &self.0.strides
+    }
+
+    /// The position of the first element.
+    pub fn offset(&self) -> usize {
+        self.0.offset
+    }
+}
 
 /// The CPU.
 pub fn cpu() -> &'static dyn Device {
-    &Cpu
+    &CPU
 }
 
 /// Runs the part of a function that asks for memory.
@@ -200,6 +379,57 @@ pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
     })
 }
 
+thread_local! {
+    static SETTLED: Cell<Option<&'static dyn Device>> = const { Cell::new(None) };
+}
+
+/// Whether there is memory, or ever was, on another device than the CPU.
+static IS_ANOTHER: AtomicBool = AtomicBool::new(false);
+
+/// Whether another device than the CPU has been used in this program.
+#[inline]
+pub fn is_another_device() -> bool {
+    IS_ANOTHER.load(Ordering::Relaxed)
+}
+
+/// Notes that there is memory of a device.
+pub(crate) fn is_used(device: &'static dyn Device) {
+    if device != cpu() {
+        IS_ANOTHER.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Has what is computed from repeated single values alone, which are on every device, computed on
+/// this one until the result is dropped. Else that is done on the CPU.
+///
+/// For libraries above this one: a gradient that is the same everywhere is put into zeros on the
+/// device of what it is the gradient of.
+///
+/// ```
+/// use bibun_array::{cpu, settle, Array, DType};
+/// let _here = settle(cpu());
+/// assert!(Array::ones(3, DType::F64).cumsum(0).device() == cpu());
+/// ```
+pub fn settle(device: &'static dyn Device) -> Settled {
+    Settled(SETTLED.replace(Some(device)))
+}
+
+/// See [`settle`].
+#[derive(Debug)]
+#[must_use = "it is over when this is dropped"]
+pub struct Settled(Option<&'static dyn Device>);
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        SETTLED.set(self.0);
+    }
+}
+
+/// Puts aside what is [settled](settle) until the result is dropped.
+pub(crate) fn put_aside() -> Settled {
+    Settled(SETTLED.take())
+}
+
 /// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.
 #[track_caller]
 pub(crate) fn common<'a>(
@@ -211,10 +441,11 @@ pub(crate) fn common<'a>(
         if let Some(memory) = input.memory() {
             let other = memory.device();
             match device {
-                Some(device) if device.name() != other.name() => raise(Error::invalid(
+                Some(device) if device != other => raise(Error::invalid(
                     function,
                     format!(
-                        "the arrays are on two devices, {} and {}",
+                        "the arrays are on two devices, {} and {}; bring them together with \
+                         `to(device)`",
                         device.name(),
                         other.name()
                     ),
@@ -223,5 +454,5 @@ pub(crate) fn common<'a>(
             }
         }
     }
-    device.unwrap_or_else(cpu)
+    device.or_else(|| SETTLED.get()).unwrap_or_else(cpu)
 }

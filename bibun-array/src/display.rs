@@ -103,7 +103,7 @@ impl Words {
         let x = if summarise {
             x.clone()
         } else {
-            x.to_row_major()
+            x.on_host("display")
         };
         let elements: Vec<Scalar> = indices.iter().map(|index| x.element(index)).collect();
         let words = match x.dtype() {

@@ -1,12 +1,11 @@
 //! Picking elements by index or mask, adding and writing them back, and finding them.
 
+use std::ops::Range;
+
 use crate::dtype::with_dtype;
-use crate::kernel::{Definition, Kernel, Slice, SliceMut, run_kernel};
 use crate::shape::Layout;
 use crate::view::sliced;
-use crate::{
-    Array, DType, Element, Error, Index, Scalar, Shape, View, device, normalize_axis, raise,
-};
+use crate::{Array, DType, Error, Index, Shape, View, device, normalize_axis, raise, user_of};
 
 impl Array {
     /// Picks along `axis` (NumPy's `take`): the axes of `indices` (`i64`, any shape) come in the
@@ -26,11 +25,10 @@ impl Array {
     #[track_caller]
     pub fn take(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("take", axis, self.rank());
-        let indices = within("take", indices, self.shape(), axis);
+        expect_within("take", indices, self.shape(), axis);
         let _ = self.picked("take", indices.shape(), axis);
-        let inputs = [self.clone(), indices];
-        let device = device::common("take", &inputs);
-        device::allocating("take", || device.take(self, &inputs[1], axis))
+        let device = device::common("take", [self, indices]);
+        device::allocating("take", || device.take(self, indices, axis))
     }
 
     /// The shape of what [`Array::take`] picks.
@@ -59,13 +57,11 @@ impl Array {
     #[track_caller]
     pub fn add_at(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("add_at", axis, self.rank());
-        let indices = within("add_at", indices, self.shape(), axis);
+        expect_within("add_at", indices, self.shape(), axis);
         let picked = self.picked("add_at", indices.shape(), axis);
         let value = fitted("add_at", value, self.dtype(), &picked);
-        let inputs = [self, indices, value];
-        let device = device::common("add_at", &inputs);
-        let [target, indices, value] = inputs;
-        device::allocating("add_at", || device.add_at(target, &indices, axis, &value))
+        let device = device::common("add_at", [&self, indices, &value]);
+        device::allocating("add_at", || device.add_at(self, indices, axis, &value))
     }
 
     /// Picks along `axis` with one index for each element of the result (NumPy's
@@ -87,10 +83,9 @@ impl Array {
     pub fn gather(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("gather", axis, self.rank());
         expect_aligned("gather", indices, self.shape(), axis);
-        let indices = within("gather", indices, self.shape(), axis);
-        let inputs = [self.clone(), indices];
-        let device = device::common("gather", &inputs);
-        device::allocating("gather", || device.gather(self, &inputs[1], axis))
+        expect_within("gather", indices, self.shape(), axis);
+        let device = device::common("gather", [self, indices]);
+        device::allocating("gather", || device.gather(self, indices, axis))
     }
 
     /// `x` with `value` added to what [`Array::gather`] picks; equal indices add up, in their
@@ -112,13 +107,11 @@ impl Array {
     pub fn scatter_add(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("scatter_add", axis, self.rank());
         expect_aligned("scatter_add", indices, self.shape(), axis);
-        let indices = within("scatter_add", indices, self.shape(), axis);
+        expect_within("scatter_add", indices, self.shape(), axis);
         let value = fitted("scatter_add", value, self.dtype(), indices.shape());
-        let inputs = [self, indices, value];
-        let device = device::common("scatter_add", &inputs);
-        let [target, indices, value] = inputs;
+        let device = device::common("scatter_add", [&self, indices, &value]);
         device::allocating("scatter_add", || {
-            device.scatter_add(target, &indices, axis, &value)
+            device.scatter_add(self, indices, axis, &value)
         })
     }
 
@@ -139,12 +132,13 @@ impl Array {
         let axis = indices.rank();
         let shape = indices.shape().inserted(axis, classes);
         let shape = shape.addressable("one_hot");
-        let indices = within("one_hot", indices, &shape, axis).expand_dims(-1);
+        expect_within("one_hot", indices, &shape, axis);
+        let indices = indices.expand_dims(-1);
         let ones = Self::ones(indices.shape(), dtype);
-        let inputs = [indices];
-        let device = device::common("one_hot", &inputs);
         device::allocating("one_hot", || {
-            device.scatter_add(Self::zeros(shape, dtype), &inputs[0], axis, &ones)
+            let zeros = Self::zeros(shape, dtype);
+            let device = device::common("one_hot", [&indices]);
+            device.scatter_add(zeros, &indices, axis, &ones)
         })
     }
 
@@ -158,21 +152,8 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Self {
-        let flat = self.flat_nonzero();
-        let (count, rank) = (flat.size(), self.rank());
-        let shape = Shape::from([count, rank]).addressable("nonzero");
-        device::allocating("nonzero", || {
-            let flat = flat.to_vec::<i64>();
-            Self::filled_by(shape, |out: &mut [i64]| {
-                for (row, &position) in out.chunks_exact_mut(rank.max(1)).zip(&flat) {
-                    let mut rest = position;
-                    for (index, &size) in row.iter_mut().zip(self.shape().iter()).rev() {
-                        *index = rest % size as i64;
-                        rest /= size as i64;
-                    }
-                }
-            })
-        })
+        let device = device::common("nonzero", [self]);
+        device::allocating("nonzero", || device.nonzero(self))
     }
 
     /// The positions, in row-major order, of the elements that are not zero (or `true`): what
@@ -184,18 +165,42 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn flat_nonzero(&self) -> Self {
-        fn positions<T: Element>(elements: &[T]) -> Vec<i64> {
-            let nonzero = elements.iter().enumerate();
-            let nonzero = nonzero.filter(|&(_, &x)| x != T::default());
-            nonzero.map(|(i, _)| i as i64).collect()
-        }
-        match self.inline() {
-            Some(value) if value == Scalar::zero(self.dtype()) => Self::from(Vec::<i64>::new()),
-            Some(_) => Self::arange(0, self.size() as i64),
-            None => with_dtype!(self.dtype(), T => {
-                Self::from(positions(self.to_row_major().host_slice::<T>()))
-            }),
-        }
+        device::allocating("flat_nonzero", || {
+            let flat = self.reshape(self.size());
+            let device = device::common("flat_nonzero", [&flat]);
+            device.nonzero(&flat).squeeze(&[1])
+        })
+    }
+
+    /// Raises unless all elements, of `i64`, lie within `bounds`, with what is said of the first one
+    /// that does not: at once, or where the device does not wait, when elements are next read from it.
+    ///
+    /// # Panics
+    /// If an element lies outside, or the dtype is not `i64`.
+    ///
+    /// ```
+    /// use bibun_array::{attempt, Array, Error};
+    /// let classes = Array::from([0i64, 7]);
+    /// let what = |class| format!("there is no class {class}");
+    /// let refused: Result<(), Error> =
+    ///     attempt(|| classes.expect_between("loss", 0..3, what));
+    /// assert!(refused.unwrap_err().to_string().starts_with("loss: there is no class 7"));
+    /// ```
+    #[track_caller]
+    pub fn expect_between(
+        &self,
+        function: &'static str,
+        bounds: Range<i64>,
+        what: impl FnOnce(i64) -> String + Send + 'static,
+    ) {
+        self.expect_dtype::<i64>(function);
+        let (location, user) = (crate::caller(), user_of(function));
+        let complaint = Box::new(move |element| Error::Invalid {
+            function,
+            what: what(element) + &user,
+            location,
+        });
+        self.device().check(self, bounds, complaint);
     }
 
     /// The elements where `mask` is `true`, in row-major order. The axes of `mask` are the first
@@ -323,52 +328,13 @@ impl Array {
     }
 }
 
-/// Counts negative indices from the front of an axis: its size is given.
-const FROM_FRONT: &Definition = &Definition::host("take", None, |given, inputs, out| {
-    let ([Slice::I64(x)], SliceMut::I64(y)) = (inputs, out) else {
-        unreachable!("indices are integers")
-    };
-    let size = given[0] as i64;
-    for (y, &index) in y.iter_mut().zip(*x) {
-        *y = if index < 0 { index + size } else { index };
-    }
-});
-
-/// The indices, counted from the front, after a check (on the host) that they lie within the axis.
+/// Has the device of `indices` look whether they lie within the axis.
 #[track_caller]
-fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
-    indices.expect_dtype::<i64>(function);
-    let size = shape[axis] as i64;
-    let on_host = indices.to_row_major();
-    let one;
-    let elements = match on_host.inline() {
-        Some(_) if on_host.size() == 0 => &[],
-        Some(index) => {
-            one = [i64::from_scalar(index)];
-            &one[..]
-        }
-        None => on_host.host_slice::<i64>(),
-    };
-    let (low, high) = (elements.iter()).fold((0, -1), |(low, high), &index| {
-        (index.min(low), index.max(high))
+fn expect_within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) {
+    let (size, shape) = (shape[axis] as i64, shape.clone());
+    indices.expect_between(function, -size..size, move |index| {
+        format!("index {index} is outside of axis {axis} of the shape {shape}")
     });
-    if low < -size || high >= size {
-        let outside = elements
-            .iter()
-            .find(|&&index| index < -size || index >= size);
-        let what = format!(
-            "index {} is outside of axis {axis} of the shape {shape}",
-            outside.expect("the smallest or the largest is outside")
-        );
-        raise(Error::invalid(function, what));
-    }
-    match low < 0 {
-        true => run_kernel(
-            &Kernel::new(FROM_FRONT, &[size as f64]),
-            &mut [indices.clone()],
-        ),
-        false => indices.clone(),
-    }
 }
 
 /// Raises unless the indices have the shape of the array, apart from `axis`.

@@ -44,7 +44,10 @@ pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use call::{Call, Entered, Place, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
-pub use device::{Device, Memory, Normalization, Reduction, Scan, View, allocating, cpu};
+pub use device::{
+    Complaint, Device, Memory, Normalization, Reduction, Scan, Settled, View, allocating, cpu,
+    is_another_device, settle,
+};
 pub use draws::Draws;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, attempt, raise};

@@ -27,7 +27,9 @@ impl Array {
     pub fn normalize(&self, rule: Normalization, axes: &[isize]) -> [Self; 3] {
         expect_floats(self.dtype());
         let axes = normalize_axes("normalize", axes, self.rank());
-        allocating("normalize", || self.device().normalize(rule, self, &axes))
+        allocating("normalize", || {
+            common("normalize", [self]).normalize(rule, self, &axes)
+        })
     }
 }
 

@@ -235,7 +235,7 @@ impl Generator {
         &mut self,
         distribution: Distribution,
         shape: impl Into<Shape>,
-        device: &dyn Device,
+        device: &'static dyn Device,
     ) -> Array {
         self.drawn("draw", distribution, shape.into(), device)
     }
@@ -246,7 +246,7 @@ impl Generator {
         function: &'static str,
         distribution: Distribution,
         shape: Shape,
-        device: &dyn Device,
+        device: &'static dyn Device,
     ) -> Array {
         let shape = shape.addressable(function);
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
@@ -280,7 +280,7 @@ impl Generator {
         distribution: Distribution,
         lanes: &[Range<u64>],
         shape: impl Into<Shape>,
-        device: &dyn Device,
+        device: &'static dyn Device,
     ) -> Array {
         let shape = shape.into().addressable("draw_lanes");
         let blocks = shape.size().div_ceil(distribution.elements_per_block());

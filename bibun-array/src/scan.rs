@@ -1,6 +1,6 @@
 //! Running sums and products.
 
-use crate::device::{Scan, allocating};
+use crate::device::{Scan, allocating, common};
 use crate::{Array, DType, normalize_axis};
 
 impl Array {
@@ -44,8 +44,8 @@ impl Array {
     fn scanned(&self, function: &'static str, scan: Scan, axis: isize) -> Self {
         let axis = normalize_axis(function, axis, self.rank());
         allocating(function, || match self.dtype() {
-            DType::Bool => self.device().scan(scan, &self.cast(DType::I64), axis),
-            _ => self.device().scan(scan, self, axis),
+            DType::Bool => common("scan", [self]).scan(scan, &self.cast(DType::I64), axis),
+            _ => common("scan", [self]).scan(scan, self, axis),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Sorting along an axis.
 
-use crate::device::allocating;
+use crate::device::{allocating, common};
 use crate::{Array, Error, normalize_axis, raise};
 
 impl Array {
@@ -21,7 +21,7 @@ impl Array {
         let axis = normalize_axis("argsort", axis, self.rank());
         let count = self.shape()[axis];
         allocating("argsort", || {
-            self.device().argsort(self, axis, false, count)
+            common("argsort", [self]).argsort(self, axis, false, count)
         })
     }
 
@@ -39,7 +39,7 @@ impl Array {
     #[track_caller]
     pub fn sort(&self, axis: isize) -> Self {
         let axis = normalize_axis("sort", axis, self.rank());
-        let device = self.device();
+        let device = common("sort", [self]);
         allocating("sort", || {
             let positions = device.argsort(self, axis, false, self.shape()[axis]);
             device.gather(self, &positions, axis)
@@ -66,7 +66,7 @@ impl Array {
             let what = format!("{k} elements of axis {axis} of the shape {}", self.shape());
             raise(Error::invalid("top_k", what));
         }
-        let device = self.device();
+        let device = common("sort", [self]);
         allocating("top_k", || {
             let positions = device.argsort(self, axis, true, k);
             (device.gather(self, &positions, axis), positions)

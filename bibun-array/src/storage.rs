@@ -2,15 +2,18 @@
 //!
 //! A fresh page costs about ten times what a reused one does, so buffers are kept for the next
 //! array of about their size: small ones by the thread that dropped them, large ones for all.
-//! Sizes are rounded up to a quarter of a power of two. This is one of the crate's two files with
+//! Sizes are rounded up to a quarter of a power of two. Memory of somebody else is read through its
+//! owner. This is one of the crate's two files with
 //! `unsafe` code (the other calls the matrix product).
 
 use std::cell::RefCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{Element, Error, raise};
+use crate::kernel::Slice;
+use crate::{DType, Element, Error, raise};
 
 /// One cache line; the unit and the alignment of all memory.
 #[derive(Clone, Copy)]
@@ -19,10 +22,32 @@ struct Line([u8; 64]);
 
 const LINE: usize = size_of::<Line>();
 
-/// Initialised memory for elements of any one type.
+/// Initialised memory for elements of one type.
 pub(crate) struct Buffer {
-    lines: Vec<Line>,
+    source: Source,
+    dtype: DType,
     bytes: usize,
+}
+
+/// Whose memory it is.
+enum Source {
+    Pool(Vec<Line>),
+    /// Somebody else's, to be read alone.
+    Lent(Box<dyn Lender>),
+}
+
+/// What owns elements.
+trait Lender: Send + Sync {
+    fn elements(&self) -> Slice<'_>;
+}
+
+/// An owner of elements of one type.
+struct Owner<T, O>(O, PhantomData<fn() -> T>);
+
+impl<T: Element, O: AsRef<[T]> + Send + Sync> Lender for Owner<T, O> {
+    fn elements(&self) -> Slice<'_> {
+        T::to_slice(self.0.as_ref())
+    }
 }
 
 impl Buffer {
@@ -39,11 +64,34 @@ impl Buffer {
     pub(crate) fn try_new<T: Element>(len: usize) -> Option<Self> {
         let bytes = len.checked_mul(size_of::<T>())?;
         let mut lines = POOL.take(bytes.div_ceil(LINE))?;
-        if T::DTYPE == crate::DType::Bool {
+        if T::DTYPE == DType::Bool {
             // Whatever lay here before, a bool must be 0 or 1.
             lines.fill(Line([0; LINE]));
         }
-        Some(Self { lines, bytes })
+        Some(Self {
+            source: Source::Pool(lines),
+            dtype: T::DTYPE,
+            bytes,
+        })
+    }
+
+    /// The memory of somebody else.
+    pub(crate) fn lent<T: Element>(owner: impl AsRef<[T]> + Send + Sync + 'static) -> Self {
+        Self {
+            bytes: size_of_val(owner.as_ref()),
+            source: Source::Lent(Box::new(Owner(owner, PhantomData))),
+            dtype: T::DTYPE,
+        }
+    }
+
+    /// Whether it may be written.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.source, Source::Pool(_))
+    }
+
+    /// The type of the elements.
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// How many bytes the elements take.
@@ -53,23 +101,32 @@ impl Buffer {
 
     /// The elements.
     pub(crate) fn as_slice<T: Element>(&self) -> &[T] {
-        // SAFETY: a `Line` is aligned for every element type, all of its bytes are initialised,
-        // and `bytes <= lines.len() * LINE`. Every bit pattern is a valid i64, f32 and f64; a
-        // buffer made for bool was zeroed and has since been written as bool only, because a
-        // buffer is read and written through arrays of the dtype it was made for.
-        unsafe {
-            std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.bytes / size_of::<T>())
+        debug_assert_eq!(T::DTYPE, self.dtype);
+        match &self.source {
+            // SAFETY: a `Line` is aligned for every element type, all of its bytes are initialised,
+            // and `bytes <= lines.len() * LINE`. Every bit pattern is a valid i64, f32 and f64; a
+            // buffer made for bool was zeroed and has since been written as bool only, because a
+            // buffer is read and written through arrays of the dtype it was made for.
+            Source::Pool(lines) => unsafe {
+                std::slice::from_raw_parts(lines.as_ptr().cast(), self.bytes / size_of::<T>())
+            },
+            Source::Lent(owner) => {
+                let elements = T::from_slice(owner.elements()).expect("the dtype is known");
+                assert!(size_of_val(elements) == self.bytes, "the owner has changed");
+                elements
+            }
         }
     }
 
     /// The elements, to be written.
     pub(crate) fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+        debug_assert_eq!(T::DTYPE, self.dtype);
+        let Source::Pool(lines) = &mut self.source else {
+            unreachable!("only memory of our own is written")
+        };
         // SAFETY: as in `as_slice`; `&mut self` makes the borrow exclusive.
         unsafe {
-            std::slice::from_raw_parts_mut(
-                self.lines.as_mut_ptr().cast(),
-                self.bytes / size_of::<T>(),
-            )
+            std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), self.bytes / size_of::<T>())
         }
     }
 }
@@ -83,7 +140,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        POOL.give(std::mem::take(&mut self.lines));
+        if let Source::Pool(lines) = &mut self.source {
+            POOL.give(std::mem::take(lines));
+        }
     }
 }
 
@@ -278,6 +337,20 @@ mod tests {
             let refused = crate::attempt(|| list(0.0, len)).unwrap_err();
             assert!(matches!(refused, Error::OutOfMemory { .. }), "{refused}");
         }
+    }
+
+    #[test]
+    fn what_is_lent_is_read_through_its_owner_and_given_back_to_nobody() {
+        let owner = std::sync::Arc::<[i64]>::from([1, 2]);
+        let buffer = Buffer::lent(std::sync::Arc::clone(&owner));
+        assert_eq!(
+            (buffer.as_slice::<i64>(), buffer.bytes()),
+            (&[1, 2][..], 16)
+        );
+        assert!(!buffer.is_ours() && Buffer::new::<i64>(2).is_ours());
+        assert_eq!(buffer.as_slice::<i64>().as_ptr(), owner.as_ptr());
+        drop(buffer);
+        assert_eq!(std::sync::Arc::strong_count(&owner), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::device::allocating;
+use crate::device::{allocating, common};
 use crate::storage::reserved;
 use crate::{Array, Error, Shape, raise};
 
@@ -155,7 +155,7 @@ impl Array {
             let what = format!("{} cannot be weighted, only floats", self.dtype());
             raise(Error::invalid("window_sum", what));
         }
-        let device = self.device();
+        let device = common("windows", [self]);
         // Rows are added faster than columns, so columns are left for when there is less to add.
         let (before, after) = taps.iter().fold((1usize, 1usize), |(before, after), taps| {
             (
@@ -207,7 +207,7 @@ impl Array {
         let windows = taps.iter().map(Taps::count);
         let shape: Shape = in_front.iter().copied().chain(windows).collect();
         let shape = shape.addressable("window_max");
-        let device = self.device();
+        let device = common("windows", [self]);
         let (y, positions) = allocating("window_max", || device.window_max(&x, &rows, columns));
         (y.reshape(&shape), positions.reshape(&shape))
     }

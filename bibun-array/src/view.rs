@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::axes::{normalize_axes, normalize_axis};
-use crate::device::allocating;
+use crate::device::{allocating, common};
 use crate::shape::{Layout, Strides};
 use crate::{Array, Error, Shape, raise};
 
@@ -163,7 +163,7 @@ impl Array {
                 offset: self.layout().offset,
             }),
             None => {
-                let copy = allocating("reshape", || self.to_row_major());
+                let copy = allocating("reshape", || common("reshape", [self]).copy(self));
                 copy.with_layout(Layout::row_major(shape))
             }
         }

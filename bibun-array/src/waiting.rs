@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::sync::OnceLock;
 
+use crate::device::{self, cpu, is_another_device, settle};
 use crate::{call, draws, error};
 
 static PUT_ASIDE: OnceLock<fn() -> Box<dyn Any>> = OnceLock::new();
@@ -32,16 +33,19 @@ pub fn set_put_aside(put_aside: fn() -> Box<dyn Any>) {
     let _ = PUT_ASIDE.set(put_aside);
 }
 
-/// Runs what may share its work with the threads of a pool.
+/// Runs a kernel of the CPU, which may share its work with the threads of a pool.
 // PERF: a thread outside of pools sleeps while it waits, and has nothing to put aside.
 #[inline]
 pub(crate) fn shared<T>(work: impl FnOnce() -> T) -> T {
+    // What kernels compute with, they compute with on the CPU.
+    let _here = is_another_device().then(|| settle(cpu()));
     match rayon::current_thread_index() {
         None => work(),
         Some(_) => {
             let _attempts = error::put_aside();
             let _call = call::put_aside();
             let _draws = draws::put_aside();
+            let _device = device::put_aside();
             let _other = PUT_ASIDE.get().map(|put_aside| put_aside());
             work()
         }

@@ -44,7 +44,8 @@ pub(crate) fn run<F: Function>(
     place: Place,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let (called, _entered) = Called::begin(function.name(), place);
+    let (mut called, _entered) = Called::begin(function.name(), place);
+    let _settled = called.settle(inputs.as_ref());
     match scope::is_attended() {
         false => run_as_it_is(function, inputs, called, watched),
         true => run_attended(function, inputs, called, watched),

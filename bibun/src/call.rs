@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::Arc;
 
-use bibun_array::{Call, Entered, folder};
+use bibun_array::{Call, Device, Entered, Settled, folder, is_another_device, settle};
 
 use crate::error::Place;
 use crate::surroundings::{Aside, keep_to_this_task};
+use crate::variable::Variable;
 
 const SOURCES: &str = folder(file!(), "call.rs");
 
@@ -40,6 +41,8 @@ pub(crate) fn put_aside() -> impl Sized {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Called {
     pub(crate) place: Place,
+    /// Where its inputs are, unless they are everywhere.
+    pub(crate) device: Option<&'static dyn Device>,
     /// Whether a function made of others called it, and not the user.
     is_part: bool,
 }
@@ -53,21 +56,36 @@ impl Called {
             Some(call) if call.is_around(place) => {
                 let called = Self {
                     place: call.place,
+                    device: None,
                     is_part: call.is_composite,
                 };
                 (called, None)
             }
             Some(_) | None => {
-                let is_part = false;
+                let called = Self {
+                    place,
+                    device: None,
+                    is_part: false,
+                };
                 let call = Call {
                     function,
                     place,
                     sources: SOURCES,
                     is_composite: false,
                 };
-                (Self { place, is_part }, Some(call.enter()))
+                (called, Some(call.enter()))
             }
         }
+    }
+
+    /// Computes on the device of the inputs until the guard is dropped, also from what is everywhere.
+    #[inline]
+    pub(crate) fn settle(&mut self, inputs: &[Variable]) -> Option<Settled> {
+        if !is_another_device() {
+            return None;
+        }
+        self.device = inputs.iter().find_map(Variable::place);
+        self.device.map(settle)
     }
 
     /// The composite that it is a part of.

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use bibun_array::{DType, Shape};
+use bibun_array::{DType, Device, Shape, settle};
 
 use crate::apply;
 use crate::batch::Lane;
@@ -235,6 +235,7 @@ pub(crate) fn pull_back(
     let function = node.function();
     // What the rule calls is called for the function's caller.
     let (_, _entered) = Called::begin(function.name(), node.place);
+    let _settled = node.device.map(settle);
     let cx = Context {
         call: Call::Node(node),
         needs,
@@ -254,6 +255,7 @@ impl Context<'_> {
     /// floats.
     pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
         let function = self.function();
+        let _settled = self.device().map(settle);
         asked_at(function.name(), self.place(), || {
             let mut tangents = function.jvp(self, dx);
             let specs = self.output_specs();
@@ -273,6 +275,7 @@ impl Context<'_> {
     pub(crate) fn ask_per_example(&self, gy: Items<Owned>) -> Items<Option<Share>> {
         let function = self.function();
         let (_, _entered) = Called::begin(function.name(), self.place());
+        let _settled = self.device().map(settle);
         let mut shares = function.per_example(self, gy);
         for (share, need) in shares.iter_mut().zip(self.needs) {
             share.take_if(|_| !need);
@@ -280,6 +283,14 @@ impl Context<'_> {
         let misfit = |_, share: &Option<Share>, spec: &Spec| share.as_ref()?.misfit(spec);
         check(function, "per_example", &shares, self.input_specs(), misfit);
         shares
+    }
+
+    /// Where the function was computed, as far as history knows.
+    fn device(&self) -> Option<&'static dyn Device> {
+        match &self.call {
+            Call::Node(node) => node.device,
+            Call::Running(_) => None,
+        }
     }
 
     fn place(&self) -> Place {

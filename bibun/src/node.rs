@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use bibun_array::{Array, DType, Shape};
+use bibun_array::{Array, DType, Device, Shape};
 
 use crate::call::{Called, Composite};
 use crate::error::Place;
@@ -20,6 +20,8 @@ use crate::variable::{Value, Variable};
 pub(crate) struct Node<R: Recorded + ?Sized = dyn Recorded> {
     pub(crate) generation: u64,
     pub(crate) place: Place,
+    /// Where it was computed, unless from what is everywhere.
+    pub(crate) device: Option<&'static dyn Device>,
     /// The function made of others that called it.
     pub(crate) composite: Option<Arc<Composite>>,
     /// What users attached to outputs; rarely anything.
@@ -91,6 +93,7 @@ impl<R: Recorded> Node<R> {
         Self {
             generation: 1 + generations.max().unwrap_or(0),
             place: called.place,
+            device: called.device,
             composite: called.composite(),
             notes: OnceLock::new(),
             record,

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Element, Shape};
+use bibun_array::{Array, DType, Device, Element, Memory, Shape, cpu};
 
 use crate::error::{Error, Place, caller, raise};
 use crate::function::Spec;
@@ -73,6 +73,14 @@ impl Value {
         match self {
             Self::Array(x) => Some(x),
             Self::Hidden(_) => None,
+        }
+    }
+
+    /// The device that the elements are on, below all that hides them, unless it is every one.
+    fn place(&self) -> Option<&'static dyn Device> {
+        match self {
+            Self::Array(x) => x.memory().map(Memory::device),
+            Self::Hidden(hidden) => hidden.parts().into_iter().find_map(Variable::place),
         }
     }
 
@@ -228,6 +236,17 @@ impl Variable {
     /// The dtype.
     pub fn dtype(&self) -> DType {
         self.look(Value::dtype)
+    }
+
+    /// The device that the elements are on; of a single repeated value, which is on all of them, the
+    /// CPU. [`Variable::to`] moves them.
+    pub fn device(&self) -> &'static dyn Device {
+        self.place().unwrap_or(cpu())
+    }
+
+    /// The device that the elements are on, unless it is every one.
+    pub(crate) fn place(&self) -> Option<&'static dyn Device> {
+        self.look(Value::place)
     }
 
     /// Whether shape and dtype are these.

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod common;
 mod convolution;
+mod device;
 mod display;
 mod formula;
 mod index;

@@ -8,6 +8,7 @@ mod compile_fail;
 mod core;
 mod custom;
 mod datasets;
+mod device;
 mod errors;
 mod formula;
 mod frozen;

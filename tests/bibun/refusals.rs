@@ -393,7 +393,8 @@ fn rows() -> Vec<Row> {
 }
 
 /// Functions that take whatever they are given, and why.
-const TAKE_ANYTHING: [(&str, &[&str]); 4] = [
+const TAKE_ANYTHING: [(&str, &[&str]); 5] = [
+    ("a copy of whatever it is", &["to"]),
     (
         "a formula of each element alone, for every dtype",
         &[

@@ -1478,3 +1478,39 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::matmul::PRODUCTS;
+    use super::*;
+    use crate::{Generator, Window};
+
+    #[test]
+    fn kernels_of_one_element_are_products_of_matrices() {
+        let products = |kernel, made: ConvolutionPart| {
+            let window = Window {
+                kernel,
+                stride: 1,
+                padding: [0; 2],
+                dilation: 1,
+            };
+            let convolution = Convolution {
+                groups: 1,
+                inputs: 32,
+                outputs: 32,
+                sizes: [8, 8].into(),
+                windows: [window; 2].into_iter().collect(),
+            };
+            let [a, b] = made.others().map(|part| {
+                Generator::new(0).normal(convolution.shape(part, 2), 0.0, 1.0, DType::F32)
+            });
+            let before = PRODUCTS.get();
+            let _ = convolution.product(made, &a, &b);
+            PRODUCTS.get() - before
+        };
+        use ConvolutionPart::{Input, Output, Weights};
+        for made in [Output, Input, Weights] {
+            assert_eq!((products(1, made), products(3, made)), (1, 0), "{made:?}");
+        }
+    }
+}

@@ -1,10 +1,14 @@
 //! Picking and adding up by index. Rows are copied whole where they lie whole, and equal indices
 //! add in their order for whatever number of threads: each thread owns a part of the target.
 
+use std::ops::Range;
+
 use super::elementwise::{PARALLEL, Steps, gather as gather_run};
 use super::threads::{chunks, for_each};
+use crate::device::Complaint;
 use crate::shape::Layout;
-use crate::{Array, Element, Shape};
+use crate::storage::reserved;
+use crate::{Array, Element, Shape, raise};
 
 /// From as many elements on, adding a row takes longer than reading its index once per thread.
 const LONG_ROW: usize = 16;
@@ -39,6 +43,65 @@ impl Accumulate for f64 {
     }
 }
 
+/// See [`Device::check`](crate::Device::check).
+pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
+    let x = x.to_row_major();
+    let one;
+    let elements = match x.inline() {
+        _ if x.size() == 0 => return,
+        Some(element) => {
+            one = [i64::from_scalar(element)];
+            &one[..]
+        }
+        None => x.host_slice::<i64>(),
+    };
+    // Smallest and largest are found many at a time, the first one outside is not.
+    let (low, high) = (elements.iter()).fold((i64::MAX, i64::MIN), |(low, high), &x| {
+        (x.min(low), x.max(high))
+    });
+    if low < bounds.start || high >= bounds.end {
+        let outside = elements.iter().find(|x| !bounds.contains(x));
+        raise(complaint(*outside.expect("the smallest or the largest")));
+    }
+}
+
+/// See [`Device::nonzero`](crate::Device::nonzero).
+pub(super) fn nonzero<T: Element>(x: &Array) -> Array {
+    let (size, rank) = (x.size(), x.rank());
+    let positions: Vec<usize> = match x.inline() {
+        Some(value) if T::from_scalar(value) == T::default() => Vec::new(),
+        Some(_) => {
+            let mut all = reserved(size);
+            all.extend(0..size);
+            all
+        }
+        None => {
+            let x = x.to_row_major();
+            let elements = x.host_slice::<T>().iter().enumerate();
+            let nonzero = elements.filter(|&(_, &x)| x != T::default());
+            nonzero.map(|(position, _)| position).collect()
+        }
+    };
+    Array::filled_by(Shape::from([positions.len(), rank]), |out: &mut [i64]| {
+        for (row, mut rest) in out.chunks_exact_mut(rank.max(1)).zip(positions) {
+            for (index, &size) in row.iter_mut().zip(x.shape().iter()).rev() {
+                *index = (rest % size) as i64;
+                rest /= size;
+            }
+        }
+    })
+}
+
+/// The position along an axis of an index that may count from its end.
+#[inline(always)]
+fn from_front(index: i64, size: usize) -> usize {
+    (if index < 0 {
+        index + size as i64
+    } else {
+        index
+    }) as usize
+}
+
 /// See [`Device::take`](crate::Device::take).
 pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array {
     let Layout {
@@ -63,7 +126,7 @@ pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array
         strides: strides[axis + 1..].iter().copied().collect(),
         offset: 0,
     };
-    let stride = strides[axis];
+    let (size, stride) = (shape[axis], strides[axis]);
     let row = inner.shape.size();
     let whole_rows = inner.is_row_major();
     let indices = spread::<i64>(indices);
@@ -79,8 +142,9 @@ pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array
                 let count = (indices.len() - begin).min(out.len() / row);
                 let (rows, rest) = out.split_at_mut(count * row);
                 let start = element_at(&outer, position / indices.len());
-                let starts = (indices[begin..begin + count].iter())
-                    .map(|&index| (start as isize + index as isize * stride) as usize);
+                let starts = (indices[begin..begin + count].iter()).map(|&index| {
+                    start.strict_add_signed(from_front(index, size) as isize * stride)
+                });
                 if row == 1 {
                     rows.iter_mut()
                         .zip(starts)
@@ -121,8 +185,9 @@ pub(super) fn add_at<T: Accumulate>(
     let add = |first: usize, target: &mut [T], value: &[T]| {
         let own = first..first + target.len() / row;
         for (&index, value) in indices.iter().zip(value.chunks_exact(row)) {
-            if own.contains(&(index as usize)) {
-                let start = (index as usize - first) * row;
+            let index = from_front(index, rows);
+            if own.contains(&index) {
+                let start = (index - first) * row;
                 add_row(&mut target[start..start + row], value);
             }
         }
@@ -154,7 +219,7 @@ pub(super) fn gather<T: Element>(x: &Array, indices: &Array, axis: usize) -> Arr
     }
     // The walk stands still along `axis`, where the indices step.
     let mut layout = x.layout().clone();
-    let stride = layout.strides[axis];
+    let (size, stride) = (layout.shape[axis], layout.strides[axis]);
     let still = |(i, &stride): (usize, &isize)| if i == axis { 0 } else { stride };
     layout.strides = layout.strides.iter().enumerate().map(still).collect();
     layout.shape = shape.clone();
@@ -169,7 +234,8 @@ pub(super) fn gather<T: Element>(x: &Array, indices: &Array, axis: usize) -> Arr
                 let indices = &indices[first + done..first + done + len];
                 let mut start = start as isize;
                 for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
-                    *y = memory[(start + index as isize * stride) as usize];
+                    let index = from_front(index, size) as isize;
+                    *y = memory[(start + index * stride) as usize];
                     start += step;
                 }
             });
@@ -184,8 +250,9 @@ pub(super) fn scatter_add<T: Accumulate>(
     axis: usize,
     value: &Array,
 ) -> Array {
+    let rows = target.shape()[axis];
     let row: usize = target.shape()[axis + 1..].iter().product();
-    let (whole, picked) = (target.shape()[axis] * row, indices.shape()[axis] * row);
+    let (whole, picked) = (rows * row, indices.shape()[axis] * row);
     if value.size() == 0 {
         return target;
     }
@@ -201,7 +268,7 @@ pub(super) fn scatter_add<T: Accumulate>(
         let value = value[own.clone()].chunks_exact(row);
         for (indices, value) in indices[own].chunks_exact(row).zip(value) {
             for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
-                target[index as usize * row + column].add(x);
+                target[from_front(index, rows) * row + column].add(x);
             }
         }
     });

@@ -315,7 +315,15 @@ pub(super) fn fence() {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many products of arrays this thread has computed.
+    pub(super) static PRODUCTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) -> Array {
+    #[cfg(test)]
+    PRODUCTS.set(PRODUCTS.get() + 1);
     let rank = a.rank();
     let (m, k, n) = (
         a.shape()[rank - 2],

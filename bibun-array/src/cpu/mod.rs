@@ -15,6 +15,7 @@ mod taps;
 mod threads;
 mod tile;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use program::Program;
@@ -26,19 +27,24 @@ use crate::random::Distribution;
 use crate::waiting::shared;
 use crate::{Array, DType, Element, Scalar, Shape, Taps, View};
 
-use crate::device::{Device, Memory, Normalization, Reduction, Scan};
+use crate::device::{Complaint, Device, Memory, Normalization, Reduction, Scan};
 use crate::storage::Buffer;
 
 /// The CPU.
 #[derive(Debug)]
 pub(crate) struct Cpu;
 
+pub(crate) static CPU: Cpu = Cpu;
+
 impl Memory for Buffer {
+    fn device(&self) -> &'static dyn Device {
+        &CPU
+    }
+    fn dtype(&self) -> DType {
+        self.dtype()
+    }
     fn bytes(&self) -> usize {
         self.bytes()
-    }
-    fn device(&self) -> &'static dyn Device {
-        &Cpu
     }
 }
 
@@ -47,11 +53,11 @@ impl Device for Cpu {
         "cpu"
     }
 
-    fn empty(&self, shape: &Shape, dtype: DType) -> Array {
+    fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
         with_dtype!(dtype, T => Array::filled_by(shape.clone(), |_: &mut [T]| ()))
     }
 
-    fn upload(&self, elements: Slice<'_>) -> Arc<dyn Memory> {
+    fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory> {
         fn copied<T: Element>(elements: &[T]) -> Arc<dyn Memory> {
             let mut buffer = Buffer::new::<T>(elements.len());
             buffer.as_mut_slice().copy_from_slice(elements);
@@ -65,7 +71,11 @@ impl Device for Cpu {
         }
     }
 
-    fn download(&self, x: &Array) -> Array {
+    fn download(&'static self, x: &Array, _: &'static str) -> Array {
+        self.copy(x)
+    }
+
+    fn copy(&'static self, x: &Array) -> Array {
         shared(|| {
             with_dtype!(x.dtype(), T => {
                 Array::filled_by(x.shape().clone(), |out: &mut [T]| elementwise::copy(x, out))
@@ -73,11 +83,19 @@ impl Device for Cpu {
         })
     }
 
-    fn elementwise(&self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
+    fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
+        index::check(x, bounds, complaint);
+    }
+
+    fn nonzero(&'static self, x: &Array) -> Array {
+        with_dtype!(x.dtype(), T => index::nonzero::<T>(x))
+    }
+
+    fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
         shared(|| elementwise::elementwise(kernel, inputs))
     }
 
-    fn assign(&self, target: &mut Array, part: View, value: &Array) {
+    fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
         shared(|| {
             with_dtype!(target.dtype(), T => {
                 elementwise::assign(target.as_mut_slice::<T>(), &part.0, value);
@@ -85,20 +103,20 @@ impl Device for Cpu {
         })
     }
 
-    fn reduce(&self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+    fn reduce(&'static self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
         shared(|| reduce::reduce(reduction, x, axes))
     }
 
-    fn scan(&self, scan: Scan, x: &Array, axis: usize) -> Array {
+    fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
         shared(|| scan::scan(scan, x, axis))
     }
 
-    fn normalize(&self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
         shared(|| normalize::normalize(rule, x, axes))
     }
 
     fn normalize_gradient(
-        &self,
+        &'static self,
         rule: Normalization,
         results: [&Array; 2],
         cotangents: [&Array; 3],
@@ -107,16 +125,16 @@ impl Device for Cpu {
         shared(|| normalize::gradient(rule, results, cotangents, axes))
     }
 
-    fn argsort(&self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
+    fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
         shared(|| sort::argsort(x, axis, descending, count))
     }
 
-    fn gemm(&self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+    fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
         shared(|| matmul::gemm(alpha, a, b, beta, c))
     }
 
     fn convolve(
-        &self,
+        &'static self,
         convolution: &Convolution,
         made: ConvolutionPart,
         a: &Array,
@@ -125,31 +143,37 @@ impl Device for Cpu {
         shared(|| convolution::convolve(convolution, made, a, b))
     }
 
-    fn patches(&self, convolution: &Convolution, x: &Array) -> Array {
+    fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {
         shared(|| convolution::patches(convolution, x))
     }
 
-    fn take(&self, x: &Array, indices: &Array, axis: usize) -> Array {
+    fn take(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
         shared(|| with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis)))
     }
 
-    fn add_at(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+    fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
         shared(
             || with_dtype!(target.dtype(), T => index::add_at::<T>(target, indices, axis, value)),
         )
     }
 
-    fn gather(&self, x: &Array, indices: &Array, axis: usize) -> Array {
+    fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
         shared(|| with_dtype!(x.dtype(), T => index::gather::<T>(x, indices, axis)))
     }
 
-    fn scatter_add(&self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+    fn scatter_add(
+        &'static self,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
         shared(
             || with_dtype!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value)),
         )
     }
 
-    fn window_sum(&self, x: &Array, axis: usize, taps: &Taps) -> Array {
+    fn window_sum(&'static self, x: &Array, axis: usize, taps: &Taps) -> Array {
         shared(|| match x.dtype() {
             DType::F32 => taps::window_sum::<f32>(x, axis, taps),
             DType::F64 => taps::window_sum::<f64>(x, axis, taps),
@@ -157,12 +181,12 @@ impl Device for Cpu {
         })
     }
 
-    fn window_max(&self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+    fn window_max(&'static self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
         shared(|| with_dtype!(x.dtype(), T => taps::window_max::<T>(x, rows, columns)))
     }
 
     fn random(
-        &self,
+        &'static self,
         distribution: Distribution,
         keys: &[u64],
         counter: u64,

@@ -489,7 +489,7 @@ fn encode<T: Element, const N: usize>(
     x: &Array,
     convert: impl Fn(T) -> [u8; N],
 ) -> io::Result<()> {
-    let x = x.to_row_major();
+    let x = x.on_host("save");
     let repeated;
     let elements = match x.as_slice::<T>() {
         Some(elements) => elements,

@@ -108,13 +108,13 @@ fn constant(x: &Array) -> Variable {
 }
 
 /// The generator for a sample: the same in every run.
-fn generator(sample: &Sample) -> Generator {
+pub(super) fn generator(sample: &Sample) -> Generator {
     let name = sample.name.bytes();
     Generator::new(name.fold(1, |hash, byte| hash * 31 % 1_000_003 + u64::from(byte)))
 }
 
 /// Inputs in the sample's ranges.
-fn drawn(sample: &Sample, generator: &mut Generator) -> Vec<Array> {
+pub(super) fn drawn(sample: &Sample, generator: &mut Generator) -> Vec<Array> {
     let inputs = sample.inputs.iter();
     inputs
         .map(|(shape, range)| generator.uniform(shape, range.start, range.end, DType::F64))

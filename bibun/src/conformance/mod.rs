@@ -4,13 +4,15 @@
 //! that fails, so that one run shows the state of the whole library.
 
 mod checks;
+mod costs;
+mod device;
 mod edges;
 mod sample;
 mod wrong;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use sample::Sample;
+pub(crate) use sample::{Sample, beside};
 
 /// What a check says of a sample: nothing, or what is wrong with which numbers.
 type Verdict = Result<(), String>;
@@ -31,7 +33,10 @@ fn verdict(check: Check, sample: &Sample) -> Verdict {
 
 /// Puts every sample through a check.
 fn every_sample(check: Check) {
-    let samples = crate::functions::samples();
+    every_one(&crate::functions::samples(), check);
+}
+
+fn every_one(samples: &[Sample], check: Check) {
     let failures: Vec<String> = (samples.iter().enumerate())
         .filter_map(|(i, sample)| {
             let wrong = verdict(check, sample).err()?;
@@ -61,6 +66,16 @@ macro_rules! tests {
         )+
 
         const CHECKS: &[(&str, Check)] = &[$((stringify!($check), checks::$check)),+];
+
+        /// The same on a device that shows nobody its elements.
+        mod on_a_device {
+            $(
+                #[test]
+                fn $check() {
+                    super::device::every_sample(super::checks::$check);
+                }
+            )+
+        }
     };
 }
 

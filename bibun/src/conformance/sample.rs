@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape};
+use bibun_array::{Array, Shape, cpu};
 
 use crate::Variable;
 
@@ -95,6 +95,12 @@ impl Sample {
         .input([2, 3], range_a)
         .input([2, 3], range_b)
     }
+}
+
+/// A constant of a sample on the device that its inputs are on.
+pub(crate) fn beside(x: &[Variable], constant: impl Into<Variable>) -> Variable {
+    let place = x.iter().find_map(Variable::place);
+    constant.into().to(place.unwrap_or(cpu()))
 }
 
 impl fmt::Debug for Sample {

@@ -123,9 +123,9 @@ impl MultiHeadAttention {
             });
             let mask = match (self.is_causal, mask) {
                 (false, mask) => mask,
-                (true, None) => Some(causal_mask(q.shape()[q.rank() - 2])),
+                (true, None) => Some(causal_mask(q.shape()[q.rank() - 2]).to(q.device())),
                 (true, Some(mask)) => {
-                    let causal = causal_mask(q.shape()[q.rank() - 2]);
+                    let causal = causal_mask(q.shape()[q.rank() - 2]).to(q.device());
                     Some(match mask.dtype() {
                         DType::Bool => logical_and(causal, mask),
                         _ => where_(causal, mask, f64::NEG_INFINITY),

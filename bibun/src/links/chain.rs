@@ -1,6 +1,6 @@
 //! The Chain: anything with parameters, walked by name.
 
-use bibun_array::{Array, DType};
+use bibun_array::{Array, DType, Device};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Buffer;
@@ -232,6 +232,49 @@ pub trait Chain: Tree {
         for_each_parameter(self, |_, parameter| parameter.clear_grad());
     }
 
+    /// Moves every parameter, with its gradient, and every [`Buffer`] to a device. The parameters stay
+    /// the same Variables: an optimizer goes on with them, and what it remembers of them follows.
+    ///
+    /// What was computed before stays where it was.
+    ///
+    /// ```
+    /// use bibun::array::{cpu, Generator};
+    /// use bibun::links::{Chain, Linear};
+    /// let model = Linear::new(3, 2, &mut Generator::new(0));
+    /// model.to(cpu());
+    /// assert!(model.w.device() == cpu());
+    /// ```
+    ///
+    /// # Panics
+    /// If something else than a parameter or a Buffer is on another device, such as a constant in the
+    /// model, which cannot change: inside of transformations, the parameters; move the model before.
+    #[track_caller]
+    fn to(&self, device: &'static dyn Device) {
+        let places = places(self);
+        for place in &places {
+            let moves = place.now.memory().is_some() && place.now.device() != device;
+            if matches!(place.cell, Cell::Constant) && moves {
+                let what = format!(
+                    "`{}` is neither a parameter nor a Buffer, and cannot be moved",
+                    place.names[0]
+                );
+                raise(Error::argument("to", what));
+            }
+        }
+        for place in places {
+            match place.cell {
+                Cell::Leaf(leaf) => {
+                    leaf.set_array(place.now.to(device));
+                    if let Some(gradient) = leaf.grad() {
+                        leaf.set_grad(&gradient.to(device));
+                    }
+                }
+                Cell::Buffer(buffer) => buffer.set(place.now.to(buffer.place(device))),
+                Cell::Constant => {}
+            }
+        }
+    }
+
     /// The number of elements of all parameters together, frozen ones included.
     fn parameter_count(&self) -> usize {
         let mut count = 0;
@@ -412,8 +455,8 @@ fn load(
     .or_ok()?;
     for (at, x) in found {
         match &places[at].cell {
-            Cell::Leaf(leaf) => leaf.set_array(x.to_row_major()),
-            Cell::Buffer(buffer) => buffer.set(x),
+            Cell::Leaf(leaf) => leaf.set_array(x.to(places[at].now.device()).to_row_major()),
+            Cell::Buffer(buffer) => buffer.set(x.to(places[at].now.device())),
             Cell::Constant => {}
         }
     }

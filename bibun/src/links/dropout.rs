@@ -47,7 +47,7 @@ impl Dropout {
         let seed = generator.integers(i64::MIN, i64::MAX, ());
         Self {
             ratio,
-            stream: Buffer::new([seed.item::<i64>(), 0]),
+            stream: Buffer::of_host([seed.item::<i64>(), 0]),
         }
     }
 

@@ -252,6 +252,6 @@ impl Link for SinusoidalPositions {
             let what = format!("x is {}, expected floats", x.spec());
             raise(Error::argument("SinusoidalPositions", what));
         }
-        x + sinusoidal_positions(length, size, x.dtype())
+        x + sinusoidal_positions(length, size, x.dtype()).to(x.device())
     }
 }

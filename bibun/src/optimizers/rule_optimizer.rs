@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bibun_array::{Array, DType};
+use bibun_array::{Array, DType, Device, cpu};
 
 use super::hooks::{Hook, Hooks, Names, Preparation};
 use super::rule::{Real, Rule, Step};
@@ -62,7 +62,10 @@ struct Task {
     slot: usize,
     /// Its number among the parameters of the model.
     number: usize,
+    /// On the host, where rules and hooks go over the elements.
     gradient: Array,
+    /// Where the parameter belongs.
+    home: &'static dyn Device,
 }
 
 impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
@@ -160,10 +163,14 @@ impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
             if let Some(gradient) = parameter.grad()
                 && !parameter.is_frozen()
             {
+                // A parameter of one repeated value is on every device, its gradient is not.
+                let devices = [gradient.device(), parameter.device()];
+                let home = devices.into_iter().find(|&device| device != cpu());
                 tasks.push(Task {
                     slot: self.slots.find::<R>(name, parameter),
                     number,
-                    gradient: gradient.array(),
+                    gradient: gradient.array().to(cpu()),
+                    home: home.unwrap_or(cpu()),
                 });
             }
             number += 1;
@@ -180,12 +187,13 @@ impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
                      slot,
                      number,
                      gradient,
+                     ..
                  }| {
                     let Slot {
                         parameter, name, ..
                     } = self.slots.at(*slot);
                     let preparation = self.hooks.preparation(name, *number, self.steps, &sums);
-                    let w = parameter.array();
+                    let w = parameter.array().to(cpu());
                     match w.dtype() {
                         DType::F32 => preparation.measure::<f32>(hook, &w, gradient),
                         DType::F64 => preparation.measure::<f64>(hook, &w, gradient),
@@ -246,6 +254,7 @@ impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
             slot,
             number,
             gradient,
+            home,
         } in tasks
         {
             let Slot {
@@ -262,10 +271,14 @@ impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
                 sums: [0.0; 2],
             };
             let arrays = &mut memory.arrays;
-            parameter.update_in_place(|w| match w.dtype() {
-                DType::F32 => run::<f32, R, N>(rule, step, &preparation, w, &gradient, arrays),
-                DType::F64 => run::<f64, R, N>(rule, step, &preparation, w, &gradient, arrays),
-                DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
+            parameter.update_in_place(|w| {
+                *w = w.to(cpu());
+                match w.dtype() {
+                    DType::F32 => run::<f32, R, N>(rule, step, &preparation, w, &gradient, arrays),
+                    DType::F64 => run::<f64, R, N>(rule, step, &preparation, w, &gradient, arrays),
+                    DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
+                }
+                *w = w.to(home);
             });
         }
         self.steps += 1;

@@ -1,6 +1,6 @@
 //! Elements as bytes.
 
-use bibun_array::{Array, DType, Element};
+use bibun_array::{Array, DType, Element, cpu};
 
 /// Calls `each` with the bytes of the elements in row-major order, some at a time.
 pub(super) fn little_endian<E>(
@@ -22,7 +22,7 @@ fn convert<T: Element, const N: usize, E>(
 ) -> Result<(), E> {
     /// Elements converted at a time.
     const CHUNK: usize = 4096;
-    let x = x.to_row_major();
+    let x = x.to(cpu()).to_row_major();
     let repeated;
     let elements = match x.as_slice::<T>() {
         Some(elements) => elements,

@@ -194,7 +194,7 @@ fn units(leaves: &Leaves) -> Vec<Variable> {
             lanes.assign(&own, &Array::eye(size, x.dtype()))
         });
         start += size;
-        Variable::constant(lanes.reshape(shape))
+        Variable::constant(lanes.reshape(shape).to(x.device()))
     };
     leaves.variables.iter().map(unit).collect()
 }

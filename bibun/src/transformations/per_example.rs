@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use bibun_array::{Array, DType, Index, Shape};
+use bibun_array::{Array, DType, Index, Shape, cpu};
 
 use super::{float_leaves, vjp};
 use crate::call::calling;
@@ -645,7 +645,8 @@ impl Gradient {
                 }),
             ] if examples.axis() == 0 => {
                 let size = examples.slices() as i64;
-                let positions = Variable::constant(Array::arange(0, size));
+                let positions = Array::arange(0, size).to(cotangent.device());
+                let positions = Variable::constant(positions);
                 Rows::Sparse {
                     indices: examples.of_each(&positions),
                     values: examples.of_each(cotangent),
@@ -685,8 +686,9 @@ impl Gradient {
     fn weighted_sum(&self, factors: Option<&Variable>) -> Variable {
         let factors = factors.map(|c| c.cast(self.spec.dtype));
         // Left out, an example must not meet the others, not even as 0 times what is not finite.
+        // A device is not asked whether there is one.
         let left_out = |c: &Variable| {
-            let elements = c.plain_array();
+            let elements = c.plain_array().filter(|c| c.device() == cpu());
             elements.is_none_or(|c| c.cast(DType::F64).to_vec::<f64>().contains(&0.0))
         };
         let masked = factors.as_ref().is_some_and(left_out);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, RwLock};
 
-use bibun_array::Array;
+use bibun_array::{Array, Device, cpu};
 
 use super::{Mapper, Tree, Visitor};
 use crate::apply::apply;
@@ -46,26 +46,45 @@ use crate::variable::Variable;
 /// assert_eq!(model.buffers()[0].0, "calls");
 /// ```
 #[derive(Clone)]
-pub struct Buffer(Arc<RwLock<Variable>>);
+pub struct Buffer {
+    held: Arc<RwLock<Variable>>,
+    /// Whether it stays on the CPU.
+    is_of_host: bool,
+}
 
 impl Buffer {
     /// A buffer that holds these elements.
     pub fn new(value: impl Into<Array>) -> Self {
-        Self::holding(Variable::constant(value))
+        Self::holding(Variable::constant(value), false)
     }
 
-    fn holding(x: Variable) -> Self {
-        Self(Arc::new(RwLock::new(x)))
+    /// A buffer that stays on the CPU when its model is [moved](crate::links::Chain::to): for what the
+    /// program itself reads, such as where a stream of random numbers stands.
+    pub fn of_host(value: impl Into<Array>) -> Self {
+        Self::holding(Variable::constant(value), true)
+    }
+
+    fn holding(x: Variable, is_of_host: bool) -> Self {
+        let held = Arc::new(RwLock::new(x));
+        Self { held, is_of_host }
+    }
+
+    /// The device that it is on where its model is on this one.
+    pub(crate) fn place(&self, device: &'static dyn Device) -> &'static dyn Device {
+        match self.is_of_host {
+            true => cpu(),
+            false => device,
+        }
     }
 
     /// What the buffer holds now: a constant, which stays as it is when the buffer changes.
     pub fn get(&self) -> Variable {
-        surroundings::look(self, || read(&self.0).clone())
+        surroundings::look(self, || read(&self.held).clone())
     }
 
     /// Whether both share what they hold.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.held, &other.held)
     }
 
     /// Replaces what the buffer holds by the elements of `value`; its history and its tangents are not
@@ -143,7 +162,7 @@ impl Buffer {
             if surroundings::put_apart(self, &value) {
                 return old.array();
             }
-            let mut held = write(&self.0);
+            let mut held = write(&self.held);
             if held.is_same(&old) {
                 *held = value;
                 return old.array();
@@ -227,7 +246,7 @@ impl Tree for Buffer {
         let mapped = x.map(mapper);
         match mapped.is_same(&x) {
             true => self.clone(),
-            false => Self::holding(mapped),
+            false => Self::holding(mapped, self.is_of_host),
         }
     }
 }

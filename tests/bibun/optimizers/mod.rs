@@ -15,7 +15,7 @@ use bibun::optimizers::{
 use bibun::{Variable, attempt};
 
 /// Every optimizer, by name.
-fn all(learning_rate: f64) -> Vec<(&'static str, Box<dyn Optimizer>)> {
+pub(crate) fn all(learning_rate: f64) -> Vec<(&'static str, Box<dyn Optimizer>)> {
     vec![
         ("sgd", Box::new(Sgd::new(learning_rate))),
         ("momentum", Box::new(MomentumSgd::new(learning_rate, 0.9))),

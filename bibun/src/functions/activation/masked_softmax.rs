@@ -79,7 +79,7 @@ pub(crate) fn expect_mask(
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     use bibun_array::Array;
     let mask = [
         true, false, true, true, false, true, true, true, false, false, false, false,
@@ -88,7 +88,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "masked_softmax",
-            move |x| vec![masked_softmax(&x[0], kept(), 1)],
+            move |x| vec![masked_softmax(&x[0], beside(x, kept()), 1)],
             move |x| {
                 let x = x[0].to_vec::<f64>();
                 let powers = x.iter().zip(mask);
@@ -105,7 +105,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "masked_softmax",
             move |x| {
-                let hidden = kept().where_(&x[1], f64::NEG_INFINITY);
+                let kept = beside(x, kept());
+                let hidden = kept.where_(&x[1], f64::NEG_INFINITY);
                 vec![masked_softmax(&x[0], hidden, 0)]
             },
             move |x| {

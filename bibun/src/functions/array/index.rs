@@ -4,7 +4,7 @@
 //! [`scatter_add`]. Indices are `i64`, have no gradient, and may differ between the lanes of a
 //! `vmap`.
 
-use bibun_array::{Array, DType, Shape, normalize_axis};
+use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
 
 use crate::batch::Lane;
 use crate::call::{composite, composite_if};
@@ -278,7 +278,7 @@ impl Function for Take {
                 let x = lanes_in_front(x.value, x_lanes);
                 let indices = lanes_in_front(indices.value, lanes);
                 let own_rank = indices.rank() - 1;
-                let rows = rows_of_lanes(indices, x.shape()[self.axis + 1]);
+                let rows = rows_of_lanes(indices, &x, self.axis + 1);
                 // [lanes, i.., a.., b..]: the axes a.. go back to where they were.
                 let mut y = take(fold_lanes(x, self.axis), rows, 0);
                 for before in 0..self.axis {
@@ -309,7 +309,7 @@ impl Function for Take {
             return own(examples, cotangent);
         }
         let indices = cx.input(1);
-        if let (1, Some(indices)) = (rank, indices.plain_array()) {
+        if let (1, Some(indices)) = (rank, known(&indices)) {
             let size = x.shape[self.axis];
             let position = |index: i64| index.rem_euclid(size as i64) as usize;
             let positions = indices.to_vec::<i64>().into_iter().map(position);
@@ -400,7 +400,7 @@ impl Function for AddAt {
         };
         let indices = lanes_in_front(indices.value, lanes);
         let own_rank = indices.rank() - 1;
-        let rows = rows_of_lanes(indices, x.shape()[self.axis + 1]);
+        let rows = rows_of_lanes(indices, &x, self.axis + 1);
         let unfolded = move_axis(&x, self.axis as isize + 1, 1).shape();
         // [lanes, a.., i.., b..] to [lanes, i.., a.., b..], as rows of the folded x are picked.
         let mut value = value;
@@ -417,10 +417,7 @@ impl Function for AddAt {
         let of_value = match axis {
             _ if axis < self.axis => Some(gy.examples.clone()),
             _ if axis > self.axis => Some(gy.examples.moved(axis + rank - 1)),
-            _ => match (
-                rank,
-                cx.needs(2).then(|| cx.input(1).plain_array()).flatten(),
-            ) {
+            _ => match (rank, cx.needs(2).then(|| known(&cx.input(1))).flatten()) {
                 (1, Some(indices)) => {
                     let size = cx.input_shape(0)[axis] as i64;
                     let position = |index: i64| index.rem_euclid(size) as usize;
@@ -619,18 +616,31 @@ impl Function for OneHot {
     }
 }
 
+/// Indices that can be read without waiting for a device.
+fn known(indices: &Variable) -> Option<Array> {
+    let indices = indices.plain_array();
+    indices.filter(|indices| indices.device() == cpu())
+}
+
 /// The rows of lanes that lie one after another, `size` each, from the indices of each lane, which
 /// lie along `axis`: an index that is out of bounds must not reach the next lane's rows.
 #[derive(Clone, Debug)]
 struct RowsOfLanes {
     axis: usize,
     size: usize,
+    /// Where the rows are.
+    device: &'static dyn Device,
 }
 
-/// [`RowsOfLanes`] of indices with lanes in front.
+/// [`RowsOfLanes`] along an axis of `x`, of indices with lanes in front.
 #[track_caller]
-fn rows_of_lanes(indices: Variable, size: usize) -> Variable {
-    let [rows] = crate::apply(RowsOfLanes { axis: 0, size }, [indices]);
+fn rows_of_lanes(indices: Variable, x: &Variable, axis: usize) -> Variable {
+    let function = RowsOfLanes {
+        axis: 0,
+        size: x.shape()[axis],
+        device: x.place().or(indices.place()).unwrap_or(cpu()),
+    };
+    let [rows] = crate::apply(function, [indices]);
     rows
 }
 
@@ -653,10 +663,11 @@ impl Function for RowsOfLanes {
     fn forward(&self, [indices]: [Array; 1]) -> [Array; 1] {
         let lanes = indices.shape()[self.axis];
         // Picked from all positions, indices are checked and count from the front.
-        let own = Array::arange(0, self.size as i64).take(&indices, 0);
+        let positions = |count| Array::arange(0, count as i64).to(self.device);
+        let own = positions(self.size).take(&indices, 0);
         let mut aligned = vec![1; indices.rank() - self.axis];
         aligned[0] = lanes;
-        let first = Array::arange(0, lanes as i64) * self.size as i64;
+        let first = positions(lanes) * self.size as i64;
         [own + first.reshape(aligned)]
     }
 
@@ -685,19 +696,19 @@ impl Function for RowsOfLanes {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::by_index;
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     let range = -2.0..2.0;
     let at = |x: &Array, index: &[usize]| x.element(index).to_f64();
     vec![
         Sample::new(
             "take",
-            |x| vec![take(&x[0], [2i64, 0, -1, 2], 0)],
+            |x| vec![take(&x[0], beside(x, [2i64, 0, -1, 2]), 0)],
             move |x| vec![by_index([4, 2], |i| at(&x[0], &[[2, 0, 2, 2][i[0]], i[1]]))],
         )
         .input([3, 2], range.clone()),
         Sample::new(
             "take",
-            |x| vec![take(&x[0], [[1i64, 0], [-1, 1], [0, 0]], 1)],
+            |x| vec![take(&x[0], beside(x, [[1i64, 0], [-1, 1], [0, 0]]), 1)],
             move |x| {
                 let indices = [[1, 0], [1, 1], [0, 0]];
                 vec![by_index([3, 3, 2, 1], |i| {
@@ -714,7 +725,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "add_at",
-            |x| vec![add_at(&x[0], [[2i64, 0], [-1, 2]], 1, &x[1])],
+            |x| vec![add_at(&x[0], beside(x, [[2i64, 0], [-1, 2]]), 1, &x[1])],
             move |x| {
                 let indices = [[2, 0], [2, 2]];
                 vec![by_index([2, 3], |i| {
@@ -734,7 +745,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 2, 2], range.clone()),
         Sample::new(
             "add_at",
-            |x| vec![add_at(&x[0], [1i64, 1], 0, &x[1])],
+            |x| vec![add_at(&x[0], beside(x, [1i64, 1]), 0, &x[1])],
             move |x| {
                 vec![by_index([2, 3], |i| {
                     at(&x[0], i) + (2 * i[0]) as f64 * at(&x[1], &[i[1]])
@@ -745,7 +756,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([3], range.clone()),
         Sample::new(
             "gather",
-            |x| vec![gather(&x[0], [[2i64, 0], [-1, 1]], 1)],
+            |x| vec![gather(&x[0], beside(x, [[2i64, 0], [-1, 1]]), 1)],
             move |x| {
                 let indices = [[2, 0], [2, 1]];
                 vec![by_index([2, 2], |i| {
@@ -756,13 +767,20 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "gather",
-            |x| vec![gather(&x[0], [[0i64, 1, -2]], -2)],
+            |x| vec![gather(&x[0], beside(x, [[0i64, 1, -2]]), -2)],
             move |x| vec![by_index([1, 3], |i| at(&x[0], &[[0, 1, 0][i[1]], i[1]]))],
         )
         .input([2, 3], range.clone()),
         Sample::new(
             "scatter_add",
-            |x| vec![scatter_add(&x[0], [[1i64, 1, 0], [1, 0, -1]], 0, &x[1])],
+            |x| {
+                vec![scatter_add(
+                    &x[0],
+                    beside(x, [[1i64, 1, 0], [1, 0, -1]]),
+                    0,
+                    &x[1],
+                )]
+            },
             move |x| {
                 let indices = [[1, 1, 0], [1, 0, 1]];
                 vec![by_index([2, 3], |i| {
@@ -780,7 +798,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "scatter_add",
-            |x| vec![scatter_add(&x[0], [[1i64, 0, -1]], 1, &x[1])],
+            |x| vec![scatter_add(&x[0], beside(x, [[1i64, 0, -1]]), 1, &x[1])],
             move |x| {
                 vec![by_index([1, 2], |i| {
                     at(&x[0], i) + [1.0, 2.0][i[1]] * at(&x[1], &[])
@@ -791,7 +809,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input((), range.clone()),
         Sample::new(
             "select_item",
-            |x| vec![select_item(&x[0], [1i64, 2, -3])],
+            |x| vec![select_item(&x[0], beside(x, [1i64, 2, -3]))],
             move |x| vec![by_index([3], |i| at(&x[0], &[i[0], [1, 2, 0][i[0]]]))],
         )
         .input([3, 3], range),

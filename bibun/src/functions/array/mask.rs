@@ -56,12 +56,12 @@ pub fn length_mask(lengths: &[usize], size: usize) -> Variable {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     // What is bool has no derivative; choosing by it has.
     let sample = |name, mask: fn() -> Variable, kept: fn(usize, usize) -> bool| {
         Sample::new(
             name,
-            move |x| vec![mask().where_(&x[0], 0.0)],
+            move |x| vec![beside(x, mask()).where_(&x[0], 0.0)],
             move |x| {
                 let x = x[0].to_vec::<f64>().into_iter().enumerate();
                 let kept = x.map(|(i, x)| if kept(i / 3, i % 3) { x } else { 0.0 });

@@ -2,6 +2,7 @@
 
 mod cast;
 mod creation;
+mod device;
 mod identity;
 mod index;
 mod join;
@@ -13,6 +14,7 @@ mod slice;
 
 pub use cast::*;
 pub use creation::*;
+pub use device::*;
 pub use identity::*;
 pub use index::*;
 pub use join::*;
@@ -26,6 +28,7 @@ pub use slice::*;
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         cast::samples(),
+        device::samples(),
         identity::samples(),
         index::samples(),
         join::samples(),

@@ -48,11 +48,11 @@ pub fn sinusoidal_positions(length: usize, size: usize, dtype: DType) -> Variabl
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     vec![
         Sample::new(
             "sinusoidal_positions",
-            |x| vec![&x[0] * sinusoidal_positions(3, 4, DType::F64)],
+            |x| vec![&x[0] * beside(x, sinusoidal_positions(3, 4, DType::F64))],
             |x| {
                 let x = x[0].to_vec::<f64>().into_iter().enumerate();
                 let y = x.map(|(at, x)| {

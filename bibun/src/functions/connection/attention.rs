@@ -126,7 +126,7 @@ fn check(
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     use crate::functions::length_mask;
     use bibun_array::Array;
     // Two heads of two queries with three keys, by loops.
@@ -172,7 +172,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3, 2], range.clone()),
         Sample::new(
             "attention_weights",
-            |x| vec![attention_weights(&x[0], &x[1], Some(&length_mask(&[2], 3)))],
+            |x| {
+                let mask = beside(x, length_mask(&[2], 3));
+                vec![attention_weights(&x[0], &x[1], Some(&mask))]
+            },
             |x| vec![Array::from_vec(weights(x, |k| k < 2), [2, 2, 3])],
         )
         .input([2, 2, 2], range.clone())
@@ -180,7 +183,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "attention_weights",
             |x| {
-                let added = length_mask(&[2], 3).where_(&x[2], f64::NEG_INFINITY);
+                let mask = beside(x, length_mask(&[2], 3));
+                let added = mask.where_(&x[2], f64::NEG_INFINITY);
                 vec![attention_weights(&x[0], &x[1], Some(&added))]
             },
             |x| {

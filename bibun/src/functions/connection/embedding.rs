@@ -43,13 +43,13 @@ pub fn embedding(
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     use bibun_array::{Array, Shape};
     let sample = |ids: &'static [i64], picked: Shape, w: Shape, padding: Option<i64>| {
         let shape = picked.clone();
         let call = move |x: &[Variable]| {
             let ids = Array::from_slice(ids, &shape);
-            vec![embedding(ids, &x[0], padding)]
+            vec![embedding(beside(x, ids), &x[0], padding)]
         };
         let expected = move |x: &[Array]| {
             let (w, width) = (x[0].to_vec::<f64>(), x[0].shape()[1..].iter().product());

@@ -22,7 +22,7 @@ impl Owned {
             .collect();
         let mut along = vec![1; cotangent.rank() + 1];
         (along[0], along[examples.axis() + 1]) = (count, slices);
-        let own = Array::from_vec(own, along);
+        let own = Array::from_vec(own, along).to(cotangent.device());
         where_(Variable::constant(own), expand_dims(cotangent, 0), 0.0)
     }
 }
@@ -68,6 +68,7 @@ impl Examples {
         let positions = positions
             .map(|slice| slice.unwrap_or(fill) as i64)
             .collect();
-        take(x, Array::from_vec(positions, [count, most]), 0)
+        let positions = Array::from_vec(positions, [count, most]).to(x.device());
+        take(x, positions, 0)
     }
 }

@@ -1,6 +1,6 @@
 //! Losses of class probabilities: cross entropy with softmax, negative log likelihood.
 
-use bibun_array::{Array, DType, keep_dims, ops, raise as raise_array};
+use bibun_array::{Array, DType, keep_dims, ops};
 
 use crate::batch::Lane;
 use crate::call::composite;
@@ -267,17 +267,9 @@ fn shape_of_losses(x: &Spec, t: &Spec) -> Result<Spec, Mismatch> {
 
 /// Refuses class numbers that are none, negative ones too.
 fn check_classes(function: &'static str, t: &Array, classes: usize) {
-    if t.size() == 0 {
-        return;
-    }
-    for class in [t.min(..).item::<i64>(), t.max(..).item::<i64>()] {
-        if class < 0 || class >= classes as i64 {
-            let what = format!(
-                "there is no class {class} among {classes} (`ignore_index` leaves one out)"
-            );
-            raise_array(bibun_array::Error::invalid(function, what));
-        }
-    }
+    t.expect_between(function, 0..classes as i64, move |class| {
+        format!("there is no class {class} among {classes} (`ignore_index` leaves one out)")
+    });
 }
 
 /// Lanes as further examples: x `[l, n, c, ..]` and t alike, as `[l n, c, ..]`.
@@ -452,7 +444,7 @@ impl Function for NegativeLogLikelihood {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     let range = -2.0..2.0;
     let weight = [0.5, 2.0, 1.5];
     // `x [n, 3, d]` in a flat vector; the losses of class numbers by plain loops.
@@ -468,9 +460,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         };
         t.iter().enumerate().map(loss).collect()
     };
-    let options = move |reduction, weighted: bool| CrossEntropyOptions {
+    let options = move |reduction, weighted: bool, x: &[Variable]| CrossEntropyOptions {
         reduction,
-        class_weight: weighted.then(|| Variable::constant(weight)),
+        class_weight: weighted.then(|| beside(x, Variable::constant(weight))),
         ..CrossEntropyOptions::default()
     };
     let classes = |shape: &[usize]| match *shape {
@@ -514,8 +506,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 Sample::new(
                     "softmax_cross_entropy",
                     move |x| {
-                        let options = options(reduction, weighted);
-                        vec![softmax_cross_entropy_with(&x[0], &call_targets, &options)]
+                        let options = options(reduction, weighted, x);
+                        let t = beside(x, &call_targets);
+                        vec![softmax_cross_entropy_with(&x[0], t, &options)]
                     },
                     move |x| vec![of_scores(&x[0].to_vec::<f64>())],
                 )
@@ -528,7 +521,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                     move |x| {
                         let axis = if x[0].rank() == 1 { 0 } else { 1 };
                         let p = log_softmax(&x[0], axis);
-                        vec![nll_with(p, &targets, options(reduction, weighted))]
+                        let t = beside(x, &targets);
+                        vec![nll_with(p, t, options(reduction, weighted, x))]
                     },
                     move |x| vec![reference(&x[0].to_vec::<f64>())],
                 )
@@ -558,7 +552,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             Sample::new(
                 "softmax_cross_entropy",
                 move |x| {
-                    let options = options(reduction, weighted);
+                    let options = options(reduction, weighted, x);
                     vec![softmax_cross_entropy_with(&x[0], &x[1], &options)]
                 },
                 reference,

@@ -101,7 +101,7 @@ element_function! {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use bibun_array::Array;
 
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     let loss = |x: f64, t: f64| {
         let p = 1.0 / (1.0 + (-x).exp());
         -t * p.ln() - (1.0 - t) * (1.0 - p).ln()
@@ -129,18 +129,15 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], 0.1..0.9),
         Sample::new(
             "sigmoid_cross_entropy",
-            move |x| vec![sigmoid_cross_entropy(&x[0], &answers)],
+            move |x| vec![sigmoid_cross_entropy(&x[0], beside(x, &answers))],
             move |x| vec![Array::scalar(of_answers(&x[0]).iter().sum::<f64>() / 5.0)],
         )
         .input([2, 3], -2.0..2.0),
         Sample::new(
             "sigmoid_cross_entropy",
             move |x| {
-                vec![sigmoid_cross_entropy_with(
-                    &x[0],
-                    &per_answer,
-                    Reduction::None,
-                )]
+                let t = beside(x, &per_answer);
+                vec![sigmoid_cross_entropy_with(&x[0], t, Reduction::None)]
             },
             move |x| vec![Array::from_vec(of_answers(&x[0]), [2, 3])],
         )

@@ -116,25 +116,20 @@ fn parted<T: Tree>(
     taken: impl FnOnce(&T) -> Operand,
     otherwise: impl FnOnce(&T) -> Operand,
 ) -> Variable {
-    let (mut chosen, mut others) = (Vec::new(), Vec::new());
-    for (i, holds) in (0i64..).zip(condition.to_vec::<bool>()) {
-        let part = if holds { &mut chosen } else { &mut others };
-        part.push(i);
-    }
-    let mut places = vec![0i64; chosen.len() + others.len()];
-    for (place, &i) in (0..).zip(chosen.iter().chain(&others)) {
-        places[i as usize] = place;
-    }
-    let sizes = [chosen.len(), others.len()];
-    let [chosen, others, places] = [chosen, others, places].map(|positions| {
-        let shape = positions.len();
-        Variable::constant(Array::from_vec(positions, shape))
-    });
-    let part = |positions: &Variable| tree_map(|x| take(x, positions, 0), inputs);
+    let (chosen, others) = (
+        condition.flat_nonzero(),
+        condition.logical_not().flat_nonzero(),
+    );
+    let sizes = [chosen.size(), others.size()];
+    let order = bibun_array::concat(&[&chosen, &others], 0);
+    let positions = Array::arange(0, order.size() as i64).to(order.device());
+    let places = Array::zeros(order.shape(), DType::I64).add_at(&order, 0, &positions);
+    let part = |positions: &Array| tree_map(|x| take(x, positions.to(x.device()), 0), inputs);
     let results = [taken(&part(&chosen)), otherwise(&part(&others))];
     let [a, b] = together(results, sizes);
     let [a, b] = [(a, sizes[0]), (b, sizes[1])].map(|(y, size)| broadcast_to(y, size));
-    take(concat(&[&a, &b], 0), places, 0)
+    let all = concat(&[&a, &b], 0);
+    take(&all, places.to(all.device()), 0)
 }
 
 /// Both functions of all elements, with those in place of the elements not taken for which nothing can
@@ -148,7 +143,7 @@ fn replaced<T: Tree>(
 ) -> Variable {
     let sides = [condition.clone(), logical_not(condition)];
     let [some, others] = sides.each_ref().map(|side| {
-        let holds = Lane::all(side).to_vec::<bool>().contains(&true);
+        let holds = Lane::all(side).flat_nonzero().size() > 0;
         let inputs = tree_map(
             |x| match holds {
                 true => {
@@ -216,10 +211,11 @@ impl Function for Replaced {
     }
 
     fn forward(&self, [condition, x]: [Array; 2]) -> [Array; 1] {
-        let first = condition.to_vec::<bool>().iter().position(|&holds| holds);
-        let Some(first) = first else { return [x] };
-        let element = x.reshape([x.size()]).slice(bibun_array::s![first as isize]);
-        let element = element.broadcast_to(x.shape());
+        if x.size() == 0 {
+            return [x];
+        }
+        let first = condition.reshape(x.size()).argmax(0);
+        let element = x.reshape(x.size()).take(&first, 0).broadcast_to(x.shape());
         [ops::where_(condition, x, element)]
     }
 

@@ -210,7 +210,8 @@ impl LinearRule for Centred {
         let count = self.axes.iter().map(|&axis| shape[axis]).product::<usize>() as f64;
         let mut mean = &x.sum(over()) / count;
         let finite = mean.is_finite();
-        if !finite.all(..).item::<bool>() {
+        // A device is not asked whether this is needed.
+        if finite.all(..).known_item() != Some(true) {
             // The sum overflows before the mean does.
             mean = finite.where_(&mean, (&x / count).sum(over()));
         }

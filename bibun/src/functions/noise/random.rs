@@ -1,6 +1,6 @@
 //! Random numbers as constants.
 
-use bibun_array::{Array, DType, Distribution, Generator, Shape, cpu};
+use bibun_array::{Array, DType, Device, Distribution, Generator, Shape, cpu};
 
 use crate::apply::apply;
 use crate::batch::Lane;
@@ -36,7 +36,13 @@ pub fn random_uniform(
 ) -> Variable {
     let _called = calling("random_uniform");
     let distribution = Distribution::uniform(low, high, dtype);
-    draw("random_uniform", distribution, shape.into(), generator)
+    draw(
+        "random_uniform",
+        distribution,
+        shape.into(),
+        generator,
+        cpu(),
+    )
 }
 
 /// Normally distributed random numbers.
@@ -63,7 +69,13 @@ pub fn random_normal(
 ) -> Variable {
     let _called = calling("random_normal");
     let distribution = Distribution::normal(mean, std, dtype);
-    draw("random_normal", distribution, shape.into(), generator)
+    draw(
+        "random_normal",
+        distribution,
+        shape.into(),
+        generator,
+        cpu(),
+    )
 }
 
 /// `true` with probability `p`, else `false`.
@@ -82,18 +94,35 @@ pub fn random_normal(
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
     let _called = calling("random_bernoulli");
+    bernoulli(shape.into(), p, generator, cpu())
+}
+
+/// [`random_bernoulli`] on a device.
+#[track_caller]
+pub(super) fn bernoulli(
+    shape: Shape,
+    p: f64,
+    generator: &mut Generator,
+    device: &'static dyn Device,
+) -> Variable {
     let distribution = Distribution::bernoulli(p);
-    draw("random_bernoulli", distribution, shape.into(), generator)
+    draw("random_bernoulli", distribution, shape, generator, device)
 }
 
 /// [`random_bernoulli`] from the stream with a key and, below that, a number: i64 `[2]`.
 #[track_caller]
-pub(super) fn bernoulli_of_call(shape: Shape, p: f64, key_and_call: Variable) -> Variable {
+pub(super) fn bernoulli_of_call(
+    shape: Shape,
+    p: f64,
+    key_and_call: Variable,
+    device: &'static dyn Device,
+) -> Variable {
     let function = Random {
         name: "random_bernoulli",
         distribution: Distribution::bernoulli(p),
         shape,
         start: |[key, call]| Generator::new(key).split(call),
+        device,
     };
     function.at(key_and_call)
 }
@@ -105,12 +134,14 @@ fn draw(
     distribution: Distribution,
     shape: Shape,
     generator: &mut Generator,
+    device: &'static dyn Device,
 ) -> Variable {
     let function = Random {
         name,
         distribution,
         shape: shape.addressable(name),
         start: |[key, counter]| Generator::from_state(key, counter),
+        device,
     };
     let size = function.shape.size();
     let mut after = generator.clone();
@@ -131,6 +162,8 @@ struct Random {
     shape: Shape,
     /// The stream at a place.
     start: fn([u64; 2]) -> Generator,
+    /// Where the numbers are drawn.
+    device: &'static dyn Device,
 }
 
 impl Random {
@@ -168,7 +201,7 @@ impl Function for Random {
         let mut stream = (self.start)([a, b].map(|word| word as u64));
         let (shape, distribution) = (self.shape.clone(), self.distribution);
         if inputs.len() == 1 {
-            return [stream.draw(distribution, shape, cpu())];
+            return [stream.draw(distribution, shape, self.device)];
         }
         let numbers = inputs[1..].iter().map(|lanes| {
             let first = lanes
@@ -178,7 +211,7 @@ impl Function for Random {
             first..first + lanes.size() as u64
         });
         let numbers: Vec<_> = numbers.collect();
-        [stream.draw_lanes(distribution, &numbers, shape, cpu())]
+        [stream.draw_lanes(distribution, &numbers, shape, self.device)]
     }
 
     fn vjp(&self, cx: &Context<'_>, _: [Variable; 1]) -> Vec<Option<Variable>> {

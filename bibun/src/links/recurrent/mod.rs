@@ -247,7 +247,7 @@ impl<C: RecurrentCell> Recurrent<C> {
             if lengths.iter().all(|&length| length == steps) {
                 return self.run(x.clone(), initial, &vec![None; steps]);
             }
-            let inside = length_mask(lengths, steps);
+            let inside = length_mask(lengths, steps).to(x.device());
             // Nothing that x is filled up with gets into a product.
             let x = where_(expand_dims(&inside, -1), x, 0.0);
             let columns = inside.array();

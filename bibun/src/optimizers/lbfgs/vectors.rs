@@ -1,6 +1,6 @@
 //! All parameters as one vector.
 
-use bibun_array::{Array, DType};
+use bibun_array::{Array, DType, cpu};
 use indexmap::IndexMap;
 
 use crate::error::{Error, raise};
@@ -48,13 +48,23 @@ impl Parts {
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
             let own = take(&mut vector, parameter.size());
-            parameter.update_in_place(|w| match w.dtype() {
-                DType::F32 => {
-                    for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
-                        *w = x as f32;
+            // A parameter of one repeated value is on every device, its gradient is not.
+            let places = [
+                parameter.place(),
+                parameter.grad().and_then(|gradient| gradient.place()),
+            ];
+            let home = places.into_iter().flatten().next().unwrap_or(cpu());
+            parameter.update_in_place(|w| {
+                *w = w.to(cpu());
+                match w.dtype() {
+                    DType::F32 => {
+                        for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
+                            *w = x as f32;
+                        }
                     }
+                    _ => w.as_mut_slice::<f64>().copy_from_slice(own),
                 }
-                _ => w.as_mut_slice::<f64>().copy_from_slice(own),
+                *w = w.to(home);
             });
         }
     }

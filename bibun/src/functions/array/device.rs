@@ -1,0 +1,92 @@
+//! Moving between devices.
+
+use bibun_array::{Array, Device};
+
+use crate::batch::Lane;
+use crate::examples::{Owned, Share};
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{Linear, LinearRule};
+use crate::variable::Variable;
+
+/// `x` on a device; nothing happens if it is there already.
+///
+/// Shapes: x any → the same. Types: all. Gradient: `gy`, on the device that x is on. A single repeated
+/// value is on every device, and counts as being on the CPU.
+///
+/// ```
+/// use bibun::{array::cpu, functions::to, Variable};
+/// let x = Variable::new([1.0, 2.0]);
+/// let y = to(&x, cpu());
+/// assert!(y.device() == cpu());
+/// ```
+#[track_caller]
+pub fn to(x: impl Into<Variable>, device: &'static dyn Device) -> Variable {
+    let x = x.into();
+    let home = x.device();
+    match home == device {
+        true => x,
+        false => moved(x, home, device),
+    }
+}
+
+/// [`to`] for what belongs to a device even if it is everywhere: its gradient comes back there.
+#[track_caller]
+pub(crate) fn moved(
+    x: Variable,
+    home: &'static dyn Device,
+    device: &'static dyn Device,
+) -> Variable {
+    Linear::of(To { home, device }, x)
+}
+
+impl Variable {
+    /// [`functions::to`](crate::functions::to) of this Variable. What is computed from the result is
+    /// computed on the device.
+    #[must_use]
+    #[track_caller]
+    pub fn to(&self, device: &'static dyn Device) -> Self {
+        to(self, device)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct To {
+    home: &'static dyn Device,
+    device: &'static dyn Device,
+}
+
+impl LinearRule for To {
+    fn name(&self) -> &'static str {
+        "to"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(x.clone())
+    }
+    fn forward(&self, x: Array) -> Array {
+        x.to(self.device)
+    }
+    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
+        moved(gy, self.device, self.home)
+    }
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        Lane::along(Linear::of(self.clone(), x), axis)
+    }
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        Share::own(self.transpose(x, gy.cotangent), gy.examples)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    use bibun_array::cpu;
+    // There and back, for the checks are done on the CPU.
+    vec![
+        Sample::new(
+            "to",
+            |x| vec![to(to(&x[0], &test_device::BARE) * 2.0, cpu())],
+            |x| vec![&x[0] * 2.0],
+        )
+        .input([2, 3], -2.0..2.0),
+    ]
+}
