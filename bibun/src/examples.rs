@@ -286,7 +286,7 @@ pub struct Product {
     pub(crate) matrices: Option<Matrices>,
 }
 
-type Pair = dyn Fn(&Variable, &Variable) -> Option<[Variable; 2]> + Send + Sync;
+type Pair = dyn Fn(&Variable, &Variable) -> [Variable; 2] + Send + Sync;
 
 /// A sum of products as the product of matrices `[l, d]` and `[l, p]` for each example, from which
 /// norms can be taken.
@@ -294,7 +294,7 @@ type Pair = dyn Fn(&Variable, &Variable) -> Option<[Variable; 2]> + Send + Sync;
 pub(crate) struct Matrices {
     /// `l`, `d` and `p`.
     pub(crate) sizes: [usize; 3],
-    /// The matrices of some examples; `None` where elements are hidden or have history.
+    /// The matrices of some examples.
     pub(crate) make: Arc<Pair>,
 }
 
@@ -333,7 +333,7 @@ impl Product {
     pub(crate) fn with_matrices(
         self,
         sizes: [usize; 3],
-        make: impl Fn(&Variable, &Variable) -> Option<[Variable; 2]> + Send + Sync + 'static,
+        make: impl Fn(&Variable, &Variable) -> [Variable; 2] + Send + Sync + 'static,
     ) -> Self {
         let make = Arc::new(make);
         let matrices = Some(Matrices { sizes, make });

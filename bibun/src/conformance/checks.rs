@@ -902,3 +902,27 @@ pub(super) fn kept_values(sample: &Sample) -> Verdict {
         Ok(())
     })
 }
+
+/// Derivatives that are written are those that would be derived from the value's formula.
+pub(super) fn derived_derivatives(sample: &Sample) -> Verdict {
+    let Some((function, given)) = &sample.formula else {
+        return Ok(());
+    };
+    let mut generator = Generator::new(19);
+    let x = drawn(sample, &mut generator);
+    let g = generator.normal(x[0].shape(), 0.0, 1.0, DType::F64);
+    for input in 0..x.len() {
+        if let Some([written, derived]) = function.written_and_derived(input, given, &x, &g) {
+            let pairs = written
+                .to_vec::<f64>()
+                .into_iter()
+                .zip(derived.to_vec::<f64>());
+            let apart =
+                |(a, b): &(f64, f64)| (a - b).abs() > ROUNDING * a.abs().max(b.abs()).max(1.0);
+            if let Some((a, b)) = pairs.clone().find(apart) {
+                return Err(format!("to input {input}: written {a}, derived {b}"));
+            }
+        }
+    }
+    Ok(())
+}

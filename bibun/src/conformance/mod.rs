@@ -98,4 +98,5 @@ tests! {
     precisions,
     repetition,
     kept_values,
+    derived_derivatives,
 }

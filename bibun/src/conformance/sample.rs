@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bibun_array::{Array, Shape, cpu};
 
 use crate::Variable;
+use crate::functions::ElementFunction;
 
 type Call = Arc<dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync>;
 type Reference = Arc<dyn Fn(&[Array]) -> Vec<Array> + Send + Sync>;
@@ -27,6 +28,8 @@ pub(crate) struct Sample {
     pub(crate) elementwise: bool,
     /// The highest order of derivative to check; less than 2 where there are kinks everywhere.
     pub(crate) order: usize,
+    /// The formula that it is, with the numbers given to it.
+    pub(crate) formula: Option<(&'static ElementFunction, Vec<f64>)>,
 }
 
 impl Sample {
@@ -44,6 +47,7 @@ impl Sample {
             inputs: Vec::new(),
             elementwise: false,
             order: 2,
+            formula: None,
         }
     }
 
@@ -51,6 +55,14 @@ impl Sample {
     pub(crate) fn input(mut self, shape: impl Into<Shape>, range: Range<f64>) -> Self {
         self.inputs.push((shape.into(), range));
         self
+    }
+
+    /// It is this function, with these numbers given.
+    pub(crate) fn of(self, function: &'static ElementFunction, given: &[f64]) -> Self {
+        Self {
+            formula: Some((function, given.to_vec())),
+            ..self
+        }
     }
 
     /// An elementwise function of one input.

@@ -20,6 +20,9 @@ mod pooling;
 #[cfg(test)]
 mod probe;
 
+#[cfg(test)]
+pub(crate) use family::ElementFunction;
+
 pub use activation::*;
 pub use array::*;
 pub use connection::*;

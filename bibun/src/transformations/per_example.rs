@@ -520,28 +520,28 @@ impl Product {
         self.sizes().is_some_and(short)
     }
 
-    /// The squared norms by `Σ (A Aᵀ) ∘ (B Bᵀ)`; `None` where the matrices cannot be made.
-    fn short_norms(&self) -> Option<Variable> {
+    /// The squared norms by `Σ (A Aᵀ) ∘ (B Bᵀ)`.
+    fn short_norms(&self) -> Variable {
         if let Some(pair) = self.single() {
             let [a, b] = pair.map(batch_l2_norm_squared);
-            return Some(a * b);
+            return a * b;
         }
         let gram = |x: &Variable| matmul(x, swap_axes(x, 1, 2));
         // Rounding can leave less than nothing.
         let norms = |a: &Variable, b: &Variable| maximum(sum(gram(a) * gram(b), [1, 2]), 0.0);
         let Some(Matrices { sizes, make }) = &self.matrices else {
-            return Some(norms(&self.a, &self.b));
+            return norms(&self.a, &self.b);
         };
         let count = self.a.shape()[0];
         let examples = chunk(sizes[0] * sizes[1] * self.a.dtype().size());
         let starts = (0..count).step_by(examples);
         let of_some = |start: usize| {
             let part = self.of(start..(start + examples).min(count));
-            let [a, b] = make(&part.a, &part.b)?;
-            Some(norms(&a, &b))
+            let [a, b] = make(&part.a, &part.b);
+            norms(&a, &b)
         };
-        let parts: Vec<Variable> = starts.map(of_some).collect::<Option<_>>()?;
-        Some(concat(&parts.iter().collect::<Vec<_>>(), 0))
+        let parts: Vec<Variable> = starts.map(of_some).collect();
+        concat(&parts.iter().collect::<Vec<_>>(), 0)
     }
 
     /// All sums of one term each, if there are no others.
@@ -660,9 +660,8 @@ impl Gradient {
         if let [Part::Product(product)] = &self.parts[..]
             && self.count > 0
             && product.is_short()
-            && let Some(norms) = product.short_norms()
         {
-            return norms;
+            return product.short_norms();
         }
         match &self.parts[..] {
             [] => self.zeros([self.count].into()),

@@ -238,7 +238,7 @@ impl Device for Counting {
         self.as_own(cpu().empty(shape, dtype))
     }
 
-    fn elementwise(&'static self, kernel: &dyn Kernel, inputs: &mut [Array]) -> Array {
+    fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
         let taken = |x: &mut Array| mem::replace(x, Array::zeros((), x.dtype()));
         let inputs = inputs.iter_mut().map(taken).collect();
         let [y] = self.run(kernel.name(), inputs, |mut inputs| {

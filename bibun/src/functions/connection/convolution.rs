@@ -9,8 +9,8 @@ use crate::error::{Error, raise};
 use crate::examples::{self, Form, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
-use crate::functions::family::{Bilinear, BilinearRule, plain};
-use crate::functions::{cast, move_axis};
+use crate::functions::family::{Bilinear, BilinearRule, Linear, LinearRule};
+use crate::functions::{cast, lanes_in_front, move_axis, reshape, swap_axes};
 use crate::variable::Variable;
 
 /// What lies around the input of a convolution.
@@ -659,14 +659,13 @@ impl BilinearRule for Product {
             let convolution = self.convolution.clone();
             // Examples' patches, and the cotangents that meet them.
             let matrices = move |x: &Variable, gy: &Variable| {
-                let [x, y] = plain(if flip { [gy, x] } else { [x, gy] })?;
+                let [x, y] = if flip { [gy, x] } else { [x, gy] };
                 let [n, l] = [x.shape()[0], x.shape()[1]];
-                let one = |x: &Array| x.reshape(x.shape().removed(0).replaced(0, n * l));
-                let patches = convolution.patches(&one(&x));
-                let y = y.reshape([n, l, outputs, positions]).swap_axes(-1, -2);
-                let rows = |x: Array, columns| x.reshape([n, l * positions, columns]);
-                let pair = [rows(patches, inputs * taps), rows(y, outputs)];
-                Some(pair.map(Variable::constant))
+                let one = reshape(x, x.shape().removed(0).replaced(0, n * l));
+                let patches = Linear::of(Patches(convolution.clone()), one);
+                let y = swap_axes(reshape(y, [n, l, outputs, positions]), -1, -2);
+                let rows = |x: Variable, columns| reshape(x, [n, l * positions, columns]);
+                [rows(patches, inputs * taps), rows(y, outputs)]
             };
             let product = examples::Product::new(Form::Other, x, gy, sum);
             Share::Product(match groups {
@@ -687,6 +686,70 @@ impl BilinearRule for Product {
                 cx.needs(1).then(|| by_weights(false, cx.input(0))),
             ],
         }
+    }
+}
+
+/// What the kernels of one group see of each example at each position; see [`Convolution::patches`].
+#[derive(Clone, Debug)]
+struct Patches(Convolution);
+
+impl Patches {
+    /// The numbers that a kernel sees at one position.
+    fn seen(&self) -> usize {
+        self.0
+            .windows
+            .iter()
+            .map(|window| window.kernel)
+            .product::<usize>()
+            * self.0.inputs
+    }
+}
+
+impl LinearRule for Patches {
+    fn name(&self) -> &'static str {
+        "patches"
+    }
+
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        let sizes = [x.shape[0], 1, self.0.positions().size(), self.seen()];
+        Ok(Spec::new(sizes, x.dtype))
+    }
+
+    fn forward(&self, x: Array) -> Array {
+        self.0.patches(&x)
+    }
+
+    /// Patches are a convolution whose kernels pick one number each.
+    fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
+        let (seen, inputs) = (self.seen(), self.0.inputs);
+        let kernels = Array::eye(seen, x.dtype).reshape([seen, seen / inputs, inputs]);
+        let convolution = Convolution {
+            outputs: seen,
+            ..self.0.clone()
+        };
+        let kernels = kernels.swap_axes(-1, -2);
+        let kernels = kernels.reshape(convolution.shape(ConvolutionPart::Weights, 0));
+        let n = x.shape[0];
+        let gy = swap_axes(reshape(gy, [n, self.0.positions().size(), seen]), -1, -2);
+        let gy = reshape(gy, convolution.shape(ConvolutionPart::Output, n));
+        let rule = Product {
+            convolution,
+            made: ConvolutionPart::Input,
+        };
+        Bilinear::of(rule, Variable::constant(kernels), gy)
+    }
+
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        let x = lanes_in_front(x, axis);
+        let [count, n] = [x.shape()[0], x.shape()[1]];
+        let folded = reshape(&x, x.shape().removed(0).replaced(0, count * n));
+        let y = Linear::of(self.clone(), folded);
+        let sizes = y.shape().replaced(0, n).inserted(0, count);
+        Lane::along(reshape(y, sizes), 0)
+    }
+
+    fn per_example(&self, _: &Spec, _: Owned) -> Share {
+        Share::Unknown
     }
 }
 

@@ -8,7 +8,6 @@ use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Arity, Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::scope;
 use crate::variable::Variable;
 
 /// What is particular to one elementwise function of `N` inputs of equal shape and dtype.
@@ -96,15 +95,4 @@ impl<const N: usize, R: fmt::Debug> fmt::Debug for Elementwise<N, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// The arrays under the values that a derivative reads, if it can be computed on them in one loop:
-/// when nobody will differentiate it and no transformation hides the elements.
-pub(crate) fn plain<const N: usize>(values: [&Variable; N]) -> Option<[Array; N]> {
-    let recording = scope::is_recording();
-    let is_looked_behind = |x: &&Variable| x.level() > 0 || recording && x.has_history();
-    if values.iter().any(is_looked_behind) {
-        return None;
-    }
-    Some(std::array::from_fn(|i| values[i].array()))
 }

@@ -118,6 +118,33 @@ impl ElementFunction {
         self.given.get(input)?.as_ref()
     }
 
+    /// `g ∂y/∂xᵢ` as it is written and as it is derived from the value, if it is both.
+    #[cfg(test)]
+    pub(crate) fn written_and_derived(
+        &self,
+        input: usize,
+        given: &[f64],
+        x: &[Array],
+        g: &Array,
+    ) -> Option<[Array; 2]> {
+        let gradient = self.gradient(input)?;
+        let (reads, derived) = derive(self, input)?;
+        let y = run_kernel(&self.kernel(given), &mut x.to_vec());
+        let value = |reads: &[Read], formula: &Formula| {
+            let read = reads.iter().map(|read| match read {
+                Read::Input(i) => x[usize::from(*i)].clone(),
+                Read::Output => y.clone(),
+            });
+            let mut inputs: Vec<Array> = std::iter::once(g.clone()).chain(read).collect();
+            let kernel = Kernel::from_formula("gradient", formula).with_given(given);
+            run_kernel(&kernel, &mut inputs)
+        };
+        Some([
+            value(gradient.reads, &gradient.formula()),
+            value(&reads, &derived),
+        ])
+    }
+
     fn kernel(&self, given: &[f64]) -> Kernel {
         match &self.value {
             Value::Known(definition) => Kernel::new(definition, given),
@@ -516,6 +543,7 @@ macro_rules! unary {
                     move |x| $name(x $(, $parameter)*),
                     $reference,
                 )
+                .of($Rule::function(), settings)
             }),+]
         }
     };
@@ -574,6 +602,7 @@ macro_rules! binary {
                 $crate::conformance::Sample::binary(
                     stringify!($name), $range_a, $range_b, |a, b| $name(a, b), $reference,
                 )
+                .of($Rule::function(), &[])
             ),+]
         }
     };

@@ -14,7 +14,7 @@ mod linear;
 
 pub(crate) use bilinear::{Bilinear, BilinearRule};
 pub(crate) use discrete::{Discrete, DiscreteRule};
-pub(crate) use elementwise::{Elementwise, ElementwiseRule, plain};
+pub(crate) use elementwise::{Elementwise, ElementwiseRule};
 pub(crate) use formula::{
     ElementFunction, Gradient, GradientValue, Read, binary, call, count_of, element_function,
     element_gradient, element_read, element_value, function_type, method, unary,

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod comparison;
 mod derivatives;
+mod elementwise;
 mod error_function;
 mod exponential;
 mod extreme;
@@ -25,6 +26,7 @@ use crate::functions::family::ElementFunction;
 
 pub use arithmetic::*;
 pub use comparison::*;
+pub use elementwise::*;
 pub use error_function::*;
 pub use exponential::*;
 pub use extreme::*;
@@ -117,6 +119,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         arithmetic::samples(),
         comparison::samples(),
         derivatives::samples(),
+        elementwise::samples(),
         error_function::samples(),
         exponential::samples(),
         extreme::samples(),

@@ -9,9 +9,8 @@ use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
-use crate::functions::family::plain;
 use crate::functions::math::axes;
-use crate::functions::{lanes_in_front, rsqrt, sqrt, sum, to_float};
+use crate::functions::{lanes_in_front, rsqrt, sqrt, sum, to_float, zeros_like};
 use crate::variable::Variable;
 
 /// `[y, mean, variance]` over axes (sorted), with `y = (x - mean) / √(variance + epsilon)`; mean and
@@ -113,25 +112,9 @@ impl Function for Normalize {
         cx: &Context<'_>,
         [gy, gmean, gvariance]: [Variable; 3],
     ) -> [Option<Variable>; 1] {
-        let (y, variance) = (cx.output(0), cx.output(2));
-        if let Some([y, variance, gy, gmean, gvariance]) =
-            plain([&y, &variance, &gy, &gmean, &gvariance])
-        {
-            let over: SmallVec<[isize; 4]> = self.over.iter().map(|&axis| axis as isize).collect();
-            let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
-            let gx = bibun_array::normalize_gradient(self.rule, results, cotangents, &over);
-            return [Some(Variable::constant(gx))];
-        }
-        let shape = cx.input_shape(0);
-        let count: usize = self.over.iter().map(|&axis| shape[axis]).product();
-        let deviation = sqrt(&variance + self.rule.epsilon);
-        let along_y = self.mean(&y * &gy) / &deviation;
-        let slope = gvariance * &deviation * (2.0 / count as f64) - along_y;
-        let gx = self.less_mean(gy) / deviation + y * slope;
-        [Some(match self.rule.centered {
-            true => gx + gmean / count as f64,
-            false => gx,
-        })]
+        let inputs = [cx.output(0), cx.output(2), gy, gmean, gvariance];
+        let [gx] = crate::apply(NormalizeGradient(self.clone()), inputs);
+        [Some(gx)]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 3] {
@@ -165,6 +148,126 @@ impl Function for Normalize {
             _ => return [Some(Share::Unknown)],
         };
         y.through(|gy| self.vjp(cx, [gy, mean, variance]))
+    }
+}
+
+/// The cotangent of what was normalised, of the results y and variance and the cotangents of y, the
+/// mean and the variance. With `m` the mean over the axes, `c` what is left of a value without it,
+/// `n` their count and `σ² = variance + ε`:
+///
+/// `gx = c(gy) / σ + y (2 σ gvariance / n - m(y gy) / σ) + gmean / n`
+///
+/// which is linear in the cotangents, and its own transpose in gy.
+#[derive(Clone, Debug)]
+struct NormalizeGradient(Normalize);
+
+impl NormalizeGradient {
+    /// What the gradient is for these cotangents: a part that it is not linear in left out where it
+    /// is zero.
+    fn of(&self, cx: &Context<'_>, [gy, gmean, gvariance]: [Option<Variable>; 3]) -> Variable {
+        let (y, variance) = (cx.input(0), cx.input(1));
+        let gy = gy.unwrap_or_else(|| zeros_like(&y));
+        let [gmean, gvariance] =
+            [gmean, gvariance].map(|g| g.unwrap_or_else(|| zeros_like(&variance)));
+        let [gx] = crate::apply(self.clone(), [y, variance, gy, gmean, gvariance]);
+        gx
+    }
+
+    /// `n`.
+    fn count(&self, cx: &Context<'_>) -> f64 {
+        let shape = cx.input_shape(0);
+        self.0.over.iter().map(|&axis| shape[axis] as f64).product()
+    }
+}
+
+impl Function for NormalizeGradient {
+    type Inputs = Fixed<5>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "normalize gradient"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
+        Keeps::ALL.without_outputs()
+    }
+
+    fn shape(&self, inputs: [&Spec; 5]) -> Result<[Spec; 1], Mismatch> {
+        Ok([inputs[0].clone()])
+    }
+
+    fn forward(&self, [y, variance, gy, gmean, gvariance]: [Array; 5]) -> [Array; 1] {
+        let over: SmallVec<[isize; 4]> = self.0.over.iter().map(|&axis| axis as isize).collect();
+        let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
+        [bibun_array::normalize_gradient(
+            self.0.rule,
+            results,
+            cotangents,
+            &over,
+        )]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [g]: [Variable; 1]) -> [Option<Variable>; 5] {
+        let normalize = &self.0;
+        let [y, variance, gy, gvariance] = [0, 1, 2, 4].map(|i| cx.input(i));
+        let deviation = sqrt(&variance + normalize.rule.epsilon);
+        let count = self.count(cx);
+        let along_g = normalize.mean(&y * &g);
+        let along_gy = normalize.mean(&y * &gy);
+        let slope = || &gvariance * &deviation * (2.0 / count) - &along_gy / &deviation;
+        let of_y = || &g * slope() - &gy * (&along_g / &deviation);
+        let of_variance = || {
+            let across = normalize.mean(&g * normalize.less_mean(gy.clone()));
+            let cubed = deviation.square() * &deviation;
+            (&along_g * &along_gy - across) / cubed * (0.5 * count)
+                + &along_g * &gvariance / &deviation
+        };
+        let centered = normalize.rule.centered;
+        [
+            cx.needs(0).then(of_y),
+            cx.needs(1).then(of_variance),
+            (cx.needs(2)).then(|| self.of(cx, [Some(g.clone()), None, None])),
+            (cx.needs(3) && centered).then(|| normalize.mean(g.clone())),
+            (cx.needs(4)).then(|| &along_g * &deviation * 2.0),
+        ]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, dx: [Option<Variable>; 5]) -> [Option<Variable>; 1] {
+        let normalize = &self.0;
+        let [dy, dvariance, dgy, dgmean, dgvariance] = dx;
+        let [y, variance, gy, gvariance] = [0, 1, 2, 4].map(|i| cx.input(i));
+        let deviation = sqrt(&variance + normalize.rule.epsilon);
+        let count = self.count(cx);
+        let along_gy = normalize.mean(&y * &gy);
+        let by_cotangents = [&dgy, &dgmean, &dgvariance].iter().any(|d| d.is_some());
+        let terms = [
+            by_cotangents.then(|| self.of(cx, [dgy, dgmean, dgvariance])),
+            dy.map(|dy| {
+                let slope = &gvariance * &deviation * (2.0 / count) - &along_gy / &deviation;
+                let along_dy = normalize.mean(&dy * &gy);
+                dy * slope - &y * (along_dy / &deviation)
+            }),
+            dvariance.map(|dvariance| {
+                let cubed = deviation.square() * &deviation;
+                let of_y = &gvariance / &deviation / count + &along_gy / &cubed * 0.5;
+                (&y * of_y - normalize.less_mean(gy.clone()) / cubed * 0.5) * dvariance
+            }),
+        ];
+        [terms.into_iter().flatten().reduce(|sum, term| sum + term)]
+    }
+
+    fn batch(&self, inputs: [Lane; 5]) -> [Lane; 1] {
+        let count = Lane::common_count(&inputs);
+        let own = Normalize {
+            over: self.0.over.iter().map(|axis| axis + 1).collect(),
+            ..self.0.clone()
+        };
+        let inputs = inputs.map(|lane| lane.to_front(count));
+        crate::apply(Self(own), inputs).map(|y| Lane::along(y, 0))
+    }
+
+    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 5] {
+        [const { Some(Share::Unknown) }; 5]
     }
 }
 

@@ -1,0 +1,169 @@
+//! Formulas of a user's own as functions.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use bibun_array::{Definition, ElementFormula, Shape};
+
+use crate::call::composite_if;
+use crate::error::{Error, raise};
+use crate::function::{Mismatch, Spec};
+use crate::functions::family::{ElementFunction, call};
+use crate::functions::{broadcast_to, cast, to_float};
+use crate::variable::Variable;
+
+/// A formula of one's own at every element of the inputs, broadcast against each other, with all its
+/// derivatives: they are derived from the formula, at every order, and are functions of one loop as it
+/// is.
+///
+/// Shapes: those of the inputs, broadcast. Types: f32, f64, promoted; integers count as f64.
+/// Gradient: that of the operations the formula is made of, with their conventions at kinks and ties.
+///
+/// # Panics
+/// If the shapes do not broadcast.
+///
+/// ```
+/// use bibun::array::math::Float;
+/// use bibun::array::{ElementFormula, Number};
+/// use bibun::functions::elementwise;
+/// use bibun::{grad, Variable};
+///
+/// /// `sin(w x) / w`.
+/// struct Wave;
+/// impl ElementFormula<1, 1> for Wave {
+///     const NAME: &'static str = "wave";
+///     #[inline(always)]
+///     fn value<T: Float>([x]: [Number<T>; 1], [w]: [Number<T>; 1]) -> Number<T> {
+///         (w * x).sin() / w
+///     }
+/// }
+/// let wave = |x: &Variable| elementwise(Wave, [x], [2.0]);
+/// let x = Variable::new(0.5);
+/// assert_eq!(wave(&x).item::<f64>(), 1f64.sin() / 2.0);
+/// let second = grad(|x: &Variable| grad(wave, x), &x).item::<f64>();
+/// assert!((second + 2.0 * 1f64.sin()).abs() < 1e-12);
+/// ```
+#[track_caller]
+pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
+    formula: F,
+    inputs: [impl Into<Variable>; N],
+    given: [f64; G],
+) -> Variable {
+    let _ = formula;
+    let inputs = inputs.map(Into::into);
+    let first = inputs[0].spec();
+    let fits = first.dtype.is_float() && inputs.iter().all(|x| x.spec() == first);
+    let _whole = composite_if(!fits, F::NAME);
+    let inputs = match fits {
+        true => inputs,
+        false => alike(F::NAME, inputs),
+    };
+    call(function_of::<F, N, G>(), &given, inputs)
+}
+
+/// Inputs of one shape and dtype.
+#[track_caller]
+fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Variable; N] {
+    let inputs = inputs.map(to_float);
+    let specs: Vec<Spec> = inputs.iter().map(Variable::spec).collect();
+    let common = |shape: Shape, spec: &Spec| shape.broadcast(&spec.shape);
+    let Some(shape) = specs[1..].iter().try_fold(specs[0].shape.clone(), common) else {
+        let named: Vec<(&str, &Spec)> = specs.iter().map(|spec| ("x", spec)).collect();
+        let must_hold = "sizes must be equal or 1, counted from the last axis";
+        raise(Error::mismatch(function, &Mismatch::new(&named, must_hold)))
+    };
+    let shape = shape.addressable(function);
+    let dtypes = specs.iter().map(|spec| spec.dtype);
+    let dtype = dtypes
+        .reduce(bibun_array::DType::promote)
+        .expect("a formula has inputs");
+    inputs.map(|x| broadcast_to(cast(x, dtype), &shape))
+}
+
+/// The function of a formula, made when it is called first.
+fn function_of<F: ElementFormula<N, G>, const N: usize, const G: usize>() -> &'static ElementFunction
+{
+    static KNOWN: RwLock<Option<HashMap<TypeId, &'static ElementFunction>>> = RwLock::new(None);
+    let id = TypeId::of::<F>();
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(function) = known.as_ref().and_then(|known| known.get(&id)) {
+        return function;
+    }
+    drop(known);
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    known.get_or_insert_default().entry(id).or_insert_with(|| {
+        let definition = const { &Definition::of::<N, G, F>() };
+        Box::leak(Box::new(ElementFunction::new(definition, &[])))
+    })
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use bibun_array::math::Float;
+    use bibun_array::{Array, Number};
+
+    use crate::conformance::Sample;
+
+    struct Wave;
+    impl ElementFormula<1, 1> for Wave {
+        const NAME: &'static str = "wave";
+        #[inline(always)]
+        fn value<T: Float>([x]: [Number<T>; 1], [w]: [Number<T>; 1]) -> Number<T> {
+            (w * x).sin() / w
+        }
+    }
+    /// One of many operations: `a` where it is larger than 1, else a rational function.
+    struct Mixed;
+    impl ElementFormula<3> for Mixed {
+        const NAME: &'static str = "mixed";
+        #[inline(always)]
+        fn value<T: Float>([a, b, c]: [Number<T>; 3], []: [Number<T>; 0]) -> Number<T> {
+            let inner = (a * b).tanh() + Number(a.0.mul_add(b.0, c.0));
+            a.greater(1.0)
+                .where_(a, (inner / (1.0 + c.square())).exp().copysign(b))
+        }
+    }
+    let mixed = |a: f64, b: f64, c: f64| match a > 1.0 {
+        true => a,
+        false => (((a * b).tanh() + a.mul_add(b, c)) / (1.0 + c * c))
+            .exp()
+            .copysign(b),
+    };
+    let function = function_of::<Wave, 1, 1>();
+    vec![
+        Sample::unary(
+            "wave",
+            -2.0..2.0,
+            |x| elementwise(Wave, [x], [1.5]),
+            |x| (1.5 * x).sin() / 1.5,
+        )
+        .of(function, &[1.5]),
+        Sample::new(
+            "mixed",
+            |x| vec![elementwise(Mixed, [&x[0], &x[1], &x[2]], [])],
+            move |x| {
+                let [a, b, c] = [0, 1, 2].map(|i| x[i].to_vec::<f64>());
+                let y = (0..6).map(|i| mixed(a[i], b[i % 3], c[i / 3]));
+                vec![Array::from_vec(y.collect(), [2, 3])]
+            },
+        )
+        .input([2, 3], -2.0..0.9)
+        .input([3], 0.3..2.0)
+        .input([2, 1], -2.0..2.0),
+        Sample::new(
+            "mixed",
+            |x| vec![elementwise(Mixed, [&x[0], &x[1], &x[2]], [])],
+            move |x| {
+                let [a, b, c] = [0, 1, 2].map(|i| x[i].to_vec::<f64>());
+                vec![Array::from_vec(
+                    (0..4).map(|i| mixed(a[i], b[i], c[i])).collect(),
+                    [4],
+                )]
+            },
+        )
+        .input([4], 1.1..2.0)
+        .input([4], -2.0..-0.3)
+        .input([4], -2.0..2.0),
+    ]
+}
