@@ -1,8 +1,8 @@
 //! Dropout.
 
-use bibun_array::{Device, Generator, Shape};
+use bibun_array::{Distribution, Generator};
 
-use super::random::{bernoulli, bernoulli_of_call};
+use super::random::Random;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::to_float;
@@ -28,9 +28,7 @@ use crate::variable::Variable;
 /// If `ratio` is not in `[0, 1)`.
 #[track_caller]
 pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) -> Variable {
-    drop_out(x.into(), ratio, |shape, p, device| {
-        bernoulli(shape, p, generator, device)
-    })
+    drop_out(x.into(), ratio, |left| left.draw(generator))
 }
 
 /// [`dropout`] with the numbers of one of the calls of a link: of the stream with this key, those of
@@ -41,17 +39,11 @@ pub(crate) fn dropout_of_call(
     ratio: f64,
     key_and_call: impl FnOnce() -> Variable,
 ) -> Variable {
-    drop_out(x.clone(), ratio, |shape, p, device| {
-        bernoulli_of_call(shape, p, key_and_call(), device)
-    })
+    drop_out(x.clone(), ratio, |left| left.draw_below(key_and_call()))
 }
 
 #[track_caller]
-fn drop_out(
-    x: Variable,
-    ratio: f64,
-    draw: impl FnOnce(Shape, f64, &'static dyn Device) -> Variable,
-) -> Variable {
+fn drop_out(x: Variable, ratio: f64, draw: impl FnOnce(Random) -> Variable) -> Variable {
     let _whole = composite("dropout");
     if !(0.0..1.0).contains(&ratio) {
         let what = format!("the ratio is {ratio}, it must be at least 0 and less than 1");
@@ -61,7 +53,8 @@ fn drop_out(
     if !scope::is_training() || ratio == 0.0 {
         return x;
     }
-    let left = draw(x.shape(), 1.0 - ratio, x.device());
+    let left = Distribution::bernoulli(1.0 - ratio);
+    let left = draw(Random::new("random_bernoulli", left, x.shape(), x.device()));
     let scale = left.cast(x.dtype()) * (1.0 / (1.0 - ratio));
     x * scale
 }

@@ -36,13 +36,7 @@ pub fn random_uniform(
 ) -> Variable {
     let _called = calling("random_uniform");
     let distribution = Distribution::uniform(low, high, dtype);
-    draw(
-        "random_uniform",
-        distribution,
-        shape.into(),
-        generator,
-        cpu(),
-    )
+    Random::new("random_uniform", distribution, shape.into(), cpu()).draw(generator)
 }
 
 /// Normally distributed random numbers.
@@ -69,13 +63,7 @@ pub fn random_normal(
 ) -> Variable {
     let _called = calling("random_normal");
     let distribution = Distribution::normal(mean, std, dtype);
-    draw(
-        "random_normal",
-        distribution,
-        shape.into(),
-        generator,
-        cpu(),
-    )
+    Random::new("random_normal", distribution, shape.into(), cpu()).draw(generator)
 }
 
 /// `true` with probability `p`, else `false`.
@@ -94,79 +82,63 @@ pub fn random_normal(
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
     let _called = calling("random_bernoulli");
-    bernoulli(shape.into(), p, generator, cpu())
-}
-
-/// [`random_bernoulli`] on a device.
-#[track_caller]
-pub(super) fn bernoulli(
-    shape: Shape,
-    p: f64,
-    generator: &mut Generator,
-    device: &'static dyn Device,
-) -> Variable {
     let distribution = Distribution::bernoulli(p);
-    draw("random_bernoulli", distribution, shape, generator, device)
-}
-
-/// [`random_bernoulli`] from the stream with a key and, below that, a number: i64 `[2]`.
-#[track_caller]
-pub(super) fn bernoulli_of_call(
-    shape: Shape,
-    p: f64,
-    key_and_call: Variable,
-    device: &'static dyn Device,
-) -> Variable {
-    let function = Random {
-        name: "random_bernoulli",
-        distribution: Distribution::bernoulli(p),
-        shape,
-        start: |[key, call]| Generator::new(key).split(call),
-        device,
-    };
-    function.at(key_and_call)
-}
-
-/// Draws where a generator stands, and moves it on.
-#[track_caller]
-fn draw(
-    name: &'static str,
-    distribution: Distribution,
-    shape: Shape,
-    generator: &mut Generator,
-    device: &'static dyn Device,
-) -> Variable {
-    let function = Random {
-        name,
-        distribution,
-        shape: shape.addressable(name),
-        start: |[key, counter]| Generator::from_state(key, counter),
-        device,
-    };
-    let size = function.shape.size();
-    let mut after = generator.clone();
-    let (key, counter) = after.advance(size.div_ceil(distribution.elements_per_block()));
-    let y = function.at(Variable::constant([key as i64, counter as i64]));
-    // Nothing was drawn where there was no memory.
-    *generator = after;
-    y
+    Random::new("random_bernoulli", distribution, shape.into(), cpu()).draw(generator)
 }
 
 /// Random numbers as a function of the place in a stream that they are drawn from, two words as i64
 /// `[2]`, and of the numbers of the lanes that draw their own, from the outermost in.
 #[derive(Clone, Debug)]
-struct Random {
+pub(super) struct Random {
     name: &'static str,
     distribution: Distribution,
     /// What one lane draws.
     shape: Shape,
-    /// The stream at a place.
-    start: fn([u64; 2]) -> Generator,
-    /// Where the numbers are drawn.
     device: &'static dyn Device,
+    /// Whether the second word is the number of a stream below the one with the first as its key, and
+    /// not a counter.
+    is_below: bool,
 }
 
 impl Random {
+    #[track_caller]
+    pub(super) fn new(
+        name: &'static str,
+        distribution: Distribution,
+        shape: Shape,
+        device: &'static dyn Device,
+    ) -> Self {
+        Self {
+            name,
+            distribution,
+            shape: shape.addressable(name),
+            device,
+            is_below: false,
+        }
+    }
+
+    /// Draws where a generator stands, and moves it on.
+    #[track_caller]
+    pub(super) fn draw(self, generator: &mut Generator) -> Variable {
+        let blocks = self
+            .shape
+            .size()
+            .div_ceil(self.distribution.elements_per_block());
+        let mut after = generator.clone();
+        let (key, counter) = after.advance(blocks);
+        let y = self.at(Variable::constant([key as i64, counter as i64]));
+        // Nothing was drawn where there was no memory.
+        *generator = after;
+        y
+    }
+
+    /// Draws from the stream that has a number below the one with a key.
+    #[track_caller]
+    pub(super) fn draw_below(mut self, key_and_number: Variable) -> Variable {
+        self.is_below = true;
+        self.at(key_and_number)
+    }
+
     #[track_caller]
     fn at(self, place: Variable) -> Variable {
         let mut inputs = lane_numbers();
@@ -198,7 +170,10 @@ impl Function for Random {
         let [a, b] = inputs[0].to_vec::<i64>()[..] else {
             unreachable!("the place in a stream is two words")
         };
-        let mut stream = (self.start)([a, b].map(|word| word as u64));
+        let mut stream = match self.is_below {
+            true => Generator::new(a as u64).split(b as u64),
+            false => Generator::from_state(a as u64, b as u64),
+        };
         let (shape, distribution) = (self.shape.clone(), self.distribution);
         if inputs.len() == 1 {
             return [stream.draw(distribution, shape, self.device)];
