@@ -213,6 +213,34 @@ fn a_function_never_names_a_walk() {
     }
 }
 
+/// Elements are on a device, and whoever reads them waits for it.
+#[test]
+fn functions_do_not_read_elements() {
+    let reads = [
+        ".item(",
+        ".item::<",
+        "to_vec::<",
+        ".as_slice::<",
+        ".element(",
+    ];
+    let allowed = [
+        // Indices and positions that are known without waiting.
+        "functions/array/index.rs",
+        "functions/array/slice.rs",
+        // Only tests.
+        "functions/probe.rs",
+        // What is asked for are numbers.
+        "functions/evaluation/classification.rs",
+        "functions/evaluation/regression.rs",
+    ];
+    let found: Vec<PathBuf> = (sources("bibun/src/functions").into_iter())
+        .filter(|source| reads.iter().any(|read| source.code.contains(read)))
+        .filter(|source| !allowed.iter().any(|allowed| source.is(allowed)))
+        .map(|source| source.path)
+        .collect();
+    assert_eq!(found, [""; 0].map(PathBuf::from));
+}
+
 #[test]
 fn unsafe_code_is_where_it_is_allowed() {
     let root = fs::read_to_string(workspace().join("bibun/src/lib.rs")).expect("lib.rs");
