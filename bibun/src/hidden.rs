@@ -146,11 +146,8 @@ mod tests {
         assert!(matches!(error, Err(Error::Hidden { .. })));
         // Other transformations go on inside of it: no rule asks for elements.
         let (y, names) = trace(|x| grad(|x| x.tanh().sum(..), x));
-        assert_eq!(
-            (y.shape().to_vec(), &names[..2]),
-            (vec![4, 2], &["watch", "tanh"][..])
-        );
-        assert!(names.len() > 4, "{names:?}");
+        let seen = vec!["watch", "tanh", "sum", "tanh gradient"];
+        assert_eq!((y.shape().to_vec(), names), (vec![4, 2], seen));
         let (y, names) = trace(|x| vmap(|x| jvp(Variable::tanh, x, x).1, x));
         assert_eq!((y.shape().to_vec(), names[0]), (vec![4, 2], "tanh"));
         // What becomes of buffers is seen too, and nothing has changed.

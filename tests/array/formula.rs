@@ -2,9 +2,11 @@
 
 use std::process::Command;
 
-use bibun_array::formula::{Formula, Operation, Symbol, Type};
+use bibun_array::formula::{Formula, Operation, Symbol, SymbolicTruth, Type};
 use bibun_array::math::{Float, Machine};
-use bibun_array::{Array, DType, Element, Generator, Kernel, Number, Scalar, ops, run_kernel};
+use bibun_array::{
+    Array, DType, Element, Generator, Kernel, Mask, Number, Scalar, ops, run_kernel,
+};
 
 fn unary(f: impl Fn(Number<Symbol>) -> Number<Symbol>) -> Formula {
     Formula::trace(1, 0, |x, _| f(x[0]))
@@ -440,6 +442,37 @@ fn formulas_without_a_loop_compute_what_their_operations_do_one_by_one() {
             }
         }
     }
+}
+
+#[test]
+fn formulas_of_nothing_but_a_leaf() {
+    let x = Array::from([1.5f32, -2.0]);
+    let value = |formula: &Formula| {
+        run_kernel(
+            &Kernel::from_formula("leaf", formula).with_given(&[3.0]),
+            &mut [x.clone()],
+        )
+    };
+    assert_eq!(
+        value(&Formula::trace(1, 1, |x, _| x[0])).to_vec::<f32>(),
+        [1.5, -2.0]
+    );
+    assert_eq!(
+        value(&Formula::trace(1, 1, |_, c| c[0])).to_vec::<f32>(),
+        [3.0; 2]
+    );
+    assert_eq!(
+        value(&unary(|_| Number::from(0.5))).to_vec::<f32>(),
+        [0.5; 2]
+    );
+    assert_eq!(
+        value(&unary(|_| Number::largest())).to_vec::<f32>(),
+        [f32::MAX; 2]
+    );
+    let always = Formula::trace(1, 0, |_, _| Mask(SymbolicTruth::from(true)));
+    assert_eq!(value(&always).to_vec::<bool>(), [true; 2]);
+    let negative = Formula::trace(1, 0, |x, _| Mask(x[0].0.is_sign_negative()));
+    assert_eq!(value(&negative).to_vec::<bool>(), [false, true]);
 }
 
 /// Each operation on whole arrays.

@@ -17,6 +17,7 @@ pub(crate) struct Program {
     steps: Vec<Step>,
     /// Registers that hold the same number in all elements.
     fixed: Vec<(usize, Fixed)>,
+    fixed_truths: Vec<(usize, bool)>,
     numbers: usize,
     truths: usize,
     result: Operand,
@@ -65,7 +66,7 @@ impl Program {
         }
         last_use[composed.result().index()] = usize::MAX;
         let (mut numbers, mut truths) = (Registers::default(), Registers::default());
-        let (mut steps, mut fixed) = (Vec::new(), Vec::new());
+        let (mut steps, mut fixed, mut fixed_truths) = (Vec::new(), Vec::new(), Vec::new());
         let mut places: Vec<Operand> = Vec::with_capacity(lines.len());
         for (i, line) in lines.iter().enumerate() {
             let is_truth = line.value() == Type::Truth;
@@ -79,6 +80,12 @@ impl Program {
                 Operation::Largest => Some(Fixed::Largest),
                 _ => None,
             };
+            if let Operation::Always(holds) = line.operation() {
+                let register = truths.take_new();
+                fixed_truths.push((register, holds));
+                places.push(Operand::Truth(register));
+                continue;
+            }
             if let Some(leaf) = leaf {
                 let register = numbers.take_new();
                 fixed.push((register, leaf));
@@ -104,13 +111,17 @@ impl Program {
             ended.dedup();
             for node in ended {
                 match places[node] {
-                    Operand::Truth(register) => truths.free(register),
+                    Operand::Truth(register)
+                        if !fixed_truths.iter().any(|(fixed, _)| *fixed == register) =>
+                    {
+                        truths.free(register);
+                    }
                     Operand::Number(register)
                         if !fixed.iter().any(|(fixed, _)| *fixed == register) =>
                     {
                         numbers.free(register);
                     }
-                    Operand::Number(_) | Operand::Input(_) => {}
+                    Operand::Number(_) | Operand::Truth(_) | Operand::Input(_) => {}
                 }
             }
             steps.push(Step {
@@ -129,6 +140,7 @@ impl Program {
             formula: formula.clone(),
             steps,
             fixed,
+            fixed_truths,
             numbers: numbers.count,
             truths: truths.count,
             result: places[composed.result().index()],
@@ -237,6 +249,7 @@ impl<T: Machine + Element> Scratch<T> {
         for register in &mut self.truths[..program.truths] {
             if register.len() < len {
                 register.resize(len, false);
+                self.fixed_for.2 = 0;
             }
         }
         let id = program.id;
@@ -251,6 +264,9 @@ impl<T: Machine + Element> Scratch<T> {
                 Fixed::Largest => T::largest(),
             };
             self.numbers[register][..len].fill(number);
+        }
+        for &(register, holds) in &program.fixed_truths {
+            self.truths[register][..len].fill(holds);
         }
         self.fixed_for = (id, given.to_vec(), len);
     }
@@ -286,12 +302,17 @@ impl<T: Machine + Element> Scratch<T> {
                 Operand::Input(_) => unreachable!("no step writes to an input"),
             }
         }
-        let y = out.and_then(T::from_slice_mut).expect("numbers");
-        y.copy_from_slice(match program.result {
-            Operand::Input(i) => T::from_slice(inputs[i]).expect("numbers"),
+        let out = out.expect("no step has written it");
+        let numbers = match program.result {
+            Operand::Input(i) => T::from_slice(inputs[i]).expect("the inputs are numbers"),
             Operand::Number(register) => &self.numbers[register][..len],
-            Operand::Truth(_) => unreachable!("a truth is what a step gives"),
-        });
+            Operand::Truth(register) => {
+                let y = bool::from_slice_mut(out).expect("the result is a truth");
+                return y.copy_from_slice(&self.truths[register][..len]);
+            }
+        };
+        let y = T::from_slice_mut(out).expect("the result is a number");
+        y.copy_from_slice(numbers);
     }
 
     fn slices<'a>(&'a self, step: &Step, inputs: &[Slice<'a>], len: usize) -> [Slice<'a>; 3] {

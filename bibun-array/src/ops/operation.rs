@@ -83,10 +83,12 @@ const fn definition(operation: Operation) -> Option<&'static Definition> {
         Digamma => DIGAMMA,
         Fmod => FMOD,
         Remainder => REMAINDER,
+        CopySign => COPY_SIGN,
+        IsSignNegative => IS_SIGN_NEGATIVE,
         LogSigmoid | LogisticDensity | OneMinusSquare | Direction | Inversion => return None,
         // Leaves, and what only expanded formulas have.
         Input(_) | Given(_) | Constant(_) | Always(_) | Largest | PowerOfTwo | IsOdd
-        | HasBitOfTwo | Exponent | Fraction | CopySign | IsSignNegative | Widen | Narrow => {
+        | HasBitOfTwo | Exponent | Fraction | Widen | Narrow => {
             return None;
         }
     })
@@ -94,6 +96,14 @@ const fn definition(operation: Operation) -> Option<&'static Definition> {
 
 const MULTIPLY_ADD: &Definition = &super::definition! { multiply_add[3] [a, b, c]:
     float: Number(a.0.mul_add(b.0, c.0)),
+};
+
+const COPY_SIGN: &Definition = &super::definition! { copysign[2] [a, b]:
+    float: a.copysign(b),
+};
+
+const IS_SIGN_NEGATIVE: &Definition = &super::definition! { is_sign_negative[1] [x]:
+    float_to_bool: crate::Mask(x.0.is_sign_negative()),
 };
 
 /// The choice between numbers.
