@@ -486,14 +486,22 @@ fn broadcast(kernel: &Kernel, inputs: &mut [Array]) {
 }
 
 /// The result, if all inputs repeat a single value.
+// PERF: in arrays, for what most kernels have: lists that may grow cost more than the arithmetic.
 fn of_repeated(kernel: &Kernel, inputs: &[Array]) -> Option<Array> {
-    let mut scalars = SmallVec::<[Scalar; 4]>::new();
-    for input in inputs {
-        scalars.push(input.inline()?);
-    }
-    let slices: SmallVec<[Slice<'_>; 4]> = scalars.iter().map(Slice::of_scalar).collect();
+    const MOST: usize = 4;
     let mut y = Scalar::zero(kernel.output(inputs[0].dtype()));
-    kernel.run(&slices, SliceMut::of_scalar(&mut y));
+    if inputs.len() <= MOST {
+        let mut scalars = [Scalar::Bool(false); MOST];
+        for (scalar, input) in scalars.iter_mut().zip(inputs) {
+            *scalar = input.inline()?;
+        }
+        let slices = scalars.each_ref().map(Slice::of_scalar);
+        kernel.run(&slices[..inputs.len()], SliceMut::of_scalar(&mut y));
+    } else {
+        let scalars: Vec<Scalar> = inputs.iter().map(Array::inline).collect::<Option<_>>()?;
+        let slices: Vec<Slice<'_>> = scalars.iter().map(Slice::of_scalar).collect();
+        kernel.run(&slices, SliceMut::of_scalar(&mut y));
+    }
     Some(Array::constant(y, inputs[0].shape().clone()))
 }
 

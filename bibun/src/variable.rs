@@ -391,6 +391,16 @@ impl Variable {
         }
     }
 
+    /// Whether it is nothing but elements: no leaf, without history, not hidden.
+    pub(crate) fn is_bare(&self) -> bool {
+        match &self.0 {
+            Kind::Fixed { value, edge } => {
+                matches!((&**value, edge), (Value::Array(_), Edge::None))
+            }
+            Kind::Leaf(_) => false,
+        }
+    }
+
     /// The value of a Variable whose way back was taken out.
     pub(crate) fn into_value(self) -> Arc<Value> {
         match self.0 {

@@ -26,6 +26,9 @@ fn ulps(function: &str) -> [f64; 3] {
     }
 }
 
+/// A formula of a user's own, in the table of checks only.
+const OWN: &str = "wave";
+
 /// Functions without derivatives, which are exact.
 const PREDICATES: [&str; 13] = [
     "equal",
@@ -312,7 +315,8 @@ fn every_elementwise_function_is_in_the_table() {
     let function = |name: &'static str| name.strip_prefix("pow_").map_or(name, |_| "pow");
     let known: BTreeSet<&str> = calls().into_keys().map(function).collect();
     let elementwise: BTreeSet<&str> = (crate::functions::samples().iter())
-        .filter(|sample| sample.elementwise && !PREDICATES.contains(&sample.name))
+        .filter(|sample| sample.elementwise && sample.name != OWN)
+        .filter(|sample| !PREDICATES.contains(&sample.name))
         .map(|sample| sample.name)
         .collect();
     let missing: Vec<&&str> = elementwise.difference(&known).collect();

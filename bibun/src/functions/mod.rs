@@ -27,6 +27,7 @@ pub use activation::*;
 pub use array::*;
 pub use connection::*;
 pub use evaluation::*;
+pub use family::derivative;
 pub use loss::*;
 pub use math::*;
 pub use noise::*;

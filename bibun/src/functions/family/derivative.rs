@@ -8,32 +8,50 @@ use smallvec::SmallVec;
 use super::formula::{ElementFunction, Read};
 use crate::functions::math::of_operation;
 
-/// `g ∂y/∂xᵢ` as a formula of `g` and what it reads, in this order; `None` where it is zero
-/// everywhere.
+/// The derivative of a formula to one of its inputs, times a factor `g`: a formula of `g`, of all its
+/// inputs and of its result, in this order, with the same given numbers. `None` where nothing depends on the
+/// input.
 ///
-/// What the function gives is read as its output, not computed again.
+/// It is what reverse mode would compute, with the conventions of [`functions`](crate::functions) at kinks
+/// and ties; the result is read, not computed again.
+///
+/// ```
+/// use bibun::array::formula::Formula;
+/// use bibun::functions::derivative;
+/// let formula = Formula::trace(1, 0, |x, _| x[0].exp() * 3.0);
+/// assert_eq!(
+///     derivative(&formula, 0).unwrap().to_string(),
+///     "v0 = exp(x1)\nv1 = x0 * 3\nv1 * v0"
+/// );
+/// ```
+///
+/// # Panics
+/// If it uses an operation whose derivative is not known, `digamma`.
+pub fn derivative(formula: &Formula, input: usize) -> Option<Formula> {
+    let mut is_zero = false;
+    let inputs = formula.inputs();
+    let whole = Formula::trace(inputs + 2, formula.given(), |x, given| {
+        let [g, x @ .., y] = x else {
+            unreachable!("a factor comes before the inputs and the result behind them")
+        };
+        let x: Vec<Part> = x.iter().copied().map(Part::Number).collect();
+        let mut values = formula.values(&x, given);
+        values[formula.result().index()] = Part::Number(*y);
+        let gradient = walk(formula, &values, input, *g);
+        is_zero = gradient.is_none();
+        gradient.unwrap_or(Number(Symbol::ZERO))
+    });
+    (!is_zero).then_some(whole)
+}
+
+/// [`derivative`] of what it reads: `g` comes first, then the values of a call in this order.
 pub(crate) fn derive(
     function: &ElementFunction,
     input: usize,
 ) -> Option<(SmallVec<[Read; 4]>, Formula)> {
     let formula = function.formula();
     let inputs = formula.inputs();
-    let mut is_zero = false;
-    // Of g, all inputs and the output; what is not read is left out afterwards.
-    let whole = Formula::trace(inputs + 2, formula.given(), |x, given| {
-        let [g, x @ .., y] = x else {
-            unreachable!("a cotangent comes before the inputs and the output behind them")
-        };
-        let x: Vec<Part> = x.iter().copied().map(Part::Number).collect();
-        let mut values = formula.values(&x, given);
-        values[formula.result().index()] = Part::Number(*y);
-        let gradient = walk(&formula, &values, input, *g);
-        is_zero = gradient.is_none();
-        gradient.unwrap_or(Number(Symbol::ZERO))
-    });
-    if is_zero {
-        return None;
-    }
+    let whole = derivative(&formula, input)?;
     let read: Vec<usize> = (1..inputs + 2).filter(|&i| whole.reads(i)).collect();
     let reads = read.iter().map(|&i| match i == inputs + 1 {
         true => Read::Output,

@@ -12,6 +12,7 @@ use bibun_array::{Array, Definition, Kernel, run_kernel};
 use smallvec::SmallVec;
 
 use super::derivative::derive;
+use crate::apply::apply_fitting;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
@@ -60,7 +61,22 @@ pub(crate) enum Read {
 #[derive(Debug)]
 struct Derivative {
     reads: SmallVec<[Read; 4]>,
+    keeps: Keeps,
     function: Slope,
+}
+
+impl Derivative {
+    fn new(reads: SmallVec<[Read; 4]>, function: Slope) -> Self {
+        let keeps = reads.iter().fold(Keeps::NOTHING, |keeps, read| match read {
+            Read::Input(i) => keeps.input(usize::from(*i)),
+            Read::Output => keeps.output(0),
+        });
+        Self {
+            reads,
+            keeps,
+            function,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -166,10 +182,11 @@ impl ElementFunction {
         let (reads, formula) = match self.gradient(input) {
             Some(gradient) => {
                 if let GradientValue::Loop(definition) = gradient.value {
-                    return Some(Derivative {
-                        reads: gradient.reads.into(),
-                        function: Slope::Function(Box::leak(Box::new(Self::new(definition, &[])))),
-                    });
+                    let function = Box::leak(Box::new(Self::new(definition, &[])));
+                    return Some(Derivative::new(
+                        gradient.reads.into(),
+                        Slope::Function(function),
+                    ));
                 }
                 (gradient.reads.into(), gradient.formula())
             }
@@ -192,7 +209,7 @@ impl ElementFunction {
             _ if formula == self.formula() => Slope::Function(self),
             _ => Slope::Function(Self::derived(format!("{} gradient", self.name()), &formula)),
         };
-        Some(Derivative { reads, function })
+        Some(Derivative::new(reads, function))
     }
 
     /// The function of these inputs, which have one shape and dtype.
@@ -202,7 +219,7 @@ impl ElementFunction {
             ($A:ty) => {{
                 let function = Elements::<$A>(self, given.clone(), PhantomData);
                 let inputs = <$A as Arity>::collect(inputs.into_iter());
-                let [y] = crate::apply(function, inputs);
+                let [y] = apply_fitting(function, inputs);
                 y
             }};
         }
@@ -274,17 +291,9 @@ impl<A: Arity> Function for Elements<A> {
 
     fn keeps(&self, needs: Needs<'_>) -> Keeps {
         let mut keeps = Keeps::NOTHING;
-        for (i, _) in needs.iter().enumerate().filter(|(_, needed)| **needed) {
-            for read in self
-                .0
-                .derivative(i)
-                .iter()
-                .flat_map(|derivative| &derivative.reads)
-            {
-                keeps = match read {
-                    Read::Input(i) => keeps.input(usize::from(*i)),
-                    Read::Output => keeps.output(0),
-                };
+        for (i, &needed) in needs.iter().enumerate() {
+            if needed && let Some(derivative) = self.0.derivative(i) {
+                keeps = keeps.and(derivative.keeps);
             }
         }
         keeps

@@ -1,11 +1,13 @@
 //! Powers and roots.
 
-use bibun_array::{Array, DType, Scalar, ops};
+use bibun_array::{Array, ops};
 
+use crate::batch::Lane;
 use crate::context::Context;
-use crate::function::{Keeps, Needs};
+use crate::examples::{Owned, Share};
+use crate::function::{Arity, Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{
-    Elementwise, ElementwiseRule, call, element_function, function_type, method, unary,
+    ElementFunction, call, element_function, function_type, method, unary,
 };
 use crate::functions::{Operand, to_float, to_number};
 use crate::variable::Variable;
@@ -118,13 +120,16 @@ element_function! {
 #[track_caller]
 pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
     match (x.into(), exponent.into()) {
-        (Operand::Variable(x), Operand::Number(exponent)) => {
-            let x = match exponent.dtype() {
-                DType::F32 | DType::F64 => to_float(x),
-                DType::I64 | DType::Bool => to_number(x),
-            };
-            let [y] = crate::apply(Elementwise::<1, _>(Power { exponent }), [x]);
-            y
+        (Operand::Variable(x), Operand::Number(exponent))
+            if exponent.dtype().is_float() || x.dtype().is_float() =>
+        {
+            let x = to_float(x);
+            // The number that the dtype makes of it.
+            let exponent = exponent.cast(x.dtype()).to_f64();
+            match EXPONENTS.iter().find(|(known, _)| *known == exponent) {
+                Some((_, function)) => call(function(), &[], [x]),
+                None => call(ConstantPower::function(), &[exponent], [x]),
+            }
         }
         (x, exponent) => {
             let (inputs, _whole) = Operand::pair("pow", x, exponent);
@@ -132,7 +137,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             match inputs[0].dtype().is_float() {
                 true => call(Pow::function(), &[], inputs),
                 false => {
-                    let [y] = crate::apply(Elementwise::<2, _>(IntegerPower), inputs);
+                    let [y] = crate::apply(IntegerPower, inputs);
                     y
                 }
             }
@@ -142,45 +147,104 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
 method!(pow, exponent: impl Into<Operand>);
 
 /// The power with one constant exponent.
-#[derive(Clone, Copy, Debug)]
-struct Power {
-    exponent: Scalar,
+struct ConstantPower;
+
+element_function! {
+    ConstantPower = "pow", 1 [x] [e];
+    value: x.pow(e);
+    derivative(x; gy): gy * (x.pow(e - 1.0) * e);
 }
 
-impl ElementwiseRule<1> for Power {
-    const NAME: &'static str = "pow";
-    fn keeps(_: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0)
-    }
-    fn forward(self, [x]: [Array; 1]) -> Array {
-        let exponent = self.exponent.cast(x.dtype());
-        ops::pow(x, Array::scalar(exponent))
-    }
-    fn partial(self, _: usize, cx: &Context<'_>, g: Variable) -> Variable {
-        // The exponents that end the chain of derivatives come first: there is no 0 · x⁻¹.
-        match self.exponent.to_f64() {
-            0.0 => Variable::constant(Array::zeros(g.shape(), g.dtype())),
-            1.0 => g,
-            2.0 => g * cx.input(0) * 2.0,
-            exponent => g * (pow(cx.input(0), exponent - 1.0) * exponent),
-        }
-    }
+/// The exponents whose powers are products or quotients.
+const EXPONENTS: [(f64, fn() -> &'static ElementFunction); 6] = [
+    (-1.0, Inverse::function),
+    (0.0, Zeroth::function),
+    (1.0, First::function),
+    (2.0, Second::function),
+    (3.0, Third::function),
+    (4.0, Fourth::function),
+];
+
+struct Inverse;
+struct Zeroth;
+struct First;
+struct Second;
+struct Third;
+struct Fourth;
+
+element_function! {
+    Inverse = "pow", 1 [x] [];
+    value: 1.0 / x;
+    derivative(y; gy): -(gy * y * y);
+}
+element_function! {
+    Zeroth = "pow", 1 [_x] [];
+    value: bibun_array::Number::from(1.0);
+    derivative(; gy): bibun_array::Number::from(0.0);
+}
+element_function! {
+    First = "pow", 1 [x] [];
+    value: x;
+}
+element_function! {
+    Second = "pow", 1 [x] [];
+    value: x * x;
+    derivative(x; gy): gy * x * 2.0;
+}
+element_function! {
+    Third = "pow", 1 [x] [];
+    value: x * x * x;
+    derivative(x; gy): gy * (x * x * 3.0);
+}
+element_function! {
+    Fourth = "pow", 1 [x] [];
+    value: (x * x) * (x * x);
+    derivative(x; gy): gy * (x * x * x * 4.0);
 }
 
 /// A power of integers by integers, none of which is negative.
 #[derive(Clone, Copy, Debug)]
 struct IntegerPower;
 
-impl ElementwiseRule<2> for IntegerPower {
-    const NAME: &'static str = "pow";
-    fn keeps(_: Needs<'_>) -> Keeps {
+impl Function for IntegerPower {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "pow"
+    }
+
+    fn keeps(&self, _: Needs<'_>) -> Keeps {
         Keeps::NOTHING
     }
-    fn forward(self, [a, b]: [Array; 2]) -> Array {
-        ops::pow(a, b)
+
+    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        match a == b {
+            true => Ok([a.clone()]),
+            false => Err(Mismatch::new(&[("a", a), ("b", b)], "both must be equal")),
+        }
     }
-    fn partial(self, _: usize, _: &Context<'_>, _: Variable) -> Variable {
-        unreachable!("integers have no derivative")
+
+    fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
+        [ops::pow(a, b)]
+    }
+
+    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 2] {
+        [None, None]
+    }
+
+    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        [None]
+    }
+
+    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
+        let (inputs, axis) = Lane::aligned(&inputs);
+        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
+        [Lane::along(value, axis)]
+    }
+
+    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 2] {
+        [None, None]
     }
 }
 
@@ -244,6 +308,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
 #[cfg(test)]
 mod tests {
+    use bibun_array::DType;
+
     use super::*;
     use crate::functions::probe::{assert_finite, derivatives, gradient, partial_derivatives};
 
