@@ -214,10 +214,10 @@ impl ElementFunction {
 
     /// The function of these inputs, which have one shape and dtype.
     #[track_caller]
-    fn of(&'static self, given: &Given, inputs: SmallVec<[Variable; 4]>) -> Variable {
+    fn of(&'static self, given: &[f64], inputs: SmallVec<[Variable; 4]>) -> Variable {
         macro_rules! call {
             ($A:ty) => {{
-                let function = Elements::<$A>(self, given.clone(), PhantomData);
+                let function = Elements::<$A>(self, Given::from_slice(given), PhantomData);
                 let inputs = <$A as Arity>::collect(inputs.into_iter());
                 let [y] = apply_fitting(function, inputs);
                 y
@@ -247,7 +247,7 @@ pub(crate) struct Elements<A>(&'static ElementFunction, Given, PhantomData<fn() 
 
 impl<A> Clone for Elements<A> {
     fn clone(&self) -> Self {
-        Self(self.0, self.1.clone(), PhantomData)
+        Self(self.0, Given::from_slice(&self.1), PhantomData)
     }
 }
 
@@ -629,7 +629,7 @@ pub(crate) fn call<const N: usize>(
     inputs: [Variable; N],
 ) -> Variable {
     let [y] = crate::apply(
-        Elements::<Fixed<N>>(function, given.into(), PhantomData),
+        Elements::<Fixed<N>>(function, Given::from_slice(given), PhantomData),
         inputs,
     );
     y
