@@ -227,6 +227,8 @@ fn functions_do_not_read_elements() {
         // Indices and positions that are known without waiting.
         "functions/array/index.rs",
         "functions/array/slice.rs",
+        // The place in a stream of random numbers, which nobody computes.
+        "functions/noise/random.rs",
         // Only tests.
         "functions/probe.rs",
         // What is asked for are numbers.

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bibun::array::{Array, DType, Generator, Index, s};
+use bibun::array::math::Float;
+use bibun::array::{Array, DType, ElementFormula, Generator, Index, Number, s};
 use bibun::datasets::Batches;
 use bibun::functions::*;
 use bibun::links::{
@@ -59,6 +60,15 @@ fn back<const N: usize>() -> ConvTransposeOptions<N> {
 
 fn patches() -> UnfoldOptions {
     UnfoldOptions::default()
+}
+
+/// A formula of one's own.
+struct Sum;
+impl ElementFormula<2> for Sum {
+    const NAME: &'static str = "elementwise";
+    fn value<T: Float>([a, b]: [Number<T>; 2], []: [Number<T>; 0]) -> Number<T> {
+        a + b
+    }
 }
 
 /// One row a line, so that a line says which row it is.
@@ -174,6 +184,7 @@ fn rows() -> Vec<Row> {
         row("einsum", line!(), || einsum("ij->ii", &[&x([2, 3])])),
         row("einsum", line!(), || einsum("...i,...i", &[&x([2, 3]), &x([4, 3])])),
         row("einsum", line!(), || einsum("ij,jk", &[&Variable::constant([[true]]), &Variable::constant([[true]])])),
+        row("elementwise", line!(), || elementwise(Sum, [x([2]), x([3])], [])),
         row("embedding", line!(), || embedding(i([3]), x([3, 2]), None)),
         row("embedding", line!(), || embedding(i([-4]), x([3, 2]), Some(0))),
         row("embedding", line!(), || embedding(x([3]), x([3, 2]), None)),
@@ -393,7 +404,8 @@ fn rows() -> Vec<Row> {
 }
 
 /// Functions that take whatever they are given, and why.
-const TAKE_ANYTHING: [(&str, &[&str]); 5] = [
+const TAKE_ANYTHING: [(&str, &[&str]); 6] = [
+    ("a formula of a formula", &["derivative"]),
     ("a copy of whatever it is", &["to"]),
     (
         "a formula of each element alone, for every dtype",
