@@ -16,7 +16,7 @@ use crate::cpu::CPU;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, DType, Error, Shape, Taps, attempt, raise};
+use crate::{Array, Change, DType, Error, Shape, Taps, Update, attempt, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -116,6 +116,39 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
             self,
             cpu().elementwise(kernel, &mut inputs.collect::<Vec<_>>()),
         )
+    }
+
+    /// Changes a parameter and its state, arrays of one shape, in their own memory: at each element as
+    /// the [`Update`] says, by the gradient, which has that shape too. What is shared is copied first.
+    fn update(
+        &'static self,
+        update: &Update,
+        parameter: &mut Array,
+        gradient: &Array,
+        state: &mut [Array],
+    ) {
+        let fetched = |x: &Array| downloaded(self, update.name(), x);
+        let (mut own, gradient) = (fetched(parameter), fetched(gradient));
+        let mut states: Vec<Array> = state.iter().map(fetched).collect();
+        cpu().update(&update.map(fetched), &mut own, &gradient, &mut states);
+        *parameter = uploaded(self, own);
+        for (state, own) in state.iter_mut().zip(states) {
+            *state = uploaded(self, own);
+        }
+    }
+
+    /// `Σ g²` of a gradient as some changes leave it: a single element of `f64`. The squares are of
+    /// `f64` too, or those of an `f32` would overflow.
+    fn sum_of_squares(
+        &'static self,
+        changes: &[Change],
+        parameter: &Array,
+        gradient: &Array,
+    ) -> Array {
+        let fetched = |x: &Array| downloaded(self, "sum_of_squares", x);
+        let changes: Vec<Change> = changes.iter().map(|change| change.map(fetched)).collect();
+        let (parameter, gradient) = (fetched(parameter), fetched(gradient));
+        uploaded(self, cpu().sum_of_squares(&changes, &parameter, &gradient))
     }
 
     /// Writes `value` over the elements that `part` sees, a window on the elements of `target` in

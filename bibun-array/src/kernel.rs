@@ -156,13 +156,39 @@ impl Kernel {
         }
     }
 
-    /// A kernel of a formula that is known only now: the CPU goes through it block by block. For
-    /// floats, all of one dtype.
+    /// A kernel of a formula, of one result, that is known only now: the CPU goes through it block by
+    /// block. For floats, all of one dtype.
+    ///
+    /// # Panics
+    /// If the formula has several results.
     pub fn from_formula(name: &'static str, formula: &Formula) -> Self {
         Self {
             computed: Computed::Program(Arc::new(Program::new(name, formula))),
             given: Given::new(),
         }
+    }
+
+    /// The kernel of a formula that is a type.
+    ///
+    /// ```
+    /// use bibun_array::math::Float;
+    /// use bibun_array::{ElementFormula, Kernel, Number};
+    ///
+    /// struct Scale;
+    /// impl ElementFormula<1, 1> for Scale {
+    ///     const NAME: &'static str = "scale";
+    ///     #[inline(always)]
+    ///     fn value<T: Float>([x]: [Number<T>; 1], [factor]: [Number<T>; 1]) -> Number<T> {
+    ///         x * factor
+    ///     }
+    /// }
+    /// assert_eq!(Kernel::of(Scale, [2.0]).formula().unwrap().to_string(), "x0 * c0");
+    /// ```
+    pub fn of<F: ElementFormula<N, G>, const N: usize, const G: usize>(
+        _formula: F,
+        given: [f64; G],
+    ) -> Self {
+        Self::new(const { &Definition::of::<N, G, F>() }, &given)
     }
 
     /// The same kernel with other given numbers.
@@ -424,7 +450,7 @@ fn elements<T: Element>(x: Slice<'_>) -> &[T] {
 /// If the shapes do not broadcast, or the inputs are not all of `f32` or all of `f64`.
 #[track_caller]
 pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
-    _formula: F,
+    formula: F,
     mut inputs: [Array; N],
     given: [f64; G],
 ) -> Array {
@@ -438,10 +464,7 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
             raise(Error::invalid(F::NAME, what));
         }
     }
-    run_kernel(
-        &Kernel::new(const { &Definition::of::<N, G, F>() }, &given),
-        &mut inputs,
-    )
+    run_kernel(&Kernel::of(formula, given), &mut inputs)
 }
 
 /// [`elementwise`] for a kernel that has been made before; the dtypes of the inputs must be what it

@@ -37,6 +37,7 @@ mod shape;
 mod sort;
 mod storage;
 mod taps;
+mod update;
 mod view;
 mod waiting;
 
@@ -66,5 +67,6 @@ pub use random::{Distribution, Generator};
 pub use shape::Shape;
 pub use storage::{pooled_bytes, set_pool_limit};
 pub use taps::Taps;
+pub use update::{Change, ElementUpdate, Given, Update};
 pub use view::Index;
 pub use waiting::set_put_aside;

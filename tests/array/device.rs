@@ -4,13 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bibun_array::{
-    Array, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Generator,
-    Normalization, Taps, Window, attempt, concat, cpu, gemm, keep_dims, matmul, normalize_gradient,
-    ops, s, stack,
+    Array, Change, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Generator,
+    Normalization, Taps, Update, Window, attempt, concat, cpu, gemm, keep_dims, matmul,
+    normalize_gradient, ops, s, stack,
 };
 use test_device::{BARE, Counting};
 
 use crate::common::Numbers;
+use crate::update::{Blend, Decay, Moments};
 
 /// What is computed from a few arrays, by every operation that a device has.
 fn everything(device: &'static dyn Device) -> Vec<(&'static str, Array)> {
@@ -52,9 +53,26 @@ fn everything(device: &'static dyn Device) -> Vec<(&'static str, Array)> {
     let all_rows = Taps::new(4, [[(0, 1.0), (2, 1.0)]]);
     let (largest, at) = x.window_max(&[all_rows, windows]);
     let (top, top_at) = x.top_k(2, 1);
+    let (mut parameter, mut state) = (x.clone(), [y.clone(), Array::zeros([4, 6], DType::F64)]);
+    let blend = Change::of(Blend, [&y * 0.5, x.max(..)], [0.25]);
+    let given = [y.max(..).into(), 0.9.into(), 0.1.into()];
+    let changes = vec![Change::of(Decay, [], [0.1]), blend];
+    let squares = device.sum_of_squares(&changes, &x, &y);
+    let update = Update::new(Moments, changes, given);
+    device.update(
+        &update,
+        &mut parameter,
+        &y.transpose().transpose(),
+        &mut state,
+    );
+    let [m, count] = state;
     let draw = |distribution| Generator::new(3).draw(distribution, [3, 5], device);
     vec![
         ("random", draw(Distribution::normal(0.0, 1.0, DType::F32))),
+        ("update", parameter),
+        ("update of state", m),
+        ("update of zeros", count),
+        ("sum_of_squares", squares),
         ("bernoulli", draw(Distribution::bernoulli(0.5))),
         ("elementwise", (&x * &y + 1.0).transpose() * 2.0),
         ("where", mask.where_(&x, 0.0)),

@@ -196,6 +196,11 @@ fn the_text_for_cuda() {
         let formula = formula_of(name.split('_').next().expect("a name"));
         text += &formula.cuda(name, precision).expect("no branch");
     }
+    let momentum = Formula::trace(3, 2, |x, c| {
+        let v = c[0] * x[2] - c[1] * x[1];
+        vec![x[0] + v, v]
+    });
+    text += &momentum.cuda("momentum", Type::Single).expect("no branch");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/array/kernels.cu");
     if std::env::var_os("BIBUN_WRITE_GOLDEN").is_some() {
         std::fs::write(path, &text).expect("the golden file can be written");

@@ -18,4 +18,5 @@ mod reduce;
 mod scan_sort;
 mod sizes;
 mod taps;
+mod update;
 mod views;

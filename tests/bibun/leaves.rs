@@ -1,10 +1,13 @@
 //! Leaves: updates, gradients from many threads, and that history is let go of, whole and in a loop.
 
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use bibun::optimizers::{Optimizer, Real, Rule, RuleOptimizer, Sgd, Step};
+use bibun::array::math::Float;
+use bibun::array::{Given, Number};
+use bibun::optimizers::{Optimizer, Rule, RuleOptimizer, Sgd, Step};
 use bibun::{GradOptions, Variable, attempt, checkpoint, custom, gradients_with, history, no_grad};
 
 /// So little stack that a recursion of a few hundred steps is noticed.
@@ -80,19 +83,36 @@ fn an_update_that_fails_changes_nothing() {
     assert_eq!(w.to_vec::<f64>(), [2.0, 3.0]);
 }
 
-/// A rule that breaks off in the middle of a parameter, after it has read `other`.
-#[derive(Clone, Debug)]
-struct Broken {
-    other: Variable,
+thread_local! {
+    /// What a [`Broken`] rule reads at the second element.
+    static OTHER: RefCell<Option<Variable>> = const { RefCell::new(None) };
+    static ELEMENTS: Cell<usize> = const { Cell::new(0) };
 }
 
-impl Rule<0> for Broken {
+/// A rule that breaks off at the second element of a parameter.
+#[derive(Clone, Debug)]
+struct Broken;
+
+impl Rule<0, 0> for Broken {
     const STATE: [&'static str; 0] = [];
 
-    fn apply<T: Real>(&self, _: &Step, w: &mut [T], _: &[T], []: [&mut [T]; 0]) {
-        w[0] = T::from_f64(7.0);
-        self.other.array();
-        std::panic::resume_unwind(Box::new("in the middle"));
+    fn given(&self, _: &Step) -> [Given; 0] {
+        ELEMENTS.set(0);
+        []
+    }
+
+    fn element<T: Float>(
+        _: Number<T>,
+        _: Number<T>,
+        []: [Number<T>; 0],
+        []: [Number<T>; 0],
+    ) -> (Number<T>, [Number<T>; 0]) {
+        if ELEMENTS.replace(1) == 1 {
+            let other = OTHER.with_borrow(|other| other.clone().expect("it was set"));
+            other.array();
+            resume_unwind(Box::new("in the middle"));
+        }
+        (7.0.into(), [])
     }
 }
 
@@ -101,10 +121,8 @@ fn an_optimizer_that_breaks_off_in_a_parameter_puts_it_back() {
     let w = Variable::new([1.0, 2.0]);
     w.set_grad(&Variable::constant([1.0, 1.0]));
     let step = |other: &Variable| {
-        let rule = Broken {
-            other: other.clone(),
-        };
-        let step = AssertUnwindSafe(|| RuleOptimizer::with_rule(0.1, rule).update(&w));
+        OTHER.set(Some(other.clone()));
+        let step = AssertUnwindSafe(|| RuleOptimizer::with_rule(0.1, Broken).update(&w));
         catch_unwind(step).expect_err("a panic")
     };
     let payload = step(&Variable::new(1.0));

@@ -14,6 +14,7 @@ mod sort;
 mod taps;
 mod threads;
 mod tile;
+mod update;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::dtype::with_dtype;
 use crate::kernel::{Kernel, Slice};
 use crate::random::Distribution;
 use crate::waiting::shared;
-use crate::{Array, DType, Element, Scalar, Shape, Taps, View};
+use crate::{Array, Change, DType, Element, Scalar, Shape, Taps, Update, View};
 
 use crate::device::{Complaint, Device, Memory, Normalization, Reduction, Scan};
 use crate::storage::Buffer;
@@ -81,6 +82,25 @@ impl Device for Cpu {
                 Array::filled_by(x.shape().clone(), |out: &mut [T]| elementwise::copy(x, out))
             })
         })
+    }
+
+    fn update(
+        &'static self,
+        update: &Update,
+        parameter: &mut Array,
+        gradient: &Array,
+        state: &mut [Array],
+    ) {
+        shared(|| update::update(update, parameter, gradient, state));
+    }
+
+    fn sum_of_squares(
+        &'static self,
+        changes: &[Change],
+        parameter: &Array,
+        gradient: &Array,
+    ) -> Array {
+        shared(|| update::sum_of_squares(changes, parameter, gradient))
     }
 
     fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {

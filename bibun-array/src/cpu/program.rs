@@ -54,6 +54,7 @@ static PROGRAMS: AtomicU64 = AtomicU64::new(1);
 
 impl Program {
     pub(crate) fn new(name: &'static str, formula: &Formula) -> Self {
+        assert_eq!(formula.results().len(), 1, "a kernel has one result");
         let composed = formula.composed(&|operation| {
             operation.arguments().is_empty() || operation.definition().is_some()
         });

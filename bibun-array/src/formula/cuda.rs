@@ -7,7 +7,8 @@ use super::{Formula, Operation, Type};
 impl Formula {
     /// The text of a CUDA C kernel that computes the formula in this precision (`Type::Single` or
     /// `Type::Double`): `name(x0, .., y, n, c0, ..)` of pointers to `n` elements each and the given
-    /// numbers. Compiled without contraction (`--fmad=false`), it gives the bits of the CPU.
+    /// numbers. Compiled without contraction (`--fmad=false`), it gives the bits of the CPU. Of several
+    /// results there are as many pointers `y0, y1, ..`, each of which may be that of an input.
     ///
     /// `None` where it uses a function that branches and that CUDA has none of, `digamma`.
     ///
@@ -23,12 +24,24 @@ impl Formula {
     pub fn cuda(&self, name: &str, precision: Type) -> Option<String> {
         let formula = self.expanded(precision);
         let number = c_type(precision);
-        let result = formula.lines[formula.result.index()].value;
         let mut text = format!("extern \"C\" __global__ void {name}(");
+        let is_one = formula.results.len() == 1;
+        let restrict = if is_one { "__restrict__ " } else { "" };
+        let target = |k: usize| {
+            if is_one {
+                "y".to_owned()
+            } else {
+                format!("y{k}")
+            }
+        };
         for i in 0..formula.inputs {
-            write!(text, "const {number}* __restrict__ x{i}, ").ok()?;
+            write!(text, "const {number}* {restrict}x{i}, ").ok()?;
         }
-        write!(text, "{}* y, unsigned long long n", c_type(result)).ok()?;
+        for (k, node) in formula.results.iter().enumerate() {
+            let result = c_type(formula.lines[node.index()].value);
+            write!(text, "{result}* {}, ", target(k)).ok()?;
+        }
+        text.push_str("unsigned long long n");
         for i in 0..formula.given {
             write!(text, ", {number} c{i}").ok()?;
         }
@@ -48,7 +61,10 @@ impl Formula {
             let value = expression(line.operation, of, &arguments)?;
             writeln!(text, "    const {} v{i} = {value};", c_type(line.value)).ok()?;
         }
-        writeln!(text, "    y[i] = v{};\n  }}\n}}", formula.result.0).ok()?;
+        for (k, node) in formula.results.iter().enumerate() {
+            writeln!(text, "    {}[i] = v{};", target(k), node.0).ok()?;
+        }
+        text.push_str("  }\n}\n");
         Some(text)
     }
 }

@@ -232,13 +232,14 @@ impl Formula {
         };
         Self {
             lines: self.lines.iter().map(typed).collect(),
+            results: self.results.clone(),
             ..*self
         }
     }
 
     fn once_expanded(&self, can_expand: &dyn Fn(&Line) -> bool) -> (Self, bool) {
         let mut changed = false;
-        let (lines, result) =
+        let (lines, results) =
             traced(|| {
                 let mut places: Vec<Node> = Vec::with_capacity(self.lines.len());
                 for line in &self.lines {
@@ -257,9 +258,10 @@ impl Formula {
                         write(Line::new(line.operation, line.value, &arguments))
                     }));
                 }
-                places[self.result.index()]
+                let results = self.results.iter().map(|node| places[node.index()]);
+                results.collect()
             });
-        (Self::new(lines, self.inputs, self.given, result), changed)
+        (Self::new(lines, self.inputs, self.given, &results), changed)
     }
 }
 
@@ -279,7 +281,7 @@ fn compose(operation: Operation, x: &[Symbol]) -> Option<Symbol> {
 impl Formula {
     /// The formula without the functions that are not `known` and can be composed of others.
     pub(crate) fn composed(&self, known: &dyn Fn(Operation) -> bool) -> Self {
-        let (lines, result) =
+        let (lines, results) =
             traced(|| {
                 let mut places: Vec<Node> = Vec::with_capacity(self.lines.len());
                 for line in &self.lines {
@@ -300,9 +302,10 @@ impl Formula {
                         write(Line::new(line.operation, line.value, &arguments))
                     }));
                 }
-                places[self.result.index()]
+                let results = self.results.iter().map(|node| places[node.index()]);
+                results.collect()
             });
-        Self::new(lines, self.inputs, self.given, result)
+        Self::new(lines, self.inputs, self.given, &results)
     }
 }
 

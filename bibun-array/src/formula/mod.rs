@@ -79,29 +79,35 @@ impl Line {
 }
 
 /// What an elementwise function computes: operations in an order in which they can be done, none of
-/// which is there twice or for nothing. Two formulas are equal if they do the same in the same order.
+/// which is there twice or for nothing. It has one result, or several, as what is changed by an
+/// [`Update`](crate::Update) has. Two formulas are equal if they do the same in the same order.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Formula {
     lines: Vec<Line>,
     inputs: usize,
     given: usize,
-    result: Node,
+    results: Vec<Node>,
 }
 
 /// What the function that a formula is read from may give.
 pub trait Traceable {
-    /// The line of the value.
+    /// The lines of the values.
     #[doc(hidden)]
-    fn node(self) -> Node;
+    fn nodes(self) -> Vec<Node>;
 }
 impl Traceable for Number<Symbol> {
-    fn node(self) -> Node {
-        self.0.node()
+    fn nodes(self) -> Vec<Node> {
+        vec![self.0.node()]
     }
 }
 impl Traceable for Mask<Symbol> {
-    fn node(self) -> Node {
-        self.0.node()
+    fn nodes(self) -> Vec<Node> {
+        vec![self.0.node()]
+    }
+}
+impl<Y: Traceable> Traceable for Vec<Y> {
+    fn nodes(self) -> Vec<Node> {
+        self.into_iter().flat_map(Traceable::nodes).collect()
     }
 }
 
@@ -139,19 +145,19 @@ impl Part {
 }
 
 impl Traceable for Part {
-    fn node(self) -> Node {
+    fn nodes(self) -> Vec<Node> {
         match self {
-            Self::Number(x) => x.node(),
-            Self::Truth(x) => x.node(),
+            Self::Number(x) => x.nodes(),
+            Self::Truth(x) => x.nodes(),
         }
     }
 }
 
 impl Formula {
-    /// A formula of some of the lines: those that the result needs.
-    fn new(lines: Vec<Line>, inputs: usize, given: usize, result: Node) -> Self {
+    /// A formula of some of the lines: those that the results need.
+    fn new(lines: Vec<Line>, inputs: usize, given: usize, results: &[Node]) -> Self {
         let mut needed = vec![false; lines.len()];
-        needed[result.index()] = true;
+        results.iter().for_each(|node| needed[node.index()] = true);
         for (i, line) in lines.iter().enumerate().rev() {
             if needed[i] {
                 line.arguments()
@@ -171,7 +177,7 @@ impl Formula {
             lines: kept,
             inputs,
             given,
-            result: places[result.index()],
+            results: results.iter().map(|node| places[node.index()]).collect(),
         }
     }
 
@@ -195,9 +201,14 @@ impl Formula {
         self.given
     }
 
-    /// The line of the result.
-    pub const fn result(&self) -> Node {
-        self.result
+    /// The line of the result; of the first one, if there are several.
+    pub fn result(&self) -> Node {
+        self.results[0]
+    }
+
+    /// The lines of all results.
+    pub fn results(&self) -> &[Node] {
+        &self.results
     }
 
     /// Whether it reads an input.
@@ -209,7 +220,7 @@ impl Formula {
 
     /// The number that the result always is, if it is one.
     pub fn constant(&self) -> Option<f64> {
-        match self.lines[self.result.index()].operation {
+        match self.lines[self.result().index()].operation {
             Operation::Constant(bits) => Some(f64::from_bits(bits)),
             _ => None,
         }
@@ -243,7 +254,16 @@ impl Formula {
 
     /// Its value on symbols, while another formula is traced.
     pub fn on(&self, x: &[Part], given: &[Number<Symbol>]) -> Part {
-        self.values(x, given)[self.result.index()]
+        self.values(x, given)[self.result().index()]
+    }
+
+    /// The values of all its results on symbols, while another formula is traced.
+    pub fn results_on(&self, x: &[Part], given: &[Number<Symbol>]) -> Vec<Part> {
+        let values = self.values(x, given);
+        self.results
+            .iter()
+            .map(|node| values[node.index()])
+            .collect()
     }
 
     /// The values of all lines on symbols, while another formula is traced.
@@ -275,7 +295,7 @@ impl fmt::Display for Formula {
                 .map(|node| names[node.index()].as_str())
                 .collect();
             let text = line.operation.written(&arguments);
-            let is_named = !line.arguments().is_empty() && i != self.result.index();
+            let is_named = !line.arguments().is_empty() && self.results != [Node(i as u32)];
             names.push(match is_named {
                 true => {
                     let name = format!("v{next}");
@@ -286,7 +306,8 @@ impl fmt::Display for Formula {
                 false => text,
             });
         }
-        f.write_str(&names[self.result.index()])
+        let results = self.results.iter().map(|node| names[node.index()].as_str());
+        f.write_str(&results.collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -58,8 +58,8 @@ thread_local! {
     static TRACE: RefCell<Trace> = RefCell::default();
 }
 
-/// The lines that `f` writes, and the line of what it gives.
-pub(super) fn traced(f: impl FnOnce() -> Node) -> (Vec<Line>, Node) {
+/// The lines that `f` writes, and the lines of what it gives.
+pub(super) fn traced(f: impl FnOnce() -> Vec<Node>) -> (Vec<Line>, Vec<Node>) {
     /// Puts the trace around this one back, also when a panic passes.
     struct Around(Option<Trace>);
     impl Drop for Around {
@@ -68,8 +68,8 @@ pub(super) fn traced(f: impl FnOnce() -> Node) -> (Vec<Line>, Node) {
         }
     }
     let _around = Around(Some(TRACE.take()));
-    let result = f();
-    (TRACE.take().lines, result)
+    let results = f();
+    (TRACE.take().lines, results)
 }
 
 /// Writes a line, or finds the one that says the same.
@@ -384,7 +384,7 @@ impl Formula {
         f: impl FnOnce(&[crate::Number<Symbol>], &[crate::Number<Symbol>]) -> Y,
     ) -> Self {
         let count = |n: usize| u8::try_from(n).expect("a formula has at most 256 inputs");
-        let (lines, result) = traced(|| {
+        let (lines, results) = traced(|| {
             let source = |operation| crate::Number(Symbol::source(operation));
             let x: Vec<_> = (0..count(inputs))
                 .map(|i| source(Operation::Input(i)))
@@ -392,8 +392,8 @@ impl Formula {
             let c: Vec<_> = (0..count(given))
                 .map(|i| source(Operation::Given(i)))
                 .collect();
-            f(&x, &c).node()
+            f(&x, &c).nodes()
         });
-        Self::new(lines, inputs, given, result)
+        Self::new(lines, inputs, given, &results)
     }
 }

@@ -1,6 +1,9 @@
 //! AdaDelta: steps in the units of the parameters.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdaDelta. From `g = d = 0`:
@@ -24,7 +27,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// AdaDelta::new(1.0).update(&w);
 /// assert!((w.item::<f64>() - (1e-6f64 / 0.05).sqrt()).abs() < 1e-8);
 /// ```
-pub type AdaDelta = RuleOptimizer<AdaDeltaRule, 2>;
+pub type AdaDelta = RuleOptimizer<AdaDeltaRule, 2, 4>;
 
 impl AdaDelta {
     /// With learning rate η, 1 in the paper, and `ρ = 0.95`, `ε = 10⁻⁶`.
@@ -58,17 +61,22 @@ pub struct AdaDeltaRule {
     pub epsilon: f64,
 }
 
-impl Rule<2> for AdaDeltaRule {
+impl Rule<2, 4> for AdaDeltaRule {
     const STATE: [&'static str; 2] = ["g", "d"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [g, d]: [&mut [T]; 2]) {
-        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
-        let [rho, rest] = [self.rho, 1.0 - self.rho].map(T::from_f64);
-        for (((w, &gw), g), d) in w.iter_mut().zip(gw).zip(g).zip(d) {
-            *g = rho * *g + rest * gw * gw;
-            let s = gw * (*d + epsilon).sqrt() / (*g + epsilon).sqrt();
-            *d = rho * *d + rest * s * s;
-            *w = *w - rate * s;
-        }
+    fn given(&self, step: &Step) -> [Given; 4] {
+        [step.learning_rate, self.epsilon, self.rho, 1.0 - self.rho].map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [g, d]: [Number<T>; 2],
+        [rate, epsilon, rho, rest]: [Number<T>; 4],
+    ) -> (Number<T>, [Number<T>; 2]) {
+        let g = rho * g + rest * gw * gw;
+        let s = gw * (d + epsilon).sqrt() / (g + epsilon).sqrt();
+        (w - rate * s, [g, rho * d + rest * s * s])
     }
 }

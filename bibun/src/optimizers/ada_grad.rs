@@ -1,6 +1,9 @@
 //! AdaGrad: steps scaled by all gradients so far.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdaGrad: `h ← h + gw²`, `w ← w - η gw / (√h + ε)`, from `h = 0`.
@@ -18,7 +21,7 @@ use super::rule_optimizer::RuleOptimizer;
 ///     assert!((w - expected).abs() < 1e-5);
 /// }
 /// ```
-pub type AdaGrad = RuleOptimizer<AdaGradRule, 1>;
+pub type AdaGrad = RuleOptimizer<AdaGradRule, 1, 2>;
 
 impl AdaGrad {
     /// With learning rate η, commonly 0.01, and `ε = 10⁻⁸`.
@@ -40,14 +43,21 @@ pub struct AdaGradRule {
     pub epsilon: f64,
 }
 
-impl Rule<1> for AdaGradRule {
+impl Rule<1, 2> for AdaGradRule {
     const STATE: [&'static str; 1] = ["h"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [h]: [&mut [T]; 1]) {
-        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
-        for ((w, &gw), h) in w.iter_mut().zip(gw).zip(h) {
-            *h = *h + gw * gw;
-            *w = *w - rate * gw / (h.sqrt() + epsilon);
-        }
+    fn given(&self, step: &Step) -> [Given; 2] {
+        [step.learning_rate, self.epsilon].map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [h]: [Number<T>; 1],
+        [rate, epsilon]: [Number<T>; 2],
+    ) -> (Number<T>, [Number<T>; 1]) {
+        let h = h + gw * gw;
+        (w - rate * gw / (h.sqrt() + epsilon), [h])
     }
 }

@@ -1,6 +1,9 @@
 //! Adam: steps scaled by running estimates of the gradient's first two moments.
 
-use super::rule::{Real, Rule, Step, power};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step, power};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Adam. At step t of a parameter, from `m = v = 0`:
@@ -25,7 +28,7 @@ use super::rule_optimizer::RuleOptimizer;
 ///     assert!((w - expected).abs() < 1e-5);
 /// }
 /// ```
-pub type Adam = RuleOptimizer<AdamRule, 2>;
+pub type Adam = RuleOptimizer<AdamRule, 2, 9>;
 
 impl Adam {
     /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`.
@@ -64,58 +67,60 @@ impl Default for AdamRule {
     }
 }
 
-impl Rule<2> for AdamRule {
+impl Rule<2, 9> for AdamRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
-        let moments = Moments::new(self.betas, self.epsilon, step.number);
-        let rate = T::from_f64(step.learning_rate);
-        for (((w, &gw), m), v) in w.iter_mut().zip(gw).zip(m).zip(v) {
-            *w = *w - rate * moments.direction(gw, m, v);
-        }
+    fn given(&self, step: &Step) -> [Given; 9] {
+        let ends = [step.learning_rate, 0.0];
+        moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        state: [Number<T>; 2],
+        given: [Number<T>; 9],
+    ) -> (Number<T>, [Number<T>; 2]) {
+        let ([.., rate, _], state) = (given, follow(state, gw, given));
+        (w - rate * ratio(state, given), state)
     }
 }
 
-/// What Adam's steps and those of its relatives have in common, computed in f64 once for all
-/// elements.
-#[derive(Clone, Copy)]
-pub(super) struct Moments<T> {
-    betas: [T; 2],
-    rests: [T; 2],
-    unbias_m: T,
-    root_unbias_v: T,
-    epsilon: T,
+/// The numbers given to Adam and its relatives, computed in f64 once for all elements: β₁, β₂, 1 - β₁,
+/// 1 - β₂, the corrections of m and √v, ε, η and λ.
+pub(super) fn moments(betas: [f64; 2], epsilon: f64, number: u64, ends: [f64; 2]) -> [f64; 9] {
+    let [unbias_m, unbias_v] = betas.map(|beta| 1.0 / (1.0 - power(beta, number)));
+    let ([a, b], [rate, decay], root_unbias_v) = (betas, ends, unbias_v.sqrt());
+    let rests = [1.0 - a, 1.0 - b];
+    [
+        a,
+        b,
+        rests[0],
+        rests[1],
+        unbias_m,
+        root_unbias_v,
+        epsilon,
+        rate,
+        decay,
+    ]
 }
 
-impl<T: Real> Moments<T> {
-    pub(super) fn new(betas: [f64; 2], epsilon: f64, step: u64) -> Self {
-        let [unbias_m, unbias_v] = betas.map(|beta| 1.0 / (1.0 - power(beta, step)));
-        Self {
-            betas: betas.map(T::from_f64),
-            rests: betas.map(|beta| T::from_f64(1.0 - beta)),
-            unbias_m: T::from_f64(unbias_m),
-            root_unbias_v: T::from_f64(unbias_v.sqrt()),
-            epsilon: T::from_f64(epsilon),
-        }
-    }
+/// The moments one step further.
+#[inline(always)]
+pub(super) fn follow<T: Float>(
+    [m, v]: [Number<T>; 2],
+    gw: Number<T>,
+    [beta_m, beta_v, rest_m, rest_v, ..]: [Number<T>; 9],
+) -> [Number<T>; 2] {
+    [beta_m * m + rest_m * gw, beta_v * v + rest_v * gw * gw]
+}
 
-    /// Moves the moments on, and gives `m̂ / (√v̂ + ε)`.
-    #[inline]
-    pub(super) fn direction(&self, gw: T, m: &mut T, v: &mut T) -> T {
-        self.follow(gw, m, v);
-        self.ratio(*m, *v)
-    }
-
-    /// Moves the moments on.
-    #[inline]
-    pub(super) fn follow(&self, gw: T, m: &mut T, v: &mut T) {
-        *m = self.betas[0] * *m + self.rests[0] * gw;
-        *v = self.betas[1] * *v + self.rests[1] * gw * gw;
-    }
-
-    /// `m̂ / (√v̂ + ε)`.
-    #[inline]
-    pub(super) fn ratio(&self, m: T, v: T) -> T {
-        self.unbias_m * m / (v.sqrt() * self.root_unbias_v + self.epsilon)
-    }
+/// `m̂ / (√v̂ + ε)`.
+#[inline(always)]
+pub(super) fn ratio<T: Float>(
+    [m, v]: [Number<T>; 2],
+    [.., unbias_m, root_unbias_v, epsilon, _, _]: [Number<T>; 9],
+) -> Number<T> {
+    unbias_m * m / (v.sqrt() * root_unbias_v + epsilon)
 }

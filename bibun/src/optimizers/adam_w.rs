@@ -1,7 +1,10 @@
 //! AdamW: Adam with the decay of the weights beside it.
 
-use super::adam::Moments;
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::adam::{follow, moments, ratio};
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdamW: [`Adam`](super::Adam) whose weight decay does not go through the moments,
@@ -20,7 +23,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// AdamW::new(0.5).weight_decay(0.5).update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.75, 1.5]);
 /// ```
-pub type AdamW = RuleOptimizer<AdamWRule, 2>;
+pub type AdamW = RuleOptimizer<AdamWRule, 2, 9>;
 
 impl AdamW {
     /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`, `λ = 0.01`.
@@ -63,14 +66,22 @@ pub struct AdamWRule {
     pub weight_decay: f64,
 }
 
-impl Rule<2> for AdamWRule {
+impl Rule<2, 9> for AdamWRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
-        let moments = Moments::new(self.betas, self.epsilon, step.number);
-        let [rate, decay] = [step.learning_rate, self.weight_decay].map(T::from_f64);
-        for (((w, &gw), m), v) in w.iter_mut().zip(gw).zip(m).zip(v) {
-            *w = *w - rate * (moments.direction(gw, m, v) + decay * *w);
-        }
+    fn given(&self, step: &Step) -> [Given; 9] {
+        let ends = [step.learning_rate, self.weight_decay];
+        moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        state: [Number<T>; 2],
+        given: [Number<T>; 9],
+    ) -> (Number<T>, [Number<T>; 2]) {
+        let ([.., rate, decay], state) = (given, follow(state, gw, given));
+        (w - rate * (ratio(state, given) + decay * w), state)
     }
 }

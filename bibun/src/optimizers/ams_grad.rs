@@ -1,7 +1,10 @@
 //! AMSGrad: Adam whose scale never shrinks.
 
-use super::adam::Moments;
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::adam::{follow, moments, ratio};
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AMSGrad: [`Adam`](super::Adam) with the largest second moment so far in place of the present one,
@@ -22,7 +25,7 @@ use super::rule_optimizer::RuleOptimizer;
 ///     assert!((w - expected).abs() < 1e-5);
 /// }
 /// ```
-pub type AmsGrad = RuleOptimizer<AmsGradRule, 3>;
+pub type AmsGrad = RuleOptimizer<AmsGradRule, 3, 9>;
 
 impl AmsGrad {
     /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`.
@@ -56,17 +59,23 @@ pub struct AmsGradRule {
     pub epsilon: f64,
 }
 
-impl Rule<3> for AmsGradRule {
+impl Rule<3, 9> for AmsGradRule {
     const STATE: [&'static str; 3] = ["m", "v", "largest"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], state: [&mut [T]; 3]) {
-        let moments = Moments::new(self.betas, self.epsilon, step.number);
-        let rate = T::from_f64(step.learning_rate);
-        let [m, v, largest] = state;
-        for ((((w, &gw), m), v), largest) in w.iter_mut().zip(gw).zip(m).zip(v).zip(largest) {
-            moments.follow(gw, m, v);
-            *largest = T::select(*v > *largest, *v, *largest);
-            *w = *w - rate * moments.ratio(*m, *largest);
-        }
+    fn given(&self, step: &Step) -> [Given; 9] {
+        let ends = [step.learning_rate, 0.0];
+        moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [m, v, largest]: [Number<T>; 3],
+        given: [Number<T>; 9],
+    ) -> (Number<T>, [Number<T>; 3]) {
+        let ([.., rate, _], [m, v]) = (given, follow([m, v], gw, given));
+        let largest = v.greater(largest).where_(v, largest);
+        (w - rate * ratio([m, largest], given), [m, v, largest])
     }
 }

@@ -1,7 +1,10 @@
 //! Eve: Adam whose learning rate follows the changes of the loss.
 
-use super::adam::Moments;
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::adam::{AdamRule, moments};
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, an average of how much the loss
@@ -31,7 +34,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// }
 /// assert!((w.item::<f64>() - 3.0).abs() < 1e-4);
 /// ```
-pub type Eve = RuleOptimizer<EveRule, 2>;
+pub type Eve = RuleOptimizer<EveRule, 2, 9>;
 
 impl Eve {
     /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `β₃ = 0.999`, `c = 10`,
@@ -90,16 +93,23 @@ pub struct EveRule {
     last: f64,
 }
 
-impl Rule<2> for EveRule {
+impl Rule<2, 9> for EveRule {
     const STATE: [&'static str; 2] = ["m", "v"];
+    const OBSERVES: bool = true;
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m, v]: [&mut [T]; 2]) {
-        let [first, second, _] = self.betas;
-        let moments = Moments::new([first, second], self.epsilon, step.number);
-        let rate = T::from_f64(step.learning_rate / self.average);
-        for (((w, &gw), m), v) in w.iter_mut().zip(gw).zip(m).zip(v) {
-            *w = *w - rate * moments.direction(gw, m, v);
-        }
+    fn given(&self, step: &Step) -> [Given; 9] {
+        let ([first, second, _], rate) = (self.betas, step.learning_rate / self.average);
+        moments([first, second], self.epsilon, step.number, [rate, 0.0]).map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        state: [Number<T>; 2],
+        given: [Number<T>; 9],
+    ) -> (Number<T>, [Number<T>; 2]) {
+        AdamRule::element(w, gw, state, given)
     }
 
     fn observe(&mut self, loss: f64) {

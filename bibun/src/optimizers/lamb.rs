@@ -1,8 +1,11 @@
 //! LAMB: Adam with steps in proportion to each parameter's length.
 
-use super::adam::Moments;
-use super::blocks::sum_of_squares;
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{ElementFormula, Given, Kernel, Number, elementwise};
+
+use super::adam::{follow, moments, ratio};
+use super::adam_w::AdamWRule;
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// LAMB: [`Adam`](super::Adam)'s direction, made as long as the parameter. With `m̂` and `v̂` as there:
@@ -27,7 +30,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// Lamb::new(0.1).weight_decay(0.0).update(&w);
 /// assert!((w.to_vec::<f64>()[0] - (3.0 - 0.1 * 5.0)).abs() < 1e-12);
 /// ```
-pub type Lamb = RuleOptimizer<LambRule, 2>;
+pub type Lamb = RuleOptimizer<LambRule, 2, 9>;
 
 impl Lamb {
     /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁶`, `λ = 0.01`.
@@ -70,32 +73,63 @@ pub struct LambRule {
     pub weight_decay: f64,
 }
 
-impl Rule<2> for LambRule {
-    const STATE: [&'static str; 2] = ["m", "v"];
-    const MEASURES: bool = true;
+impl LambRule {
+    fn moments(&self, step: &Step) -> [f64; 9] {
+        let ends = [step.learning_rate, self.weight_decay];
+        moments(self.betas, self.epsilon, step.number, ends)
+    }
+}
 
-    /// Moves the moments on; gives `‖w‖²` and `‖r‖²`.
-    fn measure<T: Real>(&self, step: &Step, w: &[T], gw: &[T], [m, v]: [&mut [T]; 2]) -> [f64; 2] {
-        let moments = Moments::new(self.betas, self.epsilon, step.number);
-        let decay = T::from_f64(self.weight_decay);
-        let mut directions = 0.0;
-        for (((&w, &gw), m), v) in w.iter().zip(gw).zip(m).zip(v) {
-            let r = (moments.direction(gw, m, v) + decay * w).to_f64();
-            directions += r * r;
-        }
-        [sum_of_squares(w), directions]
+impl Rule<2, 9> for LambRule {
+    const STATE: [&'static str; 2] = ["m", "v"];
+
+    fn measured(&self, step: &Step) -> Option<Kernel> {
+        Some(Kernel::of(Direction, self.moments(step)))
     }
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], _: &[T], [m, v]: [&mut [T]; 2]) {
-        let moments = Moments::new(self.betas, self.epsilon, step.number);
-        let [length, directions] = step.sums.map(f64::sqrt);
-        let ratio = match length > 0.0 && directions > 0.0 {
-            true => length / directions,
-            false => 1.0,
-        };
-        let [rate, decay] = [step.learning_rate * ratio, self.weight_decay].map(T::from_f64);
-        for ((w, m), v) in w.iter_mut().zip(m).zip(v) {
-            *w = *w - rate * (moments.ratio(*m, *v) + decay * *w);
-        }
+    fn given(&self, step: &Step) -> [Given; 9] {
+        let mut given = self.moments(step).map(Given::Number);
+        given[7] = elementwise(Rate, step.squares.clone(), [step.learning_rate]).into();
+        given
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        state: [Number<T>; 2],
+        given: [Number<T>; 9],
+    ) -> (Number<T>, [Number<T>; 2]) {
+        AdamWRule::element(w, gw, state, given)
+    }
+}
+
+/// r, of the parameter, its gradient and the moments.
+struct Direction;
+
+impl ElementFormula<4, 9> for Direction {
+    const NAME: &'static str = "lamb direction";
+
+    #[inline(always)]
+    fn value<T: Float>([w, gw, m, v]: [Number<T>; 4], given: [Number<T>; 9]) -> Number<T> {
+        let [.., decay] = given;
+        ratio(follow([m, v], gw, given), given) + decay * w
+    }
+}
+
+/// `η ‖w‖ / ‖r‖`, of the squares of the norms.
+struct Rate;
+
+impl ElementFormula<2, 1> for Rate {
+    const NAME: &'static str = "lamb rate";
+
+    #[inline(always)]
+    fn value<T: Float>(squares: [Number<T>; 2], [rate]: [Number<T>; 1]) -> Number<T> {
+        let [w, r] = squares.map(Number::sqrt);
+        let ratio = w
+            .greater(0.0)
+            .logical_and(r.greater(0.0))
+            .where_(w / r, 1.0);
+        rate * ratio
     }
 }

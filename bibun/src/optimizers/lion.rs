@@ -1,6 +1,9 @@
 //! Lion: the sign of a momentum.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Lion: `w ← w - η (sign(β₁ m + (1 - β₁) gw) + λ w)`, then `m ← β₂ m + (1 - β₂) gw`, from `m = 0`.
@@ -16,7 +19,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// Lion::new(0.5).update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [-0.5, 0.5]);
 /// ```
-pub type Lion = RuleOptimizer<LionRule, 1>;
+pub type Lion = RuleOptimizer<LionRule, 1, 6>;
 
 impl Lion {
     /// With learning rate η, a third to a tenth of Adam's, and `β₁ = 0.9`, `β₂ = 0.99`, `λ = 0`.
@@ -50,17 +53,32 @@ pub struct LionRule {
     pub weight_decay: f64,
 }
 
-impl Rule<1> for LionRule {
+impl Rule<1, 6> for LionRule {
     const STATE: [&'static str; 1] = ["m"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m]: [&mut [T]; 1]) {
-        let [rate, decay] = [step.learning_rate, self.weight_decay].map(T::from_f64);
-        let betas = self.betas.map(T::from_f64);
-        let rests = self.betas.map(|beta| T::from_f64(1.0 - beta));
-        for ((w, &gw), m) in w.iter_mut().zip(gw).zip(m) {
-            let direction = (betas[0] * *m + rests[0] * gw).sign();
-            *w = *w - rate * (direction + decay * *w);
-            *m = betas[1] * *m + rests[1] * gw;
-        }
+    fn given(&self, step: &Step) -> [Given; 6] {
+        let [first, second] = self.betas;
+        let rests = [1.0 - first, 1.0 - second];
+        let given = [
+            step.learning_rate,
+            self.weight_decay,
+            first,
+            rests[0],
+            second,
+            rests[1],
+        ];
+        given.map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [m]: [Number<T>; 1],
+        [rate, decay, beta_w, rest_w, beta_m, rest_m]: [Number<T>; 6],
+    ) -> (Number<T>, [Number<T>; 1]) {
+        let direction = (beta_w * m + rest_w * gw).sign();
+        let w = w - rate * (direction + decay * w);
+        (w, [beta_m * m + rest_m * gw])
     }
 }

@@ -1,6 +1,9 @@
 //! Nesterov's accelerated gradient.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Nesterov's accelerated gradient: `v ← μ v - η gw`, `w ← w + μ v - η gw`, from `v = 0`.
@@ -22,7 +25,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// optimizer.update(&w);
 /// assert_eq!(w.item::<f64>(), 0.25 + 0.5);
 /// ```
-pub type NesterovAg = RuleOptimizer<NesterovAgRule, 1>;
+pub type NesterovAg = RuleOptimizer<NesterovAgRule, 1, 2>;
 
 impl NesterovAg {
     /// With learning rate η and momentum μ, commonly 0.9.
@@ -38,15 +41,21 @@ pub struct NesterovAgRule {
     pub momentum: f64,
 }
 
-impl Rule<1> for NesterovAgRule {
+impl Rule<1, 2> for NesterovAgRule {
     const STATE: [&'static str; 1] = ["v"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [v]: [&mut [T]; 1]) {
-        let rate = T::from_f64(step.learning_rate);
-        let momentum = T::from_f64(self.momentum);
-        for ((w, &gw), v) in w.iter_mut().zip(gw).zip(v) {
-            *v = momentum * *v - rate * gw;
-            *w = *w + (momentum * *v - rate * gw);
-        }
+    fn given(&self, step: &Step) -> [Given; 2] {
+        [step.learning_rate, self.momentum].map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [v]: [Number<T>; 1],
+        [rate, momentum]: [Number<T>; 2],
+    ) -> (Number<T>, [Number<T>; 1]) {
+        let v = momentum * v - rate * gw;
+        (w + (momentum * v - rate * gw), [v])
     }
 }

@@ -1,6 +1,9 @@
 //! RMSprop: steps scaled by the size of recent gradients.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// RMSprop: `v ← α v + (1 - α) gw²`, `w ← w - η gw / (√v + ε)`, from `v = 0`.
@@ -18,7 +21,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// RmsProp::new(0.5).update(&w);
 /// assert!((w.item::<f64>() - 5.0).abs() < 1e-8);
 /// ```
-pub type RmsProp = RuleOptimizer<RmsPropRule, 1>;
+pub type RmsProp = RuleOptimizer<RmsPropRule, 1, 4>;
 
 impl RmsProp {
     /// With learning rate η, commonly 0.01, and `α = 0.99`, `ε = 10⁻⁸`.
@@ -52,15 +55,27 @@ pub struct RmsPropRule {
     pub epsilon: f64,
 }
 
-impl Rule<1> for RmsPropRule {
+impl Rule<1, 4> for RmsPropRule {
     const STATE: [&'static str; 1] = ["v"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [v]: [&mut [T]; 1]) {
-        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
-        let [alpha, rest] = [self.alpha, 1.0 - self.alpha].map(T::from_f64);
-        for ((w, &gw), v) in w.iter_mut().zip(gw).zip(v) {
-            *v = alpha * *v + rest * gw * gw;
-            *w = *w - rate * gw / (v.sqrt() + epsilon);
-        }
+    fn given(&self, step: &Step) -> [Given; 4] {
+        [
+            step.learning_rate,
+            self.epsilon,
+            self.alpha,
+            1.0 - self.alpha,
+        ]
+        .map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [v]: [Number<T>; 1],
+        [rate, epsilon, alpha, rest]: [Number<T>; 4],
+    ) -> (Number<T>, [Number<T>; 1]) {
+        let v = alpha * v + rest * gw * gw;
+        (w - rate * gw / (v.sqrt() + epsilon), [v])
     }
 }

@@ -1,6 +1,9 @@
 //! RMSprop as Alex Graves used it: steps scaled by the variance of recent gradients, with momentum.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// RMSprop with momentum and the mean taken out. From `n = g = d = 0`:
@@ -23,7 +26,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// let variance = 0.05 - 0.05f64.powi(2);
 /// assert!((w.item::<f64>() - 0.5 / (variance + 1e-4).sqrt()).abs() < 1e-12);
 /// ```
-pub type RmsPropGraves = RuleOptimizer<RmsPropGravesRule, 3>;
+pub type RmsPropGraves = RuleOptimizer<RmsPropGravesRule, 3, 5>;
 
 impl RmsPropGraves {
     /// With learning rate η, `10⁻⁴` in the paper, and its `α = 0.95`, `μ = 0.9`, `ε = 10⁻⁴`.
@@ -66,18 +69,24 @@ pub struct RmsPropGravesRule {
     pub epsilon: f64,
 }
 
-impl Rule<3> for RmsPropGravesRule {
+impl Rule<3, 5> for RmsPropGravesRule {
     const STATE: [&'static str; 3] = ["n", "g", "d"];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [n, g, d]: [&mut [T]; 3]) {
-        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
-        let [alpha, rest] = [self.alpha, 1.0 - self.alpha].map(T::from_f64);
-        let momentum = T::from_f64(self.momentum);
-        for ((((w, &gw), n), g), d) in w.iter_mut().zip(gw).zip(n).zip(g).zip(d) {
-            *n = alpha * *n + rest * gw * gw;
-            *g = alpha * *g + rest * gw;
-            *d = momentum * *d - rate * gw / (*n - *g * *g + epsilon).sqrt();
-            *w = *w + *d;
-        }
+    fn given(&self, step: &Step) -> [Given; 5] {
+        let [alpha, rest] = [self.alpha, 1.0 - self.alpha];
+        [step.learning_rate, self.epsilon, alpha, rest, self.momentum].map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [n, g, d]: [Number<T>; 3],
+        [rate, epsilon, alpha, rest, momentum]: [Number<T>; 5],
+    ) -> (Number<T>, [Number<T>; 3]) {
+        let n = alpha * n + rest * gw * gw;
+        let g = alpha * g + rest * gw;
+        let d = momentum * d - rate * gw / (n - g * g + epsilon).sqrt();
+        (w + d, [n, g, d])
     }
 }

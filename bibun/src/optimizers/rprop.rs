@@ -1,6 +1,9 @@
 //! Rprop: steps by the signs of gradients.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Rprop: every element has a step length of its own, which grows while its gradient keeps its sign
@@ -32,7 +35,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// }
 /// assert_eq!(w.item::<f64>(), 0.5 + 1.2 * 0.5);
 /// ```
-pub type Rprop = RuleOptimizer<RpropRule, 2>;
+pub type Rprop = RuleOptimizer<RpropRule, 2, 5>;
 
 impl Rprop {
     /// With the first step length η, commonly 0.01 or 0.1, and `η₋ = 0.5`, `η₊ = 1.2`,
@@ -67,22 +70,28 @@ pub struct RpropRule {
     pub bounds: [f64; 2],
 }
 
-impl Rule<2> for RpropRule {
+impl Rule<2, 5> for RpropRule {
     const STATE: [&'static str; 2] = ["s", "g"];
     const INITIAL: [f64; 2] = [1.0, 0.0];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [s, g]: [&mut [T]; 2]) {
-        let rate = T::from_f64(step.learning_rate);
-        let [shrink, grow] = self.factors.map(T::from_f64);
-        let [smallest, largest] = self.bounds.map(T::from_f64);
-        for (((w, &gw), s), g) in w.iter_mut().zip(gw).zip(s).zip(g) {
-            // The product of the gradients could underflow.
-            let agreement = gw.sign() * g.sign();
-            let turned = agreement < T::ZERO;
-            let grown = T::select(agreement > T::ZERO, (*s * grow).minimum(largest), *s);
-            *s = T::select(turned, (*s * shrink).maximum(smallest), grown);
-            *g = T::select(turned, T::ZERO, gw);
-            *w = *w - rate * *s * g.sign();
-        }
+    fn given(&self, step: &Step) -> [Given; 5] {
+        let [[shrink, grow], [smallest, largest]] = [self.factors, self.bounds];
+        [step.learning_rate, shrink, grow, smallest, largest].map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [s, g]: [Number<T>; 2],
+        [rate, shrink, grow, smallest, largest]: [Number<T>; 5],
+    ) -> (Number<T>, [Number<T>; 2]) {
+        // The product of the gradients could underflow.
+        let agreement = gw.sign() * g.sign();
+        let turned = agreement.less(0.0);
+        let grown = (agreement.greater(0.0)).where_((s * grow).minimum(largest), s);
+        let s = turned.where_((s * shrink).maximum(smallest), grown);
+        let g = turned.where_(0.0, gw);
+        (w - rate * s * g.sign(), [s, g])
     }
 }

@@ -2,36 +2,42 @@
 
 use std::fmt;
 
-use bibun_array::Element;
-use bibun_array::math::Machine;
+use bibun_array::math::Float;
+use bibun_array::{Array, Given, Kernel, Number};
 
-/// The element types of parameters, `f32` and `f64`, with their arithmetic.
-pub trait Real: Element + Machine {}
-impl<T: Element + Machine> Real for T {}
-
-/// How elements of a parameter follow their gradients, with `N` numbers of state for each: all that
-/// an optimizer of one's own needs.
+/// How elements of a parameter follow their gradients, with `N` numbers of state for each and `G` given
+/// numbers that are the same for all: all that an optimizer of one's own needs.
 ///
 /// [`RuleOptimizer`](super::RuleOptimizer) does the rest: state for each parameter, its names in
-/// a snapshot, groups, hooks and schedules.
+/// a snapshot, groups, hooks and schedules. What happens at an element is a formula, in one loop on the
+/// CPU and readable for any other device.
 ///
 /// ```
 /// use bibun::Variable;
-/// use bibun::optimizers::{Optimizer, Real, Rule, RuleOptimizer, Step};
+/// use bibun::array::math::Float;
+/// use bibun::array::{Given, Number};
+/// use bibun::optimizers::{Optimizer, Rule, RuleOptimizer, Step};
 ///
 /// /// `m ← β m + (1 - β) gw`, `w ← w - η sign m`.
 /// #[derive(Clone, Debug)]
 /// struct SignOfMomentum(f64);
 ///
-/// impl Rule<1> for SignOfMomentum {
+/// impl Rule<1, 3> for SignOfMomentum {
 ///     const STATE: [&'static str; 1] = ["m"];
 ///
-///     fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [m]: [&mut [T]; 1]) {
-///         let [beta, rest, rate] = [self.0, 1.0 - self.0, step.learning_rate].map(T::from_f64);
-///         for ((w, &gw), m) in w.iter_mut().zip(gw).zip(m) {
-///             *m = beta * *m + rest * gw;
-///             *w = *w - rate * m.sign();
-///         }
+///     fn given(&self, step: &Step) -> [Given; 3] {
+///         [step.learning_rate, self.0, 1.0 - self.0].map(Given::Number)
+///     }
+///
+///     #[inline(always)]
+///     fn element<T: Float>(
+///         w: Number<T>,
+///         gw: Number<T>,
+///         [m]: [Number<T>; 1],
+///         [rate, beta, rest]: [Number<T>; 3],
+///     ) -> (Number<T>, [Number<T>; 1]) {
+///         let m = beta * m + rest * gw;
+///         (w - rate * m.sign(), [m])
 ///     }
 /// }
 ///
@@ -41,29 +47,38 @@ impl<T: Element + Machine> Real for T {}
 /// optimizer.update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.5, 2.5]);
 /// ```
-pub trait Rule<const N: usize>: Clone + fmt::Debug + Send {
+pub trait Rule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'static {
     /// The names of the numbers of state.
     const STATE: [&'static str; N];
 
     /// What the numbers of state are before the first step.
     const INITIAL: [f64; N] = [0.0; N];
 
-    /// Whether [`measure`](Rule::measure) must have seen the whole parameter before the first
-    /// [`apply`](Rule::apply): a second pass over its memory.
-    const MEASURES: bool = false;
+    /// Whether the rule wants to [`observe`](Rule::observe) the loss, for which every step waits.
+    const OBSERVES: bool = false;
 
-    /// Updates elements of a parameter, `w`, from their gradients, `gw`. It is called once or more
-    /// in a step, with one piece of the parameter after another.
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], state: [&mut [T]; N]);
+    /// The numbers given to [`element`](Rule::element) in a step of a parameter.
+    fn given(&self, step: &Step) -> [Given; G];
 
-    /// Two numbers of these elements, to be summed over the parameter for
-    /// [`Step::sums`]; may change the state.
-    fn measure<T: Real>(&self, step: &Step, w: &[T], gw: &[T], state: [&mut [T]; N]) -> [f64; 2] {
-        let _ = (step, w, gw, state);
-        [0.0; 2]
+    /// What an element of a parameter, `w`, and its state become by its gradient, `gw`. Mark it as
+    /// `#[inline(always)]`, and the loop around it becomes vector instructions.
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        state: [Number<T>; N],
+        given: [Number<T>; G],
+    ) -> (Number<T>, [Number<T>; N]);
+
+    /// What must be measured of a whole parameter before [`given`](Rule::given) is asked, for
+    /// [`Step::squares`]: what this kernel of `w`, `gw` and the numbers of state gives at each element. It
+    /// takes a second pass over the parameter's memory. Defaults to nothing.
+    fn measured(&self, step: &Step) -> Option<Kernel> {
+        let _ = step;
+        None
     }
 
-    /// Is told the loss before a step, by [`Optimizer::minimize`](super::Optimizer::minimize).
+    /// Is told the loss before a step, by [`Optimizer::minimize`](super::Optimizer::minimize), if it
+    /// [wants](Rule::OBSERVES) to be.
     fn observe(&mut self, loss: f64) {
         let _ = loss;
     }
@@ -75,15 +90,16 @@ pub trait Rule<const N: usize>: Clone + fmt::Debug + Send {
 }
 
 /// What a [`Rule`] may know of a step of one parameter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Step {
     /// η of the parameter in this step: that of its group, times the schedule's factor.
     pub learning_rate: f64,
     /// Which step of this parameter it is, from 1.
     pub number: u64,
-    /// The sums of what [`Rule::measure`] gave.
-    pub sums: [f64; 2],
+    /// `Σ w²` over the parameter, and `Σ r²` of what [`Rule::measured`] says: single elements of `f64`,
+    /// where the parameter is. Zeros if nothing is measured.
+    pub squares: [Array; 2],
 }
 
 /// `xⁿ` by squaring, which rounds alike on every machine.

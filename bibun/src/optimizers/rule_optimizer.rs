@@ -1,11 +1,13 @@
 //! An optimizer made of a rule: state for each parameter, groups, hooks, a schedule.
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use bibun_array::{Array, DType, Device, cpu};
+use bibun_array::math::Float;
+use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, cpu};
 
-use super::hooks::{Hook, Hooks, Names, Preparation};
-use super::rule::{Real, Rule, Step};
+use super::hooks::{Hook, Hooks, Names, Site};
+use super::rule::{Rule, Step};
 use super::schedule::Schedule;
 use super::slots::{Slot, Slots};
 use super::{Optimizer, check_trainable, evaluate};
@@ -15,17 +17,18 @@ use crate::variable::Variable;
 
 /// An optimizer that follows a [`Rule`] of `N` numbers of state for each element.
 ///
-/// [`Adam`](super::Adam) and most others are names for one. A step goes once over each parameter:
-/// block by block the gradient is changed by the hooks and used by the rule while it is in the
-/// processor's first cache. A hook that needs a sum over all gradients reads them once before, and a
-/// rule that needs one over its parameter too.
+/// [`Adam`](super::Adam) and most others are names for one. A step is one
+/// [`Update`](bibun_array::Update) of each parameter where the parameter is: on the CPU, block by block
+/// the gradient is changed by the hooks and used by the rule while it is in the processor's first
+/// cache. A hook that needs a norm over all gradients reads them once before, and a rule that needs one
+/// over its parameter too.
 ///
 /// Its state has `steps`, `learning_rate` (the base), the numbers of the rule if it has any, and
 /// for each parameter such as `l1/w` the arrays of the rule and the number of steps that it has
 /// made: `parameters/l1/w/m`, `parameters/l1/w/steps`. Hooks, schedule and the other settings
 /// belong to the program.
 #[derive(Debug)]
-pub struct RuleOptimizer<R, const N: usize> {
+pub struct RuleOptimizer<R, const N: usize, const G: usize> {
     choice: Choice<R>,
     hooks: Hooks,
     steps: u64,
@@ -62,13 +65,26 @@ struct Task {
     slot: usize,
     /// Its number among the parameters of the model.
     number: usize,
-    /// On the host, where rules and hooks go over the elements.
     gradient: Array,
     /// Where the parameter belongs.
     home: &'static dyn Device,
 }
 
-impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
+impl Task {
+    /// What some of the hooks make of the gradient.
+    fn changes(&self, hooks: &Hooks, name: &str, step: u64, squares: &[Array]) -> Vec<Change> {
+        hooks.changes(squares, |squares| Site {
+            name,
+            number: self.number,
+            step,
+            gradient: &self.gradient,
+            device: self.home,
+            squares,
+        })
+    }
+}
+
+impl<R: Rule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
     /// With a learning rate and a rule.
     pub fn with_rule(learning_rate: f64, rule: R) -> Self {
         Self {
@@ -166,11 +182,12 @@ impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
                 // A parameter of one repeated value is on every device, its gradient is not.
                 let devices = [gradient.device(), parameter.device()];
                 let home = devices.into_iter().find(|&device| device != cpu());
+                let home = home.unwrap_or(cpu());
                 tasks.push(Task {
-                    slot: self.slots.find::<R>(name, parameter),
+                    slot: self.slots.find::<R, G>(name, parameter),
                     number,
-                    gradient: gradient.array().to(cpu()),
-                    home: home.unwrap_or(cpu()),
+                    gradient: gradient.array().to(home),
+                    home,
                 });
             }
             number += 1;
@@ -178,32 +195,29 @@ impl<R: Rule<N>, const N: usize> RuleOptimizer<R, N> {
         tasks
     }
 
-    /// What each hook sums over all gradients, as the hooks before it leave them.
-    fn sums(&self, tasks: &[Task]) -> Vec<f64> {
-        let mut sums = vec![0.0; self.hooks.len()];
-        for hook in self.hooks.measuring() {
-            let sum = tasks.iter().map(
-                |Task {
-                     slot,
-                     number,
-                     gradient,
-                     ..
-                 }| {
-                    let Slot {
-                        parameter, name, ..
-                    } = self.slots.at(*slot);
-                    let preparation = self.hooks.preparation(name, *number, self.steps, &sums);
-                    let w = parameter.array().to(cpu());
-                    match w.dtype() {
-                        DType::F32 => preparation.measure::<f32>(hook, &w, gradient),
-                        DType::F64 => preparation.measure::<f64>(hook, &w, gradient),
-                        DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
-                    }
-                },
-            );
-            sums[hook] = sum.sum();
+    /// `Σ gw²` over all gradients that a hook is for, as the hooks before it leave them, for each hook
+    /// that wants it.
+    fn squares(&self, tasks: &[Task]) -> Vec<Array> {
+        let mut squares: Vec<Array> = Vec::new();
+        for hook in 0..self.hooks.len() {
+            let mut sum: Option<Array> = None;
+            for task in tasks {
+                let Slot {
+                    parameter, name, ..
+                } = self.slots.at(task.slot);
+                if self.hooks.measures(hook, name) {
+                    let changes = task.changes(&self.hooks, name, self.steps, &squares);
+                    let w = parameter.array().to(task.home);
+                    let own = (task.home).sum_of_squares(&changes, &w, &task.gradient);
+                    sum = Some(match sum {
+                        None => own,
+                        Some(sum) => own.to(sum.device()) + sum,
+                    });
+                }
+            }
+            squares.push(sum.unwrap_or_else(|| Array::scalar(0.0)));
         }
-        sums
+        squares
     }
 }
 
@@ -244,41 +258,46 @@ fn number_name(rule: usize, name: &str) -> String {
     }
 }
 
-impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
+impl<R: Rule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<R, N, G> {
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
         check_trainable("update", model);
         let tasks = self.tasks(model);
-        let sums = self.sums(&tasks);
-        for Task {
-            slot,
-            number,
-            gradient,
-            home,
-        } in tasks
-        {
+        let squares = self.squares(&tasks);
+        for task in tasks {
             let Slot {
                 parameter,
                 name,
                 memory,
-            } = self.slots.at_mut(slot);
-            let preparation = self.hooks.preparation(name, number, self.steps, &sums);
+            } = self.slots.at_mut(task.slot);
+            let changes = task.changes(&self.hooks, name, self.steps, &squares);
             let (learning_rate, rule) = self.choice.of(name, self.steps);
             memory.steps += 1;
-            let step = Step {
+            let mut step = Step {
                 learning_rate,
                 number: memory.steps,
-                sums: [0.0; 2],
+                squares: [Array::scalar(0.0), Array::scalar(0.0)],
             };
+            let Task { gradient, home, .. } = task;
             let arrays = &mut memory.arrays;
+            arrays.iter_mut().for_each(|array| *array = array.to(home));
+            if let Some(kernel) = rule.measured(&step) {
+                let w = parameter.array().to(home);
+                let mut measured = changes.clone();
+                measured.push(Change::new(kernel, arrays.to_vec()));
+                step.squares = [
+                    home.sum_of_squares(&[], &w, &w),
+                    home.sum_of_squares(&measured, &w, &gradient),
+                ];
+            }
+            let given = rule.given(&step).map(|given| match given {
+                Given::Element(x) => x.cast(gradient.dtype()).into(),
+                number @ Given::Number(_) => number,
+            });
+            let update = Update::new(Element::<R>(PhantomData), changes, given);
             parameter.update_in_place(|w| {
-                *w = w.to(cpu());
-                match w.dtype() {
-                    DType::F32 => run::<f32, R, N>(rule, step, &preparation, w, &gradient, arrays),
-                    DType::F64 => run::<f64, R, N>(rule, step, &preparation, w, &gradient, arrays),
-                    DType::I64 | DType::Bool => unreachable!("a leaf holds floats"),
-                }
                 *w = w.to(home);
+                home.update(&update, w, &gradient, arrays);
             });
         }
         self.steps += 1;
@@ -287,8 +306,9 @@ impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
     #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
         let loss = evaluate(model, objective);
-        for rule in self.choice.rules_mut() {
-            rule.observe(loss.item());
+        if R::OBSERVES {
+            let loss = loss.item();
+            self.choice.rules_mut().for_each(|rule| rule.observe(loss));
         }
         self.update(model);
         loss
@@ -311,7 +331,7 @@ impl<R: Rule<N>, const N: usize> Optimizer for RuleOptimizer<R, N> {
     }
 }
 
-impl<R: Rule<N>, const N: usize> Stateful for RuleOptimizer<R, N> {
+impl<R: Rule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {
     fn state(&self) -> State {
         let mut state = State::new();
         state.insert("steps", self.steps);
@@ -321,7 +341,7 @@ impl<R: Rule<N>, const N: usize> Stateful for RuleOptimizer<R, N> {
                 state.insert(number_name(i, name), *number);
             }
         }
-        state.insert_part("parameters", self.slots.state::<R>());
+        state.insert_part("parameters", self.slots.state::<R, G>());
         state
     }
 
@@ -349,7 +369,7 @@ impl<R: Rule<N>, const N: usize> Stateful for RuleOptimizer<R, N> {
         );
         let memories = self
             .slots
-            .read::<R>(&state.part("parameters"))
+            .read::<R, G>(&state.part("parameters"))
             .map_err(|wrong| error.add(wrong.within("parameters")));
         if let (Ok(steps), Ok(learning_rate), Ok(memories)) = (steps, learning_rate, memories)
             && error == StateError::default()
@@ -365,30 +385,21 @@ impl<R: Rule<N>, const N: usize> Stateful for RuleOptimizer<R, N> {
     }
 }
 
-/// A step of one parameter: a pass in which the rule measures, if it does, and one in which it acts.
-fn run<T: Real, R: Rule<N>, const N: usize>(
-    rule: &R,
-    mut step: Step,
-    preparation: &Preparation<'_>,
-    w: &mut Array,
-    gradient: &Array,
-    arrays: &mut [Array; N],
-) {
-    let w = w.as_mut_slice::<T>();
-    let mut state = arrays.each_mut().map(Array::as_mut_slice::<T>);
-    if R::MEASURES {
-        let mut sums = [0.0; 2];
-        preparation.for_each(w, gradient, |range, w, gw| {
-            let state = state.each_mut().map(|array| &mut array[range.clone()]);
-            let own = rule.measure(&step, w, gw, state);
-            sums = [sums[0] + own[0], sums[1] + own[1]];
-        });
-        step.sums = sums;
+/// The formula of a rule.
+struct Element<R>(PhantomData<fn() -> R>);
+
+impl<R: Rule<N, G>, const N: usize, const G: usize> ElementUpdate<N, G> for Element<R> {
+    const NAME: &'static str = "update";
+
+    #[inline(always)]
+    fn value<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        state: [Number<T>; N],
+        given: [Number<T>; G],
+    ) -> (Number<T>, [Number<T>; N]) {
+        R::element(w, gw, state, given)
     }
-    preparation.for_each(w, gradient, |range, w, gw| {
-        let state = state.each_mut().map(|array| &mut array[range.clone()]);
-        rule.apply(&step, w, gw, state);
-    });
 }
 
 impl<R: fmt::Debug> fmt::Debug for Group<R> {

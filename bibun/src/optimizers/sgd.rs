@@ -1,6 +1,9 @@
 //! Gradient descent.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Stochastic gradient descent, `w ← w - η gw`.
@@ -15,7 +18,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// Sgd::new(0.25).update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.5, 1.0]);
 /// ```
-pub type Sgd = RuleOptimizer<SgdRule, 0>;
+pub type Sgd = RuleOptimizer<SgdRule, 0, 1>;
 
 impl Sgd {
     /// With learning rate η.
@@ -28,13 +31,20 @@ impl Sgd {
 #[derive(Clone, Copy, Debug)]
 pub struct SgdRule;
 
-impl Rule<0> for SgdRule {
+impl Rule<0, 1> for SgdRule {
     const STATE: [&'static str; 0] = [];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], []: [&mut [T]; 0]) {
-        let rate = T::from_f64(step.learning_rate);
-        for (w, &gw) in w.iter_mut().zip(gw) {
-            *w = *w - rate * gw;
-        }
+    fn given(&self, step: &Step) -> [Given; 1] {
+        [Given::Number(step.learning_rate)]
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        []: [Number<T>; 0],
+        [rate]: [Number<T>; 1],
+    ) -> (Number<T>, [Number<T>; 0]) {
+        (w - rate * gw, [])
     }
 }

@@ -39,7 +39,11 @@ pub(super) struct Slots<const N: usize> {
 
 impl<const N: usize> Slots<N> {
     /// The place of a parameter.
-    pub(super) fn find<R: Rule<N>>(&mut self, name: &str, parameter: &Variable) -> usize {
+    pub(super) fn find<R: Rule<N, G>, const G: usize>(
+        &mut self,
+        name: &str,
+        parameter: &Variable,
+    ) -> usize {
         let key = parameter.key().expect("a parameter is a leaf");
         let names = || self.seen.values().map(|slot| &*slot.name);
         if let Some(place) = self.seen.get_index_of(&key) {
@@ -84,7 +88,7 @@ impl<const N: usize> Slots<N> {
     }
 
     /// Everything, as `name/m`, `name/steps`.
-    pub(super) fn state<R: Rule<N>>(&self) -> State {
+    pub(super) fn state<R: Rule<N, G>, const G: usize>(&self) -> State {
         let mut state = State::new();
         let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
         for (name, memory) in seen.chain(&self.waiting) {
@@ -97,7 +101,7 @@ impl<const N: usize> Slots<N> {
     }
 
     /// What is in a state, if it fits to the rule and to the parameters that have been seen.
-    pub(super) fn read<R: Rule<N>>(
+    pub(super) fn read<R: Rule<N, G>, const G: usize>(
         &self,
         state: &State,
     ) -> Result<IndexMap<String, Memory<N>>, StateError> {

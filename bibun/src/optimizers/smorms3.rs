@@ -1,6 +1,9 @@
 //! SMORMS3: steps scaled by how much recent gradients agree.
 
-use super::rule::{Real, Rule, Step};
+use bibun_array::math::Float;
+use bibun_array::{Given, Number};
+
+use super::rule::{Rule, Step};
 use super::rule_optimizer::RuleOptimizer;
 
 /// SMORMS3. From `g = v = 0` and `memory = 1`:
@@ -24,7 +27,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// Smorms3::new(0.1).update(&w);
 /// assert!((w.item::<f64>() - 0.1 * 2f64.sqrt()).abs() < 1e-12);
 /// ```
-pub type Smorms3 = RuleOptimizer<Smorms3Rule, 3>;
+pub type Smorms3 = RuleOptimizer<Smorms3Rule, 3, 2>;
 
 impl Smorms3 {
     /// With learning rate η, commonly 0.001, and `ε = 10⁻¹⁶`.
@@ -46,19 +49,27 @@ pub struct Smorms3Rule {
     pub epsilon: f64,
 }
 
-impl Rule<3> for Smorms3Rule {
+impl Rule<3, 2> for Smorms3Rule {
     const STATE: [&'static str; 3] = ["g", "v", "memory"];
     const INITIAL: [f64; 3] = [0.0, 0.0, 1.0];
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [g, v, memory]: [&mut [T]; 3]) {
-        let [rate, epsilon] = [step.learning_rate, self.epsilon].map(T::from_f64);
-        for ((((w, &gw), g), v), memory) in w.iter_mut().zip(gw).zip(g).zip(v).zip(memory) {
-            let r = T::ONE / (*memory + T::ONE);
-            *g = (T::ONE - r) * *g + r * gw;
-            *v = (T::ONE - r) * *v + r * gw * gw;
-            let x = *g * *g / (*v + epsilon);
-            *memory = T::ONE + *memory * (T::ONE - x);
-            *w = *w - gw * x.minimum(rate) / (v.sqrt() + epsilon);
-        }
+    fn given(&self, step: &Step) -> [Given; 2] {
+        [step.learning_rate, self.epsilon].map(Given::Number)
+    }
+
+    #[inline(always)]
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [g, v, memory]: [Number<T>; 3],
+        [rate, epsilon]: [Number<T>; 2],
+    ) -> (Number<T>, [Number<T>; 3]) {
+        let r = 1.0 / (memory + 1.0);
+        let g = (1.0 - r) * g + r * gw;
+        let v = (1.0 - r) * v + r * gw * gw;
+        let x = g * g / (v + epsilon);
+        let memory = 1.0 + memory * (1.0 - x);
+        let w = w - gw * x.minimum(rate) / (v.sqrt() + epsilon);
+        (w, [g, v, memory])
     }
 }

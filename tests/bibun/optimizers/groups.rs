@@ -1,6 +1,8 @@
 //! Settings of some parameters, and rules of one's own.
 
 use bibun::Variable;
+use bibun::array::math::Float;
+use bibun::array::{ElementFormula, Given, Kernel, Number};
 use bibun::links::Chain;
 use bibun::optimizers::schedule::linear;
 use bibun::optimizers::*;
@@ -106,25 +108,40 @@ struct Counting {
     losses: f64,
 }
 
-impl Rule<1> for Counting {
+/// The number of state and the gradient, added up.
+struct Sum;
+
+impl ElementFormula<3> for Sum {
+    const NAME: &'static str = "sum";
+
+    fn value<T: Float>([_, gw, count]: [Number<T>; 3], []: [Number<T>; 0]) -> Number<T> {
+        gw + count
+    }
+}
+
+impl Rule<1, 1> for Counting {
     const STATE: [&'static str; 1] = ["count"];
     const INITIAL: [f64; 1] = [10.0];
-    const MEASURES: bool = true;
+    const OBSERVES: bool = true;
 
-    fn measure<T: Real>(&self, _: &Step, w: &[T], gw: &[T], [count]: [&mut [T]; 1]) -> [f64; 2] {
-        for count in count {
-            *count = *count + T::ONE;
-        }
-        [w.len() as f64, gw.iter().map(|gw| gw.to_f64()).sum()]
+    fn measured(&self, _: &Step) -> Option<Kernel> {
+        Some(Kernel::of(Sum, []))
     }
 
-    fn apply<T: Real>(&self, step: &Step, w: &mut [T], gw: &[T], [count]: [&mut [T]; 1]) {
-        assert_eq!(w.len(), gw.len());
-        let [size, sum] = step.sums;
-        let number = step.number as f64 + 100.0 * size + 1000.0 * sum + self.losses;
-        for (w, count) in w.iter_mut().zip(count) {
-            *w = *count * T::from_f64(number);
-        }
+    fn given(&self, step: &Step) -> [Given; 1] {
+        let [w, sum] = &step.squares;
+        let number = step.number as f64 + self.losses;
+        [(w + 2.0 * sum + number).into()]
+    }
+
+    fn element<T: Float>(
+        _: Number<T>,
+        gw: Number<T>,
+        [count]: [Number<T>; 1],
+        [number]: [Number<T>; 1],
+    ) -> (Number<T>, [Number<T>; 1]) {
+        let count = count + gw;
+        (count * number, [count])
     }
 
     fn observe(&mut self, loss: f64) {
@@ -143,6 +160,7 @@ fn a_rule_of_ones_own() {
     let mut optimizer = RuleOptimizer::with_rule(1.0, Counting { losses: 0.0 });
     let loss = optimizer.minimize(&w, &mut || w.sum(..));
     assert_eq!(loss.item::<f64>(), n as f64);
-    let number = 1.0 + 100.0 * n as f64 + 1000.0 * n as f64 + n as f64;
+    // Σ w², Σ (gw + count)², the step and the loss.
+    let number = n as f64 + 2.0 * 121.0 * n as f64 + 1.0 + n as f64;
     assert_eq!(w.to_vec::<f64>(), vec![11.0 * number; n]);
 }

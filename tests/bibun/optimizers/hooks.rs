@@ -1,7 +1,8 @@
 //! Hooks against plain loops over all parameters.
 
 use bibun::Variable;
-use bibun::array::{Array, DType, Generator};
+use bibun::array::math::Float;
+use bibun::array::{Array, Change, DType, ElementFormula, Generator, Number};
 use bibun::optimizers::hooks::{
     ClipNorm, ClipValue, GradientNoise, Hook, Lasso, Site, WeightDecay,
 };
@@ -223,17 +224,23 @@ fn gradient_noise() {
 }
 
 /// Sees which elements it gets.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Positions;
 
+impl ElementFormula<3, 1> for Positions {
+    const NAME: &'static str = "positions";
+
+    fn value<T: Float>([_, _, own]: [Number<T>; 3], [first]: [Number<T>; 1]) -> Number<T> {
+        first + own
+    }
+}
+
 impl Hook for Positions {
-    fn apply<T: Real>(&self, site: &Site<'_>, w: &[T], gw: &mut [T]) {
-        assert_eq!(w.len(), gw.len());
-        for (i, gw) in gw.iter_mut().enumerate() {
-            let own = (site.start + i) as f64 + 1e6 * site.number as f64 + 1e7 * site.step as f64;
-            *gw = T::from_f64(own);
-        }
+    fn change(&self, site: &Site<'_>) -> Option<Change> {
         assert_eq!(site.name, site.number.to_string());
+        let own = Array::arange(0, site.gradient.size() as i64).cast(site.gradient.dtype());
+        let first = 1e6 * site.number as f64 + 1e7 * site.step as f64;
+        Some(Change::of(*self, [own], [first]))
     }
 }
 

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use bibun::array::{Array, DType, Generator};
+use bibun::array::{Array, Change, DType, Generator};
 use bibun::datasets::{Batches, DataError};
 use bibun::optimizers::Adam;
+use bibun::optimizers::Optimizer;
 use bibun::optimizers::hooks::{Hook, Site};
 use bibun::optimizers::schedule::Schedule;
-use bibun::optimizers::{Optimizer, Real};
 use bibun::serializers::{State, StateError, Stateful};
 use bibun::training::{
     BoxError, Descent, EarlyStopping, Entry, Evaluator, Extension, Goal, KeepBest, Outcome,
@@ -87,8 +87,9 @@ impl Bomb {
 struct Explosive(Arc<Bomb>);
 
 impl Hook for Explosive {
-    fn apply<T: Real>(&self, _: &Site<'_>, _: &[T], _: &mut [T]) {
+    fn change(&self, _: &Site<'_>) -> Option<Change> {
         self.0.pass(Place::Hook);
+        None
     }
 }
 

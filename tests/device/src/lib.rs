@@ -13,8 +13,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
-    Array, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Kernel,
-    Memory, Normalization, Reduction, Scan, Shape, Slice, Taps, View, attempt, cpu, raise,
+    Array, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error,
+    Kernel, Memory, Normalization, Reduction, Scan, Shape, Slice, Taps, Update, View, attempt, cpu,
+    raise,
 };
 
 pub use golden::expect_golden;
@@ -125,20 +126,34 @@ impl Counting {
         inputs: Vec<Array>,
         compute: impl FnOnce(Vec<Array>) -> [Array; N],
     ) -> [Array; N] {
+        let results = self.run_all(operation, inputs, |inputs| {
+            *inputs = compute(mem::take(inputs)).into();
+        });
+        results.try_into().expect("as many as there were")
+    }
+
+    /// [`Counting::run`] for any number of results, which take the places of the inputs.
+    fn run_all(
+        &'static self,
+        operation: &str,
+        inputs: Vec<Array>,
+        compute: impl FnOnce(&mut Vec<Array>),
+    ) -> Vec<Array> {
         *self
             .count()
             .kernels
             .entry(operation.to_owned())
             .or_default() += 1;
-        let inputs: Vec<Array> = inputs.into_iter().map(|x| self.as_host(x)).collect();
-        let theirs: Vec<_> = inputs.iter().filter_map(Array::memory_key).collect();
-        let results = compute(inputs);
-        results.map(|y| {
+        let mut arrays: Vec<Array> = inputs.into_iter().map(|x| self.as_host(x)).collect();
+        let theirs: Vec<_> = arrays.iter().filter_map(Array::memory_key).collect();
+        compute(&mut arrays);
+        let owned = arrays.into_iter().map(|y| {
             if y.memory_key().is_none_or(|key| !theirs.contains(&key)) {
                 self.count().allocations += 1;
             }
             self.as_own(y)
-        })
+        });
+        owned.collect()
     }
 
     /// [`Counting::run`] for one result, from inputs that stay as they are.
@@ -245,6 +260,39 @@ impl Device for Counting {
             [cpu().elementwise(kernel, &mut inputs)]
         });
         y
+    }
+
+    fn update(
+        &'static self,
+        update: &Update,
+        parameter: &mut Array,
+        gradient: &Array,
+        state: &mut [Array],
+    ) {
+        let own = update.map(|x| self.as_host(x.clone()));
+        let gradient = self.as_host(gradient.clone());
+        let taken = |x: &mut Array| mem::replace(x, Array::zeros((), x.dtype()));
+        let targets = std::iter::once(&mut *parameter).chain(&mut *state);
+        let targets = targets.map(taken).collect();
+        let results = self.run_all(update.name(), targets, |targets| {
+            let (parameter, state) = targets.split_first_mut().expect("a parameter");
+            cpu().update(&own, parameter, &gradient, state);
+        });
+        let targets = std::iter::once(parameter).chain(state);
+        targets.zip(results).for_each(|(target, y)| *target = y);
+    }
+
+    fn sum_of_squares(
+        &'static self,
+        changes: &[Change],
+        parameter: &Array,
+        gradient: &Array,
+    ) -> Array {
+        let own = |change: &Change| change.map(|x| self.as_host(x.clone()));
+        let changes: Vec<Change> = changes.iter().map(own).collect();
+        self.make("sum_of_squares", [parameter, gradient], |[x, g]| {
+            cpu().sum_of_squares(&changes, x, g)
+        })
     }
 
     fn assign(&'static self, target: &mut Array, part: View, value: &Array) {

@@ -151,3 +151,20 @@ extern "C" __global__ void tanh_f64(const double* __restrict__ x0, double* y, un
     y[i] = v83;
   }
 }
+extern "C" __global__ void momentum(const float* x0, const float* x1, const float* x2, float* y0, float* y1, unsigned long long n, float c0, float c1) {
+  const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+  unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+  for (; i < n; i += step) {
+    const float v0 = x0[i];
+    const float v1 = x1[i];
+    const float v2 = x2[i];
+    const float v3 = c0;
+    const float v4 = c1;
+    const float v5 = v3 * v2;
+    const float v6 = v4 * v1;
+    const float v7 = v5 - v6;
+    const float v8 = v0 + v7;
+    y0[i] = v8;
+    y1[i] = v7;
+  }
+}

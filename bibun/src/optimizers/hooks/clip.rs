@@ -1,8 +1,9 @@
 //! Bounds for gradients.
 
+use bibun_array::math::Float;
+use bibun_array::{Change, ElementFormula, Number, elementwise};
+
 use super::{Hook, Site};
-use crate::optimizers::blocks::sum_of_squares;
-use crate::optimizers::rule::Real;
 
 /// Clipping by value: every element of the gradients is brought into `-c ..= c`. NaN stays.
 ///
@@ -21,12 +22,19 @@ pub struct ClipValue(
     pub f64,
 );
 
+impl ElementFormula<2, 1> for ClipValue {
+    const NAME: &'static str = "clip_value";
+
+    #[inline(always)]
+    fn value<T: Float>([_, gw]: [Number<T>; 2], [bound]: [Number<T>; 1]) -> Number<T> {
+        let above = gw.less(-bound).where_(-bound, gw);
+        gw.greater(bound).where_(bound, above)
+    }
+}
+
 impl Hook for ClipValue {
-    fn apply<T: Real>(&self, _: &Site<'_>, _: &[T], gw: &mut [T]) {
-        let bound = T::from_f64(self.0);
-        for gw in gw {
-            *gw = T::select(*gw > bound, bound, T::select(*gw < -bound, -bound, *gw));
-        }
+    fn change(&self, _: &Site<'_>) -> Option<Change> {
+        Some(Change::of(*self, [], [self.0]))
     }
 }
 
@@ -59,19 +67,38 @@ pub struct ClipNorm(
 );
 
 impl Hook for ClipNorm {
-    const MEASURES: bool = true;
-
-    fn measure<T: Real>(&self, _: &Site<'_>, _: &[T], gw: &[T]) -> f64 {
-        sum_of_squares(gw)
+    fn measures(&self) -> bool {
+        true
     }
 
-    fn apply<T: Real>(&self, site: &Site<'_>, _: &[T], gw: &mut [T]) {
-        let norm = site.sum.sqrt();
-        if norm > self.0 && norm.is_finite() {
-            let factor = T::from_f64(self.0 / norm);
-            for gw in gw {
-                *gw = *gw * factor;
-            }
-        }
+    fn change(&self, site: &Site<'_>) -> Option<Change> {
+        let factor = elementwise(Factor, [site.squares.clone()], [self.0]);
+        // Where it can be known without waiting, nothing is done for nothing.
+        let is_one = factor.known_item() == Some(1.0);
+        let factor = factor.cast(site.gradient.dtype()).to(site.device);
+        (!is_one).then(|| Change::of(*self, [factor], []))
+    }
+}
+
+impl ElementFormula<3> for ClipNorm {
+    const NAME: &'static str = "clip_norm";
+
+    #[inline(always)]
+    fn value<T: Float>([_, gw, factor]: [Number<T>; 3], []: [Number<T>; 0]) -> Number<T> {
+        gw * factor
+    }
+}
+
+/// What gradients are multiplied by, from the square of their norm and its bound.
+struct Factor;
+
+impl ElementFormula<1, 1> for Factor {
+    const NAME: &'static str = "clip_norm factor";
+
+    #[inline(always)]
+    fn value<T: Float>([squares]: [Number<T>; 1], [bound]: [Number<T>; 1]) -> Number<T> {
+        let norm = squares.sqrt();
+        let is_long = norm.greater(bound).logical_and(norm.less(f64::INFINITY));
+        is_long.where_(bound / norm, 1.0)
     }
 }

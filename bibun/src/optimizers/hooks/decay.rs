@@ -1,7 +1,9 @@
 //! Penalties on the size of the parameters.
 
+use bibun_array::math::Float;
+use bibun_array::{Change, ElementFormula, Number};
+
 use super::{Hook, Site};
-use crate::optimizers::rule::Real;
 
 /// Weight decay: `gw ← gw + λ w`, the gradient of the penalty `λ/2 Σ w²`.
 ///
@@ -25,12 +27,18 @@ pub struct WeightDecay(
     pub f64,
 );
 
+impl ElementFormula<2, 1> for WeightDecay {
+    const NAME: &'static str = "weight_decay";
+
+    #[inline(always)]
+    fn value<T: Float>([w, gw]: [Number<T>; 2], [lambda]: [Number<T>; 1]) -> Number<T> {
+        gw + lambda * w
+    }
+}
+
 impl Hook for WeightDecay {
-    fn apply<T: Real>(&self, _: &Site<'_>, w: &[T], gw: &mut [T]) {
-        let lambda = T::from_f64(self.0);
-        for (gw, &w) in gw.iter_mut().zip(w) {
-            *gw = *gw + lambda * w;
-        }
+    fn change(&self, _: &Site<'_>) -> Option<Change> {
+        Some(Change::of(*self, [], [self.0]))
     }
 }
 
@@ -54,11 +62,17 @@ pub struct Lasso(
     pub f64,
 );
 
+impl ElementFormula<2, 1> for Lasso {
+    const NAME: &'static str = "lasso";
+
+    #[inline(always)]
+    fn value<T: Float>([w, gw]: [Number<T>; 2], [lambda]: [Number<T>; 1]) -> Number<T> {
+        gw + lambda * w.sign()
+    }
+}
+
 impl Hook for Lasso {
-    fn apply<T: Real>(&self, _: &Site<'_>, w: &[T], gw: &mut [T]) {
-        let lambda = T::from_f64(self.0);
-        for (gw, &w) in gw.iter_mut().zip(w) {
-            *gw = *gw + lambda * w.sign();
-        }
+    fn change(&self, _: &Site<'_>) -> Option<Change> {
+        Some(Change::of(*self, [], [self.0]))
     }
 }

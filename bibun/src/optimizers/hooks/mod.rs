@@ -2,8 +2,8 @@
 //!
 //! They run in the order in which they were added, each on the gradients as the ones before it
 //! left them, for all parameters or for those of certain names. The gradients that
-//! [`Variable::grad`](crate::Variable::grad) gives do not change: hooks work on a copy of a block
-//! at a time.
+//! [`Variable::grad`](crate::Variable::grad) gives do not change: on the CPU, hooks write what they make
+//! of a block at a time, and other devices read them as formulas.
 //!
 //! ```
 //! use bibun::Variable;
@@ -20,14 +20,9 @@ mod clip;
 mod decay;
 mod noise;
 
-use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 
-use bibun_array::{Array, Slice, SliceMut};
-
-use super::blocks::{for_each_copied, for_each_piece};
-use super::rule::Real;
+use bibun_array::{Array, Change, Device};
 
 pub use clip::{ClipNorm, ClipValue};
 pub use decay::{Lasso, WeightDecay};
@@ -37,42 +32,45 @@ pub use noise::GradientNoise;
 ///
 /// ```
 /// use bibun::Variable;
+/// use bibun::array::math::Float;
+/// use bibun::array::{Change, ElementFormula, Number};
 /// use bibun::optimizers::hooks::{Hook, Site};
-/// use bibun::optimizers::{Optimizer, Real, Sgd};
+/// use bibun::optimizers::{Optimizer, Sgd};
 ///
-/// /// Only the first steps may change a parameter.
-/// #[derive(Debug)]
-/// struct FreezeAfter(u64);
+/// /// Later steps change a parameter less.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Fading(f64);
 ///
-/// impl Hook for FreezeAfter {
-///     fn apply<T: Real>(&self, site: &Site<'_>, _: &[T], gw: &mut [T]) {
-///         if site.step >= self.0 {
-///             gw.fill(T::ZERO);
-///         }
+/// impl ElementFormula<2, 1> for Fading {
+///     const NAME: &'static str = "fading";
+///     #[inline(always)]
+///     fn value<T: Float>([_, gw]: [Number<T>; 2], [factor]: [Number<T>; 1]) -> Number<T> {
+///         factor * gw
 ///     }
 /// }
 ///
-/// let mut optimizer = Sgd::new(1.0).hook(FreezeAfter(2));
+/// impl Hook for Fading {
+///     fn change(&self, site: &Site<'_>) -> Option<Change> {
+///         Some(Change::of(*self, [], [self.0.powi(site.step as i32)]))
+///     }
+/// }
+///
+/// let mut optimizer = Sgd::new(1.0).hook(Fading(0.5));
 /// let w = Variable::new(0.0);
-/// for _ in 0..5 {
+/// for _ in 0..3 {
 ///     w.set_grad(&Variable::constant(-1.0));
 ///     optimizer.update(&w);
 /// }
-/// assert_eq!(w.item::<f64>(), 2.0);
+/// assert_eq!(w.item::<f64>(), 1.0 + 0.5 + 0.25);
 /// ```
 pub trait Hook: fmt::Debug + Send + 'static {
-    /// Whether [`measure`](Hook::measure) must have seen all gradients before the first
-    /// [`apply`](Hook::apply): one more pass that reads them.
-    const MEASURES: bool = false;
+    /// What happens to the gradient of a parameter: a formula of `w` and `gw`, or nothing.
+    fn change(&self, site: &Site<'_>) -> Option<Change>;
 
-    /// Changes elements of the gradient `gw` of the elements `w` of a parameter.
-    fn apply<T: Real>(&self, site: &Site<'_>, w: &[T], gw: &mut [T]);
-
-    /// A number of these elements, to be summed over all that the hook will change, for
-    /// [`Site::sum`].
-    fn measure<T: Real>(&self, site: &Site<'_>, w: &[T], gw: &[T]) -> f64 {
-        let _ = (site, w, gw);
-        0.0
+    /// Whether the gradients must be measured before, for [`Site::squares`]: one more pass that reads
+    /// them. Defaults to `false`.
+    fn measures(&self) -> bool {
+        false
     }
 }
 
@@ -84,41 +82,15 @@ pub struct Site<'a> {
     pub name: &'a str,
     /// Which of the model's parameters it is, from 0.
     pub number: usize,
-    /// Where the elements begin in the parameter, in row-major order.
-    pub start: usize,
     /// How many steps the optimizer has made before this one.
     pub step: u64,
-    /// The sum of what [`Hook::measure`] gave.
-    pub sum: f64,
-}
-
-/// A [`Hook`] of any type.
-trait AnyHook: fmt::Debug + Send {
-    fn measures(&self) -> bool;
-    fn apply(&self, site: &Site<'_>, w: Slice<'_>, gw: SliceMut<'_>);
-    fn measure(&self, site: &Site<'_>, w: Slice<'_>, gw: Slice<'_>) -> f64;
-}
-
-impl<H: Hook> AnyHook for H {
-    fn measures(&self) -> bool {
-        H::MEASURES
-    }
-
-    fn apply(&self, site: &Site<'_>, w: Slice<'_>, gw: SliceMut<'_>) {
-        match (w, gw) {
-            (Slice::F32(w), SliceMut::F32(gw)) => Hook::apply(self, site, w, gw),
-            (Slice::F64(w), SliceMut::F64(gw)) => Hook::apply(self, site, w, gw),
-            _ => unreachable!("a gradient has the dtype of its leaf, which holds floats"),
-        }
-    }
-
-    fn measure(&self, site: &Site<'_>, w: Slice<'_>, gw: Slice<'_>) -> f64 {
-        match (w, gw) {
-            (Slice::F32(w), Slice::F32(gw)) => Hook::measure(self, site, w, gw),
-            (Slice::F64(w), Slice::F64(gw)) => Hook::measure(self, site, w, gw),
-            _ => unreachable!("a gradient has the dtype of its leaf, which holds floats"),
-        }
-    }
+    /// The gradient before all hooks.
+    pub gradient: &'a Array,
+    /// Where it is changed.
+    pub device: &'static dyn Device,
+    /// `Σ gw²` over all gradients that the hook will change, if it [measures](Hook::measures) them: a
+    /// single element of `f64`.
+    pub squares: &'a Array,
 }
 
 /// Which parameters, by their names.
@@ -126,7 +98,7 @@ pub(super) type Names = Box<dyn Fn(&str) -> bool + Send>;
 
 /// The hooks of an optimizer, in order, each with the parameters that it is for.
 #[derive(Default)]
-pub(super) struct Hooks(Vec<(Names, Box<dyn AnyHook>)>);
+pub(super) struct Hooks(Vec<(Names, Box<dyn Hook>)>);
 
 impl Hooks {
     pub(super) fn push(&mut self, contains: Names, hook: impl Hook) {
@@ -137,34 +109,23 @@ impl Hooks {
         self.0.len()
     }
 
-    /// The numbers of the hooks that need a sum over all gradients.
-    pub(super) fn measuring(&self) -> impl Iterator<Item = usize> {
-        let hooks = self.0.iter().enumerate();
-        hooks.filter_map(|(i, (_, hook))| hook.measures().then_some(i))
+    /// Whether a hook, by its number, needs the gradient of a parameter measured.
+    pub(super) fn measures(&self, number: usize, name: &str) -> bool {
+        let (contains, hook) = &self.0[number];
+        hook.measures() && contains(name)
     }
 
-    /// What is done with the gradient of a parameter before the rule sees it.
-    pub(super) fn preparation<'a>(
-        &'a self,
-        name: &'a str,
-        number: usize,
-        step: u64,
-        sums: &'a [f64],
-    ) -> Preparation<'a> {
-        let hooks = self.0.iter().enumerate();
-        let hooks = hooks.filter(|(_, (contains, _))| contains(name));
-        let site = Site {
-            name,
-            number,
-            start: 0,
-            step,
-            sum: 0.0,
-        };
-        Preparation {
-            hooks: hooks.map(|(i, (_, hook))| (i, &**hook)).collect(),
-            site,
-            sums,
-        }
+    /// What the first hooks, as many as there are sums of squares, make of the gradient of a parameter.
+    pub(super) fn changes<'a>(
+        &self,
+        squares: &'a [Array],
+        site: impl Fn(&'a Array) -> Site<'a>,
+    ) -> Vec<Change> {
+        let sites = squares.iter().map(site);
+        let hooks = self.0.iter().zip(sites);
+        let changes = hooks.filter(|((contains, _), site)| contains(site.name));
+        let changes = changes.filter_map(|((_, hook), site)| hook.change(&site));
+        changes.collect()
     }
 }
 
@@ -173,84 +134,5 @@ impl fmt::Debug for Hooks {
         f.debug_list()
             .entries(self.0.iter().map(|(_, hook)| hook))
             .finish()
-    }
-}
-
-/// The hooks of one parameter in one step.
-pub(super) struct Preparation<'a> {
-    /// With their numbers among all hooks.
-    hooks: Vec<(usize, &'a dyn AnyHook)>,
-    site: Site<'a>,
-    /// By the number of the hook.
-    sums: &'a [f64],
-}
-
-impl Preparation<'_> {
-    /// What a hook, by its number, measures at this parameter, after the hooks before it.
-    pub(super) fn measure<T: Real>(&self, number: usize, w: &Array, gradient: &Array) -> f64 {
-        let Some(before) = self.hooks.iter().position(|&(i, _)| i == number) else {
-            return 0.0;
-        };
-        // Only a parameter that has not made a step yet can lie otherwise.
-        let w = match w.as_slice::<T>() {
-            Some(w) => Cow::Borrowed(w),
-            None => Cow::Owned(w.to_vec()),
-        };
-        let (hooks, (_, hook)) = (&self.hooks[..before], self.hooks[before]);
-        let mut sum = 0.0;
-        let mut add = |range: Range<usize>, gw: &[T]| {
-            let site = self.site(range.start, number);
-            sum += hook.measure(&site, T::to_slice(&w[range]), T::to_slice(gw));
-        };
-        if hooks.is_empty() {
-            for_each_piece(gradient, &mut add);
-        } else {
-            for_each_copied(gradient, &mut |range, gw: &mut [T]| {
-                self.change(hooks, range.start, &w[range.clone()], gw);
-                add(range, gw);
-            });
-        }
-        sum
-    }
-
-    /// Calls `f` with pieces of a parameter and of its gradient as the hooks leave it.
-    pub(super) fn for_each<T: Real>(
-        &self,
-        w: &mut [T],
-        gradient: &Array,
-        mut f: impl FnMut(Range<usize>, &mut [T], &[T]),
-    ) {
-        if self.hooks.is_empty() {
-            for_each_piece(gradient, &mut |range, gw: &[T]| {
-                f(range.clone(), &mut w[range], gw)
-            });
-        } else {
-            for_each_copied(gradient, &mut |range, gw: &mut [T]| {
-                let w = &mut w[range.clone()];
-                self.change(&self.hooks, range.start, w, gw);
-                f(range, w, gw);
-            });
-        }
-    }
-
-    fn change<T: Real>(
-        &self,
-        hooks: &[(usize, &dyn AnyHook)],
-        start: usize,
-        w: &[T],
-        gw: &mut [T],
-    ) {
-        for &(number, hook) in hooks {
-            let site = self.site(start, number);
-            hook.apply(&site, T::to_slice(w), T::to_slice_mut(gw));
-        }
-    }
-
-    fn site(&self, start: usize, hook: usize) -> Site<'_> {
-        Site {
-            start,
-            sum: self.sums[hook],
-            ..self.site
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! Noise on gradients.
 
-use bibun_array::Generator;
+use bibun_array::math::Float;
+use bibun_array::{Change, Distribution, ElementFormula, Generator, Number};
 
 use super::{Hook, Site};
-use crate::optimizers::rule::Real;
 
 /// Gradient noise: `gw ← gw + N(0, σ²)` with `σ² = η / (1 + t)^γ` at step t from 0.
 ///
@@ -51,20 +51,23 @@ impl GradientNoise {
     }
 }
 
+impl ElementFormula<3> for GradientNoise {
+    const NAME: &'static str = "gradient_noise";
+
+    #[inline(always)]
+    fn value<T: Float>([_, gw, noise]: [Number<T>; 3], []: [Number<T>; 0]) -> Number<T> {
+        gw + noise
+    }
+}
+
 impl Hook for GradientNoise {
-    fn apply<T: Real>(&self, site: &Site<'_>, _: &[T], gw: &mut [T]) {
+    fn change(&self, site: &Site<'_>) -> Option<Change> {
         let std = (self.variance / (1.0 + site.step as f64).powf(self.decay)).sqrt();
-        let stream = Generator::new(self.seed)
+        let mut stream = Generator::new(self.seed)
             .split(site.step)
             .split(site.number as u64);
-        // A block of random words makes 16 bytes of elements; a piece may begin within one.
-        let per_block = 16 / size_of::<T>();
-        let (block, skipped) = (site.start / per_block, site.start % per_block);
-        let noise = Generator::from_state(stream.key(), block as u64)
-            .normal(skipped + gw.len(), 0.0, std, T::DTYPE)
-            .to_vec::<T>();
-        for (gw, &noise) in gw.iter_mut().zip(&noise[skipped..]) {
-            *gw = *gw + noise;
-        }
+        let distribution = Distribution::normal(0.0, std, site.gradient.dtype());
+        let noise = stream.draw(distribution, site.gradient.shape(), site.device);
+        Some(Change::of(*self, [noise], []))
     }
 }
