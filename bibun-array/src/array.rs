@@ -177,6 +177,15 @@ impl Array {
     /// [`Array::filled_by`] for any dense layout, whose memory order the slice then has.
     #[track_caller]
     pub(crate) fn dense_filled_by<T: Element>(layout: Layout, fill: impl FnOnce(&mut [T])) -> Self {
+        let mut fill = Some(fill);
+        Self::dense(layout, &mut |elements| {
+            fill.take().expect("it is called once")(elements);
+        })
+    }
+
+    /// [`Array::dense_filled_by`], compiled once for all functions.
+    #[track_caller]
+    fn dense<T: Element>(layout: Layout, fill: &mut dyn FnMut(&mut [T])) -> Self {
         let size = layout.shape.size();
         if size <= 1 {
             let mut element = T::default();

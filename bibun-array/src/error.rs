@@ -6,17 +6,17 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::call::{Place, caller, user_of};
 use crate::{DType, Shape};
 
 /// What can go wrong in an array operation.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// Shapes, axes or dtypes do not fit together.
-    #[error("{function}: {what}, called at {location}")]
     Invalid {
         /// The function that was called.
         function: &'static str,
@@ -26,10 +26,6 @@ pub enum Error {
         location: Place,
     },
     /// Two shapes cannot be broadcast against each other.
-    #[error(
-        "{function}: shapes do not broadcast: {left} and {right} \
-         (sizes must be equal or 1, counted from the last axis), called at {location}"
-    )]
     Broadcast {
         /// The function that was called.
         function: &'static str,
@@ -41,7 +37,6 @@ pub enum Error {
         location: Place,
     },
     /// An array has another dtype than the one asked for.
-    #[error("{function}: the dtype is {found}, expected {expected}, called at {location}")]
     DType {
         /// The function that was called.
         function: &'static str,
@@ -53,10 +48,6 @@ pub enum Error {
         location: Place,
     },
     /// A result would have more elements than memory has addresses.
-    #[error(
-        "{function}: no array has the shape {shape} (all sizes but zeros must multiply to less than \
-         2^60), called at {location}"
-    )]
     TooLarge {
         /// The function that was called.
         function: &'static str,
@@ -66,7 +57,6 @@ pub enum Error {
         location: Place,
     },
     /// The system refuses memory.
-    #[error("{function}: the system refuses {bytes} bytes of memory, called at {location}")]
     OutOfMemory {
         /// The function that was called.
         function: &'static str,
@@ -75,6 +65,43 @@ pub enum Error {
         /// Where the function was called.
         location: Place,
     },
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { function, what, .. } => write!(f, "{function}: {what}"),
+            Self::Broadcast {
+                function,
+                left,
+                right,
+                ..
+            } => write!(
+                f,
+                "{function}: shapes do not broadcast: {left} and {right} (sizes must be equal or 1, \
+                 counted from the last axis)"
+            ),
+            Self::DType {
+                function,
+                found,
+                expected,
+                ..
+            } => write!(f, "{function}: the dtype is {found}, expected {expected}"),
+            Self::TooLarge {
+                function, shape, ..
+            } => write!(
+                f,
+                "{function}: no array has the shape {shape} (all sizes but zeros must multiply to \
+                 less than 2^60)"
+            ),
+            Self::OutOfMemory {
+                function, bytes, ..
+            } => write!(f, "{function}: the system refuses {bytes} bytes of memory"),
+        }?;
+        write!(f, ", called at {}", self.location())
+    }
 }
 
 impl Error {

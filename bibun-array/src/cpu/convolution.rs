@@ -94,16 +94,16 @@ fn product<T: Float>(
     let (a, b) = (dense::<T>(&a), dense::<T>(&b));
     match made {
         ConvolutionPart::Output => {
-            let correlation = Correlation::forward::<T>(convolution, n);
+            let correlation = Correlation::forward(convolution, n, Unit::of::<T>());
             Array::filled_by(shape, |y| correlation.run(n, &a, &b, y))
         }
         ConvolutionPart::Input => {
-            let correlation = Correlation::backward::<T>(convolution, n);
+            let correlation = Correlation::backward(convolution, n, Unit::of::<T>());
             let w = correlation.turned(&a);
             Array::filled_by(shape, |x| correlation.run(n, &b, w.as_slice(), x))
         }
         ConvolutionPart::Weights if is_thin(convolution) => {
-            let correlation = Correlation::forward::<T>(convolution, n);
+            let correlation = Correlation::forward(convolution, n, Unit::of::<T>());
             let parts = parts(convolution, n);
             let each = [parts].into_iter().chain(shape.iter().copied());
             let w = Array::filled_by(each.collect(), |w| {
@@ -112,7 +112,7 @@ fn product<T: Float>(
             w.sum(0)
         }
         ConvolutionPart::Weights => {
-            let gradient = Gradient::new::<T>(convolution, n);
+            let gradient = Gradient::new(convolution, n, Unit::of::<T>());
             let parts = parts(convolution, n);
             let kernel = shape[2..].iter().copied();
             let each = [parts * shape[0]].into_iter().chain(kernel);
@@ -157,7 +157,7 @@ fn patches_of<T: Float>(convolution: &Convolution, x: &Array) -> Array {
         }
     }
     let n = x.shape()[0];
-    let plan = Gradient::new::<T>(convolution, n.max(1));
+    let plan = Gradient::new(convolution, n.max(1), Unit::of::<T>());
     let shape = [n, plan.groups, plan.starts.len(), plan.depth];
     if shape.contains(&0) || x.size() == 0 {
         return Array::zeros(shape, T::DTYPE);
@@ -264,6 +264,22 @@ fn dense<T: Float>(x: &Array) -> Cow<'_, [T]> {
         None => {
             let value = x.inline().expect("row-major or a repeated value");
             Cow::Owned(list(T::from_scalar(value), x.size()))
+        }
+    }
+}
+
+/// What of a type decides how it is read and written.
+#[derive(Clone, Copy)]
+struct Unit {
+    lanes: usize,
+    bytes: usize,
+}
+
+impl Unit {
+    fn of<T: Float>() -> Self {
+        Self {
+            lanes: lanes::<T>(),
+            bytes: size_of::<T>(),
         }
     }
 }
@@ -680,7 +696,7 @@ struct AxisPhase {
 }
 
 impl Correlation {
-    fn forward<T: Float>(convolution: &Convolution, n: usize) -> Self {
+    fn forward(convolution: &Convolution, n: usize, unit: Unit) -> Self {
         let windows = &convolution.windows;
         let sizes = &convolution.sizes;
         let before: Vec<usize> = windows.iter().map(|window| window.padding[0]).collect();
@@ -710,10 +726,17 @@ impl Correlation {
         });
         let axes = axes.collect();
         let channels = [convolution.inputs, convolution.outputs];
-        Self::new::<T>(convolution, n, channels, (source, padded), axes, &positions)
+        Self::new(
+            convolution,
+            (n, unit),
+            channels,
+            (source, padded),
+            axes,
+            &positions,
+        )
     }
 
-    fn backward<T: Float>(convolution: &Convolution, n: usize) -> Self {
+    fn backward(convolution: &Convolution, n: usize, unit: Unit) -> Self {
         let (sizes, positions) = (&convolution.sizes, convolution.positions());
         let (mut before, mut padded, mut axes) = (vec![], vec![], vec![]);
         for (axis, window) in convolution.windows.iter().enumerate() {
@@ -760,19 +783,26 @@ impl Correlation {
         }
         let source = Source::new(&positions, &before, &padded, 1);
         let channels = [convolution.outputs, convolution.inputs];
-        Self::new::<T>(convolution, n, channels, (source, padded), axes, sizes)
+        Self::new(
+            convolution,
+            (n, unit),
+            channels,
+            (source, padded),
+            axes,
+            sizes,
+        )
     }
 
     /// With all combinations of the phases of the axes, for sizes of what is written.
-    fn new<T: Float>(
+    fn new(
         convolution: &Convolution,
-        n: usize,
+        (n, unit): (usize, Unit),
         [channels, outputs]: [usize; 2],
         (source, mut padded): (Source, Vec<usize>),
         axes: Vec<Vec<AxisPhase>>,
         sizes: &[usize],
     ) -> Self {
-        let lanes = lanes::<T>();
+        let lanes = unit.lanes;
         let size: usize = sizes.iter().product();
         let block = (POSITIONS / size).clamp(1, EXAMPLES).min(n);
         let last = axes.len() - 1;
@@ -824,8 +854,7 @@ impl Correlation {
                 (rows.flat(block, apart, lanes), false),
                 (rows.gathered(block, apart, lanes), true),
             ];
-            let crowded =
-                (source.size * size_of::<T>()).is_multiple_of(CROWDED) && outputs > WIDE * 8;
+            let crowded = (source.size * unit.bytes).is_multiple_of(CROWDED) && outputs > WIDE * 8;
             let costs = [0, 1, 2].map(|way: usize| {
                 let (grid, gathered) = &ways[way];
                 match crowded && !gathered {
@@ -1052,7 +1081,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     let vectors = &grid.vectors[first..first + width];
                     first += width;
                     let patches = scratch.patches.as_mut_slice();
-                    let (lanes, steps) = phase.read(simd, grid, vectors, source, patches);
+                    let (mut lanes, steps) = phase.read(simd, grid, vectors, source, patches);
                     let memory = if phase.gathered.is_some() {
                         &*patches
                     } else {
@@ -1063,33 +1092,25 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                         steps,
                         segment: 0,
                     };
-                    let lanes = &lanes[..width];
-                    if vectors.iter().all(|vector| vector.whole) {
-                        let (memory, step) = (&mut *out, plan.size);
-                        let target = Target {
-                            memory,
-                            step,
-                            add: false,
-                        };
-                        sums(simd, count, 1, rows, from, lanes, target);
-                        continue;
-                    }
+                    let whole = vectors.iter().all(|vector| vector.whole);
                     let results = scratch.results.as_mut_slice::<T>();
-                    let step = WIDE * T::lanes::<S>();
-                    let mut inside = [Lane::default(); WIDE];
-                    for (i, (inside, lane)) in inside.iter_mut().zip(lanes).enumerate() {
-                        *inside = Lane {
-                            place: i * T::lanes::<S>(),
-                            len: T::lanes::<S>(),
-                            ..*lane
-                        };
-                    }
+                    let (memory, step) = if whole {
+                        (&mut *out, plan.size)
+                    } else {
+                        for (i, lane) in lanes.iter_mut().enumerate() {
+                            (lane.place, lane.len) = (i * T::lanes::<S>(), T::lanes::<S>());
+                        }
+                        (&mut *results, WIDE * T::lanes::<S>())
+                    };
                     let target = Target {
-                        memory: &mut *results,
+                        memory,
                         step,
                         add: false,
                     };
-                    sums(simd, count, 1, rows, from, &inside[..width], target);
+                    sums(simd, count, 1, rows, from, &lanes[..width], target);
+                    if whole {
+                        continue;
+                    }
                     for (i, row) in results.chunks_exact(step).take(count).enumerate() {
                         phase.spread(simd, grid, vectors, row, &mut out[i * plan.size..]);
                     }
@@ -1228,7 +1249,7 @@ fn transpose<T: Float>(x: &[T], size: usize, channels: usize, out: &mut [T]) {
 }
 
 impl Gradient {
-    fn new<T: Float>(convolution: &Convolution, n: usize) -> Self {
+    fn new(convolution: &Convolution, n: usize, unit: Unit) -> Self {
         let Convolution {
             groups,
             inputs,
@@ -1236,7 +1257,7 @@ impl Gradient {
             ref sizes,
             ref windows,
         } = *convolution;
-        let lanes = lanes::<T>();
+        let lanes = unit.lanes;
         let last = sizes.rank() - 1;
         let padded = windows.iter().zip(sizes.iter());
         let padded: Vec<usize> = padded.map(|(window, &size)| window.padded(size)).collect();
@@ -1275,7 +1296,7 @@ impl Gradient {
         let mut vectors = pieces;
         let mut gathered = None;
         if is_gathered {
-            most = most.min(PATCHES / size_of::<T>() / patch).max(2 * lanes);
+            most = most.min(PATCHES / unit.bytes / patch).max(2 * lanes);
             gathered = Some(
                 vectors
                     .iter()

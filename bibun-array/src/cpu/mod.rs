@@ -19,6 +19,8 @@ mod update;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pulp::{Simd, WithSimd};
+
 pub(crate) use program::Program;
 
 use crate::convolution::{Convolution, ConvolutionPart};
@@ -214,6 +216,27 @@ impl Device for Cpu {
     ) -> Array {
         shared(|| random::random(distribution, keys, counter, shape))
     }
+}
+
+/// Whether machines with such instructions are so old that little code is worth more to them than fast
+/// code: those of x86-64 without AVX2, made before 2013. Others without vectors may be all there are.
+const fn is_plain<S: Simd>() -> bool {
+    S::IS_SCALAR && cfg!(target_arch = "x86_64")
+}
+
+/// Does what is done so seldom that the widest vectors need no copy of it.
+#[cfg(target_arch = "x86_64")]
+fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
+    match pulp::x86::V3::try_new() {
+        Some(simd) => Simd::vectorize(simd, op),
+        None => Simd::vectorize(pulp::Scalar, op),
+    }
+}
+
+/// Does what is done seldom.
+#[cfg(not(target_arch = "x86_64"))]
+fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
+    pulp::Arch::new().dispatch(op)
 }
 
 /// Whether work of about so many nanoseconds on one thread gains from several. Handing work to the

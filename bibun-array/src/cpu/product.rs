@@ -19,6 +19,7 @@ use std::mem::take;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::is_plain;
 use super::matmul::{Matrix, Product};
 use super::threads::{chunks, for_each};
 use super::tile::Float;
@@ -341,7 +342,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
                     height,
                     count,
                     skip,
-                } in strips(m)
+                } in strips(m, const { is_plain::<S>() })
                 {
                     for done in (0..count).step_by(high) {
                         let (count, row) = (high.min(count - done), row + done * height);
@@ -421,8 +422,8 @@ struct Strips {
 }
 
 /// All `m >= 2` rows, in heights that there are tiles of. A single last row takes the one before it
-/// along.
-fn strips(m: usize) -> [Strips; 3] {
+/// along. Where that is said, all are of the lowest height.
+fn strips(m: usize, low: bool) -> [Strips; 3] {
     let strips = |row, height, count, skip| Strips {
         row,
         height,
@@ -430,6 +431,10 @@ fn strips(m: usize) -> [Strips; 3] {
         skip,
     };
     let none = strips(0, HIGH, 0, 0);
+    if low {
+        let last = strips(m - 2, 2, m % 2, 1);
+        return [strips(0, 2, m / 2, 0), none, last];
+    }
     let [middle, last] = match m % HIGH {
         0 => [none, none],
         1 => [none, strips(m - 2, 2, 1, 1)],
@@ -481,8 +486,7 @@ impl Iterator for Panels {
 }
 
 /// Vectors of a tile at most: with [`HIGH`] rows of them, as many sums as there are registers.
-#[inline(always)]
-fn wide<S: Simd>() -> usize {
+const fn wide<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { WIDE } else { 2 }
 }
 
@@ -600,7 +604,7 @@ fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: us
         column,
     } = b;
     let (lanes, depth) = (T::lanes::<S>(), to.len() / width);
-    if row == 1 && S::REGISTER_COUNT >= 32 && depth >= lanes {
+    if const { S::REGISTER_COUNT >= 32 } && row == 1 && depth >= lanes {
         // Squares of vectors. The last ones have the last column more than once, or reach back over
         // what was copied before.
         for j in (0..len).step_by(lanes) {
@@ -680,6 +684,9 @@ struct Tiles<'a, 'b, T> {
 impl<T: Float> Tiles<'_, '_, T> {
     #[inline(always)]
     fn run<S: Simd>(&mut self, simd: S, height: usize, vectors: usize) {
+        if const { is_plain::<S>() } {
+            return self.fixed::<S, 2, 2>(simd);
+        }
         match height {
             HIGH => self.of_height::<S, HIGH>(simd, vectors),
             3 => self.of_height::<S, 3>(simd, vectors),
@@ -689,12 +696,18 @@ impl<T: Float> Tiles<'_, '_, T> {
 
     #[inline(always)]
     fn of_height<S: Simd, const M: usize>(&mut self, simd: S, vectors: usize) {
-        match vectors {
-            4 if wide::<S>() == 4 => self.fixed::<S, M, 4>(simd),
-            3 if wide::<S>() == 4 => self.fixed::<S, M, 3>(simd),
-            1 if !S::IS_SCALAR => self.fixed::<S, M, 1>(simd),
-            _ => self.fixed::<S, M, 2>(simd),
+        // Tiles that a machine's vectors are not for are not compiled for it.
+        if const { wide::<S>() == WIDE } {
+            match vectors {
+                4 => return self.fixed::<S, M, 4>(simd),
+                3 => return self.fixed::<S, M, 3>(simd),
+                _ => {}
+            }
         }
+        if const { !S::IS_SCALAR } && vectors == 1 {
+            return self.fixed::<S, M, 1>(simd);
+        }
+        self.fixed::<S, M, 2>(simd);
     }
 
     /// A function of its own, for all registers to be for its sums.

@@ -1,8 +1,9 @@
 //! Random numbers, many blocks at once in vector instructions and on all threads.
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Arch, Simd, WithSimd};
 
 use super::elementwise::PARALLEL;
+use super::is_plain;
 use super::threads::{chunks, for_each};
 use crate::random::{
     Distribution, below, join_words, normal_pair_f32, normal_pair_f64, number_block, word,
@@ -157,14 +158,7 @@ impl Streams<'_> {
                 &|i, out| match size > FEW * N {
                     true => fill(keys[i], counter, out),
                     // To make ready for many blocks would take longer than to make a few.
-                    false => {
-                        let key = keys[i];
-                        for (i, out) in out.chunks_mut(N).enumerate() {
-                            let counter = counter.wrapping_add(i as u64);
-                            let made = make(key, counter, number_block(key, counter, 0));
-                            out.copy_from_slice(&made[..out.len()]);
-                        }
-                    }
+                    false => one_by_one(keys[i], counter, out, make),
                 },
             );
         })
@@ -174,6 +168,21 @@ impl Streams<'_> {
 /// As many blocks of a stream are made one by one.
 const FEW: usize = 8;
 
+/// Fills `out` without vectors.
+#[inline(never)]
+fn one_by_one<T: Element, const N: usize>(
+    key: u64,
+    counter: u64,
+    out: &mut [T],
+    make: impl Fn(u64, u64, [u32; 4]) -> [T; N],
+) {
+    for (i, out) in out.chunks_mut(N).enumerate() {
+        let counter = counter.wrapping_add(i as u64);
+        let made = make(key, counter, number_block(key, counter, 0));
+        out.copy_from_slice(&made[..out.len()]);
+    }
+}
+
 struct Fill<'a, T, F> {
     key: u64,
     counter: u64,
@@ -181,31 +190,36 @@ struct Fill<'a, T, F> {
     make: F,
 }
 
-impl<T, const N: usize, F> NullaryFnOnce for Fill<'_, T, F>
+impl<T, const N: usize, F> WithSimd for Fill<'_, T, F>
 where
     T: Element,
     F: Fn(u64, u64, [u32; 4]) -> [T; N],
 {
     type Output = ();
     #[inline(always)]
-    fn call(self) {
-        let Self { key, counter, .. } = self;
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self {
+            key,
+            counter,
+            out,
+            make,
+        } = self;
+        let (whole, rest) = out.split_at_mut(match const { is_plain::<S>() } {
+            true => 0,
+            false => out.len() / N * N,
+        });
         let mut words = [[0; 4]; BLOCKS];
-        for (i, out) in self.out.chunks_mut(BLOCKS * N).enumerate() {
+        for (i, out) in whole.chunks_mut(BLOCKS * N).enumerate() {
             let counter = counter.wrapping_add((i * BLOCKS) as u64);
-            let blocks = out.len().div_ceil(N);
-            for (j, words) in words[..blocks].iter_mut().enumerate() {
+            let (out, _) = out.as_chunks_mut::<N>();
+            for (j, words) in words[..out.len()].iter_mut().enumerate() {
                 *words = number_block(key, counter.wrapping_add(j as u64), 0);
             }
-            let (whole, rest) = out.as_chunks_mut::<N>();
-            for (j, (out, &words)) in whole.iter_mut().zip(&words).enumerate() {
-                *out = (self.make)(key, counter.wrapping_add(j as u64), words);
-            }
-            if !rest.is_empty() {
-                let last = blocks - 1;
-                let made = (self.make)(key, counter.wrapping_add(last as u64), words[last]);
-                rest.copy_from_slice(&made[..rest.len()]);
+            for (j, (out, &words)) in out.iter_mut().zip(&words).enumerate() {
+                *out = make(key, counter.wrapping_add(j as u64), words);
             }
         }
+        let done = (whole.len() / N) as u64;
+        one_by_one(key, counter.wrapping_add(done), rest, make);
     }
 }

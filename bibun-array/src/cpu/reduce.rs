@@ -10,12 +10,12 @@
 
 use std::marker::PhantomData;
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Arch, Simd, WithSimd};
 use smallvec::SmallVec;
 
 use super::elementwise::{PARALLEL, Steps};
 use super::threads::{chunks, for_each};
-use super::{elements, worth_threads};
+use super::{dispatch_seldom, elements, is_plain, worth_threads};
 use crate::device::Reduction;
 use crate::shape::{Layout, Shape};
 use crate::storage::list;
@@ -99,8 +99,10 @@ pub(super) trait Fold: Send + Sync {
     /// What parts are collected in.
     type Total: Copy + Send + Sync;
     type Output: Element;
-    /// Elements a part takes up before it is collected.
-    const RUN: usize = usize::MAX;
+    /// Elements a part takes up before it is collected, if it is not to take up all.
+    const RUN: Option<usize> = None;
+    /// Whether it is called so seldom that the widest vectors need no copy of it.
+    const SELDOM: bool = false;
     const START: Self::Part;
     const EMPTY: Self::Total;
     fn add(part: Self::Part, x: Self::Input) -> Self::Part;
@@ -121,7 +123,7 @@ struct Any;
 /// A fold whose parts are totals at once: how to start, add an element, join two parts and finish.
 macro_rules! fold {
     ($fold:ty: $input:ty => $part:ty => $output:ty, $start:expr,
-     $add:expr, $join:expr, $finish:expr) => {
+     $add:expr, $join:expr, $finish:expr $(, seldom: $seldom:expr)?) => {
         impl Fold for $fold {
             type Input = $input;
             type Part = $part;
@@ -129,6 +131,7 @@ macro_rules! fold {
             type Output = $output;
             const START: $part = $start;
             const EMPTY: $part = $start;
+            $(const SELDOM: bool = $seldom;)?
             #[inline(always)]
             fn add(part: $part, x: $input) -> $part {
                 let add: fn($part, $input) -> $part = $add;
@@ -162,13 +165,15 @@ fold!(Sum<i64>: i64 => i64 => i64, 0, |a, x| a.wrapping_add(x), |a, b| a.wrappin
 fold!(Sum<f32>: f32 => f64 => f32, 0.0, |a, x| a + f64::from(x), |a, b| a + b,
       |a, n| (a * n as f64) as f32);
 fold!(Product<i64>: i64 => i64 => i64, 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b),
-      |a, n| power(a, n, i64::wrapping_mul));
+      |a, n| power(a, n, i64::wrapping_mul), seldom: true);
 fold!(Product<f32>: f32 => f64 => f32, 1.0, |a, x| a * f64::from(x), |a, b| a * b,
-      |a, n| power(a, n, |a, b| a * b) as f32);
+      |a, n| power(a, n, |a, b| a * b) as f32, seldom: true);
 fold!(Product<f64>: f64 => f64 => f64, 1.0, |a, x| a * x, |a, b| a * b,
-      |a, n| power(a, n, |a, b| a * b));
-fold!(Any: bool => bool => bool, false, |a, x| a | x, |a, b| a | b, |a, _| a);
-fold!(All: bool => bool => bool, true, |a, x| a & x, |a, b| a & b, |a, _| a);
+      |a, n| power(a, n, |a, b| a * b), seldom: true);
+fold!(Any: bool => bool => bool, false, |a, x| a | x, |a, b| a | b, |a, _| a,
+      seldom: true);
+fold!(All: bool => bool => bool, true, |a, x| a & x, |a, b| a & b, |a, _| a,
+      seldom: true);
 fold!(Max<i64>: i64 => i64 => i64, i64::MIN, |a, x| a.max(x), |a, b| a.max(b), |a, _| a);
 fold!(Min<i64>: i64 => i64 => i64, i64::MAX, |a, x| a.min(x), |a, b| a.min(b), |a, _| a);
 
@@ -190,7 +195,7 @@ impl Fold for Sum<f64> {
     type Part = f64;
     type Total = Compensated;
     type Output = f64;
-    const RUN: usize = 16;
+    const RUN: Option<usize> = Some(16);
     const START: f64 = 0.0;
     const EMPTY: Compensated = Compensated {
         sum: 0.0,
@@ -390,106 +395,139 @@ trait Reducer: Sized {
     type Total: Copy + Send + Sync;
     type Output: Element;
     const EMPTY: Self::Total;
+    /// See [`Fold::SELDOM`].
+    const SELDOM: bool;
     /// Takes `count` elements from position `from` on into each of `totals`, at most [`TILE`], the
     /// first of which is that of result `first`.
-    fn take(part: Part<'_, Self>);
+    fn take<S: Simd>(part: PartOf<'_, Self>);
     fn merge(a: Self::Total, b: Self::Total) -> Self::Total;
     fn finish(total: Self::Total, repeats: usize) -> Self::Output;
 }
 
 /// Some elements of some results.
-struct Part<'a, R: Reducer> {
-    memory: &'a [R::Input],
+struct Part<'a, I, T> {
+    memory: &'a [I],
     plan: &'a Plan,
     /// The first result.
     first: usize,
     /// The results, at most [`TILE`].
-    totals: &'a mut [R::Total],
+    totals: &'a mut [T],
     /// The first element of each.
     from: usize,
     /// How many elements of each.
     count: usize,
 }
 
-impl<R: Reducer> NullaryFnOnce for Part<'_, R> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        R::take(self);
-    }
+type PartOf<'a, R> = Part<'a, <R as Reducer>::Input, <R as Reducer>::Total>;
+
+/// A [`Reducer`] of which only the types are left, so that what calls it is compiled once for each of
+/// these.
+struct Erased<I, T, O> {
+    empty: T,
+    take: fn(Part<'_, I, T>),
+    /// Merges totals with others, each with that of its place.
+    merge: fn(&mut [T], &[T]),
+    /// The results of totals; see [`Reducer::finish`].
+    finish: fn(&[T], usize, &mut [O]),
 }
 
 fn run<R: Reducer>(x: &Array, axes: &[usize]) -> Array {
-    let shape = x.shape().reduced(axes, false);
-    if x.size() == 0 {
-        return Array::constant(R::finish(R::EMPTY, 1).to_scalar(), shape);
+    fn take<R: Reducer>(part: PartOf<'_, R>) {
+        let part = Take::<R>(part);
+        match const { R::SELDOM } {
+            true => dispatch_seldom(part),
+            false => Arch::new().dispatch(part),
+        }
     }
-    let plan = Plan::new(x.layout(), axes);
-    let inline = x.inline();
-    let memory = elements(x, &inline);
-    let results = Array::filled_by(plan.shape.clone(), |out| fill::<R>(&plan, memory, out));
-    let results = results.with_layout(plan.layout);
-    match plan.flipped {
-        true => results.to_row_major(),
-        false => results,
-    }
-}
-
-fn fill<R: Reducer>(plan: &Plan, memory: &[R::Input], out: &mut [R::Output]) {
-    let depth = plan.reduced.len();
-    let work = out.len() * depth;
-    // Four elements in a nanosecond are about what memory delivers.
-    let threads = worth_threads(work / 4);
-    let tile = match plan.across {
-        true => TILE,
-        false => (PARALLEL / 4 / depth).clamp(1, TILE),
-    };
-    let take = |first, totals: &mut [R::Total], from, count| {
-        take_part(Part::<R> {
-            memory,
-            plan,
-            first,
-            totals,
-            from,
-            count,
-        });
-    };
-
-    // Few results of many elements are cut into pieces that are merged in order.
-    if work >= PARALLEL && out.len().div_ceil(tile) < PIECES {
-        let piece = depth.div_ceil(PIECES);
-        let pieces = depth.div_ceil(piece);
-        let mut totals = list(R::EMPTY, pieces * out.len());
-        for_each(chunks(&mut totals, out.len()), threads, 1, &|i, totals| {
-            for (k, totals) in totals.chunks_mut(tile).enumerate() {
-                take(k * tile, totals, i * piece, piece.min(depth - i * piece));
-            }
-        });
-        let (merged, others) = totals.split_at_mut(out.len());
-        for other in others.chunks(out.len()) {
-            for (total, &other) in merged.iter_mut().zip(other) {
+    let reducer = Erased::<R::Input, R::Total, R::Output> {
+        empty: R::EMPTY,
+        take: take::<R>,
+        merge: |totals, others| {
+            for (total, &other) in totals.iter_mut().zip(others) {
                 *total = R::merge(*total, other);
             }
-        }
-        for (y, &total) in out.iter_mut().zip(&*merged) {
-            *y = R::finish(total, plan.repeats);
-        }
-        return;
-    }
-
-    for_each(chunks(out, tile), threads, 1, &|i, out| {
-        let mut totals = list(R::EMPTY, out.len());
-        take(i * tile, &mut totals, 0, depth);
-        for (y, &total) in out.iter_mut().zip(&totals) {
-            *y = R::finish(total, plan.repeats);
-        }
-    });
+        },
+        finish: |totals, repeats, out| {
+            for (y, &total) in out.iter_mut().zip(totals) {
+                *y = R::finish(total, repeats);
+            }
+        },
+    };
+    reducer.run(x, axes)
 }
 
-/// Compiled once for all of its callers.
-#[inline(never)]
-fn take_part<R: Reducer>(part: Part<'_, R>) {
-    Arch::new().dispatch(part);
+struct Take<'a, R: Reducer>(PartOf<'a, R>);
+
+impl<R: Reducer> WithSimd for Take<'_, R> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        R::take::<S>(self.0);
+    }
+}
+
+impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
+    fn run(&self, x: &Array, axes: &[usize]) -> Array {
+        let shape = x.shape().reduced(axes, false);
+        if x.size() == 0 {
+            let mut y = [O::default()];
+            (self.finish)(&[self.empty], 1, &mut y);
+            return Array::constant(y[0].to_scalar(), shape);
+        }
+        let plan = Plan::new(x.layout(), axes);
+        let inline = x.inline();
+        let memory = elements(x, &inline);
+        let results = Array::filled_by(plan.shape.clone(), |out| self.fill(&plan, memory, out));
+        let results = results.with_layout(plan.layout);
+        match plan.flipped {
+            true => results.to_row_major(),
+            false => results,
+        }
+    }
+
+    fn fill(&self, plan: &Plan, memory: &[I], out: &mut [O]) {
+        let depth = plan.reduced.len();
+        let work = out.len() * depth;
+        // Four elements in a nanosecond are about what memory delivers.
+        let threads = worth_threads(work / 4);
+        let tile = match plan.across {
+            true => TILE,
+            false => (PARALLEL / 4 / depth).clamp(1, TILE),
+        };
+        let take = |first, totals: &mut [T], from, count| {
+            (self.take)(Part {
+                memory,
+                plan,
+                first,
+                totals,
+                from,
+                count,
+            });
+        };
+
+        // Few results of many elements are cut into pieces that are merged in order.
+        if work >= PARALLEL && out.len().div_ceil(tile) < PIECES {
+            let piece = depth.div_ceil(PIECES);
+            let pieces = depth.div_ceil(piece);
+            let mut totals = list(self.empty, pieces * out.len());
+            for_each(chunks(&mut totals, out.len()), threads, 1, &|i, totals| {
+                for (k, totals) in totals.chunks_mut(tile).enumerate() {
+                    take(k * tile, totals, i * piece, piece.min(depth - i * piece));
+                }
+            });
+            let (merged, others) = totals.split_at_mut(out.len());
+            for other in others.chunks(out.len()) {
+                (self.merge)(merged, other);
+            }
+            return (self.finish)(merged, plan.repeats, out);
+        }
+
+        for_each(chunks(out, tile), threads, 1, &|i, out| {
+            let mut totals = list(self.empty, out.len());
+            take(i * tile, &mut totals, 0, depth);
+            (self.finish)(&totals, plan.repeats, out);
+        });
+    }
 }
 
 // ----- folds
@@ -502,9 +540,10 @@ impl<F: Fold> Reducer for Folded<F> {
     type Total = F::Total;
     type Output = F::Output;
     const EMPTY: F::Total = F::EMPTY;
+    const SELDOM: bool = F::SELDOM;
 
     #[inline(always)]
-    fn take(part: Part<'_, Self>) {
+    fn take<S: Simd>(part: PartOf<'_, Self>) {
         let Part {
             memory,
             plan,
@@ -514,6 +553,7 @@ impl<F: Fold> Reducer for Folded<F> {
             count,
         } = part;
         let mut parts = vec![F::START; if plan.across { totals.len() } else { 0 }];
+        let mut beside = Beside::default();
         for kept in plan.kept.runs(first, totals.len()) {
             let step = kept.step as usize;
             let totals = &mut totals[kept.done..][..kept.len];
@@ -526,7 +566,7 @@ impl<F: Fold> Reducer for Folded<F> {
                 for run in plan.reduced.runs(from, count) {
                     for i in 0..run.len {
                         let row = kept.start + run.start + i * run.step as usize;
-                        rows.take(&memory[row..], step);
+                        rows.take(beside.one_another(&memory[row..], step, kept.len));
                     }
                 }
                 rows.collect();
@@ -542,7 +582,12 @@ impl<F: Fold> Reducer for Folded<F> {
                 }
                 let mut lanes = Lanes::<F>::new(*total);
                 for run in plan.reduced.runs(from, count) {
-                    lanes.take(&memory[run.start..], run.step as usize, run.len);
+                    lanes.take::<S>(
+                        &mut beside,
+                        &memory[run.start..],
+                        run.step as usize,
+                        run.len,
+                    );
                 }
                 lanes.collect();
                 *total = lanes.total;
@@ -556,6 +601,33 @@ impl<F: Fold> Reducer for Folded<F> {
     }
     fn finish(total: F::Total, repeats: usize) -> F::Output {
         F::finish(total, repeats)
+    }
+}
+
+/// Brings elements together that lie apart, so that vectors are all that takes them.
+#[derive(Default)]
+struct Beside<T>(Vec<T>);
+
+impl<T: Element> Beside<T> {
+    /// `count` elements in steps of `step`.
+    #[inline(always)]
+    fn one_another<'a>(&'a mut self, memory: &'a [T], step: usize, count: usize) -> &'a [T] {
+        match step {
+            1 => &memory[..count],
+            _ => self.copied(memory, step, count),
+        }
+    }
+
+    /// Compiled once for all folds.
+    #[inline(never)]
+    fn copied(&mut self, memory: &[T], step: usize, count: usize) -> &[T] {
+        self.0.resize(count, memory[(count - 1) * step]);
+        let (last, others) = self.0.split_last_mut().expect("a run has elements");
+        for (y, x) in others.iter_mut().zip(memory.chunks_exact(step)) {
+            *y = x[0];
+        }
+        *last = memory[(count - 1) * step];
+        &self.0
     }
 }
 
@@ -579,46 +651,57 @@ impl<F: Fold> Lanes<F> {
 
     /// Takes `len` elements in steps of `step`.
     #[inline(always)]
-    fn take(&mut self, mut memory: &[F::Input], step: usize, mut len: usize) {
-        while len > 0 {
-            let count = len.min((F::RUN - self.taken).saturating_mul(LANES));
-            match step {
-                1 => self.advance(&memory[..count]),
-                _ => self.advance_in_steps(&memory[..(count - 1) * step + 1], step),
+    fn take<S: Simd>(
+        &mut self,
+        beside: &mut Beside<F::Input>,
+        memory: &[F::Input],
+        step: usize,
+        len: usize,
+    ) {
+        let mut done = 0;
+        while done < len {
+            let mut count = len - done;
+            if step != 1 {
+                count = count.min(BLOCK);
             }
-            self.taken += count.div_ceil(LANES);
-            if self.taken == F::RUN {
-                self.collect();
+            if let Some(most) = F::RUN {
+                count = count.min((most - self.taken) * LANES);
             }
-            len -= count;
-            if len > 0 {
-                memory = &memory[count * step..];
+            self.advance::<S>(beside.one_another(&memory[done * step..], step, count));
+            done += count;
+            if let Some(most) = F::RUN {
+                self.taken += count.div_ceil(LANES);
+                if self.taken == most {
+                    self.collect();
+                }
             }
         }
     }
 
     #[inline(always)]
-    fn advance(&mut self, memory: &[F::Input]) {
+    fn advance<S: Simd>(&mut self, memory: &[F::Input]) {
         let (chunks, rest) = memory.as_chunks::<LANES>();
-        // A copy that is only ever indexed by constants stays in registers.
-        let mut parts = self.parts;
-        for chunk in chunks {
-            for lane in 0..LANES {
-                parts[lane] = F::add(parts[lane], chunk[lane]);
+        if const { is_plain::<S>() } {
+            for chunk in chunks {
+                self.add(chunk);
             }
+        } else {
+            // A copy that is only ever indexed by constants stays in registers.
+            let mut parts = self.parts;
+            for chunk in chunks {
+                for lane in 0..LANES {
+                    parts[lane] = F::add(parts[lane], chunk[lane]);
+                }
+            }
+            self.parts = parts;
         }
-        self.parts = parts;
-        for (part, &x) in self.parts.iter_mut().zip(rest) {
-            *part = F::add(*part, x);
-        }
+        self.add(rest);
     }
 
     #[inline(always)]
-    fn advance_in_steps(&mut self, memory: &[F::Input], step: usize) {
-        for chunk in memory.chunks(LANES * step) {
-            for (part, &x) in self.parts.iter_mut().zip(chunk.iter().step_by(step)) {
-                *part = F::add(*part, x);
-            }
+    fn add(&mut self, memory: &[F::Input]) {
+        for (part, &x) in self.parts.iter_mut().zip(memory) {
+            *part = F::add(*part, x);
         }
     }
 
@@ -646,18 +729,17 @@ struct Rows<'a, F: Fold> {
 }
 
 impl<F: Fold> Rows<'_, F> {
-    /// Takes one element into each result, in steps of `step`.
+    /// Takes one element into each result.
     #[inline(always)]
-    fn take(&mut self, memory: &[F::Input], step: usize) {
-        let parts = self.parts.iter_mut();
-        match step {
-            1 => (parts.zip(memory)).for_each(|(part, &x)| *part = F::add(*part, x)),
-            _ => (parts.zip(memory.iter().step_by(step)))
-                .for_each(|(part, &x)| *part = F::add(*part, x)),
+    fn take(&mut self, row: &[F::Input]) {
+        for (part, &x) in self.parts.iter_mut().zip(row) {
+            *part = F::add(*part, x);
         }
-        self.taken += 1;
-        if self.taken == F::RUN {
-            self.collect();
+        if let Some(most) = F::RUN {
+            self.taken += 1;
+            if self.taken == most {
+                self.collect();
+            }
         }
     }
 
@@ -683,9 +765,10 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
     type Total = Best<T>;
     type Output = i64;
     const EMPTY: Best<T> = None;
+    const SELDOM: bool = matches!(T::DTYPE, DType::I64);
 
     #[inline(always)]
-    fn take(part: Part<'_, Self>) {
+    fn take<S: Simd>(part: PartOf<'_, Self>) {
         let Part {
             memory,
             plan,
@@ -694,6 +777,7 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
             from,
             count,
         } = part;
+        let mut beside = Beside::default();
         // One axis makes one run.
         let (mut start_of_axis, mut axis_step) = (0, 0);
         plan.reduced.for_each_run(from, count, |_, start, step, _| {
@@ -711,7 +795,12 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
                     take_rows::<T, F>(memory, step, axis_step, from, count, totals);
                 } else {
                     for (i, total) in totals.iter_mut().enumerate() {
-                        let best = best_of_run::<T, F>(&memory[i * step..], axis_step, count);
+                        let best = best_of_run::<S, T, F>(
+                            &mut beside,
+                            &memory[i * step..],
+                            axis_step,
+                            count,
+                        );
                         *total = Self::merge(*total, best.map(|(x, at)| (x, at + from)));
                     }
                 }
@@ -734,9 +823,14 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
 
 /// The best of `count` elements in steps of `step`.
 #[inline(always)]
-fn best_of_run<T: Element, F: Extreme<T>>(memory: &[T], step: usize, count: usize) -> Best<T> {
+fn best_of_run<S: Simd, T: Element, F: Extreme<T>>(
+    beside: &mut Beside<T>,
+    memory: &[T],
+    step: usize,
+    count: usize,
+) -> Best<T> {
     let run = &memory[..(count - 1) * step + 1];
-    if count <= LANES {
+    if const { is_plain::<S>() } || count <= LANES {
         let (mut best, mut at) = (run[0], 0);
         for i in 1..count {
             let x = run[i * step];
@@ -749,7 +843,7 @@ fn best_of_run<T: Element, F: Extreme<T>>(memory: &[T], step: usize, count: usiz
     let mut best: Best<T> = None;
     for (i, block) in run.chunks(BLOCK * step).enumerate() {
         let mut lanes = Lanes::<F>::new(F::EMPTY);
-        lanes.take(block, step, block.len().div_ceil(step));
+        lanes.take::<S>(beside, block, step, block.len().div_ceil(step));
         lanes.collect();
         if best.is_none_or(|(best, _)| F::beats(lanes.total, best)) {
             best = Some((lanes.total, i));
@@ -778,6 +872,7 @@ fn take_rows<T: Element, F: Extreme<T>>(
     // Positions of 32 bits, counted anew in each block of rows: vectors hold more of them.
     let mut best = list(F::EMPTY, totals.len());
     let mut at = list(0u32, totals.len());
+    let mut beside = Beside::default();
     for block in (0..count).step_by(u32::MAX as usize) {
         let memory = &memory[block * row_step..];
         for (best, &x) in best.iter_mut().zip(memory.iter().step_by(step)) {
@@ -785,17 +880,11 @@ fn take_rows<T: Element, F: Extreme<T>>(
         }
         at.fill(0);
         for i in 1..(count - block).min(u32::MAX as usize) {
-            let row = &memory[i * row_step..];
-            let take = |best: &mut T, at: &mut u32, x: T| {
+            let row = beside.one_another(&memory[i * row_step..], step, totals.len());
+            for ((best, at), &x) in best.iter_mut().zip(&mut at).zip(row) {
                 let beats = F::beats(x, *best);
                 *best = if beats { x } else { *best };
                 *at = if beats { i as u32 } else { *at };
-            };
-            let results = best.iter_mut().zip(&mut at);
-            match step {
-                1 => (results.zip(row)).for_each(|((best, at), &x)| take(best, at, x)),
-                _ => (results.zip(row.iter().step_by(step)))
-                    .for_each(|((best, at), &x)| take(best, at, x)),
             }
         }
         for (total, (&x, &at)) in totals.iter_mut().zip(best.iter().zip(&at)) {

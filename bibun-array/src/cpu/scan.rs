@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::reduce::{Fold, Product, Sum};
 use super::threads::{chunks, for_each};
-use super::{elementwise, worth_threads};
+use super::{dispatch_seldom, elementwise, worth_threads};
 use crate::device::Scan;
 use crate::{Array, DType, Element};
 
@@ -56,7 +56,11 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
         let threads = worth_threads(out.len());
         let blocks = x.shape()[axis] * width;
         for_each(chunks(out, blocks), threads, 1, &|_, block| {
-            Arch::new().dispatch(Block::<F> { block, width });
+            let block = Block::<F> { block, width };
+            match const { F::SELDOM } {
+                true => dispatch_seldom(block),
+                false => Arch::new().dispatch(block),
+            }
         });
     })
 }

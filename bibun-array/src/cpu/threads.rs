@@ -105,8 +105,20 @@ fn halve<C: Chunks>(
     }
     let half = count / 2;
     let (left, right) = chunks.split(half);
-    rayon::join(
-        || halve(left, first, half, most, each),
-        || halve(right, first + half, count - half, most, each),
+    let (mut left, mut right) = (Some(left), Some(right));
+    both(
+        &mut || {
+            let left = left.take().expect("it is called once");
+            halve(left, first, half, most, each);
+        },
+        &mut || {
+            let right = right.take().expect("it is called once");
+            halve(right, first + half, count - half, most, each);
+        },
     );
+}
+
+/// Calls both, on two threads if there is one that waits.
+fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+    rayon::join(one, other);
 }

@@ -9,10 +9,12 @@
 #![allow(clippy::needless_range_loop)]
 
 use std::cell::Cell;
+use std::slice;
 use std::thread::LocalKey;
 
 use pulp::{Simd, WithSimd};
 
+use super::is_plain;
 use super::matmul::Number;
 
 /// Vectors of a tile at most.
@@ -205,8 +207,25 @@ pub(super) fn sums<S: Simd, T: Float>(
     lanes: &[Lane],
     target: Target<'_, T>,
 ) {
-    // As many sums as there are registers, less those for factors.
-    let high = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+    if const { is_plain::<S>() } {
+        for row in 0..count {
+            for lane in lanes {
+                simd.vectorize(Fixed::<T, 1, 1>(Tile {
+                    segments,
+                    row,
+                    rows,
+                    vectors,
+                    lanes: slice::from_ref(lane),
+                    target: Target {
+                        memory: &mut *target.memory,
+                        ..target
+                    },
+                }));
+            }
+        }
+        return;
+    }
+    let high = const { high::<S>() };
     let mut row = 0;
     while row < count {
         let height = match count - row {
@@ -231,6 +250,11 @@ pub(super) fn sums<S: Simd, T: Float>(
     }
 }
 
+/// Rows of a tile at most: as many sums as there are registers, less those for factors.
+const fn high<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 8 } else { 4 }
+}
+
 struct Tile<'a, T> {
     segments: usize,
     row: usize,
@@ -243,8 +267,11 @@ struct Tile<'a, T> {
 impl<T: Float> Tile<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S, height: usize) {
+        // What a machine has no registers for is not compiled for it.
+        if const { high::<S>() == 8 } && height == 8 {
+            return self.of_height::<S, 8>(simd);
+        }
         match height {
-            8 => self.of_height::<S, 8>(simd),
             4 => self.of_height::<S, 4>(simd),
             2 => self.of_height::<S, 2>(simd),
             _ => self.of_height::<S, 1>(simd),

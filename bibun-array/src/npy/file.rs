@@ -1,5 +1,6 @@
 //! Files as such: what can be wrong with one, and how one is put in its place whole.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// let missing = Array::read_npy("no/such/file.npy");
 /// assert!(matches!(missing, Err(FileError::Io { .. })));
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum FileError {
     /// The operating system says no.
-    #[error("{}{source}", before(file, None))]
     Io {
         /// The file; nothing if it was only bytes.
         file: PathBuf,
@@ -24,7 +24,6 @@ pub enum FileError {
         source: io::Error,
     },
     /// The content is not what it should be.
-    #[error("{}{what}", before(file, member.as_deref()))]
     Format {
         /// The file; nothing if it was only bytes.
         file: PathBuf,
@@ -33,6 +32,26 @@ pub enum FileError {
         /// What was met and what was expected.
         what: String,
     },
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Format { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { file, source } => write!(f, "{}{source}", before(file, None)),
+            Self::Format { file, member, what } => {
+                write!(f, "{}{what}", before(file, member.as_deref()))
+            }
+        }
+    }
 }
 
 /// How a message begins.
