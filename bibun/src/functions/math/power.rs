@@ -155,8 +155,11 @@ element_function! {
     derivative(x; gy): gy * (x.pow(e - 1.0) * e);
 }
 
+/// Gives a function.
+type Made = fn() -> &'static ElementFunction;
+
 /// The exponents whose powers are products or quotients.
-const EXPONENTS: [(f64, fn() -> &'static ElementFunction); 6] = [
+const EXPONENTS: [(f64, Made); 6] = [
     (-1.0, Inverse::function),
     (0.0, Zeroth::function),
     (1.0, First::function),
