@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 use bibun_array::{Definition, ElementFormula, Shape};
 
@@ -11,6 +11,7 @@ use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{ElementFunction, call};
 use crate::functions::{broadcast_to, cast, to_float};
+use crate::locks::{read, write};
 use crate::variable::Variable;
 
 /// A formula of one's own at every element of the inputs, broadcast against each other, with all its
@@ -84,19 +85,20 @@ fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Vari
 /// The function of a formula, made when it is called first.
 fn function_of<F: ElementFormula<N, G>, const N: usize, const G: usize>() -> &'static ElementFunction
 {
-    static KNOWN: RwLock<Option<HashMap<TypeId, &'static ElementFunction>>> = RwLock::new(None);
-    let id = TypeId::of::<F>();
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(function) = known.as_ref().and_then(|known| known.get(&id)) {
+    static KNOWN: RwLock<Option<Functions>> = RwLock::new(None);
+    // A type may be several formulas, of different numbers of inputs.
+    let id = (TypeId::of::<F>(), N, G);
+    if let Some(function) = read(&KNOWN).as_ref().and_then(|known| known.get(&id)) {
         return function;
     }
-    drop(known);
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    known.get_or_insert_default().entry(id).or_insert_with(|| {
-        let definition = const { &Definition::of::<N, G, F>() };
-        Box::leak(Box::new(ElementFunction::new(definition, &[])))
-    })
+    let definition = const { &Definition::of::<N, G, F>() };
+    let mut known = write(&KNOWN);
+    (known.get_or_insert_default().entry(id))
+        .or_insert_with(|| Box::leak(Box::new(ElementFunction::new(definition, &[]))))
 }
+
+/// By the type, the inputs and the given numbers of their formulas.
+type Functions = HashMap<(TypeId, usize, usize), &'static ElementFunction>;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
@@ -166,4 +168,35 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([4], -2.0..-0.3)
         .input([4], -2.0..2.0),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use bibun_array::Number;
+    use bibun_array::math::Float;
+
+    use super::*;
+
+    #[test]
+    fn a_type_may_be_formulas_of_one_input_and_of_two() {
+        struct Both;
+        impl ElementFormula<1> for Both {
+            const NAME: &'static str = "both";
+            fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
+                x * x
+            }
+        }
+        impl ElementFormula<2> for Both {
+            const NAME: &'static str = "both";
+            fn value<T: Float>([a, b]: [Number<T>; 2], []: [Number<T>; 0]) -> Number<T> {
+                a - b
+            }
+        }
+        let (a, b) = (Variable::new(3.0), Variable::new(5.0));
+        assert_eq!(elementwise(Both, [&a], []).item::<f64>(), 9.0);
+        let y = elementwise(Both, [&a, &b], []);
+        assert_eq!(y.item::<f64>(), -2.0);
+        y.backward();
+        assert_eq!(b.grad().expect("a gradient").item::<f64>(), -1.0);
+    }
 }
