@@ -117,7 +117,7 @@ fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array
     // Single values tell the dtype of the result, and raise what the function has against it, while
     // x is still whole.
     let result = function(Array::zeros((), dtype), Array::zeros((), b.dtype())).dtype();
-    if result > dtype && !(result.is_float() && dtype.is_float()) {
+    if result.kind() > dtype.kind() {
         let what = format!("the result is {result} and cannot be kept as {dtype}");
         raise(Error::invalid(name, what));
     }

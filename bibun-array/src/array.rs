@@ -4,12 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::device::{Device, Memory, allocating, cpu, is_used, uploaded};
-use crate::dtype::with_dtype;
+use crate::dtype::with_word;
 use crate::shape::{Layout, Strides};
-use crate::storage::{self, Buffer};
-use crate::{DType, Element, Error, Scalar, Shape, raise};
+use crate::storage::{self, Buffer, Word};
+use crate::{DType, Element, Error, Scalar, Shape, SliceMut, raise};
 
-/// An n-dimensional array of `f32`, `f64`, `i64` or `bool`.
+/// An n-dimensional array of numbers or truths; [`DType`] names what they may be.
 ///
 /// Cloning and every view (`reshape` of dense arrays, `transpose`, slices, `broadcast_to`) share
 /// the elements and cost a few nanoseconds. Elements are written only where nobody else holds
@@ -171,29 +171,37 @@ impl Array {
     /// If the system refuses the memory; see [`allocating`].
     #[track_caller]
     pub(crate) fn filled_by<T: Element>(shape: Shape, fill: impl FnOnce(&mut [T])) -> Self {
-        Self::dense_filled_by(Layout::row_major(shape), fill)
-    }
-
-    /// [`Array::filled_by`] for any dense layout, whose memory order the slice then has.
-    #[track_caller]
-    pub(crate) fn dense_filled_by<T: Element>(layout: Layout, fill: impl FnOnce(&mut [T])) -> Self {
         let mut fill = Some(fill);
-        Self::dense(layout, &mut |elements| {
-            fill.take().expect("it is called once")(elements);
+        Self::dense(T::DTYPE, Layout::row_major(shape), &mut |elements| {
+            let fill = fill.take().expect("it is called once");
+            fill(T::from_slice_mut(elements).expect("the array was made for it"));
         })
     }
 
-    /// [`Array::dense_filled_by`], compiled once for all functions.
+    /// [`Array::filled_by`] for elements that are moved and not looked at: as words of the size of the
+    /// dtype's elements.
     #[track_caller]
-    fn dense<T: Element>(layout: Layout, fill: &mut dyn FnMut(&mut [T])) -> Self {
+    pub(crate) fn moved<W: Word>(dtype: DType, shape: Shape, fill: impl FnOnce(&mut [W])) -> Self {
+        let mut buffer = Buffer::of(dtype, shape.size());
+        fill(buffer.as_mut_words());
+        match shape.size() {
+            0 => Self::constant(Scalar::zero(dtype), shape),
+            1 => Self::constant(buffer.as_run().first(), shape),
+            _ => Self::of_buffer(buffer, Layout::row_major(shape)),
+        }
+    }
+
+    /// [`Array::filled_by`] for any dtype and dense layout, whose memory order the run then has.
+    #[track_caller]
+    pub(crate) fn dense(dtype: DType, layout: Layout, fill: &mut dyn FnMut(SliceMut<'_>)) -> Self {
         let size = layout.shape.size();
         if size <= 1 {
-            let mut element = T::default();
-            fill(&mut std::slice::from_mut(&mut element)[..size]);
-            return Self::constant(element.to_scalar(), layout.shape);
+            let mut element = Scalar::zero(dtype);
+            fill(SliceMut::of_scalar(&mut element).range(0, size));
+            return Self::constant(element, layout.shape);
         }
-        let mut buffer = Buffer::new::<T>(size);
-        fill(buffer.as_mut_slice());
+        let mut buffer = Buffer::of(dtype, size);
+        fill(buffer.as_mut_run());
         Self::of_buffer(buffer, layout)
     }
 
@@ -332,10 +340,10 @@ impl Array {
     pub fn eye(size: usize, dtype: DType) -> Self {
         let shape = Shape::from([size, size]).addressable("eye");
         allocating("eye", || {
-            with_dtype!(dtype, T => {
-                let one = T::from_scalar(Scalar::one(dtype));
-                Self::filled_by::<T>(shape, |elements| {
-                    elements.fill(T::default());
+            with_word!(dtype, W => {
+                let [zero, one] = [Scalar::zero(dtype), Scalar::one(dtype)].map(W::of);
+                Self::moved::<W>(dtype, shape, |elements| {
+                    elements.fill(zero);
                     elements.iter_mut().step_by(size + 1).for_each(|x| *x = one);
                 })
             })
@@ -448,10 +456,21 @@ impl Array {
     /// The elements in row-major order.
     ///
     /// # Panics
-    /// If the dtype is another than `T` (see [`Array::cast`]).
+    /// If the dtype is not `T`, and `T` does not [hold](DType::holds) all its values either (see
+    /// [`Array::cast`]).
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// assert_eq!(Array::from([1.5f32, 2.0]).to_vec::<f64>(), [1.5, 2.0]);
+    /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
-        self.expect_dtype::<T>("to_vec");
+        if self.dtype != T::DTYPE {
+            if !T::DTYPE.holds(self.dtype) {
+                self.expect_dtype::<T>("to_vec");
+            }
+            return self.on_host("to_vec").cast(T::DTYPE).to_vec();
+        }
         let copied = |elements: &[T]| {
             let mut copy = storage::reserved(elements.len());
             copy.extend_from_slice(elements);
@@ -525,9 +544,7 @@ impl Array {
             .map(|(&i, &step)| i as isize * step);
         let position = self.layout.offset.strict_add_signed(steps.sum());
         match self.buffer() {
-            Some(buffer) => {
-                with_dtype!(self.dtype, T => buffer.as_slice::<T>()[position].to_scalar())
-            }
+            Some(buffer) => buffer.as_run().range(position, 1).first(),
             None => {
                 let part = Layout {
                     offset: position,
@@ -581,19 +598,13 @@ impl Array {
         if self.size() == 0 {
             return &mut [];
         }
-        if !self.layout.is_row_major() || self.unique_buffer().is_none() && self.size() != 1 {
-            *self = allocating("as_mut_slice", || match self.inline() {
-                Some(value) => Self::filled_by(self.shape().clone(), |out| {
-                    out.fill(T::from_scalar(value));
-                }),
-                None => cpu().copy(self),
-            });
-        }
-        let (start, size) = (self.layout.offset, self.size());
-        if size == 1 {
+        if self.size() == 1 {
             let value = self.element(&vec![0; self.rank()]);
             *self = Self::constant(value, self.shape().clone());
+        } else {
+            self.make_unique();
         }
+        let (start, size) = (self.layout.offset, self.size());
         match &mut self.data {
             Data::Inline(scalar) => {
                 std::slice::from_mut(T::borrow_scalar_mut(scalar).expect("the dtype was checked"))
@@ -603,6 +614,18 @@ impl Array {
                 &mut buffer.as_mut_slice()[start..start + size]
             }
         }
+    }
+
+    /// Copies the elements if they are not in row-major order in memory of this array alone.
+    #[track_caller]
+    fn make_unique(&mut self) {
+        if self.layout.is_row_major() && self.unique_buffer().is_some() {
+            return;
+        }
+        *self = allocating("as_mut_slice", || match self.inline() {
+            Some(value) => with_word!(self.dtype, W => self.spread(W::of(value))),
+            None => cpu().copy(self),
+        });
     }
 
     /// A copy in row-major order, or the array itself if it lies so already.
@@ -616,6 +639,28 @@ impl Array {
     }
 
     // ----- for the rest of the crate
+
+    /// [`Array::as_mut_slice`] of words; of an array of two elements or more.
+    #[track_caller]
+    pub(crate) fn as_mut_words<W: Word>(&mut self) -> &mut [W] {
+        self.make_unique();
+        let (start, size) = (self.layout.offset, self.size());
+        let buffer = self.unique_buffer().expect("made unique above");
+        &mut buffer.as_mut_words()[start..start + size]
+    }
+
+    /// The words of a row-major array on the CPU that has memory.
+    pub(crate) fn host_words<W: Word>(&self) -> &[W] {
+        let buffer = self.buffer().expect("a row-major array on the CPU");
+        &buffer.as_words()[self.layout.offset..][..self.size()]
+    }
+
+    /// A word everywhere, in memory.
+    pub(crate) fn spread<W: Word>(&self, word: W) -> Self {
+        Self::moved(self.dtype, self.shape().clone(), |out: &mut [W]| {
+            out.fill(word)
+        })
+    }
 
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout

@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::dtype::DType;
 use crate::{Array, Error, Shape, raise};
 
 /// How a kernel moves along one axis.
@@ -148,7 +147,7 @@ impl Convolution {
         let n = n.copied().unwrap_or_default();
         let [first, second] = made.others();
         let (a_shape, b_shape) = (self.shape(first, n), self.shape(second, n));
-        let floats = matches!(a.dtype(), DType::F32 | DType::F64) && a.dtype() == b.dtype();
+        let floats = a.dtype().is_float() && a.dtype() == b.dtype();
         if *a.shape() != a_shape || *b.shape() != b_shape || !floats {
             let what = format!(
                 "found {} {} and {} {}, expected {a_shape} and {b_shape} of one float type",

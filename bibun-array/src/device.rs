@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::CPU;
-use crate::kernel::{Kernel, Slice};
+use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, Change, DType, Error, Shape, Taps, Update, attempt, raise};
+use crate::{Array, Change, DType, Error, Shape, Slice, Taps, Update, attempt, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {

@@ -1,13 +1,13 @@
 //! Arrays as text, laid out as NumPy does: `Display` like `str`, `Debug` like `repr`.
 //!
 //! Floats have the fewest digits that tell them apart, but at most eight behind the point; all of
-//! an array are written with a power of ten if one is 1e8 or more (1e6 in `f32`), one is below
-//! 1e-4, or the largest exceeds the smallest a thousand times. Lines hold 75 columns. Arrays of
-//! more than 1000 elements show three at either end of each axis.
+//! an array are written with a power of ten if one is 1e8 or more (1e6 in `f32`, 1e3 in types of 16
+//! bits), one is below 1e-4, or the largest exceeds the smallest a thousand times. Lines hold 75
+//! columns. Arrays of more than 1000 elements show three at either end of each axis.
 
 use std::fmt::{self, Write};
 
-use crate::{Array, DType, Scalar};
+use crate::{Array, DType, Kind, Scalar};
 
 /// Digits behind the point.
 const PRECISION: usize = 8;
@@ -26,9 +26,9 @@ const EDGE: usize = 3;
 /// ```
 impl fmt::Display for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.rank(), self.dtype()) {
-            (0, DType::Bool | DType::I64) => write!(f, "{}", Words::new(self).words[0]),
-            (0, DType::F32 | DType::F64) => f.write_str(&number(self.element(&[]))),
+        match (self.rank(), self.dtype().kind()) {
+            (0, Kind::Truth | Kind::Integer) => write!(f, "{}", Words::new(self).words[0]),
+            (0, Kind::Float) => f.write_str(&number(self.element(&[]))),
             _ => f.write_str(&Words::new(self).laid_out(" ", 0, LINE_WIDTH)),
         }
     }
@@ -52,6 +52,10 @@ impl fmt::Debug for Array {
             extras.push(format!("shape=({}{comma})", sizes.join(", ")));
         }
         let dtype = match self.dtype() {
+            DType::U8 => Some("uint8"),
+            DType::I32 => Some("int32"),
+            DType::F16 => Some("float16"),
+            DType::BF16 => Some("bfloat16"),
             DType::F32 => Some("float32"),
             DType::F64 if self.size() == 0 => Some("float64"),
             DType::I64 if self.size() == 0 => Some("int64"),
@@ -106,13 +110,16 @@ impl Words {
             x.on_host("display")
         };
         let elements: Vec<Scalar> = indices.iter().map(|index| x.element(index)).collect();
-        let words = match x.dtype() {
-            DType::Bool if x.rank() == 0 => {
-                elements.iter().map(|x| python_bool(*x).into()).collect()
+        let words = match x.dtype().kind() {
+            Kind::Truth => {
+                let width = if x.rank() == 0 { 0 } else { 5 };
+                aligned(
+                    elements.iter().map(|x| python_bool(*x).into()).collect(),
+                    width,
+                )
             }
-            DType::Bool => aligned(elements.iter().map(|x| python_bool(*x).into()).collect(), 5),
-            DType::I64 => aligned(elements.iter().map(Scalar::to_string).collect(), 0),
-            DType::F32 | DType::F64 => floats(&elements, x.dtype()),
+            Kind::Integer => aligned(elements.iter().map(Scalar::to_string).collect(), 0),
+            Kind::Float => floats(&elements, x.dtype()),
         };
         Self { words, axes }
     }
@@ -194,14 +201,9 @@ fn floats(elements: &[Scalar], dtype: DType) -> Vec<String> {
     let largest = magnitudes().fold(0.0, f64::max);
     let smallest = magnitudes().fold(f64::INFINITY, f64::min);
     // Compared in the dtype: 1e-4 as `f32` is below 1e-4 itself.
-    let (high, low, ratio) = match dtype {
-        DType::F32 => (
-            1e6,
-            f64::from(1e-4f32),
-            f64::from(largest as f32 / smallest as f32),
-        ),
-        _ => (1e8, 1e-4, largest / smallest),
-    };
+    let rounded = |x: f64| Scalar::F64(x).cast(dtype).to_f64();
+    let high = [1e8, 1e6, 1e3][shortness(dtype)];
+    let (low, ratio) = (rounded(1e-4), rounded(largest / smallest));
     let scientific = largest >= high || smallest < low || ratio > 1000.0;
     let parts: Vec<Parts> = elements
         .iter()
@@ -229,6 +231,31 @@ fn floats(elements: &[Scalar], dtype: DType) -> Vec<String> {
         Parts::Other(word) => word.clone(),
     });
     aligned(words.collect(), 0)
+}
+
+/// How short a float is: 0 for `f64`, 1 for `f32`, 2 for those of 16 bits.
+fn shortness(dtype: DType) -> usize {
+    match dtype.size() {
+        8 => 0,
+        4 => 1,
+        _ => 2,
+    }
+}
+
+/// The value, with the fewest decimal digits that tell it from its neighbours, as a type that Rust
+/// writes with the fewest digits.
+fn decimal(x: Scalar) -> Scalar {
+    let dtype = x.dtype();
+    if dtype.size() > 2 || !x.to_f64().is_finite() {
+        return x;
+    }
+    // Five digits tell all numbers of 16 bits apart.
+    let written = (0..5).map(|digits| {
+        let text = format!("{:.digits$e}", x.to_f64());
+        Scalar::F64(text.parse().expect("a number"))
+    });
+    let mut back = written.filter(|decimal| decimal.cast(dtype) == x);
+    back.next().unwrap_or(Scalar::F64(x.to_f64()))
 }
 
 /// A float taken apart for its columns.
@@ -264,7 +291,7 @@ impl Parts {
 
 /// `x` without a power of ten.
 fn positional_parts(x: Scalar) -> Parts {
-    let shortest = x.to_string();
+    let shortest = decimal(x).to_string();
     let (whole, fraction) = shortest.split_once('.').unwrap_or((&shortest, ""));
     if fraction.len() <= PRECISION {
         return Parts::Positional(whole.to_owned(), fraction.to_owned());
@@ -280,7 +307,7 @@ fn scientific_parts(x: Scalar, precision: usize) -> Parts {
     // Writing to a string does not fail.
     let _ = match x {
         Scalar::F32(x) => write!(text, "{x:e}"),
-        x => write!(text, "{:e}", x.to_f64()),
+        x => write!(text, "{:e}", decimal(x).to_f64()),
     };
     let digits = |text: &str| {
         let (mantissa, exponent) = text.split_once('e').expect("a power of ten");
@@ -310,9 +337,9 @@ fn number(x: Scalar) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    let high = if x.dtype() == DType::F32 { 1e6 } else { 1e16 };
+    let high = [1e16, 1e6, 1e3][shortness(x.dtype())];
     if value == 0.0 || (1e-4..high).contains(&value.abs()) {
-        let text = x.to_string();
+        let text = decimal(x).to_string();
         return if text.contains('.') {
             text
         } else {

@@ -1,147 +1,181 @@
-//! The element types of an array, and single values of them.
+//! The element types of an array, runs of elements, and single values.
+//!
+//! The table at the end has a row for each type; enums, conversions, promotion and the codes in files
+//! follow from it.
 
 use std::fmt;
 
-use crate::kernel::{Slice, SliceMut};
-
-/// The type of an array's elements.
+/// What a dtype counts, from the least to the most general.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DType {
-    /// `bool`.
+pub enum Kind {
+    /// `true` and `false`.
+    Truth,
+    /// Whole numbers.
+    Integer,
+    /// Floating-point numbers, the only ones that carry a gradient.
+    Float,
+}
+
+/// As what elements are moved; see [`Word`](crate::storage::Word).
+pub(crate) enum WordSize {
+    Truth,
+    One,
+    Two,
+    Four,
+    Eight,
+}
+
+/// The types in which elements are computed: their own accumulators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Accumulator {
     Bool,
-    /// Signed 64-bit integers: counts, class numbers, indices.
     I64,
-    /// Single precision.
     F32,
-    /// Double precision.
     F64,
 }
 
 impl DType {
-    /// Bytes of one element.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::Bool => 1,
-            Self::F32 => 4,
-            Self::I64 | Self::F64 => 8,
-        }
-    }
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
 
-    /// Whether this is `F32` or `F64`: the types that can carry a gradient.
+    /// Whether this is a type of floating-point numbers: one that can carry a gradient.
+    #[inline]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
+        matches!(self.kind(), Kind::Float)
     }
 
-    /// The type of `a ∘ b` for operands of two types: the later one in
-    /// `Bool < I64 < F32 < F64`, so that integers never widen a float (as in JAX and PyTorch).
+    /// Whether this is a type of integers (`bool` is none).
+    #[inline]
+    pub const fn is_integer(self) -> bool {
+        matches!(self.kind(), Kind::Integer)
+    }
+
+    /// The type of `a ∘ b` for operands of two types, as in JAX: the first type in the order
+    /// `Bool < U8 < I32 < I64 < F16, BF16 < F32 < F64` that both can become, so that integers never
+    /// widen a float and the two types of 16 bits meet in `F32`.
     ///
     /// ```
     /// use bibun_array::DType;
-    /// assert_eq!(DType::I64.promote(DType::F32), DType::F32);
+    /// assert_eq!(DType::I64.promote(DType::BF16), DType::BF16);
+    /// assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
     /// ```
-    pub fn promote(self, other: Self) -> Self {
-        self.max(other)
+    #[inline]
+    pub const fn promote(self, other: Self) -> Self {
+        PROMOTED[self as usize][other as usize]
+    }
+
+    /// The type of sums and products over elements: floats stay what they are, and everything else is
+    /// counted in `I64`, as in NumPy and PyTorch.
+    ///
+    /// ```
+    /// use bibun_array::{Array, DType};
+    /// assert_eq!(Array::from([200u8, 100]).sum(..).item::<i64>(), 300);
+    /// assert_eq!(DType::BF16.of_sums(), DType::BF16);
+    /// ```
+    #[inline]
+    pub const fn of_sums(self) -> Self {
+        match self.kind() {
+            Kind::Float => self,
+            Kind::Integer | Kind::Truth => Self::I64,
+        }
+    }
+
+    /// The lowest finite value of a float type, or the smallest integer.
+    ///
+    /// ```
+    /// use bibun_array::{DType, Scalar};
+    /// assert_eq!(DType::F16.lowest().to_f64(), -65504.0);
+    /// assert_eq!(DType::U8.lowest(), Scalar::U8(0));
+    /// ```
+    pub fn lowest(self) -> Scalar {
+        match self {
+            Self::Bool => Scalar::Bool(false),
+            Self::U8 => Scalar::U8(u8::MIN),
+            Self::I32 => Scalar::I32(i32::MIN),
+            Self::I64 => Scalar::I64(i64::MIN),
+            Self::F16 => Scalar::F16(half::f16::MIN),
+            Self::BF16 => Scalar::BF16(half::bf16::MIN),
+            Self::F32 => Scalar::F32(f32::MIN),
+            Self::F64 => Scalar::F64(f64::MIN),
+        }
+    }
+
+    /// As what the elements are moved.
+    pub(crate) const fn word(self) -> WordSize {
+        match (self.kind(), self.size()) {
+            (Kind::Truth, _) => WordSize::Truth,
+            (_, 1) => WordSize::One,
+            (_, 2) => WordSize::Two,
+            (_, 4) => WordSize::Four,
+            (_, 8) => WordSize::Eight,
+            (_, _) => unreachable!(),
+        }
+    }
+
+    /// Whether [`promote`](DType::promote) may turn this into `other`.
+    const fn widens_to(self, other: Self) -> bool {
+        if self as usize == other as usize {
+            return true;
+        }
+        let (wider, mut i) = (self.wider(), 0);
+        while i < wider.len() {
+            if wider[i].widens_to(other) {
+                return true;
+            }
+            i += 1;
+        }
+        false
+    }
+
+    /// Whether every value of `other` is one of this type too.
+    ///
+    /// ```
+    /// use bibun_array::DType;
+    /// assert!(DType::F32.holds(DType::BF16) && DType::I64.holds(DType::U8));
+    /// assert!(!DType::F32.holds(DType::I64));
+    /// ```
+    pub const fn holds(self, other: Self) -> bool {
+        let widens = other.widens_to(self);
+        widens && self.digits() >= other.digits()
     }
 }
+
+/// The promoted type of every pair.
+const PROMOTED: [[DType; DType::COUNT]; DType::COUNT] = {
+    let mut table = [[DType::Bool; DType::COUNT]; DType::COUNT];
+    let mut a = 0;
+    while a < DType::COUNT {
+        let mut b = 0;
+        while b < DType::COUNT {
+            let mut both = 0;
+            while !(DType::ALL[a].widens_to(DType::ALL[both])
+                && DType::ALL[b].widens_to(DType::ALL[both]))
+            {
+                both += 1;
+            }
+            table[a][b] = DType::ALL[both];
+            b += 1;
+        }
+        a += 1;
+    }
+    table
+};
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bool => "bool",
-            Self::I64 => "i64",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        })
+        f.write_str(self.name())
     }
-}
-
-/// One value of any dtype.
-///
-/// ```
-/// use bibun_array::{DType, Scalar};
-/// let x = Scalar::from(2.5f32);
-/// assert_eq!(x.cast(DType::I64), Scalar::I64(2));
-/// ```
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Scalar {
-    /// A `bool`.
-    Bool(bool),
-    /// An `i64`.
-    I64(i64),
-    /// An `f32`.
-    F32(f32),
-    /// An `f64`.
-    F64(f64),
 }
 
 impl Scalar {
     /// Zero (or `false`) of a dtype.
-    pub const fn zero(dtype: DType) -> Self {
-        match dtype {
-            DType::Bool => Self::Bool(false),
-            DType::I64 => Self::I64(0),
-            DType::F32 => Self::F32(0.0),
-            DType::F64 => Self::F64(0.0),
-        }
+    pub fn zero(dtype: DType) -> Self {
+        Self::from_bits(dtype, 0)
     }
 
     /// One (or `true`) of a dtype.
-    pub const fn one(dtype: DType) -> Self {
-        match dtype {
-            DType::Bool => Self::Bool(true),
-            DType::I64 => Self::I64(1),
-            DType::F32 => Self::F32(1.0),
-            DType::F64 => Self::F64(1.0),
-        }
-    }
-
-    /// The type of the value.
-    pub const fn dtype(self) -> DType {
-        match self {
-            Self::Bool(_) => DType::Bool,
-            Self::I64(_) => DType::I64,
-            Self::F32(_) => DType::F32,
-            Self::F64(_) => DType::F64,
-        }
-    }
-
-    /// The value as another type, converted as Rust's `as` does (floats to integers round towards
-    /// zero and saturate; everything but zero is `true`).
-    pub fn cast(self, dtype: DType) -> Self {
-        match dtype {
-            DType::Bool => Self::Bool(self.to_f64() != 0.0),
-            DType::I64 => Self::I64(match self {
-                Self::I64(x) => x,
-                _ => self.to_f64() as i64,
-            }),
-            DType::F32 => Self::F32(match self {
-                Self::F32(x) => x,
-                Self::I64(x) => x as f32,
-                _ => self.to_f64() as f32,
-            }),
-            DType::F64 => Self::F64(self.to_f64()),
-        }
-    }
-
-    /// The value as `f64`.
-    pub fn to_f64(self) -> f64 {
-        match self {
-            Self::Bool(x) => f64::from(u8::from(x)),
-            Self::I64(x) => x as f64,
-            Self::F32(x) => f64::from(x),
-            Self::F64(x) => x,
-        }
-    }
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bool(x) => write!(f, "{x}"),
-            Self::I64(x) => write!(f, "{x}"),
-            Self::F32(x) => write!(f, "{x}"),
-            Self::F64(x) => write!(f, "{x}"),
-        }
+    pub fn one(dtype: DType) -> Self {
+        Self::Bool(true).cast(dtype)
     }
 }
 
@@ -149,12 +183,15 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that an array can hold: `f32`, `f64`, `i64`, `bool`.
+/// A Rust type that an array can hold: `bool`, `u8`, `i32`, `i64`, `f32`, `f64`, and
+/// [`f16`](half::f16) and [`bf16`](half::bf16) of the crate [`half`].
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static
 {
     /// The type's name among the dtypes.
     const DTYPE: DType;
+    /// The type in which it is computed; see [`DType::accumulator`].
+    type Accumulator: Element;
     /// The value as a [`Scalar`].
     fn to_scalar(self) -> Scalar;
     /// The value of a [`Scalar`], converted as by [`Scalar::cast`].
@@ -173,95 +210,497 @@ pub trait Element:
     fn borrow_scalar_mut(scalar: &mut Scalar) -> Option<&mut Self>;
 }
 
-macro_rules! element {
-    ($($type:ty, $variant:ident;)*) => {$(
-        impl sealed::Sealed for $type {}
-        impl Element for $type {
-            const DTYPE: DType = DType::$variant;
+/// Everything that is told once for each dtype.
+macro_rules! dtypes {
+    ($d:tt $(
+        $(#[$documentation:meta])*
+        $variant:ident($type:ty) {
+            kind: $kind:ident,
+            name: $name:literal,
+            accumulator: $accumulator:ident($computed:ty),
+            wider: [$($wider:ident),*],
+            digits: $digits:literal,
+            numpy: $numpy:literal,
+            safetensors: $safetensors:literal,
+            to_bits: $to_bits:expr,
+            from_bits: $from_bits:expr,
+        }
+    )*) => {
+        /// The type of an array's elements.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum DType {$(
+            $(#[$documentation])*
+            $variant,
+        )*}
+
+        impl DType {
+            /// All of them.
+            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
+
+            /// What it counts.
             #[inline]
-            fn to_scalar(self) -> Scalar {
-                Scalar::$variant(self)
-            }
-            #[inline]
-            fn from_scalar(scalar: Scalar) -> Self {
-                match scalar.cast(DType::$variant) {
-                    Scalar::$variant(x) => x,
-                    other => unreachable!("cast to {} gave {other:?}", DType::$variant),
+            pub const fn kind(self) -> Kind {
+                match self {
+                    $(Self::$variant => Kind::$kind,)*
                 }
             }
+
+            /// Bytes of one element.
             #[inline]
-            fn from_slice(slice: Slice<'_>) -> Option<&[Self]> {
-                if let Slice::$variant(x) = slice { Some(x) } else { None }
+            pub const fn size(self) -> usize {
+                match self {
+                    $(Self::$variant => size_of::<$type>(),)*
+                }
             }
-            #[inline]
-            fn from_slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]> {
-                if let SliceMut::$variant(x) = slice { Some(x) } else { None }
+
+            /// The name, as Rust has it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
             }
-            #[inline]
-            fn to_slice(slice: &[Self]) -> Slice<'_> {
-                Slice::$variant(slice)
+
+            /// The name by which files of the safetensors format know it.
+            pub const fn safetensors(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $safetensors,)*
+                }
             }
-            #[inline]
-            fn to_slice_mut(slice: &mut [Self]) -> SliceMut<'_> {
-                SliceMut::$variant(slice)
+
+            /// The type of files of the npy format. NumPy itself has no bfloat16, and JAX and others
+            /// write its elements as two bytes of no type.
+            pub const fn numpy(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $numpy,)*
+                }
             }
+
+            /// The type in which elements are computed and added up, before they are rounded once.
+            ///
+            /// ```
+            /// use bibun_array::DType;
+            /// assert_eq!(DType::BF16.accumulator(), DType::F32);
+            /// ```
             #[inline]
-            fn borrow_scalar(scalar: &Scalar) -> Option<&Self> {
-                if let Scalar::$variant(x) = scalar { Some(x) } else { None }
+            pub const fn accumulator(self) -> Self {
+                match self {
+                    $(Self::$variant => Self::$accumulator,)*
+                }
             }
+
+            /// [`DType::accumulator`], for what has code for each.
             #[inline]
-            fn borrow_scalar_mut(scalar: &mut Scalar) -> Option<&mut Self> {
-                if let Scalar::$variant(x) = scalar { Some(x) } else { None }
+            pub(crate) const fn computed(self) -> Accumulator {
+                match self {
+                    $(Self::$variant => Accumulator::$accumulator,)*
+                }
+            }
+
+            /// The types next after it that it may become beside others.
+            const fn wider(self) -> &'static [Self] {
+                match self {
+                    $(Self::$variant => &[$(Self::$wider),*],)*
+                }
+            }
+
+            /// How many binary digits in a row its numbers may have.
+            const fn digits(self) -> u32 {
+                match self {
+                    $(Self::$variant => $digits,)*
+                }
             }
         }
-        impl From<$type> for Scalar {
-            fn from(x: $type) -> Self {
-                Scalar::$variant(x)
+
+        /// One value of any dtype.
+        ///
+        /// ```
+        /// use bibun_array::{DType, Scalar};
+        /// let x = Scalar::from(2.5f32);
+        /// assert_eq!(x.cast(DType::I64), Scalar::I64(2));
+        /// ```
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub enum Scalar {$(
+            $(#[$documentation])*
+            $variant($type),
+        )*}
+
+        impl Scalar {
+            /// The type of the value.
+            #[inline]
+            pub const fn dtype(self) -> DType {
+                match self {
+                    $(Self::$variant(_) => DType::$variant,)*
+                }
+            }
+
+            /// The value of these bits, as many as it has.
+            pub(crate) fn from_bits(dtype: DType, bits: u64) -> Self {
+                match dtype {
+                    $(DType::$variant => {
+                        let from_bits: fn(u64) -> $type = $from_bits;
+                        Self::$variant(from_bits(bits))
+                    })*
+                }
+            }
+
+            /// The bits of the value, the others zero.
+            pub(crate) fn to_bits(self) -> u64 {
+                match self {
+                    $(Self::$variant(x) => {
+                        let to_bits: fn($type) -> u64 = $to_bits;
+                        to_bits(x)
+                    })*
+                }
             }
         }
-    )*};
+
+        impl fmt::Display for Scalar {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant(x) => write!(f, "{x}"),)*
+                }
+            }
+        }
+
+        /// A run of elements of some dtype.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Slice<'a> {$(
+            $(#[$documentation])*
+            $variant(&'a [$type]),
+        )*}
+
+        impl<'a> Slice<'a> {
+            /// The run of one element.
+            pub fn of_scalar(scalar: &'a Scalar) -> Self {
+                match scalar {
+                    $(Scalar::$variant(x) => Self::$variant(std::slice::from_ref(x)),)*
+                }
+            }
+
+            /// The type of the elements.
+            #[inline]
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Self::$variant(_) => DType::$variant,)*
+                }
+            }
+
+            /// How many there are.
+            #[inline]
+            #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(x) => x.len(),)*
+                }
+            }
+
+            /// The first element.
+            ///
+            /// # Panics
+            /// If there is none.
+            pub fn first(&self) -> Scalar {
+                match self {
+                    $(Self::$variant(x) => Scalar::$variant(x[0]),)*
+                }
+            }
+
+            /// A part of the run.
+            pub fn range(self, start: usize, len: usize) -> Self {
+                match self {
+                    $(Self::$variant(x) => Self::$variant(&x[start..start + len]),)*
+                }
+            }
+        }
+
+        /// A run of elements of some dtype, to be written.
+        #[derive(Debug)]
+        pub enum SliceMut<'a> {$(
+            $(#[$documentation])*
+            $variant(&'a mut [$type]),
+        )*}
+
+        impl<'a> SliceMut<'a> {
+            /// The run of one element.
+            pub fn of_scalar(scalar: &'a mut Scalar) -> Self {
+                match scalar {
+                    $(Scalar::$variant(x) => Self::$variant(std::slice::from_mut(x)),)*
+                }
+            }
+
+            /// The type of the elements.
+            #[inline]
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Self::$variant(_) => DType::$variant,)*
+                }
+            }
+
+            /// How many there are.
+            #[inline]
+            #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(x) => x.len(),)*
+                }
+            }
+
+            /// The elements, to be read.
+            pub fn as_slice(&self) -> Slice<'_> {
+                match self {
+                    $(Self::$variant(x) => Slice::$variant(x),)*
+                }
+            }
+
+            /// A part of the run.
+            pub fn range(&mut self, start: usize, len: usize) -> SliceMut<'_> {
+                match self {
+                    $(Self::$variant(x) => SliceMut::$variant(&mut x[start..start + len]),)*
+                }
+            }
+        }
+
+        $(
+            impl sealed::Sealed for $type {}
+            impl Element for $type {
+                const DTYPE: DType = DType::$variant;
+                type Accumulator = $computed;
+                #[inline]
+                fn to_scalar(self) -> Scalar {
+                    Scalar::$variant(self)
+                }
+                #[inline]
+                fn from_scalar(scalar: Scalar) -> Self {
+                    match scalar.cast(DType::$variant) {
+                        Scalar::$variant(x) => x,
+                        other => unreachable!("cast to {} gave {other:?}", DType::$variant),
+                    }
+                }
+                #[inline]
+                fn from_slice(slice: Slice<'_>) -> Option<&[Self]> {
+                    if let Slice::$variant(x) = slice { Some(x) } else { None }
+                }
+                #[inline]
+                fn from_slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]> {
+                    if let SliceMut::$variant(x) = slice { Some(x) } else { None }
+                }
+                #[inline]
+                fn to_slice(slice: &[Self]) -> Slice<'_> {
+                    Slice::$variant(slice)
+                }
+                #[inline]
+                fn to_slice_mut(slice: &mut [Self]) -> SliceMut<'_> {
+                    SliceMut::$variant(slice)
+                }
+                #[inline]
+                fn borrow_scalar(scalar: &Scalar) -> Option<&Self> {
+                    if let Scalar::$variant(x) = scalar { Some(x) } else { None }
+                }
+                #[inline]
+                fn borrow_scalar_mut(scalar: &mut Scalar) -> Option<&mut Self> {
+                    if let Scalar::$variant(x) = scalar { Some(x) } else { None }
+                }
+            }
+            impl From<$type> for Scalar {
+                fn from(x: $type) -> Self {
+                    Scalar::$variant(x)
+                }
+            }
+        )*
+
+        /// Runs `$body` with the type alias `$T` bound to the Rust type of a dtype.
+        macro_rules! with_dtype {
+            ($d dtype:expr, $d T:ident => $d body:expr) => {
+                match $d dtype {
+                    $($crate::DType::$variant => {
+                        type $d T = $type;
+                        $d body
+                    })*
+                }
+            };
+        }
+        pub(crate) use with_dtype;
+    };
 }
 
-element! {
-    bool, Bool;
-    i64, I64;
-    f32, F32;
-    f64, F64;
-}
-
-impl From<i32> for Scalar {
-    fn from(x: i32) -> Self {
-        Self::I64(i64::from(x))
+// To add a dtype, write its row, with the types that it becomes beside others, and its conversions in
+// `conversion.rs`. If its accumulator is another type, all functions have it then: they convert what
+// they read and what they write. The compiler asks for the rest where a function must know.
+dtypes! { $
+    /// `bool`.
+    Bool(bool) {
+        kind: Truth,
+        name: "bool",
+        accumulator: Bool(bool),
+        wider: [U8],
+        digits: 1,
+        numpy: "|b1",
+        safetensors: "BOOL",
+        to_bits: u64::from,
+        from_bits: |bits| bits != 0,
+    }
+    /// Integers of 8 bits without a sign: the channels of images. Sums of them are `I64`.
+    U8(u8) {
+        kind: Integer,
+        name: "u8",
+        accumulator: I64(i64),
+        wider: [I32],
+        digits: 8,
+        numpy: "|u1",
+        safetensors: "U8",
+        to_bits: u64::from,
+        from_bits: |bits| bits as u8,
+    }
+    /// Signed 32-bit integers. Sums of them are `I64`.
+    I32(i32) {
+        kind: Integer,
+        name: "i32",
+        accumulator: I64(i64),
+        wider: [I64],
+        digits: 31,
+        numpy: "<i4",
+        safetensors: "I32",
+        to_bits: |x| u64::from(x.cast_unsigned()),
+        from_bits: |bits| bits as i32,
+    }
+    /// Signed 64-bit integers: counts, class numbers, indices.
+    I64(i64) {
+        kind: Integer,
+        name: "i64",
+        accumulator: I64(i64),
+        wider: [F16, BF16],
+        digits: 63,
+        numpy: "<i8",
+        safetensors: "I64",
+        to_bits: |x| x.cast_unsigned(),
+        from_bits: |bits| bits.cast_signed(),
+    }
+    /// Half precision of IEEE 754, with 11 digits and 5 bits of exponent: no number beyond 65,504.
+    F16(half::f16) {
+        kind: Float,
+        name: "f16",
+        accumulator: F32(f32),
+        wider: [F32],
+        digits: 11,
+        numpy: "<f2",
+        safetensors: "F16",
+        to_bits: |x| u64::from(x.to_bits()),
+        from_bits: |bits| half::f16::from_bits(bits as u16),
+    }
+    /// The upper half of an `F32`, with 8 digits and its range.
+    BF16(half::bf16) {
+        kind: Float,
+        name: "bf16",
+        accumulator: F32(f32),
+        wider: [F32],
+        digits: 8,
+        numpy: "<V2",
+        safetensors: "BF16",
+        to_bits: |x| u64::from(x.to_bits()),
+        from_bits: |bits| half::bf16::from_bits(bits as u16),
+    }
+    /// Single precision.
+    F32(f32) {
+        kind: Float,
+        name: "f32",
+        accumulator: F32(f32),
+        wider: [F64],
+        digits: 24,
+        numpy: "<f4",
+        safetensors: "F32",
+        to_bits: |x| u64::from(x.to_bits()),
+        from_bits: |bits| f32::from_bits(bits as u32),
+    }
+    /// Double precision.
+    F64(f64) {
+        kind: Float,
+        name: "f64",
+        accumulator: F64(f64),
+        wider: [],
+        digits: 53,
+        numpy: "<f8",
+        safetensors: "F64",
+        to_bits: f64::to_bits,
+        from_bits: f64::from_bits,
     }
 }
 
-impl From<usize> for Scalar {
-    fn from(x: usize) -> Self {
-        Self::I64(i64::try_from(x).expect("an index fits into i64"))
-    }
-}
-
-/// Runs `$body` with the type alias `$T` bound to the Rust type of a dtype.
-macro_rules! with_dtype {
+/// Runs `$body` with the type alias `$T` bound to the Rust type of a dtype's accumulator.
+macro_rules! with_accumulator {
     ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            $crate::DType::Bool => {
+        match $crate::DType::computed($dtype) {
+            $crate::dtype::Accumulator::Bool => {
                 type $T = bool;
                 $body
             }
-            $crate::DType::I64 => {
+            $crate::dtype::Accumulator::I64 => {
                 type $T = i64;
                 $body
             }
-            $crate::DType::F32 => {
+            $crate::dtype::Accumulator::F32 => {
                 type $T = f32;
                 $body
             }
-            $crate::DType::F64 => {
+            $crate::dtype::Accumulator::F64 => {
                 type $T = f64;
                 $body
             }
         }
     };
 }
-pub(crate) use with_dtype;
+pub(crate) use with_accumulator;
+
+/// [`with_accumulator`] for what the caller has made sure are floats.
+macro_rules! with_float {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $crate::DType::computed($dtype) {
+            $crate::dtype::Accumulator::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::dtype::Accumulator::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::dtype::Accumulator::Bool | $crate::dtype::Accumulator::I64 => {
+                unreachable!("only floats come here")
+            }
+        }
+    };
+}
+pub(crate) use with_float;
+
+/// Runs `$body` with the type alias `$W` bound to the [`Word`](crate::storage::Word) that has the size
+/// of a dtype, for what moves elements without a look at them.
+macro_rules! with_word {
+    ($dtype:expr, $W:ident => $body:expr) => {
+        match $crate::DType::word($dtype) {
+            $crate::dtype::WordSize::Truth => {
+                type $W = bool;
+                $body
+            }
+            $crate::dtype::WordSize::One => {
+                type $W = u8;
+                $body
+            }
+            $crate::dtype::WordSize::Two => {
+                type $W = u16;
+                $body
+            }
+            $crate::dtype::WordSize::Four => {
+                type $W = u32;
+                $body
+            }
+            $crate::dtype::WordSize::Eight => {
+                type $W = u64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_word;
+
+impl From<usize> for Scalar {
+    fn from(x: usize) -> Self {
+        Self::I64(i64::try_from(x).expect("an index fits into i64"))
+    }
+}

@@ -8,13 +8,13 @@ use crate::view::sliced;
 use crate::{Array, DType, Error, Index, Shape, View, device, normalize_axis, raise, user_of};
 
 impl Array {
-    /// Picks along `axis` (NumPy's `take`): the axes of `indices` (`i64`, any shape) come in the
+    /// Picks along `axis` (NumPy's `take`): the axes of `indices` (integers, any shape) come in the
     /// place of `axis`. Negative indices count from the end.
     ///
     /// Rows of an embedding are `table.take(&words, 0)`.
     ///
     /// # Panics
-    /// If `indices` are not `i64`, an index is out of bounds, or there is no such axis.
+    /// If `indices` are not integers, an index is out of bounds, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -25,7 +25,7 @@ impl Array {
     #[track_caller]
     pub fn take(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("take", axis, self.rank());
-        expect_within("take", indices, self.shape(), axis);
+        let indices = &within("take", indices, self.shape(), axis);
         let _ = self.picked("take", indices.shape(), axis);
         let device = device::common("take", [self, indices]);
         device::allocating("take", || device.take(self, indices, axis))
@@ -50,14 +50,14 @@ impl Array {
     /// ```
     /// use bibun_array::{Array, DType};
     /// let counts = Array::zeros(3, DType::I64);
-    /// let counts = counts.add_at(&Array::from([2i64, 0, 2]), 0, &Array::from(1i64));
+    /// let counts = counts.add_at(&Array::from([2, 0, 2]), 0, &Array::from(1i64));
     /// assert_eq!(counts.to_vec::<i64>(), [1, 0, 2]);
     /// ```
     #[must_use]
     #[track_caller]
     pub fn add_at(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("add_at", axis, self.rank());
-        expect_within("add_at", indices, self.shape(), axis);
+        let indices = &within("add_at", indices, self.shape(), axis);
         let picked = self.picked("add_at", indices.shape(), axis);
         let value = fitted("add_at", value, self.dtype(), &picked);
         let device = device::common("add_at", [&self, indices, &value]);
@@ -66,11 +66,11 @@ impl Array {
 
     /// Picks along `axis` with one index for each element of the result (NumPy's
     /// `take_along_axis`): `y[i][j] = x[indices[i][j]][j]` for `axis` 0 of a matrix. Apart from
-    /// `axis` the shapes of `indices` (`i64`) and of the array are equal. Negative indices count
+    /// `axis` the shapes of `indices` (integers) and of the array are equal. Negative indices count
     /// from the end.
     ///
     /// # Panics
-    /// If `indices` are not `i64`, an index is out of bounds, the shapes do not fit, or there is
+    /// If `indices` are not integers, an index is out of bounds, the shapes do not fit, or there is
     /// no such axis.
     ///
     /// ```
@@ -83,7 +83,7 @@ impl Array {
     pub fn gather(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("gather", axis, self.rank());
         expect_aligned("gather", indices, self.shape(), axis);
-        expect_within("gather", indices, self.shape(), axis);
+        let indices = &within("gather", indices, self.shape(), axis);
         let device = device::common("gather", [self, indices]);
         device::allocating("gather", || device.gather(self, indices, axis))
     }
@@ -107,7 +107,7 @@ impl Array {
     pub fn scatter_add(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("scatter_add", axis, self.rank());
         expect_aligned("scatter_add", indices, self.shape(), axis);
-        expect_within("scatter_add", indices, self.shape(), axis);
+        let indices = &within("scatter_add", indices, self.shape(), axis);
         let value = fitted("scatter_add", value, self.dtype(), indices.shape());
         let device = device::common("scatter_add", [&self, indices, &value]);
         device::allocating("scatter_add", || {
@@ -115,11 +115,11 @@ impl Array {
         })
     }
 
-    /// Ones at the classes that `indices` (`i64`) name and zeros elsewhere, along a new last axis
+    /// Ones at the classes that `indices` (integers) name and zeros elsewhere, along a new last axis
     /// of size `classes`. Negative indices count from the end.
     ///
     /// # Panics
-    /// If `indices` are not `i64`, an index is out of bounds, or the result has more elements than
+    /// If `indices` are not integers, an index is out of bounds, or the result has more elements than
     /// memory holds.
     ///
     /// ```
@@ -132,8 +132,7 @@ impl Array {
         let axis = indices.rank();
         let shape = indices.shape().inserted(axis, classes);
         let shape = shape.addressable("one_hot");
-        expect_within("one_hot", indices, &shape, axis);
-        let indices = indices.expand_dims(-1);
+        let indices = within("one_hot", indices, &shape, axis).expand_dims(-1);
         let ones = Self::ones(indices.shape(), dtype);
         device::allocating("one_hot", || {
             let zeros = Self::zeros(shape, dtype);
@@ -306,7 +305,7 @@ impl Array {
         let old = self.slice(index);
         let sum = match self.dtype() {
             DType::Bool => old | value,
-            DType::I64 | DType::F32 | DType::F64 => old + value,
+            _ => old + value,
         };
         self.write(part, &sum);
     }
@@ -328,13 +327,18 @@ impl Array {
     }
 }
 
-/// Has the device of `indices` look whether they lie within the axis.
+/// Integers as `i64`, after their device has looked whether they lie within the axis.
 #[track_caller]
-fn expect_within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) {
+fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
     let (size, shape) = (shape[axis] as i64, shape.clone());
+    let indices = match indices.dtype().is_integer() {
+        true => indices.cast(DType::I64),
+        false => indices.clone(),
+    };
     indices.expect_between(function, -size..size, move |index| {
         format!("index {index} is outside of axis {axis} of the shape {shape}")
     });
+    indices
 }
 
 /// Raises unless the indices have the shape of the array, apart from `axis`.

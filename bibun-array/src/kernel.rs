@@ -12,36 +12,12 @@ use std::sync::Arc;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
+use crate::conversion::convert;
 use crate::cpu::Program;
+use crate::dtype::with_float;
 use crate::formula::Formula;
 use crate::math::{Float, Machine};
-use crate::{Array, DType, Element, Error, Mask, Number, Scalar, raise};
-
-/// A run of elements of some dtype.
-#[derive(Clone, Copy, Debug)]
-pub enum Slice<'a> {
-    /// Of `bool`.
-    Bool(&'a [bool]),
-    /// Of `i64`.
-    I64(&'a [i64]),
-    /// Of `f32`.
-    F32(&'a [f32]),
-    /// Of `f64`.
-    F64(&'a [f64]),
-}
-
-/// A run of elements of some dtype, to be written.
-#[derive(Debug)]
-pub enum SliceMut<'a> {
-    /// Of `bool`.
-    Bool(&'a mut [bool]),
-    /// Of `i64`.
-    I64(&'a mut [i64]),
-    /// Of `f32`.
-    F32(&'a mut [f32]),
-    /// Of `f64`.
-    F64(&'a mut [f64]),
-}
+use crate::{Array, DType, Element, Error, Mask, Number, Scalar, Slice, SliceMut, raise};
 
 /// A formula of `N` inputs and `G` given numbers, as a type: what an elementwise function computes,
 /// for every precision and every device.
@@ -99,6 +75,8 @@ pub type Run = fn(given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>);
 pub struct Definition {
     name: &'static str,
     output: Option<DType>,
+    /// Whether elements come and go as they are stored, and not in the type of their accumulator.
+    stored: bool,
     formula: Option<fn() -> Formula>,
     run: Run,
 }
@@ -114,13 +92,25 @@ impl Definition {
         Self {
             name,
             output,
+            stored: false,
             formula,
             run,
         }
     }
 
+    /// A change of the dtype to `output`.
+    pub(crate) const fn cast(output: DType) -> Self {
+        Self {
+            stored: true,
+            ..Self::new("cast", Some(output), None, |_, inputs, out| {
+                convert(inputs[0], out)
+            })
+        }
+    }
+
     /// Code of the host, which other devices send their elements to: what it fills, for a first
-    /// input of any dtype of the kernel's (`output`: the dtype of the result if it is another).
+    /// input of any dtype of the kernel's (`output`: the dtype of the result if it is another). All
+    /// elements come and go in the type of their [accumulator](DType::accumulator).
     pub const fn host(name: &'static str, output: Option<DType>, run: Run) -> Self {
         Self::new(name, output, None, run)
     }
@@ -216,6 +206,14 @@ impl Kernel {
         }
     }
 
+    /// The dtype in which elements of this one come and go.
+    pub(crate) fn computed(&self, stored: DType) -> DType {
+        match &self.computed {
+            Computed::Loop(Definition { stored: true, .. }) => stored,
+            Computed::Loop(_) | Computed::Program(_) => stored.accumulator(),
+        }
+    }
+
     /// What is computed; `None` of code that only the host can run.
     pub fn formula(&self) -> Option<Formula> {
         match &self.computed {
@@ -229,7 +227,8 @@ impl Kernel {
         &self.given
     }
 
-    /// Fills `out` from runs of the same length, one of each input, on the CPU.
+    /// Fills `out` from runs of the same length, one of each input, on the CPU; all of them in the type
+    /// of their [accumulator](DType::accumulator), but for casts.
     pub fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
         match &self.computed {
             Computed::Loop(definition) => (definition.run)(&self.given, inputs, out),
@@ -264,10 +263,7 @@ pub(crate) fn run_floats<const N: usize, const G: usize, F: ElementFormula<N, G>
         let given = std::array::from_fn(|i| T::from_f64(given[i]));
         run_loop(FloatLoop::<N, G, F, T>(given, PhantomData), inputs, out);
     }
-    match out {
-        SliceMut::F32(_) => run::<N, G, F, f32>(given, inputs, out),
-        _ => run::<N, G, F, f64>(given, inputs, out),
-    }
+    with_float!(out.dtype(), T => run::<N, G, F, T>(given, inputs, out));
 }
 
 /// The loop of a formula in one precision.
@@ -315,10 +311,9 @@ pub(crate) fn run_truths<const N: usize, F: TruthFormula<N>>(
     inputs: &[Slice<'_>],
     out: SliceMut<'_>,
 ) {
-    match inputs[0] {
-        Slice::F32(_) => run_loop(TruthLoop::<N, F, f32>(PhantomData), inputs, out),
-        _ => run_loop(TruthLoop::<N, F, f64>(PhantomData), inputs, out),
-    }
+    with_float!(inputs[0].dtype(), T => {
+        run_loop(TruthLoop::<N, F, T>(PhantomData), inputs, out);
+    });
 }
 
 pub(crate) fn run_host<const N: usize, X: Element, F: HostFormula<N, X>>(
@@ -447,7 +442,7 @@ fn elements<T: Element>(x: Slice<'_>) -> &[T] {
 /// An input that is passed by value and shared with nobody gives its memory to the result.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or the inputs are not all of `f32` or all of `f64`.
+/// If the shapes do not broadcast, or the inputs are not all floats of one dtype.
 #[track_caller]
 pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
     formula: F,
@@ -457,10 +452,8 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
     let dtype = inputs[0].dtype();
     for input in &inputs {
         if input.dtype() != dtype || !dtype.is_float() {
-            let what = format!(
-                "the inputs must be all of f32 or all of f64, not {}",
-                input.dtype()
-            );
+            let other = input.dtype();
+            let what = format!("the inputs must be floats of one dtype, not {dtype} and {other}");
             raise(Error::invalid(F::NAME, what));
         }
     }
@@ -513,52 +506,21 @@ fn broadcast(kernel: &Kernel, inputs: &mut [Array]) {
 // PERF: in arrays, for what most kernels have: lists that may grow cost more than the arithmetic.
 fn of_repeated(kernel: &Kernel, inputs: &[Array]) -> Option<Array> {
     const MOST: usize = 4;
-    let mut y = Scalar::zero(kernel.output(inputs[0].dtype()));
+    let dtype = kernel.output(inputs[0].dtype());
+    let computed = |x: Scalar| x.cast(kernel.computed(x.dtype()));
+    let mut y = Scalar::zero(kernel.computed(dtype));
     if inputs.len() <= MOST {
         let mut scalars = [Scalar::Bool(false); MOST];
         for (scalar, input) in scalars.iter_mut().zip(inputs) {
-            *scalar = input.inline()?;
+            *scalar = computed(input.inline()?);
         }
         let slices = scalars.each_ref().map(Slice::of_scalar);
         kernel.run(&slices[..inputs.len()], SliceMut::of_scalar(&mut y));
     } else {
-        let scalars: Vec<Scalar> = inputs.iter().map(Array::inline).collect::<Option<_>>()?;
+        let value = |input: &Array| input.inline().map(computed);
+        let scalars: Vec<Scalar> = inputs.iter().map(value).collect::<Option<_>>()?;
         let slices: Vec<Slice<'_>> = scalars.iter().map(Slice::of_scalar).collect();
         kernel.run(&slices, SliceMut::of_scalar(&mut y));
     }
-    Some(Array::constant(y, inputs[0].shape().clone()))
-}
-
-impl<'a> Slice<'a> {
-    /// The run of one element.
-    pub fn of_scalar(scalar: &'a Scalar) -> Self {
-        match scalar {
-            Scalar::Bool(x) => Self::Bool(std::slice::from_ref(x)),
-            Scalar::I64(x) => Self::I64(std::slice::from_ref(x)),
-            Scalar::F32(x) => Self::F32(std::slice::from_ref(x)),
-            Scalar::F64(x) => Self::F64(std::slice::from_ref(x)),
-        }
-    }
-
-    /// A part of the run.
-    pub fn range(self, start: usize, len: usize) -> Self {
-        match self {
-            Self::Bool(x) => Self::Bool(&x[start..start + len]),
-            Self::I64(x) => Self::I64(&x[start..start + len]),
-            Self::F32(x) => Self::F32(&x[start..start + len]),
-            Self::F64(x) => Self::F64(&x[start..start + len]),
-        }
-    }
-}
-
-impl<'a> SliceMut<'a> {
-    /// The run of one element.
-    pub fn of_scalar(scalar: &'a mut Scalar) -> Self {
-        match scalar {
-            Scalar::Bool(x) => Self::Bool(std::slice::from_mut(x)),
-            Scalar::I64(x) => Self::I64(std::slice::from_mut(x)),
-            Scalar::F32(x) => Self::F32(std::slice::from_mut(x)),
-            Scalar::F64(x) => Self::F64(std::slice::from_mut(x)),
-        }
-    }
+    Some(Array::constant(y.cast(dtype), inputs[0].shape().clone()))
 }

@@ -10,6 +10,7 @@ mod arithmetic;
 mod array;
 mod axes;
 mod call;
+mod conversion;
 mod convolution;
 mod cpu;
 mod device;
@@ -50,15 +51,14 @@ pub use device::{
     is_another_device, settle,
 };
 pub use draws::Draws;
-pub use dtype::{DType, Element, Scalar};
+pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
 pub use error::{Error, attempt, raise};
+pub use half::{bf16, f16};
 pub use join::{concat, stack};
-pub use kernel::{
-    Definition, ElementFormula, Kernel, Run, Slice, SliceMut, elementwise, run_kernel,
-};
+pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};
 pub use matmul::{dot, gemm, matmul, outer};
 pub use normalize::normalize_gradient;
-pub use npy::{FileError, half_to_f32, remove_unfinished, write_whole};
+pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 pub use number::{Mask, Number};

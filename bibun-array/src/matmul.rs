@@ -5,7 +5,7 @@ use crate::{Array, DType, Error, Shape, ops, raise};
 /// Matrix product as in NumPy: of the last two axes, all axes before are broadcast. A vector on
 /// the left is a row, one on the right a column, and the axis that this adds is taken away again.
 ///
-/// For `f32`, `f64` and `i64` (which wraps around), in [`DType::promote`] of the dtypes. Transposed
+/// For floats and integers (which wrap around), in [`DType::promote`] of the dtypes. Transposed
 /// and sliced operands are read where
 /// they lie. The number of threads does not change a bit of the result.
 ///
@@ -123,7 +123,7 @@ fn product(
         let what = "is not defined for the dtype bool";
         raise(Error::invalid(function, what));
     }
-    if dtype == DType::I64 && (alpha.fract() != 0.0 || beta.fract() != 0.0) {
+    if dtype.is_integer() && (alpha.fract() != 0.0 || beta.fract() != 0.0) {
         let what = format!("the factors {alpha} and {beta} of whole numbers are not whole");
         raise(Error::invalid(function, what));
     }

@@ -1,12 +1,14 @@
 //! What may stand beside an array in a formula, and the dtype that both are computed in.
 
-use crate::{Array, DType, Scalar, ops};
+use half::{bf16, f16};
+
+use crate::{Array, DType, Error, Kind, Scalar, ops, raise};
 
 /// An array or a Rust number beside an array: what operators and functions of two arguments take.
 ///
 /// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
 /// array beside it, so that `x + 1.0` keeps an `f32` array `f32`, with one exception: it never
-/// loses its kind. A float beside an array of `i64` or `bool` makes both `f64`, and an integer
+/// loses its kind. A float beside an array of integers or `bool` makes both `f64`, and an integer
 /// beside an array of `bool` makes both `i64`, as in NumPy.
 ///
 /// ```
@@ -26,19 +28,19 @@ pub enum Operand {
 impl Operand {
     /// The operand as an array, beside one of dtype `other`.
     ///
+    /// # Panics
+    /// If the number is an integer that the dtype, another one of integers, does not have.
+    ///
     /// ```
     /// use bibun_array::{DType, Operand};
     /// let one = Operand::from(1.0).beside(DType::F32);
     /// assert_eq!(one.dtype(), DType::F32);
     /// ```
+    #[track_caller]
     pub fn beside(self, other: DType) -> Array {
         match self {
             Self::Array(x) => x,
-            Self::Number(x) => Array::scalar(x.cast(match x.dtype() {
-                DType::F32 | DType::F64 if !other.is_float() => DType::F64,
-                DType::I64 if other == DType::Bool => DType::I64,
-                _ => other,
-            })),
+            Self::Number(x) => Array::scalar(x.beside(other)),
         }
     }
 
@@ -51,6 +53,44 @@ impl Operand {
         let (left, right) = (dtype(&a), dtype(&b));
         (a.beside(right), b.beside(left))
     }
+}
+
+impl Scalar {
+    /// The number as it is computed beside an array of a dtype: in that dtype, unless it would lose its
+    /// kind. A float beside integers or `bool` is `f64`, an integer beside `bool` is `i64`.
+    ///
+    /// # Panics
+    /// If the number is an integer that the dtype, another one of integers, does not have.
+    ///
+    /// ```
+    /// use bibun_array::{DType, Scalar};
+    /// assert_eq!(Scalar::from(0.5).beside(DType::F32), Scalar::F32(0.5));
+    /// assert_eq!(Scalar::from(0.5).beside(DType::U8), Scalar::F64(0.5));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn beside(self, other: DType) -> Self {
+        match (self.dtype().kind(), other.kind()) {
+            (Kind::Float, Kind::Integer | Kind::Truth) => self.cast(DType::F64),
+            (Kind::Integer, Kind::Truth) => self.cast(DType::I64),
+            (Kind::Integer, Kind::Integer) => {
+                let same = self.cast(other);
+                if same.cast(self.dtype()) != self {
+                    no_such_integer(self, other)
+                }
+                same
+            }
+            (_, Kind::Float) | (Kind::Truth, _) => self.cast(other),
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn no_such_integer(x: Scalar, dtype: DType) -> ! {
+    let what =
+        format!("there is no {x} in {dtype}; cast the array beside it to a type that has it");
+    raise(Error::invalid("beside", what))
 }
 
 impl From<Array> for Operand {
@@ -77,7 +117,7 @@ macro_rules! operand_from_numbers {
         }
     )*};
 }
-operand_from_numbers!(bool, i32, i64, usize, f32, f64, Scalar);
+operand_from_numbers!(bool, u8, i32, i64, usize, f16, bf16, f32, f64, Scalar);
 
 /// Both arrays in the dtype that they are computed in.
 pub(crate) fn promoted(a: Array, b: Array) -> (Array, Array) {

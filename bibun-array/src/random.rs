@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use crate::device::allocating;
 use crate::storage::reserved;
-use crate::{Array, DType, Device, Error, Shape, cpu, draws, raise};
+use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, draws, raise};
 
 /// A stream of random numbers: a key and the next counter.
 ///
@@ -52,38 +52,29 @@ pub struct Generator {
 /// block `i / 4`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Distribution {
-    /// `f32` on `[low, high)`: `low + (high - low) * u` where `u` is the 24 high bits of a 32-bit
-    /// word divided by 2^24; a result that was rounded up to `high` is the number below it.
-    UniformF32 {
-        /// Smallest value.
-        low: f32,
-        /// Bound, not reached.
-        high: f32,
-    },
-    /// `f64` on `[low, high)`, in the same way from the 53 high bits of a 64-bit word.
-    UniformF64 {
+    /// Floats on `[low, high)`: `low + (high - low) * u` where `u` is, for `f64`, the 53 high bits of a
+    /// 64-bit word divided by 2^53, and for all others, which are computed as `f32`, the 24 high bits of
+    /// a 32-bit word divided by 2^24. A result that was rounded up to `high` is the number below it.
+    Uniform {
         /// Smallest value.
         low: f64,
         /// Bound, not reached.
         high: f64,
+        /// Type of the elements, which has both.
+        dtype: DType,
     },
-    /// Normally distributed `f32` by the Box–Muller transformation (1958): two 32-bit words make
-    /// `r cos t` and `r sin t`, where the first, made odd and divided by 2^32, is `exp(-r²/2)`, and
-    /// the second divided by 2^32 is the angle `t` in turns, less an eighth. No value is
-    /// farther than 6.7 standard deviations from the mean.
-    NormalF32 {
-        /// Mean.
-        mean: f32,
-        /// Standard deviation.
-        std: f32,
-    },
-    /// Normally distributed `f64`, in the same way from two 64-bit words. No value is farther than
-    /// 9.5 standard deviations from the mean.
-    NormalF64 {
+    /// Normally distributed floats by the Box–Muller transformation (1958): two words, of 64 bits for
+    /// `f64` and of 32 for all others, which are computed as `f32`, make `r cos t` and `r sin t`, where
+    /// the first, made odd and divided by 2^32, is `exp(-r²/2)`, and the second divided by 2^32 is the
+    /// angle `t` in turns, less an eighth. No value is farther than 6.7 standard deviations from the
+    /// mean (9.5 for `f64`).
+    Normal {
         /// Mean.
         mean: f64,
         /// Standard deviation.
         std: f64,
+        /// Type of the elements.
+        dtype: DType,
     },
     /// `i64` in `low..high`, all equally likely: the high half of the product of a 64-bit word and
     /// `high - low`. Where the low half is below `2^64 mod (high - low)` the word would favour
@@ -107,23 +98,18 @@ impl Distribution {
     /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
     #[track_caller]
     pub fn uniform(low: f64, high: f64, dtype: DType) -> Self {
-        let distribution = match dtype {
-            DType::F32 => Distribution::UniformF32 {
-                low: low as f32,
-                high: high as f32,
-            },
-            DType::F64 => Distribution::UniformF64 { low, high },
-            DType::I64 | DType::Bool => raise(no_float("uniform", dtype)),
-        };
-        let fits = match distribution {
-            Distribution::UniformF32 { low, high } => low < high && (high - low).is_finite(),
-            _ => low < high && (high - low).is_finite(),
-        };
-        if !fits {
+        expect_float("uniform", dtype);
+        let [from, to] = [low, high].map(|x| Scalar::F64(x).cast(dtype).to_f64());
+        let length = Scalar::F64(to - from).cast(dtype.accumulator());
+        if !(from < to && length.to_f64().is_finite()) {
             let what = format!("[{low}, {high}) is no interval of finite length for {dtype}");
             raise(Error::invalid("uniform", what));
         }
-        distribution
+        Self::Uniform {
+            low: from,
+            high: to,
+            dtype,
+        }
     }
 
     /// The distribution of [`Generator::normal`].
@@ -136,14 +122,8 @@ impl Distribution {
             let what = format!("{std} is no standard deviation");
             raise(Error::invalid("normal", what));
         }
-        match dtype {
-            DType::F32 => Distribution::NormalF32 {
-                mean: mean as f32,
-                std: std as f32,
-            },
-            DType::F64 => Distribution::NormalF64 { mean, std },
-            DType::I64 | DType::Bool => raise(no_float("normal", dtype)),
-        }
+        expect_float("normal", dtype);
+        Self::Normal { mean, std, dtype }
     }
 
     /// The distribution of [`Generator::bernoulli`].
@@ -164,16 +144,19 @@ impl Distribution {
     /// How many elements a block makes.
     pub const fn elements_per_block(self) -> usize {
         match self {
-            Self::UniformF32 { .. } | Self::NormalF32 { .. } | Self::Bernoulli(_) => 4,
-            Self::UniformF64 { .. } | Self::NormalF64 { .. } | Self::Integers { .. } => 2,
+            Self::Uniform { dtype, .. } | Self::Normal { dtype, .. } => match dtype {
+                DType::F64 => 2,
+                _ => 4,
+            },
+            Self::Integers { .. } => 2,
+            Self::Bernoulli(_) => 4,
         }
     }
 
     /// The type of the elements.
     pub const fn dtype(self) -> DType {
         match self {
-            Self::UniformF32 { .. } | Self::NormalF32 { .. } => DType::F32,
-            Self::UniformF64 { .. } | Self::NormalF64 { .. } => DType::F64,
+            Self::Uniform { dtype, .. } | Self::Normal { dtype, .. } => dtype,
             Self::Integers { .. } => DType::I64,
             Self::Bernoulli(_) => DType::Bool,
         }
@@ -540,13 +523,8 @@ impl Generator {
 /// The probabilities of `choice` as numbers, after a check.
 #[track_caller]
 fn weights_of(probabilities: &Array, n: usize) -> Vec<f64> {
-    let weights: Vec<f64> = match probabilities.dtype() {
-        DType::F32 => (probabilities.to_vec::<f32>().into_iter())
-            .map(f64::from)
-            .collect(),
-        DType::F64 => probabilities.to_vec::<f64>(),
-        dtype @ (DType::I64 | DType::Bool) => raise(no_float("choice", dtype)),
-    };
+    expect_float("choice", probabilities.dtype());
+    let weights = probabilities.to_vec::<f64>();
     if *probabilities.shape() != [n] {
         let what = format!(
             "the probabilities {} are no vector of {n}",
@@ -580,12 +558,14 @@ fn rescaled(weight: f64, largest: f64) -> f64 {
 }
 
 #[track_caller]
-fn no_float(function: &'static str, found: DType) -> Error {
-    Error::DType {
-        function,
-        found,
-        expected: DType::F64,
-        location: crate::caller(),
+fn expect_float(function: &'static str, found: DType) {
+    if !found.is_float() {
+        raise(Error::DType {
+            function,
+            found,
+            expected: DType::F64,
+            location: crate::caller(),
+        });
     }
 }
 
@@ -811,20 +791,32 @@ mod tests {
         let word32 = block[i % 4];
         let word64 = word(key, counter, i, 0);
         match distribution {
-            Distribution::UniformF32 { low, high } => {
-                let u = (word32 >> 8) as f32 / 16_777_216.0;
-                f64::from((low + (high - low) * u).min(high.next_down()))
-            }
-            Distribution::UniformF64 { low, high } => {
+            Distribution::Uniform {
+                low,
+                high,
+                dtype: DType::F64,
+            } => {
                 let u = (word64 >> 11) as f64 / 9_007_199_254_740_992.0;
                 (low + (high - low) * u).min(high.next_down())
             }
-            Distribution::NormalF32 { mean, std } => {
+            Distribution::Uniform { low, high, dtype } => {
+                let u = (word32 >> 8) as f32 / 16_777_216.0;
+                let x = low as f32 + (high - low) as f32 * u;
+                let rounded = Scalar::F32(x).cast(dtype).to_f64();
+                match rounded < high {
+                    true => rounded,
+                    // 0.5 in bf16 and in f32.
+                    false if dtype == DType::BF16 => 0.5 - 2f64.powi(-9),
+                    false => 0.5 - 2f64.powi(-25),
+                }
+            }
+            Distribution::Normal { mean, std, dtype } if dtype != DType::F64 => {
                 let first = i % 4 / 2 * 2;
                 let pair = normal_pair_f32(block[first], block[first + 1]);
-                f64::from(mean + std * pair[i % 2])
+                let x = mean as f32 + std as f32 * pair[i % 2];
+                Scalar::F32(x).cast(dtype).to_f64()
             }
-            Distribution::NormalF64 { mean, std } => {
+            Distribution::Normal { mean, std, .. } => {
                 let first = i / 2 * 2;
                 let words = [first, first + 1].map(|i| word(key, counter, i, 0));
                 mean + std * normal_pair_f64(words[0], words[1])[i % 2]
@@ -843,32 +835,39 @@ mod tests {
     }
 
     fn numbers(x: &Array) -> Vec<f64> {
-        match x.dtype() {
-            DType::Bool => (x.to_vec::<bool>().iter())
-                .map(|&x| f64::from(u8::from(x)))
-                .collect(),
-            DType::I64 => x.to_vec::<i64>().iter().map(|&x| x as f64).collect(),
-            DType::F32 => x.to_vec::<f32>().iter().map(|&x| f64::from(x)).collect(),
-            DType::F64 => x.to_vec::<f64>(),
-        }
+        x.cast(DType::F64).to_vec()
     }
 
-    const DISTRIBUTIONS: [Distribution; 8] = [
-        Distribution::UniformF32 {
+    const DISTRIBUTIONS: [Distribution; 10] = [
+        Distribution::Uniform {
             low: -3.0,
-            high: 0.7,
+            high: 0.5,
+            dtype: DType::F32,
         },
-        Distribution::UniformF64 {
+        Distribution::Uniform {
+            low: -3.0,
+            high: 0.5,
+            dtype: DType::BF16,
+        },
+        Distribution::Uniform {
             low: 1e-3,
             high: 2.5,
+            dtype: DType::F64,
         },
-        Distribution::NormalF32 {
+        Distribution::Normal {
             mean: 0.5,
             std: 3.0,
+            dtype: DType::F32,
         },
-        Distribution::NormalF64 {
+        Distribution::Normal {
+            mean: 0.5,
+            std: 3.0,
+            dtype: DType::F16,
+        },
+        Distribution::Normal {
             mean: -2.0,
             std: 0.1,
+            dtype: DType::F64,
         },
         Distribution::Integers {
             low: -3,

@@ -158,7 +158,9 @@ impl Array {
     pub fn mean(&self, axes: impl Into<Axes>) -> Self {
         let axes = axes.into();
         let count = self.count_over("mean", &axes);
-        self.to_float().reduced("mean", Reduction::Sum, &axes) / count as f64
+        let (x, dtype) = self.to_float();
+        let sum = x.reduced("mean", Reduction::Sum, &axes);
+        ops::cast(sum / count as f64, dtype)
     }
 
     /// Variance over axes: the squared distances from the mean, summed and divided by `n - ddof`.
@@ -178,7 +180,8 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn var(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
-        self.variance("var", &axes.into(), ddof)
+        let (variance, dtype) = self.variance("var", &axes.into(), ddof);
+        ops::cast(variance, dtype)
     }
 
     /// Standard deviation over axes: the square root of [`Array::var`].
@@ -193,7 +196,8 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
-        ops::sqrt(self.variance("std", &axes.into(), ddof))
+        let (variance, dtype) = self.variance("std", &axes.into(), ddof);
+        ops::cast(ops::sqrt(variance), dtype)
     }
 
     #[track_caller]
@@ -229,9 +233,10 @@ impl Array {
         axes.iter().map(|&axis| self.shape()[axis]).product()
     }
 
+    /// The variance in the type in which it is computed, and the type that it is to have.
     #[track_caller]
-    fn variance(&self, function: &'static str, axes: &Axes, ddof: usize) -> Self {
-        let x = self.to_float();
+    fn variance(&self, function: &'static str, axes: &Axes, ddof: usize) -> (Self, DType) {
+        let (x, dtype) = self.to_float();
         let count = x.count_over(function, axes);
         let (reduced, _) = axes.resolve(function, self.rank());
         let mut mean = x.reduced(function, Reduction::Sum, axes) / count as f64;
@@ -241,16 +246,18 @@ impl Array {
             }
         }
         let squares = elementwise(SquaredDistance, [x, mean], []);
-        squares.reduced(function, Reduction::Sum, axes) / count.saturating_sub(ddof) as f64
+        let sum = squares.reduced(function, Reduction::Sum, axes);
+        (sum / count.saturating_sub(ddof) as f64, dtype)
     }
 
-    /// The array itself if it has floats, else as `f64`.
+    /// The elements in the type in which a mean of them is computed, and the type that it is to have.
     #[track_caller]
-    fn to_float(&self) -> Self {
-        match self.dtype().is_float() {
-            true => self.clone(),
-            false => self.cast(DType::F64),
-        }
+    fn to_float(&self) -> (Self, DType) {
+        let dtype = match self.dtype().is_float() {
+            true => self.dtype(),
+            false => DType::F64,
+        };
+        (self.cast(dtype.accumulator()), dtype)
     }
 }
 

@@ -6,14 +6,15 @@
 //! owner. This is one of the crate's two files with
 //! `unsafe` code (the other calls the matrix product).
 
+use std::any::TypeId;
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::kernel::Slice;
-use crate::{DType, Element, Error, raise};
+use crate::dtype::with_dtype;
+use crate::{DType, Element, Error, Scalar, Slice, SliceMut, raise};
 
 /// One cache line; the unit and the alignment of all memory.
 #[derive(Clone, Copy)]
@@ -104,7 +105,7 @@ impl Buffer {
         debug_assert_eq!(T::DTYPE, self.dtype);
         match &self.source {
             // SAFETY: a `Line` is aligned for every element type, all of its bytes are initialised,
-            // and `bytes <= lines.len() * LINE`. Every bit pattern is a valid i64, f32 and f64; a
+            // and `bytes <= lines.len() * LINE`. Every bit pattern is a valid number; a
             // buffer made for bool was zeroed and has since been written as bool only, because a
             // buffer is read and written through arrays of the dtype it was made for.
             Source::Pool(lines) => unsafe {
@@ -131,10 +132,80 @@ impl Buffer {
     }
 }
 
+/// What elements are moved as: all of one size alike, but for `bool`, which has only two values.
+pub(crate) trait Word: Copy + Send + Sync + 'static {
+    fn of(scalar: Scalar) -> Self;
+    fn to_le_bytes(self) -> impl AsRef<[u8]>;
+}
+
+macro_rules! words {
+    ($($word:ty as $number:ty: $bits:ident => $of:expr;)*) => {$(
+        impl Word for $word {
+            fn of(scalar: Scalar) -> Self {
+                let $bits = scalar.to_bits();
+                $of
+            }
+            fn to_le_bytes(self) -> impl AsRef<[u8]> {
+                <$number>::from(self).to_le_bytes()
+            }
+        }
+    )*};
+}
+words! {
+    bool as u8: bits => bits != 0;
+    u8 as u8: bits => bits as u8;
+    u16 as u16: bits => bits as u16;
+    u32 as u32: bits => bits as u32;
+    u64 as u64: bits => bits;
+}
+
 impl Buffer {
-    /// The first `len` elements, to be written.
-    pub(crate) fn first<T: Element>(&mut self, len: usize) -> &mut [T] {
-        &mut self.as_mut_slice()[..len]
+    /// Memory for `len` elements, as [`Buffer::new`].
+    ///
+    /// # Panics
+    /// If the system refuses it; see [`crate::device::allocating`].
+    #[track_caller]
+    pub(crate) fn of(dtype: DType, len: usize) -> Self {
+        with_dtype!(dtype, T => Self::new::<T>(len))
+    }
+
+    /// Whether the elements are moved as these words.
+    fn is_of<W: Word>(&self) -> bool {
+        let bools = TypeId::of::<W>() == TypeId::of::<bool>();
+        size_of::<W>() == self.dtype.size() && bools == (self.dtype == DType::Bool)
+    }
+
+    /// The elements as words.
+    pub(crate) fn as_words<W: Word>(&self) -> &[W] {
+        assert!(self.is_of::<W>(), "words of another size");
+        let (start, len) = with_dtype!(self.dtype, T => {
+            let elements = self.as_slice::<T>();
+            (elements.as_ptr().cast(), elements.len())
+        });
+        // SAFETY: an element has the size and the alignment of the word, of which every bit pattern is
+        // valid, and the words of bools are bools.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+
+    /// The elements as words, to be written.
+    pub(crate) fn as_mut_words<W: Word>(&mut self) -> &mut [W] {
+        assert!(self.is_of::<W>(), "words of another size");
+        let (start, len) = with_dtype!(self.dtype, T => {
+            let elements = self.as_mut_slice::<T>();
+            (elements.as_mut_ptr().cast(), elements.len())
+        });
+        // SAFETY: as in `as_words`; `&mut self` makes the borrow exclusive. Every word is an element too.
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
+    }
+
+    /// The elements, whatever they are.
+    pub(crate) fn as_run(&self) -> Slice<'_> {
+        with_dtype!(self.dtype, T => T::to_slice(self.as_slice::<T>()))
+    }
+
+    /// The elements, whatever they are, to be written.
+    pub(crate) fn as_mut_run(&mut self) -> SliceMut<'_> {
+        with_dtype!(self.dtype, T => T::to_slice_mut(self.as_mut_slice::<T>()))
     }
 }
 

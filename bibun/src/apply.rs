@@ -4,7 +4,7 @@ use std::convert::identity;
 use std::panic::Location;
 use std::sync::Arc;
 
-use bibun_array::Array;
+use bibun_array::{Array, ops};
 
 use crate::call::Called;
 use crate::error::{Error, Place, raise};
@@ -49,7 +49,7 @@ pub(crate) fn apply_fitting<F: Function>(
     if !is_quick {
         return apply(function, inputs);
     }
-    let outputs = function.forward(F::Inputs::map(inputs, into_array));
+    let outputs = forward(&function, F::Inputs::map(inputs, into_array));
     F::Outputs::map(outputs, Variable::constant)
 }
 
@@ -227,13 +227,44 @@ fn compute<F: Function>(
         let outputs = transform(function, items(inputs), level, call);
         return F::Outputs::collect(outputs.into_iter());
     }
-    let outputs = function.forward(F::Inputs::map(inputs, into_array));
+    let outputs = forward(function, F::Inputs::map(inputs, into_array));
     if cfg!(debug_assertions)
         && let Some(specs) = call.output_specs
     {
         assert_specs(function.name(), outputs.as_ref(), specs);
     }
     F::Outputs::map(outputs, in_memory)
+}
+
+/// The outputs of arrays.
+#[inline]
+fn forward<F: Function>(function: &F, inputs: Inputs<F, Array>) -> Outputs<F, Array> {
+    let is_narrow = |x: &Array| x.dtype().is_float() && x.dtype() != x.dtype().accumulator();
+    match function.in_accumulator() && inputs.as_ref().iter().any(is_narrow) {
+        false => function.forward(inputs),
+        true => forward_in_accumulator(function, inputs),
+    }
+}
+
+/// Lets a function compute with the types that floats are added up in; its results are rounded then.
+#[cold]
+fn forward_in_accumulator<F: Function>(
+    function: &F,
+    inputs: Inputs<F, Array>,
+) -> Outputs<F, Array> {
+    let specs = F::Inputs::map_ref(&inputs, |x| Spec::new(x.shape(), x.dtype()));
+    let specs = function.shape(F::Inputs::map_ref(&specs, identity));
+    let wide = |x: Array| match x.dtype().is_float() {
+        true => ops::cast(x.clone(), x.dtype().accumulator()),
+        false => x,
+    };
+    let mut outputs = function.forward(F::Inputs::map(inputs, wide));
+    if let Ok(specs) = specs {
+        for (output, spec) in outputs.as_mut().iter_mut().zip(specs.as_ref()) {
+            *output = output.cast(spec.dtype);
+        }
+    }
+    outputs
 }
 
 fn in_memory(array: Array) -> Arc<Value> {

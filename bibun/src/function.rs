@@ -344,6 +344,13 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
     /// The outputs. The shapes have been checked; an array that nobody else holds may be reused.
     fn forward(&self, inputs: Inputs<Self, Array>) -> Outputs<Self, Array>;
 
+    /// Whether `forward` gets floats of 16 bits as `f32`, and what it gives is rounded to the dtypes of
+    /// the outputs: for those of several steps, of which only the last is to round.
+    #[inline]
+    fn in_accumulator(&self) -> bool {
+        false
+    }
+
     /// The cotangents of the inputs from those of the outputs (zeros where none arrived). `None`
     /// where there is no derivative or [`Context::needs`] asks for none.
     fn vjp(&self, cx: &Context<'_>, gy: Outputs<Self, Variable>) -> Inputs<Self, Option<Variable>>;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-use bibun_array::{Array, DType, Element, Index, Shape};
+use bibun_array::{Array, DType, Element, Index, Kind, Shape};
 
 /// Numbers that look random (the splitmix64 generator).
 pub(crate) struct Numbers(pub(crate) u64);
@@ -29,20 +29,14 @@ impl Numbers {
     /// A row-major array of some dtype; small integers, so that ties and zeros occur.
     pub(crate) fn array(&mut self, shape: &[usize], dtype: DType) -> Array {
         let size = shape.iter().product();
-        match dtype {
-            DType::Bool => Array::from_vec(
-                (0..size)
-                    .map(|_| self.word() & 3 > 0)
-                    .collect::<Vec<bool>>(),
-                shape,
-            ),
-            DType::I64 => {
-                let int = |_| self.below(11) as i64 - 5;
-                Array::from_vec((0..size).map(int).collect(), shape)
-            }
-            DType::F32 => Array::from_vec((0..size).map(|_| self.float() as f32).collect(), shape),
-            DType::F64 => Array::from_vec((0..size).map(|_| self.float()).collect(), shape),
-        }
+        let numbers: Vec<f64> = (0..size)
+            .map(|_| match dtype.kind() {
+                Kind::Truth => f64::from(u8::from(self.word() & 3 > 0)),
+                Kind::Integer => self.below(11) as f64 - 5.0,
+                Kind::Float => self.float(),
+            })
+            .collect();
+        Array::from_vec(numbers, shape).cast(dtype)
     }
 
     /// An array of this shape in some layout: axes permuted in memory, cut out of a larger one,

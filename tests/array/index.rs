@@ -400,7 +400,7 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
         ),
         (
             message(|| x.clone().assign(s![1], &Array::from(1))),
-            "assign: the dtype is i64, expected f64",
+            "assign: the dtype is i32, expected f64",
         ),
         (
             message(|| x.clone().add_assign_slice(s![0, 0, 0], &float)),

@@ -3,27 +3,15 @@
 
 use bibun_array::{Array, DType, Index};
 
-pub(crate) const DTYPES: [DType; 4] = [DType::Bool, DType::I64, DType::F32, DType::F64];
+pub(crate) const DTYPES: [DType; DType::COUNT] = DType::ALL;
 
 /// The elements in row-major order.
 pub(crate) fn numbers(x: &Array) -> Vec<f64> {
-    match x.dtype() {
-        DType::Bool => (x.to_vec::<bool>().into_iter())
-            .map(|x| f64::from(u8::from(x)))
-            .collect(),
-        DType::I64 => x.to_vec::<i64>().into_iter().map(|x| x as f64).collect(),
-        DType::F32 => x.to_vec::<f32>().into_iter().map(f64::from).collect(),
-        DType::F64 => x.to_vec::<f64>(),
-    }
+    x.cast(DType::F64).to_vec()
 }
 
 pub(crate) fn array(numbers: &[f64], shape: &[usize], dtype: DType) -> Array {
-    match dtype {
-        DType::Bool => Array::from_vec(numbers.iter().map(|&x| x != 0.0).collect(), shape),
-        DType::I64 => Array::from_vec(numbers.iter().map(|&x| x as i64).collect(), shape),
-        DType::F32 => Array::from_vec(numbers.iter().map(|&x| x as f32).collect(), shape),
-        DType::F64 => Array::from_vec(numbers.to_vec(), shape),
-    }
+    Array::from_slice(numbers, shape).cast(dtype)
 }
 
 /// Small integers, some of them zero, with no pattern that index arithmetic could hit by luck.
@@ -110,6 +98,7 @@ pub(crate) fn by_index(shape: &[usize], element: impl Fn(&[usize]) -> f64) -> Ve
 pub(crate) fn add(a: f64, b: f64, dtype: DType) -> f64 {
     match dtype {
         DType::Bool => a.max(b),
+        DType::U8 => (a + b).rem_euclid(256.0),
         _ => a + b,
     }
 }

@@ -40,14 +40,14 @@ const VALUES: [f64; 6] = [0.0, 1.0, -2.0, 100.0, -128.0, 127.0];
 #[test]
 fn every_dtype_and_byte_order_is_read() {
     let cases = [
-        ("f2", DType::F32),
+        ("f2", DType::F16),
         ("f4", DType::F32),
         ("f8", DType::F64),
         ("i1", DType::I64),
         ("i2", DType::I64),
-        ("i4", DType::I64),
+        ("i4", DType::I32),
         ("i8", DType::I64),
-        ("u1", DType::I64),
+        ("u1", DType::U8),
         ("u2", DType::I64),
         ("u4", DType::I64),
         ("u8", DType::I64),
@@ -56,7 +56,7 @@ fn every_dtype_and_byte_order_is_read() {
         ("big_i8", DType::I64),
         ("big_i2", DType::I64),
         ("big_u4", DType::I64),
-        ("big_f2", DType::F32),
+        ("big_f2", DType::F16),
         ("b1", DType::Bool),
         ("fortran", DType::F32),
         ("version2", DType::F64),

@@ -1,7 +1,7 @@
 //! Reductions over every kind of layout and every set of axes, against plain loops.
 
 use crate::common::{Numbers, groups, same_for_all_thread_counts, shapes, subsets};
-use bibun_array::{Array, Axes, DType, Error, attempt, keep_dims, s};
+use bibun_array::{Array, Axes, DType, Error, attempt, bf16, f16, keep_dims, s};
 
 fn axes_of(axes: &[usize]) -> Axes {
     Axes::new(&axes.iter().map(|&axis| axis as isize).collect::<Vec<_>>())
@@ -184,7 +184,11 @@ fn positions_of_extremes() {
             match dtype {
                 DType::F64 => check!(f64),
                 DType::F32 => check!(f32),
+                DType::BF16 => check!(bf16),
+                DType::F16 => check!(f16),
                 DType::I64 => check!(i64),
+                DType::I32 => check!(i32),
+                DType::U8 => check!(u8),
                 DType::Bool => check!(bool),
             }
         });

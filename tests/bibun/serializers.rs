@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bibun::array::{Array, DType, FileError, Generator, read_npz};
+use bibun::array::{Array, DType, FileError, Generator, Kind, read_npz};
 use bibun::functions::relu;
 use bibun::links::{
     BatchNorm, Buffer, Chain, Conv2d, ConvTranspose2d, Dropout, Embedding, GroupNorm, LayerNorm,
@@ -409,21 +409,21 @@ fn every_dtype_of_safetensors_is_read() {
     for (name, dtype) in [
         ("float64", DType::F64),
         ("float32", DType::F32),
-        ("float16", DType::F32),
-        ("bfloat16", DType::F32),
+        ("float16", DType::F16),
+        ("bfloat16", DType::BF16),
         ("int64", DType::I64),
-        ("int32", DType::I64),
+        ("int32", DType::I32),
         ("int16", DType::I64),
         ("int8", DType::I64),
-        ("uint8", DType::I64),
+        ("uint8", DType::U8),
         ("bool", DType::Bool),
     ] {
         let x = state.array(name).expect(name);
         assert_eq!((x.dtype(), &x.shape()[..]), (dtype, &[2, 3][..]), "{name}");
-        let want = match dtype {
-            DType::I64 => want.map(f64::floor),
-            DType::Bool => want.map(|x| f64::from(u8::from(x != 0.0))),
-            DType::F32 | DType::F64 => want,
+        let want = match dtype.kind() {
+            Kind::Integer => want.map(f64::floor),
+            Kind::Truth => want.map(|x| f64::from(u8::from(x != 0.0))),
+            Kind::Float => want,
         };
         assert_eq!(x.cast(DType::F64).to_vec::<f64>(), want, "{name}");
     }

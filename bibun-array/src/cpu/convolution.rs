@@ -23,8 +23,9 @@ use super::threads::{chunks, for_each_of, for_each_run};
 use super::tile::{Float, Lane, Rows, Target, Vectors, WIDE, dots, sums};
 use super::worth_threads;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
+use crate::dtype::with_float;
 use crate::storage::{Buffer, list, reserved};
-use crate::{Array, DType, Shape, matmul};
+use crate::{Array, Shape, matmul};
 
 /// Elements of the largest vectors, which may be read beyond what they are for.
 const SLACK: usize = 16;
@@ -66,10 +67,7 @@ pub(super) fn convolve(
     a: &Array,
     b: &Array,
 ) -> Array {
-    match a.dtype() {
-        DType::F32 => product::<f32>(convolution, made, a, b),
-        _ => product::<f64>(convolution, made, a, b),
-    }
+    with_float!(a.dtype(), T => product::<T>(convolution, made, a, b))
 }
 
 fn product<T: Float>(
@@ -134,10 +132,7 @@ fn product<T: Float>(
 
 /// See [`crate::Device::patches`].
 pub(super) fn patches(convolution: &Convolution, x: &Array) -> Array {
-    match x.dtype() {
-        DType::F32 => patches_of::<f32>(convolution, x),
-        _ => patches_of::<f64>(convolution, x),
-    }
+    with_float!(x.dtype(), T => patches_of::<T>(convolution, x))
 }
 
 fn patches_of<T: Float>(convolution: &Convolution, x: &Array) -> Array {
@@ -1504,7 +1499,7 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
 mod tests {
     use super::super::matmul::PRODUCTS;
     use super::*;
-    use crate::{Generator, Window};
+    use crate::{DType, Generator, Window};
 
     #[test]
     fn kernels_of_one_element_are_products_of_matrices() {

@@ -3,16 +3,17 @@
 //!
 //! The result takes the memory order of the first dense input. Inputs in that order are handed to
 //! the kernel where they lie; a repeated single value is spread once; all others are gathered run
-//! by run.
+//! by run. Types that are computed in another are converted run by run as well, to it and back.
 
 use smallvec::SmallVec;
 
 use super::threads::{chunks, for_each};
-use crate::dtype::with_dtype;
-use crate::kernel::{Kernel, Slice};
+use crate::conversion::convert;
+use crate::dtype::{with_dtype, with_word};
+use crate::kernel::Kernel;
 use crate::shape::Layout;
-use crate::storage::Buffer;
-use crate::{Array, DType, Element};
+use crate::storage::{Buffer, Word};
+use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 
 /// Elements that a kernel sees at once: three inputs of doubles fit the first-level cache.
 const RUN: usize = 1024;
@@ -22,54 +23,62 @@ pub(super) const PARALLEL: usize = 1 << 16;
 /// Computes `kernel` over inputs of one shape.
 pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let layout = output_layout(inputs);
-    with_dtype!(kernel.output(inputs[0].dtype()), T => {
-        match take_reusable::<T>(inputs, &layout) {
-            Some((input, mut result)) => {
-                let start = result.layout().offset;
-                let size = layout.shape.size();
-                let plan = Plan::new(kernel, inputs, Some(input), &layout);
-                let buffer = result.unique_buffer().expect("take_reusable checked it");
-                plan.fill(&mut buffer.as_mut_slice::<T>()[start..start + size]);
-                result
-            }
-            None => {
-                let plan = Plan::new(kernel, inputs, None, &layout);
-                Array::dense_filled_by(layout.clone(), |out: &mut [T]| plan.fill(out))
-            }
-        }
-    })
+    let dtype = kernel.output(inputs[0].dtype());
+    let Some((input, mut result)) = take_reusable(dtype, inputs, &layout) else {
+        let plan = Plan::new(kernel, inputs, None, &layout);
+        return Array::dense(dtype, layout.clone(), &mut |out| plan.fill(out));
+    };
+    let start = result.layout().offset;
+    let plan = Plan::new(kernel, inputs, Some((input, dtype)), &layout);
+    let buffer = result.unique_buffer().expect("take_reusable checked it");
+    plan.fill(buffer.as_mut_run().range(start, layout.shape.size()));
+    result
 }
 
 /// Copies the elements of `x` in row-major order.
-pub(super) fn copy<T: Element>(x: &Array, out: &mut [T]) {
+pub(super) fn copy(x: &Array) -> Array {
     let buffer = x.buffer().expect("the device was chosen by its memory");
-    gather(buffer.as_slice::<T>(), &Steps::new(x.layout()), 0, out);
+    with_word!(x.dtype(), W => Array::moved(x.dtype(), x.shape().clone(), |out: &mut [W]| {
+        gather(buffer.as_words::<W>(), &Steps::new(x.layout()), 0, out);
+    }))
 }
 
-/// Copies `value` over the elements that `part` sees in `target`.
-pub(super) fn assign<T: Element>(target: &mut [T], part: &Layout, value: &Array) {
+/// Copies `value` over the elements that `part` sees in `target`, both of one dtype.
+pub(super) fn assign(target: &mut Array, part: &Layout, value: &Array) {
+    if target.size() == 1 {
+        let element = value.element(&vec![0; value.rank()]);
+        *target = Array::constant(element, target.shape().clone());
+        return;
+    }
     let value = value.to_row_major();
     let steps = Steps::new(part);
-    let Some(elements) = value.as_slice::<T>() else {
-        let element = T::from_scalar(value.inline().expect("row-major or a repeated value"));
-        steps.for_each_run(0, part.shape.size(), |_, start, step, len| {
-            if step == 1 {
-                target[start..start + len].fill(element);
-                return;
+    with_word!(target.dtype(), W => {
+        let target = target.as_mut_words::<W>();
+        match value.inline() {
+            Some(element) => {
+                let element = W::of(element);
+                steps.for_each_run(0, value.size(), |_, start, step, len| {
+                    if step == 1 {
+                        target[start..start + len].fill(element);
+                        return;
+                    }
+                    for i in 0..len {
+                        target[start.strict_add_signed(i as isize * step)] = element;
+                    }
+                });
             }
-            for i in 0..len {
-                target[start.strict_add_signed(i as isize * step)] = element;
-            }
-        });
-        return;
-    };
-    steps.for_each_run(0, elements.len(), |done, start, step, len| {
-        let elements = &elements[done..done + len];
-        if step == 1 {
-            target[start..start + len].copy_from_slice(elements);
-        } else {
-            for (i, &x) in elements.iter().enumerate() {
-                target[start.strict_add_signed(i as isize * step)] = x;
+            None => {
+                let elements = value.host_words::<W>();
+                steps.for_each_run(0, elements.len(), |done, start, step, len| {
+                    let elements = &elements[done..done + len];
+                    if step == 1 {
+                        target[start..start + len].copy_from_slice(elements);
+                    } else {
+                        for (i, &x) in elements.iter().enumerate() {
+                            target[start.strict_add_signed(i as isize * step)] = x;
+                        }
+                    }
+                });
             }
         }
     });
@@ -95,13 +104,13 @@ fn output_layout(inputs: &[Array]) -> Layout {
 }
 
 /// An input of the result's type and order that nobody else holds: taken out (a placeholder stays).
-fn take_reusable<T: Element>(inputs: &mut [Array], layout: &Layout) -> Option<(usize, Array)> {
+fn take_reusable(dtype: DType, inputs: &mut [Array], layout: &Layout) -> Option<(usize, Array)> {
     let position = inputs.iter_mut().position(|input| {
-        input.dtype() == T::DTYPE
+        input.dtype() == dtype
             && input.unique_buffer().is_some()
             && input.layout().has_steps_of(layout)
     })?;
-    let placeholder = Array::zeros(layout.shape.clone(), T::DTYPE);
+    let placeholder = Array::zeros(layout.shape.clone(), dtype);
     Some((
         position,
         std::mem::replace(&mut inputs[position], placeholder),
@@ -113,49 +122,126 @@ enum Source<'a> {
     /// The input's own memory, which has the order of the result.
     Direct(Slice<'a>),
     /// A single value.
-    Repeat(Array),
+    Repeat(Scalar),
     /// Elements that have to be collected.
-    Gather(Slice<'a>, Steps),
+    Gather(&'a Buffer, Steps),
     /// The memory of the result, which held this input until now.
     Result,
 }
 
-struct Plan<'a> {
-    kernel: &'a Kernel,
-    sources: SmallVec<[Source<'a>; 3]>,
-    dtypes: SmallVec<[DType; 3]>,
+/// An input, and the types in which it is stored and computed.
+struct Input<'a> {
+    source: Source<'a>,
+    stored: DType,
+    computed: DType,
 }
 
-impl<'a> Plan<'a> {
-    fn new(
-        kernel: &'a Kernel,
-        inputs: &'a [Array],
-        result: Option<usize>,
-        layout: &Layout,
-    ) -> Self {
-        let sources = inputs.iter().enumerate().map(|(i, input)| {
-            if Some(i) == result {
-                return Source::Result;
-            }
-            let own = input.layout();
-            if own.strides.repeat_one(&own.shape) {
-                return Source::Repeat(input.clone());
-            }
-            let buffer = input.buffer().expect("the device was chosen by its memory");
-            let memory = with_dtype!(input.dtype(), T => T::to_slice(buffer.as_slice::<T>()));
-            if own.has_steps_of(layout) {
-                return Source::Direct(memory.range(own.offset, own.shape.size()));
-            }
-            Source::Gather(memory, Steps::new(&in_memory_order(own, layout)))
-        });
+/// Memory for a run of one input.
+struct Scratch {
+    /// What was collected.
+    gathered: Option<Buffer>,
+    /// What the kernel gets, unless that is what was collected or the input's own memory.
+    ready: Option<Buffer>,
+}
+
+impl<'a> Input<'a> {
+    fn new(kernel: &Kernel, source: Source<'a>, stored: DType) -> Self {
+        let computed = kernel.computed(stored);
+        let source = match source {
+            Source::Repeat(value) => Source::Repeat(value.cast(computed)),
+            other => other,
+        };
         Self {
-            kernel,
-            sources: sources.collect(),
-            dtypes: inputs.iter().map(Array::dtype).collect(),
+            source,
+            stored,
+            computed,
         }
     }
 
-    fn fill<T: Element>(&self, out: &mut [T]) {
+    fn scratch(&self, run: usize) -> Scratch {
+        let gathers = matches!(self.source, Source::Gather(..));
+        let is_ready = matches!(self.source, Source::Direct(_)) || gathers;
+        let mut ready =
+            (!is_ready || self.stored != self.computed).then(|| Buffer::of(self.computed, run));
+        if let (Source::Repeat(value), Some(ready)) = (&self.source, &mut ready) {
+            with_word!(self.computed, W => ready.as_mut_words::<W>().fill(W::of(*value)));
+        }
+        Scratch {
+            gathered: gathers.then(|| Buffer::of(self.stored, run)),
+            ready,
+        }
+    }
+
+    /// Brings the run at a position, before `result` is written there.
+    fn bring(&self, position: usize, result: Slice<'_>, scratch: &mut Scratch) {
+        let len = result.len();
+        let elements = match (&self.source, &mut scratch.gathered) {
+            (Source::Repeat(_), _) => return,
+            (Source::Direct(memory), _) => memory.range(position, len),
+            (Source::Result, _) => result,
+            (Source::Gather(memory, steps), Some(gathered)) => {
+                with_word!(self.stored, W => {
+                    let gathered = &mut gathered.as_mut_words::<W>()[..len];
+                    gather(memory.as_words::<W>(), steps, position, gathered);
+                });
+                gathered.as_run().range(0, len)
+            }
+            (Source::Gather(..), None) => unreachable!("there is memory for what is collected"),
+        };
+        if let Some(ready) = &mut scratch.ready {
+            convert(elements, ready.as_mut_run().range(0, len));
+        }
+    }
+
+    /// What was brought.
+    fn run<'b>(&'b self, position: usize, len: usize, scratch: &'b Scratch) -> Slice<'b> {
+        match (&self.source, &scratch.ready, &scratch.gathered) {
+            (_, Some(brought), _) | (_, None, Some(brought)) => brought.as_run().range(0, len),
+            (Source::Direct(memory), None, None) => memory.range(position, len),
+            (_, None, None) => unreachable!("every source but Direct has scratch memory"),
+        }
+    }
+}
+
+struct Plan<'a> {
+    kernel: &'a Kernel,
+    inputs: SmallVec<[Input<'a>; 3]>,
+}
+
+impl<'a> Plan<'a> {
+    /// `result`: which of the inputs lay where the result will, and its dtype.
+    fn new(
+        kernel: &'a Kernel,
+        inputs: &'a [Array],
+        result: Option<(usize, DType)>,
+        layout: &Layout,
+    ) -> Self {
+        let inputs = inputs.iter().enumerate().map(|(i, input)| {
+            if let Some((_, dtype)) = result.filter(|(place, _)| *place == i) {
+                return Input::new(kernel, Source::Result, dtype);
+            }
+            let own = input.layout();
+            let source = if own.strides.repeat_one(&own.shape) {
+                match input.size() {
+                    0 => Source::Repeat(Scalar::zero(input.dtype())),
+                    _ => Source::Repeat(input.element(&vec![0; input.rank()])),
+                }
+            } else {
+                let buffer = input.buffer().expect("the device was chosen by its memory");
+                match own.has_steps_of(layout) {
+                    true => Source::Direct(buffer.as_run().range(own.offset, own.shape.size())),
+                    false => Source::Gather(buffer, Steps::new(&in_memory_order(own, layout))),
+                }
+            };
+            Input::new(kernel, source, input.dtype())
+        });
+        Self {
+            kernel,
+            inputs: inputs.collect(),
+        }
+    }
+
+    fn fill(&self, out: SliceMut<'_>) {
         if out.len() < PARALLEL || rayon::current_num_threads() == 1 {
             return self.fill_from(0, out);
         }
@@ -164,68 +250,41 @@ impl<'a> Plan<'a> {
             .len()
             .div_ceil(4 * rayon::current_num_threads())
             .next_multiple_of(RUN);
-        for_each(chunks(out, share), true, 1, &|i, chunk| {
-            self.fill_from(i * share, chunk);
+        with_dtype!(out.dtype(), T => {
+            let out = T::from_slice_mut(out).expect("its dtype was asked for");
+            for_each(chunks(out, share), true, 1, &|i, chunk| {
+                self.fill_from(i * share, T::to_slice_mut(chunk));
+            });
         });
     }
 
     /// Fills the part of the result that starts at `start` in memory order.
-    fn fill_from<T: Element>(&self, start: usize, out: &mut [T]) {
-        let run = RUN.min(out.len());
-        let mut scratch: SmallVec<[Option<Buffer>; 3]> = self
-            .sources
-            .iter()
-            .zip(&self.dtypes)
-            .map(|(source, &dtype)| match source {
-                Source::Direct(_) => None,
-                Source::Repeat(input) => with_dtype!(dtype, U => {
-                    let mut buffer = Buffer::new::<U>(run);
-                    let first = vec![0; input.rank()];
-                    if run > 0 {
-                        buffer.as_mut_slice().fill(U::from_scalar(input.element(&first)));
-                    }
-                    Some(buffer)
-                }),
-                Source::Gather(..) | Source::Result => {
-                    with_dtype!(dtype, U => Some(Buffer::new::<U>(run)))
-                }
-            })
-            .collect();
-        for (i, block) in out.chunks_mut(RUN).enumerate() {
-            let position = start + i * RUN;
-            for (source, scratch) in self.sources.iter().zip(&mut scratch) {
-                match source {
-                    Source::Gather(memory, steps) => {
-                        let scratch = scratch.as_mut().expect("made above");
-                        let len = block.len();
-                        match *memory {
-                            Slice::Bool(x) => gather(x, steps, position, scratch.first(len)),
-                            Slice::I64(x) => gather(x, steps, position, scratch.first(len)),
-                            Slice::F32(x) => gather(x, steps, position, scratch.first(len)),
-                            Slice::F64(x) => gather(x, steps, position, scratch.first(len)),
-                        }
-                    }
-                    Source::Result => {
-                        let scratch = scratch.as_mut().expect("made above");
-                        scratch.first::<T>(block.len()).copy_from_slice(block);
-                    }
-                    Source::Direct(_) | Source::Repeat(_) => {}
-                }
+    fn fill_from(&self, start: usize, mut out: SliceMut<'_>) {
+        let (len, stored) = (out.len(), out.dtype());
+        let run = RUN.min(len);
+        let mut scratch: SmallVec<[Scratch; 3]> =
+            self.inputs.iter().map(|input| input.scratch(run)).collect();
+        let computed = self.kernel.computed(stored);
+        let mut result = (computed != stored).then(|| Buffer::of(computed, run));
+        for done in (0..len).step_by(RUN) {
+            let (position, len) = (start + done, RUN.min(len - done));
+            let block = out.range(done, len);
+            for (input, scratch) in self.inputs.iter().zip(&mut scratch) {
+                input.bring(position, block.as_slice(), scratch);
             }
             let inputs: SmallVec<[Slice<'_>; 3]> = self
-                .sources
+                .inputs
                 .iter()
                 .zip(&scratch)
-                .zip(&self.dtypes)
-                .map(|((source, scratch), &dtype)| match (source, scratch) {
-                    (Source::Direct(memory), _) => memory.range(position, block.len()),
-                    (_, Some(scratch)) => with_dtype!(dtype, U => {
-                        U::to_slice(&scratch.as_slice::<U>()[..block.len()])
-                    }),
-                    (_, None) => unreachable!("every source but Direct has scratch memory"),
-                })
+                .map(|(input, scratch)| input.run(position, len, scratch))
                 .collect();
-            self.kernel.run(&inputs, T::to_slice_mut(block));
+            match &mut result {
+                None => self.kernel.run(&inputs, block),
+                Some(result) => {
+                    self.kernel.run(&inputs, result.as_mut_run().range(0, len));
+                    convert(result.as_run().range(0, len), block);
+                }
+            }
         }
     }
 }
@@ -241,7 +300,7 @@ fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
 }
 
 /// Collects the elements from `position` on, as many as `out` has.
-pub(super) fn gather<T: Element>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
+pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
     steps.for_each_run(position, out.len(), |done, start, step, len| {
         let out = &mut out[done..done + len];
         match step {

@@ -6,9 +6,10 @@ use std::ops::Range;
 use super::elementwise::{PARALLEL, Steps, gather as gather_run};
 use super::threads::{chunks, for_each};
 use crate::device::Complaint;
+use crate::dtype::with_word;
 use crate::shape::Layout;
-use crate::storage::reserved;
-use crate::{Array, Element, Shape, raise};
+use crate::storage::{Word, reserved};
+use crate::{Array, Element, Scalar, Shape, raise};
 
 /// From as many elements on, adding a row takes longer than reading its index once per thread.
 const LONG_ROW: usize = 16;
@@ -66,10 +67,10 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
 }
 
 /// See [`Device::nonzero`](crate::Device::nonzero).
-pub(super) fn nonzero<T: Element>(x: &Array) -> Array {
+pub(super) fn nonzero(x: &Array) -> Array {
     let (size, rank) = (x.size(), x.rank());
     let positions: Vec<usize> = match x.inline() {
-        Some(value) if T::from_scalar(value) == T::default() => Vec::new(),
+        Some(Scalar::Bool(false)) => Vec::new(),
         Some(_) => {
             let mut all = reserved(size);
             all.extend(0..size);
@@ -77,8 +78,8 @@ pub(super) fn nonzero<T: Element>(x: &Array) -> Array {
         }
         None => {
             let x = x.to_row_major();
-            let elements = x.host_slice::<T>().iter().enumerate();
-            let nonzero = elements.filter(|&(_, &x)| x != T::default());
+            let elements = x.host_slice::<bool>().iter().enumerate();
+            let nonzero = elements.filter(|&(_, &x)| x);
             nonzero.map(|(position, _)| position).collect()
         }
     };
@@ -103,7 +104,7 @@ fn from_front(index: i64, size: usize) -> usize {
 }
 
 /// See [`Device::take`](crate::Device::take).
-pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array {
+pub(super) fn take<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array {
     let Layout {
         shape,
         strides,
@@ -129,11 +130,11 @@ pub(super) fn take<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array
     let (size, stride) = (shape[axis], strides[axis]);
     let row = inner.shape.size();
     let whole_rows = inner.is_row_major();
-    let indices = spread::<i64>(indices);
+    let indices = spread(indices);
     let indices = indices.host_slice::<i64>();
     let memory = x.buffer().expect("the device was chosen by its memory");
-    let memory = memory.as_slice::<T>();
-    Array::filled_by(picked, |out: &mut [T]| {
+    let memory = memory.as_words::<W>();
+    Array::moved(x.dtype(), picked, |out: &mut [W]| {
         for_each_part(out, row, |first, mut out| {
             let mut steps = Steps::new(&inner);
             let mut position = first / row;
@@ -177,9 +178,9 @@ pub(super) fn add_at<T: Accumulate>(
     if value.size() == 0 {
         return target;
     }
-    let indices = spread::<i64>(indices);
+    let indices = spread(indices);
     let indices = indices.host_slice::<i64>();
-    let value = spread::<T>(value);
+    let value = spread(value);
     let value = value.host_slice::<T>();
     let (whole, picked) = (rows * row, indices.len() * row);
     let add = |first: usize, target: &mut [T], value: &[T]| {
@@ -212,7 +213,7 @@ pub(super) fn add_at<T: Accumulate>(
 }
 
 /// See [`Device::gather`](crate::Device::gather).
-pub(super) fn gather<T: Element>(x: &Array, indices: &Array, axis: usize) -> Array {
+pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array {
     let shape = indices.shape().clone();
     if let Some(value) = x.inline() {
         return Array::constant(value, shape);
@@ -224,11 +225,11 @@ pub(super) fn gather<T: Element>(x: &Array, indices: &Array, axis: usize) -> Arr
     layout.strides = layout.strides.iter().enumerate().map(still).collect();
     layout.shape = shape.clone();
     let steps = Steps::new(&layout);
-    let indices = spread::<i64>(indices);
+    let indices = spread(indices);
     let indices = indices.host_slice::<i64>();
     let memory = x.buffer().expect("the device was chosen by its memory");
-    let memory = memory.as_slice::<T>();
-    Array::filled_by(shape, |out: &mut [T]| {
+    let memory = memory.as_words::<W>();
+    Array::moved(x.dtype(), shape, |out: &mut [W]| {
         for_each_part(out, 1, |first, out| {
             steps.for_each_run(first, out.len(), |done, start, step, len| {
                 let indices = &indices[first + done..first + done + len];
@@ -256,9 +257,9 @@ pub(super) fn scatter_add<T: Accumulate>(
     if value.size() == 0 {
         return target;
     }
-    let indices = spread::<i64>(indices);
+    let indices = spread(indices);
     let indices = indices.host_slice::<i64>();
-    let value = spread::<T>(value);
+    let value = spread(value);
     let value = value.host_slice::<T>();
     let at_once = (PARALLEL / 4).div_ceil(picked);
     let targets = chunks(target.as_mut_slice::<T>(), whole);
@@ -282,7 +283,7 @@ fn add_row<T: Accumulate>(target: &mut [T], value: &[T]) {
 
 /// Hands `fill(first, part)` the parts of `out`, each of whole rows, on several threads if that
 /// pays.
-fn for_each_part<T: Element>(out: &mut [T], row: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
+fn for_each_part<T: Send>(out: &mut [T], row: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
     if out.is_empty() {
         return;
     }
@@ -307,11 +308,9 @@ fn element_at(layout: &Layout, mut index: usize) -> usize {
 }
 
 /// The elements in row-major order, in memory even if they are one repeated value.
-pub(super) fn spread<T: Element>(x: &Array) -> Array {
+pub(super) fn spread(x: &Array) -> Array {
     match x.inline() {
-        Some(value) if x.size() > 1 => Array::filled_by(x.shape().clone(), |out: &mut [T]| {
-            out.fill(T::from_scalar(value));
-        }),
+        Some(value) if x.size() > 1 => with_word!(x.dtype(), W => x.spread(W::of(value))),
         _ => x.to_row_major(),
     }
 }

@@ -9,11 +9,12 @@ use std::borrow::Cow;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::elementwise::{self, PARALLEL, Steps};
+use super::elementwise::{PARALLEL, Steps};
 use super::product::product;
 use super::threads::{chunks, for_each};
 use super::tile::Float;
 use super::{elements, worth_threads};
+use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar};
 
@@ -30,11 +31,11 @@ const SHORT: usize = 8;
 
 /// `alpha a b + beta c`; see [`crate::Device::gemm`].
 pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
-    match a.dtype() {
-        DType::F32 => multiply::<f32>(alpha as f32, a, b, beta as f32, c),
-        DType::F64 => multiply::<f64>(alpha, a, b, beta, c),
-        DType::I64 => multiply::<i64>(alpha as i64, a, b, beta as i64, c),
-        DType::Bool => unreachable!("the caller checked the dtype"),
+    match a.dtype().computed() {
+        Accumulator::F32 => multiply::<f32>(alpha as f32, a, b, beta as f32, c),
+        Accumulator::F64 => multiply::<f64>(alpha, a, b, beta, c),
+        Accumulator::I64 => multiply::<i64>(alpha as i64, a, b, beta as i64, c),
+        Accumulator::Bool => unreachable!("the caller checked the dtype"),
     }
 }
 
@@ -346,22 +347,11 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
     if beta == T::ZERO {
         return Array::filled_by(shape, |out| work.run(out));
     }
-    let in_place = *c.shape() == shape && c.layout().is_row_major() && c.unique_buffer().is_some();
-    if in_place {
-        work.run(c.as_mut_slice());
-        return c;
+    if *c.shape() != shape {
+        c = c.broadcast_to(&shape);
     }
-    let c = match *c.shape() == shape {
-        true => c,
-        false => c.broadcast_to(&shape),
-    };
-    Array::filled_by(shape, |out: &mut [T]| {
-        match c.inline() {
-            Some(value) => out.fill(T::from_scalar(value)),
-            None => elementwise::copy(&c, out),
-        }
-        work.run(out);
-    })
+    work.run(c.as_mut_slice());
+    c
 }
 
 /// The array, or a copy if its matrices run backwards.

@@ -16,6 +16,7 @@ mod threads;
 mod tile;
 mod update;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,14 +24,16 @@ use pulp::{Simd, WithSimd};
 
 pub(crate) use program::Program;
 
+use crate::conversion::convert;
 use crate::convolution::{Convolution, ConvolutionPart};
-use crate::dtype::with_dtype;
-use crate::kernel::{Kernel, Slice};
+use crate::dtype::{with_accumulator, with_float, with_word};
+use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::waiting::shared;
-use crate::{Array, Change, DType, Element, Scalar, Shape, Taps, Update, View};
+use crate::{Array, Change, DType, Element, Scalar, Shape, Slice, Taps, Update, View, ops};
 
 use crate::device::{Complaint, Device, Memory, Normalization, Reduction, Scan};
+use crate::shape::Layout;
 use crate::storage::Buffer;
 
 /// The CPU.
@@ -57,21 +60,13 @@ impl Device for Cpu {
     }
 
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
-        with_dtype!(dtype, T => Array::filled_by(shape.clone(), |_: &mut [T]| ()))
+        with_word!(dtype, W => Array::moved(dtype, shape.clone(), |_: &mut [W]| ()))
     }
 
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory> {
-        fn copied<T: Element>(elements: &[T]) -> Arc<dyn Memory> {
-            let mut buffer = Buffer::new::<T>(elements.len());
-            buffer.as_mut_slice().copy_from_slice(elements);
-            Arc::new(buffer)
-        }
-        match elements {
-            Slice::Bool(x) => copied(x),
-            Slice::I64(x) => copied(x),
-            Slice::F32(x) => copied(x),
-            Slice::F64(x) => copied(x),
-        }
+        let mut buffer = Buffer::of(elements.dtype(), elements.len());
+        convert(elements, buffer.as_mut_run());
+        Arc::new(buffer)
     }
 
     fn download(&'static self, x: &Array, _: &'static str) -> Array {
@@ -79,11 +74,7 @@ impl Device for Cpu {
     }
 
     fn copy(&'static self, x: &Array) -> Array {
-        shared(|| {
-            with_dtype!(x.dtype(), T => {
-                Array::filled_by(x.shape().clone(), |out: &mut [T]| elementwise::copy(x, out))
-            })
-        })
+        shared(|| elementwise::copy(x))
     }
 
     fn update(
@@ -110,7 +101,7 @@ impl Device for Cpu {
     }
 
     fn nonzero(&'static self, x: &Array) -> Array {
-        with_dtype!(x.dtype(), T => index::nonzero::<T>(x))
+        shared(|| index::nonzero(&converted(x, DType::Bool)))
     }
 
     fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
@@ -118,23 +109,36 @@ impl Device for Cpu {
     }
 
     fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
-        shared(|| {
-            with_dtype!(target.dtype(), T => {
-                elementwise::assign(target.as_mut_slice::<T>(), &part.0, value);
-            });
-        })
+        shared(|| elementwise::assign(target, &part.0, value));
     }
 
     fn reduce(&'static self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
-        shared(|| reduce::reduce(reduction, x, axes))
+        shared(|| {
+            let y = reduce::reduce(reduction, &widened(x), axes);
+            let is_sum = matches!(reduction, Reduction::Sum | Reduction::Product);
+            let of_elements = matches!(reduction, Reduction::Max | Reduction::Min);
+            match of_elements || is_sum && x.dtype().is_float() {
+                true => ops::cast(y, x.dtype()),
+                false => y,
+            }
+        })
     }
 
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
-        shared(|| scan::scan(scan, x, axis))
+        shared(|| {
+            let y = scan::scan(scan, &widened(x), axis);
+            match x.dtype().is_float() {
+                true => ops::cast(y, x.dtype()),
+                false => y,
+            }
+        })
     }
 
     fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
-        shared(|| normalize::normalize(rule, x, axes))
+        shared(|| {
+            let results = normalize::normalize(rule, &widened(x), axes);
+            results.map(|result| ops::cast(result, x.dtype()))
+        })
     }
 
     fn normalize_gradient(
@@ -144,15 +148,29 @@ impl Device for Cpu {
         cotangents: [&Array; 3],
         axes: &[usize],
     ) -> Array {
-        shared(|| normalize::gradient(rule, results, cotangents, axes))
+        shared(|| {
+            let dtype = results[0].dtype();
+            let (results, cotangents) = (results.map(widened), cotangents.map(widened));
+            let (results, cotangents) = (results.each_ref(), cotangents.each_ref());
+            let gx =
+                normalize::gradient(rule, results.map(|x| &**x), cotangents.map(|x| &**x), axes);
+            ops::cast(gx, dtype)
+        })
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
-        shared(|| sort::argsort(x, axis, descending, count))
+        shared(|| sort::argsort(&widened(x), axis, descending, count))
     }
 
     fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
-        shared(|| matmul::gemm(alpha, a, b, beta, c))
+        shared(|| {
+            let (dtype, computed) = (a.dtype(), a.dtype().accumulator());
+            let c = ops::cast(c, computed);
+            ops::cast(
+                matmul::gemm(alpha, &widened(a), &widened(b), beta, c),
+                dtype,
+            )
+        })
     }
 
     fn convolve(
@@ -162,25 +180,30 @@ impl Device for Cpu {
         a: &Array,
         b: &Array,
     ) -> Array {
-        shared(|| convolution::convolve(convolution, made, a, b))
+        shared(|| {
+            let y = convolution::convolve(convolution, made, &widened(a), &widened(b));
+            ops::cast(y, a.dtype())
+        })
     }
 
     fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {
-        shared(|| convolution::patches(convolution, x))
+        shared(|| ops::cast(convolution::patches(convolution, &widened(x)), x.dtype()))
     }
 
     fn take(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
-        shared(|| with_dtype!(x.dtype(), T => index::take::<T>(x, indices, axis)))
+        shared(|| with_word!(x.dtype(), W => index::take::<W>(x, indices, axis)))
     }
 
     fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
-        shared(
-            || with_dtype!(target.dtype(), T => index::add_at::<T>(target, indices, axis, value)),
+        added(
+            target,
+            value,
+            |target, value| with_accumulator!(target.dtype(), T => index::add_at::<T>(target, indices, axis, value)),
         )
     }
 
     fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
-        shared(|| with_dtype!(x.dtype(), T => index::gather::<T>(x, indices, axis)))
+        shared(|| with_word!(x.dtype(), W => index::gather::<W>(x, indices, axis)))
     }
 
     fn scatter_add(
@@ -190,21 +213,29 @@ impl Device for Cpu {
         axis: usize,
         value: &Array,
     ) -> Array {
-        shared(
-            || with_dtype!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value)),
+        added(
+            target,
+            value,
+            |target, value| with_accumulator!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value)),
         )
     }
 
     fn window_sum(&'static self, x: &Array, axis: usize, taps: &Taps) -> Array {
-        shared(|| match x.dtype() {
-            DType::F32 => taps::window_sum::<f32>(x, axis, taps),
-            DType::F64 => taps::window_sum::<f64>(x, axis, taps),
-            DType::Bool | DType::I64 => unreachable!("the caller refuses what is not a float"),
+        shared(|| {
+            let wide = widened(x);
+            let y = with_float!(wide.dtype(), T => taps::window_sum::<T>(&wide, axis, taps));
+            ops::cast(y, x.dtype())
         })
     }
 
     fn window_max(&'static self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
-        shared(|| with_dtype!(x.dtype(), T => taps::window_max::<T>(x, rows, columns)))
+        shared(|| {
+            let wide = widened(x);
+            let (y, positions) = with_accumulator!(wide.dtype(), T => {
+                taps::window_max::<T>(&wide, rows, columns)
+            });
+            (ops::cast(y, x.dtype()), positions)
+        })
     }
 
     fn random(
@@ -216,6 +247,39 @@ impl Device for Cpu {
     ) -> Array {
         shared(|| random::random(distribution, keys, counter, shape))
     }
+}
+
+/// `x` as another dtype. What it repeats is converted once.
+fn converted(x: &Array, dtype: DType) -> Cow<'_, Array> {
+    if x.dtype() == dtype {
+        return Cow::Borrowed(x);
+    }
+    if x.inline().is_some() {
+        return Cow::Owned(x.cast(dtype));
+    }
+    let layout = x.layout();
+    let sizes = layout.shape.iter().zip(layout.strides.iter());
+    let once = Layout {
+        shape: sizes
+            .map(|(&size, &step)| if step == 0 { size.min(1) } else { size })
+            .collect(),
+        ..layout.clone()
+    };
+    Cow::Owned(ops::cast(x.clone().with_layout(once), dtype).broadcast_to(x.shape()))
+}
+
+/// `x` in the type in which it is computed.
+fn widened(x: &Array) -> Cow<'_, Array> {
+    converted(x, x.dtype().accumulator())
+}
+
+/// A target to which values are added in the type in which they are computed.
+fn added(target: Array, value: &Array, add: impl FnOnce(Array, &Array) -> Array) -> Array {
+    shared(|| {
+        let dtype = target.dtype();
+        let wide = ops::cast(target, dtype.accumulator());
+        ops::cast(add(wide, &widened(value)), dtype)
+    })
 }
 
 /// Whether machines with such instructions are so old that little code is worth more to them than fast

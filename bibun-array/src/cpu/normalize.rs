@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 use super::threads::{chunks, for_each};
 use super::worth_threads;
 use crate::device::Normalization;
+use crate::dtype::with_float;
 use crate::storage::list;
-use crate::{Array, DType, Element, Shape};
+use crate::{Array, Element, Shape};
 
 /// Sums that are kept side by side.
 const LANES: usize = 16;
@@ -292,10 +293,7 @@ fn spread<T: Element>(x: &Array) -> Cow<'_, [T]> {
 
 /// `[y, mean, variance]` of lines along `axes`.
 pub(super) fn normalize(rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
-    match x.dtype() {
-        DType::F32 => normalize_floats::<f32>(rule, x, axes),
-        _ => normalize_floats::<f64>(rule, x, axes),
-    }
+    with_float!(x.dtype(), T => normalize_floats::<T>(rule, x, axes))
 }
 
 fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
@@ -338,10 +336,9 @@ pub(super) fn gradient(
     cotangents: [&Array; 3],
     axes: &[usize],
 ) -> Array {
-    match results[0].dtype() {
-        DType::F32 => gradient_of_floats::<f32>(rule, results, cotangents, axes),
-        _ => gradient_of_floats::<f64>(rule, results, cotangents, axes),
-    }
+    with_float!(results[0].dtype(), T => {
+        gradient_of_floats::<T>(rule, results, cotangents, axes)
+    })
 }
 
 fn gradient_of_floats<T: Real>(

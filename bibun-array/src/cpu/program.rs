@@ -4,10 +4,10 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::dtype::Accumulator;
 use crate::formula::{Formula, Operation, Type};
-use crate::kernel::{Definition, Slice, SliceMut};
 use crate::math::Machine;
-use crate::{DType, Element};
+use crate::{DType, Definition, Element, Slice, SliceMut};
 
 /// A formula with its values assigned to registers.
 #[derive(Debug)]
@@ -167,9 +167,10 @@ impl Program {
 
     /// Fills `out` from runs of the same length.
     pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        match inputs[0] {
-            Slice::F32(_) => SINGLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
-            _ => DOUBLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
+        match inputs[0].dtype().computed() {
+            Accumulator::F32 => SINGLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
+            Accumulator::F64 => DOUBLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
+            Accumulator::Bool | Accumulator::I64 => unreachable!("formulas are of floats"),
         }
     }
 
@@ -182,18 +183,9 @@ impl Program {
     ) {
         // Taken out, so that nothing is borrowed while loops run.
         let mut registers = scratch.take();
-        registers.prepare(self, given, len_of(&out));
+        registers.prepare(self, given, out.len());
         registers.run(self, inputs, out);
         scratch.replace(registers);
-    }
-}
-
-fn len_of(out: &SliceMut<'_>) -> usize {
-    match out {
-        SliceMut::Bool(y) => y.len(),
-        SliceMut::I64(y) => y.len(),
-        SliceMut::F32(y) => y.len(),
-        SliceMut::F64(y) => y.len(),
     }
 }
 
@@ -273,7 +265,7 @@ impl<T: Machine + Element> Scratch<T> {
     }
 
     fn run(&mut self, program: &Program, inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        let len = len_of(&out);
+        let len = out.len();
         let mut out = Some(out);
         for (i, step) in program.steps.iter().enumerate() {
             // A formula has nothing that its result does not need, so the last step gives it.

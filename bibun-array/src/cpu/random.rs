@@ -8,7 +8,7 @@ use super::threads::{chunks, for_each};
 use crate::random::{
     Distribution, below, join_words, normal_pair_f32, normal_pair_f64, number_block, word,
 };
-use crate::{Array, Element, Shape};
+use crate::{Array, DType, Element, Scalar, Shape, ops};
 
 /// Blocks made at once: 4 KiB, which stay in the first-level cache.
 const BLOCKS: usize = 256;
@@ -22,10 +22,15 @@ pub(super) fn random(
 ) -> Array {
     let stream = Streams { keys, counter };
     match distribution {
-        Distribution::UniformF32 { low, high } => {
-            let (width, last) = (high - low, high.next_down());
+        Distribution::Uniform {
+            low,
+            high,
+            dtype: stored @ (DType::F16 | DType::BF16 | DType::F32),
+        } => {
+            let last = number_below(Scalar::F64(high).cast(stored)).to_f64() as f32;
+            let (low, width) = (low as f32, high as f32 - low as f32);
             let unit = 1.0 / (1 << 24) as f32;
-            stream.draw(
+            let x = stream.draw(
                 shape,
                 #[inline(always)]
                 move |_, _, words: [u32; 4]| {
@@ -34,9 +39,10 @@ pub(super) fn random(
                         |word| (low + width * ((word >> 8) as f32 * unit)).min(last),
                     )
                 },
-            )
+            );
+            ops::cast(x, stored)
         }
-        Distribution::UniformF64 { low, high } => {
+        Distribution::Uniform { low, high, .. } => {
             let (width, last) = (high - low, high.next_down());
             let unit = 1.0 / (1u64 << 53) as f64;
             stream.draw(
@@ -50,21 +56,29 @@ pub(super) fn random(
                 },
             )
         }
-        Distribution::NormalF32 { mean, std } => stream.draw(
-            shape,
-            #[inline(always)]
-            move |_, _, words: [u32; 4]| {
-                let [a, b] = normal_pair_f32(words[0], words[1]);
-                let [c, d] = normal_pair_f32(words[2], words[3]);
-                [
-                    mean + std * a,
-                    mean + std * b,
-                    mean + std * c,
-                    mean + std * d,
-                ]
-            },
-        ),
-        Distribution::NormalF64 { mean, std } => stream.draw(
+        Distribution::Normal {
+            mean,
+            std,
+            dtype: stored @ (DType::F16 | DType::BF16 | DType::F32),
+        } => {
+            let (mean, std) = (mean as f32, std as f32);
+            let x = stream.draw(
+                shape,
+                #[inline(always)]
+                move |_, _, words: [u32; 4]| {
+                    let [a, b] = normal_pair_f32(words[0], words[1]);
+                    let [c, d] = normal_pair_f32(words[2], words[3]);
+                    [
+                        mean + std * a,
+                        mean + std * b,
+                        mean + std * c,
+                        mean + std * d,
+                    ]
+                },
+            );
+            ops::cast(x, stored)
+        }
+        Distribution::Normal { mean, std, .. } => stream.draw(
             shape,
             #[inline(always)]
             move |_, _, words| {
@@ -104,6 +118,19 @@ pub(super) fn random(
             },
         ),
     }
+}
+
+/// The number before one that is finite.
+fn number_below(high: Scalar) -> Scalar {
+    let sign = 1 << (8 * high.dtype().size() - 1);
+    let bits = high.to_bits();
+    let next = match bits & sign {
+        0 if bits == 0 => sign | 1,
+        0 => bits - 1,
+        _ if bits == sign => sign | 1,
+        _ => bits + 1,
+    };
+    Scalar::from_bits(high.dtype(), next)
 }
 
 #[inline(always)]

@@ -15,8 +15,9 @@ use smallvec::SmallVec;
 
 use super::elementwise::{PARALLEL, Steps};
 use super::threads::{chunks, for_each};
-use super::{dispatch_seldom, elements, is_plain, worth_threads};
+use super::{converted, dispatch_seldom, elements, is_plain, worth_threads};
 use crate::device::Reduction;
+use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
 use crate::storage::list;
 use crate::{Array, DType, Element, ops};
@@ -30,37 +31,23 @@ const PIECES: usize = 16;
 /// Elements whose extreme is sought before asking whether it is a new one.
 const BLOCK: usize = 1024;
 
-/// Reduces `axes` of `x`.
+/// Reduces `axes` of `x`, of a type that is its own accumulator.
 pub(super) fn reduce(reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
-    match (reduction, x.dtype()) {
-        (Reduction::Sum, DType::Bool) => run::<Folded<Sum<bool>>>(x, axes),
-        (Reduction::All | Reduction::Min, DType::Bool) => run::<Folded<All>>(x, axes),
-        (Reduction::Any | Reduction::Max, DType::Bool) => run::<Folded<Any>>(x, axes),
-        (Reduction::Product, DType::Bool) => ops::cast(reduce(Reduction::All, x, axes), DType::I64),
-        (Reduction::ArgMax | Reduction::ArgMin, DType::Bool) => {
-            reduce(reduction, &cast(x, DType::I64), axes)
+    match (reduction, x.dtype().computed()) {
+        (Reduction::Sum, Accumulator::Bool) => run::<Folded<Sum<bool>>>(x, axes),
+        (Reduction::All | Reduction::Min, Accumulator::Bool) => run::<Folded<All>>(x, axes),
+        (Reduction::Any | Reduction::Max, Accumulator::Bool) => run::<Folded<Any>>(x, axes),
+        (Reduction::Product, Accumulator::Bool) => {
+            ops::cast(reduce(Reduction::All, x, axes), DType::I64)
         }
-        (Reduction::All | Reduction::Any, _) => reduce(reduction, &cast(x, DType::Bool), axes),
-        (_, DType::I64) => reduce_numbers::<i64>(reduction, x, axes),
-        (_, DType::F32) => reduce_numbers::<f32>(reduction, x, axes),
-        (_, DType::F64) => reduce_numbers::<f64>(reduction, x, axes),
+        (Reduction::ArgMax | Reduction::ArgMin, Accumulator::Bool) => {
+            reduce(reduction, &converted(x, DType::I64), axes)
+        }
+        (Reduction::All | Reduction::Any, _) => reduce(reduction, &converted(x, DType::Bool), axes),
+        (_, Accumulator::I64) => reduce_numbers::<i64>(reduction, x, axes),
+        (_, Accumulator::F32) => reduce_numbers::<f32>(reduction, x, axes),
+        (_, Accumulator::F64) => reduce_numbers::<f64>(reduction, x, axes),
     }
-}
-
-/// `x` in another dtype, with what it repeats converted once.
-fn cast(x: &Array, dtype: DType) -> Array {
-    if x.inline().is_some() {
-        return ops::cast(x.clone(), dtype);
-    }
-    let layout = x.layout();
-    let sizes = layout.shape.iter().zip(layout.strides.iter());
-    let once = Layout {
-        shape: sizes
-            .map(|(&size, &step)| if step == 0 { size.min(1) } else { size })
-            .collect(),
-        ..layout.clone()
-    };
-    ops::cast(x.clone().with_layout(once), dtype).broadcast_to(x.shape())
 }
 
 fn reduce_numbers<T: Element>(reduction: Reduction, x: &Array, axes: &[usize]) -> Array

@@ -3,11 +3,13 @@
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
+use super::index::spread;
 use super::reduce::{Fold, Product, Sum};
 use super::threads::{chunks, for_each};
 use super::{dispatch_seldom, elementwise, worth_threads};
 use crate::device::Scan;
-use crate::{Array, DType, Element};
+use crate::dtype::Accumulator;
+use crate::{Array, Element};
 
 /// Runs along `axis` of `x`.
 pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
@@ -30,14 +32,14 @@ pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
     let places: SmallVec<[usize; 4]> = (0..x.rank()).map(place).collect();
 
     let (moved, axis) = (x.permute(&signed(&order)), places[axis]);
-    let y = match (scan, x.dtype()) {
-        (Scan::Sum, DType::I64) => run::<i64, Sum<i64>>(&moved, axis),
-        (Scan::Sum, DType::F32) => run::<f32, Sum<f32>>(&moved, axis),
-        (Scan::Sum, DType::F64) => run::<f64, Sum<f64>>(&moved, axis),
-        (Scan::Product, DType::I64) => run::<i64, Product<i64>>(&moved, axis),
-        (Scan::Product, DType::F32) => run::<f32, Product<f32>>(&moved, axis),
-        (Scan::Product, DType::F64) => run::<f64, Product<f64>>(&moved, axis),
-        (_, DType::Bool) => unreachable!("the caller converts bool"),
+    let y = match (scan, x.dtype().computed()) {
+        (Scan::Sum, Accumulator::I64) => run::<i64, Sum<i64>>(&moved, axis),
+        (Scan::Sum, Accumulator::F32) => run::<f32, Sum<f32>>(&moved, axis),
+        (Scan::Sum, Accumulator::F64) => run::<f64, Sum<f64>>(&moved, axis),
+        (Scan::Product, Accumulator::I64) => run::<i64, Product<i64>>(&moved, axis),
+        (Scan::Product, Accumulator::F32) => run::<f32, Product<f32>>(&moved, axis),
+        (Scan::Product, Accumulator::F64) => run::<f64, Product<f64>>(&moved, axis),
+        (_, Accumulator::Bool) => unreachable!("the caller converts bool"),
     };
     y.permute(&signed(&places))
 }
@@ -45,14 +47,12 @@ pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
 /// A row-major result.
 fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Array {
     let width: usize = x.shape()[axis + 1..].iter().product();
-    Array::filled_by(x.shape().clone(), |out: &mut [T]| {
-        if out.is_empty() {
-            return;
-        }
-        match x.inline() {
-            Some(value) => out.fill(T::from_scalar(value)),
-            None => elementwise::copy(x, out),
-        }
+    let mut y = match x.inline() {
+        Some(_) => spread(x),
+        None => elementwise::copy(x),
+    };
+    if y.size() > 0 {
+        let out = y.as_mut_slice::<T>();
         let threads = worth_threads(out.len());
         let blocks = x.shape()[axis] * width;
         for_each(chunks(out, blocks), threads, 1, &|_, block| {
@@ -62,7 +62,8 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
                 false => Arch::new().dispatch(block),
             }
         });
-    })
+    }
+    y
 }
 
 /// Rows that are added up in place, one onto the next.

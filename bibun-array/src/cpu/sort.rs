@@ -7,13 +7,13 @@ use rayon::prelude::*;
 
 use super::threads::{chunks, for_each};
 use super::worth_threads;
-use crate::dtype::with_dtype;
+use crate::dtype::with_accumulator;
 use crate::{Array, Element};
 
 /// The positions along `axis` of its `count` first elements in order.
 pub(super) fn argsort(x: &Array, axis: usize, descending: bool, count: usize) -> Array {
     let rows = x.move_axis(axis as isize, -1);
-    let positions = with_dtype!(x.dtype(), T => sort_rows::<T>(&rows, descending, count));
+    let positions = with_accumulator!(x.dtype(), T => sort_rows::<T>(&rows, descending, count));
     positions.move_axis(-1, axis as isize)
 }
 

@@ -20,7 +20,7 @@ pub(super) fn window_sum<T: Weighted>(x: &Array, axis: usize, taps: &Taps) -> Ar
     let inner: usize = shape[axis + 1..].iter().product();
     let weights = taps.weights().iter();
     let weights: Vec<T> = weights.map(|&w| T::from_scalar(Scalar::F64(w))).collect();
-    let x = spread::<T>(x);
+    let x = spread(x);
     let x = x.host_slice::<T>();
     Array::filled_by(shape, |out: &mut [T]| {
         if out.is_empty() {
@@ -111,7 +111,7 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
 pub(super) fn window_max<T: Element>(x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
     let last = x.rank() - 1;
     let shape = (x.shape().replaced(last - 1, rows.count())).replaced(last, columns.count());
-    let x = spread::<T>(x);
+    let x = spread(x);
     let x = x.host_slice::<T>();
     let mut positions = None;
     let y = Array::filled_by(shape.clone(), |out: &mut [T]| {

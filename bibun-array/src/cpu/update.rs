@@ -7,10 +7,11 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::{Steps, gather};
-use crate::kernel::{Kernel, Slice};
+use crate::dtype::{Accumulator, with_float};
+use crate::kernel::Kernel;
 use crate::math::Machine;
 use crate::update::Run;
-use crate::{Array, Change, DType, Element, Given, Update};
+use crate::{Array, Change, Element, Given, Slice, Update};
 
 /// How many elements are worked on at a time where something has to be computed or gathered first.
 const BLOCK: usize = 1024;
@@ -21,10 +22,23 @@ pub(super) fn update(
     gradient: &Array,
     state: &mut [Array],
 ) {
-    match parameter.dtype() {
-        DType::F32 => pass(update, update.single(), parameter, gradient, state),
-        DType::F64 => pass(update, update.double(), parameter, gradient, state),
-        DType::I64 | DType::Bool => unreachable!("a parameter is of floats"),
+    let stored = parameter.dtype();
+    let computed = stored.accumulator();
+    if computed != stored {
+        let cast = |x: &Array| x.cast(computed);
+        let (mut own, mut own_state) =
+            (cast(parameter), state.iter().map(cast).collect::<Vec<_>>());
+        self::update(&update.map(cast), &mut own, &cast(gradient), &mut own_state);
+        *parameter = own.cast(stored);
+        for (state, own) in state.iter_mut().zip(own_state) {
+            *state = own.cast(stored);
+        }
+        return;
+    }
+    match computed.computed() {
+        Accumulator::F32 => pass(update, update.single(), parameter, gradient, state),
+        Accumulator::F64 => pass(update, update.double(), parameter, gradient, state),
+        Accumulator::Bool | Accumulator::I64 => unreachable!("a parameter is of floats"),
     }
 }
 
@@ -60,11 +74,14 @@ fn pass<T: Machine + Element>(
 }
 
 pub(super) fn sum_of_squares(changes: &[Change], parameter: &Array, gradient: &Array) -> Array {
-    Array::scalar(match parameter.dtype() {
-        DType::F32 => sum::<f32>(changes, parameter, gradient),
-        DType::F64 => sum::<f64>(changes, parameter, gradient),
-        DType::I64 | DType::Bool => unreachable!("a parameter is of floats"),
-    })
+    let stored = parameter.dtype();
+    let computed = stored.accumulator();
+    if computed != stored {
+        let cast = |x: &Array| x.cast(computed);
+        let changes: Vec<Change> = changes.iter().map(|change| change.map(cast)).collect();
+        return sum_of_squares(&changes, &cast(parameter), &cast(gradient));
+    }
+    with_float!(stored, T => Array::scalar(sum::<T>(changes, parameter, gradient)))
 }
 
 fn sum<T: Machine + Element>(changes: &[Change], parameter: &Array, gradient: &Array) -> f64 {

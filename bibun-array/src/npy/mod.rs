@@ -15,9 +15,12 @@ pub use npz::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
+use std::iter;
 use std::path::Path;
 
-use crate::{Array, DType, Element, Error, Shape, raise};
+use crate::dtype::{with_dtype, with_word};
+use crate::storage::Word;
+use crate::{Array, DType, Element, Error, Scalar, Shape, raise};
 
 impl Array {
     /// Reads a `.npy` file.
@@ -92,7 +95,7 @@ impl Array {
     /// # let folder = std::env::temp_dir().join(format!("bibun-write-npy-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
     /// let file = folder.join("x.npy");
-    /// Array::from([1, 2, 3]).write_npy(&file)?;
+    /// Array::from([1.0, 2.0, 3.0]).write_npy(&file)?;
     /// assert_eq!(std::fs::metadata(&file)?.len(), 128 + 3 * 8);
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -118,7 +121,7 @@ struct Header {
 }
 
 /// The dtypes that can be read.
-const EXPECTED: &str = "expected b1, i1 to i8, u1 to u8, f2, f4 or f8";
+const EXPECTED: &str = "expected b1, i1 to i8, u1 to u8, f2, f4, f8 or V2 (bfloat16)";
 
 impl Header {
     /// Whether numbers are in big-endian order, the letter of their kind, and the rest: `f` and
@@ -142,6 +145,7 @@ impl Header {
             "b" => &["1"],
             "i" | "u" => &["1", "2", "4", "8"],
             "f" => &["2", "4", "8"],
+            "V" => &["2"],
             _ => return None,
         };
         widths
@@ -215,12 +219,8 @@ fn read_numbers(
         };
     }
     let array = match kind {
-        "b1" => decode(reader, shape, big_endian, |[byte]| byte != 0),
         "i1" => decode::<i64, 1>(reader, shape, big_endian, number!(i8)),
         "i2" => decode::<i64, 2>(reader, shape, big_endian, number!(i16)),
-        "i4" => decode::<i64, 4>(reader, shape, big_endian, number!(i32)),
-        "i8" => decode(reader, shape, big_endian, i64::from_le_bytes),
-        "u1" => decode::<i64, 1>(reader, shape, big_endian, number!(u8)),
         "u2" => decode::<i64, 2>(reader, shape, big_endian, number!(u16)),
         "u4" => decode::<i64, 4>(reader, shape, big_endian, number!(u32)),
         "u8" => {
@@ -237,17 +237,38 @@ fn read_numbers(
             }
             array
         }
-        "f2" => decode(reader, shape, big_endian, |bytes| {
-            half_to_f32(u16::from_le_bytes(bytes))
-        }),
-        "f4" => decode(reader, shape, big_endian, f32::from_le_bytes),
-        _ => decode(reader, shape, big_endian, f64::from_le_bytes),
+        _ => {
+            let mut own = DType::ALL.into_iter();
+            let dtype = own.find(|dtype| &dtype.numpy()[1..] == kind);
+            let dtype = dtype.expect("`numbers` knows it");
+            with_dtype!(dtype, T => decode_bits::<T>(reader, shape, big_endian))
+        }
     }?;
     Ok(if fortran_order {
         array.transpose()
     } else {
         array
     })
+}
+
+/// Elements as their bits are, in little-endian order.
+fn decode_bits<T: Element>(
+    reader: &mut dyn Read,
+    shape: Shape,
+    big_endian: bool,
+) -> io::Result<Array> {
+    fn element<T: Element, const N: usize>(bytes: [u8; N]) -> T {
+        let mut bits = [0; 8];
+        bits[..N].copy_from_slice(&bytes);
+        let scalar = Scalar::from_bits(T::DTYPE, u64::from_le_bytes(bits));
+        *T::borrow_scalar(&scalar).expect("a value of the dtype")
+    }
+    match size_of::<T>() {
+        1 => decode(reader, shape, big_endian, element::<T, 1>),
+        2 => decode(reader, shape, big_endian, element::<T, 2>),
+        4 => decode(reader, shape, big_endian, element::<T, 4>),
+        _ => decode(reader, shape, big_endian, element::<T, 8>),
+    }
 }
 
 /// Elements of `N` bytes each, converted from little-endian order.
@@ -280,32 +301,6 @@ fn decode<T: Element, const N: usize>(
         let what = format!("the system refuses {bytes} bytes of memory");
         io::Error::new(io::ErrorKind::OutOfMemory, what)
     })
-}
-
-/// The number that 16 bits are in half precision (`float16`): 1 sign bit, 5 bits of exponent, 10 of
-/// fraction.
-///
-/// Source: IEEE 754-2019, binary16.
-///
-/// ```
-/// use bibun_array::half_to_f32;
-/// assert_eq!(half_to_f32(0x3c00), 1.0);
-/// assert_eq!(half_to_f32(0xc500), -5.0);
-/// assert_eq!(half_to_f32(0x7c00), f32::INFINITY);
-/// ```
-pub fn half_to_f32(bits: u16) -> f32 {
-    let (exponent, fraction) = (bits >> 10 & 31, bits & 1023);
-    let magnitude = match exponent {
-        0 => f32::from(fraction) * 2.0f32.powi(-24),
-        31 if fraction == 0 => f32::INFINITY,
-        31 => f32::NAN,
-        _ => f32::from(fraction | 1024) * 2.0f32.powi(i32::from(exponent) - 25),
-    };
-    if bits >> 15 == 1 {
-        -magnitude
-    } else {
-        magnitude
-    }
 }
 
 /// The header, and how many bytes it takes with all that stands before it.
@@ -448,19 +443,12 @@ impl<'a> Literal<'a> {
 
 /// Writes version 1 of the format.
 fn write_array(writer: &mut dyn Write, x: &Array) -> io::Result<()> {
-    let descr = match x.dtype() {
-        DType::Bool => "|b1",
-        DType::I64 => "<i8",
-        DType::F32 => "<f4",
-        DType::F64 => "<f8",
-    };
-    write_header(writer, descr, x.shape())?;
-    match x.dtype() {
-        DType::Bool => encode(writer, x, |x: bool| [u8::from(x)]),
-        DType::I64 => encode(writer, x, i64::to_le_bytes),
-        DType::F32 => encode(writer, x, f32::to_le_bytes),
-        DType::F64 => encode(writer, x, f64::to_le_bytes),
-    }
+    write_header(writer, x.dtype().numpy(), x.shape())?;
+    let x = x.on_host("save");
+    with_word!(x.dtype(), W => match x.inline() {
+        Some(value) => encode(writer, iter::repeat_n(W::of(value), x.size())),
+        None => encode(writer, x.host_words::<W>().iter().copied()),
+    })
 }
 
 fn write_header(writer: &mut dyn Write, descr: &str, shape: &Shape) -> io::Result<()> {
@@ -483,26 +471,16 @@ fn write_header(writer: &mut dyn Write, descr: &str, shape: &Shape) -> io::Resul
     writer.write_all(header.as_bytes())
 }
 
-/// The elements in row-major order as `N` bytes each.
-fn encode<T: Element, const N: usize>(
-    writer: &mut dyn Write,
-    x: &Array,
-    convert: impl Fn(T) -> [u8; N],
-) -> io::Result<()> {
-    let x = x.on_host("save");
-    let repeated;
-    let elements = match x.as_slice::<T>() {
-        Some(elements) => elements,
-        None => {
-            repeated = x.to_vec::<T>();
-            &repeated
+/// Words in little-endian order.
+fn encode<W: Word>(writer: &mut dyn Write, words: impl Iterator<Item = W>) -> io::Result<()> {
+    const FULL: usize = CHUNK * size_of::<u64>();
+    let mut bytes = Vec::with_capacity(FULL);
+    for word in words {
+        bytes.extend_from_slice(word.to_le_bytes().as_ref());
+        if bytes.len() >= FULL {
+            writer.write_all(&bytes)?;
+            bytes.clear();
         }
-    };
-    let mut bytes = Vec::with_capacity(CHUNK.min(elements.len()));
-    for elements in elements.chunks(CHUNK) {
-        bytes.clear();
-        bytes.extend(elements.iter().map(|&x| convert(x)));
-        writer.write_all(bytes.as_flattened())?;
     }
-    Ok(())
+    writer.write_all(&bytes)
 }

@@ -1,7 +1,7 @@
 //! Sums, products, quotients and remainders.
 //!
-//! Integers wrap around at the ends of `i64`, and a quotient or remainder of integers by zero is 0:
-//! nothing here panics over a value.
+//! Integers wrap around at the ends of their range, and a quotient or remainder of integers by zero is
+//! 0: nothing here panics over a value.
 
 use super::{binary, unary};
 use crate::math::composed;
@@ -15,7 +15,7 @@ unary! {
     /// assert_eq!(Array::from([1.0, -2.0]).negative().to_vec::<f64>(), [-1.0, 2.0]);
     /// ```
     negative(x) -> NEGATIVE {
-        i64: x.wrapping_neg(),
+        integer: x.wrapping_neg(),
         float: -x,
         @via numbers
     }
@@ -27,7 +27,7 @@ unary! {
     /// assert_eq!(Array::from([1.0, -2.0]).abs().to_vec::<f64>(), [1.0, 2.0]);
     /// ```
     abs(x) -> ABS {
-        i64: x.wrapping_abs(),
+        integer: x.wrapping_abs(),
         float: x.abs(),
         @via numbers
     }
@@ -40,7 +40,7 @@ unary! {
     /// assert_eq!(Array::from([-2.0, 0.0, 7.0]).sign().to_vec::<f64>(), [-1.0, 0.0, 1.0]);
     /// ```
     sign(x) -> SIGN {
-        i64: x.signum(),
+        integer: x.signum(),
         float: x.sign(),
         @via numbers
     }
@@ -52,7 +52,7 @@ unary! {
     /// assert_eq!(Array::from([3, -4]).square().to_vec::<i64>(), [9, 16]);
     /// ```
     square(x) -> SQUARE {
-        i64: x.wrapping_mul(x),
+        integer: x.wrapping_mul(x),
         float: x * x,
         @via numbers
     }
@@ -70,7 +70,7 @@ binary! {
     /// ```
     add(a, b) -> ADD {
         bool: a | b,
-        i64: a.wrapping_add(b),
+        integer: a.wrapping_add(b),
         float: a + b,
         @via |dtype| dtype
     }
@@ -85,7 +85,7 @@ binary! {
     /// assert_eq!(Array::from([1, 2]).subtract(10).to_vec::<i64>(), [-9, -8]);
     /// ```
     subtract(a, b) -> SUBTRACT {
-        i64: a.wrapping_sub(b),
+        integer: a.wrapping_sub(b),
         float: a - b,
         @via numbers
     }
@@ -101,7 +101,7 @@ binary! {
     /// ```
     multiply(a, b) -> MULTIPLY {
         bool: a & b,
-        i64: a.wrapping_mul(b),
+        integer: a.wrapping_mul(b),
         float: a * b,
         @via |dtype| dtype
     }
@@ -132,7 +132,7 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).floor_divide(2).to_vec::<i64>(), [3, -4]);
     /// ```
     floor_divide(a, b) -> FLOOR_DIVIDE {
-        i64: {
+        integer: {
             // Zero has no quotient; one is divided by instead and the result put aside.
             let quotient = a.wrapping_div(if b == 0 { 1 } else { b });
             let remainder = a.wrapping_sub(quotient.wrapping_mul(b));
@@ -155,7 +155,7 @@ binary! {
     /// assert_eq!(Array::from([7.0, -7.0]).remainder(-4.0).to_vec::<f64>(), [-1.0, -3.0]);
     /// ```
     remainder(a, b) -> REMAINDER {
-        i64: {
+        integer: {
             let remainder = a.wrapping_rem(if b == 0 { 1 } else { b });
             if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
         },
@@ -174,7 +174,7 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).fmod(4).to_vec::<i64>(), [3, -3]);
     /// ```
     fmod(a, b) -> FMOD {
-        i64: a.wrapping_rem(if b == 0 { 1 } else { b }),
+        integer: a.wrapping_rem(if b == 0 { 1 } else { b }),
         float: a.fmod(b),
         @via numbers
     }
@@ -190,7 +190,7 @@ binary! {
     /// ```
     maximum(a, b) -> MAXIMUM {
         bool: a | b,
-        i64: a.max(b),
+        integer: a.max(b),
         float: a.maximum(b),
         @via |dtype| dtype
     }
@@ -206,7 +206,7 @@ binary! {
     /// ```
     minimum(a, b) -> MINIMUM {
         bool: a & b,
-        i64: a.min(b),
+        integer: a.min(b),
         float: a.minimum(b),
         @via |dtype| dtype
     }
@@ -222,7 +222,7 @@ binary! {
     /// ```
     bitwise_and(a, b) -> BITWISE_AND {
         bool: a & b,
-        i64: a & b,
+        integer: a & b,
         @via |dtype| dtype
     }
 
@@ -237,7 +237,7 @@ binary! {
     /// ```
     bitwise_or(a, b) -> BITWISE_OR {
         bool: a | b,
-        i64: a | b,
+        integer: a | b,
         @via |dtype| dtype
     }
 
@@ -252,14 +252,18 @@ binary! {
     /// ```
     bitwise_xor(a, b) -> BITWISE_XOR {
         bool: a ^ b,
-        i64: a ^ b,
+        integer: a ^ b,
         @via |dtype| dtype
     }
 }
 
 /// `bool` counts as `i64`.
 pub(super) fn numbers(dtype: DType) -> DType {
-    dtype.max(DType::I64)
+    if dtype == DType::Bool {
+        DType::I64
+    } else {
+        dtype
+    }
 }
 
 /// Integers count as `f64`.

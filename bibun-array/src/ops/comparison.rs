@@ -11,7 +11,7 @@ macro_rules! comparisons {
             $(#[$documentation])*
             $name(a, b) -> $DEFINITION {
                 bool: a $operator b,
-                i64_to_bool: a $operator b,
+                integer_to_bool: a $operator b,
                 float_to_bool: a.$name(b),
                 @via |dtype| dtype
             }
@@ -158,7 +158,7 @@ unary! {
     /// ```
     invert(x) -> INVERT {
         bool: !x,
-        i64: !x,
+        integer: !x,
         @via |dtype| dtype
     }
 }

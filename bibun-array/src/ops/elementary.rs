@@ -4,7 +4,7 @@
 use super::arithmetic::{floats, numbers};
 use super::{binary, cast, unary};
 use crate::math::Float;
-use crate::{Array, DType, ElementFormula, Error, Number, Operand, Scalar, elementwise, raise};
+use crate::{Array, ElementFormula, Error, Number, Operand, Scalar, elementwise, raise};
 
 unary! {
     /// The square root; NaN left of zero.
@@ -403,10 +403,10 @@ pub fn pow(base: Array, exponent: Array) -> Array {
     let dtype = numbers(base.dtype().promote(exponent.dtype()));
     if let (Some(number), 0, true) = (exponent.inline(), exponent.rank(), dtype.is_float()) {
         // An exponent is the number that the dtype makes of it.
-        let exponent = number.cast(dtype).to_f64();
+        let exponent = number.cast(dtype.accumulator()).to_f64();
         return power_of_floats(cast(base, dtype), exponent);
     }
-    if dtype == DType::I64 && exponent.less(0).to_vec::<bool>().contains(&true) {
+    if dtype.is_integer() && exponent.less(0).to_vec::<bool>().contains(&true) {
         let what = "an integer to a negative integer power; make one of them a float";
         raise(Error::invalid("pow", what));
     }
@@ -443,7 +443,7 @@ fn power_of_floats(base: Array, exponent: f64) -> Array {
 binary! {
     @function
     power = pow(a, b) -> POWER {
-        i64: wrapping_power(a, b),
+        integer: wrapping_power(a, b),
         float: a.pow(b),
         @via numbers
     }

@@ -51,10 +51,10 @@ macro_rules! kind {
     (@value bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         $crate::ops::kind! { @host bool bool $Own[$count] $inputs $value }
     };
-    (@value i64 $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+    (@value integer $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         $crate::ops::kind! { @host i64 i64 $Own[$count] $inputs $value }
     };
-    (@value i64_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+    (@value integer_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         $crate::ops::kind! { @host i64 bool $Own[$count] $inputs $value }
     };
     (@value float $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
@@ -90,25 +90,25 @@ macro_rules! kind {
     };
 
     (@run bool $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if let $crate::Slice::Bool(_) = $inputs[0] {
+        if $inputs[0].dtype().kind() == $crate::Kind::Truth {
             return $crate::kernel::run_host::<$count, bool, $Own>($inputs, $out);
         }
     };
-    (@run i64 $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if let $crate::Slice::I64(_) = $inputs[0] {
+    (@run integer $Own:ident[$count:literal] $inputs:ident $out:ident) => {
+        if $inputs[0].dtype().is_integer() {
             return $crate::kernel::run_host::<$count, i64, $Own>($inputs, $out);
         }
     };
-    (@run i64_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @run i64 $($rest)* }
+    (@run integer_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @run integer $($rest)* }
     };
     (@run float $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if let $crate::Slice::F32(_) | $crate::Slice::F64(_) = $inputs[0] {
+        if $inputs[0].dtype().is_float() {
             return $crate::kernel::run_floats::<$count, 0, $Own>(&[], $inputs, $out);
         }
     };
     (@run float_to_bool $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if let $crate::Slice::F32(_) | $crate::Slice::F64(_) = $inputs[0] {
+        if $inputs[0].dtype().is_float() {
             return $crate::kernel::run_truths::<$count, $Own>($inputs, $out);
         }
     };
@@ -122,12 +122,12 @@ macro_rules! kind {
     (@formula $kind:ident $Own:ident[$count:literal]) => { None };
 
     (@output float_to_bool) => { Some($crate::DType::Bool) };
-    (@output i64_to_bool) => { Some($crate::DType::Bool) };
+    (@output integer_to_bool) => { Some($crate::DType::Bool) };
     (@output $kind:ident) => { None };
 
     (@has bool $dtype:ident) => { matches!($dtype, $crate::DType::Bool) };
-    (@has i64 $dtype:ident) => { matches!($dtype, $crate::DType::I64) };
-    (@has i64_to_bool $dtype:ident) => { matches!($dtype, $crate::DType::I64) };
+    (@has integer $dtype:ident) => { $dtype.is_integer() };
+    (@has integer_to_bool $dtype:ident) => { $dtype.is_integer() };
     (@has float $dtype:ident) => { $dtype.is_float() };
     (@has float_to_bool $dtype:ident) => { $dtype.is_float() };
 }

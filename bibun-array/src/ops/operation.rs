@@ -5,8 +5,9 @@ use super::comparison::*;
 use super::elementary::*;
 use super::rounding::*;
 use super::selection::{CLIP, run_where};
+use crate::dtype::with_float;
 use crate::formula::Operation;
-use crate::{Definition, Number, SliceMut};
+use crate::{Definition, Number};
 
 impl Operation {
     /// The kernel of the operation; `None` where it is composed of others.
@@ -107,8 +108,6 @@ const IS_SIGN_NEGATIVE: &Definition = &super::definition! { is_sign_negative[1] 
 };
 
 /// The choice between numbers.
-const SELECT: &Definition =
-    &Definition::new("where_", None, None, |given, inputs, out| match out {
-        SliceMut::F32(_) => run_where::<f32>(given, inputs, out),
-        _ => run_where::<f64>(given, inputs, out),
-    });
+const SELECT: &Definition = &Definition::new("where_", None, None, |given, inputs, out| {
+    with_float!(out.dtype(), T => run_where::<T>(given, inputs, out));
+});

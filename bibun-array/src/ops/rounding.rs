@@ -7,7 +7,7 @@ macro_rules! rounding {
     ($($(#[$documentation:meta])* $name:ident -> $DEFINITION:ident;)+) => {
         $(
             pub(crate) const $DEFINITION: &Definition =
-                &super::definition! { $name[1] [x]: i64: x, float: x.$name(), };
+                &super::definition! { $name[1] [x]: integer: x, float: x.$name(), };
 
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {

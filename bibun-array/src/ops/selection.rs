@@ -3,9 +3,8 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::dtype::with_dtype;
-use crate::kernel::{HostFormula, Slice, SliceMut, run_host};
 use crate::operand::promoted;
-use crate::{Array, DType, Definition, Element, Operand};
+use crate::{Array, DType, Definition, Element, Operand, Slice, SliceMut};
 
 /// [`Array::cast`] of an array passed by value, which comes back as it is if it has the dtype.
 ///
@@ -14,46 +13,10 @@ use crate::{Array, DType, Definition, Element, Operand};
 /// assert_eq!(ops::cast(Array::from([1.7]), DType::I64).to_vec::<i64>(), [1]);
 /// ```
 pub fn cast(x: Array, dtype: DType) -> Array {
-    /// Converts as [`Scalar::cast`](crate::Scalar::cast) does.
-    macro_rules! casts {
-        ($($T:ident -> $Y:ident: $x:ident => $value:expr;)+) => {
-            match (x.dtype(), dtype) {
-                (from, to) if from == to => x,
-                $((<$T as Element>::DTYPE, <$Y as Element>::DTYPE) => {
-                    struct Own;
-                    impl HostFormula<1, $T> for Own {
-                        type Output = $Y;
-                        #[inline(always)]
-                        fn value([$x]: [$T; 1]) -> $Y {
-                            $value
-                        }
-                    }
-                    const CAST: &Definition = &Definition::new(
-                        "cast",
-                        Some(<$Y as Element>::DTYPE),
-                        None,
-                        |_, inputs, out| run_host::<1, $T, Own>(inputs, out),
-                    );
-                    super::run(CAST, [x])
-                })+
-                (from, to) => unreachable!("no cast from {from} to {to}"),
-            }
-        };
+    if x.dtype() == dtype {
+        return x;
     }
-    casts! {
-        bool -> i64: x => i64::from(x);
-        bool -> f32: x => f32::from(u8::from(x));
-        bool -> f64: x => f64::from(u8::from(x));
-        i64 -> bool: x => x != 0;
-        i64 -> f32: x => x as f32;
-        i64 -> f64: x => x as f64;
-        f32 -> bool: x => x != 0.0;
-        f32 -> i64: x => x as i64;
-        f32 -> f64: x => f64::from(x);
-        f64 -> bool: x => x != 0.0;
-        f64 -> i64: x => x as i64;
-        f64 -> f32: x => x as f32;
-    }
+    with_dtype!(dtype, T => super::run(const { &Definition::cast(T::DTYPE) }, [x]))
 }
 
 /// [`Array::clip`] of arrays passed by value, which may give their memory to the result.
@@ -84,10 +47,9 @@ pub fn where_(condition: Array, a: Array, b: Array) -> Array {
     with_dtype!(a.dtype(), T => super::run(const { &where_of::<T>() }, [condition, a, b]))
 }
 
-/// Picks from `a` where the condition is true and from `b` elsewhere.
 /// The kernel of [`where_`] for elements of one type.
 const fn where_of<T: Element>() -> Definition {
-    Definition::new("where_", Some(T::DTYPE), None, run_where::<T>)
+    Definition::new("where_", Some(T::DTYPE), None, run_where::<T::Accumulator>)
 }
 
 pub(crate) fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
@@ -106,7 +68,7 @@ pub(crate) fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceM
 /// The comparisons are turned so that a NaN among the bounds comes through, like one in x.
 pub(crate) const CLIP: &Definition = &super::definition! { clip[3] [x, low, high]:
     bool: (x | low) & high,
-    i64: x.max(low).min(high),
+    integer: x.max(low).min(high),
     float: x.clip(low, high),
 };
 
@@ -129,8 +91,9 @@ impl<T: Element> NullaryFnOnce for Selection<'_, T> {
 }
 
 impl Array {
-    /// The elements as another dtype: floats to integers are rounded towards zero and held in the
-    /// range of `i64` (NaN gives 0), and everything but zero is `true`.
+    /// The elements as another dtype, as [`Scalar::cast`](crate::Scalar::cast) converts them: floats to
+    /// integers are rounded towards zero and held in their range (NaN gives 0), integers to smaller ones
+    /// wrap around, and everything but zero is `true`.
     ///
     /// ```
     /// use bibun_array::{Array, DType};

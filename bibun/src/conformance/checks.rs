@@ -809,26 +809,42 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// f32 gives what f64 gives, up to its precision, also at special points.
+/// Every float type gives what a wider one gives, up to its precision, also at special points.
 pub(super) fn precisions(sample: &Sample) -> Verdict {
+    precision(sample, DType::F32, DType::F64)?;
+    precision(sample, DType::BF16, DType::F32)?;
+    precision(sample, DType::F16, DType::F32)
+}
+
+/// The largest number that a result may be rounded by, for one as large as the largest of its array
+/// and for itself; and the smallest and the largest number that are far from the ends of the range.
+fn format(dtype: DType) -> ([f64; 2], [f64; 2]) {
+    match dtype {
+        DType::F16 => ([2f64.powi(-9); 2], [1e-4, 3e4]),
+        DType::BF16 => ([2f64.powi(-6); 2], [1e-37, 1e30]),
+        _ => ([2e-5, 1e-3], [1e-37, 1e30]),
+    }
+}
+
+fn precision(sample: &Sample, dtype: DType, wider: DType) -> Verdict {
     let mut generator = generator(sample);
     let call = Arc::clone(&sample.call);
     let call: Call = Rc::new(move |x| floats(call(x)));
+    let ([of_largest, of_itself], [smallest, largest]) = format(dtype);
     let mut points = vec![drawn(sample, &mut generator)];
     if sample.elementwise {
-        // Subnormal numbers of either type and more than f32 can hold are left out.
-        let held = SPECIAL
-            .into_iter()
-            .filter(|x| !x.is_finite() || x.abs() < 1e5);
-        let held: Vec<f64> = held
-            .filter(|&x| x == 0.0 || x.abs() > 1e-37 || x.is_nan())
-            .collect();
+        // Subnormal numbers of either type and more than it can hold are left out.
+        let held = SPECIAL.into_iter().filter(|x| {
+            let size = x.abs();
+            !x.is_finite() || size == 0.0 || size > smallest && size < largest.min(1e5)
+        });
+        let held: Vec<f64> = held.collect();
         points.push(special_inputs(&held, sample.inputs.len()));
     }
     for (special, point) in [false, true].into_iter().zip(points) {
         // Numbers that both can hold.
-        let narrow: Vec<Array> = point.iter().map(|x| x.cast(DType::F32)).collect();
-        let wide: Vec<Array> = narrow.iter().map(|x| x.cast(DType::F64)).collect();
+        let narrow: Vec<Array> = point.iter().map(|x| x.cast(dtype)).collect();
+        let wide: Vec<Array> = narrow.iter().map(|x| x.cast(wider)).collect();
         let [narrow, wide] = [narrow, wide].map(|point| {
             let x: Vec<Variable> = point.iter().map(constant).collect();
             let y = call(&x);
@@ -843,8 +859,11 @@ pub(super) fn precisions(sample: &Sample) -> Verdict {
             results
         });
         for (i, (narrow, wide)) in narrow.iter().zip(&wide).enumerate() {
-            if sample.elementwise && narrow.dtype() != DType::F32 {
-                return Err(format!("result {i} of f32 inputs is {}", narrow.dtype()));
+            if sample.elementwise && narrow.dtype() != dtype {
+                return Err(format!(
+                    "result {i} of {dtype} inputs is {}",
+                    narrow.dtype()
+                ));
             }
             let [narrow, wide] = [narrow, wide].map(|x| flat(std::slice::from_ref(x)));
             let size = if special {
@@ -853,8 +872,8 @@ pub(super) fn precisions(sample: &Sample) -> Verdict {
                 wide.iter().fold(0.0f64, |size, x| size.max(x.abs()))
             };
             for (k, (narrow, wide)) in narrow.iter().zip(&wide).enumerate() {
-                let beyond = wide.abs() > 1e30;
-                let allowed = 2e-5 * (1.0 + size) + 1e-3 * wide.abs();
+                let beyond = wide.abs() > largest;
+                let allowed = of_largest * (1.0 + size) + of_itself * wide.abs();
                 let close = narrow == wide || (narrow - wide).abs() <= allowed;
                 if !(beyond || close || narrow.is_nan() && wide.is_nan()) {
                     let at: Vec<f64> = match special {
@@ -862,7 +881,7 @@ pub(super) fn precisions(sample: &Sample) -> Verdict {
                         false => Vec::new(),
                     };
                     return Err(format!(
-                        "result {i}, element {k} at {at:?}: {narrow:e} in f32, {wide:e} in f64"
+                        "result {i}, element {k} at {at:?}: {narrow:e} in {dtype}, {wide:e} in {wider}"
                     ));
                 }
             }

@@ -2,7 +2,7 @@
 //! subnormal numbers, both ends of the range, infinities and NaN, against the exact values in
 //! `tests/golden/edges/edges.txt`, which `make.py` there has computed with many digits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bibun_array::{Array, DType};
 
@@ -167,8 +167,8 @@ struct Table {
     results: Vec<Vec<Option<f64>>>,
 }
 
-fn tables() -> BTreeMap<(String, DType), Table> {
-    let mut tables: BTreeMap<(String, DType), Table> = BTreeMap::new();
+fn tables() -> HashMap<(String, DType), Table> {
+    let mut tables: HashMap<(String, DType), Table> = HashMap::new();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/edges/edges.txt");
     for line in std::fs::read_to_string(path).expect(path).lines() {
         let words: Vec<&str> = line.split(' ').collect();

@@ -99,6 +99,10 @@ impl Function for Product {
         }]
     }
 
+    fn in_accumulator(&self) -> bool {
+        true
+    }
+
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
         let from_a = || {
             let b = cx.input(1);

@@ -1,6 +1,6 @@
 //! What may stand beside a Variable in a formula.
 
-use bibun_array::{Array, DType, Scalar};
+use bibun_array::{Array, DType, Scalar, bf16, f16};
 
 use crate::call::{Whole, composite};
 use crate::error::{Error, raise};
@@ -11,7 +11,8 @@ use crate::variable::Variable;
 /// A Variable, an array or a Rust number: what operators and functions of two arguments take.
 ///
 /// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of what
-/// it stands beside, except that a float beside integers makes both `f64`.
+/// it stands beside and never widens it, except that a float beside integers or `bool` makes both `f64`
+/// and an integer beside `bool` makes both `i64`. An integer beside integers must be one of their type.
 ///
 /// ```
 /// use bibun::{array::DType, Variable};
@@ -66,20 +67,12 @@ impl Operand {
     }
 
     /// The operand as a Variable, beside values of `dtype`.
+    #[track_caller]
     pub(crate) fn beside(self, dtype: DType) -> Variable {
         match self {
             Self::Variable(x) => x,
-            Self::Number(x) => Variable::constant(Array::scalar(x.cast(common(dtype, x)))),
+            Self::Number(x) => Variable::constant(Array::scalar(x.beside(dtype))),
         }
-    }
-}
-
-/// The dtype in which an array and a number are computed.
-fn common(array: DType, number: Scalar) -> DType {
-    match number.dtype() {
-        DType::F32 | DType::F64 if !array.is_float() => DType::F64,
-        DType::I64 if array == DType::Bool => DType::I64,
-        _ => array,
     }
 }
 
@@ -87,9 +80,12 @@ fn common(array: DType, number: Scalar) -> DType {
 #[track_caller]
 fn beside(x: Variable, number: Scalar) -> (Variable, Variable) {
     let Spec { shape, dtype } = x.spec();
-    let common = common(dtype, number);
-    let number = Variable::constant(Array::full(shape, number.cast(common)));
-    (cast(x, common), number)
+    let number = number.beside(dtype);
+    let common = number.dtype();
+    (
+        cast(x, common),
+        Variable::constant(Array::full(shape, number)),
+    )
 }
 
 #[cold]
@@ -128,6 +124,22 @@ impl From<&Array> for Operand {
         Self::Variable(Variable::constant(x.clone()))
     }
 }
+impl<T, const N: usize> From<[T; N]> for Operand
+where
+    Array: From<[T; N]>,
+{
+    fn from(x: [T; N]) -> Self {
+        Self::from(Array::from(x))
+    }
+}
+impl<T> From<Vec<T>> for Operand
+where
+    Array: From<Vec<T>>,
+{
+    fn from(x: Vec<T>) -> Self {
+        Self::from(Array::from(x))
+    }
+}
 macro_rules! operand_from_numbers {
     ($($number:ty),*) => {$(
         impl From<$number> for Operand {
@@ -137,4 +149,4 @@ macro_rules! operand_from_numbers {
         }
     )*};
 }
-operand_from_numbers!(bool, i32, i64, usize, f32, f64, Scalar);
+operand_from_numbers!(bool, u8, i32, i64, usize, f16, bf16, f32, f64, Scalar);

@@ -1,6 +1,6 @@
 //! Random numbers of a given spread.
 
-use bibun_array::{Array, DType, Generator, Shape};
+use bibun_array::{Array, DType, Generator, Scalar, Shape};
 
 use super::Initializer;
 use crate::error::{Error, raise};
@@ -94,10 +94,7 @@ impl Initializer for TruncatedNormal {
         let peak = 0f64.clamp(from, to);
         let reach = (peak * peak + 80.0).sqrt() - peak.abs();
         let (from, to) = (from.max(peak - reach), to.min(peak + reach));
-        let rounded = |x: f64| match dtype {
-            DType::F32 => f64::from(x as f32),
-            _ => x,
-        };
+        let rounded = |x: f64| Scalar::F64(x).cast(dtype).to_f64();
         let _ = shape.clone().addressable("TruncatedNormal");
         let mut elements: Vec<f64> = Vec::new();
         while elements.len() < shape.size() {

@@ -11,7 +11,7 @@ use crate::variable::Variable;
 
 /// A vector for each id, learned ([`embedding`](crate::functions::embedding)).
 ///
-/// Shapes: ids `[i..]`, i64 → `[i.., d]`, with w `[n, d]`. Cloning shares the parameter.
+/// Shapes: ids `[i..]`, integers → `[i.., d]`, with w `[n, d]`. Cloning shares the parameter.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -63,7 +63,7 @@ impl Link for Embedding {
     /// The vectors of ids.
     ///
     /// # Panics
-    /// If ids are not i64, or there is no vector for one.
+    /// If ids are not integers, or there is no vector for one.
     fn compute(&self, ids: &Variable) -> Variable {
         embedding(ids, &self.w, self.padding)
     }

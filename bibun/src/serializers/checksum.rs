@@ -55,7 +55,11 @@ fn number(hash: &mut Hash, number: usize) {
 fn array(hash: &mut Hash, x: &Array) {
     hash.update(match x.dtype() {
         DType::Bool => b"b",
+        DType::U8 => b"B",
+        DType::I32 => b"l",
         DType::I64 => b"i",
+        DType::F16 => b"e",
+        DType::BF16 => b"E",
         DType::F32 => b"f",
         DType::F64 => b"d",
     });

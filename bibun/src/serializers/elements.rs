@@ -1,6 +1,6 @@
 //! Elements as bytes.
 
-use bibun_array::{Array, DType, Element, cpu};
+use bibun_array::{Array, DType, Element, bf16, cpu, f16};
 
 /// Calls `each` with the bytes of the elements in row-major order, some at a time.
 pub(super) fn little_endian<E>(
@@ -9,7 +9,11 @@ pub(super) fn little_endian<E>(
 ) -> Result<(), E> {
     match x.dtype() {
         DType::Bool => convert(x, |x: bool| [u8::from(x)], each),
+        DType::U8 => convert(x, u8::to_le_bytes, each),
+        DType::I32 => convert(x, i32::to_le_bytes, each),
         DType::I64 => convert(x, i64::to_le_bytes, each),
+        DType::F16 => convert(x, f16::to_le_bytes, each),
+        DType::BF16 => convert(x, bf16::to_le_bytes, each),
         DType::F32 => convert(x, f32::to_le_bytes, each),
         DType::F64 => convert(x, f64::to_le_bytes, each),
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use bibun_array::{Array, DType, Element, FileError, Shape, attempt, half_to_f32, write_whole};
+use bibun_array::{Array, Element, FileError, Shape, attempt, bf16, f16, write_whole};
 use rustc_hash::FxHashSet;
 use safetensors::tensor::{Dtype, TensorInfo};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -71,7 +71,7 @@ pub fn save_safetensors(path: impl AsRef<Path>, state: &State) -> Result<(), Fil
 ///
 /// Takes the feature `safetensors`.
 ///
-/// `F16` and `BF16` become `f32`, all integers become `i64`.
+/// Integers of a type that arrays do not have become `i64`.
 ///
 /// # Errors
 /// If the file cannot be read, is no `.safetensors` file, has tensors of another dtype, or holds an
@@ -105,12 +105,7 @@ fn write(state: &State, file: &mut impl Write) -> Result<(), FileError> {
                 "no array can be called `{name}`"
             )));
         }
-        let dtype = match x.dtype() {
-            DType::Bool => "BOOL",
-            DType::I64 => "I64",
-            DType::F32 => "F32",
-            DType::F64 => "F64",
-        };
+        let dtype = x.dtype().safetensors();
         let start = end;
         end += x.size() * x.dtype().size();
         let entry = json!({ "dtype": dtype, "shape": x.shape()[..], "data_offsets": [start, end] });
@@ -207,16 +202,15 @@ fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
         Dtype::BOOL => elements(data, shape, |[x]| x != 0),
         Dtype::F64 => elements(data, shape, f64::from_le_bytes),
         Dtype::F32 => elements(data, shape, f32::from_le_bytes),
-        Dtype::F16 => elements(data, shape, |x| half_to_f32(u16::from_le_bytes(x))),
-        // The upper half of an f32.
-        Dtype::BF16 => elements(data, shape, |[a, b]| f32::from_le_bytes([0, 0, a, b])),
+        Dtype::F16 => elements(data, shape, f16::from_le_bytes),
+        Dtype::BF16 => elements(data, shape, bf16::from_le_bytes),
         Dtype::I64 => elements(data, shape, i64::from_le_bytes),
-        Dtype::I32 => number!(i32),
+        Dtype::I32 => elements(data, shape, i32::from_le_bytes),
         Dtype::I16 => number!(i16),
         Dtype::I8 => number!(i8),
         Dtype::U32 => number!(u32),
         Dtype::U16 => number!(u16),
-        Dtype::U8 => number!(u8),
+        Dtype::U8 => elements(data, shape, u8::from_le_bytes),
         Dtype::U64 => {
             let mut largest = 0;
             let array = elements(data, shape, |x| {

@@ -250,10 +250,15 @@ pub(crate) fn same_spec(name: &str, array: &Array, other: &Array) -> Result<(), 
     let [found, expected] = [array, other].map(|x| Spec::new(x.shape(), x.dtype()));
     match found == expected {
         true => Ok(()),
-        false => Err(StateError::wrong(
-            name,
-            format!("is {found}, expected {expected}"),
-        )),
+        false => {
+            let are_floats = found.dtype.is_float() && expected.dtype.is_float();
+            let hint = match are_floats && found.shape == expected.shape {
+                true => " (`LoadOptions::convert_floats` converts it)",
+                false => "",
+            };
+            let what = format!("is {found}, expected {expected}{hint}");
+            Err(StateError::wrong(name, what))
+        }
     }
 }
 

@@ -36,19 +36,15 @@ pub fn masked_softmax(x: impl Into<Variable>, mask: impl Into<Variable>, axis: i
     let _whole = composite("masked_softmax");
     let (x, mask) = (to_float(x.into()), mask.into());
     expect_mask("masked_softmax", &[("x", &x.spec())], &x.spec(), &mask);
-    let (x, kept) = match mask.dtype() {
-        DType::Bool => (x, mask),
-        _ => {
-            let mask = cast(mask, x.dtype());
-            (x + &mask, not_equal(mask, f64::NEG_INFINITY))
-        }
+    let (x, kept) = if mask.dtype() == DType::Bool {
+        (x, mask)
+    } else {
+        let mask = cast(mask, x.dtype());
+        (x + &mask, not_equal(mask, f64::NEG_INFINITY))
     };
     let kept = kept.broadcast_to(x.shape());
     // Not -∞: a row of nothing else would be NaN, and so would its gradient.
-    let lowest = match x.dtype() {
-        DType::F32 => f64::from(f32::MIN),
-        _ => f64::MIN,
-    };
+    let lowest = x.dtype().lowest();
     where_(&kept, softmax(where_(&kept, x, lowest), axis), 0.0)
 }
 

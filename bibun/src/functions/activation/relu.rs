@@ -5,7 +5,7 @@ use bibun_array::Shape;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::family::{method, unary};
-use crate::functions::{reshape, where_};
+use crate::functions::{Operand, reshape, where_};
 use crate::variable::Variable;
 
 unary! {
@@ -91,9 +91,10 @@ unary! {
 /// assert_eq!(prelu(&x, &w).to_vec::<f64>(), [-0.5, -0.25, 2.0, -1.0]);
 /// ```
 #[track_caller]
-pub fn prelu(x: impl Into<Variable>, w: impl Into<Variable>) -> Variable {
+pub fn prelu(x: impl Into<Variable>, w: impl Into<Operand>) -> Variable {
     let _whole = composite("prelu");
-    let (x, w) = (x.into(), w.into());
+    let x = x.into();
+    let w = w.into().beside(x.dtype());
     let (x_spec, w_spec) = (x.spec(), w.spec());
     let sizes = x_spec.shape.iter().skip(1);
     if w.rank() >= x.rank().max(1) || sizes.zip(w_spec.shape.iter()).any(|(x, w)| x != w) {
@@ -106,7 +107,7 @@ pub fn prelu(x: impl Into<Variable>, w: impl Into<Variable>) -> Variable {
     let shape: Shape = w_spec.shape.iter().chain(ones).copied().collect();
     where_(x.greater(0.0), &x, &x * reshape(w, shape))
 }
-method!(prelu, w: impl Into<Variable>);
+method!(prelu, w: impl Into<Operand>);
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {

@@ -120,6 +120,10 @@ impl Function for Softmax {
         [ops::divide(y, total)]
     }
 
+    fn in_accumulator(&self) -> bool {
+        true
+    }
+
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
         [Some(self.derivative(cx.output(0), gy))]
     }
@@ -180,6 +184,10 @@ impl Function for LogSoftmax {
         // logarithm.
         let shifted = elementwise(Below, [x, largest], []);
         [ops::subtract(shifted, ops::log(total))]
+    }
+
+    fn in_accumulator(&self) -> bool {
+        true
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {

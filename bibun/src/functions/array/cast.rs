@@ -38,6 +38,24 @@ pub(crate) fn to_float(x: Variable) -> Variable {
     }
 }
 
+/// What `compute` makes of floats in the type that they are added up in, rounded once.
+#[track_caller]
+pub(crate) fn in_accumulator(x: Variable, compute: impl FnOnce(Variable) -> Variable) -> Variable {
+    let dtype = x.dtype();
+    cast(compute(cast(x, dtype.accumulator())), dtype)
+}
+
+/// Integers as i64, which indices and classes are; what is none comes back for the function to refuse.
+#[track_caller]
+pub(crate) fn to_indices(x: impl Into<Variable>) -> Variable {
+    let x = x.into();
+    if x.dtype().is_integer() {
+        cast(x, DType::I64)
+    } else {
+        x
+    }
+}
+
 /// `x` itself unless it is `bool`, which counts as i64: what arithmetic takes.
 #[track_caller]
 pub(crate) fn to_number(x: Variable) -> Variable {

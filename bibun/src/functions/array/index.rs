@@ -1,7 +1,7 @@
 //! Picking by computed indices, and adding back to where was picked.
 //!
 //! Each function of indices has its transpose beside it: [`take`] and [`add_at`], [`gather`] and
-//! [`scatter_add`]. Indices are `i64`, have no gradient, and may differ between the lanes of a
+//! [`scatter_add`]. Indices are integers, have no gradient, and may differ between the lanes of a
 //! `vmap`.
 
 use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
@@ -12,17 +12,19 @@ use crate::context::Context;
 use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
-use crate::functions::{Operand, broadcast_to, expand_dims, lanes_in_front, move_axis, reshape};
+use crate::functions::{
+    Operand, broadcast_to, expand_dims, lanes_in_front, move_axis, reshape, to_indices,
+};
 use crate::variable::Variable;
 
 /// Picks along `axis`: the axes of `indices` come in the place of `axis`. Negative indices count
 /// from the end. Rows of an embedding are `take(&table, &words, 0)`.
 ///
-/// Shapes: x `[a.., n, b..]`, indices any `[i..]` → `[a.., i.., b..]`. Types: x all, indices i64.
+/// Shapes: x `[a.., n, b..]`, indices any `[i..]` → `[a.., i.., b..]`. Types: x all, indices integers.
 /// Gradient: `gy`, added up where x was picked ([`add_at`]); indices have none.
 ///
 /// # Panics
-/// If indices are not i64, an index is out of bounds, or there is no such axis.
+/// If indices are not integers, an index is out of bounds, or there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::take, Variable};
@@ -36,7 +38,7 @@ use crate::variable::Variable;
 pub fn take(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
     let x = x.into();
     let axis = normalize_axis("take", axis, x.rank());
-    let [y] = crate::apply(Take { axis }, [x, indices.into()]);
+    let [y] = crate::apply(Take { axis }, [x, to_indices(indices)]);
     y
 }
 method!(take, indices: impl Into<Variable>, axis: isize);
@@ -44,7 +46,7 @@ method!(take, indices: impl Into<Variable>, axis: isize);
 /// x with `value`, broadcast, added to what [`take`] picks; equal indices add up.
 ///
 /// Shapes: x `[a.., n, b..]`, indices any `[i..]`, value that broadcasts to `[a.., i.., b..]` →
-/// `[a.., n, b..]`. Types: x all, indices i64, value as x (integers wrap around, bools combine by
+/// `[a.., n, b..]`. Types: x all, indices integers, value as x (integers wrap around, bools combine by
 /// "or"). Gradient: `gy` to x, what [`take`] picks from `gy` to value; indices have none.
 ///
 /// # Panics
@@ -63,7 +65,7 @@ pub fn add_at(
     axis: isize,
     value: impl Into<Operand>,
 ) -> Variable {
-    let (x, indices) = (x.into(), indices.into());
+    let (x, indices) = (x.into(), to_indices(indices));
     let axis = normalize_axis("add_at", axis, x.rank());
     let picked = picked(&x.shape(), &indices.shape(), axis);
     let value = value.into().beside(x.dtype());
@@ -77,11 +79,11 @@ method!(add_at, indices: impl Into<Variable>, axis: isize, value: impl Into<Oper
 /// Picks along `axis` with one index for each element of the result (NumPy's `take_along_axis`):
 /// `y[i, j] = x[indices[i, j], j]` for `axis` 0 of a matrix. Negative indices count from the end.
 ///
-/// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]` → `[a.., m, b..]`. Types: x all, indices i64.
+/// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]` → `[a.., m, b..]`. Types: x all, indices integers.
 /// Gradient: `gy`, added up where x was picked ([`scatter_add`]); indices have none.
 ///
 /// # Panics
-/// If indices are not i64, an index is out of bounds, the shapes do not fit, or there is no such
+/// If indices are not integers, an index is out of bounds, the shapes do not fit, or there is no such
 /// axis.
 ///
 /// ```
@@ -93,7 +95,7 @@ method!(add_at, indices: impl Into<Variable>, axis: isize, value: impl Into<Oper
 pub fn gather(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
     let x = x.into();
     let axis = normalize_axis("gather", axis, x.rank());
-    let [y] = crate::apply(Gather { axis }, [x, indices.into()]);
+    let [y] = crate::apply(Gather { axis }, [x, to_indices(indices)]);
     y
 }
 method!(gather, indices: impl Into<Variable>, axis: isize);
@@ -101,7 +103,7 @@ method!(gather, indices: impl Into<Variable>, axis: isize);
 /// x with `value`, broadcast, added to what [`gather`] picks; equal indices add up.
 ///
 /// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]`, value that broadcasts to `[a.., m, b..]` →
-/// `[a.., n, b..]`. Types: x all, indices i64, value as x (integers wrap around, bools combine by
+/// `[a.., n, b..]`. Types: x all, indices integers, value as x (integers wrap around, bools combine by
 /// "or"). Gradient: `gy` to x, what [`gather`] picks from `gy` to value; indices have none.
 ///
 /// # Panics
@@ -120,7 +122,7 @@ pub fn scatter_add(
     axis: isize,
     value: impl Into<Operand>,
 ) -> Variable {
-    let (x, indices) = (x.into(), indices.into());
+    let (x, indices) = (x.into(), to_indices(indices));
     let axis = normalize_axis("scatter_add", axis, x.rank());
     let value = value.into().beside(x.dtype());
     let _whole = composite_if(value.shape() != indices.shape(), "scatter_add");
@@ -133,10 +135,10 @@ method!(scatter_add, indices: impl Into<Variable>, axis: isize, value: impl Into
 /// Ones at the classes that `indices` name and zeros elsewhere, along a new last axis. Negative
 /// indices count from the end.
 ///
-/// Shapes: indices any `[i..]` → `[i.., classes]`. Types: i64 → `dtype`. Gradient: none.
+/// Shapes: indices any `[i..]` → `[i.., classes]`. Types: integers → `dtype`. Gradient: none.
 ///
 /// # Panics
-/// If indices are not i64 or an index is out of bounds.
+/// If indices are not integers or an index is out of bounds.
 ///
 /// ```
 /// use bibun::{array::DType, functions::one_hot};
@@ -145,17 +147,17 @@ method!(scatter_add, indices: impl Into<Variable>, axis: isize, value: impl Into
 /// ```
 #[track_caller]
 pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Variable {
-    let [y] = crate::apply(OneHot { classes, dtype }, [indices.into()]);
+    let [y] = crate::apply(OneHot { classes, dtype }, [to_indices(indices)]);
     y
 }
 
 /// One element of each row: `y[i] = x[i, t[i]]`. Negative indices count from the end.
 ///
-/// Shapes: x `[n, c]`, t `[n]` → `[n]`. Types: x all, t i64.
+/// Shapes: x `[n, c]`, t `[n]` → `[n]`. Types: x all, t integers.
 /// Gradient: `gy` at the elements picked, zero elsewhere; t has none.
 ///
 /// # Panics
-/// If t is not i64, an index is out of bounds, or the shapes do not fit.
+/// If t is not of integers, an index is out of bounds, or the shapes do not fit.
 ///
 /// ```
 /// use bibun::{functions::select_item, Variable};
@@ -178,13 +180,11 @@ fn picked(x: &Shape, indices: &Shape, axis: usize) -> Shape {
 }
 
 fn expect_indices(x: &Spec, indices: &Spec) -> Result<(), Mismatch> {
-    match indices.dtype {
-        DType::I64 => Ok(()),
-        _ => Err(Mismatch::new(
-            &[("x", x), ("indices", indices)],
-            "indices must be i64",
-        )),
+    if indices.dtype == DType::I64 {
+        return Ok(());
     }
+    let inputs = [("x", x), ("indices", indices)];
+    Err(Mismatch::new(&inputs, "indices must be integers"))
 }
 
 fn expect_value(x: &Spec, value: &Spec, shape: &Shape) -> Result<(), Mismatch> {
@@ -584,7 +584,7 @@ impl Function for OneHot {
 
     fn shape(&self, [indices]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
         if indices.dtype != DType::I64 {
-            return Err(Mismatch::new(&[("indices", indices)], "must be i64"));
+            return Err(Mismatch::new(&[("indices", indices)], "must be integers"));
         }
         let rank = indices.shape.rank();
         let shape = indices.shape.inserted(rank, self.classes);
@@ -966,9 +966,9 @@ mod tests {
         let x = Variable::new([[1.0, 2.0]]);
         let message = |f: &dyn Fn() -> Variable| attempt(f).unwrap_err().to_string();
         let error = message(&|| take(&x, [0.0], 0));
-        assert!(error.contains("indices must be i64"), "{error}");
+        assert!(error.contains("indices must be integers"), "{error}");
         let error = message(&|| one_hot([0.0], 2, DType::F64));
-        assert!(error.contains("must be i64"), "{error}");
+        assert!(error.contains("must be integers"), "{error}");
         let error = message(&|| gather(&x, [[0i64], [0]], 1));
         assert!(error.contains("all sizes but those of axis 1"), "{error}");
         let error = message(&|| add_at(&x, [0i64], 0, Array::from([1i64, 2])));

@@ -1,17 +1,17 @@
 //! Rows of a table by their numbers.
 
 use crate::call::composite;
-use crate::functions::{expand_dims, not_equal, take, where_};
+use crate::functions::{expand_dims, not_equal, take, to_indices, where_};
 use crate::variable::Variable;
 
 /// Row `ids[i]` of a table for each id; zeros, and no gradient, where the id is `padding`.
 ///
-/// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`. Types: ids i64, w all. `padding` need not be
+/// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`. Types: ids integers, w all. `padding` need not be
 /// a row of the table (-1, say); other negative ids count from the end, as in [`take`].
 /// Gradient: `gy`, added up in the rows picked; ids have none.
 ///
 /// # Panics
-/// If ids are not i64, an id is outside of the table, or w is a scalar.
+/// If ids are not integers, an id is outside of the table, or w is a scalar.
 ///
 /// ```
 /// use bibun::{functions::embedding, Variable};
@@ -28,7 +28,7 @@ pub fn embedding(
     padding: Option<i64>,
 ) -> Variable {
     let _whole = composite("embedding");
-    let (ids, w) = (ids.into(), w.into());
+    let (ids, w) = (to_indices(ids), w.into());
     let Some(padding) = padding else {
         return take(w, ids, 0);
     };

@@ -19,26 +19,26 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit or t is not i64.
+/// If the shapes do not fit or t is not of integers.
 #[track_caller]
 pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());
-    if y.rank() < 2 || y.shape().removed(1) != *t.shape() || t.dtype() != DType::I64 {
+    if y.rank() < 2 || y.shape().removed(1) != *t.shape() || !t.dtype().is_integer() {
         let (y, t) = (y.shape(), (t.shape(), t.dtype()));
         let what = format!(
-            "y is {y}, t {} {}, expected y [n, c, ...] and t [n, ...] i64",
+            "y is {y}, t {} {}, expected y [n, c, ...] and t [n, ...] of integers",
             t.0, t.1
         );
         raise(Error::argument("accuracy", what));
     }
     let found = y.argmax(1).equal(&t).sum(..).item::<i64>();
-    let all = t.greater_equal(0i64).sum(..).item::<i64>();
+    let all = t.greater_equal(0).sum(..).item::<i64>();
     found as f64 / all as f64
 }
 
 /// The part of places at which a score is positive just where the class is 1.
 ///
-/// Shapes: y and t alike, t i64. Class -1 marks places that are ignored, as in
+/// Shapes: y and t alike, t of integers. Class -1 marks places that are ignored, as in
 /// [`sigmoid_cross_entropy`](crate::functions::sigmoid_cross_entropy); NaN if there are no others.
 ///
 /// ```
@@ -49,14 +49,14 @@ pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// ```
 ///
 /// # Panics
-/// If the shapes differ or t is not i64.
+/// If the shapes differ or t is not of integers.
 #[track_caller]
 pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());
-    if y.shape() != t.shape() || t.dtype() != DType::I64 {
+    if y.shape() != t.shape() || !t.dtype().is_integer() {
         let (y, dtype) = (y.shape(), t.dtype());
         let what = format!(
-            "y is {y}, t {} {dtype}, expected the same shape and i64",
+            "y is {y}, t {} {dtype}, expected the same shape and integers",
             t.shape()
         );
         raise(Error::argument("binary_accuracy", what));
@@ -67,14 +67,14 @@ pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
         .equal(&t)
         .sum(..)
         .item::<i64>();
-    let all = t.greater_equal(0i64).sum(..).item::<i64>();
+    let all = t.greater_equal(0).sum(..).item::<i64>();
     found as f64 / all as f64
 }
 
 /// How often each class was taken for which: rows are the right classes, columns those with the
 /// largest score.
 ///
-/// Shapes: y `[n, c]`, t `[n]` i64 → `[c, c]` i64. Class -1 marks examples that are ignored.
+/// Shapes: y `[n, c]`, t `[n]` of integers → `[c, c]` i64. Class -1 marks examples that are ignored.
 ///
 /// ```
 /// use bibun::functions::confusion_matrix;
@@ -85,16 +85,16 @@ pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit, t is not i64, or a class is not below `c`.
+/// If the shapes do not fit, t is not of integers, or a class is not below `c`.
 #[track_caller]
 pub fn confusion_matrix(y: &Variable, t: impl Into<Variable>) -> Array {
     let (y, t) = (y.array(), t.into().array());
-    let (Some([n, classes]), Some([count]), DType::I64) =
-        (y.shape().dims(), t.shape().dims(), t.dtype())
+    let (Some([n, classes]), Some([count]), true) =
+        (y.shape().dims(), t.shape().dims(), t.dtype().is_integer())
     else {
         let (y, dtype) = (y.shape(), t.dtype());
         let what = format!(
-            "y is {y}, t {} {dtype}, expected y [n, c] and t [n] i64",
+            "y is {y}, t {} {dtype}, expected y [n, c] and t [n] of integers",
             t.shape()
         );
         raise(Error::argument("confusion_matrix", what))

@@ -11,7 +11,7 @@ use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{call, element_function};
 use crate::functions::{
     Reduction, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
-    shifted_exp, sum, take, to_float, where_,
+    shifted_exp, sum, take, to_float, to_indices, where_,
 };
 use crate::variable::Variable;
 
@@ -111,7 +111,7 @@ pub fn softmax_cross_entropy_with(
 ) -> Variable {
     let _whole = composite("softmax_cross_entropy");
     let function = "softmax_cross_entropy";
-    let (x, t, options) = (to_float(x.into()), t.into(), options.into());
+    let (x, t, options) = (to_float(x.into()), to_indices(t), options.into());
     let Some(axis) = class_axis(&x) else {
         mismatch(function, &x.spec(), &t.spec())
     };
@@ -181,7 +181,7 @@ pub fn nll_with(
     options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
     let _whole = composite("nll");
-    let (x, t) = (to_float(log_probabilities.into()), classes.into());
+    let (x, t) = (to_float(log_probabilities.into()), to_indices(classes));
     of_classes("nll", t, x, &options.into(), |x, t| {
         let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
         losses
@@ -351,6 +351,10 @@ impl Function for SoftmaxCrossEntropy {
         let own = x.gather(&t, 1);
         let losses = own.equal(f64::INFINITY).where_(0.0, &shift - &own) + &log_total;
         [losses, log_total, shift]
+    }
+
+    fn in_accumulator(&self) -> bool {
+        true
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy, g_total, _]: [Variable; 3]) -> [Option<Variable>; 2] {

@@ -6,7 +6,7 @@ use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::Mismatch;
 use crate::functions::family::{call, element_function};
-use crate::functions::{Reduction, cast, not_equal, to_float, where_};
+use crate::functions::{Reduction, cast, not_equal, to_float, to_indices, where_};
 use crate::variable::Variable;
 
 /// The mean cross entropy of answers and the sigmoid of scores,
@@ -51,7 +51,7 @@ pub fn sigmoid_cross_entropy_with(
     reduction: Reduction,
 ) -> Variable {
     let _whole = composite("sigmoid_cross_entropy");
-    let (x, t) = (to_float(x.into()), t.into());
+    let (x, t) = (to_float(x.into()), to_indices(t));
     let (x_spec, t_spec) = (x.spec(), t.spec());
     if x_spec.shape != t_spec.shape {
         raise(Error::mismatch(

@@ -143,8 +143,12 @@ mod tests {
 
     #[test]
     fn integers_and_bools() {
+        for dtype in [DType::U8, DType::I32, DType::I64] {
+            let x = Variable::new(bibun_array::Array::from([250, 2]).cast(dtype));
+            assert_eq!((&x + 4).dtype(), dtype);
+            assert_eq!((&x + &x).cast(DType::I64).to_vec::<i64>()[1], 4);
+        }
         let x = Variable::new([1, 2]);
-        assert_eq!((&x + &x).dtype(), DType::I64);
         assert_eq!((&x / 4).to_vec::<f64>(), [0.25, 0.5]);
         assert_eq!((&x / 0.5).to_vec::<f64>(), [2.0, 4.0]);
         let flag = Variable::new([true, false]);

@@ -92,6 +92,10 @@ impl Function for LogSumExp {
         [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
     }
 
+    fn in_accumulator(&self) -> bool {
+        true
+    }
+
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
         let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
         let [shares, total] = self.shares(cx);

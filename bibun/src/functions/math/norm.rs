@@ -105,8 +105,9 @@ impl Function for Norm {
         // No square of a number between the inverse of the first and the first overflows or loses
         // bits; the second takes any other number there. It is a power of two: nothing is rounded.
         let (limit, step) = match x.dtype() {
-            DType::F32 => (2f64.powi(50), 2f64.powi(100)),
-            _ => (2f64.powi(480), 2f64.powi(600)),
+            DType::F64 => (2f64.powi(480), 2f64.powi(600)),
+            // Others come here as f32.
+            _ => (2f64.powi(50), 2f64.powi(100)),
         };
         let squares = ops::square(x.clone()).sum(over());
         let is_exact = (squares.greater_equal(limit.powi(-2))).logical_and(squares.less(f64::MAX));
@@ -123,6 +124,10 @@ impl Function for Norm {
             }
         };
         [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
+    }
+
+    fn in_accumulator(&self) -> bool {
+        true
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {

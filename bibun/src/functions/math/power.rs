@@ -125,7 +125,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
         {
             let x = to_float(x);
             // The number that the dtype makes of it.
-            let exponent = exponent.cast(x.dtype()).to_f64();
+            let exponent = exponent.cast(x.dtype().accumulator()).to_f64();
             match EXPONENTS.iter().find(|(known, _)| *known == exponent) {
                 Some((_, function)) => call(function(), &[], [x]),
                 None => call(ConstantPower::function(), &[exponent], [x]),

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use bibun_array::keep_dims;
-use bibun_array::{Array, Axes, DType, Shape};
+use bibun_array::{Array, Axes, Shape};
 use smallvec::SmallVec;
 
 use super::norm::root_of_squares;
@@ -12,7 +12,9 @@ use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{broadcast_to, lanes_in_front, reshape, square, to_float};
+use crate::functions::{
+    Operand, broadcast_to, cast, in_accumulator, lanes_in_front, reshape, square, to_float,
+};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -57,7 +59,7 @@ pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("mean");
     let (x, axes) = (to_float(x.into()), axes.into());
     let count = count_over("mean", &x, &axes);
-    sum(x, axes) / count as f64
+    in_accumulator(x, |x| sum(x, axes) / count as f64)
 }
 method!(mean, axes: impl Into<Axes>);
 
@@ -81,7 +83,9 @@ pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variab
     let _whole = composite("var");
     let (x, axes) = (to_float(x.into()), axes.into());
     let degrees = count_over("var", &x, &axes).saturating_sub(ddof);
-    sum(square(centred("var", x, &axes)), axes) / degrees as f64
+    in_accumulator(x, |x| {
+        sum(square(centred("var", x, &axes)), axes) / degrees as f64
+    })
 }
 method!(var, axes: impl Into<Axes>, ddof: usize);
 
@@ -105,7 +109,9 @@ pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variab
     let _whole = composite("std");
     let (x, axes) = (to_float(x.into()), axes.into());
     let degrees = count_over("std", &x, &axes).saturating_sub(ddof);
-    root_of_squares("std", centred("std", x, &axes), axes, degrees)
+    in_accumulator(x, |x| {
+        root_of_squares("std", centred("std", x, &axes), axes, degrees)
+    })
 }
 method!(std, axes: impl Into<Axes>, ddof: usize);
 
@@ -128,11 +134,12 @@ method!(std, axes: impl Into<Axes>, ddof: usize);
 pub fn average(
     x: impl Into<Variable>,
     axes: impl Into<Axes>,
-    weights: impl Into<Variable>,
+    weights: impl Into<Operand>,
 ) -> Variable {
     let _whole = composite("average");
     let (x, axes) = (to_float(x.into()), axes.into());
-    let (x_spec, mut weights) = (x.spec(), to_float(weights.into()));
+    let weights = weights.into().beside(x.dtype());
+    let (x_spec, mut weights) = (x.spec(), to_float(weights));
     let (reduced, _) = axes.resolve("average", x_spec.shape.rank());
     if let ([axis], 1) = (&reduced[..], weights.rank()) {
         let mut along = vec![1; x_spec.shape.rank()];
@@ -146,10 +153,12 @@ pub fn average(
             &Mismatch::new(&inputs, "the weights must broadcast to x"),
         ))
     }
+    let dtype = x_spec.dtype.promote(weights.dtype());
+    let [x, weights] = [x, weights].map(|value| cast(value, dtype.accumulator()));
     let weights = broadcast_to(weights, &x_spec.shape);
-    sum(x * &weights, axes.clone()) / sum(weights, axes)
+    cast(sum(x * &weights, axes.clone()) / sum(weights, axes), dtype)
 }
-method!(average, axes: impl Into<Axes>, weights: impl Into<Variable>);
+method!(average, axes: impl Into<Axes>, weights: impl Into<Operand>);
 
 /// The squared Euclidean norm of each example, `yᵢ = Σ xᵢ²`.
 ///
@@ -242,14 +251,9 @@ impl LinearRule for Sum {
         "sum"
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        let dtype = if x.dtype == DType::Bool {
-            DType::I64
-        } else {
-            x.dtype
-        };
         Ok(Spec {
             shape: x.shape.reduced(&self.axes, self.keep_dims),
-            dtype,
+            dtype: x.dtype.of_sums(),
         })
     }
     fn forward(&self, x: Array) -> Array {
@@ -440,6 +444,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
 #[cfg(test)]
 mod tests {
+    use bibun_array::DType;
+
     use super::*;
     use crate::{attempt, gradients};
 

@@ -1,6 +1,6 @@
 //! Running sums and products, and the product over axes, which is differentiated by them.
 
-use bibun_array::{Array, Axes, DType, Index, normalize_axis};
+use bibun_array::{Array, Axes, Index, normalize_axis};
 use smallvec::SmallVec;
 
 use super::reduction::before_reduction;
@@ -44,7 +44,7 @@ impl LinearRule for CumSum {
         "cumsum"
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(Spec::new(&x.shape, counted(x.dtype)))
+        Ok(Spec::new(&x.shape, x.dtype.of_sums()))
     }
     fn forward(&self, x: Array) -> Array {
         x.cumsum(self.axis as isize)
@@ -108,7 +108,7 @@ impl Function for CumProd {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        Ok([Spec::new(&x.shape, counted(x.dtype))])
+        Ok([Spec::new(&x.shape, x.dtype.of_sums())])
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
@@ -231,7 +231,7 @@ impl Function for Product {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        Ok([Spec::new(x.shape.removed(self.axis), counted(x.dtype))])
+        Ok([Spec::new(x.shape.removed(self.axis), x.dtype.of_sums())])
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
@@ -272,15 +272,6 @@ impl Function for Product {
         let examples = before_reduction(&gy.examples, x, &[self.axis], false);
         let [gx] = self.vjp(cx, [gy.cotangent]);
         [gx.map(|gx| Share::own(gx, examples))]
-    }
-}
-
-/// What running sums and products of a dtype are computed in.
-fn counted(dtype: DType) -> DType {
-    if dtype == DType::Bool {
-        DType::I64
-    } else {
-        dtype
     }
 }
 
@@ -388,6 +379,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
 #[cfg(test)]
 mod tests {
+    use bibun_array::DType;
+
     use super::*;
     use crate::{GradOptions, gradients_with};
 

@@ -56,14 +56,7 @@ impl Parts {
             let home = places.into_iter().flatten().next().unwrap_or(cpu());
             parameter.update_in_place(|w| {
                 *w = w.to(cpu());
-                match w.dtype() {
-                    DType::F32 => {
-                        for (w, &x) in w.as_mut_slice::<f32>().iter_mut().zip(own) {
-                            *w = x as f32;
-                        }
-                    }
-                    _ => w.as_mut_slice::<f64>().copy_from_slice(own),
-                }
+                w.assign(&[], &Array::from_slice(own, w.shape()).cast(w.dtype()));
                 *w = w.to(home);
             });
         }
