@@ -156,11 +156,7 @@ fn indirectly(x: Slice<'_>, mut y: SliceMut<'_>) {
         own if own != from => own,
         _ => to.accumulator(),
     };
-    match between {
-        DType::I64 => by_way_of::<i64>(x, &mut y),
-        DType::F32 => by_way_of::<f32>(x, &mut y),
-        _ => unreachable!("{from} to {to} has a loop of its own"),
-    }
+    crate::dtype::with_accumulator!(between, T => by_way_of::<T>(x, &mut y));
 }
 
 fn copy(x: Slice<'_>, y: SliceMut<'_>) {

@@ -120,6 +120,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
 
     /// Changes a parameter and its state, arrays of one shape, in their own memory: at each element as
     /// the [`Update`] says, by the gradient, which has that shape too. What is shared is copied first.
+    /// The gradient has the dtype of the parameter, the state that or its [accumulator](DType::accumulator).
     fn update(
         &'static self,
         update: &Update,

@@ -305,9 +305,10 @@ fn positional_parts(x: Scalar) -> Parts {
 fn scientific_parts(x: Scalar, precision: usize) -> Parts {
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = match x {
-        Scalar::F32(x) => write!(text, "{x:e}"),
-        x => write!(text, "{:e}", decimal(x).to_f64()),
+    let _ = if let Scalar::F32(x) = x {
+        write!(text, "{x:e}")
+    } else {
+        write!(text, "{:e}", decimal(x).to_f64())
     };
     let digits = |text: &str| {
         let (mantissa, exponent) = text.split_once('e').expect("a power of ten");

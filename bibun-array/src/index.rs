@@ -303,9 +303,10 @@ impl Array {
         );
         let value = fitted("add_assign_slice", value, self.dtype(), &part.shape);
         let old = self.slice(index);
-        let sum = match self.dtype() {
-            DType::Bool => old | value,
-            _ => old + value,
+        let sum = if self.dtype() == DType::Bool {
+            old | value
+        } else {
+            old + value
         };
         self.write(part, &sum);
     }

@@ -144,10 +144,9 @@ impl Distribution {
     /// How many elements a block makes.
     pub const fn elements_per_block(self) -> usize {
         match self {
-            Self::Uniform { dtype, .. } | Self::Normal { dtype, .. } => match dtype {
-                DType::F64 => 2,
-                _ => 4,
-            },
+            Self::Uniform { dtype, .. } | Self::Normal { dtype, .. } => {
+                16 / dtype.accumulator().size()
+            }
             Self::Integers { .. } => 2,
             Self::Bernoulli(_) => 4,
         }

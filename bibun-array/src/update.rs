@@ -89,7 +89,8 @@ pub struct Change {
 
 impl Change {
     /// What a kernel of the parameter, its gradient and some other arrays gives is the new gradient.
-    /// The other arrays have a single element or the shape of the parameter, and its dtype.
+    /// The other arrays have a single element or the shape of the parameter, and its dtype or the
+    /// [accumulator](crate::DType::accumulator) of that.
     pub fn new(kernel: Kernel, others: impl Into<Vec<Array>>) -> Self {
         let others = others.into();
         Self { kernel, others }

@@ -5,6 +5,7 @@ mod common;
 mod convolution;
 mod device;
 mod display;
+mod dtypes;
 mod formula;
 mod index;
 mod interop;

@@ -243,6 +243,91 @@ fn functions_do_not_read_elements() {
     assert_eq!(found, [""; 0].map(PathBuf::from));
 }
 
+/// The patterns of every `match` in some code, those of one block together.
+fn matches(code: &str) -> Vec<Vec<&str>> {
+    let mut blocks = Vec::new();
+    // Where the pattern begins that is being read, in each block that is open and is one.
+    let mut open: Vec<Option<(usize, Vec<&str>)>> = Vec::new();
+    let (mut round, mut words_since) = (0, String::new());
+    let mut is_match = false;
+    for (at, c) in code.char_indices() {
+        if c.is_alphanumeric() || c == '_' {
+            words_since.push(c);
+            continue;
+        }
+        is_match |= words_since == "match";
+        words_since.clear();
+        match c {
+            '{' => {
+                open.push((is_match && round == 0).then(|| (at + 1, Vec::new())));
+                is_match &= round != 0;
+            }
+            '}' => {
+                if let Some(Some((_, patterns))) = open.pop() {
+                    blocks.push(patterns);
+                }
+                if let Some(Some((start, _))) = open.last_mut() {
+                    *start = at + 1;
+                }
+            }
+            '(' | '[' => round += 1,
+            ')' | ']' => round -= 1,
+            ';' => is_match = false,
+            ',' => {
+                if let (Some(Some((start, _))), 0) = (open.last_mut(), round) {
+                    *start = at + 1;
+                }
+            }
+            '>' if code[..at].ends_with('=') => {
+                if let Some(Some((start, patterns))) = open.last_mut()
+                    && *start < at
+                {
+                    patterns.push(code[*start..at - 1].trim());
+                }
+            }
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn whoever_asks_for_a_dtype_knows_them_all() {
+    let dtypes = [
+        "DType::",
+        "Accumulator::",
+        "Scalar::",
+        "Slice::",
+        "SliceMut::",
+    ];
+    let sample = "match x { DType::F32 | DType::F64 => f(|| { a => b }), (_, 1) => {} other => 2 }";
+    assert_eq!(
+        matches(sample),
+        [["DType::F32 | DType::F64", "(_, 1)", "other"]]
+    );
+    let is_of_dtypes = |pattern: &&str| dtypes.iter().any(|name| pattern.contains(name));
+    let is_name = |pattern: &&str| pattern.chars().all(|c| c.is_lowercase() || c == '_');
+    let mut found = Vec::new();
+    for source in ["bibun-array/src", "bibun/src"]
+        .map(sources)
+        .iter()
+        .flatten()
+    {
+        for patterns in matches(&source.code) {
+            if patterns.iter().any(|pattern| is_of_dtypes(&pattern))
+                && patterns.iter().any(|pattern| is_name(&pattern))
+            {
+                found.push(format!("{}: {patterns:?}", source.path.display()));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "what comes after is taken for what there is:\n{}",
+        found.join("\n")
+    );
+}
+
 #[test]
 fn unsafe_code_is_where_it_is_allowed() {
     let root = fs::read_to_string(workspace().join("bibun/src/lib.rs")).expect("lib.rs");

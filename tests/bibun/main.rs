@@ -9,6 +9,7 @@ mod core;
 mod custom;
 mod datasets;
 mod device;
+mod dtypes;
 mod errors;
 mod formula;
 mod frozen;

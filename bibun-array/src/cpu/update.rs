@@ -31,7 +31,7 @@ pub(super) fn update(
         self::update(&update.map(cast), &mut own, &cast(gradient), &mut own_state);
         *parameter = own.cast(stored);
         for (state, own) in state.iter_mut().zip(own_state) {
-            *state = own.cast(stored);
+            *state = own.cast(state.dtype());
         }
         return;
     }

@@ -193,12 +193,12 @@ fn tables() -> HashMap<(String, DType), Table> {
 
 /// The distance from `wanted` to the next number of its precision.
 fn spacing(wanted: f64, dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => {
+    match dtype == DType::F32 {
+        true => {
             let size = (wanted.abs() as f32).min(f32::MAX);
             f64::from(size) - f64::from(f32::from_bits(size.to_bits().saturating_sub(1)))
         }
-        _ => {
+        false => {
             let size = wanted.abs();
             size - f64::from_bits(size.to_bits().saturating_sub(1))
         }
@@ -208,13 +208,13 @@ fn spacing(wanted: f64, dtype: DType) -> f64 {
 /// How far off `got` is, in units in the last place; infinitely, where one is a number and the other
 /// is not.
 fn error(got: f64, wanted: f64, order: usize, dtype: DType) -> f64 {
-    let (wanted, smallest, largest) = match dtype {
-        DType::F32 => (
+    let (wanted, smallest, largest) = match dtype == DType::F32 {
+        true => (
             f64::from(wanted as f32),
             f64::from(f32::MIN_POSITIVE),
             f64::from(f32::MAX),
         ),
-        _ => (wanted, f64::MIN_POSITIVE, f64::MAX),
+        false => (wanted, f64::MIN_POSITIVE, f64::MAX),
     };
     // The factors of a derivative may lose what is below the range of normal numbers.
     let lost = order > 0 && got.abs() <= smallest && wanted.abs() <= smallest;

@@ -291,7 +291,7 @@ impl<R: Rule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<
                 ];
             }
             let given = rule.given(&step).map(|given| match given {
-                Given::Element(x) => x.cast(gradient.dtype()).into(),
+                Given::Element(x) => x.cast(gradient.dtype().accumulator()).into(),
                 number @ Given::Number(_) => number,
             });
             let update = Update::new(Element::<R>(PhantomData), changes, given);

@@ -50,7 +50,7 @@ impl<const N: usize> Slots<N> {
             return place;
         }
         let name = unused(name, |name| names().any(|other| other == name));
-        let spec = parameter.spec();
+        let spec = spec_of_state(parameter);
         let memory = match self.waiting.shift_remove(&name) {
             Some(memory) => {
                 for (array, part) in memory.arrays.iter().zip(R::STATE) {
@@ -123,7 +123,10 @@ impl<const N: usize> Slots<N> {
             let arrays = R::STATE.map(|part| {
                 let part = within(name, part);
                 let array = match seen {
-                    Some(slot) => state.array_like(&part, &slot.parameter.array()),
+                    Some(slot) => {
+                        let Spec { shape, dtype } = spec_of_state(&slot.parameter);
+                        state.array_like(&part, &Array::zeros(shape, dtype))
+                    }
                     None => state.array(&part),
                 };
                 match array {
@@ -173,13 +176,20 @@ pub(super) fn unused(name: &str, is_used: impl Fn(&str) -> bool) -> String {
         .expect("there is no end of numbers")
 }
 
-/// A loaded array must look like the parameter that has appeared for it.
+/// What the state of a parameter looks like. It is not rounded to 16 bits: a step changes less of it
+/// than those tell.
+fn spec_of_state(parameter: &Variable) -> Spec {
+    let Spec { shape, dtype } = parameter.spec();
+    Spec::new(shape, dtype.accumulator())
+}
+
+/// A loaded array must look like the state of the parameter that has appeared for it.
 #[track_caller]
-pub(super) fn expect_spec(name: &str, part: &str, array: &Array, parameter: &Spec) {
+pub(super) fn expect_spec(name: &str, part: &str, array: &Array, expected: &Spec) {
     let found = Spec::new(array.shape(), array.dtype());
-    if found != *parameter {
+    if found != *expected {
         let part = within(name, part);
-        let what = format!("`{part}` of the loaded state is {found}, the parameter {parameter}");
+        let what = format!("`{part}` of the loaded state is {found}, the parameter's {expected}");
         raise(Error::argument("update", what));
     }
 }

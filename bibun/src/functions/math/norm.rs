@@ -104,10 +104,10 @@ impl Function for Norm {
         let over = || axes(&self.axes, true);
         // No square of a number between the inverse of the first and the first overflows or loses
         // bits; the second takes any other number there. It is a power of two: nothing is rounded.
-        let (limit, step) = match x.dtype() {
-            DType::F64 => (2f64.powi(480), 2f64.powi(600)),
-            // Others come here as f32.
-            _ => (2f64.powi(50), 2f64.powi(100)),
+        // Others come as f32.
+        let (limit, step) = match x.dtype() == DType::F64 {
+            true => (2f64.powi(480), 2f64.powi(600)),
+            false => (2f64.powi(50), 2f64.powi(100)),
         };
         let squares = ops::square(x.clone()).sum(over());
         let is_exact = (squares.greater_equal(limit.powi(-2))).logical_and(squares.less(f64::MAX));

@@ -1,0 +1,208 @@
+//! Training, transformations and files with floats of 16 bits and small integers.
+
+use bibun::array::{Array, DType, Generator, bf16, s};
+use bibun::functions::{
+    average, confusion_matrix, embedding, gather, one_hot, prelu, select_item,
+    sigmoid_cross_entropy, softmax_cross_entropy, take,
+};
+use bibun::links::{Chain as _, Linear, Link as _, Mlp};
+use bibun::optimizers::{Adam, Optimizer as _};
+use bibun::serializers::{LoadOptions, State, load_safetensors, save_safetensors};
+use bibun::{Variable, attempt, grad, jvp, per_example, vmap};
+
+use crate::optimizers::all;
+
+const HALVES: [DType; 2] = [DType::F16, DType::BF16];
+
+fn normal(shape: &[usize], dtype: DType) -> Array {
+    Generator::new(shape.iter().sum::<usize>() as u64).normal(shape, 0.0, 1.0, dtype)
+}
+
+/// The largest distance, relative to the largest number.
+fn distance(a: &Array, b: &Array) -> f64 {
+    let [a, b] = [a, b].map(|x| x.cast(DType::F64));
+    (&a - &b).abs().max(..).item::<f64>() / b.abs().max(..).item::<f64>()
+}
+
+#[test]
+fn a_network_of_halves_learns() {
+    for dtype in HALVES {
+        let x = normal(&[64, 2], DType::F32);
+        let t = x.slice(s![.., 0]).greater(0.0).cast(DType::U8);
+        let (x, t) = (Variable::constant(x.cast(dtype)), Variable::constant(t));
+        let model = Mlp::builder(&[2, 16, 2])
+            .dtype(dtype)
+            .build(&mut Generator::new(2));
+        let mut optimizer = Adam::new(0.02);
+        let mut losses = Vec::new();
+        for _ in 0..60 {
+            let loss =
+                optimizer.minimize(&model, &mut || softmax_cross_entropy(model.forward(&x), &t));
+            assert_eq!(loss.dtype(), dtype);
+            losses.push(loss.item::<f64>());
+        }
+        assert!(
+            losses[59] < 0.3 * losses[0],
+            "{} -> {}",
+            losses[0],
+            losses[59]
+        );
+    }
+}
+
+#[test]
+fn every_optimizer_takes_halves() {
+    for dtype in HALVES {
+        for (name, mut optimizer) in all(0.01) {
+            let of = |dtype| Variable::new(normal(&[7], DType::F16).cast(dtype));
+            let (w, wide) = (of(dtype), of(DType::F32));
+            let mut other = (all(0.01).into_iter())
+                .find(|(same, _)| *same == name)
+                .expect("the same list")
+                .1;
+            for _ in 0..2 {
+                optimizer.minimize(&w, &mut || w.square().sum(..));
+                other.minimize(&wide, &mut || wide.square().sum(..));
+            }
+            assert_eq!(w.dtype(), dtype);
+            let apart = (w.cast(DType::F32) - wide).abs().max(..).item::<f64>();
+            assert!(apart < 0.02, "{name} of {dtype}: {apart}");
+            // What it remembers comes back.
+            let state = optimizer.state();
+            assert!(optimizer.load_state(&state).is_ok(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn transformations_of_halves_are_those_of_floats() {
+    for dtype in HALVES {
+        let tolerance = if dtype == DType::F16 { 0.004 } else { 0.03 };
+        let at = |dtype| {
+            let x = Variable::new(normal(&[5, 3], DType::BF16).cast(dtype));
+            let layer = Linear::builder(3, 4).dtype(DType::BF16);
+            let w = layer.build(&mut Generator::new(1)).w.array();
+            let w = Variable::new(w.cast(dtype));
+            let f = |x: &Variable| x.matmul(w.transpose()).tanh().square().sum(-1);
+            let total = |x: &Variable| f(x).sum(..);
+            let ones = Variable::constant(Array::ones([5, 3], dtype));
+            let (y, tangent) = jvp(|x| f(x), &x, &ones);
+            let gradient = grad(total, &x);
+            let second = grad(|x: &Variable| grad(total, x).square().sum(..), &x);
+            let lanes = vmap(|x: &Variable| grad(|x: &Variable| f(x), x), &x);
+            let rows = per_example(&f(&x), &w).rows();
+            [y, tangent, gradient, second, lanes, rows]
+        };
+        for (i, (narrow, wide)) in at(dtype).iter().zip(at(DType::F32)).enumerate() {
+            assert_eq!(narrow.dtype(), dtype, "result {i}");
+            let apart = distance(&narrow.array(), &wide.array());
+            assert!(apart < tolerance, "result {i} of {dtype}: {apart}");
+        }
+    }
+}
+
+#[test]
+fn any_integers_are_indices_and_classes() {
+    let x = Variable::new(normal(&[4, 3], DType::F64));
+    let table = Variable::new(normal(&[4, 2], DType::F64));
+    let results = |dtype: DType| {
+        let t = &Variable::constant(Array::from([2, 0, 1, 1]).cast(dtype));
+        [
+            take(&x, t, 0),
+            gather(&x, t.reshape([4, 1]), 1),
+            one_hot(t, 3, DType::F64),
+            select_item(&x, t),
+            embedding(t, &table, Some(-1)),
+            softmax_cross_entropy(&x, t),
+            sigmoid_cross_entropy(&x, t.reshape([4, 1]).broadcast_to([4, 3]).minimum(1)),
+            Variable::constant(confusion_matrix(&x, t)),
+        ]
+        .map(|y| y.cast(DType::F64).to_vec::<f64>())
+    };
+    let expected = results(DType::I64);
+    assert_eq!(
+        (results(DType::U8), results(DType::I32)),
+        (expected.clone(), expected)
+    );
+    let error = attempt(|| take(&x, [0.0], 0)).unwrap_err().to_string();
+    assert!(error.contains("integers"), "{error}");
+}
+
+#[test]
+fn numbers_of_the_host_never_widen() {
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let x = &Variable::new(normal(&[2, 3], dtype));
+        let results = [
+            ("+", x + 0.5),
+            ("-", 1 - x),
+            ("*", x * 2.5f32),
+            ("/", 0.5 / x.exp()),
+            ("pow", x.square().pow(0.3)),
+            ("maximum", x.maximum(0.1)),
+            ("where_", x.greater(0.0).where_(x, 0.5)),
+            ("clip", x.clip(-0.5, 0.5)),
+            ("prelu", prelu(x, 0.25)),
+            (
+                "average",
+                average(x, 0, [0.5f32, 1.5].map(bf16::from_f32).to_vec()),
+            ),
+            ("average by a number", average(x, .., 2.0)),
+            ("add_at", x.add_at([0], 0, 0.5)),
+            ("mean", x.mean(..)),
+            ("var", x.var(.., 1)),
+            ("std", x.std(0, 0)),
+        ];
+        for (name, y) in results {
+            let by_weights = name == "average" && dtype == DType::F16;
+            let wanted = if by_weights { DType::F32 } else { dtype };
+            assert_eq!(y.dtype(), wanted, "{name} of {dtype}");
+        }
+    }
+    let bytes = Variable::constant([1u8, 2]);
+    let error = attempt(|| &bytes + 256).unwrap_err().to_string();
+    assert!(
+        error.contains("no 256 in u8") && error.contains(file!()),
+        "{error}"
+    );
+}
+
+#[test]
+fn halves_go_through_files_into_models() {
+    let folder = tempdir();
+    let path = folder.join("model.safetensors");
+    for dtype in HALVES {
+        let model = Linear::builder(3, 2)
+            .dtype(dtype)
+            .build(&mut Generator::new(1));
+        let mut state = model.state();
+        for (i, dtype) in DType::ALL.into_iter().enumerate() {
+            let x = Array::from([1, 0, i as i32]).cast(dtype);
+            state.insert(format!("more {dtype}"), x);
+        }
+        save_safetensors(&path, &state).expect("written");
+        let back: State = load_safetensors(&path).expect("read");
+        assert_eq!(back.checksum(), state.checksum());
+        let same = Linear::builder(3, 2)
+            .dtype(dtype)
+            .build(&mut Generator::new(2));
+        let options = LoadOptions::default().allow_unexpected();
+        same.load_state_with(&back, &options).expect("it fits");
+        assert_eq!(same.w.to_vec::<f64>(), model.w.to_vec::<f64>());
+        // Into a model of another precision where that is asked for.
+        let wide = Linear::new(3, 2, &mut Generator::new(3));
+        let error = wide
+            .load_state_with(&back, &options)
+            .expect_err("another dtype");
+        assert!(error.to_string().contains("convert_floats"), "{error}");
+        let loaded = wide.load_state_with(&back, &options.convert_floats());
+        assert!(loaded.is_ok());
+        assert_eq!(wide.w.to_vec::<f64>(), model.w.to_vec::<f64>());
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+fn tempdir() -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("bibun-dtypes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    folder
+}
