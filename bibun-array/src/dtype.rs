@@ -100,6 +100,26 @@ impl DType {
         }
     }
 
+    /// The highest finite value of a float type, or the largest integer.
+    ///
+    /// ```
+    /// use bibun_array::{DType, Scalar};
+    /// assert_eq!(DType::F16.highest().to_f64(), 65504.0);
+    /// assert_eq!(DType::U8.highest(), Scalar::U8(255));
+    /// ```
+    pub fn highest(self) -> Scalar {
+        match self {
+            Self::Bool => Scalar::Bool(true),
+            Self::U8 => Scalar::U8(u8::MAX),
+            Self::I32 => Scalar::I32(i32::MAX),
+            Self::I64 => Scalar::I64(i64::MAX),
+            Self::F16 => Scalar::F16(half::f16::MAX),
+            Self::BF16 => Scalar::BF16(half::bf16::MAX),
+            Self::F32 => Scalar::F32(f32::MAX),
+            Self::F64 => Scalar::F64(f64::MAX),
+        }
+    }
+
     /// As what the elements are moved.
     pub(crate) const fn word(self) -> WordSize {
         match (self.kind(), self.size()) {

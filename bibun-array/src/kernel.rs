@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 use crate::conversion::convert;
 use crate::cpu::Program;
 use crate::dtype::with_float;
-use crate::formula::Formula;
-use crate::math::{Float, Machine};
-use crate::{Array, DType, Element, Error, Mask, Number, Scalar, Slice, SliceMut, raise};
+use crate::formula::{Formula, Type};
+use crate::math::{Float, Integer, Machine, Truth};
+use crate::{Array, DType, Element, Error, Mask, Number, Scalar, Slice, SliceMut, Whole, raise};
 
 /// A formula of `N` inputs and `G` given numbers, as a type: what an elementwise function computes,
 /// for every precision and every device.
@@ -77,16 +77,19 @@ pub struct Definition {
     output: Option<DType>,
     /// Whether elements come and go as they are stored, and not in the type of their accumulator.
     stored: bool,
-    formula: Option<fn() -> Formula>,
+    formula: Read,
     run: Run,
 }
 
+/// Reads what is computed of a first input of a dtype; `None` of code that only the host can run.
+type Read = fn(DType) -> Option<Formula>;
+
 impl Definition {
-    /// Code of the host; of a formula too, if one is said.
+    /// Code of the host, and what it computes.
     pub(crate) const fn new(
         name: &'static str,
         output: Option<DType>,
-        formula: Option<fn() -> Formula>,
+        formula: Read,
         run: Run,
     ) -> Self {
         Self {
@@ -98,13 +101,16 @@ impl Definition {
         }
     }
 
-    /// A change of the dtype to `output`.
-    pub(crate) const fn cast(output: DType) -> Self {
+    /// A change of the dtype to that of `T`.
+    pub(crate) const fn cast<T: Element>() -> Self {
         Self {
             stored: true,
-            ..Self::new("cast", Some(output), None, |_, inputs, out| {
-                convert(inputs[0], out)
-            })
+            ..Self::new(
+                "cast",
+                Some(T::DTYPE),
+                |input| Some(Formula::cast(input, T::DTYPE)),
+                |_, inputs, out| convert(inputs[0], out),
+            )
         }
     }
 
@@ -112,12 +118,17 @@ impl Definition {
     /// input of any dtype of the kernel's (`output`: the dtype of the result if it is another). All
     /// elements come and go in the type of their [accumulator](DType::accumulator).
     pub const fn host(name: &'static str, output: Option<DType>, run: Run) -> Self {
-        Self::new(name, output, None, run)
+        Self::new(name, output, |_| None, run)
     }
 
     /// A formula, with loops for f32 and f64.
     pub const fn of<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
-        Self::new(F::NAME, None, Some(trace::<N, G, F>), run_floats::<N, G, F>)
+        Self::new(
+            F::NAME,
+            None,
+            |input| input.is_float().then(trace::<N, G, F>),
+            run_floats::<N, G, F>,
+        )
     }
 
     /// Computes a run of elements on the CPU.
@@ -130,9 +141,10 @@ impl Definition {
         self.name
     }
 
-    /// The formula, if it is not code of the host.
-    pub fn formula(&self) -> Option<Formula> {
-        Some(self.formula?())
+    /// What is computed where the first input is of this dtype, in the types of accumulators; `None` of
+    /// code that only the host can run.
+    pub fn formula(&self, input: DType) -> Option<Formula> {
+        (self.formula)(input)
     }
 }
 
@@ -150,7 +162,7 @@ impl Kernel {
     /// block. For floats, all of one dtype.
     ///
     /// # Panics
-    /// If the formula has several results.
+    /// If the formula has several results, or inputs that are no floats.
     pub fn from_formula(name: &'static str, formula: &Formula) -> Self {
         Self {
             computed: Computed::Program(Arc::new(Program::new(name, formula))),
@@ -162,7 +174,7 @@ impl Kernel {
     ///
     /// ```
     /// use bibun_array::math::Float;
-    /// use bibun_array::{ElementFormula, Kernel, Number};
+    /// use bibun_array::{DType, ElementFormula, Kernel, Number};
     ///
     /// struct Scale;
     /// impl ElementFormula<1, 1> for Scale {
@@ -172,7 +184,8 @@ impl Kernel {
     ///         x * factor
     ///     }
     /// }
-    /// assert_eq!(Kernel::of(Scale, [2.0]).formula().unwrap().to_string(), "x0 * c0");
+    /// let formula = Kernel::of(Scale, [2.0]).formula(DType::F32);
+    /// assert_eq!(formula.unwrap().to_string(), "x0 * c0");
     /// ```
     pub fn of<F: ElementFormula<N, G>, const N: usize, const G: usize>(
         _formula: F,
@@ -214,10 +227,11 @@ impl Kernel {
         }
     }
 
-    /// What is computed; `None` of code that only the host can run.
-    pub fn formula(&self) -> Option<Formula> {
+    /// What is computed where the first input is of this dtype, in the types of
+    /// [accumulators](DType::accumulator); `None` of code that only the host can run.
+    pub fn formula(&self, input: DType) -> Option<Formula> {
         match &self.computed {
-            Computed::Loop(definition) => definition.formula(),
+            Computed::Loop(definition) => definition.formula(input),
             Computed::Program(program) => Some(program.formula().clone()),
         }
     }
@@ -297,14 +311,46 @@ pub(crate) trait TruthFormula<const N: usize>: 'static {
     fn value<T: Float>(x: [Number<T>; N]) -> Mask<T>;
 }
 
-/// What is computed at elements of one type of the host, apart from floats.
-pub(crate) trait HostFormula<const N: usize, X: Element>: 'static {
-    type Output: Element;
-    fn value(x: [X; N]) -> Self::Output;
+/// What is computed of integers.
+pub(crate) trait IntegerFormula<const N: usize>: 'static {
+    fn value<T: Integer>(x: [Whole<T>; N]) -> Whole<T>;
+}
+
+/// A comparison of integers.
+pub(crate) trait IntegerTruthFormula<const N: usize>: 'static {
+    fn value<T: Integer>(x: [Whole<T>; N]) -> T::Truth;
+}
+
+/// What is computed of truths.
+pub(crate) trait LogicFormula<const N: usize>: 'static {
+    fn value<B: Truth>(x: [B; N]) -> B;
+}
+
+/// What loops over integers, and so is no formula.
+pub(crate) trait IntegerLoop<const N: usize>: 'static {
+    fn value(x: [i64; N]) -> i64;
 }
 
 pub(crate) fn trace_truth<const N: usize, F: TruthFormula<N>>() -> Formula {
     Formula::trace(N, 0, |x, _| F::value(std::array::from_fn(|i| x[i])))
+}
+
+pub(crate) fn trace_integer<const N: usize, F: IntegerFormula<N>>() -> Formula {
+    Formula::trace_of(&[Type::Integer; N], 0, |x, _| {
+        F::value(std::array::from_fn(|i| x[i].integer()))
+    })
+}
+
+pub(crate) fn trace_integer_truth<const N: usize, F: IntegerTruthFormula<N>>() -> Formula {
+    Formula::trace_of(&[Type::Integer; N], 0, |x, _| {
+        F::value(std::array::from_fn(|i| x[i].integer()))
+    })
+}
+
+pub(crate) fn trace_logic<const N: usize, F: LogicFormula<N>>() -> Formula {
+    Formula::trace_of(&[Type::Truth; N], 0, |x, _| {
+        F::value(std::array::from_fn(|i| x[i].truth().0))
+    })
 }
 
 pub(crate) fn run_truths<const N: usize, F: TruthFormula<N>>(
@@ -314,13 +360,6 @@ pub(crate) fn run_truths<const N: usize, F: TruthFormula<N>>(
     with_float!(inputs[0].dtype(), T => {
         run_loop(TruthLoop::<N, F, T>(PhantomData), inputs, out);
     });
-}
-
-pub(crate) fn run_host<const N: usize, X: Element, F: HostFormula<N, X>>(
-    inputs: &[Slice<'_>],
-    out: SliceMut<'_>,
-) {
-    run_loop(HostLoop::<N, F, X>(PhantomData), inputs, out);
 }
 
 macro_rules! loop_of {
@@ -334,8 +373,42 @@ macro_rules! loop_of {
         impl<const N: usize, F, T> Copy for $Loop<N, F, T> {}
     };
 }
+/// Runs over integers or truths, as a formula of this type says.
+macro_rules! other_loops {
+    ($($run:ident, $Loop:ident, $Formula:ident: $input:ty => $item:ty => $output:ty,
+        |$x:ident| $to_item:expr, |$y:ident| $to_output:expr;)*) => {$(
+        loop_of!($Loop);
+        impl<const N: usize, F: $Formula<N>> ElementLoop<N> for $Loop<N, F, $input> {
+            type Input = $input;
+            type Item = $item;
+            type Output = $output;
+            #[inline(always)]
+            fn item($x: $input) -> $item {
+                $to_item
+            }
+            #[inline(always)]
+            fn apply(self, x: [$item; N]) -> $output {
+                let $y = F::value(x);
+                $to_output
+            }
+        }
+        pub(crate) fn $run<const N: usize, F: $Formula<N>>(
+            inputs: &[Slice<'_>],
+            out: SliceMut<'_>,
+        ) {
+            run_loop($Loop::<N, F, $input>(PhantomData), inputs, out);
+        }
+    )*};
+}
+
 loop_of!(TruthLoop);
-loop_of!(HostLoop);
+other_loops! {
+    run_integers, WholeLoop, IntegerFormula: i64 => Whole<i64> => i64, |x| Whole(x), |y| y.0;
+    run_integer_truths, WholeTruthLoop, IntegerTruthFormula: i64 => Whole<i64> => bool,
+        |x| Whole(x), |y| y;
+    run_logic, LogicLoop, LogicFormula: bool => bool => bool, |x| x, |y| y;
+    run_integer_loop, PlainLoop, IntegerLoop: i64 => i64 => i64, |x| x, |y| y;
+}
 
 impl<const N: usize, F: TruthFormula<N>, T: Machine + Element> ElementLoop<N>
     for TruthLoop<N, F, T>
@@ -350,20 +423,6 @@ impl<const N: usize, F: TruthFormula<N>, T: Machine + Element> ElementLoop<N>
     #[inline(always)]
     fn apply(self, x: [Number<T>; N]) -> bool {
         F::value(x).0
-    }
-}
-
-impl<const N: usize, X: Element, F: HostFormula<N, X>> ElementLoop<N> for HostLoop<N, F, X> {
-    type Input = X;
-    type Item = X;
-    type Output = F::Output;
-    #[inline(always)]
-    fn item(x: X) -> X {
-        x
-    }
-    #[inline(always)]
-    fn apply(self, x: [X; N]) -> F::Output {
-        F::value(x)
     }
 }
 

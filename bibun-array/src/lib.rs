@@ -61,7 +61,7 @@ pub use normalize::normalize_gradient;
 pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
-pub use number::{Mask, Number};
+pub use number::{Mask, Number, Whole};
 pub use operand::Operand;
 pub use random::{Distribution, Generator};
 pub use shape::Shape;

@@ -1,11 +1,12 @@
-//! Numbers inside of kernels: `f32` and `f64` under one notation, mixed freely with literals.
+//! Numbers inside of kernels: `f32` and `f64` under one notation, mixed freely with literals, and
+//! integers under the same.
 //!
 //! An expression such as `gy * (1.0 - y * y)` means the same for [`Number<f32>`], for
 //! `Number<f64>` and for whole arrays, so that a formula written once can become one vector loop.
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use crate::math::Float;
+use crate::math::{Float, Integer};
 
 /// A floating-point number in a kernel. Literals of type `f64` mix with either precision.
 ///
@@ -249,5 +250,152 @@ impl<T: Float> Mask<T> {
     #[must_use]
     pub fn logical_or(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+/// An integer in a kernel. It wraps around at the ends of its range, and literals mix with it.
+///
+/// ```
+/// use bibun_array::Whole;
+/// let x = Whole(i64::MAX);
+/// assert_eq!((x + 1).0, i64::MIN);
+/// assert_eq!(Whole::where_(x.less(0), 0, x).0, i64::MAX);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Whole<T>(pub T);
+
+impl<T: Integer> From<i64> for Whole<T> {
+    #[inline(always)]
+    fn from(x: i64) -> Self {
+        Self(T::from_i64(x))
+    }
+}
+
+macro_rules! integer_operators {
+    ($($operator:ident::$method:ident => $function:ident),*) => {$(
+        impl<T: Integer, X: Into<Whole<T>>> $operator<X> for Whole<T> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: X) -> Self {
+                Self(self.0.$function(other.into().0))
+            }
+        }
+    )*};
+}
+integer_operators!(
+    Add::add => sum,
+    Sub::sub => difference,
+    Mul::mul => product,
+    BitAnd::bitand => bits_and,
+    BitOr::bitor => bits_or,
+    BitXor::bitxor => bits_xor
+);
+
+impl<T: Integer> Neg for Whole<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self::from(0) - self
+    }
+}
+
+impl<T: Integer> Not for Whole<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        self ^ -1
+    }
+}
+
+impl<T: Integer> Whole<T> {
+    /// `a` where `condition` holds, `b` elsewhere.
+    #[inline(always)]
+    pub fn where_(condition: T::Truth, a: impl Into<Self>, b: impl Into<Self>) -> Self {
+        Self(T::select(condition, a.into().0, b.into().0))
+    }
+
+    /// The magnitude; the smallest number stays as it is.
+    #[inline(always)]
+    #[must_use]
+    pub fn abs(self) -> Self {
+        Self::where_(self.less(0), -self, self)
+    }
+
+    /// -1, 0 or 1.
+    #[inline(always)]
+    #[must_use]
+    pub fn sign(self) -> Self {
+        self.minimum(1).maximum(-1)
+    }
+
+    /// The greater of two.
+    #[inline(always)]
+    #[must_use]
+    pub fn maximum(self, other: impl Into<Self>) -> Self {
+        Self(self.0.maximum(other.into().0))
+    }
+
+    /// The lesser of two.
+    #[inline(always)]
+    #[must_use]
+    pub fn minimum(self, other: impl Into<Self>) -> Self {
+        Self(self.0.minimum(other.into().0))
+    }
+
+    /// `self` held between two numbers.
+    #[inline(always)]
+    #[must_use]
+    pub fn clip(self, low: impl Into<Self>, high: impl Into<Self>) -> Self {
+        self.maximum(low).minimum(high)
+    }
+
+    /// The quotient rounded towards zero; see [`Integer::quotient`].
+    #[inline(always)]
+    #[must_use]
+    pub fn quotient(self, other: Self) -> Self {
+        Self(self.0.quotient(other.0))
+    }
+
+    /// What [`quotient`](Whole::quotient) leaves; see [`Integer::rest`].
+    #[inline(always)]
+    #[must_use]
+    pub fn rest(self, other: Self) -> Self {
+        Self(self.0.rest(other.0))
+    }
+
+    /// `self == other`.
+    #[inline(always)]
+    pub fn equal(self, other: impl Into<Self>) -> T::Truth {
+        self.0.equal(other.into().0)
+    }
+
+    /// `self != other`.
+    #[inline(always)]
+    pub fn not_equal(self, other: impl Into<Self>) -> T::Truth {
+        !self.equal(other)
+    }
+
+    /// `self < other`.
+    #[inline(always)]
+    pub fn less(self, other: impl Into<Self>) -> T::Truth {
+        self.0.less(other.into().0)
+    }
+
+    /// `self <= other`.
+    #[inline(always)]
+    pub fn less_equal(self, other: impl Into<Self>) -> T::Truth {
+        !other.into().less(self)
+    }
+
+    /// `self > other`.
+    #[inline(always)]
+    pub fn greater(self, other: impl Into<Self>) -> T::Truth {
+        other.into().less(self)
+    }
+
+    /// `self >= other`.
+    #[inline(always)]
+    pub fn greater_equal(self, other: impl Into<Self>) -> T::Truth {
+        !self.less(other)
     }
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::formula::{Formula, Part, Symbol};
 use crate::kernel::Kernel;
 use crate::math::{Float, Machine};
-use crate::{Array, ElementFormula, Number};
+use crate::{Array, DType, ElementFormula, Number};
 
 /// What an element of a parameter and its `N` numbers of state become, by its gradient and `G` given
 /// numbers: a formula of `1 + N` results, for every precision and every device. Mark `value` as
@@ -191,7 +191,10 @@ impl Update {
     /// change and those of the update; its results are the parameter and the state. `None` if a
     /// change is code of the host.
     pub fn formula(&self) -> Option<Formula> {
-        let kernels = self.changes.iter().map(|change| change.kernel.formula());
+        let kernels = self
+            .changes
+            .iter()
+            .map(|change| change.kernel.formula(DType::F64));
         let changes: Vec<Formula> = kernels.collect::<Option<_>>()?;
         let update = (self.definition.formula)();
         let own = update.inputs();

@@ -10,6 +10,7 @@ mod formula;
 mod index;
 mod interop;
 mod join;
+mod kernels;
 mod layouts;
 mod math;
 mod matmul;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dtype::Accumulator;
-use crate::formula::{Formula, Operation, Type};
+use crate::formula::{Formula, Line, Operation, Type};
 use crate::math::Machine;
 use crate::{DType, Definition, Element, Slice, SliceMut};
 
@@ -55,6 +55,14 @@ static PROGRAMS: AtomicU64 = AtomicU64::new(1);
 impl Program {
     pub(crate) fn new(name: &'static str, formula: &Formula) -> Self {
         assert_eq!(formula.results().len(), 1, "a kernel has one result");
+        let is_of_floats = |line: &Line| {
+            let is_input = matches!(line.operation(), Operation::Input(_));
+            line.value() == Type::Number || line.value() == Type::Truth && !is_input
+        };
+        assert!(
+            formula.lines().iter().all(is_of_floats),
+            "there are no loops for integers that are known only now"
+        );
         let composed = formula.composed(&|operation| {
             operation.arguments().is_empty() || operation.definition().is_some()
         });
@@ -161,7 +169,7 @@ impl Program {
     pub(crate) fn output(&self, input: DType) -> DType {
         match self.result_type {
             Type::Truth => DType::Bool,
-            Type::Number | Type::Single | Type::Double => input,
+            Type::Number | Type::Single | Type::Double | Type::Integer => input,
         }
     }
 

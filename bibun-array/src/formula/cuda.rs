@@ -34,8 +34,13 @@ impl Formula {
                 format!("y{k}")
             }
         };
-        for i in 0..formula.inputs {
-            write!(text, "const {number}* {restrict}x{i}, ").ok()?;
+        for (i, input) in formula.input_types().into_iter().enumerate() {
+            let input = match input {
+                // An input that is not read.
+                Type::Number => number,
+                known => c_type(known),
+            };
+            write!(text, "const {input}* {restrict}x{i}, ").ok()?;
         }
         for (k, node) in formula.results.iter().enumerate() {
             let result = c_type(formula.lines[node.index()].value);
@@ -58,6 +63,10 @@ impl Formula {
                 .first()
                 .map_or(line.value, |node| formula.lines[node.index()].value);
             let of = if of == Type::Truth { line.value } else { of };
+            let of = match line.operation {
+                Operation::ToNumber => line.value,
+                _ => of,
+            };
             let value = expression(line.operation, of, &arguments)?;
             writeln!(text, "    const {} v{i} = {value};", c_type(line.value)).ok()?;
         }
@@ -75,6 +84,7 @@ const fn c_type(value: Type) -> &'static str {
         Type::Single => "float",
         Type::Double => "double",
         Type::Truth => "bool",
+        Type::Integer => "long long",
     }
 }
 
@@ -109,6 +119,9 @@ const DOUBLE: Bits = Bits {
 /// The value of an operation on numbers of the precision `of`.
 fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
     use Operation::*;
+    if let Some(text) = integer_expression(operation, of, v) {
+        return Some(text);
+    }
     let single = of == Type::Single;
     let bits = if single { SINGLE } else { DOUBLE };
     let constant = |x: f64| literal(x, single);
@@ -139,6 +152,7 @@ fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
         (IsNan, [a]) => format!("v{a} != v{a}"),
         (And, [a, b]) => format!("v{a} && v{b}"),
         (Or, [a, b]) => format!("v{a} || v{b}"),
+        (Xor, [a, b]) => format!("v{a} != v{b}"),
         (Not, [a]) => format!("!v{a}"),
         (Select, [c, a, b]) => format!("v{c} ? v{a} : v{b}"),
         (MultiplyAdd, _) => call("fma"),
@@ -148,6 +162,7 @@ fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
         (Sqrt | Floor | Ceil | Trunc | Sin | Cos | Tan | Lgamma | Fmod, _) => {
             call(operation.name())
         }
+        (ToNumber, [a]) => format!("({})v{a}", c_type(of)),
         (Widen, [a]) => format!("(double)v{a}"),
         (Narrow, [a]) => format!("(float)v{a}"),
         (PowerOfTwo, [a]) => {
@@ -168,6 +183,36 @@ fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
         (IsSignNegative, [a]) => {
             format!("({to}(v{a}) >> {}) != 0", if single { 31 } else { 63 })
         }
+        _ => return None,
+    })
+}
+
+/// The value of an operation that is of integers, or gives them. They wrap around, which those of C
+/// do only if they have no sign.
+fn integer_expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
+    use Operation::*;
+    let wrapping = |operator: &str, a: u32, b: u32| {
+        format!("(long long)((unsigned long long)v{a} {operator} (unsigned long long)v{b})")
+    };
+    let smallest = "(-9223372036854775807LL - 1)";
+    Some(match (operation, of, v) {
+        (Whole(i64::MIN), ..) => smallest.to_owned(),
+        (Whole(x), ..) => format!("{x}LL"),
+        (Add, Type::Integer, &[a, b]) => wrapping("+", a, b),
+        (Subtract, Type::Integer, &[a, b]) => wrapping("-", a, b),
+        (Multiply, Type::Integer, &[a, b]) => wrapping("*", a, b),
+        (Maximum, Type::Integer, [a, b]) => format!("v{a} > v{b} ? v{a} : v{b}"),
+        (Minimum, Type::Integer, [a, b]) => format!("v{a} < v{b} ? v{a} : v{b}"),
+        // The one quotient that has no place.
+        (Quotient, _, [a, b]) => {
+            format!("v{b} == -1 ? (long long)(0 - (unsigned long long)v{a}) : v{a} / v{b}")
+        }
+        (Rest, _, [a, b]) => format!("v{b} == -1 ? 0 : v{a} % v{b}"),
+        (BitsAnd | BitsOr | BitsXor, _, [a, b]) => format!("v{a} {} v{b}", operation.name()),
+        (ToInteger, _, [a]) => format!(
+            "v{a} != v{a} ? 0 : v{a} >= 9223372036854775808.0 ? 9223372036854775807LL : \
+             v{a} < -9223372036854775808.0 ? {smallest} : (long long)v{a}"
+        ),
         _ => return None,
     })
 }

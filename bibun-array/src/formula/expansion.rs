@@ -6,7 +6,7 @@ use crate::math::{
     Float, Kernel, composed, error_function, exponential, hyperbolic, logarithm, power,
     trigonometric,
 };
-use crate::{Mask, Number};
+use crate::{Mask, Number, Whole};
 
 /// Calls `$apply!` with all operations and how they are done on arguments of some kind.
 macro_rules! by_operation {
@@ -41,6 +41,7 @@ macro_rules! by_operation {
             IsNan => Done::Truth(n(0).is_nan()),
             And => Done::Truth(t(0) & t(1)),
             Or => Done::Truth(t(0) | t(1)),
+            Xor => Done::Truth(t(0) ^ t(1)),
             Not => Done::Truth(!t(0)),
             Select => Done::Number(<$T>::select(t(0), n(1), n(2))),
             Square => Done::Number(n(0).square()),
@@ -89,6 +90,9 @@ macro_rules! by_operation {
             PowerOfTwo | IsOdd | HasBitOfTwo | Exponent | Fraction | Widen | Narrow => {
                 unreachable!("of expanded formulas only")
             }
+            Whole(_) | Quotient | Rest | BitsAnd | BitsOr | BitsXor | ToNumber | ToInteger => {
+                unreachable!("of integers")
+            }
         }
     }};
 }
@@ -101,13 +105,41 @@ pub(crate) enum Done<T: Float> {
 
 impl Operation {
     /// The operation on symbols.
-    pub(super) fn apply(self, arguments: &[Part]) -> Part {
+    pub(crate) fn apply(self, arguments: &[Part]) -> Part {
+        if let Some(part) = self.apply_to_integers(arguments) {
+            return part;
+        }
         let number = |part: Part| part.number().0;
         let truth = |part: Part| part.truth().0;
         match by_operation!(self, arguments; Symbol, number, truth) {
             Done::Number(x) => Part::Number(Number(x)),
             Done::Truth(x) => Part::Truth(Mask(x)),
         }
+    }
+
+    /// The operation, if it is of integers or gives them.
+    fn apply_to_integers(self, arguments: &[Part]) -> Option<Part> {
+        use Part::Integer as I;
+        let truth = |answer| Part::Truth(Mask(answer));
+        Some(match (self, arguments) {
+            (Self::Whole(x), _) => I(x.into()),
+            (Self::Add, &[I(a), I(b)]) => I(a + b),
+            (Self::Subtract, &[I(a), I(b)]) => I(a - b),
+            (Self::Multiply, &[I(a), I(b)]) => I(a * b),
+            (Self::Maximum, &[I(a), I(b)]) => I(a.maximum(b)),
+            (Self::Minimum, &[I(a), I(b)]) => I(a.minimum(b)),
+            (Self::Quotient, &[I(a), I(b)]) => I(a.quotient(b)),
+            (Self::Rest, &[I(a), I(b)]) => I(a.rest(b)),
+            (Self::BitsAnd, &[I(a), I(b)]) => I(a & b),
+            (Self::BitsOr, &[I(a), I(b)]) => I(a | b),
+            (Self::BitsXor, &[I(a), I(b)]) => I(a ^ b),
+            (Self::Select, &[Part::Truth(c), I(a), I(b)]) => I(Whole::where_(c.0, a, b)),
+            (Self::Equal, &[I(a), I(b)]) => truth(a.equal(b)),
+            (Self::Less, &[I(a), I(b)]) => truth(a.less(b)),
+            (Self::ToNumber, &[I(x)]) => Part::Number(x.to_number()),
+            (Self::ToInteger, &[Part::Number(x)]) => I(x.to_integer()),
+            _ => return None,
+        })
     }
 
     /// Whether it branches or loops, so that it has no expansion in this precision: the functions

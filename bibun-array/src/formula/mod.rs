@@ -25,7 +25,7 @@ use std::fmt;
 pub use operation::{Operation, Type};
 pub use symbol::{Any, Symbol, Symbolic, SymbolicTruth};
 
-use crate::{ElementFormula, Mask, Number};
+use crate::{ElementFormula, Mask, Number, Whole};
 
 /// A line of a formula, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -105,6 +105,16 @@ impl Traceable for Mask<Symbol> {
         vec![self.0.node()]
     }
 }
+impl Traceable for Whole<Symbol<i64>> {
+    fn nodes(self) -> Vec<Node> {
+        vec![self.0.node()]
+    }
+}
+impl Traceable for SymbolicTruth {
+    fn nodes(self) -> Vec<Node> {
+        vec![self.node()]
+    }
+}
 impl<Y: Traceable> Traceable for Vec<Y> {
     fn nodes(self) -> Vec<Node> {
         self.into_iter().flat_map(Traceable::nodes).collect()
@@ -118,28 +128,41 @@ pub enum Part {
     Number(Number<Symbol>),
     /// The answer of a comparison.
     Truth(Mask<Symbol>),
+    /// An integer.
+    Integer(Whole<Symbol<i64>>),
 }
 
 impl Part {
     /// The number.
     ///
     /// # Panics
-    /// If it is a truth.
+    /// If it is something else.
     pub fn number(self) -> Number<Symbol> {
         match self {
             Self::Number(x) => x,
-            Self::Truth(truth) => unreachable!("{truth:?} is no number"),
+            Self::Truth(_) | Self::Integer(_) => unreachable!("{self:?} is no number"),
+        }
+    }
+
+    /// The integer.
+    ///
+    /// # Panics
+    /// If it is something else.
+    pub fn integer(self) -> Whole<Symbol<i64>> {
+        match self {
+            Self::Integer(x) => x,
+            Self::Number(_) | Self::Truth(_) => unreachable!("{self:?} is no integer"),
         }
     }
 
     /// The truth.
     ///
     /// # Panics
-    /// If it is a number.
+    /// If it is something else.
     pub fn truth(self) -> Mask<Symbol> {
         match self {
             Self::Truth(truth) => truth,
-            Self::Number(x) => unreachable!("{x:?} is no truth"),
+            Self::Number(_) | Self::Integer(_) => unreachable!("{self:?} is no truth"),
         }
     }
 }
@@ -149,6 +172,7 @@ impl Traceable for Part {
         match self {
             Self::Number(x) => x.nodes(),
             Self::Truth(x) => x.nodes(),
+            Self::Integer(x) => x.nodes(),
         }
     }
 }
@@ -196,6 +220,17 @@ impl Formula {
         self.inputs
     }
 
+    /// What each input is; a number, where it is not read.
+    pub fn input_types(&self) -> Vec<Type> {
+        let mut types = vec![Type::Number; self.inputs];
+        for line in &self.lines {
+            if let Operation::Input(i) = line.operation {
+                types[usize::from(i)] = line.value;
+            }
+        }
+        types
+    }
+
     /// How many numbers are given with a call.
     pub const fn given(&self) -> usize {
         self.given
@@ -234,9 +269,11 @@ impl Formula {
     #[must_use]
     pub fn of(&self, inner: &[&Self]) -> Self {
         assert_eq!(inner.len(), self.inputs, "a formula for each input");
-        let inputs = inner.iter().map(|formula| formula.inputs).sum();
+        let inputs: Vec<Type> = (inner.iter())
+            .flat_map(|formula| formula.input_types())
+            .collect();
         let given = self.given + inner.iter().map(|formula| formula.given).sum::<usize>();
-        Self::trace(inputs, given, |x, c| {
+        Self::trace_of(&inputs, given, |x, c| {
             let (own, mut c) = c.split_at(self.given);
             let mut x = x;
             let parts: Vec<Part> = (inner.iter())
@@ -244,8 +281,7 @@ impl Formula {
                     let (mine, others) = x.split_at(formula.inputs);
                     let (numbers, rest) = c.split_at(formula.given);
                     (x, c) = (others, rest);
-                    let mine: Vec<Part> = mine.iter().copied().map(Part::Number).collect();
-                    formula.on(&mine, numbers)
+                    formula.on(mine, numbers)
                 })
                 .collect();
             self.on(&parts, own)
@@ -329,6 +365,7 @@ impl Operation {
             (Self::Given(i), _) => format!("c{i}"),
             (Self::Constant(bits), _) => f64::from_bits(bits).to_string(),
             (Self::Always(holds), _) => holds.to_string(),
+            (Self::Whole(x), _) => x.to_string(),
             (Self::Negative, [a]) => format!("-{a}"),
             (_, []) => self.name().to_owned(),
             (
@@ -338,7 +375,10 @@ impl Operation {
                 | Self::Divide
                 | Self::Equal
                 | Self::Less
-                | Self::LessEqual,
+                | Self::LessEqual
+                | Self::BitsAnd
+                | Self::BitsOr
+                | Self::BitsXor,
                 [a, b],
             ) => format!("{a} {} {b}", self.name()),
             _ => format!("{}({})", self.name(), arguments.join(", ")),

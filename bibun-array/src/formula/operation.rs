@@ -9,6 +9,8 @@ pub enum Type {
     Single,
     /// An f64, in such a formula.
     Double,
+    /// An i64, which wraps around.
+    Integer,
     /// The answer of a comparison.
     Truth,
 }
@@ -27,6 +29,8 @@ macro_rules! operations {
             Constant(u64),
             /// Whether something always or never holds.
             Always(bool),
+            /// An integer that belongs to the formula.
+            Whole(i64),
             $($(#[$documentation])* $operation,)*
         }
 
@@ -41,23 +45,30 @@ macro_rules! operations {
                     Self::Given(_) => "given",
                     Self::Constant(_) => "constant",
                     Self::Always(_) => "always",
+                    Self::Whole(_) => "whole",
                     $(Self::$operation => $name,)*
                 }
             }
 
-            /// What the arguments are; `Number` is any precision, the same for all.
+            /// What the arguments are; `Number` is any precision, the same for all, and for sums,
+            /// differences, products, comparisons, extremes and choices `Integer` too.
             pub const fn arguments(self) -> &'static [Type] {
                 match self {
-                    Self::Input(_) | Self::Given(_) | Self::Constant(_) | Self::Always(_) => &[],
+                    Self::Input(_)
+                    | Self::Given(_)
+                    | Self::Constant(_)
+                    | Self::Always(_)
+                    | Self::Whole(_) => &[],
                     $(Self::$operation => &[$(Type::$argument),*],)*
                 }
             }
 
-            /// What the value is; `Number` is the precision of the arguments.
+            /// What the value is; `Number` is the precision of the arguments. An input may be another.
             pub const fn value(self) -> Type {
                 match self {
                     Self::Input(_) | Self::Given(_) | Self::Constant(_) => Type::Number,
                     Self::Always(_) => Type::Truth,
+                    Self::Whole(_) => Type::Integer,
                     $(Self::$operation => Type::$value,)*
                 }
             }
@@ -114,6 +125,8 @@ operations! {
     And = "and"(Truth, Truth) -> Truth;
     /// Whether one or both hold.
     Or = "or"(Truth, Truth) -> Truth;
+    /// Whether just one holds.
+    Xor = "xor"(Truth, Truth) -> Truth;
     /// Whether it does not hold.
     Not = "not"(Truth) -> Truth;
     /// The second where the first holds, else the third.
@@ -220,6 +233,21 @@ operations! {
     CopySign = "copysign"(Number, Number) -> Number;
     /// Whether the bit of the sign is set.
     IsSignNegative = "is_sign_negative"(Number) -> Truth;
+    /// `a / b` of integers, rounded towards zero; `b` is not 0.
+    Quotient = "quotient"(Integer, Integer) -> Integer;
+    /// What the quotient leaves.
+    Rest = "rest"(Integer, Integer) -> Integer;
+    /// The bits that both have.
+    BitsAnd = "&"(Integer, Integer) -> Integer;
+    /// The bits that one or both have.
+    BitsOr = "|"(Integer, Integer) -> Integer;
+    /// The bits that just one has.
+    BitsXor = "^"(Integer, Integer) -> Integer;
+    /// The number nearest to an integer.
+    ToNumber = "to_number"(Integer) -> Number;
+    /// A number without its fraction, held in the range of integers; 0 of NaN.
+    ToInteger = "to_integer"(Number) -> Integer;
+
     /// The number in double precision.
     Widen = "widen"(Single) -> Double;
     /// The nearest number to one of double precision.

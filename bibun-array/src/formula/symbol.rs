@@ -3,16 +3,17 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::{Formula, Line, Node, Operation, Type};
-use crate::math::{Float, Kernel, Truth};
+use super::{Formula, Line, Node, Operation, Part, Type};
+use crate::dtype::Accumulator;
+use crate::math::{Float, Integer, Kernel, Truth};
+use crate::{DType, Element, Mask, Number, Whole};
 
 /// A number in a formula that is being traced. A formula over [`Float`]s, computed on symbols, is
 /// [`Formula::trace`]d.
 ///
-/// `P` is the precision that it stands for: `f32`, `f64`, or [`Any`] where the formula is the same
-/// for both.
+/// `P` is what it stands for: `f32`, `f64`, [`Any`] where the formula is the same for both, or `i64`.
 #[derive(Debug)]
 pub struct Symbol<P = Any>(Value, PhantomData<fn() -> P>);
 
@@ -45,6 +46,9 @@ impl Symbolic for f32 {
 }
 impl Symbolic for f64 {
     const TYPE: Type = Type::Double;
+}
+impl Symbolic for i64 {
+    const TYPE: Type = Type::Integer;
 }
 
 /// The formula that is being written.
@@ -88,6 +92,9 @@ impl Value {
     fn node(self, value: Type) -> Node {
         match self {
             Self::Line(node) => node,
+            Self::Constant(bits) if value == Type::Integer => {
+                write(Line::new(Operation::Whole(bits.cast_signed()), value, &[]))
+            }
             Self::Constant(bits) => write(Line::new(Operation::Constant(bits), value, &[])),
             Self::Always(holds) => write(Line::new(Operation::Always(holds), Type::Truth, &[])),
         }
@@ -216,6 +223,18 @@ impl BitOr for SymbolicTruth {
         }
     }
 }
+impl BitXor for SymbolicTruth {
+    type Output = Self;
+    fn bitxor(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Value::Always(false), _) => other,
+            (_, Value::Always(false)) => self,
+            (Value::Always(true), _) => !other,
+            (_, Value::Always(true)) => !self,
+            _ => Self::line(Operation::Xor, &[self, other]),
+        }
+    }
+}
 impl Not for SymbolicTruth {
     type Output = Self;
     fn not(self) -> Self {
@@ -251,14 +270,7 @@ macro_rules! float {
                 Self::constant(x)
             }
             fn select(mask: SymbolicTruth, a: Self, b: Self) -> Self {
-                match mask.0 {
-                    Value::Always(true) => a,
-                    Value::Always(false) => b,
-                    _ => {
-                        let nodes = [mask.node(), a.node(), b.node()];
-                        Self::at(write(Line::new(Operation::Select, P::TYPE, &nodes)))
-                    }
-                }
+                selected(mask, a, b)
             }
             fn powi(self, exponent: i32) -> Self {
                 match exponent {
@@ -352,19 +364,127 @@ fn same(x: Symbol<f64>) -> Symbol<f64> {
 }
 
 fn widened(x: Symbol<f32>) -> Symbol<f64> {
-    Symbol::at(write(Line::new(
-        Operation::Widen,
-        Type::Double,
-        &[x.node()],
-    )))
+    converted(Operation::Widen, x)
 }
 
 fn narrowed(x: Symbol<f64>) -> Symbol<f32> {
-    Symbol::at(write(Line::new(
-        Operation::Narrow,
-        Type::Single,
-        &[x.node()],
-    )))
+    converted(Operation::Narrow, x)
+}
+
+impl Formula {
+    /// A change from one dtype to another, both in the types of their accumulators.
+    pub(crate) fn cast(from: DType, to: DType) -> Self {
+        use Accumulator::{Bool, F32, F64, I64};
+        let one = |value: Type| -> [Part; 2] {
+            let number = |x: f64| Part::Number(Number::from(x));
+            let integer = |x: i64| Part::Integer(x.into());
+            match value {
+                Type::Integer => [1, 0].map(integer),
+                _ => [1.0, 0.0].map(number),
+            }
+        };
+        let of_truth = |value| {
+            Self::trace_of(&[Type::Truth], 0, |x, _| {
+                let [one, zero] = one(value);
+                Operation::Select.apply(&[x[0], one, zero])
+            })
+        };
+        let to_truth = |value| {
+            Self::trace_of(&[value], 0, |x, _| {
+                let [_, zero] = one(value);
+                Operation::Not.apply(&[Operation::Equal.apply(&[x[0], zero])])
+            })
+        };
+        match (from.computed(), to.computed()) {
+            (Bool, Bool) => Self::one(None, Type::Truth, Type::Truth),
+            (I64, I64) => Self::one(None, Type::Integer, Type::Integer),
+            (F32, F32) | (F64, F64) => Self::one(None, Type::Number, Type::Number),
+            (Bool, I64) => of_truth(Type::Integer),
+            (Bool, F32 | F64) => of_truth(Type::Number),
+            (I64, Bool) => to_truth(Type::Integer),
+            (F32 | F64, Bool) => to_truth(Type::Number),
+            (I64, F32 | F64) => Self::one(Some(Operation::ToNumber), Type::Integer, Type::Number),
+            (F32 | F64, I64) => Self::trace_of(&[Type::Number], 0, |x, _| {
+                let integer = x[0].number().to_integer();
+                // It is held in the range of its type, which storing it does not do.
+                let [low, high] = [to.lowest(), to.highest()].map(i64::from_scalar);
+                match to == DType::I64 {
+                    true => integer,
+                    false => integer.clip(low, high),
+                }
+            }),
+            (F32, F64) => Self::one(Some(Operation::Widen), Type::Single, Type::Double),
+            (F64, F32) => Self::one(Some(Operation::Narrow), Type::Double, Type::Single),
+        }
+    }
+
+    /// One operation, or none, on one input.
+    fn one(operation: Option<Operation>, input: Type, output: Type) -> Self {
+        let (lines, results) = traced(|| {
+            let x = write(Line::new(Operation::Input(0), input, &[]));
+            let y = operation.map(|operation| write(Line::new(operation, output, &[x])));
+            vec![y.unwrap_or(x)]
+        });
+        Self::new(lines, 1, 0, &results)
+    }
+}
+
+macro_rules! integer {
+    ($($method:ident -> $operation:ident,)*) => {
+        impl Integer for Symbol<i64> {
+            type Truth = SymbolicTruth;
+            fn from_i64(x: i64) -> Self {
+                Self(Value::Constant(x.cast_unsigned()), PhantomData)
+            }
+            fn select(mask: SymbolicTruth, a: Self, b: Self) -> Self {
+                selected(mask, a, b)
+            }
+            $(fn $method(self, other: Self) -> Self {
+                Self::number(Operation::$operation, &[self, other])
+            })*
+            fn equal(self, other: Self) -> SymbolicTruth {
+                Self::truth(Operation::Equal, &[self, other])
+            }
+            fn less(self, other: Self) -> SymbolicTruth {
+                Self::truth(Operation::Less, &[self, other])
+            }
+        }
+    };
+}
+integer! {
+    sum -> Add, difference -> Subtract, product -> Multiply, quotient -> Quotient, rest -> Rest,
+    bits_and -> BitsAnd, bits_or -> BitsOr, bits_xor -> BitsXor, maximum -> Maximum,
+    minimum -> Minimum,
+}
+
+fn selected<P: Symbolic>(mask: SymbolicTruth, a: Symbol<P>, b: Symbol<P>) -> Symbol<P> {
+    match mask.0 {
+        Value::Always(true) => a,
+        Value::Always(false) => b,
+        _ => {
+            let nodes = [mask.node(), a.node(), b.node()];
+            Symbol::at(write(Line::new(Operation::Select, P::TYPE, &nodes)))
+        }
+    }
+}
+
+impl Whole<Symbol<i64>> {
+    /// The nearest number.
+    pub(crate) fn to_number(self) -> Number<Symbol> {
+        Number(converted(Operation::ToNumber, self.0))
+    }
+}
+
+impl Number<Symbol> {
+    /// The number without its fraction, held in the range of integers; 0 of NaN.
+    pub(crate) fn to_integer(self) -> Whole<Symbol<i64>> {
+        Whole(converted(Operation::ToInteger, self.0))
+    }
+}
+
+/// What an operation changes into another type.
+pub(super) fn converted<P: Symbolic, Q: Symbolic>(operation: Operation, x: Symbol<P>) -> Symbol<Q> {
+    Symbol::at(write(Line::new(operation, Q::TYPE, &[x.node()])))
 }
 
 impl Formula {
@@ -383,17 +503,47 @@ impl Formula {
         given: usize,
         f: impl FnOnce(&[crate::Number<Symbol>], &[crate::Number<Symbol>]) -> Y,
     ) -> Self {
+        Self::trace_of(&vec![Type::Number; inputs], given, |x, c| {
+            let x: Vec<_> = x.iter().map(|part| part.number()).collect();
+            f(&x, c)
+        })
+    }
+
+    /// [`Formula::trace`] for inputs of other types: `Number`, `Truth` and `Integer`.
+    ///
+    /// ```
+    /// use bibun_array::formula::{Formula, Type};
+    /// let inputs = [Type::Truth, Type::Integer];
+    /// let formula = Formula::trace_of(&inputs, 0, |x, _| {
+    ///     bibun_array::Whole::where_(x[0].truth().0, x[1].integer() + 1, 0)
+    /// });
+    /// assert_eq!(formula.to_string(), "v0 = x1 + 1\nwhere(x0, v0, 0)");
+    /// ```
+    ///
+    /// # Panics
+    /// If an input is of another type.
+    pub fn trace_of<Y: super::Traceable>(
+        inputs: &[Type],
+        given: usize,
+        f: impl FnOnce(&[Part], &[Number<Symbol>]) -> Y,
+    ) -> Self {
         let count = |n: usize| u8::try_from(n).expect("a formula has at most 256 inputs");
         let (lines, results) = traced(|| {
-            let source = |operation| crate::Number(Symbol::source(operation));
-            let x: Vec<_> = (0..count(inputs))
-                .map(|i| source(Operation::Input(i)))
-                .collect();
+            let input = |(i, value): (u8, &Type)| {
+                let node = write(Line::new(Operation::Input(i), *value, &[]));
+                match value {
+                    Type::Number => Part::Number(Number(Symbol::at(node))),
+                    Type::Truth => Part::Truth(Mask(SymbolicTruth(Value::Line(node)))),
+                    Type::Integer => Part::Integer(Whole(Symbol::at(node))),
+                    Type::Single | Type::Double => unreachable!("of expanded formulas only"),
+                }
+            };
+            let x: Vec<Part> = (0..count(inputs.len())).zip(inputs).map(input).collect();
             let c: Vec<_> = (0..count(given))
-                .map(|i| source(Operation::Given(i)))
+                .map(|i| Number(Symbol::source(Operation::Given(i))))
                 .collect();
             f(&x, &c).nodes()
         });
-        Self::new(lines, inputs, given, &results)
+        Self::new(lines, inputs.len(), given, &results)
     }
 }

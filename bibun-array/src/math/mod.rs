@@ -41,15 +41,17 @@ pub(crate) mod error_function;
 pub(crate) mod exponential;
 mod gamma;
 pub(crate) mod hyperbolic;
+mod integer;
 pub(crate) mod kernel;
 pub(crate) mod logarithm;
 pub(crate) mod power;
 pub(crate) mod trigonometric;
 
+pub use integer::Integer;
 pub(crate) use kernel::Kernel;
 
 use std::fmt::{Debug, Display};
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
 /// The answer of a comparison: `bool`, or a symbol that stands for one. Formulas cannot branch on
 /// it, they [select](Float::select).
@@ -59,6 +61,7 @@ pub trait Truth:
     + From<bool>
     + BitAnd<Output = Self>
     + BitOr<Output = Self>
+    + BitXor<Output = Self>
     + Not<Output = Self>
     + Send
     + Sync

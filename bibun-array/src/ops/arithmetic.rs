@@ -4,8 +4,8 @@
 //! 0: nothing here panics over a value.
 
 use super::{binary, unary};
-use crate::math::composed;
-use crate::{DType, Number};
+use crate::math::{Integer, composed};
+use crate::{DType, Number, Whole};
 
 unary! {
     /// `-x`; integers wrap around. `bool` counts as `i64`.
@@ -15,8 +15,7 @@ unary! {
     /// assert_eq!(Array::from([1.0, -2.0]).negative().to_vec::<f64>(), [-1.0, 2.0]);
     /// ```
     negative(x) -> NEGATIVE {
-        integer: x.wrapping_neg(),
-        float: -x,
+        number: -x,
         @via numbers
     }
 
@@ -27,8 +26,7 @@ unary! {
     /// assert_eq!(Array::from([1.0, -2.0]).abs().to_vec::<f64>(), [1.0, 2.0]);
     /// ```
     abs(x) -> ABS {
-        integer: x.wrapping_abs(),
-        float: x.abs(),
+        number: x.abs(),
         @via numbers
     }
 
@@ -40,8 +38,7 @@ unary! {
     /// assert_eq!(Array::from([-2.0, 0.0, 7.0]).sign().to_vec::<f64>(), [-1.0, 0.0, 1.0]);
     /// ```
     sign(x) -> SIGN {
-        integer: x.signum(),
-        float: x.sign(),
+        number: x.sign(),
         @via numbers
     }
 
@@ -52,8 +49,7 @@ unary! {
     /// assert_eq!(Array::from([3, -4]).square().to_vec::<i64>(), [9, 16]);
     /// ```
     square(x) -> SQUARE {
-        integer: x.wrapping_mul(x),
-        float: x * x,
+        number: x * x,
         @via numbers
     }
 }
@@ -70,8 +66,7 @@ binary! {
     /// ```
     add(a, b) -> ADD {
         bool: a | b,
-        integer: a.wrapping_add(b),
-        float: a + b,
+        number: a + b,
         @via |dtype| dtype
     }
 
@@ -85,8 +80,7 @@ binary! {
     /// assert_eq!(Array::from([1, 2]).subtract(10).to_vec::<i64>(), [-9, -8]);
     /// ```
     subtract(a, b) -> SUBTRACT {
-        integer: a.wrapping_sub(b),
-        float: a - b,
+        number: a - b,
         @via numbers
     }
 
@@ -101,8 +95,7 @@ binary! {
     /// ```
     multiply(a, b) -> MULTIPLY {
         bool: a & b,
-        integer: a.wrapping_mul(b),
-        float: a * b,
+        number: a * b,
         @via |dtype| dtype
     }
 
@@ -132,13 +125,7 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).floor_divide(2).to_vec::<i64>(), [3, -4]);
     /// ```
     floor_divide(a, b) -> FLOOR_DIVIDE {
-        integer: {
-            // Zero has no quotient; one is divided by instead and the result put aside.
-            let quotient = a.wrapping_div(if b == 0 { 1 } else { b });
-            let remainder = a.wrapping_sub(quotient.wrapping_mul(b));
-            let below = remainder != 0 && (remainder < 0) != (b < 0);
-            if b == 0 { 0 } else { quotient - i64::from(below) }
-        },
+        integer: floor_quotient(a, b),
         float: Number(composed::floor_quotient(a.0, b.0)),
         @via numbers
     }
@@ -155,10 +142,7 @@ binary! {
     /// assert_eq!(Array::from([7.0, -7.0]).remainder(-4.0).to_vec::<f64>(), [-1.0, -3.0]);
     /// ```
     remainder(a, b) -> REMAINDER {
-        integer: {
-            let remainder = a.wrapping_rem(if b == 0 { 1 } else { b });
-            if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
-        },
+        integer: floor_remainder(a, b),
         float: a.remainder(b),
         @via numbers
     }
@@ -174,7 +158,7 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).fmod(4).to_vec::<i64>(), [3, -3]);
     /// ```
     fmod(a, b) -> FMOD {
-        integer: a.wrapping_rem(if b == 0 { 1 } else { b }),
+        integer: a.rest(divisor(b)),
         float: a.fmod(b),
         @via numbers
     }
@@ -190,8 +174,7 @@ binary! {
     /// ```
     maximum(a, b) -> MAXIMUM {
         bool: a | b,
-        integer: a.max(b),
-        float: a.maximum(b),
+        number: a.maximum(b),
         @via |dtype| dtype
     }
 
@@ -206,8 +189,7 @@ binary! {
     /// ```
     minimum(a, b) -> MINIMUM {
         bool: a & b,
-        integer: a.min(b),
-        float: a.minimum(b),
+        number: a.minimum(b),
         @via |dtype| dtype
     }
 
@@ -255,6 +237,28 @@ binary! {
         integer: a ^ b,
         @via |dtype| dtype
     }
+}
+
+/// The number that is divided by: by zero there is no quotient, and what 1 gives is put aside.
+#[inline(always)]
+fn divisor<T: Integer>(b: Whole<T>) -> Whole<T> {
+    Whole::where_(b.equal(0), 1, b)
+}
+
+#[inline(always)]
+fn floor_quotient<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
+    let quotient = a.quotient(divisor(b));
+    let rest = a - quotient * b;
+    let is_above = rest.not_equal(0) & (rest.less(0) ^ b.less(0));
+    let below = Whole::where_(is_above, quotient - 1, quotient);
+    Whole::where_(b.equal(0), 0, below)
+}
+
+#[inline(always)]
+fn floor_remainder<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
+    let rest = a.rest(divisor(b));
+    let is_turned = rest.not_equal(0) & (rest.less(0) ^ b.less(0));
+    Whole::where_(is_turned, rest + b, rest)
 }
 
 /// `bool` counts as `i64`.

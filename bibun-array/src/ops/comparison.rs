@@ -3,16 +3,17 @@
 use super::{binary, unary};
 use crate::{Array, DType, Definition};
 
-/// Comparisons by one operator for all dtypes.
+/// Comparisons for all dtypes; of truths, `false` is less than `true`.
 macro_rules! comparisons {
-    ($($(#[$documentation:meta])* $name:ident -> $DEFINITION:ident: $operator:tt;)+) => {
-        // Operators of `bool` are what `PartialOrd` says: `false < true`.
+    ($(
+        $(#[$documentation:meta])*
+        $name:ident($a:ident, $b:ident) -> $DEFINITION:ident: $of_truths:expr;
+    )+) => {
         binary! {$(
             $(#[$documentation])*
-            $name(a, b) -> $DEFINITION {
-                bool: a $operator b,
-                integer_to_bool: a $operator b,
-                float_to_bool: a.$name(b),
+            $name($a, $b) -> $DEFINITION {
+                bool: $of_truths,
+                number_to_bool: $a.$name($b),
                 @via |dtype| dtype
             }
         )+}
@@ -29,7 +30,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).equal(2).to_vec::<bool>(), [false, true]);
     /// ```
-    equal -> EQUAL: ==;
+    equal(a, b) -> EQUAL: !(a ^ b);
 
     /// Where `a != b`, as `bool`. NaN differs from everything.
     ///
@@ -40,7 +41,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).not_equal(2).to_vec::<bool>(), [true, false]);
     /// ```
-    not_equal -> NOT_EQUAL: !=;
+    not_equal(a, b) -> NOT_EQUAL: a ^ b;
 
     /// Where `a < b`, as `bool`; nowhere beside NaN.
     ///
@@ -51,7 +52,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).less(1.5).to_vec::<bool>(), [true, false]);
     /// ```
-    less -> LESS: <;
+    less(a, b) -> LESS: !a & b;
 
     /// Where `a <= b`, as `bool`; nowhere beside NaN.
     ///
@@ -62,7 +63,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).less_equal(1).to_vec::<bool>(), [true, false]);
     /// ```
-    less_equal -> LESS_EQUAL: <=;
+    less_equal(a, b) -> LESS_EQUAL: !a | b;
 
     /// Where `a > b`, as `bool`; nowhere beside NaN.
     ///
@@ -73,7 +74,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).greater(1).to_vec::<bool>(), [false, true]);
     /// ```
-    greater -> GREATER: >;
+    greater(a, b) -> GREATER: a & !b;
 
     /// Where `a >= b`, as `bool`; nowhere beside NaN.
     ///
@@ -84,7 +85,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).greater_equal(2).to_vec::<bool>(), [false, true]);
     /// ```
-    greater_equal -> GREATER_EQUAL: >=;
+    greater_equal(a, b) -> GREATER_EQUAL: a | !b;
 }
 
 binary! {

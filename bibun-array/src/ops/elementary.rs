@@ -443,7 +443,7 @@ fn power_of_floats(base: Array, exponent: f64) -> Array {
 binary! {
     @function
     power = pow(a, b) -> POWER {
-        integer: wrapping_power(a, b),
+        integer_loop: wrapping_power(a, b),
         float: a.pow(b),
         @via numbers
     }

@@ -28,34 +28,73 @@ pub use rounding::*;
 pub use selection::*;
 
 /// A [`Definition`](crate::Definition): the name, the pattern that names the inputs, and the value at
-/// one element for each kind of dtype that it has. `float` is a formula of
-/// [`Number`](crate::Number)s, `float_to_bool` one that gives a [`Mask`](crate::Mask).
+/// one element for each kind of dtype that it has, as a formula: `bool` of [`Truth`](crate::math::Truth)s,
+/// `integer` of [`Whole`](crate::Whole) and `float` of [`Number`](crate::Number)s, `number` of both, and
+/// with `_to_bool` what answers.
 macro_rules! definition {
     ($name:ident[$count:literal] $inputs:tt: $($kind:ident: $value:expr,)+) => {{
         struct Own;
         $($crate::ops::kind! { @value $kind Own[$count] $inputs $name $value })+
         fn run(_: &[f64], inputs: &[$crate::Slice<'_>], out: $crate::SliceMut<'_>) {
-            $($crate::ops::kind! { @run $kind Own[$count] inputs out })+
+            let kind = inputs[0].dtype().kind();
+            $($crate::ops::kind! { @run $kind Own[$count] kind inputs out })+
             unreachable!("{} has no such dtype", stringify!($name))
         }
+        fn formula(input: $crate::DType) -> Option<$crate::formula::Formula> {
+            let kind = input.kind();
+            $($crate::ops::kind! { @formula $kind Own[$count] kind })+
+            None
+        }
         let outputs: [Option<$crate::DType>; _] = [$($crate::ops::kind! { @output $kind }),+];
-        let formulas: [Option<fn() -> $crate::formula::Formula>; _] = [$($crate::ops::kind! { @formula $kind Own[$count] }),+];
-        // The floats come last.
-        $crate::Definition::new(stringify!($name), outputs[outputs.len() - 1], formulas[formulas.len() - 1], run)
+        // The numbers come last.
+        $crate::Definition::new(stringify!($name), outputs[outputs.len() - 1], formula, run)
     }};
 }
 pub(super) use definition;
 
 /// What differs from kind to kind.
 macro_rules! kind {
+    (@value number $($rest:tt)*) => {
+        $crate::ops::kind! { @value integer $($rest)* }
+        $crate::ops::kind! { @value float $($rest)* }
+    };
+    (@value number_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @value integer_to_bool $($rest)* }
+        $crate::ops::kind! { @value float_to_bool $($rest)* }
+    };
     (@value bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        $crate::ops::kind! { @host bool bool $Own[$count] $inputs $value }
+        impl $crate::kernel::LogicFormula<$count> for $Own {
+            #[inline(always)]
+            fn value<B: $crate::math::Truth>($inputs: [B; $count]) -> B {
+                $value
+            }
+        }
     };
     (@value integer $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        $crate::ops::kind! { @host i64 i64 $Own[$count] $inputs $value }
+        impl $crate::kernel::IntegerFormula<$count> for $Own {
+            #[inline(always)]
+            fn value<T: $crate::math::Integer>(
+                $inputs: [$crate::Whole<T>; $count],
+            ) -> $crate::Whole<T> {
+                $value
+            }
+        }
     };
     (@value integer_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        $crate::ops::kind! { @host i64 bool $Own[$count] $inputs $value }
+        impl $crate::kernel::IntegerTruthFormula<$count> for $Own {
+            #[inline(always)]
+            fn value<T: $crate::math::Integer>($inputs: [$crate::Whole<T>; $count]) -> T::Truth {
+                $value
+            }
+        }
+    };
+    (@value integer_loop $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        impl $crate::kernel::IntegerLoop<$count> for $Own {
+            #[inline(always)]
+            fn value($inputs: [i64; $count]) -> i64 {
+                $value
+            }
+        }
     };
     (@value float $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         impl $crate::ElementFormula<$count> for $Own {
@@ -79,57 +118,78 @@ macro_rules! kind {
             }
         }
     };
-    (@host $X:ident $Y:ident $Own:ident[$count:literal] $inputs:tt $value:expr) => {
-        impl $crate::kernel::HostFormula<$count, $X> for $Own {
-            type Output = $Y;
-            #[inline(always)]
-            fn value($inputs: [$X; $count]) -> $Y {
-                $value
-            }
-        }
-    };
 
-    (@run bool $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if $inputs[0].dtype().kind() == $crate::Kind::Truth {
-            return $crate::kernel::run_host::<$count, bool, $Own>($inputs, $out);
-        }
-    };
-    (@run integer $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if $inputs[0].dtype().is_integer() {
-            return $crate::kernel::run_host::<$count, i64, $Own>($inputs, $out);
-        }
-    };
-    (@run integer_to_bool $($rest:tt)*) => {
+    (@run number $($rest:tt)*) => {
         $crate::ops::kind! { @run integer $($rest)* }
+        $crate::ops::kind! { @run float $($rest)* }
     };
-    (@run float $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if $inputs[0].dtype().is_float() {
+    (@run number_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @run integer_to_bool $($rest)* }
+        $crate::ops::kind! { @run float_to_bool $($rest)* }
+    };
+    (@run bool $($rest:tt)*) => { $crate::ops::kind! { @case Truth run_logic $($rest)* } };
+    (@run integer $($rest:tt)*) => { $crate::ops::kind! { @case Integer run_integers $($rest)* } };
+    (@run integer_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @case Integer run_integer_truths $($rest)* }
+    };
+    (@run integer_loop $($rest:tt)*) => {
+        $crate::ops::kind! { @case Integer run_integer_loop $($rest)* }
+    };
+    (@run float_to_bool $($rest:tt)*) => { $crate::ops::kind! { @case Float run_truths $($rest)* } };
+    (@run float $Own:ident[$count:literal] $kind:ident $inputs:ident $out:ident) => {
+        if $kind == $crate::Kind::Float {
             return $crate::kernel::run_floats::<$count, 0, $Own>(&[], $inputs, $out);
         }
     };
-    (@run float_to_bool $Own:ident[$count:literal] $inputs:ident $out:ident) => {
-        if $inputs[0].dtype().is_float() {
-            return $crate::kernel::run_truths::<$count, $Own>($inputs, $out);
+    (@case $Kind:ident $run:ident $Own:ident[$count:literal] $kind:ident $inputs:ident $out:ident) => {
+        if $kind == $crate::Kind::$Kind {
+            return $crate::kernel::$run::<$count, $Own>($inputs, $out);
         }
     };
 
-    (@formula float $Own:ident[$count:literal]) => {
-        Some($crate::kernel::trace::<$count, 0, $Own> as fn() -> $crate::formula::Formula)
+    (@formula number $($rest:tt)*) => {
+        $crate::ops::kind! { @formula integer $($rest)* }
+        $crate::ops::kind! { @formula float $($rest)* }
     };
-    (@formula float_to_bool $Own:ident[$count:literal]) => {
-        Some($crate::kernel::trace_truth::<$count, $Own> as fn() -> $crate::formula::Formula)
+    (@formula number_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @formula integer_to_bool $($rest)* }
+        $crate::ops::kind! { @formula float_to_bool $($rest)* }
     };
-    (@formula $kind:ident $Own:ident[$count:literal]) => { None };
+    (@formula bool $($rest:tt)*) => { $crate::ops::kind! { @read Truth trace_logic $($rest)* } };
+    (@formula integer $($rest:tt)*) => {
+        $crate::ops::kind! { @read Integer trace_integer $($rest)* }
+    };
+    (@formula integer_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @read Integer trace_integer_truth $($rest)* }
+    };
+    (@formula integer_loop $($rest:tt)*) => {};
+    (@formula float_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @read Float trace_truth $($rest)* }
+    };
+    (@formula float $Own:ident[$count:literal] $kind:ident) => {
+        if $kind == $crate::Kind::Float {
+            return Some($crate::kernel::trace::<$count, 0, $Own>());
+        }
+    };
+    (@read $Kind:ident $trace:ident $Own:ident[$count:literal] $kind:ident) => {
+        if $kind == $crate::Kind::$Kind {
+            return Some($crate::kernel::$trace::<$count, $Own>());
+        }
+    };
 
     (@output float_to_bool) => { Some($crate::DType::Bool) };
     (@output integer_to_bool) => { Some($crate::DType::Bool) };
+    (@output number_to_bool) => { Some($crate::DType::Bool) };
     (@output $kind:ident) => { None };
 
     (@has bool $dtype:ident) => { matches!($dtype, $crate::DType::Bool) };
     (@has integer $dtype:ident) => { $dtype.is_integer() };
+    (@has integer_loop $dtype:ident) => { $dtype.is_integer() };
     (@has integer_to_bool $dtype:ident) => { $dtype.is_integer() };
     (@has float $dtype:ident) => { $dtype.is_float() };
     (@has float_to_bool $dtype:ident) => { $dtype.is_float() };
+    (@has number $dtype:ident) => { !matches!($dtype, $crate::DType::Bool) };
+    (@has number_to_bool $dtype:ident) => { !matches!($dtype, $crate::DType::Bool) };
 }
 pub(super) use kind;
 

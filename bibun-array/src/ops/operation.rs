@@ -4,10 +4,10 @@ use super::arithmetic::*;
 use super::comparison::*;
 use super::elementary::*;
 use super::rounding::*;
-use super::selection::{CLIP, run_where};
+use super::selection::{CLIP, run_where, where_formula};
 use crate::dtype::with_float;
 use crate::formula::Operation;
-use crate::{Definition, Number};
+use crate::{Definition, Kind, Number};
 
 impl Operation {
     /// The kernel of the operation; `None` where it is composed of others.
@@ -46,6 +46,7 @@ const fn definition(operation: Operation) -> Option<&'static Definition> {
         IsNan => IS_NAN,
         And => LOGICAL_AND,
         Or => LOGICAL_OR,
+        Xor => LOGICAL_XOR,
         Not => LOGICAL_NOT,
         Select => SELECT,
         Square => SQUARE,
@@ -84,12 +85,16 @@ const fn definition(operation: Operation) -> Option<&'static Definition> {
         Digamma => DIGAMMA,
         Fmod => FMOD,
         Remainder => REMAINDER,
+        BitsAnd => BITWISE_AND,
+        BitsOr => BITWISE_OR,
+        BitsXor => BITWISE_XOR,
         CopySign => COPY_SIGN,
         IsSignNegative => IS_SIGN_NEGATIVE,
         LogSigmoid | LogisticDensity | OneMinusSquare | Direction | Inversion => return None,
         // Leaves, and what only expanded formulas have.
-        Input(_) | Given(_) | Constant(_) | Always(_) | Largest | PowerOfTwo | IsOdd
-        | HasBitOfTwo | Exponent | Fraction | Widen | Narrow => {
+        Input(_) | Given(_) | Constant(_) | Always(_) | Whole(_) | Quotient | Rest | ToNumber
+        | ToInteger | Largest | PowerOfTwo | IsOdd | HasBitOfTwo | Exponent | Fraction | Widen
+        | Narrow => {
             return None;
         }
     })
@@ -108,6 +113,9 @@ const IS_SIGN_NEGATIVE: &Definition = &super::definition! { is_sign_negative[1] 
 };
 
 /// The choice between numbers.
-const SELECT: &Definition = &Definition::new("where_", None, None, |given, inputs, out| {
-    with_float!(out.dtype(), T => run_where::<T>(given, inputs, out));
-});
+const SELECT: &Definition = &Definition::new(
+    "where_",
+    None,
+    |_| Some(where_formula(Kind::Float)),
+    |given, inputs, out| with_float!(out.dtype(), T => run_where::<T>(given, inputs, out)),
+);

@@ -3,8 +3,9 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::dtype::with_dtype;
+use crate::formula::{Formula, Operation, Part, Type};
 use crate::operand::promoted;
-use crate::{Array, DType, Definition, Element, Operand, Slice, SliceMut};
+use crate::{Array, DType, Definition, Element, Kind, Mask, Operand, Slice, SliceMut};
 
 /// [`Array::cast`] of an array passed by value, which comes back as it is if it has the dtype.
 ///
@@ -16,7 +17,7 @@ pub fn cast(x: Array, dtype: DType) -> Array {
     if x.dtype() == dtype {
         return x;
     }
-    with_dtype!(dtype, T => super::run(const { &Definition::cast(T::DTYPE) }, [x]))
+    with_dtype!(dtype, T => super::run(const { &Definition::cast::<T>() }, [x]))
 }
 
 /// [`Array::clip`] of arrays passed by value, which may give their memory to the result.
@@ -49,7 +50,28 @@ pub fn where_(condition: Array, a: Array, b: Array) -> Array {
 
 /// The kernel of [`where_`] for elements of one type.
 const fn where_of<T: Element>() -> Definition {
-    Definition::new("where_", Some(T::DTYPE), None, run_where::<T::Accumulator>)
+    Definition::new(
+        "where_",
+        Some(T::DTYPE),
+        |_| Some(where_formula(T::DTYPE.kind())),
+        run_where::<T::Accumulator>,
+    )
+}
+
+/// The choice between values of a kind.
+pub(super) fn where_formula(kind: Kind) -> Formula {
+    let value = match kind {
+        Kind::Truth => Type::Truth,
+        Kind::Integer => Type::Integer,
+        Kind::Float => Type::Number,
+    };
+    Formula::trace_of(&[Type::Truth, value, value], 0, |x, _| match kind {
+        Kind::Truth => {
+            let [condition, a, b] = [0, 1, 2].map(|i| x[i].truth().0);
+            Part::Truth(Mask(condition & a | !condition & b))
+        }
+        Kind::Integer | Kind::Float => Operation::Select.apply(x),
+    })
 }
 
 pub(crate) fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
@@ -68,8 +90,7 @@ pub(crate) fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceM
 /// The comparisons are turned so that a NaN among the bounds comes through, like one in x.
 pub(crate) const CLIP: &Definition = &super::definition! { clip[3] [x, low, high]:
     bool: (x | low) & high,
-    integer: x.max(low).min(high),
-    float: x.clip(low, high),
+    number: x.clip(low, high),
 };
 
 struct Selection<'a, T> {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use bibun_array::formula::{Formula, Node, Operation};
-use bibun_array::{Array, Definition, Kernel, run_kernel};
+use bibun_array::{Array, DType, Definition, Kernel, run_kernel};
 use smallvec::SmallVec;
 
 use super::derivative::derive;
@@ -123,8 +123,8 @@ impl ElementFunction {
     /// What it computes.
     pub(crate) fn formula(&self) -> Formula {
         let formula = match &self.value {
-            Value::Known(definition) => definition.formula(),
-            Value::Derived(kernel) => kernel.formula(),
+            Value::Known(definition) => definition.formula(DType::F64),
+            Value::Derived(kernel) => kernel.formula(DType::F64),
         };
         formula.expect("elementwise functions are formulas")
     }
@@ -236,7 +236,9 @@ impl Gradient {
     /// What it computes, of `g` and what it reads.
     pub(crate) fn formula(&self) -> Formula {
         match &self.value {
-            GradientValue::Loop(definition) => definition.formula().expect("it is a formula"),
+            GradientValue::Loop(definition) => {
+                definition.formula(DType::F64).expect("it is a formula")
+            }
             GradientValue::Formula(formula) => formula(),
         }
     }

@@ -107,7 +107,8 @@ pub(in crate::functions) fn of_operation(operation: Operation) -> &'static Eleme
         ),
         Input(_) | Given(_) | Constant(_) | Always(_) | Largest | MultiplyAdd | Clip | Equal
         | Less | LessEqual | IsNan | And | Or | Not | Select | PowerOfTwo | IsOdd | HasBitOfTwo
-        | Exponent | Fraction | CopySign | IsSignNegative | Widen | Narrow => {
+        | Exponent | Fraction | CopySign | IsSignNegative | Widen | Narrow | Whole(_) | Xor
+        | Quotient | Rest | BitsAnd | BitsOr | BitsXor | ToNumber | ToInteger => {
             unreachable!("{operation:?} is no function, or its derivative is written elsewhere")
         }
     }

@@ -1,0 +1,102 @@
+//! Integers in formulas: written once for `i64` and for the symbols that write down what is computed.
+
+use std::fmt::Debug;
+
+use super::Truth;
+
+/// An integer that wraps around at the ends of its range: `i64`, or a symbol that stands for one.
+/// Formulas are written over [`Whole`](crate::Whole), which has the operators.
+pub trait Integer: Copy + Debug + Send + Sync + 'static {
+    /// What comparisons give.
+    type Truth: Truth;
+
+    /// A number that belongs to the formula.
+    fn from_i64(x: i64) -> Self;
+    /// `a` where the mask holds, `b` elsewhere.
+    fn select(mask: Self::Truth, a: Self, b: Self) -> Self;
+    /// `self + other`.
+    fn sum(self, other: Self) -> Self;
+    /// `self - other`.
+    fn difference(self, other: Self) -> Self;
+    /// `self other`.
+    fn product(self, other: Self) -> Self;
+    /// `self / other` rounded towards zero; of the smallest number by -1, the smallest. `other` is not 0.
+    fn quotient(self, other: Self) -> Self;
+    /// What [`quotient`](Integer::quotient) leaves, with the sign of `self`. `other` is not 0.
+    fn rest(self, other: Self) -> Self;
+    /// The bits that both have.
+    fn bits_and(self, other: Self) -> Self;
+    /// The bits that one or both have.
+    fn bits_or(self, other: Self) -> Self;
+    /// The bits that just one has.
+    fn bits_xor(self, other: Self) -> Self;
+    /// The greater of two.
+    fn maximum(self, other: Self) -> Self;
+    /// The lesser of two.
+    fn minimum(self, other: Self) -> Self;
+    /// `self == other`.
+    fn equal(self, other: Self) -> Self::Truth;
+    /// `self < other`.
+    fn less(self, other: Self) -> Self::Truth;
+}
+
+impl Integer for i64 {
+    type Truth = bool;
+
+    #[inline(always)]
+    fn from_i64(x: i64) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn select(mask: bool, a: Self, b: Self) -> Self {
+        if mask { a } else { b }
+    }
+    #[inline(always)]
+    fn sum(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn difference(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+    #[inline(always)]
+    fn product(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+    #[inline(always)]
+    fn quotient(self, other: Self) -> Self {
+        self.wrapping_div(other)
+    }
+    #[inline(always)]
+    fn rest(self, other: Self) -> Self {
+        self.wrapping_rem(other)
+    }
+    #[inline(always)]
+    fn bits_and(self, other: Self) -> Self {
+        self & other
+    }
+    #[inline(always)]
+    fn bits_or(self, other: Self) -> Self {
+        self | other
+    }
+    #[inline(always)]
+    fn bits_xor(self, other: Self) -> Self {
+        self ^ other
+    }
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        self.max(other)
+    }
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        self.min(other)
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> bool {
+        self == other
+    }
+    #[inline(always)]
+    fn less(self, other: Self) -> bool {
+        self < other
+    }
+}
