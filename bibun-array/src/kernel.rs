@@ -17,7 +17,9 @@ use crate::cpu::Program;
 use crate::dtype::with_float;
 use crate::formula::{Formula, Type};
 use crate::math::{Float, Integer, Machine, Truth};
-use crate::{Array, DType, Element, Error, Mask, Number, Scalar, Slice, SliceMut, Whole, raise};
+use crate::{
+    Array, DType, Element, Error, Kind, Mask, Number, Scalar, Slice, SliceMut, Whole, raise,
+};
 
 /// A formula of `N` inputs and `G` given numbers, as a type: what an elementwise function computes,
 /// for every precision and every device.
@@ -71,46 +73,105 @@ enum Computed {
 pub type Run = fn(given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>);
 
 /// A kernel that is known when the library is compiled, apart from the numbers given to it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Definition {
     name: &'static str,
-    output: Option<DType>,
     /// Whether elements come and go as they are stored, and not in the type of their accumulator.
     stored: bool,
-    formula: Read,
+    /// What is computed where the first input is of each [`Kind`], if anything is.
+    cases: [Option<Case>; 3],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// The dtype of the result, if it is another than that of the first input.
+    output: Option<DType>,
+    /// Reads what is computed of a first input of a dtype; `None` of code that only the host can run.
+    formula: fn(DType) -> Option<Formula>,
     run: Run,
 }
 
-/// Reads what is computed of a first input of a dtype; `None` of code that only the host can run.
-type Read = fn(DType) -> Option<Formula>;
+/// The kinds of elements that a kernel has a formula for, each with the loop over it.
+macro_rules! cases {
+    ($($(#[$documentation:meta])* $name:ident: $Formula:ident => $Kind:ident, $output:expr,
+        $formula:expr, $run:expr;)*) => {$(
+        $(#[$documentation])*
+        pub(crate) const fn $name<const N: usize, F: $Formula<N>>(self) -> Self {
+            self.case(Kind::$Kind, Case {
+                output: $output,
+                formula: |_| $formula,
+                run: $run,
+            })
+        }
+    )*};
+}
 
 impl Definition {
-    /// Code of the host, and what it computes.
-    pub(crate) const fn new(
-        name: &'static str,
-        output: Option<DType>,
-        formula: Read,
-        run: Run,
-    ) -> Self {
+    /// One that computes nothing yet.
+    pub(crate) const fn named(name: &'static str) -> Self {
         Self {
             name,
-            output,
             stored: false,
+            cases: [None; 3],
+        }
+    }
+
+    const fn case(mut self, kind: Kind, case: Case) -> Self {
+        self.cases[kind as usize] = Some(case);
+        self
+    }
+
+    cases! {
+        bool: LogicFormula => Truth, None, Some(trace_logic::<N, F>()), run_logic::<N, F>;
+        integer: IntegerFormula => Integer, None, Some(trace_integer::<N, F>()),
+            run_integers::<N, F>;
+        integer_to_bool: IntegerTruthFormula => Integer, Some(DType::Bool),
+            Some(trace_integer_truth::<N, F>()), run_integer_truths::<N, F>;
+        integer_loop: IntegerLoop => Integer, None, None, run_integer_loop::<N, F>;
+        float: ElementFormula => Float, None, Some(trace::<N, 0, F>()), run_floats::<N, 0, F>;
+        float_to_bool: TruthFormula => Float, Some(DType::Bool), Some(trace_truth::<N, F>()),
+            run_truths::<N, F>;
+    }
+
+    pub(crate) const fn number<const N: usize, F>(self) -> Self
+    where
+        F: IntegerFormula<N> + ElementFormula<N>,
+    {
+        self.integer::<N, F>().float::<N, F>()
+    }
+
+    pub(crate) const fn number_to_bool<const N: usize, F>(self) -> Self
+    where
+        F: IntegerTruthFormula<N> + TruthFormula<N>,
+    {
+        self.integer_to_bool::<N, F>().float_to_bool::<N, F>()
+    }
+
+    /// A choice by truths.
+    pub(crate) const fn choice(
+        output: Option<DType>,
+        formula: fn(DType) -> Option<Formula>,
+        run: Run,
+    ) -> Self {
+        let case = Case {
+            output,
             formula,
             run,
-        }
+        };
+        Self::named("where_").case(Kind::Truth, case)
     }
 
     /// A change of the dtype to that of `T`.
     pub(crate) const fn cast<T: Element>() -> Self {
+        let case = Case {
+            output: Some(T::DTYPE),
+            formula: |input| Some(Formula::cast(input, T::DTYPE)),
+            run: |_, inputs, out| convert(inputs[0], out),
+        };
         Self {
+            name: "cast",
             stored: true,
-            ..Self::new(
-                "cast",
-                Some(T::DTYPE),
-                |input| Some(Formula::cast(input, T::DTYPE)),
-                |_, inputs, out| convert(inputs[0], out),
-            )
+            cases: [Some(case); 3],
         }
     }
 
@@ -118,22 +179,44 @@ impl Definition {
     /// input of any dtype of the kernel's (`output`: the dtype of the result if it is another). All
     /// elements come and go in the type of their [accumulator](DType::accumulator).
     pub const fn host(name: &'static str, output: Option<DType>, run: Run) -> Self {
-        Self::new(name, output, |_| None, run)
+        let formula: fn(DType) -> Option<Formula> = |_| None;
+        let case = Case {
+            output,
+            formula,
+            run,
+        };
+        Self {
+            name,
+            stored: false,
+            cases: [Some(case); 3],
+        }
     }
 
     /// A formula, with loops for f32 and f64.
     pub const fn of<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
-        Self::new(
-            F::NAME,
-            None,
-            |input| input.is_float().then(trace::<N, G, F>),
-            run_floats::<N, G, F>,
-        )
+        let case = Case {
+            output: None,
+            formula: |_| Some(trace::<N, G, F>()),
+            run: run_floats::<N, G, F>,
+        };
+        Self::named(F::NAME).case(Kind::Float, case)
+    }
+
+    /// Whether there is something to compute where the first input is of this dtype.
+    pub(crate) fn takes(&self, input: DType) -> bool {
+        self.cases[input.kind() as usize].is_some()
+    }
+
+    fn of_input(&self, input: DType) -> &Case {
+        match &self.cases[input.kind() as usize] {
+            Some(case) => case,
+            None => unreachable!("{} takes no {input}", self.name),
+        }
     }
 
     /// Computes a run of elements on the CPU.
     pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        (self.run)(given, inputs, out);
+        (self.of_input(inputs[0].dtype()).run)(given, inputs, out);
     }
 
     /// The name.
@@ -142,9 +225,10 @@ impl Definition {
     }
 
     /// What is computed where the first input is of this dtype, in the types of accumulators; `None` of
-    /// code that only the host can run.
+    /// code that only the host can run, and where nothing is computed.
     pub fn formula(&self, input: DType) -> Option<Formula> {
-        (self.formula)(input)
+        let case = self.cases[input.kind() as usize].as_ref()?;
+        (case.formula)(input)
     }
 }
 
@@ -214,7 +298,7 @@ impl Kernel {
     /// The dtype of the result for a first input of this dtype.
     pub fn output(&self, input: DType) -> DType {
         match &self.computed {
-            Computed::Loop(definition) => definition.output.unwrap_or(input),
+            Computed::Loop(definition) => definition.of_input(input).output.unwrap_or(input),
             Computed::Program(program) => program.output(input),
         }
     }
@@ -245,7 +329,7 @@ impl Kernel {
     /// of their [accumulator](DType::accumulator), but for casts.
     pub fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
         match &self.computed {
-            Computed::Loop(definition) => (definition.run)(&self.given, inputs, out),
+            Computed::Loop(definition) => definition.run(&self.given, inputs, out),
             Computed::Program(program) => program.run(&self.given, inputs, out),
         }
     }
@@ -264,7 +348,7 @@ pub(crate) fn trace<const N: usize, const G: usize, F: ElementFormula<N, G>>() -
     })
 }
 
-pub(crate) fn run_floats<const N: usize, const G: usize, F: ElementFormula<N, G>>(
+fn run_floats<const N: usize, const G: usize, F: ElementFormula<N, G>>(
     given: &[f64],
     inputs: &[Slice<'_>],
     out: SliceMut<'_>,
@@ -331,29 +415,30 @@ pub(crate) trait IntegerLoop<const N: usize>: 'static {
     fn value(x: [i64; N]) -> i64;
 }
 
-pub(crate) fn trace_truth<const N: usize, F: TruthFormula<N>>() -> Formula {
+fn trace_truth<const N: usize, F: TruthFormula<N>>() -> Formula {
     Formula::trace(N, 0, |x, _| F::value(std::array::from_fn(|i| x[i])))
 }
 
-pub(crate) fn trace_integer<const N: usize, F: IntegerFormula<N>>() -> Formula {
+fn trace_integer<const N: usize, F: IntegerFormula<N>>() -> Formula {
     Formula::trace_of(&[Type::Integer; N], 0, |x, _| {
         F::value(std::array::from_fn(|i| x[i].integer()))
     })
 }
 
-pub(crate) fn trace_integer_truth<const N: usize, F: IntegerTruthFormula<N>>() -> Formula {
+fn trace_integer_truth<const N: usize, F: IntegerTruthFormula<N>>() -> Formula {
     Formula::trace_of(&[Type::Integer; N], 0, |x, _| {
         F::value(std::array::from_fn(|i| x[i].integer()))
     })
 }
 
-pub(crate) fn trace_logic<const N: usize, F: LogicFormula<N>>() -> Formula {
+fn trace_logic<const N: usize, F: LogicFormula<N>>() -> Formula {
     Formula::trace_of(&[Type::Truth; N], 0, |x, _| {
         F::value(std::array::from_fn(|i| x[i].truth().0))
     })
 }
 
-pub(crate) fn run_truths<const N: usize, F: TruthFormula<N>>(
+fn run_truths<const N: usize, F: TruthFormula<N>>(
+    _: &[f64],
     inputs: &[Slice<'_>],
     out: SliceMut<'_>,
 ) {
@@ -392,7 +477,8 @@ macro_rules! other_loops {
                 $to_output
             }
         }
-        pub(crate) fn $run<const N: usize, F: $Formula<N>>(
+        fn $run<const N: usize, F: $Formula<N>>(
+            _: &[f64],
             inputs: &[Slice<'_>],
             out: SliceMut<'_>,
         ) {

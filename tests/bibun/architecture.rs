@@ -314,9 +314,7 @@ fn whoever_asks_for_a_dtype_knows_them_all() {
         .flatten()
     {
         for patterns in matches(&source.code) {
-            if patterns.iter().any(|pattern| is_of_dtypes(&pattern))
-                && patterns.iter().any(|pattern| is_name(&pattern))
-            {
+            if patterns.iter().any(&is_of_dtypes) && patterns.iter().any(&is_name) {
                 found.push(format!("{}: {patterns:?}", source.path.display()));
             }
         }

@@ -1,4 +1,6 @@
-//! The operations that formulas are made of.
+//! The operations that formulas are made of, each with the kernel that computes it alone.
+
+use crate::{Definition, ops};
 
 /// What the value of an operation is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,7 +18,8 @@ pub enum Type {
 }
 
 macro_rules! operations {
-    ($($(#[$documentation:meta])* $operation:ident = $name:literal($($argument:ident),*) -> $value:ident;)*) => {
+    ($($(#[$documentation:meta])* $operation:ident = $name:literal($($argument:ident),*) -> $value:ident
+        $([$DEFINITION:ident])?;)*) => {
         /// One step of a [`Formula`](crate::formula::Formula), apart from what it is computed of.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Operation {
@@ -63,6 +66,19 @@ macro_rules! operations {
                 }
             }
 
+            /// The kernel of the operation; `None` of leaves and where it is composed of others.
+            ///
+            /// ```
+            /// use bibun_array::formula::Operation;
+            /// assert_eq!(Operation::Tanh.definition().unwrap().name(), "tanh");
+            /// ```
+            pub const fn definition(self) -> Option<&'static Definition> {
+                match self {
+                    $($(Self::$operation => Some(ops::$DEFINITION),)?)*
+                    _ => None,
+                }
+            }
+
             /// What the value is; `Number` is the precision of the arguments. An input may be another.
             pub const fn value(self) -> Type {
                 match self {
@@ -81,69 +97,69 @@ operations! {
     Largest = "largest"() -> Number;
 
     /// `a + b`.
-    Add = "+"(Number, Number) -> Number;
+    Add = "+"(Number, Number) -> Number [ADD];
     /// `a - b`.
-    Subtract = "-"(Number, Number) -> Number;
+    Subtract = "-"(Number, Number) -> Number [SUBTRACT];
     /// `a b`.
-    Multiply = "*"(Number, Number) -> Number;
+    Multiply = "*"(Number, Number) -> Number [MULTIPLY];
     /// `a / b`.
-    Divide = "/"(Number, Number) -> Number;
+    Divide = "/"(Number, Number) -> Number [DIVIDE];
     /// `a b + c`, rounded once.
-    MultiplyAdd = "multiply_add"(Number, Number, Number) -> Number;
+    MultiplyAdd = "multiply_add"(Number, Number, Number) -> Number [MULTIPLY_ADD];
     /// `-a`.
-    Negative = "negative"(Number) -> Number;
+    Negative = "negative"(Number) -> Number [NEGATIVE];
     /// The magnitude.
-    Abs = "abs"(Number) -> Number;
+    Abs = "abs"(Number) -> Number [ABS];
     /// -1, 0 or 1; NaN of NaN.
-    Sign = "sign"(Number) -> Number;
+    Sign = "sign"(Number) -> Number [SIGN];
     /// The square root.
-    Sqrt = "sqrt"(Number) -> Number;
+    Sqrt = "sqrt"(Number) -> Number [SQRT];
     /// The nearest integer below.
-    Floor = "floor"(Number) -> Number;
+    Floor = "floor"(Number) -> Number [FLOOR];
     /// The nearest integer above.
-    Ceil = "ceil"(Number) -> Number;
+    Ceil = "ceil"(Number) -> Number [CEIL];
     /// The nearest integer towards zero.
-    Trunc = "trunc"(Number) -> Number;
+    Trunc = "trunc"(Number) -> Number [TRUNC];
     /// The nearest integer; half goes to the even one.
-    Round = "round"(Number) -> Number;
+    Round = "round"(Number) -> Number [ROUND];
     /// The greater of two; NaN if either is.
-    Maximum = "maximum"(Number, Number) -> Number;
+    Maximum = "maximum"(Number, Number) -> Number [MAXIMUM];
     /// The lesser of two; NaN if either is.
-    Minimum = "minimum"(Number, Number) -> Number;
+    Minimum = "minimum"(Number, Number) -> Number [MINIMUM];
     /// The first held between the others.
-    Clip = "clip"(Number, Number, Number) -> Number;
+    Clip = "clip"(Number, Number, Number) -> Number [CLIP];
 
     /// `a == b`.
-    Equal = "=="(Number, Number) -> Truth;
+    Equal = "=="(Number, Number) -> Truth [EQUAL];
     /// `a < b`.
-    Less = "<"(Number, Number) -> Truth;
+    Less = "<"(Number, Number) -> Truth [LESS];
     /// `a <= b`.
-    LessEqual = "<="(Number, Number) -> Truth;
+    LessEqual = "<="(Number, Number) -> Truth [LESS_EQUAL];
     /// Whether the number is NaN.
-    IsNan = "is_nan"(Number) -> Truth;
+    IsNan = "is_nan"(Number) -> Truth [IS_NAN];
     /// Whether both hold.
-    And = "and"(Truth, Truth) -> Truth;
+    And = "and"(Truth, Truth) -> Truth [LOGICAL_AND];
     /// Whether one or both hold.
-    Or = "or"(Truth, Truth) -> Truth;
+    Or = "or"(Truth, Truth) -> Truth [LOGICAL_OR];
     /// Whether just one holds.
-    Xor = "xor"(Truth, Truth) -> Truth;
+    Xor = "xor"(Truth, Truth) -> Truth [LOGICAL_XOR];
     /// Whether it does not hold.
-    Not = "not"(Truth) -> Truth;
+    Not = "not"(Truth) -> Truth [LOGICAL_NOT];
     /// The second where the first holds, else the third.
-    Select = "where"(Truth, Number, Number) -> Number;
+    Select = "where"(Truth, Number, Number) -> Number [SELECT];
 
     /// `a²`.
-    Square = "square"(Number) -> Number;
+    Square = "square"(Number) -> Number [SQUARE];
     /// `1 / a`.
-    Reciprocal = "reciprocal"(Number) -> Number;
+    Reciprocal = "reciprocal"(Number) -> Number [RECIPROCAL];
     /// `1 / √a`.
-    Rsqrt = "rsqrt"(Number) -> Number;
+    Rsqrt = "rsqrt"(Number) -> Number [RSQRT];
     /// The cube root.
-    Cbrt = "cbrt"(Number) -> Number;
+    Cbrt = "cbrt"(Number) -> Number [CBRT];
     /// `√(a² + b²)`.
-    Hypot = "hypot"(Number, Number) -> Number;
+    Hypot = "hypot"(Number, Number) -> Number [HYPOT];
     /// `a^b`.
-    Power = "pow"(Number, Number) -> Number;
+    Power = "pow"(Number, Number) -> Number [POWER];
     /// `(1 - a) (1 + a)`.
     OneMinusSquare = "one_minus_square"(Number) -> Number;
     /// `a / √(a² + b²)`.
@@ -152,72 +168,72 @@ operations! {
     Inversion = "inversion"(Number, Number) -> Number;
 
     /// `e^a`.
-    Exp = "exp"(Number) -> Number;
+    Exp = "exp"(Number) -> Number [EXP];
     /// `2^a`.
-    Exp2 = "exp2"(Number) -> Number;
+    Exp2 = "exp2"(Number) -> Number [EXP2];
     /// `e^a - 1`.
-    Expm1 = "expm1"(Number) -> Number;
+    Expm1 = "expm1"(Number) -> Number [EXPM1];
     /// The natural logarithm.
-    Log = "log"(Number) -> Number;
+    Log = "log"(Number) -> Number [LOG];
     /// The logarithm to base 2.
-    Log2 = "log2"(Number) -> Number;
+    Log2 = "log2"(Number) -> Number [LOG2];
     /// The logarithm to base 10.
-    Log10 = "log10"(Number) -> Number;
+    Log10 = "log10"(Number) -> Number [LOG10];
     /// `log(1 + a)`.
-    Log1p = "log1p"(Number) -> Number;
+    Log1p = "log1p"(Number) -> Number [LOG1P];
     /// `log(e^a + e^b)`.
-    Logaddexp = "logaddexp"(Number, Number) -> Number;
+    Logaddexp = "logaddexp"(Number, Number) -> Number [LOGADDEXP];
     /// `1 / (1 + e^-a)`.
-    Sigmoid = "sigmoid"(Number) -> Number;
+    Sigmoid = "sigmoid"(Number) -> Number [SIGMOID];
     /// `log(sigmoid(a))`.
     LogSigmoid = "log_sigmoid"(Number) -> Number;
     /// `sigmoid(a) sigmoid(-a)`.
     LogisticDensity = "logistic_density"(Number) -> Number;
     /// `log(1 + e^a)`.
-    Softplus = "softplus"(Number) -> Number;
+    Softplus = "softplus"(Number) -> Number [SOFTPLUS];
 
     /// The sine.
-    Sin = "sin"(Number) -> Number;
+    Sin = "sin"(Number) -> Number [SIN];
     /// The cosine.
-    Cos = "cos"(Number) -> Number;
+    Cos = "cos"(Number) -> Number [COS];
     /// The tangent.
-    Tan = "tan"(Number) -> Number;
+    Tan = "tan"(Number) -> Number [TAN];
     /// The inverse sine.
-    Asin = "asin"(Number) -> Number;
+    Asin = "asin"(Number) -> Number [ASIN];
     /// The inverse cosine.
-    Acos = "acos"(Number) -> Number;
+    Acos = "acos"(Number) -> Number [ACOS];
     /// The inverse tangent.
-    Atan = "atan"(Number) -> Number;
+    Atan = "atan"(Number) -> Number [ATAN];
     /// The angle of the point `(b, a)`.
-    Atan2 = "atan2"(Number, Number) -> Number;
+    Atan2 = "atan2"(Number, Number) -> Number [ATAN2];
     /// The hyperbolic sine.
-    Sinh = "sinh"(Number) -> Number;
+    Sinh = "sinh"(Number) -> Number [SINH];
     /// The hyperbolic cosine.
-    Cosh = "cosh"(Number) -> Number;
+    Cosh = "cosh"(Number) -> Number [COSH];
     /// The hyperbolic tangent.
-    Tanh = "tanh"(Number) -> Number;
+    Tanh = "tanh"(Number) -> Number [TANH];
     /// The inverse hyperbolic sine.
-    Asinh = "asinh"(Number) -> Number;
+    Asinh = "asinh"(Number) -> Number [ASINH];
     /// The inverse hyperbolic cosine.
-    Acosh = "acosh"(Number) -> Number;
+    Acosh = "acosh"(Number) -> Number [ACOSH];
     /// The inverse hyperbolic tangent.
-    Atanh = "atanh"(Number) -> Number;
+    Atanh = "atanh"(Number) -> Number [ATANH];
 
     /// The error function.
-    Erf = "erf"(Number) -> Number;
+    Erf = "erf"(Number) -> Number [ERF];
     /// `1 - erf(a)`.
-    Erfc = "erfc"(Number) -> Number;
+    Erfc = "erfc"(Number) -> Number [ERFC];
     /// The inverse of the error function.
-    Erfinv = "erfinv"(Number) -> Number;
+    Erfinv = "erfinv"(Number) -> Number [ERFINV];
     /// `log |Γ(a)|`.
-    Lgamma = "lgamma"(Number) -> Number;
+    Lgamma = "lgamma"(Number) -> Number [LGAMMA];
     /// The derivative of `log Γ(a)`.
-    Digamma = "digamma"(Number) -> Number;
+    Digamma = "digamma"(Number) -> Number [DIGAMMA];
     /// The remainder of `a / b` rounded towards zero.
-    Fmod = "fmod"(Number, Number) -> Number;
+    Fmod = "fmod"(Number, Number) -> Number [FMOD];
 
     /// What `floor(a / b)` leaves.
-    Remainder = "remainder"(Number, Number) -> Number;
+    Remainder = "remainder"(Number, Number) -> Number [REMAINDER];
 
     /// `2^a` of a whole number in the range of normal exponents, by its bits.
     PowerOfTwo = "power_of_two"(Number) -> Number;
@@ -230,19 +246,19 @@ operations! {
     /// Of the same number, the fraction `m`.
     Fraction = "fraction"(Number) -> Number;
     /// The magnitude of the first with the sign of the second.
-    CopySign = "copysign"(Number, Number) -> Number;
+    CopySign = "copysign"(Number, Number) -> Number [COPY_SIGN];
     /// Whether the bit of the sign is set.
-    IsSignNegative = "is_sign_negative"(Number) -> Truth;
+    IsSignNegative = "is_sign_negative"(Number) -> Truth [IS_SIGN_NEGATIVE];
     /// `a / b` of integers, rounded towards zero; `b` is not 0.
     Quotient = "quotient"(Integer, Integer) -> Integer;
     /// What the quotient leaves.
     Rest = "rest"(Integer, Integer) -> Integer;
     /// The bits that both have.
-    BitsAnd = "&"(Integer, Integer) -> Integer;
+    BitsAnd = "&"(Integer, Integer) -> Integer [BITWISE_AND];
     /// The bits that one or both have.
-    BitsOr = "|"(Integer, Integer) -> Integer;
+    BitsOr = "|"(Integer, Integer) -> Integer [BITWISE_OR];
     /// The bits that just one has.
-    BitsXor = "^"(Integer, Integer) -> Integer;
+    BitsXor = "^"(Integer, Integer) -> Integer [BITWISE_XOR];
     /// The number nearest to an integer.
     ToNumber = "to_number"(Integer) -> Number;
     /// A number without its fraction, held in the range of integers; 0 of NaN.

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::Truth;
+use crate::Whole;
 
 /// An integer that wraps around at the ends of its range: `i64`, or a symbol that stands for one.
 /// Formulas are written over [`Whole`](crate::Whole), which has the operators.
@@ -99,4 +100,42 @@ impl Integer for i64 {
     fn less(self, other: Self) -> bool {
         self < other
     }
+}
+
+/// The number that is divided by: by zero there is no quotient, and what 1 gives is put aside.
+#[inline(always)]
+pub(crate) fn divisor<T: Integer>(b: Whole<T>) -> Whole<T> {
+    Whole::where_(b.equal(0), 1, b)
+}
+
+/// The greatest integer that is at most `a / b`; 0 by zero.
+#[inline(always)]
+pub(crate) fn floor_quotient<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
+    let quotient = a.quotient(divisor(b));
+    let rest = a - quotient * b;
+    let is_above = rest.not_equal(0) & (rest.less(0) ^ b.less(0));
+    let below = Whole::where_(is_above, quotient - 1, quotient);
+    Whole::where_(b.equal(0), 0, below)
+}
+
+/// What [`floor_quotient`] leaves, with the sign of `b`; by zero, 0.
+#[inline(always)]
+pub(crate) fn floor_remainder<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
+    let rest = a.rest(divisor(b));
+    let is_turned = rest.not_equal(0) & (rest.less(0) ^ b.less(0));
+    Whole::where_(is_turned, rest + b, rest)
+}
+
+/// `base^exponent` modulo `2^64` by squaring, for an exponent that is not negative.
+#[inline(always)]
+pub(crate) fn power(mut base: i64, mut exponent: i64) -> i64 {
+    let mut power: i64 = 1;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            power = power.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    power
 }

@@ -41,7 +41,7 @@ pub(crate) mod error_function;
 pub(crate) mod exponential;
 mod gamma;
 pub(crate) mod hyperbolic;
-mod integer;
+pub(crate) mod integer;
 pub(crate) mod kernel;
 pub(crate) mod logarithm;
 pub(crate) mod power;

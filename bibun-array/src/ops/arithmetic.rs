@@ -4,8 +4,8 @@
 //! 0: nothing here panics over a value.
 
 use super::{binary, unary};
-use crate::math::{Integer, composed};
-use crate::{DType, Number, Whole};
+use crate::math::{composed, integer};
+use crate::{DType, Number};
 
 unary! {
     /// `-x`; integers wrap around. `bool` counts as `i64`.
@@ -125,7 +125,7 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).floor_divide(2).to_vec::<i64>(), [3, -4]);
     /// ```
     floor_divide(a, b) -> FLOOR_DIVIDE {
-        integer: floor_quotient(a, b),
+        integer: integer::floor_quotient(a, b),
         float: Number(composed::floor_quotient(a.0, b.0)),
         @via numbers
     }
@@ -142,7 +142,7 @@ binary! {
     /// assert_eq!(Array::from([7.0, -7.0]).remainder(-4.0).to_vec::<f64>(), [-1.0, -3.0]);
     /// ```
     remainder(a, b) -> REMAINDER {
-        integer: floor_remainder(a, b),
+        integer: integer::floor_remainder(a, b),
         float: a.remainder(b),
         @via numbers
     }
@@ -158,7 +158,7 @@ binary! {
     /// assert_eq!(Array::from([7, -7]).fmod(4).to_vec::<i64>(), [3, -3]);
     /// ```
     fmod(a, b) -> FMOD {
-        integer: a.rest(divisor(b)),
+        integer: a.rest(integer::divisor(b)),
         float: a.fmod(b),
         @via numbers
     }
@@ -237,28 +237,6 @@ binary! {
         integer: a ^ b,
         @via |dtype| dtype
     }
-}
-
-/// The number that is divided by: by zero there is no quotient, and what 1 gives is put aside.
-#[inline(always)]
-fn divisor<T: Integer>(b: Whole<T>) -> Whole<T> {
-    Whole::where_(b.equal(0), 1, b)
-}
-
-#[inline(always)]
-fn floor_quotient<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
-    let quotient = a.quotient(divisor(b));
-    let rest = a - quotient * b;
-    let is_above = rest.not_equal(0) & (rest.less(0) ^ b.less(0));
-    let below = Whole::where_(is_above, quotient - 1, quotient);
-    Whole::where_(b.equal(0), 0, below)
-}
-
-#[inline(always)]
-fn floor_remainder<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
-    let rest = a.rest(divisor(b));
-    let is_turned = rest.not_equal(0) & (rest.less(0) ^ b.less(0));
-    Whole::where_(is_turned, rest + b, rest)
 }
 
 /// `bool` counts as `i64`.

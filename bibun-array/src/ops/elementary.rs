@@ -3,8 +3,10 @@
 
 use super::arithmetic::{floats, numbers};
 use super::{binary, cast, unary};
-use crate::math::Float;
-use crate::{Array, ElementFormula, Error, Number, Operand, Scalar, elementwise, raise};
+use crate::math::{Float, integer};
+use crate::{
+    Array, Definition, ElementFormula, Error, Mask, Number, Operand, Scalar, elementwise, raise,
+};
 
 unary! {
     /// The square root; NaN left of zero.
@@ -443,24 +445,10 @@ fn power_of_floats(base: Array, exponent: f64) -> Array {
 binary! {
     @function
     power = pow(a, b) -> POWER {
-        integer_loop: wrapping_power(a, b),
+        integer_loop: integer::power(a, b),
         float: a.pow(b),
         @via numbers
     }
-}
-
-/// `base^exponent` modulo `2^64` by squaring, for an exponent that is not negative.
-#[inline(always)]
-fn wrapping_power(mut base: i64, mut exponent: i64) -> i64 {
-    let mut power: i64 = 1;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            power = power.wrapping_mul(base);
-        }
-        base = base.wrapping_mul(base);
-        exponent >>= 1;
-    }
-    power
 }
 
 impl Array {
@@ -483,3 +471,15 @@ impl Array {
         pow(self.clone(), exponent.into().beside(self.dtype()))
     }
 }
+
+pub(crate) const MULTIPLY_ADD: &Definition = &super::definition! { multiply_add[3] [a, b, c]:
+    float: Number(a.0.mul_add(b.0, c.0)),
+};
+
+pub(crate) const COPY_SIGN: &Definition = &super::definition! { copysign[2] [a, b]:
+    float: a.copysign(b),
+};
+
+pub(crate) const IS_SIGN_NEGATIVE: &Definition = &super::definition! { is_sign_negative[1] [x]:
+    float_to_bool: Mask(x.0.is_sign_negative()),
+};

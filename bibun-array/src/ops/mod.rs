@@ -17,7 +17,6 @@
 mod arithmetic;
 mod comparison;
 mod elementary;
-mod operation;
 mod rounding;
 mod selection;
 
@@ -34,61 +33,44 @@ pub use selection::*;
 macro_rules! definition {
     ($name:ident[$count:literal] $inputs:tt: $($kind:ident: $value:expr,)+) => {{
         struct Own;
-        $($crate::ops::kind! { @value $kind Own[$count] $inputs $name $value })+
-        fn run(_: &[f64], inputs: &[$crate::Slice<'_>], out: $crate::SliceMut<'_>) {
-            let kind = inputs[0].dtype().kind();
-            $($crate::ops::kind! { @run $kind Own[$count] kind inputs out })+
-            unreachable!("{} has no such dtype", stringify!($name))
-        }
-        fn formula(input: $crate::DType) -> Option<$crate::formula::Formula> {
-            let kind = input.kind();
-            $($crate::ops::kind! { @formula $kind Own[$count] kind })+
-            None
-        }
-        let outputs: [Option<$crate::DType>; _] = [$($crate::ops::kind! { @output $kind }),+];
-        // The numbers come last.
-        $crate::Definition::new(stringify!($name), outputs[outputs.len() - 1], formula, run)
+        $($crate::ops::kind! { $kind Own[$count] $inputs $name $value })+
+        $crate::Definition::named(stringify!($name))$(.$kind::<$count, Own>())+
     }};
 }
 pub(super) use definition;
 
-/// What differs from kind to kind.
+/// The formula of a kind.
 macro_rules! kind {
-    (@value number $($rest:tt)*) => {
-        $crate::ops::kind! { @value integer $($rest)* }
-        $crate::ops::kind! { @value float $($rest)* }
+    (number $($rest:tt)*) => {
+        $crate::ops::kind! { integer $($rest)* }
+        $crate::ops::kind! { float $($rest)* }
     };
-    (@value number_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @value integer_to_bool $($rest)* }
-        $crate::ops::kind! { @value float_to_bool $($rest)* }
+    (number_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { integer_to_bool $($rest)* }
+        $crate::ops::kind! { float_to_bool $($rest)* }
     };
-    (@value bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        impl $crate::kernel::LogicFormula<$count> for $Own {
+    (bool $($rest:tt)*) => { $crate::ops::kind! { @of LogicFormula, Truth, T => T, $($rest)* } };
+    (integer $($rest:tt)*) => {
+        $crate::ops::kind! { @of IntegerFormula, Integer, $crate::Whole<T> => $crate::Whole<T>, $($rest)* }
+    };
+    (integer_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @of IntegerTruthFormula, Integer, $crate::Whole<T> => T::Truth, $($rest)* }
+    };
+    (float_to_bool $($rest:tt)*) => {
+        $crate::ops::kind! { @of TruthFormula, Float, $crate::Number<T> => $crate::Mask<T>, $($rest)* }
+    };
+    (
+        @of $Formula:ident, $Bound:ident, $X:ty => $Y:ty,
+        $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr
+    ) => {
+        impl $crate::kernel::$Formula<$count> for $Own {
             #[inline(always)]
-            fn value<B: $crate::math::Truth>($inputs: [B; $count]) -> B {
+            fn value<T: $crate::math::$Bound>($inputs: [$X; $count]) -> $Y {
                 $value
             }
         }
     };
-    (@value integer $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        impl $crate::kernel::IntegerFormula<$count> for $Own {
-            #[inline(always)]
-            fn value<T: $crate::math::Integer>(
-                $inputs: [$crate::Whole<T>; $count],
-            ) -> $crate::Whole<T> {
-                $value
-            }
-        }
-    };
-    (@value integer_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        impl $crate::kernel::IntegerTruthFormula<$count> for $Own {
-            #[inline(always)]
-            fn value<T: $crate::math::Integer>($inputs: [$crate::Whole<T>; $count]) -> T::Truth {
-                $value
-            }
-        }
-    };
-    (@value integer_loop $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+    (integer_loop $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         impl $crate::kernel::IntegerLoop<$count> for $Own {
             #[inline(always)]
             fn value($inputs: [i64; $count]) -> i64 {
@@ -96,7 +78,7 @@ macro_rules! kind {
             }
         }
     };
-    (@value float $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+    (float $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         impl $crate::ElementFormula<$count> for $Own {
             const NAME: &'static str = stringify!($name);
             #[inline(always)]
@@ -108,88 +90,6 @@ macro_rules! kind {
             }
         }
     };
-    (@value float_to_bool $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
-        impl $crate::kernel::TruthFormula<$count> for $Own {
-            #[inline(always)]
-            fn value<T: $crate::math::Float>(
-                $inputs: [$crate::Number<T>; $count],
-            ) -> $crate::Mask<T> {
-                $value
-            }
-        }
-    };
-
-    (@run number $($rest:tt)*) => {
-        $crate::ops::kind! { @run integer $($rest)* }
-        $crate::ops::kind! { @run float $($rest)* }
-    };
-    (@run number_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @run integer_to_bool $($rest)* }
-        $crate::ops::kind! { @run float_to_bool $($rest)* }
-    };
-    (@run bool $($rest:tt)*) => { $crate::ops::kind! { @case Truth run_logic $($rest)* } };
-    (@run integer $($rest:tt)*) => { $crate::ops::kind! { @case Integer run_integers $($rest)* } };
-    (@run integer_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @case Integer run_integer_truths $($rest)* }
-    };
-    (@run integer_loop $($rest:tt)*) => {
-        $crate::ops::kind! { @case Integer run_integer_loop $($rest)* }
-    };
-    (@run float_to_bool $($rest:tt)*) => { $crate::ops::kind! { @case Float run_truths $($rest)* } };
-    (@run float $Own:ident[$count:literal] $kind:ident $inputs:ident $out:ident) => {
-        if $kind == $crate::Kind::Float {
-            return $crate::kernel::run_floats::<$count, 0, $Own>(&[], $inputs, $out);
-        }
-    };
-    (@case $Kind:ident $run:ident $Own:ident[$count:literal] $kind:ident $inputs:ident $out:ident) => {
-        if $kind == $crate::Kind::$Kind {
-            return $crate::kernel::$run::<$count, $Own>($inputs, $out);
-        }
-    };
-
-    (@formula number $($rest:tt)*) => {
-        $crate::ops::kind! { @formula integer $($rest)* }
-        $crate::ops::kind! { @formula float $($rest)* }
-    };
-    (@formula number_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @formula integer_to_bool $($rest)* }
-        $crate::ops::kind! { @formula float_to_bool $($rest)* }
-    };
-    (@formula bool $($rest:tt)*) => { $crate::ops::kind! { @read Truth trace_logic $($rest)* } };
-    (@formula integer $($rest:tt)*) => {
-        $crate::ops::kind! { @read Integer trace_integer $($rest)* }
-    };
-    (@formula integer_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @read Integer trace_integer_truth $($rest)* }
-    };
-    (@formula integer_loop $($rest:tt)*) => {};
-    (@formula float_to_bool $($rest:tt)*) => {
-        $crate::ops::kind! { @read Float trace_truth $($rest)* }
-    };
-    (@formula float $Own:ident[$count:literal] $kind:ident) => {
-        if $kind == $crate::Kind::Float {
-            return Some($crate::kernel::trace::<$count, 0, $Own>());
-        }
-    };
-    (@read $Kind:ident $trace:ident $Own:ident[$count:literal] $kind:ident) => {
-        if $kind == $crate::Kind::$Kind {
-            return Some($crate::kernel::$trace::<$count, $Own>());
-        }
-    };
-
-    (@output float_to_bool) => { Some($crate::DType::Bool) };
-    (@output integer_to_bool) => { Some($crate::DType::Bool) };
-    (@output number_to_bool) => { Some($crate::DType::Bool) };
-    (@output $kind:ident) => { None };
-
-    (@has bool $dtype:ident) => { matches!($dtype, $crate::DType::Bool) };
-    (@has integer $dtype:ident) => { $dtype.is_integer() };
-    (@has integer_loop $dtype:ident) => { $dtype.is_integer() };
-    (@has integer_to_bool $dtype:ident) => { $dtype.is_integer() };
-    (@has float $dtype:ident) => { $dtype.is_float() };
-    (@has float_to_bool $dtype:ident) => { $dtype.is_float() };
-    (@has number $dtype:ident) => { !matches!($dtype, $crate::DType::Bool) };
-    (@has number_to_bool $dtype:ident) => { !matches!($dtype, $crate::DType::Bool) };
 }
 pub(super) use kind;
 
@@ -232,7 +132,7 @@ macro_rules! unary {
             pub fn $name($x: $crate::Array) -> $crate::Array {
                 let via: fn($crate::DType) -> $crate::DType = $via;
                 let dtype = via($x.dtype());
-                if !(false $(|| $crate::ops::kind!(@has $kind dtype))+) {
+                if !$DEFINITION.takes(dtype) {
                     $crate::ops::no_such_dtype(stringify!($name), dtype)
                 }
                 $crate::ops::run($DEFINITION, [$crate::ops::cast($x, dtype)])
@@ -283,7 +183,7 @@ macro_rules! binary {
         $visibility fn $function($a: $crate::Array, $b: $crate::Array) -> $crate::Array {
             let via: fn($crate::DType) -> $crate::DType = $via;
             let dtype = via($a.dtype().promote($b.dtype()));
-            if !(false $(|| $crate::ops::kind!(@has $kind dtype))+) {
+            if !$DEFINITION.takes(dtype) {
                 $crate::ops::no_such_dtype(stringify!($name), dtype)
             }
             let inputs = [$crate::ops::cast($a, dtype), $crate::ops::cast($b, dtype)];

@@ -2,7 +2,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::dtype::with_dtype;
+use crate::dtype::{with_dtype, with_float};
 use crate::formula::{Formula, Operation, Part, Type};
 use crate::operand::promoted;
 use crate::{Array, DType, Definition, Element, Kind, Mask, Operand, Slice, SliceMut};
@@ -50,16 +50,22 @@ pub fn where_(condition: Array, a: Array, b: Array) -> Array {
 
 /// The kernel of [`where_`] for elements of one type.
 const fn where_of<T: Element>() -> Definition {
-    Definition::new(
-        "where_",
+    Definition::choice(
         Some(T::DTYPE),
         |_| Some(where_formula(T::DTYPE.kind())),
         run_where::<T::Accumulator>,
     )
 }
 
+/// The choice between numbers of any precision.
+pub(crate) const SELECT: &Definition = &Definition::choice(
+    None,
+    |_| Some(where_formula(Kind::Float)),
+    |given, inputs, out| with_float!(out.dtype(), T => run_where::<T>(given, inputs, out)),
+);
+
 /// The choice between values of a kind.
-pub(super) fn where_formula(kind: Kind) -> Formula {
+fn where_formula(kind: Kind) -> Formula {
     let value = match kind {
         Kind::Truth => Type::Truth,
         Kind::Integer => Type::Integer,
@@ -74,7 +80,7 @@ pub(super) fn where_formula(kind: Kind) -> Formula {
     })
 }
 
-pub(crate) fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
     let [condition, a, b] = inputs else {
         unreachable!("where_ has three inputs")
     };
