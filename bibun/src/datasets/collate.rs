@@ -1,6 +1,6 @@
 //! How examples become a batch.
 
-use bibun_array::{Array, Scalar, stack};
+use bibun_array::{Array, Scalar, bf16, f16, stack};
 
 use super::DataError;
 
@@ -82,7 +82,7 @@ fn expect_dtype(first: &Array, other: &Array) -> Result<(), DataError> {
 }
 
 macro_rules! collate_numbers {
-    ($($number:ty => $element:ty),*) => {$(
+    ($($number:ty),*) => {$(
         impl Collate for $number {
             type Batch = Array;
 
@@ -90,13 +90,20 @@ macro_rules! collate_numbers {
                 if examples.is_empty() {
                     return Err(DataError::Empty);
                 }
-                let elements = examples.into_iter().map(|number| number as $element);
-                Ok(Array::from(elements.collect::<Vec<_>>()))
+                Ok(Array::from(examples))
             }
         }
     )*};
 }
-collate_numbers!(f32 => f32, f64 => f64, i64 => i64, bool => bool, u8 => i64, usize => i64);
+collate_numbers!(bool, u8, i32, i64, f16, bf16, f32, f64);
+
+impl Collate for usize {
+    type Batch = Array;
+
+    fn collate(examples: Vec<Self>) -> Result<Array, DataError> {
+        i64::collate(examples.into_iter().map(|number| number as i64).collect())
+    }
+}
 
 impl Collate for String {
     type Batch = Vec<Self>;

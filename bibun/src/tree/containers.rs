@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Generator, Shape};
+use bibun_array::{Array, DType, Generator, Shape, bf16, f16};
 
 use super::{Mapper, Tree, Visitor};
 
@@ -153,6 +153,8 @@ empty!(
     i64,
     i128,
     isize,
+    f16,
+    bf16,
     f32,
     f64,
     Array,
