@@ -343,9 +343,13 @@ impl fmt::Debug for Kernel {
 
 pub(crate) fn trace<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Formula {
     Formula::trace(N, G, |x, given| {
-        let inputs = std::array::from_fn(|i| x[i]);
-        F::value(inputs, std::array::from_fn(|i| given[i]))
+        F::value(array(x, Clone::clone), array(given, Clone::clone))
     })
+}
+
+/// The elements, each as `f` gives it: by a pointer, so that it is not compiled anew for each kernel.
+fn array<const N: usize, X, Y>(x: &[X], f: fn(&X) -> Y) -> [Y; N] {
+    std::array::from_fn(|i| f(&x[i]))
 }
 
 fn run_floats<const N: usize, const G: usize, F: ElementFormula<N, G>>(
@@ -358,14 +362,14 @@ fn run_floats<const N: usize, const G: usize, F: ElementFormula<N, G>>(
         inputs: &[Slice<'_>],
         out: SliceMut<'_>,
     ) {
-        let given = std::array::from_fn(|i| T::from_f64(given[i]));
+        let given = array(given, |&x| Number(T::from_f64(x)));
         run_loop(FloatLoop::<N, G, F, T>(given, PhantomData), inputs, out);
     }
     with_float!(out.dtype(), T => run::<N, G, F, T>(given, inputs, out));
 }
 
 /// The loop of a formula in one precision.
-struct FloatLoop<const N: usize, const G: usize, F, T>([T; G], PhantomData<fn() -> F>);
+struct FloatLoop<const N: usize, const G: usize, F, T>([Number<T>; G], PhantomData<fn() -> F>);
 
 impl<const N: usize, const G: usize, F, T: Copy> Clone for FloatLoop<N, G, F, T> {
     fn clone(&self) -> Self {
@@ -386,7 +390,7 @@ impl<const N: usize, const G: usize, F: ElementFormula<N, G>, T: Machine + Eleme
     }
     #[inline(always)]
     fn apply(self, x: [Number<T>; N]) -> T {
-        F::value(x, self.0.map(Number)).0
+        F::value(x, self.0).0
     }
 }
 
@@ -416,24 +420,24 @@ pub(crate) trait IntegerLoop<const N: usize>: 'static {
 }
 
 fn trace_truth<const N: usize, F: TruthFormula<N>>() -> Formula {
-    Formula::trace(N, 0, |x, _| F::value(std::array::from_fn(|i| x[i])))
+    Formula::trace(N, 0, |x, _| F::value(array(x, Clone::clone)))
 }
 
 fn trace_integer<const N: usize, F: IntegerFormula<N>>() -> Formula {
     Formula::trace_of(&[Type::Integer; N], 0, |x, _| {
-        F::value(std::array::from_fn(|i| x[i].integer()))
+        F::value(array(x, |part| part.integer()))
     })
 }
 
 fn trace_integer_truth<const N: usize, F: IntegerTruthFormula<N>>() -> Formula {
     Formula::trace_of(&[Type::Integer; N], 0, |x, _| {
-        F::value(std::array::from_fn(|i| x[i].integer()))
+        F::value(array(x, |part| part.integer()))
     })
 }
 
 fn trace_logic<const N: usize, F: LogicFormula<N>>() -> Formula {
     Formula::trace_of(&[Type::Truth; N], 0, |x, _| {
-        F::value(std::array::from_fn(|i| x[i].truth().0))
+        F::value(array(x, |part| part.truth().0))
     })
 }
 

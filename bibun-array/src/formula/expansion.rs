@@ -272,7 +272,7 @@ impl Formula {
     fn once_expanded(&self, can_expand: &dyn Fn(&Line) -> bool) -> (Self, bool) {
         let mut changed = false;
         let (lines, results) =
-            traced(|| {
+            traced(&mut || {
                 let mut places: Vec<Node> = Vec::with_capacity(self.lines.len());
                 for line in &self.lines {
                     let arguments: Vec<Node> = line
@@ -314,7 +314,7 @@ impl Formula {
     /// The formula without the functions that are not `known` and can be composed of others.
     pub(crate) fn composed(&self, known: &dyn Fn(Operation) -> bool) -> Self {
         let (lines, results) =
-            traced(|| {
+            traced(&mut || {
                 let mut places: Vec<Node> = Vec::with_capacity(self.lines.len());
                 for line in &self.lines {
                     let arguments: Vec<Node> = line

@@ -63,7 +63,7 @@ thread_local! {
 }
 
 /// The lines that `f` writes, and the lines of what it gives.
-pub(super) fn traced(f: impl FnOnce() -> Vec<Node>) -> (Vec<Line>, Vec<Node>) {
+pub(super) fn traced(f: &mut dyn FnMut() -> Vec<Node>) -> (Vec<Line>, Vec<Node>) {
     /// Puts the trace around this one back, also when a panic passes.
     struct Around(Option<Trace>);
     impl Drop for Around {
@@ -420,7 +420,7 @@ impl Formula {
 
     /// One operation, or none, on one input.
     fn one(operation: Option<Operation>, input: Type, output: Type) -> Self {
-        let (lines, results) = traced(|| {
+        let (lines, results) = traced(&mut || {
             let x = write(Line::new(Operation::Input(0), input, &[]));
             let y = operation.map(|operation| write(Line::new(operation, output, &[x])));
             vec![y.unwrap_or(x)]
@@ -482,6 +482,10 @@ impl Number<Symbol> {
     }
 }
 
+fn numbers(x: &[Part]) -> Vec<Number<Symbol>> {
+    x.iter().map(|part| part.number()).collect()
+}
+
 /// What an operation changes into another type.
 pub(super) fn converted<P: Symbolic, Q: Symbolic>(operation: Operation, x: Symbol<P>) -> Symbol<Q> {
     Symbol::at(write(Line::new(operation, Q::TYPE, &[x.node()])))
@@ -503,10 +507,7 @@ impl Formula {
         given: usize,
         f: impl FnOnce(&[crate::Number<Symbol>], &[crate::Number<Symbol>]) -> Y,
     ) -> Self {
-        Self::trace_of(&vec![Type::Number; inputs], given, |x, c| {
-            let x: Vec<_> = x.iter().map(|part| part.number()).collect();
-            f(&x, c)
-        })
+        Self::trace_of(&vec![Type::Number; inputs], given, |x, c| f(&numbers(x), c))
     }
 
     /// [`Formula::trace`] for inputs of other types: `Number`, `Truth` and `Integer`.
@@ -527,8 +528,21 @@ impl Formula {
         given: usize,
         f: impl FnOnce(&[Part], &[Number<Symbol>]) -> Y,
     ) -> Self {
+        let mut f = Some(f);
+        Self::trace_dyn(inputs, given, &mut |x, c| {
+            let f = f.take().expect("it is called once");
+            f(x, c).nodes()
+        })
+    }
+
+    /// [`Formula::trace_of`], compiled once for all functions.
+    fn trace_dyn(
+        inputs: &[Type],
+        given: usize,
+        f: &mut dyn FnMut(&[Part], &[Number<Symbol>]) -> Vec<Node>,
+    ) -> Self {
         let count = |n: usize| u8::try_from(n).expect("a formula has at most 256 inputs");
-        let (lines, results) = traced(|| {
+        let (lines, results) = traced(&mut || {
             let input = |(i, value): (u8, &Type)| {
                 let node = write(Line::new(Operation::Input(i), *value, &[]));
                 match value {
@@ -542,7 +556,7 @@ impl Formula {
             let c: Vec<_> = (0..count(given))
                 .map(|i| Number(Symbol::source(Operation::Given(i))))
                 .collect();
-            f(&x, &c).nodes()
+            f(&x, &c)
         });
         Self::new(lines, inputs.len(), given, &results)
     }
