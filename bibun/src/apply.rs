@@ -4,7 +4,7 @@ use std::convert::identity;
 use std::panic::Location;
 use std::sync::Arc;
 
-use bibun_array::{Array, ops};
+use bibun_array::Array;
 
 use crate::call::Called;
 use crate::error::{Error, Place, raise};
@@ -242,25 +242,27 @@ fn forward<F: Function>(function: &F, inputs: Inputs<F, Array>) -> Outputs<F, Ar
     let is_narrow = |x: &Array| x.dtype().is_float() && x.dtype() != x.dtype().accumulator();
     match function.in_accumulator() && inputs.as_ref().iter().any(is_narrow) {
         false => function.forward(inputs),
-        true => forward_in_accumulator(function, inputs),
+        true => {
+            let outputs = forward_in_accumulator(function, items(inputs));
+            F::Outputs::collect(outputs.into_iter())
+        }
     }
 }
 
 /// Lets a function compute with the types that floats are added up in; its results are rounded then.
 #[cold]
-fn forward_in_accumulator<F: Function>(
-    function: &F,
-    inputs: Inputs<F, Array>,
-) -> Outputs<F, Array> {
-    let specs = F::Inputs::map_ref(&inputs, |x| Spec::new(x.shape(), x.dtype()));
-    let specs = function.shape(F::Inputs::map_ref(&specs, identity));
+fn forward_in_accumulator(function: &dyn AnyFunction, inputs: Items<Array>) -> Items<Array> {
+    let specs: Vec<Spec> = (inputs.iter())
+        .map(|x| Spec::new(x.shape(), x.dtype()))
+        .collect();
+    let specs = function.shape(&specs.iter().collect::<Vec<_>>());
     let wide = |x: Array| match x.dtype().is_float() {
-        true => ops::cast(x.clone(), x.dtype().accumulator()),
+        true => x.cast(x.dtype().accumulator()),
         false => x,
     };
-    let mut outputs = function.forward(F::Inputs::map(inputs, wide));
+    let mut outputs = function.forward(items(inputs.into_iter().map(wide)));
     if let Ok(specs) = specs {
-        for (output, spec) in outputs.as_mut().iter_mut().zip(specs.as_ref()) {
+        for (output, spec) in outputs.iter_mut().zip(&specs) {
             *output = output.cast(spec.dtype);
         }
     }

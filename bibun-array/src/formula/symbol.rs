@@ -507,7 +507,11 @@ impl Formula {
         given: usize,
         f: impl FnOnce(&[crate::Number<Symbol>], &[crate::Number<Symbol>]) -> Y,
     ) -> Self {
-        Self::trace_of(&vec![Type::Number; inputs], given, |x, c| f(&numbers(x), c))
+        let mut f = Some(f);
+        Self::trace_dyn(&vec![Type::Number; inputs], given, &mut |x, c| {
+            let f = f.take().expect("it is called once");
+            f(&numbers(x), c).nodes()
+        })
     }
 
     /// [`Formula::trace`] for inputs of other types: `Number`, `Truth` and `Integer`.
