@@ -16,7 +16,7 @@ use crate::cpu::CPU;
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, Change, DType, Error, Shape, Slice, Taps, Update, attempt, raise};
+use crate::{Array, Change, DType, Error, Place, Shape, Slice, Taps, Update, attempt, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -401,15 +401,18 @@ pub fn cpu() -> &'static dyn Device {
 #[track_caller]
 pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
     let location = crate::caller();
-    attempt(work).unwrap_or_else(|error| {
-        raise(match error {
-            Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
-                function,
-                bytes,
-                location,
-            },
-            other => other,
-        })
+    attempt(work).unwrap_or_else(|error| refused(function, error, location))
+}
+
+#[cold]
+fn refused(function: &'static str, error: Error, location: Place) -> ! {
+    raise(match error {
+        Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
+            function,
+            bytes,
+            location,
+        },
+        other => other,
     })
 }
 

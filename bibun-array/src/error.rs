@@ -179,6 +179,18 @@ pub fn raise<E: std::error::Error + Send + 'static>(error: E) -> ! {
 /// assert!(matches!(sum, Err(Error::Broadcast { function: "add", .. })));
 /// ```
 pub fn attempt<T, E: 'static>(f: impl FnOnce() -> T) -> Result<T, E> {
+    let (mut f, mut value) = (Some(f), None);
+    match caught(&mut || value = f.take().map(|f| f())) {
+        Ok(()) => Ok(value.expect("it has returned")),
+        Err(payload) => match payload.downcast::<E>() {
+            Ok(error) => Err(*error),
+            Err(payload) => panic::resume_unwind(payload),
+        },
+    }
+}
+
+/// Catches what `f` raises; compiled once for all functions.
+fn caught(f: &mut dyn FnMut()) -> Result<(), Box<dyn Any + Send>> {
     struct Attempting;
     impl Drop for Attempting {
         fn drop(&mut self) {
@@ -186,16 +198,10 @@ pub fn attempt<T, E: 'static>(f: impl FnOnce() -> T) -> Result<T, E> {
         }
     }
     if cfg!(panic = "abort") {
-        return Ok(f());
+        f();
+        return Ok(());
     }
     ATTEMPTS.set(ATTEMPTS.get() + 1);
-    let attempting = Attempting;
-    let result = panic::catch_unwind(AssertUnwindSafe(f));
-    drop(attempting);
-    result.map_err(
-        |payload: Box<dyn Any + Send>| match payload.downcast::<E>() {
-            Ok(error) => *error,
-            Err(payload) => panic::resume_unwind(payload),
-        },
-    )
+    let _attempting = Attempting;
+    panic::catch_unwind(AssertUnwindSafe(f))
 }
