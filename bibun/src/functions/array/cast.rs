@@ -2,8 +2,6 @@
 
 use bibun_array::{Array, DType, ops};
 
-use crate::batch::Lane;
-use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule};
 use crate::variable::Variable;
@@ -93,13 +91,6 @@ impl LinearRule for Cast {
     }
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
         cast(gy, x.dtype)
-    }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(cast(x, self.0), axis)
-    }
-
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        Share::own(self.transpose(x, gy.cotangent), gy.examples)
     }
 }
 

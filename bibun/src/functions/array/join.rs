@@ -461,10 +461,8 @@ impl Function for Concat {
     }
 
     fn batch(&self, xs: Vec<Lane>) -> [Lane; 1] {
-        let count = Lane::common_count(&xs);
-        let xs = xs.iter().map(|x| x.to_front(count)).collect();
         let axis = self.axis + 1;
-        crate::apply(Self { axis }, xs).map(|y| Lane::along(y, 0))
+        Lane::in_front(Self { axis }, xs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {

@@ -6,7 +6,7 @@ use crate::batch::Lane;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::examples::{self, Form, Owned, Share};
+use crate::examples::{self, Examples, Form, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Bilinear, BilinearRule, Linear, LinearRule};
@@ -748,8 +748,8 @@ impl LinearRule for Patches {
         Lane::along(reshape(y, sizes), 0)
     }
 
-    fn per_example(&self, _: &Spec, _: Owned) -> Share {
-        Share::Unknown
+    fn examples(&self, _: &Spec, _: &Examples) -> Option<Examples> {
+        None
     }
 }
 

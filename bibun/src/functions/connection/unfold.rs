@@ -4,7 +4,7 @@ use bibun_array::{Array, Index, Shape, Window};
 
 use crate::batch::Lane;
 use crate::error::{Error, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Linear, LinearRule};
@@ -234,11 +234,8 @@ impl LinearRule for Unfold {
         more_images(self, x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.axis() {
-            0 => Share::own(self.transpose(x, gy.cotangent), gy.examples),
-            _ => Share::Unknown,
-        }
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        (y.axis() == 0).then(|| y.clone())
     }
 }
 
@@ -289,11 +286,8 @@ impl LinearRule for Fold {
         more_images(self, x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.axis() {
-            0 => Share::own(self.transpose(x, gy.cotangent), gy.examples),
-            _ => Share::Unknown,
-        }
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        (y.axis() == 0).then(|| y.clone())
     }
 }
 

@@ -441,8 +441,7 @@ impl Function for NegativeLogLikelihood {
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
         let examples = of_classes_too(&gy.examples, cx.input_spec(0));
-        let [gx, _] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples)), None]
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -229,9 +229,7 @@ impl Function for Replaced {
 
     /// Lanes are further elements; always in front, so that the first is the same for all `x`.
     fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
-        let [value] = crate::apply(*self, inputs.map(|lane| lane.to_front(count)));
-        [Lane::along(value, 0)]
+        Lane::in_front(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {

@@ -2,12 +2,9 @@
 
 use bibun_array::{Array, ops};
 
-use crate::batch::Lane;
-use crate::context::Context;
-use crate::examples::{Owned, Share};
-use crate::function::{Arity, Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::family::{
-    ElementFunction, call, element_function, function_type, method, unary,
+    Discrete, DiscreteRule, ElementFunction, call, element_function, function_type, method, unary,
 };
 use crate::functions::{Operand, to_float, to_number};
 use crate::variable::Variable;
@@ -136,10 +133,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             let inputs = inputs.map(to_number);
             match inputs[0].dtype().is_float() {
                 true => call(Pow::function(), &[], inputs),
-                false => {
-                    let [y] = crate::apply(IntegerPower, inputs);
-                    y
-                }
+                false => Discrete::of(IntegerPower, inputs),
             }
         }
     }
@@ -209,45 +203,22 @@ element_function! {
 #[derive(Clone, Copy, Debug)]
 struct IntegerPower;
 
-impl Function for IntegerPower {
+impl DiscreteRule for IntegerPower {
     type Inputs = Fixed<2>;
-    type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         "pow"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-
-    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<Spec, Mismatch> {
         match a == b {
-            true => Ok([a.clone()]),
+            true => Ok(a.clone()),
             false => Err(Mismatch::new(&[("a", a), ("b", b)], "both must be equal")),
         }
     }
 
-    fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
-        [ops::pow(a, b)]
-    }
-
-    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 2] {
-        [None, None]
-    }
-
-    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(&inputs);
-        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
-        [Lane::along(value, axis)]
-    }
-
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 2] {
-        [None, None]
+    fn forward(&self, [a, b]: [Array; 2]) -> Array {
+        ops::pow(a, b)
     }
 }
 

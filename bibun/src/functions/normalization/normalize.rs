@@ -1,6 +1,6 @@
 //! The function under all normalisations, and the scale and shift after it.
 
-use bibun_array::{Array, Normalization, Shape};
+use bibun_array::{Array, Normalization, Shape, normalize_gradient};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
@@ -9,8 +9,7 @@ use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
-use crate::functions::math::axes;
-use crate::functions::{lanes_in_front, rsqrt, sqrt, sum, to_float, zeros_like};
+use crate::functions::{Over, rsqrt, sqrt, sum, to_float, zeros_like};
 use crate::variable::Variable;
 
 /// `[y, mean, variance]` over axes (sorted), with `y = (x - mean) / √(variance + epsilon)`; mean and
@@ -30,16 +29,15 @@ pub(super) fn normalize(
         let what = format!("epsilon is {epsilon}, it must not be negative");
         raise(Error::argument(function, what));
     }
-    let rule = Normalization { centered, epsilon };
-    let over = over.into();
-    crate::apply(
-        Normalize {
-            function,
-            over,
-            rule,
+    let normalize = Normalize {
+        function,
+        over: Over {
+            axes: over.into(),
+            keep_dims: true,
         },
-        [to_float(x)],
-    )
+        rule: Normalization { centered, epsilon },
+    };
+    crate::apply(normalize, [to_float(x)])
 }
 
 /// Refuses sets of one element each, which would be normalised to 0 whatever they are.
@@ -64,16 +62,21 @@ pub(super) fn expect_several(
 struct Normalize {
     /// Whose work this is.
     function: &'static str,
-    over: SmallVec<[usize; 4]>,
+    over: Over,
     rule: Normalization,
 }
 
 impl Normalize {
     /// The mean over the axes, which stay with size 1.
     fn mean(&self, x: Variable) -> Variable {
-        let shape = x.shape();
-        let count: usize = self.over.iter().map(|&axis| shape[axis]).product();
-        sum(x, axes(&self.over, true)) / count as f64
+        let count = self.over.count(&x.shape()) as f64;
+        sum(x, self.over.axes()) / count
+    }
+
+    /// The same of values with lanes in front.
+    fn in_lanes(&self) -> Self {
+        let over = self.over.in_lanes();
+        Self { over, ..*self }
     }
 
     fn less_mean(&self, x: Variable) -> Variable {
@@ -98,13 +101,12 @@ impl Function for Normalize {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 3], Mismatch> {
-        let statistic = Spec::new(x.shape.reduced(&self.over, true), x.dtype);
+        let statistic = Spec::new(self.over.reduced(&x.shape), x.dtype);
         Ok([x.clone(), statistic.clone(), statistic])
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 3] {
-        let over: SmallVec<[isize; 4]> = self.over.iter().map(|&axis| axis as isize).collect();
-        x.normalize(self.rule, &over)
+        x.normalize(self.rule, &self.over.names())
     }
 
     fn vjp(
@@ -129,18 +131,13 @@ impl Function for Normalize {
         [Some(dy), dmean, Some(along_y * sqrt(shifted) * 2.0)]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 3] {
-        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
-        let own = Self {
-            over: self.over.iter().map(|axis| axis + 1).collect(),
-            ..self.clone()
-        };
-        crate::apply(own, [x]).map(|y| Lane::along(y, 0))
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 3] {
+        Lane::in_front(self.in_lanes(), x)
     }
 
     fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 1] {
         let [y, mean, variance] = gy;
-        if self.over.contains(&y.examples.axis()) {
+        if self.over.axes.contains(&y.examples.axis()) {
             return [Some(Share::Mixed)];
         }
         let [mean, variance] = match [&mean, &variance].map(|gy| gy.examples == y.examples) {
@@ -175,8 +172,7 @@ impl NormalizeGradient {
 
     /// `n`.
     fn count(&self, cx: &Context<'_>) -> f64 {
-        let shape = cx.input_shape(0);
-        self.0.over.iter().map(|&axis| shape[axis] as f64).product()
+        self.0.over.count(cx.input_shape(0)) as f64
     }
 }
 
@@ -197,14 +193,9 @@ impl Function for NormalizeGradient {
     }
 
     fn forward(&self, [y, variance, gy, gmean, gvariance]: [Array; 5]) -> [Array; 1] {
-        let over: SmallVec<[isize; 4]> = self.0.over.iter().map(|&axis| axis as isize).collect();
         let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
-        [bibun_array::normalize_gradient(
-            self.0.rule,
-            results,
-            cotangents,
-            &over,
-        )]
+        let (rule, over) = (self.0.rule, self.0.over.names());
+        [normalize_gradient(rule, results, cotangents, &over)]
     }
 
     fn vjp(&self, cx: &Context<'_>, [g]: [Variable; 1]) -> [Option<Variable>; 5] {
@@ -257,13 +248,7 @@ impl Function for NormalizeGradient {
     }
 
     fn batch(&self, inputs: [Lane; 5]) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
-        let own = Normalize {
-            over: self.0.over.iter().map(|axis| axis + 1).collect(),
-            ..self.0.clone()
-        };
-        let inputs = inputs.map(|lane| lane.to_front(count));
-        crate::apply(Self(own), inputs).map(|y| Lane::along(y, 0))
+        Lane::in_front(Self(self.0.in_lanes()), inputs)
     }
 
     fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 5] {

@@ -183,9 +183,9 @@ impl Function for MaxPool {
         [dy, None]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 2] {
-        let axis = axis.expect("the only input has lanes");
-        let (x, axis) = lanes_before(value, axis, self.taps.len());
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 2] {
+        let (x, axis) = Lane::mapped(x);
+        let (x, axis) = lanes_before(x, axis, self.taps.len());
         crate::apply(self.clone(), [x]).map(|y| Lane::along(y, axis))
     }
 
