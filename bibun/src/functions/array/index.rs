@@ -5,6 +5,7 @@
 //! `vmap`.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
 
@@ -179,7 +180,7 @@ fn added(
 }
 
 /// What indices pick along an axis, and where to values are added.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Picking {
     /// One index for each element, as [`gather`], and not for whole slices, as [`take`].
     each: bool,
@@ -243,6 +244,13 @@ impl Picking {
     #[track_caller]
     fn put(self, x: &Spec, indices: Variable, value: Variable) -> Variable {
         self.add(zeros(x), indices, value)
+    }
+}
+
+impl fmt::Debug for Picking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.each { "elements" } else { "slices" };
+        write!(f, "{what} along axis {}", self.axis)
     }
 }
 

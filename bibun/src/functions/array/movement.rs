@@ -104,10 +104,7 @@ impl LinearRule for Permute {
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
         let shape: Shape = self.0.iter().map(|&axis| x.shape[axis as usize]).collect();
-        Ok(Spec {
-            shape,
-            dtype: x.dtype,
-        })
+        Ok(Spec::new(shape, x.dtype))
     }
     fn forward(&self, x: Array) -> Array {
         x.permute(&self.0)

@@ -3,12 +3,11 @@
 use bibun_array::{Array, Index, Shape, Window};
 
 use crate::batch::Lane;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
-use crate::functions::connection::matmul::reshaped;
+use crate::functions::Padding;
 use crate::functions::family::{Linear, LinearRule};
-use crate::functions::{Padding, lanes_in_front};
 use crate::variable::Variable;
 
 /// How [`unfold`] and [`fold`] move their windows.
@@ -58,7 +57,8 @@ impl Default for UnfoldOptions {
 pub fn unfold(x: impl Into<Variable>, kernel: [usize; 2], options: &UnfoldOptions) -> Variable {
     let x = x.into();
     let Some([_, _, h, w]) = x.shape().dims() else {
-        mismatch("unfold", "x [n, c, h, w]", &x, "x must have four axes")
+        let x = [("x [n, c, h, w]", &x.spec())];
+        mismatch("unfold", &x, "x must have four axes")
     };
     let patches = Patches::new("unfold", [h, w], kernel, options);
     Linear::of(Unfold(patches), x)
@@ -90,15 +90,6 @@ pub fn fold(
     let x = x.into();
     let patches = Patches::new("fold", size, kernel, options);
     Linear::of(Fold(patches), x)
-}
-
-#[cold]
-#[track_caller]
-fn mismatch(function: &'static str, name: &str, x: &Variable, must_hold: &str) -> ! {
-    raise(Error::mismatch(
-        function,
-        &Mismatch::new(&[(name, &x.spec())], must_hold),
-    ))
 }
 
 /// Where the patches of images lie.
@@ -231,7 +222,8 @@ impl LinearRule for Unfold {
     }
 
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        more_images(self, x, axis)
+        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+        y
     }
 
     fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
@@ -283,25 +275,13 @@ impl LinearRule for Fold {
     }
 
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        more_images(self, x, axis)
+        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+        y
     }
 
     fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
         (y.axis() == 0).then(|| y.clone())
     }
-}
-
-/// Lanes are more images.
-fn more_images<R: LinearRule>(rule: &R, x: Variable, axis: usize) -> Lane {
-    let x = lanes_in_front(x, axis);
-    let shape = x.shape();
-    let (count, n) = (shape[0], shape[1]);
-    let y = Linear::of(
-        rule.clone(),
-        reshaped(x, shape.removed(0).replaced(0, count * n)),
-    );
-    let shape = y.shape().replaced(0, n).inserted(0, count);
-    Lane::along(reshaped(y, shape), 0)
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ fn term(
                 Read::Output => values[line],
             });
             let reads: Vec<Part> = std::iter::once(Part::Number(g)).chain(reads).collect();
-            Some(gradient.formula().on(&reads, &[]).number())
+            Some((gradient.formula)().on(&reads, &[]).number())
         }
     }
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::batch::Lane;
 use crate::function::{Arity, Fixed, Function, Inputs, Outputs};
-use crate::functions::{broadcast_to, expand_dims, move_axis};
+use crate::functions::{broadcast_to, expand_dims, move_axis, reshape};
 use crate::variable::Variable;
 
 impl Lane {
@@ -74,5 +74,23 @@ impl Lane {
         let count = Self::common_count(inputs.as_ref());
         let inputs = F::Inputs::map(inputs, |lane| lane.to_front(count));
         F::Outputs::map(crate::apply(function, inputs), |y| Self::along(y, 0))
+    }
+
+    /// A function of examples, which lie along the first axes, on all lanes: as more examples.
+    pub(crate) fn as_examples<F>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self>
+    where
+        F: Function,
+    {
+        let lanes = inputs.as_ref();
+        let (n, count) = (lanes[0].spec().shape[0], Self::common_count(lanes));
+        let inputs = F::Inputs::map(inputs, |lane| {
+            let x = lane.to_front(count);
+            let shape = x.shape().removed(0).replaced(0, count * n);
+            reshape(x, shape)
+        });
+        F::Outputs::map(crate::apply(function, inputs), |y| {
+            let shape = y.shape().replaced(0, n).inserted(0, count);
+            Self::along(reshape(y, shape), 0)
+        })
     }
 }

@@ -15,7 +15,7 @@ pub(crate) use bilinear::{Bilinear, BilinearRule};
 pub use derivative::derivative;
 pub(crate) use discrete::{Discrete, DiscreteRule};
 pub(crate) use formula::{
-    ElementFunction, Gradient, GradientValue, Read, binary, call, count_of, element_function,
-    element_gradient, element_read, element_value, function_type, method, unary,
+    ElementFunction, Gradient, Read, binary, binary_function, call, count_of, element_definition,
+    element_formula, element_function, function_type, method, unary,
 };
 pub(crate) use linear::{Linear, LinearRule};

@@ -7,10 +7,11 @@ use bibun_array::{Array, DType, ops};
 use crate::batch::Lane;
 use crate::call::composite_if;
 use crate::context::Context;
-use crate::error::{Error, raise};
+use crate::error::mismatch;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::functions::family::{Discrete, DiscreteRule};
+use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;
 
@@ -54,14 +55,7 @@ macro_rules! binary_predicates {
             Discrete::of(Predicate { name, forward }, inputs)
         }
 
-        impl Variable {
-            #[doc = concat!("[`functions::", stringify!($name), "`](crate::functions::", stringify!($name), ") of this Variable and another, or a number.")]
-            #[must_use]
-            #[track_caller]
-            pub fn $name(&self, b: impl Into<Operand>) -> Self {
-                $name(self, b)
-            }
-        }
+        method!($name, b: impl Into<Operand>);
     )+};
 }
 
@@ -204,7 +198,7 @@ macro_rules! unary_predicates {
             let (name, forward) = (stringify!($name), |[x]: [Array; 1]| ops::$name(x));
             Discrete::of(Predicate { name, forward }, [x.into()])
         }
-        crate::functions::family::method!($name);
+        method!($name);
     )+};
 }
 
@@ -284,11 +278,7 @@ pub fn where_(
     let _whole = composite_if(whole.is_none() && !fits, "where_");
     let Some(shape) = c_spec.shape.broadcast(&a_spec.shape) else {
         let inputs = [("condition", &c_spec), ("a, b", &a_spec)];
-        let must_hold = "sizes must be equal or 1, counted from the last axis";
-        raise(Error::mismatch(
-            "where_",
-            &Mismatch::new(&inputs, must_hold),
-        ))
+        mismatch("where_", &inputs, MUST_BROADCAST)
     };
     let condition = cast(condition, DType::Bool);
     let inputs = [condition, a, b].map(|x| broadcast_to(x, &shape));

@@ -62,7 +62,7 @@ struct Norm {
 struct Along;
 
 element_function! {
-    Along = "norm2 gradient", 3 [x, y, g] [];
+    Along = "norm2 gradient", [x, y, g] [];
     value: g * y.equal(f64::INFINITY).where_(
         x.abs().equal(f64::INFINITY).where_(x.sign(), 0.0),
         y.equal(f64::INFINITY).where_(0.0, x)

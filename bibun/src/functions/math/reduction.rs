@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::norm::root_of_squares;
 use crate::batch::Lane;
 use crate::call::composite;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
@@ -142,10 +142,7 @@ pub fn average(
     }
     if weights.shape().broadcast(&x_spec.shape).as_ref() != Some(&x_spec.shape) {
         let inputs = [("x", &x_spec), ("weights", &weights.spec())];
-        raise(Error::mismatch(
-            "average",
-            &Mismatch::new(&inputs, "the weights must broadcast to x"),
-        ))
+        mismatch("average", &inputs, "the weights must broadcast to x")
     }
     let dtype = x_spec.dtype.promote(weights.dtype());
     let [x, weights] = [x, weights].map(|value| cast(value, dtype.accumulator()));

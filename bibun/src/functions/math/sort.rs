@@ -87,15 +87,7 @@ pub fn top_k(x: impl Into<Variable>, k: usize, axis: isize) -> (Variable, Variab
     let positions = Discrete::of(TopK { k, axis }, [x.clone()]);
     (gather(x, &positions, axis as isize), positions)
 }
-
-impl Variable {
-    /// [`functions::top_k`](crate::functions::top_k) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn top_k(&self, k: usize, axis: isize) -> (Self, Self) {
-        top_k(self, k, axis)
-    }
-}
+method!(top_k -> (Self, Self), k: usize, axis: isize);
 
 #[derive(Clone, Debug)]
 struct ArgSort {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::batch::Lane;
 use crate::context::Context;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
@@ -25,10 +25,7 @@ pub(super) fn normalize(
     centered: bool,
     epsilon: f64,
 ) -> [Variable; 3] {
-    if epsilon.is_nan() || epsilon < 0.0 {
-        let what = format!("epsilon is {epsilon}, it must not be negative");
-        raise(Error::argument(function, what));
-    }
+    expect_epsilon(function, epsilon);
     let normalize = Normalize {
         function,
         over: Over {
@@ -38,6 +35,14 @@ pub(super) fn normalize(
         rule: Normalization { centered, epsilon },
     };
     crate::apply(normalize, [to_float(x)])
+}
+
+#[track_caller]
+pub(super) fn expect_epsilon(function: &'static str, epsilon: f64) {
+    if epsilon.is_nan() || epsilon < 0.0 {
+        let what = format!("epsilon is {epsilon}, it must not be negative");
+        raise(Error::argument(function, what));
+    }
 }
 
 /// Refuses sets of one element each, which would be normalised to 0 whatever they are.
@@ -53,8 +58,7 @@ pub(super) fn expect_several(
         let must_hold = format!(
             "there must be more than one value in a {set}: less its own mean, one is always 0"
         );
-        let mismatch = Mismatch::new(&[(name, &spec)], must_hold);
-        raise(Error::mismatch(function, &mismatch));
+        mismatch(function, &[(name, &spec)], must_hold)
     }
 }
 
@@ -279,7 +283,7 @@ pub(super) fn scaled(
             .filter_map(|(name, spec)| Some((name, spec.as_ref()?)))
             .collect();
         let must_hold = format!("gamma and beta must be {own}, as x along its axes {along:?}");
-        raise(Error::mismatch(function, &Mismatch::new(&named, must_hold)));
+        mismatch(function, &named, must_hold);
     }
     let mut sizes = Shape::from(vec![1; shape.rank()]);
     for &axis in along {
