@@ -156,12 +156,12 @@ const CONVOLUTION: [&str; 3] = ["conv1d", "conv2d", "conv3d"];
 const TRANSPOSED: [&str; 3] = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"];
 const BY_WEIGHTS: [&str; 3] = ["conv1d_weights", "conv2d_weights", "conv3d_weights"];
 
-/// Declares the functions of one number of axes, with an example of each.
+/// Declares the functions of one number of axes, with an example of each: what it makes of x and w.
 macro_rules! convolutions {
     (
-        $N:literal $conv:ident $conv_transpose:ident
-        $Axes:literal: $axes:literal, $kernel:literal -> $positions:literal;
-        $x:literal, $w:literal -> $y:literal; $tx:literal, $tw:literal -> $ty:literal
+        $N:literal $Axes:literal: $axes:literal, $kernel:literal -> $positions:literal;
+        $conv:ident -> $y:literal { $x:literal, $w:literal }
+        $conv_transpose:ident -> $ty:literal { $tx:literal, $tw:literal }
     ) => {
         #[doc = concat!("The convolution over ", $Axes, " (without mirrored kernels, as everywhere in networks),")]
         /// `y[n, o, p] = b[o] + Σ_{c, k} x[n, c, p·stride + k·dilation - padding] w[o, c, k]`.
@@ -229,23 +229,35 @@ macro_rules! convolutions {
 }
 
 convolutions! {
-    1 conv1d conv_transpose1d "one axis": "l", "k" -> "p";
-    "Variable::new([[[1.0, 2.0, 3.0]]])", "Variable::new([[[10.0, 1.0]]])" -> "[12.0, 23.0]";
-    "Variable::new([[[1.0, 2.0]]])", "Variable::new([[[10.0, 1.0]]])" -> "[10.0, 21.0, 2.0]"
+    1 "one axis": "l", "k" -> "p";
+    conv1d -> "[12.0, 23.0]" {
+        "Variable::new([[[1.0, 2.0, 3.0]]])", "Variable::new([[[10.0, 1.0]]])"
+    }
+    conv_transpose1d -> "[10.0, 21.0, 2.0]" {
+        "Variable::new([[[1.0, 2.0]]])", "Variable::new([[[10.0, 1.0]]])"
+    }
 }
 convolutions! {
-    2 conv2d conv_transpose2d "two axes": "h, w", "kh, kw" -> "ph, pw";
-    "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 2, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2])" -> "[12.0, 34.0]";
-    "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 2, 1])" -> "[10.0, 20.0, 1.0, 2.0]"
+    2 "two axes": "h, w", "kh, kw" -> "ph, pw";
+    conv2d -> "[12.0, 34.0]" {
+        "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 2, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2])"
+    }
+    conv_transpose2d -> "[10.0, 20.0, 1.0, 2.0]" {
+        "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 2, 1])"
+    }
 }
 convolutions! {
-    3 conv3d conv_transpose3d "three axes": "d, h, w", "kd, kh, kw" -> "pd, ph, pw";
-    "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 1, 2, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 1, 2])" -> "[12.0, 34.0]";
-    "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 1, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2, 1])" -> "[10.0, 20.0, 1.0, 2.0]"
+    3 "three axes": "d, h, w", "kd, kh, kw" -> "pd, ph, pw";
+    conv3d -> "[12.0, 34.0]" {
+        "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 1, 2, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 1, 2])"
+    }
+    conv_transpose3d -> "[10.0, 20.0, 1.0, 2.0]" {
+        "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 1, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2, 1])"
+    }
 }
 
 /// The inputs of a call.
