@@ -260,6 +260,14 @@ convolutions! {
     }
 }
 
+#[track_caller]
+pub(super) fn expect_positive(function: &'static str, settings: &[(&str, &[usize])]) {
+    if let Some((name, values)) = settings.iter().find(|(_, values)| values.contains(&0)) {
+        let what = format!("{name} is {values:?}, it must be 1 or more");
+        raise(Error::argument(function, what));
+    }
+}
+
 /// The inputs of a call.
 struct Call<const N: usize> {
     function: &'static str,
@@ -303,12 +311,7 @@ impl<const N: usize> Call<N> {
             ("dilation", &dilation[..]),
             ("groups", &[groups]),
         ];
-        for (name, values) in settings {
-            if values.contains(&0) {
-                let what = format!("{name} is {values:?}, it must be 1 or more");
-                raise(Error::argument(function, what));
-            }
-        }
+        expect_positive(function, &settings);
         let b = b.cloned();
         let mut call = Self {
             function,

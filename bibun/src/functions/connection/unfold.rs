@@ -7,6 +7,7 @@ use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::Padding;
+use crate::functions::connection::convolution::expect_positive;
 use crate::functions::family::{Linear, LinearRule};
 use crate::variable::Variable;
 
@@ -113,16 +114,12 @@ impl Patches {
             padding,
             dilation,
         } = *options;
-        for (name, values) in [
-            ("kernel", kernel),
-            ("stride", stride),
-            ("dilation", dilation),
-        ] {
-            if values.contains(&0) {
-                let what = format!("{name} is {values:?}, it must be 1 or more");
-                raise(Error::argument(function, what));
-            }
-        }
+        let settings: [(&str, &[usize]); 3] = [
+            ("kernel", &kernel),
+            ("stride", &stride),
+            ("dilation", &dilation),
+        ];
+        expect_positive(function, &settings);
         let windows = [0, 1].map(|axis| {
             padding.window(axis, size[axis], kernel[axis], stride[axis], dilation[axis])
         });

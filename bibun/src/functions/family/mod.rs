@@ -1,7 +1,7 @@
 //! Families of functions: what their members share, so that each says only what is its own.
 //!
 //! A family is a type, not a habit: [`ElementFunction`] takes `vjp` and `jvp` from formulas,
-//! [`Linear`] from one transpose, [`Bilinear`] from two.
+//! [`Linear`] from one transpose, [`Bilinear`] from two; [`Discrete`] has none.
 
 mod bilinear;
 mod derivative;
