@@ -275,6 +275,17 @@ pub(crate) fn raise(error: Error) -> ! {
     bibun_array::raise(error)
 }
 
+/// Panics with an [`Error::Mismatch`] of these inputs, of which `must_hold` does not.
+#[cold]
+#[track_caller]
+pub(crate) fn mismatch(
+    function: &'static str,
+    inputs: &[(&str, &Spec)],
+    must_hold: impl fmt::Display,
+) -> ! {
+    raise(Error::mismatch(function, &Mismatch::new(inputs, must_hold)))
+}
+
 /// Runs `f`; a mistake that would panic (shapes, dtypes, axes, a missing rule) comes back as its
 /// typed error. Other panics go on.
 ///

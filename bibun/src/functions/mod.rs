@@ -1,7 +1,7 @@
 //! The functions: what Variables can be put through.
 //!
 //! Each function stands in one place with all of its rules, most of them as a member of a family
-//! (elementwise, linear, bilinear; see `family`), where a line or two is all that is left to say.
+//! (elementwise, linear, bilinear, discrete; see `family`), where a line or two is all that is left to say.
 
 #[macro_use]
 mod family;

@@ -3,8 +3,8 @@
 use bibun_array::{Array, DType, Scalar, bf16, f16};
 
 use crate::call::{Whole, composite};
-use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::error::mismatch;
+use crate::function::Spec;
 use crate::functions::{broadcast_to, cast};
 use crate::variable::Variable;
 
@@ -28,6 +28,9 @@ pub enum Operand {
     Number(Scalar),
 }
 
+/// What must hold of inputs of different shapes.
+pub(crate) const MUST_BROADCAST: &str = "sizes must be equal or 1, counted from the last axis";
+
 impl Operand {
     /// Two operands of equal shape and dtype: numbers filled out, arrays cast and broadcast.
     ///
@@ -43,7 +46,8 @@ impl Operand {
                 let whole = composite(function);
                 let (a_spec, b_spec) = (a.spec(), b.spec());
                 let Some(shape) = a_spec.shape.broadcast(&b_spec.shape) else {
-                    not_broadcast(function, &a_spec, &b_spec)
+                    let inputs = [("a", &a_spec), ("b", &b_spec)];
+                    mismatch(function, &inputs, MUST_BROADCAST)
                 };
                 let dtype = a_spec.dtype.promote(b_spec.dtype);
                 let shape = shape.addressable(function);
@@ -86,17 +90,6 @@ fn beside(x: Variable, number: Scalar) -> (Variable, Variable) {
         cast(x, common),
         Variable::constant(Array::full(shape, number)),
     )
-}
-
-#[cold]
-#[track_caller]
-fn not_broadcast(function: &'static str, a: &Spec, b: &Spec) -> ! {
-    let inputs = [("a", a), ("b", b)];
-    let mismatch = Mismatch::new(
-        &inputs,
-        "sizes must be equal or 1, counted from the last axis",
-    );
-    raise(Error::mismatch(function, &mismatch))
 }
 
 impl From<Variable> for Operand {

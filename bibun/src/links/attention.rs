@@ -6,8 +6,8 @@ use bibun_array::{DType, Generator};
 
 use super::{Chain, Dropout, Linear, Link, within};
 use crate::call::calling;
-use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::error::{Error, mismatch, raise};
+use crate::function::Spec;
 use crate::functions::{
     attention_weights, causal_mask, expand_dims, expect_mask, logical_and, matmul, reshape,
     swap_axes, where_,
@@ -200,10 +200,7 @@ impl MultiHeadAttention {
         let mask = mask.map(Variable::spec);
         let mut named: Vec<(&str, &Spec)> = names.into_iter().zip(&specs).collect();
         named.extend(mask.as_ref().map(|mask| ("mask", mask)));
-        raise(Error::mismatch(
-            "MultiHeadAttention",
-            &Mismatch::new(&named, must_hold),
-        ));
+        mismatch("MultiHeadAttention", &named, must_hold);
     }
 }
 

@@ -3,8 +3,8 @@
 use bibun_array::DType;
 
 use crate::call::composite;
-use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::error::mismatch;
+use crate::function::Spec;
 use crate::functions::{cast, not_equal, softmax, to_float, where_};
 use crate::variable::Variable;
 
@@ -67,10 +67,7 @@ pub(crate) fn expect_mask(
          which is added"
     );
     let inputs = [inputs, &[("mask", &mask)]].concat();
-    raise(Error::mismatch(
-        function,
-        &Mismatch::new(&inputs, must_hold),
-    ))
+    mismatch(function, &inputs, must_hold)
 }
 
 #[cfg(test)]

@@ -28,10 +28,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn softmax(x: impl Into<Variable>, axis: isize) -> Variable {
-    let x = to_float(x.into());
-    let axis = normalize_axis("softmax", axis, x.rank());
-    let [y] = crate::apply(Softmax { axis }, [x]);
-    y
+    Softmax::of("softmax", x.into(), axis)
 }
 method!(softmax, axis: isize);
 
@@ -51,10 +48,7 @@ method!(softmax, axis: isize);
 /// ```
 #[track_caller]
 pub fn log_softmax(x: impl Into<Variable>, axis: isize) -> Variable {
-    let x = to_float(x.into());
-    let axis = normalize_axis("log_softmax", axis, x.rank());
-    let [y] = crate::apply(LogSoftmax { axis }, [x]);
-    y
+    Softmax::of("log_softmax", x.into(), axis)
 }
 method!(log_softmax, axis: isize);
 
@@ -90,7 +84,26 @@ pub(crate) fn beside_lane(axis: usize, lane: usize) -> usize {
 
 #[derive(Clone, Copy, Debug)]
 struct Softmax {
+    name: &'static str,
     axis: usize,
+}
+
+impl Softmax {
+    #[track_caller]
+    fn of(name: &'static str, x: Variable, axis: isize) -> Variable {
+        let axis = normalize_axis(name, axis, x.rank());
+        let [y] = crate::apply(Self { name, axis }, [to_float(x)]);
+        y
+    }
+
+    fn is_log(self) -> bool {
+        self.name == "log_softmax"
+    }
+
+    /// The sum along the axis, which stays.
+    fn sum(self, x: impl Into<Variable>) -> Variable {
+        sum(x, keep_dims(self.axis as isize))
+    }
 }
 
 impl Function for Softmax {
@@ -98,7 +111,7 @@ impl Function for Softmax {
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
-        "softmax"
+        self.name
     }
 
     fn keeps(&self, _: Needs<'_>) -> Keeps {
@@ -115,6 +128,13 @@ impl Function for Softmax {
         }
         let axis = keep_dims(self.axis as isize);
         let largest = x.max(axis.clone());
+        if self.is_log() {
+            let total = shifted_exp(&x, &largest).sum(axis);
+            // Taken away one after the other: added up first, a large `largest` would swallow the
+            // logarithm.
+            let shifted = elementwise(Below, [x, largest], []);
+            return [ops::subtract(shifted, ops::log(total))];
+        }
         let y = elementwise(ExpBelow, [x, largest], []);
         let total = y.sum(axis);
         [ops::divide(y, total)]
@@ -125,89 +145,31 @@ impl Function for Softmax {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        [Some(self.derivative(cx.output(0), gy))]
-    }
-
-    /// The Jacobian is symmetric.
-    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| self.derivative(cx.output(0), dx))]
-    }
-
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let lane = axis.expect("the only input has lanes");
-        let axis = beside_lane(self.axis, lane);
-        let [value] = crate::apply(Self { axis }, [value]);
-        [Lane::along(value, lane)]
-    }
-
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        gy.through_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
-    }
-}
-
-impl Softmax {
-    fn derivative(self, y: Variable, g: Variable) -> Variable {
-        let mean = sum(&y * &g, keep_dims(self.axis as isize));
-        (g - mean) * y
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LogSoftmax {
-    axis: usize,
-}
-
-impl Function for LogSoftmax {
-    type Inputs = Fixed<1>;
-    type Outputs = Fixed<1>;
-
-    fn name(&self) -> &'static str {
-        "log_softmax"
-    }
-
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.output(0)
-    }
-
-    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        Ok([x.clone()])
-    }
-
-    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
-        if x.size() == 0 {
-            return [x];
+        if !self.is_log() {
+            // The Jacobian is symmetric.
+            return self.jvp(cx, [Some(gy)]);
         }
-        let axis = keep_dims(self.axis as isize);
-        let largest = x.max(axis.clone());
-        let total = shifted_exp(&x, &largest).sum(axis);
-        // Taken away one after the other: added up first, a large `largest` would swallow the
-        // logarithm.
-        let shifted = elementwise(Below, [x, largest], []);
-        [ops::subtract(shifted, ops::log(total))]
-    }
-
-    fn in_accumulator(&self) -> bool {
-        true
-    }
-
-    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let total = sum(&gy, keep_dims(self.axis as isize));
+        let total = self.sum(&gy);
         [Some(gy - cx.output(0).exp() * total)]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
         [dx.map(|dx| {
-            let mean = sum(cx.output(0).exp() * &dx, keep_dims(self.axis as isize));
-            let shape = dx.shape();
-            dx - broadcast_to(mean, shape)
+            let y = cx.output(0);
+            if self.is_log() {
+                let mean = self.sum(y.exp() * &dx);
+                let shape = dx.shape();
+                return dx - broadcast_to(mean, shape);
+            }
+            let mean = self.sum(&y * &dx);
+            (dx - mean) * y
         })]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let lane = axis.expect("the only input has lanes");
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, lane) = Lane::mapped(x);
         let axis = beside_lane(self.axis, lane);
-        let [value] = crate::apply(Self { axis }, [value]);
-        [Lane::along(value, lane)]
+        crate::apply(Self { axis, ..*self }, [x]).map(|y| Lane::along(y, lane))
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {

@@ -2,10 +2,8 @@
 
 use bibun_array::{Array, DType, ops};
 
-use crate::batch::Lane;
-use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
-use crate::functions::family::{Linear, LinearRule};
+use crate::functions::family::{Linear, LinearRule, method};
 use crate::variable::Variable;
 
 /// `x` as another dtype; nothing happens if it has it already.
@@ -27,6 +25,7 @@ pub fn cast(x: impl Into<Variable>, dtype: DType) -> Variable {
         Linear::of(Cast(dtype), x)
     }
 }
+method!(cast, dtype: DType);
 
 /// `x` itself if its elements are floats, as f64 otherwise: what functions of floats take.
 #[track_caller]
@@ -66,15 +65,6 @@ pub(crate) fn to_number(x: Variable) -> Variable {
     }
 }
 
-impl Variable {
-    /// [`functions::cast`](crate::functions::cast) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn cast(&self, dtype: DType) -> Self {
-        cast(self, dtype)
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Cast(DType);
 
@@ -83,23 +73,13 @@ impl LinearRule for Cast {
         "cast"
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(Spec {
-            shape: x.shape.clone(),
-            dtype: self.0,
-        })
+        Ok(Spec::new(&x.shape, self.0))
     }
     fn forward(&self, x: Array) -> Array {
         ops::cast(x, self.0)
     }
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
         cast(gy, x.dtype)
-    }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(cast(x, self.0), axis)
-    }
-
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        Share::own(self.transpose(x, gy.cotangent), gy.examples)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use bibun_array::{Array, Device};
 
-use crate::batch::Lane;
-use crate::examples::{Owned, Share};
-use crate::function::{Mismatch, Spec};
+use crate::function::Spec;
 use crate::functions::family::{Linear, LinearRule};
 use crate::variable::Variable;
 
@@ -59,20 +57,11 @@ impl LinearRule for To {
     fn name(&self) -> &'static str {
         "to"
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(x.clone())
-    }
     fn forward(&self, x: Array) -> Array {
         x.to(self.device)
     }
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         moved(gy, self.device, self.home)
-    }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(Linear::of(self.clone(), x), axis)
-    }
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        Share::own(self.transpose(x, gy.cotangent), gy.examples)
     }
 }
 

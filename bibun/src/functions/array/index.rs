@@ -4,6 +4,9 @@
 //! [`scatter_add`]. Indices are integers, have no gradient, and may differ between the lanes of a
 //! `vmap`.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
 
 use crate::batch::Lane;
@@ -11,7 +14,7 @@ use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::functions::family::method;
+use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::{
     Operand, broadcast_to, expand_dims, lanes_in_front, move_axis, reshape, to_indices,
 };
@@ -37,9 +40,7 @@ use crate::variable::Variable;
 #[track_caller]
 pub fn take(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
     let x = x.into();
-    let axis = normalize_axis("take", axis, x.rank());
-    let [y] = crate::apply(Take { axis }, [x, to_indices(indices)]);
-    y
+    Picking::new("take", &x, axis).pick(x, to_indices(indices))
 }
 method!(take, indices: impl Into<Variable>, axis: isize);
 
@@ -65,14 +66,7 @@ pub fn add_at(
     axis: isize,
     value: impl Into<Operand>,
 ) -> Variable {
-    let (x, indices) = (x.into(), to_indices(indices));
-    let axis = normalize_axis("add_at", axis, x.rank());
-    let picked = picked(&x.shape(), &indices.shape(), axis);
-    let value = value.into().beside(x.dtype());
-    let _whole = composite_if(value.shape() != picked, "add_at");
-    let value = broadcast_to(value, picked);
-    let [y] = crate::apply(AddAt { axis }, [x, indices, value]);
-    y
+    added("add_at", x.into(), to_indices(indices), axis, value.into())
 }
 method!(add_at, indices: impl Into<Variable>, axis: isize, value: impl Into<Operand>);
 
@@ -94,9 +88,7 @@ method!(add_at, indices: impl Into<Variable>, axis: isize, value: impl Into<Oper
 #[track_caller]
 pub fn gather(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
     let x = x.into();
-    let axis = normalize_axis("gather", axis, x.rank());
-    let [y] = crate::apply(Gather { axis }, [x, to_indices(indices)]);
-    y
+    Picking::new("gather", &x, axis).pick(x, to_indices(indices))
 }
 method!(gather, indices: impl Into<Variable>, axis: isize);
 
@@ -122,13 +114,13 @@ pub fn scatter_add(
     axis: isize,
     value: impl Into<Operand>,
 ) -> Variable {
-    let (x, indices) = (x.into(), to_indices(indices));
-    let axis = normalize_axis("scatter_add", axis, x.rank());
-    let value = value.into().beside(x.dtype());
-    let _whole = composite_if(value.shape() != indices.shape(), "scatter_add");
-    let value = broadcast_to(value, indices.shape());
-    let [y] = crate::apply(ScatterAdd { axis }, [x, indices, value]);
-    y
+    added(
+        "scatter_add",
+        x.into(),
+        to_indices(indices),
+        axis,
+        value.into(),
+    )
 }
 method!(scatter_add, indices: impl Into<Variable>, axis: isize, value: impl Into<Operand>);
 
@@ -147,8 +139,7 @@ method!(scatter_add, indices: impl Into<Variable>, axis: isize, value: impl Into
 /// ```
 #[track_caller]
 pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Variable {
-    let [y] = crate::apply(OneHot { classes, dtype }, [to_indices(indices)]);
-    y
+    Discrete::of(OneHot { classes, dtype }, [to_indices(indices)])
 }
 
 /// One element of each row: `y[i] = x[i, t[i]]`. Negative indices count from the end.
@@ -172,48 +163,100 @@ pub fn select_item(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
     reshape(gather(x, expand_dims(t, -1), 1), shape)
 }
 
-/// The shape of what `indices` pick.
-fn picked(x: &Shape, indices: &Shape, axis: usize) -> Shape {
-    let (before, after) = (&x[..axis], &x[axis + 1..]);
-    let sizes = before.iter().chain(indices.iter()).chain(after);
-    sizes.copied().collect()
+/// x with `value`, broadcast, added where `indices` pick.
+#[track_caller]
+fn added(
+    function: &'static str,
+    x: Variable,
+    indices: Variable,
+    axis: isize,
+    value: Operand,
+) -> Variable {
+    let picking = Picking::new(function, &x, axis);
+    let picked = picking.shape(&x.shape(), &indices.shape());
+    let value = value.beside(x.dtype());
+    let _whole = composite_if(value.shape() != picked, function);
+    picking.add(x, indices, broadcast_to(value, picked))
 }
 
-fn expect_indices(x: &Spec, indices: &Spec) -> Result<(), Mismatch> {
-    if indices.dtype == DType::I64 {
-        return Ok(());
-    }
-    let inputs = [("x", x), ("indices", indices)];
-    Err(Mismatch::new(&inputs, "indices must be integers"))
+/// What indices pick along an axis, and where to values are added.
+#[derive(Clone, Copy)]
+struct Picking {
+    /// One index for each element, as [`gather`], and not for whole slices, as [`take`].
+    each: bool,
+    axis: usize,
 }
 
-fn expect_value(x: &Spec, value: &Spec, shape: &Shape) -> Result<(), Mismatch> {
-    if value.dtype == x.dtype && value.shape == *shape {
-        return Ok(());
+impl Picking {
+    #[track_caller]
+    fn new(function: &'static str, x: &Variable, axis: isize) -> Self {
+        Self {
+            each: matches!(function, "gather" | "scatter_add"),
+            axis: normalize_axis(function, axis, x.rank()),
+        }
     }
-    let must_hold = format!("value must be {shape} {}", x.dtype);
-    Err(Mismatch::new(&[("x", x), ("value", value)], must_hold))
+
+    /// The same for lanes in front.
+    fn in_lanes(self) -> Self {
+        let axis = self.axis + 1;
+        Self { axis, ..self }
+    }
+
+    /// The shape of what is picked.
+    fn shape(self, x: &Shape, indices: &Shape) -> Shape {
+        if self.each {
+            return indices.clone();
+        }
+        let (before, after) = (&x[..self.axis], &x[self.axis + 1..]);
+        let sizes = before.iter().chain(indices.iter()).chain(after);
+        sizes.copied().collect()
+    }
+
+    fn checked_shape(self, x: &Spec, indices: &Spec) -> Result<Shape, Mismatch> {
+        let inputs = [("x", x), ("indices", indices)];
+        if indices.dtype != DType::I64 {
+            return Err(Mismatch::new(&inputs, "indices must be integers"));
+        }
+        let axis = self.axis;
+        let fits = !self.each
+            || indices.shape.rank() == x.shape.rank()
+                && indices.shape == x.shape.replaced(axis, indices.shape[axis]);
+        if !fits {
+            let must_hold = format!("all sizes but those of axis {axis} must be equal");
+            return Err(Mismatch::new(&inputs, must_hold));
+        }
+        Ok(self.shape(&x.shape, &indices.shape))
+    }
+
+    #[track_caller]
+    fn pick(self, x: Variable, indices: Variable) -> Variable {
+        let [y] = crate::apply(Pick(self), [x, indices]);
+        y
+    }
+
+    #[track_caller]
+    fn add(self, x: Variable, indices: Variable, value: Variable) -> Variable {
+        let [y] = crate::apply(Add(self), [x, indices, value]);
+        y
+    }
+
+    /// `value` added to zeros that look like `x`.
+    #[track_caller]
+    fn put(self, x: &Spec, indices: Variable, value: Variable) -> Variable {
+        self.add(zeros(x), indices, value)
+    }
 }
 
-/// The shapes of x and of its indices must be equal apart from `axis`.
-fn expect_aligned(x: &Spec, indices: &Spec, axis: usize) -> Result<(), Mismatch> {
-    let fits = indices.shape.rank() == x.shape.rank()
-        && indices.shape == x.shape.replaced(axis, indices.shape[axis]);
-    if fits {
-        return Ok(());
+impl fmt::Debug for Picking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.each { "elements" } else { "slices" };
+        write!(f, "{what} along axis {}", self.axis)
     }
-    let must_hold = format!("all sizes but those of axis {axis} must be equal");
-    Err(Mismatch::new(&[("x", x), ("indices", indices)], must_hold))
 }
 
 /// Zeros that look like an input, for cotangents to be added to.
 fn zeros(spec: &Spec) -> Variable {
     Variable::constant(Array::zeros(&spec.shape, spec.dtype))
-}
-
-/// The tangent of an input, zeros where there is none.
-fn tangent(dx: Option<Variable>, spec: &Spec) -> Variable {
-    dx.unwrap_or_else(|| zeros(spec))
 }
 
 /// x with `axis` first and lanes, which are in front, folded into it: lane `l` has the rows from
@@ -226,16 +269,14 @@ fn fold_lanes(x: Variable, axis: usize) -> Variable {
 }
 
 #[derive(Clone, Debug)]
-struct Take {
-    axis: usize,
-}
+struct Pick(Picking);
 
-impl Function for Take {
+impl Function for Pick {
     type Inputs = Fixed<2>;
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
-        "take"
+        if self.0.each { "gather" } else { "take" }
     }
 
     fn keeps(&self, _: Needs<'_>) -> Keeps {
@@ -243,45 +284,48 @@ impl Function for Take {
     }
 
     fn shape(&self, [x, indices]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
-        expect_indices(x, indices)?;
-        let shape = picked(&x.shape, &indices.shape, self.axis);
+        let shape = self.0.checked_shape(x, indices)?;
         Ok([Spec::new(shape, x.dtype)])
     }
 
     fn forward(&self, [x, indices]: [Array; 2]) -> [Array; 1] {
-        [x.take(&indices, self.axis as isize)]
+        let axis = self.0.axis as isize;
+        [match self.0.each {
+            true => x.gather(&indices, axis),
+            false => x.take(&indices, axis),
+        }]
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
-        let function = AddAt { axis: self.axis };
-        let [gx] = crate::apply(function, [zeros(cx.input_spec(0)), cx.input(1), gy]);
-        [Some(gx), None]
+        [Some(self.0.put(cx.input_spec(0), cx.input(1), gy)), None]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| take(dx, cx.input(1), self.axis as isize))]
+        [dx.map(|dx| self.0.pick(dx, cx.input(1)))]
     }
 
     fn batch(&self, [x, indices]: [Lane; 2]) -> [Lane; 1] {
-        let axis = self.axis as isize;
+        let Picking { each, axis: own } = self.0;
         match (x.axis, indices.axis) {
+            _ if each => Lane::in_front(Self(self.0.in_lanes()), [x, indices]),
             // The lanes of the indices are picked like further axes of them.
             (None, Some(lanes)) => {
                 let indices = lanes_in_front(indices.value, lanes);
-                [Lane::along(take(x.value, indices, axis), self.axis)]
+                [Lane::along(self.0.pick(x.value, indices), own)]
             }
             (Some(lanes), None) => {
                 let x = lanes_in_front(x.value, lanes);
-                [Lane::along(take(x, indices.value, axis + 1), 0)]
+                let y = self.0.in_lanes().pick(x, indices.value);
+                [Lane::along(y, 0)]
             }
             (Some(x_lanes), Some(lanes)) => {
                 let x = lanes_in_front(x.value, x_lanes);
                 let indices = lanes_in_front(indices.value, lanes);
                 let own_rank = indices.rank() - 1;
-                let rows = rows_of_lanes(indices, &x, self.axis + 1);
+                let rows = rows_of_lanes(indices, &x, own + 1);
                 // [lanes, i.., a.., b..]: the axes a.. go back to where they were.
-                let mut y = take(fold_lanes(x, self.axis), rows, 0);
-                for before in 0..self.axis {
+                let mut y = take(fold_lanes(x, own), rows, 0);
+                for before in 0..own {
                     y = move_axis(y, (1 + own_rank + before) as isize, 1 + before as isize);
                 }
                 [Lane::along(y, 0)]
@@ -291,35 +335,32 @@ impl Function for Take {
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+        let Picking { each, axis: own } = self.0;
+        let (x, axis) = (cx.input_spec(0).clone(), gy.examples.axis());
+        if each && axis == own {
+            return [Some(Share::Unknown), None];
+        }
+        let rank = if each { 1 } else { cx.input_shape(1).rank() };
+        let indices = cx.input(1);
+        let inside = axis >= own && axis < own + rank;
+        let examples = match (inside, rank) {
+            (false, _) if axis < own => Some(gy.examples.clone()),
+            (false, _) => Some(gy.examples.moved(axis + 1 - rank)),
+            (true, 1) => known_positions(&indices, x.shape[own])
+                .and_then(|positions| gy.examples.spread(own, x.shape[own], positions)),
+            (true, _) => None,
+        };
+        if let Some(examples) = examples {
+            let [gx, _] = self.vjp(cx, [gy.cotangent]);
+            return [gx.map(|gx| Share::own(gx, examples)), None];
+        }
+        if own != 0 {
+            return [Some(Share::Unknown), None];
+        }
         let Owned {
             cotangent,
             examples,
         } = gy;
-        let (x, rank) = (cx.input_spec(0).clone(), cx.input_shape(1).rank());
-        let own = |examples, cotangent| {
-            let [gx, _] = self.vjp(cx, [cotangent]);
-            [gx.map(|gx| Share::own(gx, examples)), None]
-        };
-        let axis = examples.axis();
-        if axis < self.axis {
-            return own(examples, cotangent);
-        }
-        if axis >= self.axis + rank {
-            let examples = examples.moved(axis + 1 - rank);
-            return own(examples, cotangent);
-        }
-        let indices = cx.input(1);
-        if let (1, Some(indices)) = (rank, known(&indices)) {
-            let size = x.shape[self.axis];
-            let position = |index: i64| index.rem_euclid(size as i64) as usize;
-            let positions = indices.to_vec::<i64>().into_iter().map(position);
-            if let Some(examples) = examples.spread(self.axis, size, positions) {
-                return own(examples, cotangent);
-            }
-        }
-        if self.axis != 0 {
-            return [Some(Share::Unknown), None];
-        }
         // All that examples pick, `[examples, l]`, and the rows there.
         let indices = examples.of_each(&indices);
         let count = examples.count();
@@ -327,10 +368,9 @@ impl Function for Take {
         let rows = examples.of_each(&cotangent);
         let rows = reshape(rows, x.shape.replaced(0, most).inserted(0, count));
         let indices = reshape(indices, [count, most]);
+        let picking = self.0;
         let sum = move |indices: &Variable, rows: &Variable| {
-            let function = AddAt { axis: 0 };
-            let [sum] = crate::apply(function, [zeros(&x), indices.clone(), rows.clone()]);
-            sum
+            picking.put(&x, indices.clone(), rows.clone())
         };
         let product = Product::new(Form::Picked, indices, rows, sum);
         [Some(Share::Product(product)), None]
@@ -338,38 +378,39 @@ impl Function for Take {
 }
 
 #[derive(Clone, Debug)]
-struct AddAt {
-    axis: usize,
-}
+struct Add(Picking);
 
-impl Function for AddAt {
+impl Function for Add {
     type Inputs = Fixed<3>;
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
-        "add_at"
+        if self.0.each { "scatter_add" } else { "add_at" }
     }
 
     fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        match needs[2] {
-            true => Keeps::NOTHING.input(1),
-            false => Keeps::NOTHING,
-        }
+        Keeps::NOTHING.input(1).only_if(needs[2])
     }
 
     fn shape(&self, [x, indices, value]: [&Spec; 3]) -> Result<[Spec; 1], Mismatch> {
-        expect_indices(x, indices)?;
-        expect_value(x, value, &picked(&x.shape, &indices.shape, self.axis))?;
+        let shape = self.0.checked_shape(x, indices)?;
+        if value.dtype != x.dtype || value.shape != shape {
+            let must_hold = format!("value must be {shape} {}", x.dtype);
+            return Err(Mismatch::new(&[("x", x), ("value", value)], must_hold));
+        }
         Ok([x.clone()])
     }
 
     fn forward(&self, [x, indices, value]: [Array; 3]) -> [Array; 1] {
-        [x.add_at(&indices, self.axis as isize, &value)]
+        let axis = self.0.axis as isize;
+        [match self.0.each {
+            true => x.scatter_add(&indices, axis, &value),
+            false => x.add_at(&indices, axis, &value),
+        }]
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 3] {
-        let axis = self.axis as isize;
-        let of_value = cx.needs(2).then(|| take(&gy, cx.input(1), axis));
+        let of_value = cx.needs(2).then(|| self.0.pick(gy.clone(), cx.input(1)));
         [cx.needs(0).then_some(gy), None, of_value]
     }
 
@@ -378,189 +419,55 @@ impl Function for AddAt {
         cx: &Context<'_>,
         [dx, _, dvalue]: [Option<Variable>; 3],
     ) -> [Option<Variable>; 1] {
-        let dx = tangent(dx, cx.input_spec(0));
+        let dx = dx.unwrap_or_else(|| zeros(cx.input_spec(0)));
         [Some(match dvalue {
-            Some(dvalue) => {
-                let [dy] = crate::apply(self.clone(), [dx, cx.input(1), dvalue]);
-                dy
-            }
+            Some(dvalue) => self.0.add(dx, cx.input(1), dvalue),
             None => dx,
         })]
     }
 
     fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
+        let Picking { each, axis } = self.0;
+        if each {
+            return Lane::in_front(Self(self.0.in_lanes()), inputs);
+        }
         let count = Lane::common_count(&inputs);
         let [x, indices, value] = inputs;
-        let (x, value) = (x.to_front(count), value.to_front(count));
+        let (x, mut value) = (x.to_front(count), value.to_front(count));
         let Some(lanes) = indices.axis else {
-            let function = Self {
-                axis: self.axis + 1,
-            };
-            return crate::apply(function, [x, indices.value, value]).map(|y| Lane::along(y, 0));
+            let y = self.0.in_lanes().add(x, indices.value, value);
+            return [Lane::along(y, 0)];
         };
         let indices = lanes_in_front(indices.value, lanes);
         let own_rank = indices.rank() - 1;
-        let rows = rows_of_lanes(indices, &x, self.axis + 1);
-        let unfolded = move_axis(&x, self.axis as isize + 1, 1).shape();
+        let rows = rows_of_lanes(indices, &x, axis + 1);
+        let unfolded = move_axis(&x, axis as isize + 1, 1).shape();
         // [lanes, a.., i.., b..] to [lanes, i.., a.., b..], as rows of the folded x are picked.
-        let mut value = value;
-        for _ in 0..self.axis {
-            value = move_axis(value, 1, (self.axis + own_rank) as isize);
+        for _ in 0..axis {
+            value = move_axis(value, 1, (axis + own_rank) as isize);
         }
-        let y = add_at(fold_lanes(x, self.axis), rows, 0, value);
-        let y = move_axis(reshape(y, unfolded), 1, self.axis as isize + 1);
+        let y = add_at(fold_lanes(x, axis), rows, 0, value);
+        let y = move_axis(reshape(y, unfolded), 1, axis as isize + 1);
         [Lane::along(y, 0)]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
-        let (axis, rank) = (gy.examples.axis(), cx.input_shape(1).rank());
-        let of_value = match axis {
-            _ if axis < self.axis => Some(gy.examples.clone()),
-            _ if axis > self.axis => Some(gy.examples.moved(axis + rank - 1)),
-            _ => match (rank, cx.needs(2).then(|| known(&cx.input(1))).flatten()) {
-                (1, Some(indices)) => {
-                    let size = cx.input_shape(0)[axis] as i64;
-                    let position = |index: i64| index.rem_euclid(size) as usize;
-                    let positions = indices.to_vec::<i64>().into_iter().map(position);
-                    Some(gy.examples.picked(axis, positions))
-                }
-                _ => None,
-            },
+        let Picking { each, axis: own } = self.0;
+        let (examples, rank) = (gy.examples, cx.input_shape(1).rank());
+        let axis = examples.axis();
+        let of_value = match axis.cmp(&own) {
+            Ordering::Equal if each || rank != 1 || !cx.needs(2) => None,
+            Ordering::Equal => known_positions(&cx.input(1), cx.input_shape(0)[own])
+                .map(|positions| examples.picked(own, positions)),
+            Ordering::Greater if !each => Some(examples.moved(axis + rank - 1)),
+            _ => Some(examples.clone()),
         };
-        let examples = [Some(gy.examples), None, of_value];
-        let mut shares = self.vjp(cx, [gy.cotangent]).into_iter().zip(examples);
-        std::array::from_fn(|_| {
-            let (gradient, examples) = shares.next().expect("one for each input");
-            Some(match examples {
-                Some(examples) => Share::own(gradient?, examples),
-                None => Share::Unknown,
-            })
-        })
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Gather {
-    axis: usize,
-}
-
-impl Function for Gather {
-    type Inputs = Fixed<2>;
-    type Outputs = Fixed<1>;
-
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(1)
-    }
-
-    fn shape(&self, [x, indices]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
-        expect_indices(x, indices)?;
-        expect_aligned(x, indices, self.axis)?;
-        Ok([Spec::new(&indices.shape, x.dtype)])
-    }
-
-    fn forward(&self, [x, indices]: [Array; 2]) -> [Array; 1] {
-        [x.gather(&indices, self.axis as isize)]
-    }
-
-    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
-        let function = ScatterAdd { axis: self.axis };
-        let [gx] = crate::apply(function, [zeros(cx.input_spec(0)), cx.input(1), gy]);
-        [Some(gx), None]
-    }
-
-    fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| gather(dx, cx.input(1), self.axis as isize))]
-    }
-
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
-        let function = Self {
-            axis: self.axis + 1,
+        let [gx, _, of_needed] = self.vjp(cx, [gy.cotangent]);
+        let value = match of_value {
+            Some(examples) => of_needed.map(|value| Share::own(value, examples)),
+            None => Some(Share::Unknown),
         };
-        let inputs = inputs.map(|lane| lane.to_front(count));
-        crate::apply(function, inputs).map(|y| Lane::along(y, 0))
-    }
-
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
-        match gy.examples.axis() == self.axis {
-            true => [Some(Share::Unknown), None],
-            false => gy.through(|gy| self.vjp(cx, [gy])),
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct ScatterAdd {
-    axis: usize,
-}
-
-impl Function for ScatterAdd {
-    type Inputs = Fixed<3>;
-    type Outputs = Fixed<1>;
-
-    fn name(&self) -> &'static str {
-        "scatter_add"
-    }
-
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        match needs[2] {
-            true => Keeps::NOTHING.input(1),
-            false => Keeps::NOTHING,
-        }
-    }
-
-    fn shape(&self, [x, indices, value]: [&Spec; 3]) -> Result<[Spec; 1], Mismatch> {
-        expect_indices(x, indices)?;
-        expect_aligned(x, indices, self.axis)?;
-        expect_value(x, value, &indices.shape)?;
-        Ok([x.clone()])
-    }
-
-    fn forward(&self, [x, indices, value]: [Array; 3]) -> [Array; 1] {
-        [x.scatter_add(&indices, self.axis as isize, &value)]
-    }
-
-    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 3] {
-        let axis = self.axis as isize;
-        let of_value = cx.needs(2).then(|| gather(&gy, cx.input(1), axis));
-        [cx.needs(0).then_some(gy), None, of_value]
-    }
-
-    fn jvp(
-        &self,
-        cx: &Context<'_>,
-        [dx, _, dvalue]: [Option<Variable>; 3],
-    ) -> [Option<Variable>; 1] {
-        let dx = tangent(dx, cx.input_spec(0));
-        [Some(match dvalue {
-            Some(dvalue) => {
-                let [dy] = crate::apply(self.clone(), [dx, cx.input(1), dvalue]);
-                dy
-            }
-            None => dx,
-        })]
-    }
-
-    fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
-        let function = Self {
-            axis: self.axis + 1,
-        };
-        let inputs = inputs.map(|lane| lane.to_front(count));
-        crate::apply(function, inputs).map(|y| Lane::along(y, 0))
-    }
-
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
-        let along = gy.examples.axis() == self.axis;
-        let [x, _, value] = gy.through(|gy| self.vjp(cx, [gy]));
-        match along {
-            true => [x, None, Some(Share::Unknown)],
-            false => [x, None, value],
-        }
+        [gx.map(|gx| Share::own(gx, examples)), None, value]
     }
 }
 
@@ -570,56 +477,33 @@ struct OneHot {
     dtype: DType,
 }
 
-impl Function for OneHot {
+impl DiscreteRule for OneHot {
     type Inputs = Fixed<1>;
-    type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         "one_hot"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-
-    fn shape(&self, [indices]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
+    fn shape(&self, [indices]: [&Spec; 1]) -> Result<Spec, Mismatch> {
         if indices.dtype != DType::I64 {
             return Err(Mismatch::new(&[("indices", indices)], "must be integers"));
         }
         let rank = indices.shape.rank();
         let shape = indices.shape.inserted(rank, self.classes);
-        Ok([Spec::new(shape, self.dtype)])
+        Ok(Spec::new(shape, self.dtype))
     }
 
-    fn forward(&self, [indices]: [Array; 1]) -> [Array; 1] {
-        [Array::one_hot(&indices, self.classes, self.dtype)]
-    }
-
-    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn batch(&self, [indices]: [Lane; 1]) -> [Lane; 1] {
-        let y = one_hot(indices.value, self.classes, self.dtype);
-        [Lane {
-            value: y,
-            axis: indices.axis,
-        }]
-    }
-
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
-        [None]
+    fn forward(&self, [indices]: [Array; 1]) -> Array {
+        Array::one_hot(&indices, self.classes, self.dtype)
     }
 }
 
-/// Indices that can be read without waiting for a device.
-fn known(indices: &Variable) -> Option<Array> {
+/// Where indices along an axis of `size` point to, if they can be read without waiting for a device.
+fn known_positions(indices: &Variable, size: usize) -> Option<impl Iterator<Item = usize>> {
     let indices = indices.plain_array();
-    indices.filter(|indices| indices.device() == cpu())
+    let indices = indices.filter(|indices| indices.device() == cpu())?;
+    let position = move |index: i64| index.rem_euclid(size as i64) as usize;
+    Some(indices.to_vec::<i64>().into_iter().map(position))
 }
 
 /// The rows of lanes that lie one after another, `size` each, from the indices of each lane, which
@@ -640,27 +524,21 @@ fn rows_of_lanes(indices: Variable, x: &Variable, axis: usize) -> Variable {
         size: x.shape()[axis],
         device: x.place().or(indices.place()).unwrap_or(cpu()),
     };
-    let [rows] = crate::apply(function, [indices]);
-    rows
+    Discrete::of(function, [indices])
 }
 
-impl Function for RowsOfLanes {
+impl DiscreteRule for RowsOfLanes {
     type Inputs = Fixed<1>;
-    type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         "rows_of_lanes"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn shape(&self, [indices]: [&Spec; 1]) -> Result<Spec, Mismatch> {
+        Ok(indices.clone())
     }
 
-    fn shape(&self, [indices]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        Ok([indices.clone()])
-    }
-
-    fn forward(&self, [indices]: [Array; 1]) -> [Array; 1] {
+    fn forward(&self, [indices]: [Array; 1]) -> Array {
         let lanes = indices.shape()[self.axis];
         // Picked from all positions, indices are checked and count from the front.
         let positions = |count| Array::arange(0, count as i64).to(self.device);
@@ -668,28 +546,12 @@ impl Function for RowsOfLanes {
         let mut aligned = vec![1; indices.rank() - self.axis];
         aligned[0] = lanes;
         let first = positions(lanes) * self.size as i64;
-        [own + first.reshape(aligned)]
+        own + first.reshape(aligned)
     }
 
-    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn batch(&self, [indices]: [Lane; 1]) -> [Lane; 1] {
-        let indices = lanes_in_front(indices.value, indices.axis.expect("it has lanes"));
-        let function = Self {
-            axis: self.axis + 1,
-            ..*self
-        };
-        crate::apply(function, [indices]).map(|rows| Lane::along(rows, 0))
-    }
-
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
-        [None]
+    fn batch(&self, indices: [Lane; 1]) -> [Lane; 1] {
+        let axis = self.axis + 1;
+        Lane::in_front(Discrete(Self { axis, ..*self }), indices)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::functions::family::method;
 use crate::functions::{cast, expand_dims, reshape};
 use crate::variable::Variable;
 
@@ -31,8 +32,7 @@ pub fn concat(xs: &[&Variable], axis: isize) -> Variable {
     let _whole = composite_if(!alike, "concat");
     let xs = promoted("concat", xs);
     let axis = normalize_axis("concat", axis, xs[0].rank());
-    let [y] = crate::apply(Concat { axis }, xs);
-    y
+    joined(xs, axis)
 }
 
 /// The arrays, all of one shape, along a new axis at `axis`, which may be the rank (or `-1`: behind
@@ -59,8 +59,7 @@ pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
         raise(Error::argument("stack", what));
     }
     let axis = normalize_axis("stack", axis, rank + 1);
-    let [y] = crate::apply(Concat { axis }, layers(xs, axis));
-    y
+    joined(layers(xs, axis), axis)
 }
 
 /// The arrays side by side: along the second axis, vectors and scalars along the only one.
@@ -84,8 +83,7 @@ pub fn hstack(xs: &[&Variable]) -> Variable {
         _ => None,
     });
     let axis = usize::from(xs[0].rank() > 1);
-    let [y] = crate::apply(Concat { axis }, xs);
-    y
+    joined(xs, axis)
 }
 
 /// The arrays one above the other: along the first axis; vectors are rows.
@@ -109,8 +107,7 @@ pub fn vstack(xs: &[&Variable]) -> Variable {
         [m] => Some([1, m].into()),
         _ => None,
     });
-    let [y] = crate::apply(Concat { axis: 0 }, xs);
-    y
+    joined(xs, 0)
 }
 
 /// The arrays one behind the other: along the third axis, which vectors `[m]` (as `[1, m, 1]`) and
@@ -138,8 +135,7 @@ pub fn dstack(xs: &[&Variable]) -> Variable {
         [n, m] => Some([n, m, 1].into()),
         _ => None,
     });
-    let [y] = crate::apply(Concat { axis: 2 }, xs);
-    y
+    joined(xs, 2)
 }
 
 /// `sections` parts of equal size, one after another along `axis`.
@@ -166,6 +162,7 @@ pub fn split(x: impl Into<Variable>, sections: usize, axis: isize) -> Vec<Variab
     }
     array_split(x, sections, axis as isize)
 }
+method!(split -> Vec<Self>, sections: usize, axis: isize);
 
 /// `sections` parts along `axis` whose sizes differ by at most one, the larger ones first.
 ///
@@ -194,6 +191,7 @@ pub fn array_split(x: impl Into<Variable>, sections: usize, axis: isize) -> Vec<
     let positions = positions.collect();
     crate::apply(Split { positions, axis }, [x])
 }
+method!(array_split -> Vec<Self>, sections: usize, axis: isize);
 
 /// The parts along `axis`, cut before each of `positions`: from the start to the first, from there
 /// to the second, ..., and from the last to the end. Positions behind the end give empty parts.
@@ -223,6 +221,7 @@ pub fn split_at(x: impl Into<Variable>, positions: &[usize], axis: isize) -> Vec
     let positions = positions.collect();
     crate::apply(Split { positions, axis }, [x])
 }
+method!(split_at -> Vec<Self>, positions: &[usize], axis: isize);
 
 /// Parts of these sizes along `axis`, one after another.
 ///
@@ -263,6 +262,7 @@ pub fn split_sizes(x: impl Into<Variable>, sizes: &[usize], axis: isize) -> Vec<
     }
     crate::apply(Split { positions, axis }, [x])
 }
+method!(split_sizes -> Vec<Self>, sizes: &[usize], axis: isize);
 
 /// At most `chunks` parts along `axis`, all but the last of one size, `⌈n / chunks⌉`: as `torch.chunk`.
 /// There may be fewer parts than asked for; [`array_split`] has that number always.
@@ -294,6 +294,7 @@ pub fn chunk(x: impl Into<Variable>, chunks: usize, axis: isize) -> Vec<Variable
     };
     crate::apply(Split { positions, axis }, [x])
 }
+method!(chunk -> Vec<Self>, chunks: usize, axis: isize);
 
 /// The layers along `axis`, one by one and without it: what [`stack`] puts together.
 ///
@@ -322,50 +323,7 @@ pub fn separate(x: impl Into<Variable>, axis: isize) -> Vec<Variable> {
     let layers = crate::apply(Split { positions, axis }, [x]);
     layers.into_iter().map(|x| reshape(x, &layer)).collect()
 }
-
-impl Variable {
-    /// [`functions::split`](crate::functions::split) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn split(&self, sections: usize, axis: isize) -> Vec<Self> {
-        split(self, sections, axis)
-    }
-
-    /// [`functions::split_sizes`](crate::functions::split_sizes) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn split_sizes(&self, sizes: &[usize], axis: isize) -> Vec<Self> {
-        split_sizes(self, sizes, axis)
-    }
-
-    /// [`functions::chunk`](crate::functions::chunk) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn chunk(&self, chunks: usize, axis: isize) -> Vec<Self> {
-        chunk(self, chunks, axis)
-    }
-
-    /// [`functions::array_split`](crate::functions::array_split) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn array_split(&self, sections: usize, axis: isize) -> Vec<Self> {
-        array_split(self, sections, axis)
-    }
-
-    /// [`functions::split_at`](crate::functions::split_at) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn split_at(&self, positions: &[usize], axis: isize) -> Vec<Self> {
-        split_at(self, positions, axis)
-    }
-
-    /// [`functions::separate`](crate::functions::separate) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn separate(&self, axis: isize) -> Vec<Self> {
-        separate(self, axis)
-    }
-}
+method!(separate -> Vec<Self>, axis: isize);
 
 /// All in the dtype that they promote to; there is at least one.
 #[track_caller]
@@ -374,6 +332,12 @@ fn promoted(function: &'static str, xs: &[&Variable]) -> Vec<Variable> {
         raise(Error::argument(function, "there are no arrays to join"))
     };
     xs.iter().map(|&x| cast(x, dtype)).collect()
+}
+
+#[track_caller]
+fn joined(xs: Vec<Variable>, axis: usize) -> Variable {
+    let [y] = crate::apply(Concat { axis }, xs);
+    y
 }
 
 /// Each with a new axis of size 1.
@@ -461,10 +425,8 @@ impl Function for Concat {
     }
 
     fn batch(&self, xs: Vec<Lane>) -> [Lane; 1] {
-        let count = Lane::common_count(&xs);
-        let xs = xs.iter().map(|x| x.to_front(count)).collect();
         let axis = self.axis + 1;
-        crate::apply(Self { axis }, xs).map(|y| Lane::along(y, 0))
+        Lane::in_front(Self { axis }, xs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::batch::Lane;
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::sum;
@@ -58,11 +58,8 @@ impl LinearRule for Reshape {
         Lane::along(reshape(x, shape), 0)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.reshaped(&self.0, &x.shape) {
-            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
-            None => Share::Unknown,
-        }
+    fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
+        y.reshaped(&self.0, &x.shape)
     }
 }
 
@@ -107,10 +104,7 @@ impl LinearRule for Permute {
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
         let shape: Shape = self.0.iter().map(|&axis| x.shape[axis as usize]).collect();
-        Ok(Spec {
-            shape,
-            dtype: x.dtype,
-        })
+        Ok(Spec::new(shape, x.dtype))
     }
     fn forward(&self, x: Array) -> Array {
         x.permute(&self.0)
@@ -130,10 +124,8 @@ impl LinearRule for Permute {
         Lane::along(permute(x, &axes), 0)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let axis = self.0[gy.examples.axis()] as usize;
-        let examples = gy.examples.moved(axis);
-        Share::own(self.transpose(x, gy.cotangent), examples)
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        Some(y.moved(self.0[y.axis()] as usize))
     }
 }
 

@@ -8,12 +8,10 @@ use crate::batch::Lane;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{
-    broadcast_to, expand_dims, lanes_in_front, move_axis, permute, reshape, slice, sum,
-};
+use crate::functions::{broadcast_to, expand_dims, move_axis, permute, reshape, slice, sum};
 use crate::variable::Variable;
 
 /// The elements from the last to the first along axes (`..` for all; see [`Axes`]).
@@ -83,9 +81,6 @@ impl LinearRule for Flip {
     fn name(&self) -> &'static str {
         "flip"
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(x.clone())
-    }
     fn forward(&self, x: Array) -> Array {
         x.flip(&self.0)
     }
@@ -94,16 +89,14 @@ impl LinearRule for Flip {
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
         let axes = self.0.iter().map(|axis| axis + 1).collect();
-        Lane::along(Linear::of(Self(axes), lanes_in_front(x, axis)), 0)
+        Linear::in_front(Self(axes), x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let (axis, slices) = (gy.examples.axis(), gy.examples.slices());
-        let examples = match self.0.contains(&(axis as isize)) {
-            true => gy.examples.picked(axis, (0..slices).rev()),
-            false => gy.examples,
-        };
-        Share::own(self.transpose(x, gy.cotangent), examples)
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        Some(match self.0.contains(&(y.axis() as isize)) {
+            true => y.picked(y.axis(), (0..y.slices()).rev()),
+            false => y.clone(),
+        })
     }
 }
 
@@ -142,9 +135,6 @@ impl LinearRule for Roll {
     fn name(&self) -> &'static str {
         "roll"
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(x.clone())
-    }
     fn forward(&self, x: Array) -> Array {
         x.roll(self.shift, self.axis as isize)
     }
@@ -152,20 +142,17 @@ impl LinearRule for Roll {
         roll(gy, -self.shift, self.axis as isize)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let x = lanes_in_front(x, axis);
-        Lane::along(roll(x, self.shift, self.axis as isize + 1), 0)
+        let own = self.axis + 1;
+        Linear::in_front(Self { axis: own, ..*self }, x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let (axis, slices) = (gy.examples.axis(), gy.examples.slices());
-        let examples = match axis == self.axis {
-            true => {
-                let from = |slice| (slice + self.shift as usize) % slices;
-                gy.examples.picked(axis, (0..slices).map(from))
-            }
-            false => gy.examples,
-        };
-        Share::own(self.transpose(x, gy.cotangent), examples)
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        let (axis, slices) = (y.axis(), y.slices());
+        let from = |slice| (slice + self.shift as usize) % slices;
+        Some(match axis == self.axis {
+            true => y.picked(axis, (0..slices).map(from)),
+            false => y.clone(),
+        })
     }
 }
 
@@ -240,19 +227,17 @@ impl Function for Pad {
         [dx.map(|dx| pad(dx, &self.widths, 0.0))]
     }
 
-    fn batch(&self, [x]: [Lane; 1]) -> [Lane; 1] {
-        let x = lanes_in_front(x.value, x.axis.expect("the only input has lanes"));
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
         let mut widths = self.widths.clone();
         widths.insert(0, (0, 0));
-        [Lane::along(pad(x, &widths, self.value), 0)]
+        Lane::in_front(Self { widths, ..*self }, x)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
         let axis = gy.examples.axis();
         let (before, size) = (self.widths[axis].0, cx.input_shape(0)[axis]);
         let examples = gy.examples.picked(axis, before..before + size);
-        let [gx] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples))]
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 
@@ -387,11 +372,7 @@ impl LinearRule for Triangle {
         Linear::of(self.clone(), gy)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(Linear::of(self.clone(), lanes_in_front(x, axis)), 0)
-    }
-
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        Share::own(self.transpose(x, gy.cotangent), gy.examples)
+        Linear::in_front(self.clone(), x, axis)
     }
 }
 
@@ -517,14 +498,11 @@ impl LinearRule for Diagonal {
         Linear::of(PutDiagonal { offset, matrix }, gy)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(Linear::of(self.clone(), lanes_in_front(x, axis)), 0)
+        Linear::in_front(self.clone(), x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.axis() + 2 < x.shape.rank() {
-            true => Share::own(self.transpose(x, gy.cotangent), gy.examples),
-            false => Share::Unknown,
-        }
+    fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
+        (y.axis() + 2 < x.shape.rank()).then(|| y.clone())
     }
 }
 
@@ -561,14 +539,11 @@ impl LinearRule for PutDiagonal {
         Linear::of(Diagonal { offset }, gy)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(Linear::of(self.clone(), lanes_in_front(x, axis)), 0)
+        Linear::in_front(self.clone(), x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.axis() + 1 < x.shape.rank() {
-            true => Share::own(self.transpose(x, gy.cotangent), gy.examples),
-            false => Share::Unknown,
-        }
+    fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
+        (y.axis() + 1 < x.shape.rank()).then(|| y.clone())
     }
 }
 

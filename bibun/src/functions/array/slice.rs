@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::batch::Lane;
 use crate::call::{calling, composite_if};
-use crate::examples::{Owned, Share};
+use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{broadcast_to, lanes_in_front};
@@ -132,14 +132,9 @@ impl LinearRule for Slice {
         Lane::along(slice(x, &for_all_lanes(&self.index)), 0)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let whole = whole_axis(&x.shape, &self.index, gy.examples.axis());
-        let examples =
-            whole.and_then(|(axis, positions)| gy.examples.spread(axis, x.shape[axis], positions));
-        match examples {
-            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
-            None => Share::Unknown,
-        }
+    fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
+        let (axis, positions) = whole_axis(&x.shape, &self.index, y.axis())?;
+        y.spread(axis, x.shape[axis], positions)
     }
 }
 
@@ -177,15 +172,11 @@ impl LinearRule for PutSlice {
         Lane::along(put_slice(x, &for_all_lanes(&self.index), shape), 0)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let own = (0..x.shape.rank()).find_map(|axis| {
+    fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
+        (0..x.shape.rank()).find_map(|axis| {
             let (whole, positions) = whole_axis(&self.shape, &self.index, axis)?;
-            (whole == gy.examples.axis()).then(|| gy.examples.picked(axis, positions))
-        });
-        match own {
-            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
-            None => Share::Unknown,
-        }
+            (whole == y.axis()).then(|| y.picked(axis, positions))
+        })
     }
 }
 

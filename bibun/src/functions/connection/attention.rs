@@ -3,8 +3,8 @@
 use bibun_array::Shape;
 
 use crate::call::composite;
-use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::error::mismatch;
+use crate::function::Spec;
 use crate::functions::{expect_mask, masked_softmax, matmul, softmax, swap_axes};
 use crate::variable::Variable;
 
@@ -111,8 +111,7 @@ fn check(
         _ => None,
     };
     let Some([q, k]) = sizes else {
-        let mismatch = Mismatch::new(&named, "sizes of one name must be equal");
-        raise(Error::mismatch(function, &mismatch))
+        mismatch(function, &named, "sizes of one name must be equal")
     };
     // Which axes are in front, the product of queries and keys tells by itself.
     let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);

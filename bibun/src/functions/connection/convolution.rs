@@ -5,12 +5,12 @@ use bibun_array::{Array, Convolution, ConvolutionPart, DType, Shape, Window};
 use crate::batch::Lane;
 use crate::call::composite;
 use crate::context::Context;
-use crate::error::{Error, raise};
-use crate::examples::{self, Form, Owned, Share};
+use crate::error::{Error, mismatch, raise};
+use crate::examples::{self, Examples, Form, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Bilinear, BilinearRule, Linear, LinearRule};
-use crate::functions::{cast, lanes_in_front, move_axis, reshape, swap_axes};
+use crate::functions::{cast, move_axis, reshape, swap_axes};
 use crate::variable::Variable;
 
 /// What lies around the input of a convolution.
@@ -156,12 +156,12 @@ const CONVOLUTION: [&str; 3] = ["conv1d", "conv2d", "conv3d"];
 const TRANSPOSED: [&str; 3] = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"];
 const BY_WEIGHTS: [&str; 3] = ["conv1d_weights", "conv2d_weights", "conv3d_weights"];
 
-/// Declares the functions of one number of axes.
+/// Declares the functions of one number of axes, with an example of each: what it makes of x and w.
 macro_rules! convolutions {
     (
-        $N:literal, $conv:ident, $conv_transpose:ident, $Axes:literal,
-        $axes:literal, $kernel:literal, $positions:literal,
-        $x:literal, $w:literal, $y:literal, $tx:literal, $tw:literal, $ty:literal
+        $N:literal $Axes:literal: $axes:literal, $kernel:literal -> $positions:literal;
+        $conv:ident -> $y:literal { $x:literal, $w:literal }
+        $conv_transpose:ident -> $ty:literal { $tx:literal, $tw:literal }
     ) => {
         #[doc = concat!("The convolution over ", $Axes, " (without mirrored kernels, as everywhere in networks),")]
         /// `y[n, o, p] = b[o] + Σ_{c, k} x[n, c, p·stride + k·dilation - padding] w[o, c, k]`.
@@ -228,56 +228,51 @@ macro_rules! convolutions {
     };
 }
 
-convolutions!(
-    1,
-    conv1d,
-    conv_transpose1d,
-    "one axis",
-    "l",
-    "k",
-    "p",
-    "Variable::new([[[1.0, 2.0, 3.0]]])",
-    "Variable::new([[[10.0, 1.0]]])",
-    "[12.0, 23.0]",
-    "Variable::new([[[1.0, 2.0]]])",
-    "Variable::new([[[10.0, 1.0]]])",
-    "[10.0, 21.0, 2.0]"
-);
-convolutions!(
-    2,
-    conv2d,
-    conv_transpose2d,
-    "two axes",
-    "h, w",
-    "kh, kw",
-    "ph, pw",
-    "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 2, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2])",
-    "[12.0, 34.0]",
-    "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 2, 1])",
-    "[10.0, 20.0, 1.0, 2.0]"
-);
-convolutions!(
-    3,
-    conv3d,
-    conv_transpose3d,
-    "three axes",
-    "d, h, w",
-    "kd, kh, kw",
-    "pd, ph, pw",
-    "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 1, 2, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 1, 2])",
-    "[12.0, 34.0]",
-    "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 1, 2])",
-    "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2, 1])",
-    "[10.0, 20.0, 1.0, 2.0]"
-);
+convolutions! {
+    1 "one axis": "l", "k" -> "p";
+    conv1d -> "[12.0, 23.0]" {
+        "Variable::new([[[1.0, 2.0, 3.0]]])", "Variable::new([[[10.0, 1.0]]])"
+    }
+    conv_transpose1d -> "[10.0, 21.0, 2.0]" {
+        "Variable::new([[[1.0, 2.0]]])", "Variable::new([[[10.0, 1.0]]])"
+    }
+}
+convolutions! {
+    2 "two axes": "h, w", "kh, kw" -> "ph, pw";
+    conv2d -> "[12.0, 34.0]" {
+        "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 2, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2])"
+    }
+    conv_transpose2d -> "[10.0, 20.0, 1.0, 2.0]" {
+        "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 2, 1])"
+    }
+}
+convolutions! {
+    3 "three axes": "d, h, w", "kd, kh, kw" -> "pd, ph, pw";
+    conv3d -> "[12.0, 34.0]" {
+        "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 1, 2, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 1, 2])"
+    }
+    conv_transpose3d -> "[10.0, 20.0, 1.0, 2.0]" {
+        "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 1, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2, 1])"
+    }
+}
 
-/// The inputs of a call, and their names for its errors.
+#[track_caller]
+pub(super) fn expect_positive(function: &'static str, settings: &[(&str, &[usize])]) {
+    if let Some((name, values)) = settings.iter().find(|(_, values)| values.contains(&0)) {
+        let what = format!("{name} is {values:?}, it must be 1 or more");
+        raise(Error::argument(function, what));
+    }
+}
+
+/// The inputs of a call.
 struct Call<const N: usize> {
     function: &'static str,
-    names: [&'static str; 3],
+    /// What the channels of w are, for errors.
+    channels: &'static str,
     x: Variable,
     w: Variable,
     b: Option<Variable>,
@@ -287,13 +282,17 @@ impl<const N: usize> Call<N> {
     #[cold]
     #[track_caller]
     fn fail(&self, must_hold: &str) -> ! {
+        let axes = named(["l", "h, w", "d, h, w"], N);
+        let kernel = named(["k", "kh, kw", "kd, kh, kw"], N);
+        let names = [
+            format!("x [n, i, {axes}]"),
+            format!("w [{}, {kernel}]", self.channels),
+        ];
         let mut specs = vec![self.x.spec(), self.w.spec()];
         specs.extend(self.b.as_ref().map(Variable::spec));
-        let inputs: Vec<_> = self.names.into_iter().zip(&specs).collect();
-        raise(Error::mismatch(
-            self.function,
-            &Mismatch::new(&inputs, must_hold),
-        ))
+        let names = names.iter().map(String::as_str).chain(["b [o]"]);
+        let inputs: Vec<_> = names.zip(&specs).collect();
+        mismatch(self.function, &inputs, must_hold)
     }
 
     /// Everything in one float dtype, and what x and w look like is right as far as it is the same
@@ -301,7 +300,7 @@ impl<const N: usize> Call<N> {
     #[track_caller]
     fn new(
         function: &'static str,
-        names: [&'static str; 3],
+        channels: &'static str,
         [x, w]: [Variable; 2],
         b: Option<&Variable>,
         [stride, dilation]: [&[usize; N]; 2],
@@ -312,24 +311,17 @@ impl<const N: usize> Call<N> {
             ("dilation", &dilation[..]),
             ("groups", &[groups]),
         ];
-        for (name, values) in settings {
-            if values.contains(&0) {
-                let what = format!("{name} is {values:?}, it must be 1 or more");
-                raise(Error::argument(function, what));
-            }
-        }
+        expect_positive(function, &settings);
         let b = b.cloned();
-        let call = Self {
+        let mut call = Self {
             function,
-            names,
+            channels,
             x,
             w,
             b,
         };
-        let dtypes = [&call.x, &call.w]
-            .into_iter()
-            .chain(&call.b)
-            .map(Variable::dtype);
+        let inputs = [&mut call.x, &mut call.w].into_iter().chain(&mut call.b);
+        let dtypes = inputs.map(|input| input.dtype());
         let dtype = dtypes.reduce(DType::promote).expect("at least two");
         if !dtype.is_float() {
             call.fail("a convolution is of floats");
@@ -340,14 +332,10 @@ impl<const N: usize> Call<N> {
         if call.w.shape()[2..].contains(&0) {
             call.fail("the kernel must not be empty");
         }
-        let Self { x, w, b, .. } = call;
-        Self {
-            function,
-            names,
-            x: cast(x, dtype),
-            w: cast(w, dtype),
-            b: b.map(|b| cast(b, dtype)),
+        for input in [&mut call.x, &mut call.w].into_iter().chain(&mut call.b) {
+            *input = cast(&*input, dtype);
         }
+        call
     }
 
     /// The product of x and w, with b on top.
@@ -385,26 +373,8 @@ pub(crate) fn conv<const N: usize>(
         dilation,
         groups,
     } = *options;
-    let names = [
-        named(["x [n, i, l]", "x [n, i, h, w]", "x [n, i, d, h, w]"], N),
-        named(
-            [
-                "w [o, i / groups, k]",
-                "w [o, i / groups, kh, kw]",
-                "w [o, i / groups, kd, kh, kw]",
-            ],
-            N,
-        ),
-        "b [o]",
-    ];
-    let call = Call::new(
-        named(CONVOLUTION, N),
-        names,
-        [x, w],
-        b,
-        [&stride, &dilation],
-        groups,
-    );
+    let (channels, steps) = ("o, i / groups", [&stride, &dilation]);
+    let call = Call::new(named(CONVOLUTION, N), channels, [x, w], b, steps, groups);
     let (x, w) = (call.x.shape(), call.w.shape());
     if w[1].checked_mul(groups) != Some(x[1]) {
         call.fail(&format!(
@@ -453,20 +423,9 @@ pub(crate) fn conv_transpose<const N: usize>(
         dilation,
         groups,
     } = *options;
-    let names = [
-        named(["x [n, i, l]", "x [n, i, h, w]", "x [n, i, d, h, w]"], N),
-        named(
-            [
-                "w [i, o / groups, k]",
-                "w [i, o / groups, kh, kw]",
-                "w [i, o / groups, kd, kh, kw]",
-            ],
-            N,
-        ),
-        "b [o]",
-    ];
     let function = named(TRANSPOSED, N);
-    let call = Call::new(function, names, [x, w], b, [&stride, &dilation], groups);
+    let (channels, steps) = ("i, o / groups", [&stride, &dilation]);
+    let call = Call::new(function, channels, [x, w], b, steps, groups);
     let (x, w) = (call.x.shape(), call.w.shape());
     if w[0] != x[1] || x[1] % groups != 0 {
         call.fail(&format!(
@@ -651,10 +610,9 @@ impl BilinearRule for Product {
                 groups,
                 inputs,
                 outputs,
-                ref windows,
                 ..
             } = self.convolution;
-            let taps: usize = windows.iter().map(|window| window.kernel).product();
+            let taps = taps(&self.convolution);
             let sizes = [l * positions, inputs * taps, outputs];
             let convolution = self.convolution.clone();
             // Examples' patches, and the cotangents that meet them.
@@ -689,6 +647,12 @@ impl BilinearRule for Product {
     }
 }
 
+/// How many positions a kernel reads at once.
+fn taps(convolution: &Convolution) -> usize {
+    let windows = convolution.windows.iter();
+    windows.map(|window| window.kernel).product()
+}
+
 /// What the kernels of one group see of each example at each position; see [`Convolution::patches`].
 #[derive(Clone, Debug)]
 struct Patches(Convolution);
@@ -696,12 +660,7 @@ struct Patches(Convolution);
 impl Patches {
     /// The numbers that a kernel sees at one position.
     fn seen(&self) -> usize {
-        self.0
-            .windows
-            .iter()
-            .map(|window| window.kernel)
-            .product::<usize>()
-            * self.0.inputs
+        taps(&self.0) * self.0.inputs
     }
 }
 
@@ -740,16 +699,12 @@ impl LinearRule for Patches {
     }
 
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let x = lanes_in_front(x, axis);
-        let [count, n] = [x.shape()[0], x.shape()[1]];
-        let folded = reshape(&x, x.shape().removed(0).replaced(0, count * n));
-        let y = Linear::of(self.clone(), folded);
-        let sizes = y.shape().replaced(0, n).inserted(0, count);
-        Lane::along(reshape(y, sizes), 0)
+        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+        y
     }
 
-    fn per_example(&self, _: &Spec, _: Owned) -> Share {
-        Share::Unknown
+    fn examples(&self, _: &Spec, _: &Examples) -> Option<Examples> {
+        None
     }
 }
 

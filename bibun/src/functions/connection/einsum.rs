@@ -1,5 +1,8 @@
 //! Products and sums in Einstein's notation.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use bibun_array::{Index, Shape};
 
 use crate::call::composite;
@@ -56,7 +59,7 @@ pub fn einsum(spec: &str, operands: &[&Variable]) -> Variable {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Axis {
     /// An axis of `...`, counted from the last.
-    Unnamed(std::cmp::Reverse<usize>),
+    Unnamed(Reverse<usize>),
     /// A letter.
     Letter(char),
 }
@@ -95,55 +98,45 @@ fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
         }
         name.chars().map(Axis::Letter).collect()
     };
-    let unnamed = |count: usize| {
-        (0..count)
-            .rev()
-            .map(|i| Axis::Unnamed(std::cmp::Reverse(i)))
+    // What a name stands for, of which "..." is so many axes beside those with letters.
+    let axes_of = |name: &str, unnamed: &dyn Fn(usize) -> usize| match name.split_once("...") {
+        Some((front, back)) => {
+            let (front, back) = (letters(front), letters(back));
+            let count = unnamed(front.len() + back.len());
+            let unnamed = (0..count).rev().map(|i| Axis::Unnamed(Reverse(i)));
+            front.into_iter().chain(unnamed).chain(back).collect()
+        }
+        None => letters(name),
     };
 
     let dtypes = operands.iter().map(|operand| operand.dtype());
     let dtype = dtypes
         .reduce(bibun_array::DType::promote)
         .expect("a name for each");
-    let mut sizes: Vec<(Axis, usize)> = Vec::new();
+    let mut sizes: BTreeMap<Axis, usize> = BTreeMap::new();
     let mut terms = Vec::new();
     for (name, &operand) in names.iter().zip(operands) {
         let shape = operand.shape();
-        let axes: Vec<Axis> = match name.split_once("...") {
-            Some((front, back)) => {
-                let (front, back) = (letters(front), letters(back));
-                let Some(count) = shape.rank().checked_sub(front.len() + back.len()) else {
-                    fail(format!(
-                        "\"{name}\" names more axes than {} has",
-                        operand.spec()
-                    ))
-                };
-                front
-                    .into_iter()
-                    .chain(unnamed(count))
-                    .chain(back)
-                    .collect()
-            }
-            None => letters(name),
-        };
+        let spec = operand.spec();
+        let axes = axes_of(name, &|named| match shape.rank().checked_sub(named) {
+            Some(count) => count,
+            None => fail(format!("\"{name}\" names more axes than {spec} has")),
+        });
         if axes.len() != shape.rank() {
-            fail(format!(
-                "\"{name}\" does not name the axes of {}",
-                operand.spec()
-            ));
+            fail(format!("\"{name}\" does not name the axes of {spec}"));
         }
         for (&axis, &size) in axes.iter().zip(shape.iter()) {
-            match sizes.iter_mut().find(|(other, _)| *other == axis) {
-                Some((_, other)) if *other == size => {}
-                Some((Axis::Unnamed(_), other)) if *other == 1 => *other = size,
-                Some((Axis::Unnamed(_), _)) if size == 1 => {}
-                Some((Axis::Letter(letter), other)) => {
+            let other = sizes.entry(axis).or_insert(size);
+            match axis {
+                _ if *other == size => {}
+                Axis::Unnamed(_) if *other == 1 => *other = size,
+                Axis::Unnamed(_) if size == 1 => {}
+                Axis::Letter(letter) => {
                     fail(format!("'{letter}' has the sizes {other} and {size}"))
                 }
-                Some((Axis::Unnamed(_), other)) => fail(format!(
+                Axis::Unnamed(_) => fail(format!(
                     "the sizes {other} and {size} of \"...\" do not broadcast"
                 )),
-                None => sizes.push((axis, size)),
             }
         }
         terms.push(Term {
@@ -152,68 +145,38 @@ fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
         });
     }
 
-    let all_unnamed = || {
-        let count = sizes
-            .iter()
-            .filter(|(axis, _)| matches!(axis, Axis::Unnamed(_)))
-            .count();
-        unnamed(count)
-    };
+    let has_letter = |axis: &&Axis| matches!(axis, Axis::Letter(_));
+    let unnamed = sizes.len() - sizes.keys().filter(has_letter).count();
     let result = match right {
         Some(right) => {
-            let result: Vec<Axis> = match right.split_once("...") {
-                Some((front, back)) => letters(front)
-                    .into_iter()
-                    .chain(all_unnamed())
-                    .chain(letters(back))
-                    .collect(),
-                None => letters(right),
-            };
+            let result = axes_of(right, &|_| unnamed);
             for (i, axis) in result.iter().enumerate() {
                 if result[..i].contains(axis) {
                     fail(format!("the result \"{right}\" names an axis twice"));
                 }
-                if !sizes.iter().any(|(other, _)| other == axis) {
-                    fail(format!(
-                        "the result \"{right}\" names an axis that no operand has"
-                    ));
+                if !sizes.contains_key(axis) {
+                    let what = format!("the result \"{right}\" names an axis that no operand has");
+                    fail(what);
                 }
             }
             result
         }
         None => {
             let all: Vec<Axis> = terms.iter().flat_map(|term| term.axes.clone()).collect();
-            let once = |axis: &Axis| all.iter().filter(|&other| other == axis).count() == 1;
-            let mut named: Vec<Axis> = all.iter().copied().filter(once).collect();
-            named.retain(|axis| matches!(axis, Axis::Letter(_)));
-            named.sort_unstable();
-            all_unnamed().chain(named).collect()
+            let once = |axis: &&Axis| all.iter().filter(|other| other == axis).count() == 1;
+            // In the order of the letters.
+            let named = sizes.keys().filter(has_letter).filter(once);
+            let unnamed = axes_of("...", &|_| unnamed);
+            unnamed.into_iter().chain(named.copied()).collect()
         }
     };
 
     for term in &mut terms {
-        let shape = term.value.shape();
-        let full = term
-            .axes
-            .iter()
-            .zip(shape.iter())
-            .map(|(axis, &size)| match axis {
-                Axis::Letter(_) => size,
-                Axis::Unnamed(_) => size_of(&sizes, *axis),
-            });
-        let full: Shape = full.collect();
-        term.value = broadcast_to(&term.value, full);
+        let full = term.axes.iter().map(|axis| sizes[axis]);
+        term.value = broadcast_to(&term.value, full.collect::<Shape>());
         term.take_diagonals();
     }
     (terms, result)
-}
-
-fn size_of(sizes: &[(Axis, usize)], axis: Axis) -> usize {
-    let (_, size) = sizes
-        .iter()
-        .find(|(other, _)| *other == axis)
-        .expect("every axis has one");
-    *size
 }
 
 impl Term {

@@ -57,12 +57,8 @@ impl Function for LinearLayer {
     }
 
     fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        let keeps = if needs[0] {
-            Keeps::NOTHING.input(1)
-        } else {
-            Keeps::NOTHING
-        };
-        if needs[1] { keeps.input(0) } else { keeps }
+        let [a, b] = [0, 1].map(|i| Keeps::NOTHING.input(i));
+        b.only_if(needs[0]).and(a.only_if(needs[1]))
     }
 
     fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {

@@ -37,12 +37,7 @@ pub fn matmul(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
     let [a, b] = promoted(a, b);
     let (a_shape, b_shape) = (a.shape(), b.shape());
     let (Some(&k), false) = (a_shape.last(), b_shape.is_empty()) else {
-        mismatch(
-            "matmul",
-            &a,
-            &b,
-            "a product needs at least one axis on both sides",
-        )
+        mismatch("matmul", &a, &b, HAVE_AXES)
     };
     if k != b_shape[b_shape.rank().saturating_sub(2)] {
         mismatch("matmul", &a, &b, "k must be equal")
@@ -95,12 +90,7 @@ pub fn dot(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
     let _whole = composite("dot");
     let (a, b) = (a.into(), b.into());
     if a.rank() == 0 || b.rank() == 0 {
-        mismatch(
-            "dot",
-            &a,
-            &b,
-            "a product needs at least one axis on both sides",
-        )
+        mismatch("dot", &a, &b, HAVE_AXES)
     }
     let row = if b.rank() == 1 { -1 } else { -2 };
     contract("dot", a, b, &[-1], &[row])
@@ -237,14 +227,13 @@ pub(crate) fn reshaped(x: Variable, shape: impl Into<Shape>) -> Variable {
     }
 }
 
+const HAVE_AXES: &str = "a product needs at least one axis on both sides";
+
 #[cold]
 #[track_caller]
 fn mismatch(function: &'static str, a: &Variable, b: &Variable, must_hold: &str) -> ! {
     let inputs = [("a [.., m, k]", &a.spec()), ("b [.., k, n]", &b.spec())];
-    raise(Error::mismatch(
-        function,
-        &Mismatch::new(&inputs, must_hold),
-    ))
+    crate::error::mismatch(function, &inputs, must_hold)
 }
 
 /// The products of matrices on the last two axes; all axes before are equal.
@@ -267,15 +256,11 @@ impl BilinearRule for MatMul {
             && a.shape[..rank - 2] == b.shape[..rank - 2]
             && a.shape[rank - 1] == b.shape[rank - 2];
         if !fit || a.dtype != b.dtype {
-            return Err(Mismatch::new(
-                &inputs,
-                "the axes in front and k must be equal",
-            ));
+            let must_hold = "the axes in front and k must be equal";
+            return Err(Mismatch::new(&inputs, must_hold));
         }
-        Ok(Spec {
-            shape: a.shape.replaced(rank - 1, b.shape[rank - 1]),
-            dtype: a.dtype,
-        })
+        let shape = a.shape.replaced(rank - 1, b.shape[rank - 1]);
+        Ok(Spec::new(shape, a.dtype))
     }
 
     fn forward(&self, a: Array, b: Array) -> Array {

@@ -3,12 +3,12 @@
 use bibun_array::{Array, Index, Shape, Window};
 
 use crate::batch::Lane;
-use crate::error::{Error, raise};
-use crate::examples::{Owned, Share};
+use crate::error::{Error, mismatch, raise};
+use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
-use crate::functions::connection::matmul::reshaped;
+use crate::functions::Padding;
+use crate::functions::connection::convolution::expect_positive;
 use crate::functions::family::{Linear, LinearRule};
-use crate::functions::{Padding, lanes_in_front};
 use crate::variable::Variable;
 
 /// How [`unfold`] and [`fold`] move their windows.
@@ -58,7 +58,8 @@ impl Default for UnfoldOptions {
 pub fn unfold(x: impl Into<Variable>, kernel: [usize; 2], options: &UnfoldOptions) -> Variable {
     let x = x.into();
     let Some([_, _, h, w]) = x.shape().dims() else {
-        mismatch("unfold", "x [n, c, h, w]", &x, "x must have four axes")
+        let x = [("x [n, c, h, w]", &x.spec())];
+        mismatch("unfold", &x, "x must have four axes")
     };
     let patches = Patches::new("unfold", [h, w], kernel, options);
     Linear::of(Unfold(patches), x)
@@ -92,15 +93,6 @@ pub fn fold(
     Linear::of(Fold(patches), x)
 }
 
-#[cold]
-#[track_caller]
-fn mismatch(function: &'static str, name: &str, x: &Variable, must_hold: &str) -> ! {
-    raise(Error::mismatch(
-        function,
-        &Mismatch::new(&[(name, &x.spec())], must_hold),
-    ))
-}
-
 /// Where the patches of images lie.
 #[derive(Clone, Debug)]
 struct Patches {
@@ -122,16 +114,12 @@ impl Patches {
             padding,
             dilation,
         } = *options;
-        for (name, values) in [
-            ("kernel", kernel),
-            ("stride", stride),
-            ("dilation", dilation),
-        ] {
-            if values.contains(&0) {
-                let what = format!("{name} is {values:?}, it must be 1 or more");
-                raise(Error::argument(function, what));
-            }
-        }
+        let settings: [(&str, &[usize]); 3] = [
+            ("kernel", &kernel),
+            ("stride", &stride),
+            ("dilation", &dilation),
+        ];
+        expect_positive(function, &settings);
         let windows = [0, 1].map(|axis| {
             padding.window(axis, size[axis], kernel[axis], stride[axis], dilation[axis])
         });
@@ -231,14 +219,12 @@ impl LinearRule for Unfold {
     }
 
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        more_images(self, x, axis)
+        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+        y
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.axis() {
-            0 => Share::own(self.transpose(x, gy.cotangent), gy.examples),
-            _ => Share::Unknown,
-        }
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        (y.axis() == 0).then(|| y.clone())
     }
 }
 
@@ -286,28 +272,13 @@ impl LinearRule for Fold {
     }
 
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        more_images(self, x, axis)
+        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+        y
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        match gy.examples.axis() {
-            0 => Share::own(self.transpose(x, gy.cotangent), gy.examples),
-            _ => Share::Unknown,
-        }
+    fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
+        (y.axis() == 0).then(|| y.clone())
     }
-}
-
-/// Lanes are more images.
-fn more_images<R: LinearRule>(rule: &R, x: Variable, axis: usize) -> Lane {
-    let x = lanes_in_front(x, axis);
-    let shape = x.shape();
-    let (count, n) = (shape[0], shape[1]);
-    let y = Linear::of(
-        rule.clone(),
-        reshaped(x, shape.removed(0).replaced(0, count * n)),
-    );
-    let shape = y.shape().replaced(0, n).inserted(0, count);
-    Lane::along(reshaped(y, shape), 0)
 }
 
 #[cfg(test)]

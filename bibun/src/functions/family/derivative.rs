@@ -1,6 +1,6 @@
 //! Derivatives of formulas: the walk back through their operations, as formulas.
 
-use bibun_array::formula::{Formula, Node, Operation, Part, Symbol, Type};
+use bibun_array::formula::{Formula, Line, Operation, Part, Symbol, Type};
 use bibun_array::math::Float;
 use bibun_array::{Mask, Number};
 use smallvec::SmallVec;
@@ -81,13 +81,9 @@ fn walk(
     let lines = formula.lines();
     let mut depends = vec![false; lines.len()];
     for (i, line) in lines.iter().enumerate() {
-        depends[i] = match line.operation() {
-            Operation::Input(i) => usize::from(i) == input,
-            _ => {
-                line.value() != Type::Truth
-                    && line.arguments().iter().any(|node| depends[node.index()])
-            }
-        };
+        let by_arguments = || line.arguments().iter().any(|node| depends[node.index()]);
+        depends[i] = line.operation() == Operation::Input(input as u8)
+            || line.value() != Type::Truth && by_arguments();
     }
     let mut cotangents: Vec<Option<Number<Symbol>>> = vec![None; lines.len()];
     cotangents[formula.result().index()] = Some(g);
@@ -100,7 +96,7 @@ fn walk(
             if !depends[node.index()] {
                 continue;
             }
-            if let Some(term) = term(line.operation(), place, line.arguments(), i, values, g) {
+            if let Some(term) = term(line, place, values, values[i], g) {
                 let sum = cotangents[node.index()].map_or(term, |sum| sum + term);
                 cotangents[node.index()] = Some(sum);
             }
@@ -109,54 +105,43 @@ fn walk(
     None
 }
 
-/// What the cotangent `g` of an operation is for its argument at `place`.
+/// What the cotangent `g` of an operation, whose result is `y`, is for its argument at `place`.
 fn term(
-    operation: Operation,
+    line: &Line,
     place: usize,
-    arguments: &[Node],
-    line: usize,
     values: &[Part],
+    y: Part,
     g: Number<Symbol>,
 ) -> Option<Number<Symbol>> {
-    let value = |i: usize| values[arguments[i].index()];
+    use Operation::*;
+    let value = |i: usize| values[line.arguments()[i].index()];
     let zero = Number(Symbol::ZERO);
-    match (operation, place) {
-        (Operation::Select, 1) => Some(value(0).truth().where_(g, zero)),
-        (Operation::Select, _) => Some(value(0).truth().where_(zero, g)),
-        (Operation::MultiplyAdd, 0) => Some(g * value(1).number()),
-        (Operation::MultiplyAdd, 1) => Some(g * value(0).number()),
-        (Operation::MultiplyAdd, _) => Some(g),
-        (Operation::Clip, 0) => {
+    match (line.operation(), place) {
+        (Select, 1) => Some(value(0).truth().where_(g, zero)),
+        (Select, _) => Some(value(0).truth().where_(zero, g)),
+        (MultiplyAdd, 0 | 1) => Some(g * value(1 - place).number()),
+        (MultiplyAdd, _) => Some(g),
+        (Clip, 0) => {
             let (x, low, high) = (value(0).number(), value(1).number(), value(2).number());
             let outside: Mask<Symbol> = x.less(low).logical_or(x.greater(high));
             Some(outside.where_(zero, g))
         }
-        (Operation::Clip, _) => unreachable!("bounds are given numbers or constants"),
-        (
-            Operation::Floor
-            | Operation::Ceil
-            | Operation::Trunc
-            | Operation::Round
-            | Operation::Sign,
-            _,
-        ) => None,
+        (Clip, _) => unreachable!("bounds are given numbers or constants"),
         // Of a zero's sign nothing is known; elsewhere it is a product with ±1.
-        (Operation::CopySign, 0) => {
+        (CopySign, 0) => {
             let (a, b) = (value(0).number(), value(1).number());
             Some(g * a.sign() * Number(Symbol::ONE).copysign(b))
         }
-        (Operation::CopySign, _) => None,
-        _ => {
-            let function = of_operation(operation);
-            let gradient = function
-                .gradient(place)
-                .expect("operations have derivatives");
+        (CopySign | Floor | Ceil | Trunc | Round | Sign, _) => None,
+        (operation, _) => {
+            let gradient = of_operation(operation).gradient(place);
+            let gradient = gradient.expect("operations have derivatives");
             let reads = gradient.reads.iter().map(|read| match read {
                 Read::Input(i) => value(usize::from(*i)),
-                Read::Output => values[line],
+                Read::Output => y,
             });
             let reads: Vec<Part> = std::iter::once(Part::Number(g)).chain(reads).collect();
-            Some(gradient.formula().on(&reads, &[]).number())
+            Some((gradient.formula)().on(&reads, &[]).number())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Functions of one input to positions or truths, which have no derivative.
+//! Functions to positions, truths and drawn numbers, which have no derivative.
 
 use std::fmt;
 
@@ -7,39 +7,52 @@ use bibun_array::Array;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Arity, Fixed, Function, Item, Keeps, Mismatch, Needs, Spec};
 use crate::variable::Variable;
 
 /// What is particular to one such function.
 pub(crate) trait DiscreteRule: Clone + fmt::Debug + Send + Sync + 'static {
+    /// How many inputs there are.
+    type Inputs: Arity;
+
     /// The function's name.
     fn name(&self) -> &'static str;
 
-    /// The output's shape and dtype, which is no float.
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch>;
+    /// The output's shape and dtype.
+    fn shape(&self, inputs: Inputs<Self, &Spec>) -> Result<Spec, Mismatch>;
 
     /// The value.
-    fn forward(&self, x: Array) -> Array;
+    fn forward(&self, inputs: Inputs<Self, Array>) -> Array;
 
-    /// The function on all lanes of `x`, which lie along `axis`.
-    fn batch(&self, x: Variable, axis: usize) -> Lane;
+    /// The function on all lanes. Defaults to what it is for elements.
+    fn batch(&self, inputs: Inputs<Self, Lane>) -> [Lane; 1] {
+        Lane::of_elements(&Discrete(self.clone()), inputs)
+    }
 }
+
+/// A `T` for each input of a rule.
+type Inputs<R, T> = <<R as DiscreteRule>::Inputs as Arity>::Of<T>;
 
 /// The family: a [`DiscreteRule`] as a [`Function`].
 #[derive(Clone)]
 pub(crate) struct Discrete<R>(pub(crate) R);
 
 impl<R: DiscreteRule> Discrete<R> {
-    /// The function of `x`.
+    /// The function of these inputs.
     #[track_caller]
-    pub(crate) fn of(rule: R, x: Variable) -> Variable {
-        let [y] = crate::apply(Self(rule), [x]);
+    pub(crate) fn of(rule: R, inputs: Inputs<R, Variable>) -> Variable {
+        let [y] = crate::apply(Self(rule), inputs);
         y
+    }
+
+    /// Nothing, for each input.
+    fn nothing<T: Item>(cx: &Context<'_>) -> Inputs<R, Option<T>> {
+        R::Inputs::collect((0..cx.input_count()).map(|_| None))
     }
 }
 
 impl<R: DiscreteRule> Function for Discrete<R> {
-    type Inputs = Fixed<1>;
+    type Inputs = R::Inputs;
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
@@ -50,28 +63,28 @@ impl<R: DiscreteRule> Function for Discrete<R> {
         Keeps::NOTHING
     }
 
-    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        Ok([self.0.shape(x)?])
+    fn shape(&self, inputs: Inputs<R, &Spec>) -> Result<[Spec; 1], Mismatch> {
+        Ok([self.0.shape(inputs)?])
     }
 
-    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
-        [self.0.forward(x)]
+    fn forward(&self, inputs: Inputs<R, Array>) -> [Array; 1] {
+        [self.0.forward(inputs)]
     }
 
-    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
+    fn vjp(&self, cx: &Context<'_>, _: [Variable; 1]) -> Inputs<R, Option<Variable>> {
+        Self::nothing(cx)
+    }
+
+    fn jvp(&self, _: &Context<'_>, _: Inputs<R, Option<Variable>>) -> [Option<Variable>; 1] {
         [None]
     }
 
-    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [None]
+    fn batch(&self, inputs: Inputs<R, Lane>) -> [Lane; 1] {
+        self.0.batch(inputs)
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        [self.0.batch(value, axis.expect("the only input has lanes"))]
-    }
-
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
-        [None]
+    fn per_example(&self, cx: &Context<'_>, _: [Owned; 1]) -> Inputs<R, Option<Share>> {
+        Self::nothing(cx)
     }
 }
 

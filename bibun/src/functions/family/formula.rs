@@ -25,7 +25,7 @@ use crate::variable::Variable;
 pub(crate) struct ElementFunction {
     value: Value,
     /// For each input, how its derivative is computed; where there is nothing, it is derived.
-    given: &'static [Option<Gradient>],
+    given: &'static [Gradient],
     derivatives: OnceLock<Box<[Option<Derivative>]>>,
 }
 
@@ -35,19 +35,14 @@ enum Value {
     Derived(Kernel),
 }
 
-/// `g ∂y/∂xᵢ` as it is written: a kernel of `g` and what it reads, in this order.
+/// `g ∂y/∂xᵢ` as it is written: a formula of `g` and what it reads, in this order.
 #[derive(Debug)]
 pub(crate) struct Gradient {
     pub(crate) reads: &'static [Read],
-    pub(crate) value: GradientValue,
-}
-
-#[derive(Debug)]
-pub(crate) enum GradientValue {
-    /// With a loop of its own, which costs compile time: for functions that train networks.
-    Loop(&'static Definition),
     /// Read where it is needed first.
-    Formula(fn() -> Formula),
+    pub(crate) formula: fn() -> Formula,
+    /// A loop of its own, which costs compile time: for functions that train networks.
+    pub(crate) fused: Option<&'static Definition>,
 }
 
 /// A value of the call that a derivative reads.
@@ -57,26 +52,24 @@ pub(crate) enum Read {
     Output,
 }
 
+impl Read {
+    /// What derivatives call by this name.
+    pub(crate) const fn named(name: &str) -> Self {
+        match name.as_bytes() {
+            b"x" | b"a" => Self::Input(0),
+            b"b" => Self::Input(1),
+            b"y" => Self::Output,
+            _ => panic!("derivatives read x, or a and b, and y"),
+        }
+    }
+}
+
 /// `g ∂y/∂xᵢ`: a function of `g` and what it reads.
 #[derive(Debug)]
 struct Derivative {
     reads: SmallVec<[Read; 4]>,
     keeps: Keeps,
     function: Slope,
-}
-
-impl Derivative {
-    fn new(reads: SmallVec<[Read; 4]>, function: Slope) -> Self {
-        let keeps = reads.iter().fold(Keeps::NOTHING, |keeps, read| match read {
-            Read::Input(i) => keeps.input(usize::from(*i)),
-            Read::Output => keeps.output(0),
-        });
-        Self {
-            reads,
-            keeps,
-            function,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -92,10 +85,7 @@ enum Slope {
 type Given = SmallVec<[f64; 2]>;
 
 impl ElementFunction {
-    pub(crate) const fn new(
-        value: &'static Definition,
-        given: &'static [Option<Gradient>],
-    ) -> Self {
+    pub(crate) const fn new(value: &'static Definition, given: &'static [Gradient]) -> Self {
         Self {
             value: Value::Known(value),
             given,
@@ -122,16 +112,13 @@ impl ElementFunction {
 
     /// What it computes.
     pub(crate) fn formula(&self) -> Formula {
-        let formula = match &self.value {
-            Value::Known(definition) => definition.formula(DType::F64),
-            Value::Derived(kernel) => kernel.formula(DType::F64),
-        };
+        let formula = self.kernel(&[]).formula(DType::F64);
         formula.expect("elementwise functions are formulas")
     }
 
     /// How the derivative to an input is written, if it is not derived.
     pub(crate) fn gradient(&self, input: usize) -> Option<&Gradient> {
-        self.given.get(input)?.as_ref()
+        self.given.get(input)
     }
 
     /// `g ∂y/∂xᵢ` as it is written and as it is derived from the value, if it is both.
@@ -156,7 +143,7 @@ impl ElementFunction {
             run_kernel(&kernel, &mut inputs)
         };
         Some([
-            value(gradient.reads, &gradient.formula()),
+            value(gradient.reads, &(gradient.formula)()),
             value(&reads, &derived),
         ])
     }
@@ -179,37 +166,46 @@ impl ElementFunction {
 
     #[cold]
     fn find_derivative(&'static self, input: usize) -> Option<Derivative> {
-        let (reads, formula) = match self.gradient(input) {
+        let (reads, function) = match self.gradient(input) {
             Some(gradient) => {
-                if let GradientValue::Loop(definition) = gradient.value {
-                    let function = Box::leak(Box::new(Self::new(definition, &[])));
-                    return Some(Derivative::new(
-                        gradient.reads.into(),
-                        Slope::Function(function),
-                    ));
-                }
-                (gradient.reads.into(), gradient.formula())
+                let function = match gradient.fused {
+                    Some(fused) => Slope::Function(Box::leak(Box::new(Self::new(fused, &[])))),
+                    None => self.slope(&(gradient.formula)()),
+                };
+                (gradient.reads.into(), function)
             }
-            None => derive(self, input)?,
+            None => {
+                let (reads, formula) = derive(self, input)?;
+                (reads, self.slope(&formula))
+            }
         };
-        let line = &formula.lines()[formula.result().index()];
-        let in_order = |inputs: &[Node]| {
-            let is = |(i, node): (usize, &Node)| {
-                formula.lines()[node.index()].operation() == Operation::Input(i as u8)
-            };
-            inputs.len() == formula.inputs() && inputs.iter().enumerate().all(is)
-        };
-        let function = match line.operation() {
+        let keeps = reads.iter().fold(Keeps::NOTHING, |keeps, read| match read {
+            Read::Input(i) => keeps.input(usize::from(*i)),
+            Read::Output => keeps.output(0),
+        });
+        Some(Derivative {
+            reads,
+            keeps,
+            function,
+        })
+    }
+
+    /// The function of a derivative's formula: one that there is already, if it is no other.
+    fn slope(&'static self, formula: &Formula) -> Slope {
+        let line = |node: Node| &formula.lines()[node.index()];
+        let result = line(formula.result());
+        let is_input =
+            |(i, &node): (usize, &Node)| line(node).operation() == Operation::Input(i as u8);
+        let in_order = result.arguments().len() == formula.inputs()
+            && result.arguments().iter().enumerate().all(is_input);
+        match result.operation() {
             Operation::Input(_) => Slope::Identity,
             Operation::Constant(bits) if bits == 0f64.to_bits() => Slope::Zero,
-            operation if !line.arguments().is_empty() && in_order(line.arguments()) => {
-                Slope::Function(of_operation(operation))
-            }
+            operation if in_order => Slope::Function(of_operation(operation)),
             // Of a derivative, which is linear in g, the derivative to g.
-            _ if formula == self.formula() => Slope::Function(self),
-            _ => Slope::Function(Self::derived(format!("{} gradient", self.name()), &formula)),
-        };
-        Some(Derivative::new(reads, function))
+            _ if *formula == self.formula() => Slope::Function(self),
+            _ => Slope::Function(Self::derived(format!("{} gradient", self.name()), formula)),
+        }
     }
 
     /// The function of these inputs, which have one shape and dtype.
@@ -228,18 +224,6 @@ impl ElementFunction {
             2 => call!(Fixed<2>),
             3 => call!(Fixed<3>),
             _ => call!(Many),
-        }
-    }
-}
-
-impl Gradient {
-    /// What it computes, of `g` and what it reads.
-    pub(crate) fn formula(&self) -> Formula {
-        match &self.value {
-            GradientValue::Loop(definition) => {
-                definition.formula(DType::F64).expect("it is a formula")
-            }
-            GradientValue::Formula(formula) => formula(),
         }
     }
 }
@@ -337,9 +321,7 @@ impl<A: Arity> Function for Elements<A> {
     }
 
     fn batch(&self, inputs: A::Of<Lane>) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(inputs.as_ref());
-        let [value] = crate::apply(self.clone(), A::collect(inputs.into_iter()));
-        [Lane::along(value, axis)]
+        Lane::of_elements(self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> A::Of<Option<Share>> {
@@ -359,7 +341,7 @@ impl<A: Arity> Function for Elements<A> {
 /// `y` it reads: as a formula (`derivative(y; gy)`) or also as a loop of its own (`fused(y; gy)`).
 macro_rules! element_function {
     (
-        $Rule:ident = $name:expr, $count:literal $inputs:tt $parameters:tt;
+        $Rule:ident = $name:expr, $inputs:tt $parameters:tt;
         $value_kind:ident: $value:expr;
         $($gradient_kind:ident($($kept:ident),*; $gy:ident): $gradient:expr;)*
     ) => {
@@ -367,17 +349,30 @@ macro_rules! element_function {
             /// The function itself.
             pub(crate) fn function() -> &'static $crate::functions::family::ElementFunction {
                 use $crate::functions::family::{
-                    ElementFunction, Gradient, element_value, count_of,
+                    ElementFunction, Gradient, count_of, element_definition,
                 };
                 #[allow(dead_code, reason = "operations have no parameters")]
                 const GIVEN: usize = count_of!($parameters);
-                static GRADIENTS: &[Option<Gradient>] = &[$(
-                    $crate::functions::family::element_gradient!($gradient_kind: $name, [$($kept),*] $gy $parameters $gradient)
-                ),*];
-                static FUNCTION: ElementFunction = ElementFunction::new(
-                    element_value!($value_kind: $name, $count $inputs $parameters $value),
-                    GRADIENTS,
-                );
+                static GRADIENTS: &[Gradient] = &[$({
+                    use $crate::functions::family::{Read, element_formula};
+                    const READS: &[Read] = &[$(Read::named(stringify!($kept))),*];
+                    const COUNT: usize = READS.len() + 1;
+                    element_formula! {
+                        concat!($name, " gradient"), [$gy $(, $kept)*] $parameters $gradient
+                    }
+                    Gradient {
+                        reads: READS,
+                        formula: bibun_array::formula::Formula::read::<COUNT, GIVEN, Formula>,
+                        fused: element_definition!($gradient_kind),
+                    }
+                }),*];
+                static FUNCTION: ElementFunction = {
+                    #[allow(dead_code, reason = "operations are of their own")]
+                    const COUNT: usize = count_of!($inputs);
+                    let definition: Option<&bibun_array::Definition> =
+                        element_definition!($value_kind $name, $inputs $parameters $value);
+                    ElementFunction::new(definition.expect("a formula"), GRADIENTS)
+                };
                 &FUNCTION
             }
         }
@@ -385,109 +380,66 @@ macro_rules! element_function {
 }
 pub(crate) use element_function;
 
-/// The definition of a value.
-macro_rules! element_value {
-    (value: $name:expr, $count:literal $inputs:tt $parameters:tt $value:expr) => {{
-        struct Value;
-        impl bibun_array::ElementFormula<$count, GIVEN> for Value {
+/// A formula as a type, of `COUNT` inputs and `GIVEN` parameters.
+macro_rules! element_formula {
+    ($name:expr, $inputs:tt $parameters:tt $value:expr) => {
+        struct Formula;
+        impl bibun_array::ElementFormula<COUNT, GIVEN> for Formula {
             const NAME: &'static str = $name;
             #[inline(always)]
+            #[allow(unused_variables, reason = "not every derivative reads all parameters")]
             fn value<T: bibun_array::math::Float>(
-                $inputs: [bibun_array::Number<T>; $count],
+                $inputs: [bibun_array::Number<T>; COUNT],
                 $parameters: [bibun_array::Number<T>; GIVEN],
             ) -> bibun_array::Number<T> {
                 $value
             }
         }
-        const DEFINITION: &bibun_array::Definition =
-            &bibun_array::Definition::of::<$count, GIVEN, Value>();
-        DEFINITION
-    }};
-    (operation: $name:expr, $count:literal $inputs:tt $parameters:tt $operation:expr) => {{
-        const DEFINITION: &bibun_array::Definition = {
-            use bibun_array::formula::Operation::*;
-            match $operation.definition() {
-                Some(definition) => definition,
-                None => unreachable!(),
-            }
-        };
-        DEFINITION
-    }};
-}
-pub(crate) use element_value;
-
-/// A derivative.
-macro_rules! element_gradient {
-    ($kind:ident: $name:expr, [$($kept:ident),*] $gy:ident $parameters:tt $gradient:expr) => {{
-        struct OfInput;
-        const READS: &[$crate::functions::family::Read] =
-            &[$($crate::functions::family::element_read!($kept)),*];
-        impl bibun_array::ElementFormula<{ READS.len() + 1 }, GIVEN> for OfInput {
-            const NAME: &'static str = concat!($name, " gradient");
-            #[inline(always)]
-            #[allow(unused_variables, reason = "not every derivative reads all parameters")]
-            fn value<T: bibun_array::math::Float>(
-                [$gy $(, $kept)*]: [bibun_array::Number<T>; READS.len() + 1],
-                $parameters: [bibun_array::Number<T>; GIVEN],
-            ) -> bibun_array::Number<T> {
-                $gradient
-            }
-        }
-        Some($crate::functions::family::Gradient {
-            reads: READS,
-            value: $crate::functions::family::element_gradient!(@$kind $name, OfInput),
-        })
-    }};
-    (@fused $name:expr, $OfInput:ident) => {{
-        const DEFINITION: &bibun_array::Definition =
-            &bibun_array::Definition::of::<{ READS.len() + 1 }, GIVEN, $OfInput>();
-        $crate::functions::family::GradientValue::Loop(DEFINITION)
-    }};
-    (@derivative $name:expr, $OfInput:ident) => {
-        $crate::functions::family::GradientValue::Formula(
-            bibun_array::formula::Formula::read::<{ READS.len() + 1 }, GIVEN, $OfInput>,
-        )
     };
 }
-pub(crate) use element_gradient;
+pub(crate) use element_formula;
+
+/// What has a loop: a value, an operation, a fused derivative.
+macro_rules! element_definition {
+    (value $name:expr, $inputs:tt $parameters:tt $value:expr) => {{
+        $crate::functions::family::element_formula! { $name, $inputs $parameters $value }
+        $crate::functions::family::element_definition!(fused)
+    }};
+    (operation $name:expr, $inputs:tt $parameters:tt $operation:expr) => {{
+        use bibun_array::formula::Operation::*;
+        $operation.definition()
+    }};
+    (fused) => {
+        Some(const { &bibun_array::Definition::of::<COUNT, GIVEN, Formula>() })
+    };
+    (derivative) => {
+        None
+    };
+}
+pub(crate) use element_definition;
 
 /// How many names there are.
 macro_rules! count_of {
-    ([$($name:ident),*]) => {{
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
-        NAMES.len()
-    }};
+    ([$($name:ident),*]) => {
+        <[&str]>::len(&[$(stringify!($name)),*])
+    };
 }
 pub(crate) use count_of;
 
-/// The values that derivatives call by these names.
-macro_rules! element_read {
-    (x) => {
-        $crate::functions::family::Read::Input(0)
-    };
-    (a) => {
-        $crate::functions::family::Read::Input(0)
-    };
-    (b) => {
-        $crate::functions::family::Read::Input(1)
-    };
-    (y) => {
-        $crate::functions::family::Read::Output
-    };
-}
-pub(crate) use element_read;
-
-/// The method of a function of the same name.
+/// The method of a function of the same name, which gives a Variable or what is said.
 macro_rules! method {
-    ($name:ident $(, $parameter:ident: $Type:ty)*) => {
+    ($name:ident $(<$N:ident>)? -> $Output:ty $(, $parameter:ident: $Type:ty)*) => {
         impl $crate::Variable {
             #[doc = concat!("[`functions::", stringify!($name), "`](crate::functions::", stringify!($name), ") of this Variable.")]
             #[must_use]
             #[track_caller]
-            pub fn $name(&self $(, $parameter: $Type)*) -> Self {
+            pub fn $name $(<const $N: usize>)? (&self $(, $parameter: $Type)*) -> $Output {
                 $name(self $(, $parameter)*)
             }
         }
+    };
+    ($name:ident $(<$N:ident>)? $(, $parameter:ident: $Type:ty)*) => {
+        $crate::functions::family::method!($name $(<$N>)? -> Self $(, $parameter: $Type)*);
     };
 }
 pub(crate) use method;
@@ -532,7 +484,7 @@ macro_rules! unary {
             $crate::functions::family::function_type!($name, 1, $Rule);
 
             $crate::functions::family::element_function! {
-                $Rule = stringify!($name), 1 [$x] [$($parameter),*];
+                $Rule = stringify!($name), [$x] [$($parameter),*];
                 $value_kind: $value;
                 $(derivative($($kept),*; $gy): $gradient;)?
                 $(fused($($fused_kept),*; $fused_gy): $fused;)?
@@ -566,6 +518,34 @@ macro_rules! unary {
 }
 pub(crate) use unary;
 
+/// A function of two arrays, broadcast against each other, without its method.
+macro_rules! binary_function {
+    (
+        $(#[$documentation:meta])*
+        $name:ident($a:ident, $b:ident) $(via $convert:ident)? -> $Rule:ident;
+        $($rules:tt)*
+    ) => {
+        $(#[$documentation])*
+        #[track_caller]
+        pub fn $name(
+            a: impl Into<$crate::functions::Operand>,
+            b: impl Into<$crate::functions::Operand>,
+        ) -> $crate::Variable {
+            let (inputs, _whole) = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
+            $(let inputs = inputs.map($crate::functions::$convert);)?
+            $crate::functions::family::call($Rule::function(), &[], inputs)
+        }
+
+        $crate::functions::family::function_type!($name, 2, $Rule);
+
+        $crate::functions::family::element_function! {
+            $Rule = stringify!($name), [$a, $b] [];
+            $($rules)*
+        }
+    };
+}
+pub(crate) use binary_function;
+
 /// Elementwise functions of two arrays, broadcast against each other: as in [`unary`], with a
 /// derivative for each of `a` and `b` or for none.
 macro_rules! binary {
@@ -578,33 +558,14 @@ macro_rules! binary {
         }
     )+) => {
         $(
-            $(#[$documentation])*
-            #[track_caller]
-            pub fn $name(
-                a: impl Into<$crate::functions::Operand>,
-                b: impl Into<$crate::functions::Operand>,
-            ) -> $crate::Variable {
-                let (inputs, _whole) = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
-                $(let inputs = inputs.map($crate::functions::$convert);)?
-                $crate::functions::family::call($Rule::function(), &[], inputs)
-            }
-
-            $crate::functions::family::function_type!($name, 2, $Rule);
-
-            $crate::functions::family::element_function! {
-                $Rule = stringify!($name), 2 [$a, $b] [];
+            $crate::functions::family::binary_function! {
+                $(#[$documentation])*
+                $name($a, $b) $(via $convert)? -> $Rule;
                 $value_kind: $value;
                 $(derivative($($kept),*; $gy): $gradient;)*
             }
 
-            impl $crate::Variable {
-                #[doc = concat!("[`functions::", stringify!($name), "`](crate::functions::", stringify!($name), ") of this Variable and another, or a number.")]
-                #[must_use]
-                #[track_caller]
-                pub fn $name(&self, b: impl Into<$crate::functions::Operand>) -> Self {
-                    $name(self, b)
-                }
-            }
+            $crate::functions::family::method!($name, b: impl Into<$crate::functions::Operand>);
         )+
 
         #[cfg(test)]

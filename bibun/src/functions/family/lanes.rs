@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
-use crate::functions::{broadcast_to, expand_dims, move_axis};
+use crate::function::{Arity, Fixed, Function, Inputs, Outputs};
+use crate::functions::{broadcast_to, expand_dims, move_axis, reshape};
 use crate::variable::Variable;
 
 impl Lane {
@@ -51,5 +52,45 @@ impl Lane {
             );
         }
         (inputs.iter().map(|lane| lane.to_front(count)).collect(), 0)
+    }
+
+    /// The only input of a function, and where its lanes lie.
+    pub(crate) fn mapped([lane]: [Self; 1]) -> (Variable, usize) {
+        (lane.value, lane.axis.expect("the only input has lanes"))
+    }
+
+    /// A function of elements on all lanes, which lie along one axis, whichever it is.
+    pub(crate) fn of_elements<F>(function: &F, inputs: Inputs<F, Self>) -> [Self; 1]
+    where
+        F: Function<Outputs = Fixed<1>>,
+    {
+        let (inputs, axis) = Self::aligned(inputs.as_ref());
+        let inputs = F::Inputs::collect(inputs.into_iter());
+        crate::apply(function.clone(), inputs).map(|y| Self::along(y, axis))
+    }
+
+    /// A function on all lanes in front of its own axes.
+    pub(crate) fn in_front<F: Function>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self> {
+        let count = Self::common_count(inputs.as_ref());
+        let inputs = F::Inputs::map(inputs, |lane| lane.to_front(count));
+        F::Outputs::map(crate::apply(function, inputs), |y| Self::along(y, 0))
+    }
+
+    /// A function of examples, which lie along the first axes, on all lanes: as more examples.
+    pub(crate) fn as_examples<F>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self>
+    where
+        F: Function,
+    {
+        let lanes = inputs.as_ref();
+        let (n, count) = (lanes[0].spec().shape[0], Self::common_count(lanes));
+        let inputs = F::Inputs::map(inputs, |lane| {
+            let x = lane.to_front(count);
+            let shape = x.shape().removed(0).replaced(0, count * n);
+            reshape(x, shape)
+        });
+        F::Outputs::map(crate::apply(function, inputs), |y| {
+            let shape = y.shape().replaced(0, n).inserted(0, count);
+            Self::along(reshape(y, shape), 0)
+        })
     }
 }

@@ -7,8 +7,9 @@ use bibun_array::Array;
 
 use crate::batch::Lane;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::lanes_in_front;
 use crate::variable::Variable;
 
 /// What is particular to one linear function.
@@ -16,8 +17,10 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     /// The function's name.
     fn name(&self) -> &'static str;
 
-    /// The output's shape and dtype.
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch>;
+    /// The output's shape and dtype. Defaults to those of `x`.
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        Ok(x.clone())
+    }
 
     /// The value.
     fn forward(&self, x: Array) -> Array;
@@ -25,11 +28,24 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     /// The transposed map applied to a cotangent, for an input that looked like `x`.
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable;
 
-    /// The function on all lanes of `x`, which lie along `axis`.
-    fn batch(&self, x: Variable, axis: usize) -> Lane;
+    /// The function on all lanes of `x`, which lie along `axis`. Defaults to what it is for elements.
+    fn batch(&self, x: Variable, axis: usize) -> Lane {
+        Lane::along(Linear::of(self.clone(), x), axis)
+    }
 
-    /// Where the examples lie in an input that looked like `x`, and what reaches it.
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share;
+    /// Where the examples of the output lie in an input that looked like `x`, if that can be told.
+    /// Defaults to the same place.
+    fn examples(&self, _x: &Spec, y: &Examples) -> Option<Examples> {
+        Some(y.clone())
+    }
+
+    /// What reaches an input that looked like `x`. Defaults to the transpose.
+    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+        match self.examples(x, &gy.examples) {
+            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
+            None => Share::Unknown,
+        }
+    }
 }
 
 /// The family: a [`LinearRule`] as a [`Function`].
@@ -42,6 +58,11 @@ impl<R: LinearRule> Linear<R> {
     pub(crate) fn of(rule: R, x: Variable) -> Variable {
         let [y] = crate::apply(Self(rule), [x]);
         y
+    }
+
+    /// The function of `x` whose lanes, along `axis`, are put in front of the rule's own axes.
+    pub(crate) fn in_front(rule: R, x: Variable, axis: usize) -> Lane {
+        Lane::along(Self::of(rule, lanes_in_front(x, axis)), 0)
     }
 }
 
@@ -73,8 +94,9 @@ impl<R: LinearRule> Function for Linear<R> {
         dx.map(|dx| dx.map(|dx| Self::of(self.0.clone(), dx)))
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        [self.0.batch(value, axis.expect("the only input has lanes"))]
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, axis) = Lane::mapped(x);
+        [self.0.batch(x, axis)]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {

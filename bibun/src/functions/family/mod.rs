@@ -1,7 +1,7 @@
 //! Families of functions: what their members share, so that each says only what is its own.
 //!
 //! A family is a type, not a habit: [`ElementFunction`] takes `vjp` and `jvp` from formulas,
-//! [`Linear`] from one transpose, [`Bilinear`] from two.
+//! [`Linear`] from one transpose, [`Bilinear`] from two; [`Discrete`] has none.
 
 mod bilinear;
 mod derivative;
@@ -15,7 +15,7 @@ pub(crate) use bilinear::{Bilinear, BilinearRule};
 pub use derivative::derivative;
 pub(crate) use discrete::{Discrete, DiscreteRule};
 pub(crate) use formula::{
-    ElementFunction, Gradient, GradientValue, Read, binary, call, count_of, element_function,
-    element_gradient, element_read, element_value, function_type, method, unary,
+    ElementFunction, Gradient, Read, binary, binary_function, call, count_of, element_definition,
+    element_formula, element_function, function_type, method, unary,
 };
 pub(crate) use linear::{Linear, LinearRule};

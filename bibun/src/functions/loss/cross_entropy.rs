@@ -5,7 +5,6 @@ use bibun_array::{Array, DType, keep_dims, ops};
 use crate::batch::Lane;
 use crate::call::composite;
 use crate::context::Context;
-use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{call, element_function};
@@ -237,10 +236,7 @@ fn expect_weight(
 ) -> Variable {
     if weight.shape() != [x.shape[class_axis]] {
         let inputs = [("x [n, c, ..]", x), ("class_weight [c]", &weight.spec())];
-        raise(Error::mismatch(
-            function,
-            &Mismatch::new(&inputs, "c must be equal"),
-        ))
+        crate::error::mismatch(function, &inputs, "c must be equal")
     }
     cast(weight, x.dtype)
 }
@@ -250,10 +246,7 @@ fn expect_weight(
 fn mismatch(function: &'static str, x: &Spec, t: &Spec) -> ! {
     let must_hold = "t must be i64 class numbers [n, ..] or, for softmax_cross_entropy, \
                      probabilities [n, c, ..]";
-    raise(Error::mismatch(
-        function,
-        &Mismatch::new(&[("x [n, c, ..]", x), ("t", t)], must_hold),
-    ))
+    crate::error::mismatch(function, &[("x [n, c, ..]", x), ("t", t)], must_hold)
 }
 
 /// Class numbers `t [n, 1, ..]` beside scores `x [n, c, ..]`: one loss for each.
@@ -270,24 +263,6 @@ fn check_classes(function: &'static str, t: &Array, classes: usize) {
     t.expect_between(function, 0..classes as i64, move |class| {
         format!("there is no class {class} among {classes} (`ignore_index` leaves one out)")
     });
-}
-
-/// Lanes as further examples: x `[l, n, c, ..]` and t alike, as `[l n, c, ..]`.
-fn lanes_as_examples([x, t]: [Lane; 2]) -> (usize, [Variable; 2]) {
-    let count = Lane::common_count(&[x.clone(), t.clone()]);
-    let folded = [x, t].map(|lane| {
-        let value = lane.to_front(count);
-        let shape = value.shape();
-        let examples = shape[0] * shape[1];
-        reshape(value, shape.removed(0).replaced(0, examples))
-    });
-    (count, folded)
-}
-
-/// The opposite of [`lanes_as_examples`], for a result.
-fn examples_as_lanes(y: Variable, count: usize, examples: usize) -> Lane {
-    let shape = y.shape().replaced(0, examples).inserted(0, count);
-    Lane::along(reshape(y, shape), 0)
 }
 
 /// The examples in scores, which have all classes where losses have an axis of size 1.
@@ -307,7 +282,7 @@ struct SoftmaxCrossEntropy;
 struct ScaledSoftmax;
 
 element_function! {
-    ScaledSoftmax = "softmax_cross_entropy gradient", 4 [x, shift, log_total, scale] [];
+    ScaledSoftmax = "softmax_cross_entropy gradient", [x, shift, log_total, scale] [];
     // An x of ∞ is the shift itself.
     value: (x.equal(f64::INFINITY).where_(0.0, x - shift) - log_total).exp() * scale;
 }
@@ -379,9 +354,7 @@ impl Function for SoftmaxCrossEntropy {
     }
 
     fn batch(&self, inputs: [Lane; 2]) -> [Lane; 3] {
-        let examples = inputs[0].spec().shape[0];
-        let (count, folded) = lanes_as_examples(inputs);
-        crate::apply(*self, folded).map(|y| examples_as_lanes(y, count, examples))
+        Lane::as_examples(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 2] {
@@ -434,15 +407,12 @@ impl Function for NegativeLogLikelihood {
     }
 
     fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        let examples = inputs[0].spec().shape[0];
-        let (count, folded) = lanes_as_examples(inputs);
-        crate::apply(*self, folded).map(|y| examples_as_lanes(y, count, examples))
+        Lane::as_examples(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
         let examples = of_classes_too(&gy.examples, cx.input_spec(0));
-        let [gx, _] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples)), None]
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

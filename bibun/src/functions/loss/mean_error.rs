@@ -1,8 +1,7 @@
 //! Mean errors.
 
 use crate::call::composite;
-use crate::error::{Error, raise};
-use crate::function::Mismatch;
+use crate::error::mismatch;
 use crate::functions::{Reduction, absolute_error, squared_error, to_float};
 use crate::variable::Variable;
 
@@ -97,8 +96,7 @@ pub fn mean_absolute_error_with(
 pub(super) fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
     if x.shape() != t.shape() {
         let inputs = [("x", &x.spec()), ("t", &t.spec())];
-        let mismatch = Mismatch::new(&inputs, "shapes must be equal");
-        raise(Error::mismatch(function, &mismatch))
+        mismatch(function, &inputs, "shapes must be equal")
     }
     (x, t)
 }

@@ -2,9 +2,8 @@
 
 use bibun_array::DType;
 
+use super::mean_error::alike;
 use crate::call::composite;
-use crate::error::{Error, raise};
-use crate::function::Mismatch;
 use crate::functions::family::{call, element_function};
 use crate::functions::{Reduction, cast, not_equal, to_float, to_indices, where_};
 use crate::variable::Variable;
@@ -52,16 +51,10 @@ pub fn sigmoid_cross_entropy_with(
 ) -> Variable {
     let _whole = composite("sigmoid_cross_entropy");
     let (x, t) = (to_float(x.into()), to_indices(t));
-    let (x_spec, t_spec) = (x.spec(), t.spec());
-    if x_spec.shape != t_spec.shape {
-        raise(Error::mismatch(
-            "sigmoid_cross_entropy",
-            &Mismatch::new(&[("x", &x_spec), ("t", &t_spec)], "shapes must be equal"),
-        ))
-    }
-    let counted = (t_spec.dtype == DType::I64).then(|| not_equal(&t, -1));
-    let inputs = [x, cast(t, x_spec.dtype)];
-    let mut losses = call(SigmoidCrossEntropy::function(), &[], inputs);
+    let (x, t) = alike("sigmoid_cross_entropy", x, t);
+    let counted = (t.dtype() == DType::I64).then(|| not_equal(&t, -1));
+    let t = cast(t, x.dtype());
+    let mut losses = call(SigmoidCrossEntropy::function(), &[], [x, t]);
     if let Some(counted) = &counted {
         losses = where_(counted, losses, 0.0);
     }
@@ -90,7 +83,7 @@ macro_rules! slope {
 struct SigmoidCrossEntropy;
 
 element_function! {
-    SigmoidCrossEntropy = "sigmoid_cross_entropy", 2 [x, t] [];
+    SigmoidCrossEntropy = "sigmoid_cross_entropy", [x, t] [];
     // softplus(x) - x t, of which neither part is taken from the other.
     value: loss!(x, x.greater(0.0).where_(1.0 - t, t));
     fused(a, b; gy): slope!(a, b, gy);

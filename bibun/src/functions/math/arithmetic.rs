@@ -1,34 +1,10 @@
 //! Addition, subtraction, multiplication, division and negation: what the operators call.
 
-use crate::functions::family::{call, element_function, function_type};
-use crate::functions::{Operand, to_number};
+use crate::functions::family::{binary_function, call, element_function, function_type};
+use crate::functions::to_number;
 use crate::variable::Variable;
 
-/// Declares the function in front of a rule of two inputs.
-macro_rules! front {
-    (
-        $(#[$documentation:meta])* $name:ident $(via $convert:ident)? -> $Rule:ident = $operation:ident;
-        $($gradient:tt)*
-    ) => {
-        $(#[$documentation])*
-        #[track_caller]
-        pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
-            let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
-            $(let inputs = inputs.map(crate::functions::$convert);)?
-            call($Rule::function(), &[], inputs)
-        }
-
-        function_type!($name, 2, $Rule);
-
-        element_function! {
-            $Rule = stringify!($name), 2 [a, b] [];
-            operation: $operation;
-            $($gradient)*
-        }
-    };
-}
-
-front! {
+binary_function! {
     /// `a + b`, broadcast; the operator `+`.
     ///
     /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
@@ -43,12 +19,13 @@ front! {
     /// let y = &x + &Variable::new([10.0, 20.0]);
     /// assert_eq!(y.to_vec::<f64>(), [11.0, 21.0, 12.0, 22.0]);
     /// ```
-    add -> Add = Add;
+    add(a, b) -> Add;
+    operation: Add;
     derivative(; gy): gy;
     derivative(; gy): gy;
 }
 
-front! {
+binary_function! {
     /// `a - b`, broadcast; the operator `-`.
     ///
     /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
@@ -61,12 +38,13 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((3.0 - Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, -2.0]);
     /// ```
-    subtract via to_number -> Subtract = Subtract;
+    subtract(a, b) via to_number -> Subtract;
+    operation: Subtract;
     derivative(; gy): gy;
     derivative(; gy): -gy;
 }
 
-front! {
+binary_function! {
     /// `a b`, element by element, broadcast; the operator `*`.
     ///
     /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
@@ -79,12 +57,13 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((2.0 * Variable::new([1.0, 5.0])).to_vec::<f64>(), [2.0, 10.0]);
     /// ```
-    multiply -> Multiply = Multiply;
+    multiply(a, b) -> Multiply;
+    operation: Multiply;
     derivative(b; gy): gy * b;
     derivative(a; gy): gy * a;
 }
 
-front! {
+binary_function! {
     /// `a / b`, element by element, broadcast; the operator `/`. Integers give f64.
     ///
     /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
@@ -97,7 +76,8 @@ front! {
     /// use bibun::Variable;
     /// assert_eq!((1.0 / Variable::new([2.0, 4.0])).to_vec::<f64>(), [0.5, 0.25]);
     /// ```
-    divide via to_float -> Divide = Divide;
+    divide(a, b) via to_float -> Divide;
+    operation: Divide;
     derivative(b; gy): gy / b;
     derivative(b, y; gy): -(gy * y / b);
 }
@@ -118,7 +98,7 @@ pub fn negative(x: impl Into<Variable>) -> Variable {
 function_type!(negative, 1, Negative);
 
 element_function! {
-    Negative = "negative", 1 [x] [];
+    Negative = "negative", [x] [];
     operation: Negative;
     derivative(; gy): -gy;
 }

@@ -7,9 +7,11 @@ use bibun_array::{Array, DType, ops};
 use crate::batch::Lane;
 use crate::call::composite_if;
 use crate::context::Context;
-use crate::error::{Error, raise};
+use crate::error::mismatch;
 use crate::examples::{Owned, Share};
-use crate::function::{Arity, Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;
 
@@ -20,50 +22,19 @@ struct Predicate<const N: usize> {
     forward: fn([Array; N]) -> Array,
 }
 
-impl<const N: usize> Predicate<N> {
-    #[track_caller]
-    fn of(name: &'static str, forward: fn([Array; N]) -> Array, inputs: [Variable; N]) -> Variable {
-        let [y] = crate::apply(Self { name, forward }, inputs);
-        y
-    }
-}
-
-impl<const N: usize> Function for Predicate<N> {
+impl<const N: usize> DiscreteRule for Predicate<N> {
     type Inputs = Fixed<N>;
-    type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn shape(&self, inputs: [&Spec; N]) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(&inputs[0].shape, DType::Bool))
     }
 
-    fn shape(&self, inputs: [&Spec; N]) -> Result<[Spec; 1], Mismatch> {
-        Ok([Spec::new(&inputs[0].shape, DType::Bool)])
-    }
-
-    fn forward(&self, inputs: [Array; N]) -> [Array; 1] {
-        [(self.forward)(inputs)]
-    }
-
-    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; N] {
-        [const { None }; N]
-    }
-
-    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; N]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn batch(&self, inputs: [Lane; N]) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(&inputs);
-        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
-        [Lane::along(value, axis)]
-    }
-
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; N] {
-        [const { None }; N]
+    fn forward(&self, inputs: [Array; N]) -> Array {
+        (self.forward)(inputs)
     }
 }
 
@@ -80,17 +51,11 @@ macro_rules! binary_predicates {
         #[track_caller]
         pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
             let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
-            Predicate::of(stringify!($name), |[a, b]| ops::$name(a, b), inputs)
+            let (name, forward) = (stringify!($name), |[a, b]: [Array; 2]| ops::$name(a, b));
+            Discrete::of(Predicate { name, forward }, inputs)
         }
 
-        impl Variable {
-            #[doc = concat!("[`functions::", stringify!($name), "`](crate::functions::", stringify!($name), ") of this Variable and another, or a number.")]
-            #[must_use]
-            #[track_caller]
-            pub fn $name(&self, b: impl Into<Operand>) -> Self {
-                $name(self, b)
-            }
-        }
+        method!($name, b: impl Into<Operand>);
     )+};
 }
 
@@ -230,9 +195,10 @@ macro_rules! unary_predicates {
         $(#[$documentation])*
         #[track_caller]
         pub fn $name(x: impl Into<Variable>) -> Variable {
-            Predicate::of(stringify!($name), |[x]| ops::$name(x), [x.into()])
+            let (name, forward) = (stringify!($name), |[x]: [Array; 1]| ops::$name(x));
+            Discrete::of(Predicate { name, forward }, [x.into()])
         }
-        crate::functions::family::method!($name);
+        method!($name);
     )+};
 }
 
@@ -312,11 +278,7 @@ pub fn where_(
     let _whole = composite_if(whole.is_none() && !fits, "where_");
     let Some(shape) = c_spec.shape.broadcast(&a_spec.shape) else {
         let inputs = [("condition", &c_spec), ("a, b", &a_spec)];
-        let must_hold = "sizes must be equal or 1, counted from the last axis";
-        raise(Error::mismatch(
-            "where_",
-            &Mismatch::new(&inputs, must_hold),
-        ))
+        mismatch("where_", &inputs, MUST_BROADCAST)
     };
     let condition = cast(condition, DType::Bool);
     let inputs = [condition, a, b].map(|x| broadcast_to(x, &shape));
@@ -380,9 +342,7 @@ impl Function for Where {
     }
 
     fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(&inputs);
-        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
-        [Lane::along(value, axis)]
+        Lane::of_elements(self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {

@@ -44,7 +44,7 @@ impl Variable {
 pub(super) struct LogisticDensity;
 
 element_function! {
-    LogisticDensity = "logistic_density", 1 [x] [];
+    LogisticDensity = "logistic_density", [x] [];
     value: x.logistic_density();
     derivative(x; gy): -(gy * x.logistic_density() * (x * 0.5).tanh());
 }
@@ -52,7 +52,7 @@ element_function! {
 pub(super) struct OneMinusSquare;
 
 element_function! {
-    OneMinusSquare = "one_minus_square", 1 [x] [];
+    OneMinusSquare = "one_minus_square", [x] [];
     value: x.one_minus_square();
     derivative(x; gy): gy * (x * -2.0);
 }
@@ -60,7 +60,7 @@ element_function! {
 pub(super) struct Direction;
 
 element_function! {
-    Direction = "direction", 2 [a, b] [];
+    Direction = "direction", [a, b] [];
     value: a.direction(b);
     derivative(a, b; gy): {
         // No part of it is none of an infinity, too.
@@ -83,7 +83,7 @@ fn parts<T: Float>(a: Number<T>, b: Number<T>) -> [Number<T>; 2] {
 }
 
 element_function! {
-    Inversion = "inversion", 2 [a, b] [];
+    Inversion = "inversion", [a, b] [];
     value: a.inversion(b);
     derivative(a, b; gy): {
         let [s, t] = parts(a, b);
@@ -98,7 +98,7 @@ element_function! {
 pub(super) struct Softplus;
 
 element_function! {
-    Softplus = "softplus", 1 [x] [];
+    Softplus = "softplus", [x] [];
     operation: Softplus;
     derivative(x; gy): gy * x.sigmoid();
 }
@@ -106,7 +106,7 @@ element_function! {
 pub(super) struct Lgamma;
 
 element_function! {
-    Lgamma = "lgamma", 1 [x] [];
+    Lgamma = "lgamma", [x] [];
     operation: Lgamma;
     derivative(x; gy): gy * x.digamma();
 }

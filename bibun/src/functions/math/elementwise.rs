@@ -7,9 +7,10 @@ use std::sync::RwLock;
 use bibun_array::{Definition, ElementFormula, Shape};
 
 use crate::call::composite_if;
-use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::error::mismatch;
+use crate::function::Spec;
 use crate::functions::family::{ElementFunction, call};
+use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{broadcast_to, cast, to_float};
 use crate::locks::{read, write};
 use crate::variable::Variable;
@@ -71,8 +72,7 @@ fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Vari
     let common = |shape: Shape, spec: &Spec| shape.broadcast(&spec.shape);
     let Some(shape) = specs[1..].iter().try_fold(specs[0].shape.clone(), common) else {
         let named: Vec<(&str, &Spec)> = specs.iter().map(|spec| ("x", spec)).collect();
-        let must_hold = "sizes must be equal or 1, counted from the last axis";
-        raise(Error::mismatch(function, &Mismatch::new(&named, must_hold)))
+        mismatch(function, &named, MUST_BROADCAST)
     };
     let shape = shape.addressable(function);
     let dtypes = specs.iter().map(|spec| spec.dtype);

@@ -1,17 +1,14 @@
 //! The largest and the smallest element over axes.
 
 use bibun_array::{Array, Axes};
-use smallvec::SmallVec;
 
-use super::reduction::before_reduction;
+use super::reduction::Over;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
-use crate::functions::{
-    axes, cast, greater, lanes_in_front, less, logical_not, reshape, sum, where_,
-};
+use crate::functions::{cast, greater, less, logical_not, reshape, sum, where_};
 use crate::variable::Variable;
 
 /// The largest element over axes; NaN if there is one.
@@ -59,21 +56,15 @@ method!(min, axes: impl Into<Axes>);
 
 #[track_caller]
 fn extreme(name: &'static str, x: Variable, axes: &Axes) -> Variable {
-    let (axes, keep_dims) = axes.resolve(name, x.rank());
-    let rule = Extreme {
-        largest: name == "max",
-        axes,
-        keep_dims,
-    };
-    let [y] = crate::apply(rule, [x]);
+    let over = Over::new(name, axes, &x);
+    let [y] = crate::apply(Extreme { name, over }, [x]);
     y
 }
 
 #[derive(Clone, Debug)]
 struct Extreme {
-    largest: bool,
-    axes: SmallVec<[usize; 4]>,
-    keep_dims: bool,
+    name: &'static str,
+    over: Over,
 }
 
 impl Extreme {
@@ -82,13 +73,12 @@ impl Extreme {
     fn others(&self, cx: &Context<'_>) -> (Variable, Variable) {
         let (x, y) = (cx.input(0), cx.output(0));
         let dtype = x.dtype();
-        let y = reshape(y, cx.input_shape(0).reduced(&self.axes, true));
-        let others = if self.largest {
-            less(x, y)
-        } else {
-            greater(x, y)
+        let y = reshape(y, self.over.aligned(cx.input_shape(0)));
+        let others = match self.name {
+            "max" => less(x, y),
+            _ => greater(x, y),
         };
-        let equal = sum(logical_not(&others), axes(&self.axes, true));
+        let equal = sum(logical_not(&others), self.over.kept_axes());
         (others, cast(equal, dtype))
     }
 }
@@ -98,7 +88,7 @@ impl Function for Extreme {
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
-        if self.largest { "max" } else { "min" }
+        self.name
     }
 
     fn keeps(&self, _: Needs<'_>) -> Keeps {
@@ -106,20 +96,13 @@ impl Function for Extreme {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        let shape = x.shape.reduced(&self.axes, self.keep_dims);
-        if x.shape.size() == 0 && x.shape.reduced(&self.axes, false).size() > 0 {
-            let must_hold = format!("there must be something over axes {:?}", self.axes);
-            return Err(Mismatch::new(&[("x", x)], must_hold));
-        }
-        Ok([Spec::new(shape, x.dtype)])
+        self.over.of_something(x)
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
-        let axes = axes(&self.axes, self.keep_dims);
-        [if self.largest {
-            x.max(axes)
-        } else {
-            x.min(axes)
+        [match self.name {
+            "max" => x.max(self.over.axes()),
+            _ => x.min(self.over.axes()),
         }]
     }
 
@@ -132,23 +115,19 @@ impl Function for Extreme {
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
         [dx.map(|dx| {
             let (others, count) = self.others(cx);
-            let total = sum(where_(others, 0.0, dx), axes(&self.axes, true));
+            let total = sum(where_(others, 0.0, dx), self.over.kept_axes());
             reshape(total / count, cx.output_shape(0))
         })]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
-        let axes = self.axes.iter().map(|axis| axis + 1).collect();
-        let [y] = crate::apply(Self { axes, ..*self }, [x]);
-        [Lane::along(y, 0)]
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let over = self.over.in_lanes();
+        Lane::in_front(Self { over, ..*self }, x)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        let x = cx.input_shape(0);
-        let examples = before_reduction(&gy.examples, x, &self.axes, self.keep_dims);
-        let [gx] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples))]
+        let examples = self.over.examples(cx.input_shape(0), &gy.examples);
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

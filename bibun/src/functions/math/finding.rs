@@ -1,12 +1,11 @@
 //! What can be found along axes: the position of an extreme, truth of all or any.
 
 use bibun_array::{Array, Axes, DType, normalize_axis};
-use smallvec::SmallVec;
 
 use crate::batch::Lane;
-use crate::function::{Mismatch, Spec};
+use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
-use crate::functions::{axes, beside_lane, lanes_in_front};
+use crate::functions::{Over, beside_lane};
 use crate::variable::Variable;
 
 /// The position along an axis of the largest element: the first of equal ones, and the first NaN
@@ -24,10 +23,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn argmax(x: impl Into<Variable>, axis: isize) -> Variable {
-    let x = x.into();
-    let axis = normalize_axis("argmax", axis, x.rank());
-    let largest = true;
-    Discrete::of(ArgExtreme { axis, largest }, x)
+    extreme("argmax", x.into(), axis)
 }
 method!(argmax, axis: isize);
 
@@ -46,42 +42,47 @@ method!(argmax, axis: isize);
 /// ```
 #[track_caller]
 pub fn argmin(x: impl Into<Variable>, axis: isize) -> Variable {
-    let x = x.into();
-    let axis = normalize_axis("argmin", axis, x.rank());
-    let largest = false;
-    Discrete::of(ArgExtreme { axis, largest }, x)
+    extreme("argmin", x.into(), axis)
 }
 method!(argmin, axis: isize);
 
+#[track_caller]
+fn extreme(name: &'static str, x: Variable, axis: isize) -> Variable {
+    let axis = normalize_axis(name, axis, x.rank());
+    Discrete::of(ArgExtreme { name, axis }, [x])
+}
+
 #[derive(Clone, Debug)]
 struct ArgExtreme {
+    name: &'static str,
     axis: usize,
-    largest: bool,
 }
 
 impl DiscreteRule for ArgExtreme {
+    type Inputs = Fixed<1>;
+
     fn name(&self) -> &'static str {
-        if self.largest { "argmax" } else { "argmin" }
+        self.name
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
         if x.shape[self.axis] == 0 {
             let must_hold = format!("there must be something along axis {}", self.axis);
             return Err(Mismatch::new(&[("x", x)], must_hold));
         }
         Ok(Spec::new(x.shape.removed(self.axis), DType::I64))
     }
-    fn forward(&self, x: Array) -> Array {
+    fn forward(&self, [x]: [Array; 1]) -> Array {
         let axis = self.axis as isize;
-        if self.largest {
-            x.argmax(axis)
-        } else {
-            x.argmin(axis)
+        match self.name {
+            "argmax" => x.argmax(axis),
+            _ => x.argmin(axis),
         }
     }
-    fn batch(&self, x: Variable, lane: usize) -> Lane {
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, lane) = Lane::mapped(x);
         let axis = beside_lane(self.axis, lane);
-        let y = Discrete::of(Self { axis, ..*self }, x);
-        Lane::along(y, lane - usize::from(axis < lane))
+        let y = Discrete::of(Self { axis, ..*self }, [x]);
+        [Lane::along(y, lane - usize::from(axis < lane))]
     }
 }
 
@@ -101,17 +102,7 @@ impl DiscreteRule for ArgExtreme {
 /// ```
 #[track_caller]
 pub fn all(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    let x = x.into();
-    let (axes, keep_dims) = axes.into().resolve("all", x.rank());
-    let all = true;
-    Discrete::of(
-        Truth {
-            axes,
-            keep_dims,
-            all,
-        },
-        x,
-    )
+    truth("all", x.into(), &axes.into())
 }
 method!(all, axes: impl Into<Axes>);
 
@@ -131,46 +122,40 @@ method!(all, axes: impl Into<Axes>);
 /// ```
 #[track_caller]
 pub fn any(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    let x = x.into();
-    let (axes, keep_dims) = axes.into().resolve("any", x.rank());
-    let all = false;
-    Discrete::of(
-        Truth {
-            axes,
-            keep_dims,
-            all,
-        },
-        x,
-    )
+    truth("any", x.into(), &axes.into())
 }
 method!(any, axes: impl Into<Axes>);
 
+#[track_caller]
+fn truth(name: &'static str, x: Variable, axes: &Axes) -> Variable {
+    let over = Over::new(name, axes, &x);
+    Discrete::of(Truth { name, over }, [x])
+}
+
 #[derive(Clone, Debug)]
 struct Truth {
-    axes: SmallVec<[usize; 4]>,
-    keep_dims: bool,
-    /// Whether all must be true, or any.
-    all: bool,
+    name: &'static str,
+    over: Over,
 }
 
 impl DiscreteRule for Truth {
+    type Inputs = Fixed<1>;
+
     fn name(&self) -> &'static str {
-        if self.all { "all" } else { "any" }
+        self.name
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(Spec::new(
-            x.shape.reduced(&self.axes, self.keep_dims),
-            DType::Bool,
-        ))
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(self.over.reduced(&x.shape), DType::Bool))
     }
-    fn forward(&self, x: Array) -> Array {
-        let axes = axes(&self.axes, self.keep_dims);
-        if self.all { x.all(axes) } else { x.any(axes) }
+    fn forward(&self, [x]: [Array; 1]) -> Array {
+        match self.name {
+            "all" => x.all(self.over.axes()),
+            _ => x.any(self.over.axes()),
+        }
     }
-    fn batch(&self, x: Variable, lane: usize) -> Lane {
-        let axes = self.axes.iter().map(|axis| axis + 1).collect();
-        let rule = Self { axes, ..*self };
-        Lane::along(Discrete::of(rule, lanes_in_front(x, lane)), 0)
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let over = self.over.in_lanes();
+        Lane::in_front(Discrete(Self { over, ..*self }), x)
     }
 }
 

@@ -1,15 +1,14 @@
 //! The logarithm of a sum of exponentials.
 
 use bibun_array::{Array, Axes, ops};
-use smallvec::SmallVec;
 
-use super::reduction::before_reduction;
+use super::reduction::Over;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
-use crate::functions::{axes, equal, lanes_in_front, reshape, shifted_exp, sum, to_float, where_};
+use crate::functions::{equal, reshape, shifted_exp, sum, to_float, where_};
 use crate::variable::Variable;
 
 /// `log Σ exp x` over axes, computed from the differences to the largest element, so that nothing
@@ -31,16 +30,15 @@ use crate::variable::Variable;
 #[track_caller]
 pub fn logsumexp(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let x = to_float(x.into());
-    let (axes, keep_dims) = axes.into().resolve("logsumexp", x.rank());
-    let [y] = crate::apply(LogSumExp { axes, keep_dims }, [x]);
+    let over = Over::new("logsumexp", &axes.into(), &x);
+    let [y] = crate::apply(LogSumExp { over }, [x]);
     y
 }
 method!(logsumexp, axes: impl Into<Axes>);
 
 #[derive(Clone, Debug)]
 struct LogSumExp {
-    axes: SmallVec<[usize; 4]>,
-    keep_dims: bool,
+    over: Over,
 }
 
 impl LogSumExp {
@@ -49,11 +47,11 @@ impl LogSumExp {
     fn shares(&self, cx: &Context<'_>) -> [Variable; 2] {
         let x = cx.input(0);
         // Only a shift: the quotients are the same for any other, and so are their derivatives.
-        let y = reshape(cx.output(0), x.shape().reduced(&self.axes, true)).detach();
+        let y = reshape(cx.output(0), self.over.aligned(&x.shape())).detach();
         // Beside -∞ for all, every share is 0; beside ∞, of what is finite.
         let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
         let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp();
-        let total = sum(&shares, axes(&self.axes, true));
+        let total = sum(&shares, self.over.kept_axes());
         let total = where_(equal(&total, 0.0), 1.0, total);
         [shares, total]
     }
@@ -72,24 +70,17 @@ impl Function for LogSumExp {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        if x.shape.size() == 0 && x.shape.reduced(&self.axes, false).size() > 0 {
-            let must_hold = format!("there must be something over axes {:?}", self.axes);
-            return Err(Mismatch::new(&[("x", x)], must_hold));
-        }
-        Ok([Spec::new(
-            x.shape.reduced(&self.axes, self.keep_dims),
-            x.dtype,
-        )])
+        self.over.of_something(x)
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
-        let axes = axes(&self.axes, true);
+        let axes = self.over.kept_axes();
         let largest = x.max(axes.clone());
         // Infinity less infinity would not be a number.
         let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
         let total = shifted_exp(&x, &shift).sum(axes);
         let y = ops::add(ops::log(total), shift);
-        [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
+        [y.reshape(self.over.reduced(x.shape()))]
     }
 
     fn in_accumulator(&self) -> bool {
@@ -97,7 +88,7 @@ impl Function for LogSumExp {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
+        let gy = reshape(gy, self.over.aligned(cx.input_shape(0)));
         let [shares, total] = self.shares(cx);
         [Some(shares * (gy / total))]
     }
@@ -105,23 +96,19 @@ impl Function for LogSumExp {
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
         [dx.map(|dx| {
             let [shares, total] = self.shares(cx);
-            let dy = sum(shares * dx, axes(&self.axes, true)) / total;
-            reshape(dy, cx.input_shape(0).reduced(&self.axes, self.keep_dims))
+            let dy = sum(shares * dx, self.over.kept_axes()) / total;
+            reshape(dy, cx.output_shape(0))
         })]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
-        let axes = self.axes.iter().map(|axis| axis + 1).collect();
-        let [y] = crate::apply(Self { axes, ..*self }, [x]);
-        [Lane::along(y, 0)]
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let over = self.over.in_lanes();
+        Lane::in_front(Self { over }, x)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        let x = cx.input_shape(0);
-        let examples = before_reduction(&gy.examples, x, &self.axes, self.keep_dims);
-        let [gx] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples))]
+        let examples = self.over.examples(cx.input_shape(0), &gy.examples);
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -42,75 +42,38 @@ pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
 
+/// The function of an operation: most have the same name, some another, and some are none.
+macro_rules! function_of {
+    ($operation:ident: $($Same:ident)+; $($Operation:ident: $Rule:ident)+; none: $($None:ident)+) => {
+        match $operation {
+            $(Operation::$Same => $Same::function(),)+
+            $(Operation::$Operation => $Rule::function(),)+
+            Operation::Digamma => no_rule(
+                "digamma",
+                "derivative",
+                "no formula of its derivative is known here",
+            ),
+            $(Operation::$None { .. })|+ => {
+                unreachable!("it is no function, or its derivative is written elsewhere")
+            }
+        }
+    };
+}
+
 /// The function that an operation of formulas is, with its derivatives.
 pub(in crate::functions) fn of_operation(operation: Operation) -> &'static ElementFunction {
-    use Operation::*;
-    match operation {
-        Add => arithmetic::Add::function(),
-        Subtract => arithmetic::Subtract::function(),
-        Multiply => arithmetic::Multiply::function(),
-        Divide => arithmetic::Divide::function(),
-        Negative => arithmetic::Negative::function(),
-        Abs => rounding::Abs::function(),
-        Sign => rounding::Sign::function(),
-        Floor => rounding::Floor::function(),
-        Ceil => rounding::Ceil::function(),
-        Trunc => rounding::Trunc::function(),
-        Round => rounding::Round::function(),
-        Maximum => rounding::Maximum::function(),
-        Minimum => rounding::Minimum::function(),
-        Fmod => rounding::Fmod::function(),
-        Remainder => rounding::Remainder::function(),
-        Hypot => rounding::Hypot::function(),
-        Square => power::Square::function(),
-        Reciprocal => power::Reciprocal::function(),
-        Sqrt => power::Sqrt::function(),
-        Rsqrt => power::Rsqrt::function(),
-        Cbrt => power::Cbrt::function(),
-        Power => power::Pow::function(),
-        Exp => exponential::Exp::function(),
-        Exp2 => exponential::Exp2::function(),
-        Expm1 => exponential::Expm1::function(),
-        Log => exponential::Log::function(),
-        Log2 => exponential::Log2::function(),
-        Log10 => exponential::Log10::function(),
-        Log1p => exponential::Log1p::function(),
-        Logaddexp => exponential::LogAddExp::function(),
-        Sigmoid => crate::functions::Sigmoid::function(),
-        LogSigmoid => crate::functions::LogSigmoid::function(),
-        LogisticDensity => derivatives::LogisticDensity::function(),
-        OneMinusSquare => derivatives::OneMinusSquare::function(),
-        Direction => derivatives::Direction::function(),
-        Inversion => derivatives::Inversion::function(),
-        Softplus => derivatives::Softplus::function(),
-        Lgamma => derivatives::Lgamma::function(),
-        Sin => trigonometric::Sin::function(),
-        Cos => trigonometric::Cos::function(),
-        Tan => trigonometric::Tan::function(),
-        Asin => trigonometric::Asin::function(),
-        Acos => trigonometric::Acos::function(),
-        Atan => trigonometric::Atan::function(),
-        Atan2 => trigonometric::Atan2::function(),
-        Sinh => hyperbolic::Sinh::function(),
-        Cosh => hyperbolic::Cosh::function(),
-        Tanh => hyperbolic::Tanh::function(),
-        Asinh => hyperbolic::Asinh::function(),
-        Acosh => hyperbolic::Acosh::function(),
-        Atanh => hyperbolic::Atanh::function(),
-        Erf => error_function::Erf::function(),
-        Erfc => error_function::Erfc::function(),
-        Erfinv => error_function::Erfinv::function(),
-        Digamma => no_rule(
-            "digamma",
-            "derivative",
-            "no formula of its derivative is known here",
-        ),
-        Input(_) | Given(_) | Constant(_) | Always(_) | Largest | MultiplyAdd | Clip | Equal
-        | Less | LessEqual | IsNan | And | Or | Not | Select | PowerOfTwo | IsOdd | HasBitOfTwo
-        | Exponent | Fraction | CopySign | IsSignNegative | Widen | Narrow | Whole(_) | Xor
-        | Quotient | Rest | BitsAnd | BitsOr | BitsXor | ToNumber | ToInteger => {
-            unreachable!("{operation:?} is no function, or its derivative is written elsewhere")
-        }
+    use crate::functions::{LogSigmoid, Sigmoid};
+    use derivatives::{Direction, Inversion, Lgamma, LogisticDensity, OneMinusSquare, Softplus};
+    function_of! {
+        operation:
+        Add Subtract Multiply Divide Negative Abs Sign Floor Ceil Trunc Round Maximum Minimum Fmod
+        Remainder Hypot Square Reciprocal Sqrt Rsqrt Cbrt Exp Exp2 Expm1 Log Log2 Log10 Log1p Sigmoid
+        LogSigmoid LogisticDensity OneMinusSquare Direction Inversion Softplus Lgamma Sin Cos Tan Asin
+        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv;
+        Power: Pow Logaddexp: LogAddExp;
+        none: Input Given Constant Always Largest MultiplyAdd Clip Equal Less LessEqual IsNan And Or Not
+        Select PowerOfTwo IsOdd HasBitOfTwo Exponent Fraction CopySign IsSignNegative Widen Narrow
+        Whole Xor Quotient Rest BitsAnd BitsOr BitsXor ToNumber ToInteger
     }
 }
 

@@ -1,15 +1,14 @@
 //! The length of vectors.
 
 use bibun_array::{Array, Axes, DType, ops};
-use smallvec::SmallVec;
 
-use super::reduction::before_reduction;
+use super::reduction::Over;
 use crate::batch::Lane;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{call, element_function, method};
-use crate::functions::{axes, lanes_in_front, reshape, sum, to_float};
+use crate::functions::{reshape, sum, to_float};
 use crate::variable::Variable;
 
 /// The Euclidean norm over axes, `√Σ x²`, without overflow or underflow between.
@@ -41,11 +40,9 @@ pub(super) fn root_of_squares(
     axes: Axes,
     count: usize,
 ) -> Variable {
-    let (axes, keep_dims) = axes.resolve(function, x.rank());
     let rule = Norm {
         function,
-        axes,
-        keep_dims,
+        over: Over::new(function, &axes, &x),
         count: count as f64,
     };
     let [y] = crate::apply(rule, [x]);
@@ -56,8 +53,7 @@ pub(super) fn root_of_squares(
 struct Norm {
     /// Whose work this is.
     function: &'static str,
-    axes: SmallVec<[usize; 4]>,
-    keep_dims: bool,
+    over: Over,
     count: f64,
 }
 
@@ -66,7 +62,7 @@ struct Norm {
 struct Along;
 
 element_function! {
-    Along = "norm2 gradient", 3 [x, y, g] [];
+    Along = "norm2 gradient", [x, y, g] [];
     value: g * y.equal(f64::INFINITY).where_(
         x.abs().equal(f64::INFINITY).where_(x.sign(), 0.0),
         y.equal(f64::INFINITY).where_(0.0, x)
@@ -77,7 +73,7 @@ element_function! {
 impl Norm {
     fn along(&self, cx: &Context<'_>, g: Variable) -> Variable {
         let x = cx.input(0);
-        let y = reshape(cx.output(0), x.shape().reduced(&self.axes, true));
+        let y = reshape(cx.output(0), self.over.aligned(&x.shape()));
         let [y, g] = [y, g].map(|small| small.broadcast_to(x.shape()));
         call(Along::function(), &[], [x, y, g])
     }
@@ -96,12 +92,11 @@ impl Function for Norm {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        let shape = x.shape.reduced(&self.axes, self.keep_dims);
-        Ok([Spec::new(shape, x.dtype)])
+        Ok([Spec::new(self.over.reduced(&x.shape), x.dtype)])
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
-        let over = || axes(&self.axes, true);
+        let over = || self.over.kept_axes();
         // No square of a number between the inverse of the first and the first overflows or loses
         // bits; the second takes any other number there. It is a power of two: nothing is rounded.
         // Others come as f32.
@@ -123,7 +118,7 @@ impl Function for Norm {
                 ops::divide(ops::sqrt(squares.sum(over()) / self.count), scale)
             }
         };
-        [y.reshape(x.shape().reduced(&self.axes, self.keep_dims))]
+        [y.reshape(self.over.reduced(x.shape()))]
     }
 
     fn in_accumulator(&self) -> bool {
@@ -131,32 +126,22 @@ impl Function for Norm {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let gy = reshape(gy, cx.input_shape(0).reduced(&self.axes, true));
+        let gy = reshape(gy, self.over.aligned(cx.input_shape(0)));
         [Some(self.along(cx, gy / self.count))]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| sum(self.along(cx, dx), axes(&self.axes, self.keep_dims)) / self.count)]
+        [dx.map(|dx| sum(self.along(cx, dx), self.over.axes()) / self.count)]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
-        let axes = self.axes.iter().map(|axis| axis + 1).collect();
-        let [y] = crate::apply(
-            Self {
-                axes,
-                ..self.clone()
-            },
-            [x],
-        );
-        [Lane::along(y, 0)]
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let over = self.over.in_lanes();
+        Lane::in_front(Self { over, ..*self }, x)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        let x = cx.input_shape(0);
-        let examples = before_reduction(&gy.examples, x, &self.axes, self.keep_dims);
-        let [gx] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples))]
+        let examples = self.over.examples(cx.input_shape(0), &gy.examples);
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -5,9 +5,10 @@ use bibun_array::{Array, DType, Shape, ops};
 use crate::batch::Lane;
 use crate::call::calling;
 use crate::context::Context;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast, concat, logical_not, reshape, take, where_};
 use crate::tree::{Tree, tree_map};
 use crate::variable::Variable;
@@ -99,11 +100,7 @@ fn common_shape(condition: &Variable, inputs: &impl Tree) -> Shape {
     let Some(common) = common else {
         let names = std::iter::once("condition").chain(std::iter::repeat("input"));
         let named: Vec<(&str, &Spec)> = names.zip(&specs).collect();
-        let must_hold = "sizes must be equal or 1, counted from the last axis";
-        raise(Error::mismatch(
-            "piecewise",
-            &Mismatch::new(&named, must_hold),
-        ))
+        mismatch("piecewise", &named, MUST_BROADCAST)
     };
     common
 }
@@ -229,9 +226,7 @@ impl Function for Replaced {
 
     /// Lanes are further elements; always in front, so that the first is the same for all `x`.
     fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
-        let [value] = crate::apply(*self, inputs.map(|lane| lane.to_front(count)));
-        [Lane::along(value, 0)]
+        Lane::in_front(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {

@@ -1,13 +1,10 @@
 //! Powers and roots.
 
-use bibun_array::{Array, ops};
+use bibun_array::{Array, Number, ops};
 
-use crate::batch::Lane;
-use crate::context::Context;
-use crate::examples::{Owned, Share};
-use crate::function::{Arity, Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::family::{
-    ElementFunction, call, element_function, function_type, method, unary,
+    Discrete, DiscreteRule, ElementFunction, call, element_function, function_type, method, unary,
 };
 use crate::functions::{Operand, to_float, to_number};
 use crate::variable::Variable;
@@ -72,29 +69,21 @@ unary! {
         derivative(y; gy): -(gy * y * y),
         sample: (-3.0..-0.5, |x| 1.0 / x),
     }
-}
 
-/// `x²`.
-///
-/// Shapes: x any → the same. Types: all; integers wrap around, bool counts as i64.
-/// Gradient: `2 gy x`.
-///
-/// ```
-/// use bibun::{functions::square, Variable};
-/// assert_eq!(square(Variable::new([3.0, -4.0])).to_vec::<f64>(), [9.0, 16.0]);
-/// ```
-#[track_caller]
-pub fn square(x: impl Into<Variable>) -> Variable {
-    call(Square::function(), &[], [to_number(x.into())])
-}
-method!(square);
-
-function_type!(square, 1, Square);
-
-element_function! {
-    Square = "square", 1 [x] [];
-    operation: Square;
-    derivative(x; gy): gy * x * 2.0;
+    /// `x²`.
+    ///
+    /// Shapes: x any → the same. Types: all; integers wrap around, bool counts as i64.
+    /// Gradient: `2 gy x`.
+    ///
+    /// ```
+    /// use bibun::{functions::square, Variable};
+    /// assert_eq!(square(Variable::new([3.0, -4.0])).to_vec::<f64>(), [9.0, 16.0]);
+    /// ```
+    square(x) via to_number -> Square {
+        operation: Square,
+        derivative(x; gy): gy * x * 2.0,
+        sample: (-2.0..2.0, |x| x * x),
+    }
 }
 
 /// `xᵉ`, for an exponent that is a number or an array; `x⁰` and `1ᵉ` are 1, even for NaN.
@@ -136,10 +125,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             let inputs = inputs.map(to_number);
             match inputs[0].dtype().is_float() {
                 true => call(Pow::function(), &[], inputs),
-                false => {
-                    let [y] = crate::apply(IntegerPower, inputs);
-                    y
-                }
+                false => Discrete::of(IntegerPower, inputs),
             }
         }
     }
@@ -150,7 +136,7 @@ method!(pow, exponent: impl Into<Operand>);
 struct ConstantPower;
 
 element_function! {
-    ConstantPower = "pow", 1 [x] [e];
+    ConstantPower = "pow", [x] [e];
     value: x.pow(e);
     derivative(x; gy): gy * (x.pow(e - 1.0) * e);
 }
@@ -159,102 +145,53 @@ element_function! {
 type Made = fn() -> &'static ElementFunction;
 
 /// The exponents whose powers are products or quotients.
-const EXPONENTS: [(f64, Made); 6] = [
-    (-1.0, Inverse::function),
-    (0.0, Zeroth::function),
-    (1.0, First::function),
-    (2.0, Second::function),
-    (3.0, Third::function),
-    (4.0, Fourth::function),
-];
+macro_rules! known_exponents {
+    ($($exponent:literal -> $Power:ident $x:tt { $($rules:tt)+ })+) => {
+        $(
+            struct $Power;
+            element_function! { $Power = "pow", $x []; $($rules)+ }
+        )+
 
-struct Inverse;
-struct Zeroth;
-struct First;
-struct Second;
-struct Third;
-struct Fourth;
+        const EXPONENTS: &[(f64, Made)] = &[$(($exponent, $Power::function)),+];
+    };
+}
 
-element_function! {
-    Inverse = "pow", 1 [x] [];
-    value: 1.0 / x;
-    derivative(y; gy): -(gy * y * y);
-}
-element_function! {
-    Zeroth = "pow", 1 [_x] [];
-    value: bibun_array::Number::from(1.0);
-    derivative(; gy): bibun_array::Number::from(0.0);
-}
-element_function! {
-    First = "pow", 1 [x] [];
-    value: x;
-}
-element_function! {
-    Second = "pow", 1 [x] [];
-    value: x * x;
-    derivative(x; gy): gy * x * 2.0;
-}
-element_function! {
-    Third = "pow", 1 [x] [];
-    value: x * x * x;
-    derivative(x; gy): gy * (x * x * 3.0);
-}
-element_function! {
-    Fourth = "pow", 1 [x] [];
-    value: (x * x) * (x * x);
-    derivative(x; gy): gy * (x * x * x * 4.0);
+known_exponents! {
+    -1.0 -> Inverse[x] { value: 1.0 / x; derivative(y; gy): -(gy * y * y); }
+    0.0 -> Zeroth[_x] { value: Number::from(1.0); derivative(; gy): Number::from(0.0); }
+    1.0 -> First[x] { value: x; }
+    2.0 -> Second[x] { value: x * x; derivative(x; gy): gy * x * 2.0; }
+    3.0 -> Third[x] { value: x * x * x; derivative(x; gy): gy * (x * x * 3.0); }
+    4.0 -> Fourth[x] { value: (x * x) * (x * x); derivative(x; gy): gy * (x * x * x * 4.0); }
 }
 
 /// A power of integers by integers, none of which is negative.
 #[derive(Clone, Copy, Debug)]
 struct IntegerPower;
 
-impl Function for IntegerPower {
+impl DiscreteRule for IntegerPower {
     type Inputs = Fixed<2>;
-    type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         "pow"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-
-    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+    fn shape(&self, [a, b]: [&Spec; 2]) -> Result<Spec, Mismatch> {
         match a == b {
-            true => Ok([a.clone()]),
+            true => Ok(a.clone()),
             false => Err(Mismatch::new(&[("a", a), ("b", b)], "both must be equal")),
         }
     }
 
-    fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
-        [ops::pow(a, b)]
-    }
-
-    fn vjp(&self, _: &Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 2] {
-        [None, None]
-    }
-
-    fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
-        [None]
-    }
-
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        let (inputs, axis) = Lane::aligned(&inputs);
-        let [value] = crate::apply(*self, Self::Inputs::collect(inputs.into_iter()));
-        [Lane::along(value, axis)]
-    }
-
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 2] {
-        [None, None]
+    fn forward(&self, [a, b]: [Array; 2]) -> Array {
+        ops::pow(a, b)
     }
 }
 
 function_type!(pow, 2, Pow);
 
 element_function! {
-    Pow = "pow", 2 [a, b] [];
+    Pow = "pow", [a, b] [];
     operation: Power;
     derivative(a, b; gy): {
         // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows, and
@@ -275,7 +212,6 @@ element_function! {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     let mut samples = unary_samples();
-    samples.push(Sample::unary("square", -2.0..2.0, |x| square(x), |x| x * x));
     for exponent in [0, 1, 2, 3, 5, -1, -3] {
         let range = if exponent < 0 { -2.0..-0.5 } else { -2.0..2.0 };
         samples.push(Sample::unary(

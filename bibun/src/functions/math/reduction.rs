@@ -1,20 +1,16 @@
 //! Sums over axes, and what is made of sums.
 
-#[cfg(test)]
-use bibun_array::keep_dims;
-use bibun_array::{Array, Axes, Shape};
+use bibun_array::{Array, Axes, Shape, keep_dims};
 use smallvec::SmallVec;
 
 use super::norm::root_of_squares;
 use crate::batch::Lane;
 use crate::call::composite;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{
-    Operand, broadcast_to, cast, in_accumulator, lanes_in_front, reshape, square, to_float,
-};
+use crate::functions::{Operand, broadcast_to, cast, in_accumulator, reshape, square, to_float};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -35,8 +31,7 @@ use crate::variable::Variable;
 #[track_caller]
 pub fn sum(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let x = x.into();
-    let (axes, keep_dims) = axes.into().resolve("sum", x.rank());
-    Linear::of(Sum { axes, keep_dims }, x)
+    Linear::of(Sum(Over::new("sum", &axes.into(), &x)), x)
 }
 method!(sum, axes: impl Into<Axes>);
 
@@ -140,18 +135,14 @@ pub fn average(
     let (x, axes) = (to_float(x.into()), axes.into());
     let weights = weights.into().beside(x.dtype());
     let (x_spec, mut weights) = (x.spec(), to_float(weights));
-    let (reduced, _) = axes.resolve("average", x_spec.shape.rank());
-    if let ([axis], 1) = (&reduced[..], weights.rank()) {
+    if let ([axis], 1) = (&Over::new("average", &axes, &x).axes[..], weights.rank()) {
         let mut along = vec![1; x_spec.shape.rank()];
         along[*axis] = weights.size();
         weights = reshape(weights, along);
     }
     if weights.shape().broadcast(&x_spec.shape).as_ref() != Some(&x_spec.shape) {
         let inputs = [("x", &x_spec), ("weights", &weights.spec())];
-        raise(Error::mismatch(
-            "average",
-            &Mismatch::new(&inputs, "the weights must broadcast to x"),
-        ))
+        mismatch("average", &inputs, "the weights must broadcast to x")
     }
     let dtype = x_spec.dtype.promote(weights.dtype());
     let [x, weights] = [x, weights].map(|value| cast(value, dtype.accumulator()));
@@ -188,35 +179,26 @@ method!(batch_l2_norm_squared);
 /// How many elements go into each of the result.
 #[track_caller]
 fn count_over(function: &'static str, x: &Variable, axes: &Axes) -> usize {
-    let shape = x.shape();
-    let (axes, _) = axes.resolve(function, shape.rank());
-    axes.iter().map(|&axis| shape[axis]).product()
+    Over::new(function, axes, x).count(&x.shape())
 }
 
 /// The differences from the mean over axes.
 #[track_caller]
 fn centred(function: &'static str, x: Variable, axes: &Axes) -> Variable {
-    let (axes, _) = axes.resolve(function, x.rank());
-    Linear::of(Centred { axes }, x)
+    Linear::of(Centred(Over::new(function, axes, &x)), x)
 }
 
 /// The projection `x - mean(x)`, which is its own transpose.
 #[derive(Clone, Debug)]
-struct Centred {
-    axes: SmallVec<[usize; 4]>,
-}
+struct Centred(Over);
 
 impl LinearRule for Centred {
     fn name(&self) -> &'static str {
         "centred"
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(x.clone())
-    }
     fn forward(&self, x: Array) -> Array {
-        let over = || axes(&self.axes, true);
-        let shape = x.shape();
-        let count = self.axes.iter().map(|&axis| shape[axis]).product::<usize>() as f64;
+        let over = || self.0.kept_axes();
+        let count = self.0.count(x.shape()) as f64;
         let mut mean = &x.sum(over()) / count;
         let finite = mean.is_finite();
         // A device is not asked whether this is needed.
@@ -230,75 +212,114 @@ impl LinearRule for Centred {
         Linear::of(self.clone(), gy)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let axes = self.axes.iter().map(|axis| axis + 1).collect();
-        Lane::along(Linear::of(Self { axes }, lanes_in_front(x, axis)), 0)
+        Linear::in_front(Self(self.0.in_lanes()), x, axis)
     }
 
     fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let [share] = gy.through_unless(&self.axes, |gy| [Some(self.transpose(x, gy))]);
+        let [share] = gy.through_unless(&self.0.axes, |gy| [Some(self.transpose(x, gy))]);
         share.expect("there is a transpose")
     }
 }
 
 #[derive(Clone, Debug)]
-struct Sum {
-    axes: SmallVec<[usize; 4]>,
-    keep_dims: bool,
-}
+struct Sum(Over);
 
 impl LinearRule for Sum {
     fn name(&self) -> &'static str {
         "sum"
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        Ok(Spec {
-            shape: x.shape.reduced(&self.axes, self.keep_dims),
-            dtype: x.dtype.of_sums(),
-        })
+        Ok(Spec::new(self.0.reduced(&x.shape), x.dtype.of_sums()))
     }
     fn forward(&self, x: Array) -> Array {
-        x.sum(axes(&self.axes, self.keep_dims))
+        x.sum(self.0.axes())
     }
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
-        broadcast_to(reshape(gy, x.shape.reduced(&self.axes, true)), &x.shape)
+        broadcast_to(reshape(gy, self.0.aligned(&x.shape)), &x.shape)
     }
     fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let own: SmallVec<[usize; 4]> = self.axes.iter().map(|axis| axis + 1).collect();
-        Lane::along(sum(lanes_in_front(x, axis), axes(&own, self.keep_dims)), 0)
+        Linear::in_front(Self(self.0.in_lanes()), x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let examples = before_reduction(&gy.examples, &x.shape, &self.axes, self.keep_dims);
-        Share::own(self.transpose(x, gy.cotangent), examples)
+    fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
+        Some(self.0.examples(&x.shape, y))
     }
 }
 
-/// The examples in the input of a reduction over `axes`.
-pub(crate) fn before_reduction(
-    examples: &Examples,
-    x: &Shape,
-    axes: &[usize],
-    keep_dims: bool,
-) -> Examples {
-    let axis = examples.axis();
-    if !keep_dims {
-        let mut kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
-        return examples.moved(kept.nth(axis).expect("as many as the result has"));
-    }
-    match axes.contains(&axis) {
-        true => examples.owned_by(axis, vec![examples.owner(0); x[axis]]),
-        false => examples.clone(),
-    }
+/// What a reduction goes over.
+#[derive(Clone, Debug)]
+pub(crate) struct Over {
+    /// Sorted.
+    pub(crate) axes: SmallVec<[usize; 4]>,
+    /// Whether they stay, with size 1.
+    pub(crate) keep_dims: bool,
 }
 
-/// Axes as their names.
-pub(crate) fn axes(axes: &[usize], keep_dims: bool) -> Axes {
-    let axes: SmallVec<[isize; 4]> = axes.iter().map(|&axis| axis as isize).collect();
-    let axes = Axes::new(&axes);
-    if keep_dims {
-        bibun_array::keep_dims(axes)
-    } else {
-        axes
+impl Over {
+    #[track_caller]
+    pub(crate) fn new(function: &'static str, axes: &Axes, x: &Variable) -> Self {
+        let (axes, keep_dims) = axes.resolve(function, x.rank());
+        Self { axes, keep_dims }
+    }
+
+    /// The same axes behind that of lanes.
+    pub(crate) fn in_lanes(&self) -> Self {
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        Self { axes, ..*self }
+    }
+
+    /// The axes as arrays name them.
+    pub(crate) fn axes(&self) -> Axes {
+        match self.keep_dims {
+            true => self.kept_axes(),
+            false => Axes::new(&self.names()),
+        }
+    }
+
+    /// The axes, to stay with size 1.
+    pub(crate) fn kept_axes(&self) -> Axes {
+        keep_dims(Axes::new(&self.names()))
+    }
+
+    pub(crate) fn names(&self) -> SmallVec<[isize; 4]> {
+        self.axes.iter().map(|&axis| axis as isize).collect()
+    }
+
+    /// The shape of what comes out.
+    pub(crate) fn reduced(&self, x: &Shape) -> Shape {
+        x.reduced(&self.axes, self.keep_dims)
+    }
+
+    /// That shape where the axes stay, which broadcasts to that of x.
+    pub(crate) fn aligned(&self, x: &Shape) -> Shape {
+        x.reduced(&self.axes, true)
+    }
+
+    /// How many elements become one.
+    pub(crate) fn count(&self, x: &Shape) -> usize {
+        self.axes.iter().map(|&axis| x[axis]).product()
+    }
+
+    /// What comes out, of the dtype of x, if it is of something.
+    pub(crate) fn of_something(&self, x: &Spec) -> Result<[Spec; 1], Mismatch> {
+        if x.shape.size() == 0 && x.shape.reduced(&self.axes, false).size() > 0 {
+            let must_hold = format!("there must be something over axes {:?}", self.axes);
+            return Err(Mismatch::new(&[("x", x)], must_hold));
+        }
+        Ok([Spec::new(self.reduced(&x.shape), x.dtype)])
+    }
+
+    /// Where the examples of the result lie in x.
+    pub(crate) fn examples(&self, x: &Shape, y: &Examples) -> Examples {
+        let axis = y.axis();
+        if !self.keep_dims {
+            let mut kept = (0..x.rank()).filter(|axis| !self.axes.contains(axis));
+            return y.moved(kept.nth(axis).expect("as many as the result has"));
+        }
+        match self.axes.contains(&axis) {
+            true => y.owned_by(axis, vec![y.owner(0); x[axis]]),
+            false => y.clone(),
+        }
     }
 }
 

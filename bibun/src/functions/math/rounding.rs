@@ -1,30 +1,14 @@
 //! Rounding, signs, ranges, and the greater or lesser of two.
 
-use crate::functions::family::{binary, call, element_function, function_type, method, unary};
-use crate::functions::to_number;
-use crate::variable::Variable;
+use bibun_array::Number;
 
-/// Functions that are constant between their steps.
-macro_rules! steps {
-    ($($(#[$documentation:meta])* $name:ident -> $Rule:ident;)+) => {$(
-        $(#[$documentation])*
-        #[track_caller]
-        pub fn $name(x: impl Into<Variable>) -> Variable {
-            call($Rule::function(), &[], [to_number(x.into())])
-        }
-        method!($name);
+use crate::functions::family::{binary, unary};
 
-        function_type!($name, 1, $Rule);
+unary! {
+    samples in unary_samples;
 
-        element_function! {
-            $Rule = stringify!($name), 1 [x] [];
-            operation: $Rule;
-            derivative(; gy): bibun_array::Number::from(0.0);
-        }
-    )+};
-}
+    // Functions that are constant between their steps.
 
-steps! {
     /// The greatest integer that is at most `x`, in the dtype of x.
     ///
     /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
@@ -33,7 +17,11 @@ steps! {
     /// use bibun::{functions::floor, Variable};
     /// assert_eq!(floor(Variable::new([1.5, -1.5])).to_vec::<f64>(), [1.0, -2.0]);
     /// ```
-    floor -> Floor;
+    floor(x) via to_number -> Floor {
+        operation: Floor,
+        derivative(; gy): Number::from(0.0),
+        sample: (0.1..0.9, f64::floor),
+    }
 
     /// The least integer that is at least `x`, in the dtype of x.
     ///
@@ -43,7 +31,11 @@ steps! {
     /// use bibun::{functions::ceil, Variable};
     /// assert_eq!(ceil(Variable::new([1.5, -1.5])).to_vec::<f64>(), [2.0, -1.0]);
     /// ```
-    ceil -> Ceil;
+    ceil(x) via to_number -> Ceil {
+        operation: Ceil,
+        derivative(; gy): Number::from(0.0),
+        sample: (-1.9..-1.1, f64::ceil),
+    }
 
     /// The nearest integer, in the dtype of x; halves go to the even one.
     ///
@@ -53,7 +45,11 @@ steps! {
     /// use bibun::{functions::round, Variable};
     /// assert_eq!(round(Variable::new([0.5, 1.5, -2.6])).to_vec::<f64>(), [0.0, 2.0, -3.0]);
     /// ```
-    round -> Round;
+    round(x) via to_number -> Round {
+        operation: Round,
+        derivative(; gy): Number::from(0.0),
+        sample: (0.6..1.4, f64::round),
+    }
 
     /// The integer part, towards zero, in the dtype of x.
     ///
@@ -63,7 +59,11 @@ steps! {
     /// use bibun::{functions::trunc, Variable};
     /// assert_eq!(trunc(Variable::new([1.5, -1.5])).to_vec::<f64>(), [1.0, -1.0]);
     /// ```
-    trunc -> Trunc;
+    trunc(x) via to_number -> Trunc {
+        operation: Trunc,
+        derivative(; gy): Number::from(0.0),
+        sample: (-1.9..-1.1, f64::trunc),
+    }
 
     /// -1, 0 or 1 as `x` is negative, zero or positive; NaN stays NaN.
     ///
@@ -73,33 +73,25 @@ steps! {
     /// use bibun::{functions::sign, Variable};
     /// assert_eq!(sign(Variable::new([-2.0, 0.0, 7.0])).to_vec::<f64>(), [-1.0, 0.0, 1.0]);
     /// ```
-    sign -> Sign;
-}
+    sign(x) via to_number -> Sign {
+        operation: Sign,
+        derivative(; gy): Number::from(0.0),
+        sample: (-2.0..-0.1, f64::signum),
+    }
 
-/// The magnitude `|x|`.
-///
-/// Shapes: x any → the same. Types: all; bool gives i64. Gradient: `gy sign(x)`, zero at zero.
-///
-/// ```
-/// use bibun::{functions::abs, Variable};
-/// assert_eq!(abs(Variable::new([1.0, -2.0])).to_vec::<f64>(), [1.0, 2.0]);
-/// ```
-#[track_caller]
-pub fn abs(x: impl Into<Variable>) -> Variable {
-    call(Abs::function(), &[], [to_number(x.into())])
-}
-method!(abs);
-
-function_type!(abs, 1, Abs);
-
-element_function! {
-    Abs = "abs", 1 [x] [];
-    operation: Abs;
-    fused(x; gy): gy * x.sign();
-}
-
-unary! {
-    samples in unary_samples;
+    /// The magnitude `|x|`.
+    ///
+    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: `gy sign(x)`, zero at zero.
+    ///
+    /// ```
+    /// use bibun::{functions::abs, Variable};
+    /// assert_eq!(abs(Variable::new([1.0, -2.0])).to_vec::<f64>(), [1.0, 2.0]);
+    /// ```
+    abs(x) via to_number -> Abs {
+        operation: Abs,
+        fused(x; gy): gy * x.sign(),
+        sample: (-2.0..-0.1, f64::abs),
+    }
 
     /// `x` held between two numbers, `min(max(x, low), high)`: `high` where `low > high`.
     ///
@@ -227,15 +219,7 @@ binary! {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     let mut samples = [unary_samples(), binary_samples()].concat();
-    samples.extend([
-        Sample::unary("floor", 0.1..0.9, |x| floor(x), f64::floor),
-        Sample::unary("ceil", -1.9..-1.1, |x| ceil(x), f64::ceil),
-        Sample::unary("round", 0.6..1.4, |x| round(x), f64::round),
-        Sample::unary("trunc", -1.9..-1.1, |x| trunc(x), f64::trunc),
-        Sample::unary("sign", -2.0..-0.1, |x| sign(x), f64::signum),
-        Sample::unary("abs", -2.0..-0.1, |x| abs(x), f64::abs),
-        Sample::unary("abs", 0.1..2.0, |x| abs(x), f64::abs),
-    ]);
+    samples.push(Sample::unary("abs", 0.1..2.0, |x| abs(x), f64::abs));
     samples
 }
 
@@ -244,6 +228,7 @@ mod tests {
     use bibun_array::DType;
 
     use super::*;
+    use crate::Variable;
     use crate::functions::probe::{derivatives, gradient, partial_derivatives};
 
     #[test]

@@ -3,7 +3,6 @@
 use bibun_array::{Array, Axes, Index, normalize_axis};
 use smallvec::SmallVec;
 
-use super::reduction::before_reduction;
 use crate::batch::Lane;
 use crate::call::composite_if;
 use crate::context::Context;
@@ -143,11 +142,10 @@ impl Function for CumProd {
         })]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let lane = axis.expect("the only input has lanes");
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, lane) = Lane::mapped(x);
         let axis = beside_lane(self.axis, lane);
-        let [y] = crate::apply(Self { axis }, [value]);
-        [Lane::along(y, lane)]
+        crate::apply(Self { axis }, [x]).map(|y| Lane::along(y, lane))
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
@@ -260,18 +258,17 @@ impl Function for Product {
         })]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 1] {
-        let lane = axis.expect("the only input has lanes");
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, lane) = Lane::mapped(x);
         let axis = beside_lane(self.axis, lane);
-        let y = product_along(value, axis);
+        let y = product_along(x, axis);
         [Lane::along(y, lane - usize::from(axis < lane))]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        let x = cx.input_shape(0);
-        let examples = before_reduction(&gy.examples, x, &[self.axis], false);
-        let [gx] = self.vjp(cx, [gy.cotangent]);
-        [gx.map(|gx| Share::own(gx, examples))]
+        let axis = gy.examples.axis();
+        let examples = gy.examples.moved(beside_lane(axis, self.axis));
+        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -5,7 +5,7 @@ use bibun_array::{Array, DType, normalize_axis};
 use crate::batch::Lane;
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::{beside_lane, gather};
 use crate::variable::Variable;
@@ -27,7 +27,7 @@ use crate::variable::Variable;
 pub fn argsort(x: impl Into<Variable>, axis: isize) -> Variable {
     let x = x.into();
     let axis = normalize_axis("argsort", axis, x.rank());
-    Discrete::of(ArgSort { axis }, x)
+    Discrete::of(ArgSort { axis }, [x])
 }
 method!(argsort, axis: isize);
 
@@ -52,7 +52,7 @@ pub fn sort(x: impl Into<Variable>, axis: isize) -> Variable {
     let _whole = composite("sort");
     let x = x.into();
     let axis = normalize_axis("sort", axis, x.rank());
-    let positions = Discrete::of(ArgSort { axis }, x.clone());
+    let positions = Discrete::of(ArgSort { axis }, [x.clone()]);
     gather(x, positions, axis as isize)
 }
 method!(sort, axis: isize);
@@ -84,18 +84,10 @@ pub fn top_k(x: impl Into<Variable>, k: usize, axis: isize) -> (Variable, Variab
         );
         raise(Error::argument("top_k", what));
     }
-    let positions = Discrete::of(TopK { k, axis }, x.clone());
+    let positions = Discrete::of(TopK { k, axis }, [x.clone()]);
     (gather(x, &positions, axis as isize), positions)
 }
-
-impl Variable {
-    /// [`functions::top_k`](crate::functions::top_k) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn top_k(&self, k: usize, axis: isize) -> (Self, Self) {
-        top_k(self, k, axis)
-    }
-}
+method!(top_k -> (Self, Self), k: usize, axis: isize);
 
 #[derive(Clone, Debug)]
 struct ArgSort {
@@ -103,18 +95,21 @@ struct ArgSort {
 }
 
 impl DiscreteRule for ArgSort {
+    type Inputs = Fixed<1>;
+
     fn name(&self) -> &'static str {
         "argsort"
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
         Ok(Spec::new(&x.shape, DType::I64))
     }
-    fn forward(&self, x: Array) -> Array {
+    fn forward(&self, [x]: [Array; 1]) -> Array {
         x.argsort(self.axis as isize)
     }
-    fn batch(&self, x: Variable, lane: usize) -> Lane {
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, lane) = Lane::mapped(x);
         let axis = beside_lane(self.axis, lane);
-        Lane::along(Discrete::of(Self { axis }, x), lane)
+        [Lane::along(Discrete::of(Self { axis }, [x]), lane)]
     }
 }
 
@@ -126,19 +121,22 @@ struct TopK {
 }
 
 impl DiscreteRule for TopK {
+    type Inputs = Fixed<1>;
+
     fn name(&self) -> &'static str {
         "top_k"
     }
-    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
         Ok(Spec::new(x.shape.replaced(self.axis, self.k), DType::I64))
     }
-    fn forward(&self, x: Array) -> Array {
+    fn forward(&self, [x]: [Array; 1]) -> Array {
         let (_, positions) = x.top_k(self.k, self.axis as isize);
         positions
     }
-    fn batch(&self, x: Variable, lane: usize) -> Lane {
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+        let (x, lane) = Lane::mapped(x);
         let axis = beside_lane(self.axis, lane);
-        Lane::along(Discrete::of(Self { axis, ..*self }, x), lane)
+        [Lane::along(Discrete::of(Self { axis, ..*self }, [x]), lane)]
     }
 }
 

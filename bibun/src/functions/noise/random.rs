@@ -2,12 +2,10 @@
 
 use bibun_array::{Array, DType, Device, Distribution, Generator, Shape, cpu};
 
-use crate::apply::apply;
 use crate::batch::Lane;
 use crate::call::calling;
-use crate::context::Context;
-use crate::examples::{Owned, Share};
-use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec, no_rule};
+use crate::function::{Many, Mismatch, Spec, no_rule};
+use crate::functions::family::{Discrete, DiscreteRule};
 use crate::randomness::lane_numbers;
 use crate::variable::Variable;
 
@@ -143,30 +141,24 @@ impl Random {
     fn at(self, place: Variable) -> Variable {
         let mut inputs = lane_numbers();
         inputs.insert(0, place);
-        let [y] = apply(self, inputs);
-        y
+        Discrete::of(self, inputs)
     }
 }
 
-impl Function for Random {
+impl DiscreteRule for Random {
     type Inputs = Many;
-    type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
-    }
-
-    fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
+    fn shape(&self, inputs: Vec<&Spec>) -> Result<Spec, Mismatch> {
         let lanes = inputs[1..].iter().flat_map(|lanes| lanes.shape.iter());
         let sizes: Vec<usize> = lanes.chain(self.shape.iter()).copied().collect();
-        Ok([Spec::new(sizes, self.distribution.dtype())])
+        Ok(Spec::new(sizes, self.distribution.dtype()))
     }
 
-    fn forward(&self, inputs: Vec<Array>) -> [Array; 1] {
+    fn forward(&self, inputs: Vec<Array>) -> Array {
         let [a, b] = inputs[0].to_vec::<i64>()[..] else {
             unreachable!("the place in a stream is two words")
         };
@@ -176,7 +168,7 @@ impl Function for Random {
         };
         let (shape, distribution) = (self.shape.clone(), self.distribution);
         if inputs.len() == 1 {
-            return [stream.draw(distribution, shape, self.device)];
+            return stream.draw(distribution, shape, self.device);
         }
         let numbers = inputs[1..].iter().map(|lanes| {
             let first = lanes
@@ -186,15 +178,7 @@ impl Function for Random {
             first..first + lanes.size() as u64
         });
         let numbers: Vec<_> = numbers.collect();
-        [stream.draw_lanes(distribution, &numbers, shape, self.device)]
-    }
-
-    fn vjp(&self, cx: &Context<'_>, _: [Variable; 1]) -> Vec<Option<Variable>> {
-        vec![None; cx.input_count()]
-    }
-
-    fn jvp(&self, _: &Context<'_>, _: Vec<Option<Variable>>) -> [Option<Variable>; 1] {
-        [None]
+        stream.draw_lanes(distribution, &numbers, shape, self.device)
     }
 
     /// The lanes that are numbered draw their own.
@@ -203,21 +187,12 @@ impl Function for Random {
             let advice = "lanes draw from one stream, by their numbers";
             no_rule(self.name, "batch", advice)
         }
-        let mut axis = 0;
-        for lanes in &inputs[1..] {
-            if lanes.axis.is_some() {
-                break;
-            }
-            axis += lanes.value.rank();
-        }
-        let [y] = apply(
-            self.clone(),
-            inputs.into_iter().map(|lane| lane.value).collect(),
-        );
-        [Lane::along(y, axis)]
-    }
-
-    fn per_example(&self, cx: &Context<'_>, _: [Owned; 1]) -> Vec<Option<Share>> {
-        vec![None; cx.input_count()]
+        let others = inputs[1..].iter().take_while(|lanes| lanes.axis.is_none());
+        let axis = others.map(|lanes| lanes.value.rank()).sum();
+        let inputs = inputs.into_iter().map(|lane| lane.value);
+        [Lane::along(
+            Discrete::of(self.clone(), inputs.collect()),
+            axis,
+        )]
     }
 }

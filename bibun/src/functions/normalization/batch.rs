@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::normalize::{expect_several, normalize, others, scaled};
+use super::normalize::{expect_epsilon, expect_several, normalize, others, scaled};
 use crate::call::composite;
-use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::error::mismatch;
+use crate::function::Spec;
 use crate::functions::connection::reshaped;
 use crate::functions::{rsqrt, to_float};
 use crate::variable::Variable;
@@ -100,10 +100,7 @@ pub fn fixed_batch_normalization(
     let function = "fixed_batch_normalization";
     let x = to_float(x.into());
     expect_channels(function, &x);
-    if epsilon.is_nan() || epsilon < 0.0 {
-        let what = format!("epsilon is {epsilon}, it must not be negative");
-        raise(Error::argument(function, what));
-    }
+    expect_epsilon(function, epsilon);
     let channels = x.shape()[1];
     let parameters = [("gamma", gamma), ("beta", beta)];
     let statistics = [("mean", Some(mean)), ("variance", Some(variance))];
@@ -114,10 +111,7 @@ pub fn fixed_batch_normalization(
         .collect();
     if named[1..].iter().any(|(_, spec)| spec.shape != [channels]) {
         let named: Vec<(&str, &Spec)> = named.iter().map(|(name, spec)| (*name, spec)).collect();
-        raise(Error::mismatch(
-            function,
-            &Mismatch::new(&named, "all others must be [c]"),
-        ));
+        mismatch(function, &named, "all others must be [c]");
     }
     // What belongs to a channel is put together first, so that x is passed over twice only.
     let scale = rsqrt(to_float(variance.clone()) + epsilon);
@@ -136,13 +130,8 @@ pub fn fixed_batch_normalization(
 #[track_caller]
 pub(super) fn expect_channels(function: &'static str, x: &Variable) {
     if x.rank() < 2 {
-        raise(Error::mismatch(
-            function,
-            &Mismatch::new(
-                &[("x [n, c, d..]", &x.spec())],
-                "x must have an axis of channels",
-            ),
-        ));
+        let x = [("x [n, c, d..]", &x.spec())];
+        mismatch(function, &x, "x must have an axis of channels")
     }
 }
 

@@ -6,8 +6,7 @@ use smallvec::SmallVec;
 use super::batch::expect_channels;
 use super::normalize::{expect_several, normalize, scaled};
 use crate::call::composite;
-use crate::error::{Error, raise};
-use crate::function::Mismatch;
+use crate::error::mismatch;
 use crate::functions::connection::reshaped;
 use crate::variable::Variable;
 
@@ -104,13 +103,8 @@ pub fn group_normalization(
     expect_channels(function, &x);
     let shape = x.shape();
     if groups == 0 || !shape[1].is_multiple_of(groups) {
-        raise(Error::mismatch(
-            function,
-            &Mismatch::new(
-                &[("x [n, c, d..]", &x.spec())],
-                format!("c must be a multiple of the number of groups, {groups}"),
-            ),
-        ));
+        let must_hold = format!("c must be a multiple of the number of groups, {groups}");
+        mismatch(function, &[("x [n, c, d..]", &x.spec())], must_hold)
     }
     let split = shape.replaced(1, shape[1] / groups).inserted(1, groups);
     if groups == shape[1] {
@@ -150,21 +144,12 @@ pub fn instance_normalization(
     let function = "instance_normalization";
     let x = x.into();
     if x.rank() < 3 {
-        raise(Error::mismatch(
-            function,
-            &Mismatch::new(
-                &[("x [n, c, d, ..]", &x.spec())],
-                "x must have an axis behind the channels",
-            ),
-        ));
+        let x = [("x [n, c, d, ..]", &x.spec())];
+        mismatch(function, &x, "x must have an axis behind the channels")
     }
     let over: SmallVec<[usize; 4]> = (2..x.rank()).collect();
-    expect_several(
-        function,
-        ("x [n, c, d, ..]", &x),
-        &over,
-        "channel of an example",
-    );
+    let named = ("x [n, c, d, ..]", &x);
+    expect_several(function, named, &over, "channel of an example");
     let [y, ..] = normalize(function, x, &over, true, epsilon);
     scaled(function, y, &[1], [gamma, beta])
 }

@@ -1,16 +1,15 @@
 //! The function under all normalisations, and the scale and shift after it.
 
-use bibun_array::{Array, Normalization, Shape};
+use bibun_array::{Array, Normalization, Shape, normalize_gradient};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
 use crate::context::Context;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
-use crate::functions::math::axes;
-use crate::functions::{lanes_in_front, rsqrt, sqrt, sum, to_float, zeros_like};
+use crate::functions::{Over, rsqrt, sqrt, sum, to_float, zeros_like};
 use crate::variable::Variable;
 
 /// `[y, mean, variance]` over axes (sorted), with `y = (x - mean) / √(variance + epsilon)`; mean and
@@ -26,20 +25,24 @@ pub(super) fn normalize(
     centered: bool,
     epsilon: f64,
 ) -> [Variable; 3] {
+    expect_epsilon(function, epsilon);
+    let normalize = Normalize {
+        function,
+        over: Over {
+            axes: over.into(),
+            keep_dims: true,
+        },
+        rule: Normalization { centered, epsilon },
+    };
+    crate::apply(normalize, [to_float(x)])
+}
+
+#[track_caller]
+pub(super) fn expect_epsilon(function: &'static str, epsilon: f64) {
     if epsilon.is_nan() || epsilon < 0.0 {
         let what = format!("epsilon is {epsilon}, it must not be negative");
         raise(Error::argument(function, what));
     }
-    let rule = Normalization { centered, epsilon };
-    let over = over.into();
-    crate::apply(
-        Normalize {
-            function,
-            over,
-            rule,
-        },
-        [to_float(x)],
-    )
 }
 
 /// Refuses sets of one element each, which would be normalised to 0 whatever they are.
@@ -55,8 +58,7 @@ pub(super) fn expect_several(
         let must_hold = format!(
             "there must be more than one value in a {set}: less its own mean, one is always 0"
         );
-        let mismatch = Mismatch::new(&[(name, &spec)], must_hold);
-        raise(Error::mismatch(function, &mismatch));
+        mismatch(function, &[(name, &spec)], must_hold)
     }
 }
 
@@ -64,16 +66,21 @@ pub(super) fn expect_several(
 struct Normalize {
     /// Whose work this is.
     function: &'static str,
-    over: SmallVec<[usize; 4]>,
+    over: Over,
     rule: Normalization,
 }
 
 impl Normalize {
     /// The mean over the axes, which stay with size 1.
     fn mean(&self, x: Variable) -> Variable {
-        let shape = x.shape();
-        let count: usize = self.over.iter().map(|&axis| shape[axis]).product();
-        sum(x, axes(&self.over, true)) / count as f64
+        let count = self.over.count(&x.shape()) as f64;
+        sum(x, self.over.axes()) / count
+    }
+
+    /// The same of values with lanes in front.
+    fn in_lanes(&self) -> Self {
+        let over = self.over.in_lanes();
+        Self { over, ..*self }
     }
 
     fn less_mean(&self, x: Variable) -> Variable {
@@ -98,13 +105,12 @@ impl Function for Normalize {
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 3], Mismatch> {
-        let statistic = Spec::new(x.shape.reduced(&self.over, true), x.dtype);
+        let statistic = Spec::new(self.over.reduced(&x.shape), x.dtype);
         Ok([x.clone(), statistic.clone(), statistic])
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 3] {
-        let over: SmallVec<[isize; 4]> = self.over.iter().map(|&axis| axis as isize).collect();
-        x.normalize(self.rule, &over)
+        x.normalize(self.rule, &self.over.names())
     }
 
     fn vjp(
@@ -129,18 +135,13 @@ impl Function for Normalize {
         [Some(dy), dmean, Some(along_y * sqrt(shifted) * 2.0)]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 3] {
-        let x = lanes_in_front(value, axis.expect("the only input has lanes"));
-        let own = Self {
-            over: self.over.iter().map(|axis| axis + 1).collect(),
-            ..self.clone()
-        };
-        crate::apply(own, [x]).map(|y| Lane::along(y, 0))
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 3] {
+        Lane::in_front(self.in_lanes(), x)
     }
 
     fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 1] {
         let [y, mean, variance] = gy;
-        if self.over.contains(&y.examples.axis()) {
+        if self.over.axes.contains(&y.examples.axis()) {
             return [Some(Share::Mixed)];
         }
         let [mean, variance] = match [&mean, &variance].map(|gy| gy.examples == y.examples) {
@@ -175,8 +176,7 @@ impl NormalizeGradient {
 
     /// `n`.
     fn count(&self, cx: &Context<'_>) -> f64 {
-        let shape = cx.input_shape(0);
-        self.0.over.iter().map(|&axis| shape[axis] as f64).product()
+        self.0.over.count(cx.input_shape(0)) as f64
     }
 }
 
@@ -197,14 +197,9 @@ impl Function for NormalizeGradient {
     }
 
     fn forward(&self, [y, variance, gy, gmean, gvariance]: [Array; 5]) -> [Array; 1] {
-        let over: SmallVec<[isize; 4]> = self.0.over.iter().map(|&axis| axis as isize).collect();
         let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
-        [bibun_array::normalize_gradient(
-            self.0.rule,
-            results,
-            cotangents,
-            &over,
-        )]
+        let (rule, over) = (self.0.rule, self.0.over.names());
+        [normalize_gradient(rule, results, cotangents, &over)]
     }
 
     fn vjp(&self, cx: &Context<'_>, [g]: [Variable; 1]) -> [Option<Variable>; 5] {
@@ -257,13 +252,7 @@ impl Function for NormalizeGradient {
     }
 
     fn batch(&self, inputs: [Lane; 5]) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
-        let own = Normalize {
-            over: self.0.over.iter().map(|axis| axis + 1).collect(),
-            ..self.0.clone()
-        };
-        let inputs = inputs.map(|lane| lane.to_front(count));
-        crate::apply(Self(own), inputs).map(|y| Lane::along(y, 0))
+        Lane::in_front(Self(self.0.in_lanes()), inputs)
     }
 
     fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 5] {
@@ -294,7 +283,7 @@ pub(super) fn scaled(
             .filter_map(|(name, spec)| Some((name, spec.as_ref()?)))
             .collect();
         let must_hold = format!("gamma and beta must be {own}, as x along its axes {along:?}");
-        raise(Error::mismatch(function, &Mismatch::new(&named, must_hold)));
+        mismatch(function, &named, must_hold);
     }
     let mut sizes = Shape::from(vec![1; shape.rank()]);
     for &axis in along {

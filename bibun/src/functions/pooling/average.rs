@@ -1,6 +1,7 @@
 //! Averages of windows.
 
 use crate::call::composite;
+use crate::functions::family::method;
 use crate::functions::mean;
 use crate::functions::pooling::window::{Pooling, WindowSum, adaptive_taps, mismatch};
 use crate::variable::Variable;
@@ -35,6 +36,7 @@ pub fn average_pool<const N: usize>(
     let x = x.into();
     WindowSum::of(NAMES, pooling.into().taps(NAMES[0], &x), x)
 }
+method!(average_pool<N>, pooling: impl Into<Pooling<N>>);
 
 /// The averages of as many windows as `windows` says, which cover each of the last axes: window i
 /// of o along an axis of n sees from `⌊i n / o⌋` to before `⌈(i + 1) n / o⌉`.
@@ -92,15 +94,6 @@ pub(super) fn axes_of_channels(function: &'static str, x: &Variable) -> Vec<isiz
         )
     }
     (2..x.rank() as isize).collect()
-}
-
-impl Variable {
-    /// [`functions::average_pool`](crate::functions::average_pool) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn average_pool<const N: usize>(&self, pooling: impl Into<Pooling<N>>) -> Self {
-        average_pool(self, pooling)
-    }
 }
 
 #[cfg(test)]

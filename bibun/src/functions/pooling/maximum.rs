@@ -9,6 +9,7 @@ use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::functions::family::method;
 use crate::functions::pooling::average::axes_of_channels;
 use crate::functions::pooling::window::{
     Pooling, adaptive_taps, lanes_before, shape_of_windows, share_of_windows,
@@ -44,6 +45,7 @@ pub fn max_pool<const N: usize>(
 ) -> Variable {
     max_pool_with_indices(x, pooling).0
 }
+method!(max_pool<N>, pooling: impl Into<Pooling<N>>);
 
 /// [`max_pool`] and the positions of the elements taken, counted in row-major order over the axes
 /// that the windows lie on.
@@ -111,15 +113,6 @@ pub fn global_max_pool(x: impl Into<Variable>) -> Variable {
     max(x, &axes[..])
 }
 
-impl Variable {
-    /// [`functions::max_pool`](crate::functions::max_pool) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn max_pool<const N: usize>(&self, pooling: impl Into<Pooling<N>>) -> Self {
-        max_pool(self, pooling)
-    }
-}
-
 /// The largest elements of windows over the last axes, and their positions.
 #[derive(Clone, Debug)]
 struct MaxPool {
@@ -183,9 +176,9 @@ impl Function for MaxPool {
         [dy, None]
     }
 
-    fn batch(&self, [Lane { value, axis }]: [Lane; 1]) -> [Lane; 2] {
-        let axis = axis.expect("the only input has lanes");
-        let (x, axis) = lanes_before(value, axis, self.taps.len());
+    fn batch(&self, x: [Lane; 1]) -> [Lane; 2] {
+        let (x, axis) = Lane::mapped(x);
+        let (x, axis) = lanes_before(x, axis, self.taps.len());
         crate::apply(self.clone(), [x]).map(|y| Lane::along(y, axis))
     }
 

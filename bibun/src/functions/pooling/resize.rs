@@ -6,6 +6,7 @@ use bibun_array::{Shape, Taps, allocating};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
+use crate::functions::family::method;
 use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
 
@@ -87,6 +88,7 @@ pub fn resize<const N: usize>(
 ) -> Variable {
     resized("resize", x.into(), size, interpolation)
 }
+method!(resize<N>, size: [usize; N], interpolation: Interpolation);
 
 #[track_caller]
 fn resized<const N: usize>(
@@ -149,15 +151,6 @@ pub fn upsample<const N: usize>(
         .zip(factor)
         .for_each(|(size, factor)| *size = size.saturating_mul(factor));
     resized("upsample", x, size, interpolation)
-}
-
-impl Variable {
-    /// [`functions::resize`](crate::functions::resize) of this Variable.
-    #[must_use]
-    #[track_caller]
-    pub fn resize<const N: usize>(&self, size: [usize; N], interpolation: Interpolation) -> Self {
-        resize(self, size, interpolation)
-    }
 }
 
 #[cfg(test)]

@@ -238,10 +238,7 @@ pub(super) fn mismatch(
         3 => "x [.., d, h, w]",
         _ => "x",
     };
-    raise(Error::mismatch(
-        function,
-        &Mismatch::new(&[(name, &x.spec())], must_hold),
-    ))
+    crate::error::mismatch(function, &[(name, &x.spec())], must_hold)
 }
 
 /// The shape of what windows give.

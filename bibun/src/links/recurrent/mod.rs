@@ -14,7 +14,7 @@ use bibun_array::{Array, DType, Shape};
 
 use super::{Chain, Dropout, Link, within};
 use crate::error::{Error, raise};
-use crate::function::{Mismatch, Spec};
+use crate::function::Spec;
 use crate::functions::{concat, expand_dims, length_mask, linear, separate, stack, where_};
 use crate::tree::Tree;
 use crate::variable::Variable;
@@ -457,10 +457,7 @@ fn check_state(cell: &'static str, projected: &Variable, state: &Variable, wh: &
 #[cold]
 #[track_caller]
 fn mismatch(named: &[(&str, &Spec)], must_hold: String) -> ! {
-    raise(Error::mismatch(
-        "Recurrent",
-        &Mismatch::new(named, must_hold),
-    ))
+    crate::error::mismatch("Recurrent", named, must_hold)
 }
 
 /// Zeros for a state with these axes in front.
