@@ -11,7 +11,7 @@ const SELU_SCALE: f64 = 1.0507009873554805;
 unary! {
     /// `x` where it is positive, `alpha (eˣ - 1)` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, at zero too.
     ///
     /// Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by
@@ -31,7 +31,7 @@ unary! {
 
     /// The [`elu`] with the constants that keep mean and variance from layer to layer.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: as of elu, times 1.0507...
     ///
     /// Source: Klambauer, Unterthiner, Mayr and Hochreiter, "Self-Normalizing Neural Networks",
@@ -53,7 +53,7 @@ unary! {
 
     /// `x` where it is positive, `alpha (exp(x / alpha) - 1)` elsewhere, whose slope is continuous.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, at zero too.
     ///
     /// Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
@@ -73,7 +73,7 @@ unary! {
     /// `log(1 + exp(beta x)) / beta`: a smooth [`relu`](crate::functions::relu), the sharper the
     /// greater `beta` is.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(beta x)`.
     ///
     /// ```
@@ -91,7 +91,7 @@ unary! {
 
     /// `x tanh(log(1 + eˣ))`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy (t + x (1 - t²) sigmoid(x))`, `t = tanh(log(1 + eˣ))`.
     ///
     /// Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.

@@ -30,7 +30,7 @@ unary! {
     /// `x Φ(x)` with the distribution function of the normal distribution,
     /// `Φ(x) = (1 + erf(x/√2)) / 2`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy (Φ(x) + x φ(x))` with the density `φ(x) = e^(-x²/2) / √2π`.
     ///
     /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
@@ -49,7 +49,7 @@ unary! {
 
     /// The approximation of [`gelu`] by `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: that of the approximation.
     ///
     /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.

@@ -9,7 +9,7 @@ use bibun_array::{Shape, normalize_axis};
 
 /// Both halves of the line: `relu(x)` and `relu(-x)`, one after the other along `axis`.
 ///
-/// Shapes: x any → twice as many elements along `axis`. Types: f32, f64; integers give f64.
+/// Shapes: x any → twice as many elements along `axis`. Types: floats; integers give f64.
 /// Gradient: that of `relu`, 0 at 0. Source: Shang, Sohn, Almeida, Lee 2016, arXiv:1603.05201.
 ///
 /// # Panics

@@ -12,8 +12,8 @@ use crate::variable::Variable;
 /// `x + mask` for a mask of floats. What is masked (false, or -∞) is exactly zero; where all along
 /// the axis is masked, all is zero.
 ///
-/// Shapes: x any, mask that broadcasts to it → as x. Types: x f32, f64; integers give f64; mask bool,
-/// or f32 or f64, which is cast to the dtype of x.
+/// Shapes: x any, mask that broadcasts to it → as x. Types: x floats; integers give f64; mask bool,
+/// or a float, which is cast to the dtype of x.
 /// Gradient: that of [`softmax`] over the elements that take part, exactly zero to the others,
 /// whatever they are; to a mask of floats as to x.
 ///

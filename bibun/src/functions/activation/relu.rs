@@ -13,7 +13,7 @@ unary! {
 
     /// `max(x, 0)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, zero elsewhere, at zero too.
     ///
     /// ```
@@ -28,7 +28,7 @@ unary! {
 
     /// `min(max(x, 0), 6)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `0 < x < 6`, zero elsewhere, at both ends too.
     ///
     /// ```
@@ -43,7 +43,7 @@ unary! {
 
     /// `min(max(x, 0), limit)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, at both ends too.
     ///
     /// ```
@@ -59,7 +59,7 @@ unary! {
 
     /// `x` where it is positive, `slope x` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, at zero too.
     ///
     /// ```
@@ -76,7 +76,7 @@ unary! {
 /// `x` where it is positive, `w x` elsewhere, with a slope `w` that is learnt.
 ///
 /// Shapes: x \[n, ...\], w the sizes of the axes of x from the second on, or the first few of them
-/// (\[c\] is one slope for each channel, \[\] one for all) → the shape of x. Types: f32, f64.
+/// (\[c\] is one slope for each channel, \[\] one for all) → the shape of x. Types: floats.
 /// Gradient: `gy` to x where `x > 0`, `w gy` elsewhere; to w the sum of `gy x` over where it is not.
 ///
 /// Source: He, Zhang, Ren and Sun, "Delving Deep into Rectifiers", 2015.

@@ -5,7 +5,7 @@ use crate::functions::family::unary;
 unary! {
     /// `x - tanh x`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy tanh² x`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy tanh² x`.
     ///
     /// ```
     /// use bibun::{functions::tanhshrink, Variable};
@@ -27,7 +27,7 @@ unary! {
 
     /// `x` moved towards zero by `lambda`, and zero where it is nearer than that.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, at the bounds too.
     ///
     /// ```
@@ -51,7 +51,7 @@ unary! {
 
     /// `x`, but zero where it is no further from zero than `lambda`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, at the bounds too.
     ///
     /// ```
@@ -67,7 +67,7 @@ unary! {
 
     /// `x` where it is greater than `bound`, the number `replacement` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `x > bound`, zero elsewhere, at the bound too.
     ///
     /// ```

@@ -7,7 +7,7 @@ unary! {
 
     /// `1 / (1 + e⁻ˣ)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(x) sigmoid(-x)`, which is `gy y (1 - y)` without its cancellation: exact
     /// however far out. So x is kept for it, not y, and it takes an exponential.
     ///
@@ -24,7 +24,7 @@ unary! {
 
     /// `log(1 / (1 + e⁻ˣ))`, which neither overflows nor reaches `-∞`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy sigmoid(-x)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy sigmoid(-x)`.
     ///
     /// ```
     /// use bibun::{functions::log_sigmoid, Variable};
@@ -38,7 +38,7 @@ unary! {
 
     /// `x sigmoid(x)`: the sigmoid-weighted linear unit, also [`swish`] with `beta = 1`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(x) (1 + x sigmoid(-x))`.
     ///
     /// Source: Elfwing, Uchibe and Doya, "Sigmoid-Weighted Linear Units for Neural Network Function
@@ -59,7 +59,7 @@ unary! {
     /// multiplies `x` by. PyTorch and JAX have the same; that of Chainer and of Courbariaux et al. (2015)
     /// is steeper, `(0.2 * x + 0.5).clip(0.0, 1.0)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / 6` for `-3 < x < 3`, zero elsewhere.
     ///
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
@@ -77,7 +77,7 @@ unary! {
 
     /// `x` held between -1 and 1.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` for `-1 ≤ x ≤ 1`, zero elsewhere.
     ///
     /// ```
@@ -93,7 +93,7 @@ unary! {
 
     /// `x / 6` times `x + 3` held between 0 and 6: a [`silu`] without an exponential.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy (x / 3 + 1/2)` between -3 and 3, zero from -3 down, `gy` from 3 up.
     ///
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
@@ -114,7 +114,7 @@ unary! {
 
     /// `x / (1 + |x|)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy / (1 + |x|)²`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy / (1 + |x|)²`.
     ///
     /// ```
     /// use bibun::{functions::softsign, Variable};
@@ -133,7 +133,7 @@ binary! {
 
     /// `x sigmoid(beta x)`, where `beta` may be learnt.
     ///
-    /// Shapes: x, beta that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// Shapes: x, beta that broadcast → their common shape. Types: floats, promoted; integers give
     /// f64. Gradient: to both.
     ///
     /// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.

@@ -14,7 +14,7 @@ use crate::variable::Variable;
 /// Softmax along an axis, `yᵢ = exp xᵢ / Σⱼ exp xⱼ`, computed from the differences to the largest
 /// element, so that nothing overflows.
 ///
-/// Shapes: x any → the same. Types: f32, f64; integers give f64.
+/// Shapes: x any → the same. Types: floats; integers give f64.
 /// Gradient: `y (gy - Σ gy y)`. An element of -∞ gives 0 and has the gradient 0; where all along
 /// the axis are -∞ the result is NaN. Elements of ∞ share all among them.
 ///
@@ -35,7 +35,7 @@ method!(softmax, axis: isize);
 /// The logarithm of [`softmax`], `yᵢ = xᵢ - log Σⱼ exp xⱼ`, without the detour over numbers that
 /// may be too small.
 ///
-/// Shapes: x any → the same. Types: f32, f64; integers give f64.
+/// Shapes: x any → the same. Types: floats; integers give f64.
 /// Gradient: `gy - (exp y) Σ gy`.
 ///
 /// # Panics

@@ -439,7 +439,7 @@ method!(diagonal, offset: isize, axes: [isize; 2]);
 
 /// The sum of the main diagonal of the last two axes.
 ///
-/// Shapes: x `[.., n, m]` → `[..]`. Types: all; bools are counted as i64.
+/// Shapes: x `[.., n, m]` → `[..]`. Types: all; integers and bools are added up as i64.
 /// Gradient: `gy` on the diagonal, zero elsewhere.
 ///
 /// # Panics

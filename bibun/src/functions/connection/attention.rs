@@ -12,7 +12,7 @@ use crate::variable::Variable;
 /// [`attention_weights`] gives.
 ///
 /// Shapes: query `[.., q, d]`, key `[.., k, d]`, value `[.., k, v]`, mask that broadcasts to
-/// `[.., q, k]` → `[.., q, v]`. Types: f32, f64, promoted; the mask bool (true where a query looks) or
+/// `[.., q, k]` → `[.., q, v]`. Types: floats, promoted; the mask bool (true where a query looks) or
 /// float (added to the scores). Gradient: to all, to a mask if it is of floats. A query for which the
 /// mask leaves no key gives zeros.
 ///
@@ -47,7 +47,7 @@ pub fn attention(
 /// mask of bools is true, or with a mask of floats added before the softmax.
 ///
 /// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]` →
-/// `[.., q, k]`. Types: f32, f64, promoted; the mask bool or float. Gradient: to query and key, and to
+/// `[.., q, k]`. Types: floats, promoted; the mask bool or float. Gradient: to query and key, and to
 /// a mask of floats. A query for which the mask leaves no key (all false, or all -∞) has weights of
 /// zero ([`masked_softmax`]).
 ///

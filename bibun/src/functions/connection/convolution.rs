@@ -168,7 +168,7 @@ macro_rules! convolutions {
         ///
         #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[o, i / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
         /// where an axis of `size` becomes `(size + paddings - (k - 1)·dilation - 1) / stride + 1`
-        /// long, rounded down. Types: f32, f64, promoted.
+        /// long, rounded down. Types: floats, promoted.
         #[doc = concat!("Gradient: [`", stringify!($conv_transpose), "`] of gy with the same w to x; to w the sum of")]
         /// `gy[n, o, p]` times the x that it met; `Σ gy` to b.
         ///
@@ -199,7 +199,7 @@ macro_rules! convolutions {
         ///
         #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[i, o / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
         /// where an axis of `size` becomes `(size - 1)·stride + (k - 1)·dilation + 1 - paddings +
-        /// output_padding` long. Types: f32, f64, promoted.
+        /// output_padding` long. Types: floats, promoted.
         #[doc = concat!("Gradient: [`", stringify!($conv), "`] of gy with the same w to x; to w the sum of `x[n, i, p]`")]
         /// times the gy that it made; `Σ gy` to b.
         ///

@@ -22,7 +22,7 @@ use crate::variable::Variable;
 /// Operands are multiplied from the left to the right, each time by one matrix product, after
 /// summing over what no later operand needs; with many operands their order decides the cost.
 ///
-/// Shapes: as `spec` says. Types: f32, f64, i64, promoted.
+/// Shapes: as `spec` says. Types: floats and integers, promoted.
 /// Gradient: that of the products, sums and movements it is made of.
 ///
 /// # Panics

@@ -13,7 +13,7 @@ use crate::variable::Variable;
 
 /// `y = x Wᵀ + b`: a fully connected layer, with the weight as rows of what one output reads.
 ///
-/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`. Types: f32, f64, i64, promoted.
+/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`. Types: floats and integers, promoted.
 /// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b.
 ///
 /// # Panics

@@ -68,7 +68,7 @@ pub fn unfold(x: impl Into<Variable>, kernel: [usize; 2], options: &UnfoldOption
 /// Adds patches up to images of a size (col2im), where the window of each position was: the
 /// transpose of [`unfold`].
 ///
-/// Shapes: x `[n, c·kh·kw, ph·pw]` → `[n, c, h, w]` with `[h, w] = size`. Types: f32, f64, i64.
+/// Shapes: x `[n, c·kh·kw, ph·pw]` → `[n, c, h, w]` with `[h, w] = size`. Types: floats and integers.
 /// Gradient: [`unfold`] of gy.
 ///
 /// # Panics

@@ -64,7 +64,7 @@ impl From<&Self> for CrossEntropyOptions {
 /// Shapes: x `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example); t class
 /// numbers, i64 of the shape of x without the classes, or the probabilities of the classes, float
 /// of the shape of x → `[]`. Class -1 marks examples that are ignored; the mean is over the others,
-/// and 0 if there are none. Types: x f32, f64; integers give f64.
+/// and 0 if there are none. Types: x floats; integers give f64.
 /// Gradient: `gy (softmax(x) - onehot(t)) / n` to x; to probabilities t `-gy log softmax(x) / n`.
 ///
 /// [`softmax_cross_entropy_with`] has settings.
@@ -145,7 +145,7 @@ pub fn softmax_cross_entropy_with(
 /// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t i64 of its
 /// shape without the classes → `[]`.
 /// Class -1 marks examples that are ignored; the mean is over the others, and 0 if there are none.
-/// Types: p f32, f64; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
+/// Types: p floats; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
 ///
 /// # Panics
 /// If the shapes do not fit or a class number is outside of `0..c`.

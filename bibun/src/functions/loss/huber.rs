@@ -12,7 +12,7 @@ unary! {
     /// Huber's function of a difference, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)` beyond
     /// (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond.
     ///
     /// ```
@@ -29,7 +29,7 @@ unary! {
 
 /// The mean of [`huber`] of the differences of predictions and targets.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64. The mean of no
+/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64. The mean of no
 /// elements is 0. Gradient: as [`huber`]'s, divided by the number of elements, to x; the opposite to t.
 ///
 /// # Panics

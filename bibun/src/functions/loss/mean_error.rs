@@ -7,7 +7,7 @@ use crate::variable::Variable;
 
 /// The mean squared error, `Σ (x - t)² / size`.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64.
+/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64.
 /// The mean of no elements is 0. Gradient: `2 gy (x - t) / size` to x, the opposite to t.
 ///
 /// # Panics
@@ -50,7 +50,7 @@ pub fn mean_squared_error_with(
 
 /// The mean absolute error, `Σ |x - t| / size`.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: f32, f64, promoted; integers give f64.
+/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64.
 /// The mean of no elements is 0. Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
 ///
 /// # Panics

@@ -19,7 +19,7 @@ use crate::variable::Variable;
 /// derivatives: they are derived from the formula, at every order, and are functions of one loop as it
 /// is.
 ///
-/// Shapes: those of the inputs, broadcast. Types: f32, f64, promoted; integers count as f64.
+/// Shapes: those of the inputs, broadcast. Types: floats, promoted; integers count as f64.
 /// Gradient: that of the operations the formula is made of, with their conventions at kinks and ties.
 ///
 /// # Panics

@@ -14,7 +14,7 @@ macro_rules! bell {
 unary! {
     /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `2/√π gy e^(-x²)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `2/√π gy e^(-x²)`.
     ///
     /// ```
     /// use bibun::{functions::erf, Variable};
@@ -28,7 +28,7 @@ unary! {
 
     /// `1 - erf x`, without cancellation on the right.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-2/√π gy e^(-x²)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-2/√π gy e^(-x²)`.
     ///
     /// ```
     /// use bibun::{functions::erfc, Variable};
@@ -42,7 +42,7 @@ unary! {
 
     /// The inverse of [`erf`]; infinite at -1 and 1, NaN beyond.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `√π/2 gy e^(y²)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `√π/2 gy e^(y²)`.
     ///
     /// ```
     /// use bibun::{functions::erfinv, Variable};

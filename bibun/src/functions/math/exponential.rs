@@ -7,7 +7,7 @@ unary! {
 
     /// `eˣ`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy y`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy y`.
     ///
     /// ```
     /// use bibun::{functions::exp, Variable};
@@ -21,7 +21,7 @@ unary! {
 
     /// `2ˣ`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy y log 2`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy y log 2`.
     ///
     /// ```
     /// use bibun::{functions::exp2, Variable};
@@ -35,7 +35,7 @@ unary! {
 
     /// `eˣ - 1`, without cancellation near zero.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy eˣ`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy eˣ`.
     ///
     /// ```
     /// use bibun::{functions::expm1, Variable};
@@ -49,7 +49,7 @@ unary! {
 
     /// The natural logarithm; `-∞` at zero, NaN left of it.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / x`, infinite at zero.
     ///
     /// ```
@@ -64,7 +64,7 @@ unary! {
 
     /// The logarithm to base 2; `-∞` at zero, NaN left of it.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / (x log 2)`, infinite at zero.
     ///
     /// ```
@@ -79,7 +79,7 @@ unary! {
 
     /// The logarithm to base 10; `-∞` at zero, NaN left of it.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / (x log 10)`, infinite at zero.
     ///
     /// ```
@@ -94,7 +94,7 @@ unary! {
 
     /// `log(1 + x)`, without cancellation near zero; `-∞` at -1, NaN left of it.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / (1 + x)`, infinite at -1.
     ///
     /// ```
@@ -113,7 +113,7 @@ binary! {
 
     /// `log(eᵃ + eᵇ)`, which neither overflows nor cancels.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// Shapes: a, b that broadcast → their common shape. Types: floats, promoted; integers give
     /// f64. Gradient: `gy sigmoid(a - b)` to a, `gy sigmoid(b - a)` to b; where both are the same
     /// infinity, half to each.
     ///

@@ -5,7 +5,7 @@ use crate::functions::family::unary;
 unary! {
     /// The hyperbolic sine, `(eˣ - e⁻ˣ) / 2`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy cosh x`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy cosh x`.
     ///
     /// ```
     /// use bibun::{functions::sinh, Variable};
@@ -19,7 +19,7 @@ unary! {
 
     /// The hyperbolic cosine, `(eˣ + e⁻ˣ) / 2`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy sinh x`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy sinh x`.
     ///
     /// ```
     /// use bibun::{functions::cosh, Variable};
@@ -33,7 +33,7 @@ unary! {
 
     /// The hyperbolic tangent, `tanh x = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / cosh² x`, which is `gy (1 - y²)` without its cancellation: exact however far
     /// out. So x is kept for it, not y, and it takes an exponential.
     ///
@@ -51,7 +51,7 @@ unary! {
 
     /// The inverse hyperbolic sine, `log(x + √(x² + 1))`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy / √(1 + x²)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy / √(1 + x²)`.
     ///
     /// ```
     /// use bibun::{functions::asinh, Variable};
@@ -65,7 +65,7 @@ unary! {
 
     /// The inverse hyperbolic cosine, `log(x + √(x² - 1))`; NaN below 1.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / √(x² - 1)`, infinite at 1.
     ///
     /// ```
@@ -81,7 +81,7 @@ unary! {
 
     /// The inverse hyperbolic tangent, `log((1 + x) / (1 - x)) / 2`; NaN beyond 1.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / (1 - x²)`, infinite at -1 and 1.
     ///
     /// ```

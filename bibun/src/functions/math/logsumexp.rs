@@ -15,7 +15,7 @@ use crate::variable::Variable;
 /// overflows.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers give f64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers give f64.
 /// Gradient: `gy softmax(x)`, however large x is; 0 for elements of -∞, also where all are and so is
 /// y, and in equal parts to elements of ∞.
 ///

@@ -14,7 +14,7 @@ use crate::variable::Variable;
 /// The Euclidean norm over axes, `√Σ x²`, without overflow or underflow between.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
 /// Gradient: `gy x / y`; zero where the norm is zero, and beside infinite elements, which get
 /// `±gy`.
 ///

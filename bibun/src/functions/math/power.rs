@@ -14,7 +14,7 @@ unary! {
 
     /// The square root; NaN left of zero.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / 2y`, infinite at zero.
     ///
     /// ```
@@ -29,7 +29,7 @@ unary! {
 
     /// `1 / √x`; infinite at zero, NaN left of it.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-gy y³ / 2`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-gy y³ / 2`.
     ///
     /// ```
     /// use bibun::{functions::rsqrt, Variable};
@@ -43,7 +43,7 @@ unary! {
 
     /// The cube root, of negative numbers too.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / 3y²`, infinite at zero.
     ///
     /// ```
@@ -58,7 +58,7 @@ unary! {
 
     /// `1 / x`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-gy y²`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-gy y²`.
     ///
     /// ```
     /// use bibun::{functions::reciprocal, Variable};

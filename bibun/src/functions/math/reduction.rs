@@ -16,7 +16,7 @@ use crate::variable::Variable;
 /// The sum over axes (`..` for all; see [`Axes`]).
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all; bools are counted as i64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: all; integers and bools are added up as i64.
 /// Gradient: `gy` to every element summed.
 ///
 /// # Panics
@@ -38,7 +38,7 @@ method!(sum, axes: impl Into<Axes>);
 /// The mean over axes.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
 /// Gradient: `gy / n` to each of the n elements. The mean of nothing is NaN.
 ///
 /// # Panics
@@ -62,7 +62,7 @@ method!(mean, axes: impl Into<Axes>);
 /// an unbiased estimate from a sample.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
 /// Gradient: `2 gy (x - mean) / (n - ddof)`. NaN or ∞ if there are not more than `ddof` elements.
 ///
 /// # Panics
@@ -88,7 +88,7 @@ method!(var, axes: impl Into<Axes>, ddof: usize);
 /// between.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: f32, f64; integers and bools give f64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
 /// Gradient: `gy (x - mean) / (n - ddof) / y`. Where all elements are equal there is a kink, and
 /// the gradient is 0.
 ///
@@ -113,7 +113,7 @@ method!(std, axes: impl Into<Axes>, ddof: usize);
 /// The weighted mean over axes, `Σ w x / Σ w`.
 ///
 /// Shapes: x any; weights that broadcast to x, or a vector along the only axis named → without the
-/// axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims). Types: f32, f64,
+/// axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims). Types: floats,
 /// promoted; integers give f64. Gradient: `gy w / Σ w` to x, `gy (x - y) / Σ w` to w.
 ///
 /// # Panics

@@ -95,7 +95,7 @@ unary! {
 
     /// `x` held between two numbers, `min(max(x, low), high)`: `high` where `low > high`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy` where `low ≤ x ≤ high`, the bounds included, zero elsewhere.
     ///
     /// ```
@@ -197,7 +197,7 @@ binary! {
 
     /// `√(a² + b²)`, without overflow or underflow between.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// Shapes: a, b that broadcast → their common shape. Types: floats, promoted; integers give
     /// f64. Gradient: `gy a / y` to a, `gy b / y` to b, both zero at the origin.
     ///
     /// # Panics

@@ -14,7 +14,7 @@ use crate::variable::Variable;
 
 /// The running sum along an axis, `yᵢ = Σⱼ≤ᵢ xⱼ`.
 ///
-/// Shapes: x any → the same. Types: all; bools are counted as i64.
+/// Shapes: x any → the same. Types: all; integers and bools are added up as i64.
 /// Gradient: the running sum of `gy` from the end.
 ///
 /// # Panics
@@ -65,7 +65,7 @@ impl LinearRule for CumSum {
 
 /// The running product along an axis, `yᵢ = Πⱼ≤ᵢ xⱼ`.
 ///
-/// Shapes: x any → the same. Types: all; bools are counted as i64.
+/// Shapes: x any → the same. Types: all; integers and bools are added up as i64.
 /// Gradient: `Σᵢ gyᵢ Πⱼ≤ᵢ xⱼ` without the factor itself, by products alone: exact with zeros, in
 /// every order.
 ///
@@ -156,7 +156,7 @@ impl Function for CumProd {
 /// The product over axes.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all; bools are counted as i64.
+/// [`keep_dims`](bibun_array::keep_dims). Types: all; integers and bools are added up as i64.
 /// Gradient: `gy` times the product of the other elements, exact with zeros, in every order.
 ///
 /// # Panics

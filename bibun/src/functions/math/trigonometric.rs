@@ -10,7 +10,7 @@ unary! {
 
     /// The sine; NaN at infinity.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy cos x`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy cos x`.
     ///
     /// ```
     /// use bibun::{functions::sin, Variable};
@@ -24,7 +24,7 @@ unary! {
 
     /// The cosine; NaN at infinity.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `-gy sin x`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-gy sin x`.
     ///
     /// ```
     /// use bibun::{functions::cos, Variable};
@@ -38,7 +38,7 @@ unary! {
 
     /// The tangent; NaN at infinity.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy (1 + y²)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy (1 + y²)`.
     ///
     /// ```
     /// use bibun::{functions::tan, Variable};
@@ -52,7 +52,7 @@ unary! {
 
     /// The inverse sine, in `[-π/2, π/2]`; NaN beyond 1.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `gy / √(1 - x²)`, infinite at -1 and 1.
     ///
     /// ```
@@ -67,7 +67,7 @@ unary! {
 
     /// The inverse cosine, in `[0, π]`; NaN beyond 1.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64.
+    /// Shapes: x any → the same. Types: floats; integers give f64.
     /// Gradient: `-gy / √(1 - x²)`, infinite at -1 and 1.
     ///
     /// ```
@@ -82,7 +82,7 @@ unary! {
 
     /// The inverse tangent, in `[-π/2, π/2]`.
     ///
-    /// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `gy / (1 + x²)`.
+    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy / (1 + x²)`.
     ///
     /// ```
     /// use bibun::{functions::atan, Variable};
@@ -101,7 +101,7 @@ binary! {
     /// The angle of the point `(b, a)`, in `[-π, π]`: the inverse tangent of `a / b` in the right
     /// quadrant.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: f32, f64, promoted; integers give
+    /// Shapes: a, b that broadcast → their common shape. Types: floats, promoted; integers give
     /// f64. Gradient: `gy b / (a² + b²)` to a, `-gy a / (a² + b²)` to b, both zero at the origin.
     ///
     /// # Panics
@@ -122,7 +122,7 @@ binary! {
 
 /// `180 x / π`: radians as degrees.
 ///
-/// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `180 gy / π`.
+/// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `180 gy / π`.
 ///
 /// ```
 /// use bibun::{functions::degrees, Variable};
@@ -137,7 +137,7 @@ method!(degrees);
 
 /// `π x / 180`: degrees as radians.
 ///
-/// Shapes: x any → the same. Types: f32, f64; integers give f64. Gradient: `π gy / 180`.
+/// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `π gy / 180`.
 ///
 /// ```
 /// use bibun::{functions::radians, Variable};

@@ -13,7 +13,7 @@ use crate::variable::Variable;
 /// Each channel less its mean over the batch, divided by its standard deviation there:
 /// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ioffe and Szegedy 2015, arXiv:1502.03167).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x f32, f64; integers give
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
 /// f64. The variance is that of the elements (divided by their number).
 /// Gradient: through mean and variance too, so examples are not independent of each other.
 ///
@@ -74,7 +74,7 @@ pub fn batch_normalization_with_statistics(
 /// [`batch_normalization`] by a mean and a variance that are given, such as those of all training
 /// examples: every example by itself.
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x. Types: f32, f64,
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x. Types: floats,
 /// promoted. Gradient: to all five.
 ///
 /// # Panics

@@ -15,7 +15,7 @@ use crate::variable::Variable;
 /// arXiv:1607.06450).
 ///
 /// Shapes: x any, gamma and beta, if any, of the shape of x along the axes (for `-1`, `[c]`) → as
-/// x. Types: x f32, f64; integers give f64. Gradient: through mean and variance too.
+/// x. Types: x floats; integers give f64. Gradient: through mean and variance too.
 ///
 /// # Panics
 /// If there is no such axis, gamma or beta does not fit, or epsilon is negative.
@@ -46,7 +46,7 @@ pub fn layer_normalization(
 /// (Zhang and Sennrich 2019, arXiv:1910.07467).
 ///
 /// Shapes: x any, gamma, if any, of the shape of x along the axes (for `-1`, `[c]`) → as x.
-/// Types: x f32, f64; integers give f64. Gradient: through the mean too.
+/// Types: x floats; integers give f64. Gradient: through the mean too.
 ///
 /// # Panics
 /// If there is no such axis, gamma does not fit, or epsilon is negative.
@@ -76,7 +76,7 @@ pub fn rms_normalization(
 /// deviation; then scaled and shifted by channel: `y = gamma (x - mean) / √(variance + epsilon) +
 /// beta` (Wu and He 2018, arXiv:1803.08494).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x f32, f64; integers give
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
 /// f64. Gradient: through mean and variance too.
 ///
 /// # Panics
@@ -120,7 +120,7 @@ pub fn group_normalization(
 /// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ulyanov, Vedaldi and Lempitsky 2016,
 /// arXiv:1607.08022).
 ///
-/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → as x. Types: x f32, f64; integers give
+/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
 /// f64. Gradient: through mean and variance too.
 ///
 /// # Panics

@@ -11,7 +11,7 @@ use crate::variable::Variable;
 /// `y[n, i] = x[n, i] / (k + alpha Σⱼ x[n, j]²)^beta` over the `size` channels j around i, those
 /// outside counted as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3).
 ///
-/// Shapes: x `[n, c, d..]` → the same. Types: x f32, f64; integers give f64. Gradient: through the
+/// Shapes: x `[n, c, d..]` → the same. Types: x floats; integers give f64. Gradient: through the
 /// sums too.
 ///
 /// # Panics
