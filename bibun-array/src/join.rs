@@ -248,7 +248,7 @@ impl Array {
         let inside: SmallVec<[Index; 4]> = sizes
             .map(|(&size, &(before, _))| Index::from(before..before + size))
             .collect();
-        let mut padded = Self::full(shape, value.into().cast(self.dtype()));
+        let mut padded = Self::full(shape, value.into().beside(self.dtype()).cast(self.dtype()));
         device::allocating("pad", || padded.assign(&inside, self));
         padded
     }

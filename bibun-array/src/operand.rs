@@ -45,6 +45,7 @@ impl Operand {
     }
 
     /// Two operands as arrays; two numbers keep the dtypes they have in Rust.
+    #[track_caller]
     pub(crate) fn pair(a: Self, b: Self) -> (Array, Array) {
         let dtype = |x: &Self| match x {
             Self::Array(x) => x.dtype(),

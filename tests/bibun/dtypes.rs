@@ -2,13 +2,15 @@
 
 use bibun::array::{Array, DType, Generator, bf16, s};
 use bibun::functions::{
-    average, confusion_matrix, embedding, gather, one_hot, prelu, select_item,
+    attention_weights, average, batch_normalization, confusion_matrix, embedding, gather,
+    huber_loss, layer_normalization, linear, mean_squared_error, one_hot, prelu, select_item,
     sigmoid_cross_entropy, softmax_cross_entropy, take,
 };
-use bibun::links::{Chain as _, Linear, Link as _, Mlp};
-use bibun::optimizers::{Adam, Optimizer as _};
+use bibun::links::{BatchNorm, Chain as _, Linear, Link as _, Mlp};
+use bibun::optimizers::hooks::ClipNorm;
+use bibun::optimizers::{Adam, Optimizer as _, Sgd};
 use bibun::serializers::{LoadOptions, State, load_safetensors, save_safetensors};
-use bibun::{Variable, attempt, grad, jvp, per_example, vmap};
+use bibun::{Variable, attempt, grad, jvp, per_example, test, vmap};
 
 use crate::optimizers::all;
 
@@ -168,6 +170,96 @@ fn numbers_of_the_host_never_widen() {
         error.contains("no 256 in u8") && error.contains(file!()),
         "{error}"
     );
+}
+
+/// Squares of a half are often no halves: what is composed of several functions must not pass through
+/// them.
+#[test]
+fn composed_functions_do_not_overflow_on_their_way() {
+    let half = |x: &Array| x.cast(DType::F16);
+    // Norms of examples whose squares are too small or too large.
+    for scale in [1e-4, 100.0] {
+        let x = Variable::constant(half(&(Array::from([[3.0, 4.0], [0.3, 0.4]]) * scale)));
+        let w = Variable::new(Array::ones([1, 2], DType::F16));
+        let gradients = per_example(&linear(&x, &w, None).sum(1), &w);
+        let norms = gradients.norms().cast(DType::F64).to_vec::<f64>();
+        assert!((norms[0] / (5.0 * scale) - 1.0).abs() < 2e-3, "{norms:?}");
+        assert!((norms[1] / (0.5 * scale) - 1.0).abs() < 2e-3, "{norms:?}");
+        let sum = gradients.clipped_sum(scale);
+        assert_eq!(sum.dtype(), DType::F16);
+        let sum = sum.to_vec::<f64>();
+        assert!((sum[0] / (0.9 * scale) - 1.0).abs() < 2e-3, "{sum:?}");
+    }
+    // Means over more losses than a half can count, or whose sum it cannot hold.
+    let x = Variable::new(Array::zeros([70_000, 2], DType::F16));
+    let loss = softmax_cross_entropy(&x, Array::zeros([70_000], DType::U8));
+    assert!((loss.item::<f64>() - 2f64.ln()).abs() < 1e-3);
+    loss.backward();
+    assert!(x.grad().expect("a gradient").abs().max(..).item::<f64>() > 0.0);
+    let far = Variable::constant(half(&Array::from([300.0, 0.0, 0.0])));
+    let zeros = Variable::constant(Array::zeros([3], DType::F16));
+    let loss = mean_squared_error(&far, &zeros);
+    assert_eq!((loss.dtype(), loss.item::<f64>()), (DType::F16, 30_000.0));
+    assert_eq!(huber_loss(&far, &zeros, 300.0).item::<f64>(), 15_000.0);
+    // Variances.
+    let x = Variable::new(half(&Array::from([[-400.0, 400.0, 100.0]])));
+    let wide = Variable::new(x.array().cast(DType::F64));
+    let gradient = |x: &Variable| {
+        let y = layer_normalization(x, 1, None, None, 1e-5);
+        assert_eq!(y.dtype(), x.dtype());
+        y.slice(s![0, 0]).backward();
+        x.grad().expect("a gradient").array()
+    };
+    assert!(distance(&gradient(&x), &gradient(&wide)) < 2e-3);
+    // A step as long as it may be.
+    let w = Variable::new(Array::zeros([100_000], DType::F16));
+    w.set_grad(&Variable::constant(half(&Array::full([100_000], 60_000.0))));
+    Sgd::new(1.0).hook(ClipNorm(1.0)).update(&w);
+    let norm = w.cast(DType::F64).square().sum(..).item::<f64>().sqrt();
+    assert!((norm - 1.0).abs() < 1e-3, "{norm}");
+}
+
+#[test]
+fn running_statistics_of_halves_arrive() {
+    for dtype in HALVES {
+        let layer = BatchNorm::builder(1).momentum(0.01).dtype(dtype).build();
+        let x = Array::from([[80.0], [120.0], [90.0], [110.0]]).cast(dtype);
+        let x = Variable::constant(x);
+        for _ in 0..1500 {
+            assert_eq!(layer.forward(&x).dtype(), dtype);
+        }
+        let mean = layer.running_mean.get().item::<f64>();
+        assert!((mean - 100.0).abs() < 0.1, "{mean}");
+        let y = test(|| layer.forward(&x)).cast(DType::F64).to_vec::<f64>();
+        assert!(
+            (y[0] + 20.0 / (1000.0f64 / 3.0).sqrt()).abs() < 0.02,
+            "{y:?}"
+        );
+    }
+}
+
+#[test]
+fn integers_beside_parameters_become_their_floats() {
+    let bytes = &Variable::constant([[1u8, 2, 3], [4, 5, 7]]);
+    for dtype in [DType::BF16, DType::F32] {
+        let ones = &Variable::new(Array::ones([3], dtype));
+        let results = [
+            layer_normalization(bytes, 1, Some(ones), None, 1e-5),
+            batch_normalization(bytes, Some(ones), None, 1e-5),
+            average(bytes, 1, ones),
+            linear(bytes, ones.reshape([1, 3]), None),
+            attention_weights(bytes, ones.reshape([1, 3]), None),
+        ];
+        for (i, y) in results.iter().enumerate() {
+            assert_eq!(y.dtype(), dtype, "result {i}");
+        }
+    }
+    let error = attempt(|| bytes.pad(&[(0, 0), (1, 1)], -1))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no -1 in u8"), "{error}");
+    let power = Array::from([bf16::from_f32(1000.0)]).pow(1.0 / 3.0);
+    assert_eq!(power.to_vec::<f64>(), [10.0]);
 }
 
 #[test]

@@ -51,6 +51,9 @@ impl Symbolic for i64 {
     const TYPE: Type = Type::Integer;
 }
 
+/// From inputs and given numbers to the lines of the results.
+type Traced<'a> = dyn FnMut(&[Part], &[Number<Symbol>]) -> Vec<Node> + 'a;
+
 /// The formula that is being written.
 #[derive(Default)]
 struct Trace {
@@ -540,11 +543,7 @@ impl Formula {
     }
 
     /// [`Formula::trace_of`], compiled once for all functions.
-    fn trace_dyn(
-        inputs: &[Type],
-        given: usize,
-        f: &mut dyn FnMut(&[Part], &[Number<Symbol>]) -> Vec<Node>,
-    ) -> Self {
+    fn trace_dyn(inputs: &[Type], given: usize, f: &mut Traced<'_>) -> Self {
         let count = |n: usize| u8::try_from(n).expect("a formula has at most 256 inputs");
         let (lines, results) = traced(&mut || {
             let input = |(i, value): (u8, &Type)| {

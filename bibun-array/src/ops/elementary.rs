@@ -4,9 +4,7 @@
 use super::arithmetic::{floats, numbers};
 use super::{binary, cast, unary};
 use crate::math::{Float, integer};
-use crate::{
-    Array, Definition, ElementFormula, Error, Mask, Number, Operand, Scalar, elementwise, raise,
-};
+use crate::{Array, Definition, ElementFormula, Error, Mask, Number, Operand, elementwise, raise};
 
 unary! {
     /// The square root; NaN left of zero.
@@ -415,6 +413,15 @@ pub fn pow(base: Array, exponent: Array) -> Array {
     power(base, exponent)
 }
 
+struct Power;
+impl ElementFormula<1, 1> for Power {
+    const NAME: &'static str = "pow";
+    #[inline(always)]
+    fn value<T: Float>([x]: [Number<T>; 1], [exponent]: [Number<T>; 1]) -> Number<T> {
+        x.pow(exponent)
+    }
+}
+
 /// A power with one exponent for all elements; the small integers are products.
 #[track_caller]
 fn power_of_floats(base: Array, exponent: f64) -> Array {
@@ -432,10 +439,7 @@ fn power_of_floats(base: Array, exponent: f64) -> Array {
                     }
                     elementwise(Own, [base], [])
                 })*
-                _ => {
-                    let exponent = Scalar::F64(exponent).cast(base.dtype());
-                    power(base, Array::scalar(exponent))
-                }
+                _ => elementwise(Power, [base], [exponent]),
             }
         };
     }
@@ -468,7 +472,15 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn pow(&self, exponent: impl Into<Operand>) -> Self {
-        pow(self.clone(), exponent.into().beside(self.dtype()))
+        let dtype = self.dtype();
+        match exponent.into() {
+            // Rounded as what is computed, not as what is stored.
+            Operand::Number(exponent) if dtype.is_float() => {
+                let exponent = exponent.cast(dtype.accumulator()).to_f64();
+                power_of_floats(self.clone(), exponent)
+            }
+            exponent => pow(self.clone(), exponent.beside(dtype)),
+        }
     }
 }
 

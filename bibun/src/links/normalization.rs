@@ -69,8 +69,8 @@ impl BatchNorm {
     /// ```
     pub fn builder(channels: usize) -> NormBuilder<Self> {
         NormBuilder::new("BatchNorm", channels, move |parts| Self {
-            running_mean: Buffer::new(Array::zeros(channels, parts.dtype)),
-            running_variance: Buffer::new(Array::ones(channels, parts.dtype)),
+            running_mean: Buffer::new(Array::zeros(channels, parts.dtype.accumulator())),
+            running_variance: Buffer::new(Array::ones(channels, parts.dtype.accumulator())),
             gamma: parts.gamma,
             beta: parts.beta,
             momentum: parts.momentum,

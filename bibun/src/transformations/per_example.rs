@@ -99,7 +99,7 @@ pub fn per_example_with<'a, T: Tree>(
         .map(|(parameter, parts)| Gradient {
             spec: parameter.spec(),
             count,
-            parts: merged(parts),
+            parts: merged(parts).into_iter().map(Part::widened).collect(),
         })
         .collect();
     PerExample {
@@ -242,7 +242,7 @@ impl<T: Tree> PerExample<'_, T> {
     #[track_caller]
     pub fn for_each_layer(&self, mut f: impl FnMut(&str, &Variable)) {
         for (name, gradient) in self.leaves.names.iter().zip(&self.gradients) {
-            f(name, &gradient.rows());
+            f(name, &gradient.rows().cast(gradient.spec.dtype));
         }
     }
 
@@ -296,7 +296,9 @@ impl<T: Tree> PerExample<'_, T> {
     #[must_use]
     #[track_caller]
     pub fn layer_norms(&self) -> T {
-        self.each(|gradient| sqrt(gradient.squared_norms()))
+        let norms = self.gradients.iter().map(|x| sqrt(x.squared_norms()));
+        self.leaves
+            .derivatives(self.parameters, &norms.collect::<Vec<_>>())
     }
 
     /// `Σᵢ gᵢ`: the gradient of the sum of the losses.
@@ -410,8 +412,10 @@ impl<T: Tree> PerExample<'_, T> {
         self.each(Gradient::second_moment)
     }
 
-    fn each(&self, f: impl FnMut(&Gradient) -> Variable) -> T {
-        let results: Vec<Variable> = self.gradients.iter().map(f).collect();
+    /// A result in the dtype of each parameter.
+    fn each(&self, mut f: impl FnMut(&Gradient) -> Variable) -> T {
+        let results = self.gradients.iter().map(|x| f(x).cast(x.spec.dtype));
+        let results: Vec<Variable> = results.collect();
         self.leaves.derivatives(self.parameters, &results)
     }
 
@@ -603,9 +607,31 @@ fn scaled(c: &Variable, x: &Variable) -> Variable {
     where_(equal(&c, 0.0), 0.0, c * x)
 }
 
+impl Part {
+    /// The same in the type in which floats are added up: squares of halves do not fit into halves.
+    fn widened(self) -> Self {
+        let wide = |x: Variable| match x.dtype() {
+            dtype if dtype.is_float() => x.cast(dtype.accumulator()),
+            _ => x,
+        };
+        match self {
+            Self::Product(product) => Self::Product(Product {
+                a: wide(product.a),
+                b: wide(product.b),
+                ..product
+            }),
+            Self::Added(rows) => Self::Added(wide(rows)),
+            Self::Own(owned) => Self::Own(Owned {
+                cotangent: wide(owned.cotangent),
+                ..owned
+            }),
+        }
+    }
+}
+
 impl Gradient {
     fn zeros(&self, shape: Shape) -> Variable {
-        Variable::constant(Array::zeros(shape, self.spec.dtype))
+        Variable::constant(Array::zeros(shape, self.spec.dtype.accumulator()))
     }
 
     fn rows(&self) -> Variable {
@@ -636,7 +662,7 @@ impl Gradient {
         match &self.parts[..] {
             [Part::Product(Product { a, b, form, .. })] if *form == Form::Picked => Rows::Sparse {
                 indices: a.clone(),
-                values: b.clone(),
+                values: b.cast(self.spec.dtype),
             },
             [
                 Part::Own(Owned {
@@ -649,10 +675,10 @@ impl Gradient {
                 let positions = Variable::constant(positions);
                 Rows::Sparse {
                     indices: examples.of_each(&positions),
-                    values: examples.of_each(cotangent),
+                    values: examples.of_each(cotangent).cast(self.spec.dtype),
                 }
             }
-            _ => Rows::Dense(self.rows()),
+            _ => Rows::Dense(self.rows().cast(self.spec.dtype)),
         }
     }
 
@@ -683,7 +709,7 @@ impl Gradient {
     }
 
     fn weighted_sum(&self, factors: Option<&Variable>) -> Variable {
-        let factors = factors.map(|c| c.cast(self.spec.dtype));
+        let factors = factors.map(|c| c.cast(self.spec.dtype.accumulator()));
         // Left out, an example must not meet the others, not even as 0 times what is not finite.
         // A device is not asked whether there is one.
         let left_out = |c: &Variable| {

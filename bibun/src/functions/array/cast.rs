@@ -37,6 +37,21 @@ pub(crate) fn to_float(x: Variable) -> Variable {
     }
 }
 
+/// The type of floats that values of a type become beside parameters of others: integers give way to
+/// any float, and give f64 where there is none.
+pub(crate) fn float_of<'a>(dtype: DType, others: impl IntoIterator<Item = &'a Variable>) -> DType {
+    let all = (others.into_iter()).fold(dtype, |all, other| all.promote(other.dtype()));
+    if all.is_float() { all } else { DType::F64 }
+}
+
+/// `x` as the floats in which it is computed.
+#[track_caller]
+pub(crate) fn to_accumulator(x: impl Into<Variable>) -> Variable {
+    let x = to_float(x.into());
+    let dtype = x.dtype().accumulator();
+    cast(x, dtype)
+}
+
 /// What `compute` makes of floats in the type that they are added up in, rounded once.
 #[track_caller]
 pub(crate) fn in_accumulator(x: Variable, compute: impl FnOnce(Variable) -> Variable) -> Variable {

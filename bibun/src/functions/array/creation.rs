@@ -39,9 +39,10 @@ pub fn ones_like(x: impl Into<Variable>) -> Variable {
 /// use bibun::{functions::full_like, Variable};
 /// assert_eq!(full_like(&Variable::new([1.0f32, 2.0]), 7).to_vec::<f32>(), [7.0, 7.0]);
 /// ```
+#[track_caller]
 pub fn full_like(x: impl Into<Variable>, value: impl Into<Scalar>) -> Variable {
     let Spec { shape, dtype } = x.into().spec();
-    Variable::constant(Array::full(shape, value.into().cast(dtype)))
+    Variable::constant(Array::full(shape, value.into().beside(dtype).cast(dtype)))
 }
 
 #[cfg(test)]

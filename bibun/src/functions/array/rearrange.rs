@@ -175,9 +175,10 @@ pub fn pad(
     widths: &[(usize, usize)],
     value: impl Into<Scalar>,
 ) -> Variable {
-    let value = value.into();
+    let x = x.into();
+    let value = value.into().beside(x.dtype()).cast(x.dtype());
     let widths = SmallVec::from_slice(widths);
-    let [y] = crate::apply(Pad { widths, value }, [x.into()]);
+    let [y] = crate::apply(Pad { widths, value }, [x]);
     y
 }
 method!(pad, widths: &[(usize, usize)], value: impl Into<Scalar>);

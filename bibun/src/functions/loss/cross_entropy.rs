@@ -62,7 +62,7 @@ impl From<&Self> for CrossEntropyOptions {
 /// The mean cross entropy of targets and the softmax of scores, `-log softmax(x)[t]`.
 ///
 /// Shapes: x `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example); t class
-/// numbers, i64 of the shape of x without the classes, or the probabilities of the classes, float
+/// numbers, integers of the shape of x without the classes, or the probabilities of the classes, float
 /// of the shape of x → `[]`. Class -1 marks examples that are ignored; the mean is over the others,
 /// and 0 if there are none. Types: x floats; integers give f64.
 /// Gradient: `gy (softmax(x) - onehot(t)) / n` to x; to probabilities t `-gy log softmax(x) / n`.
@@ -142,7 +142,7 @@ pub fn softmax_cross_entropy_with(
 /// The mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
 /// [`log_softmax`] gives.
 ///
-/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t i64 of its
+/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t integers of its
 /// shape without the classes → `[]`.
 /// Class -1 marks examples that are ignored; the mean is over the others, and 0 if there are none.
 /// Types: p floats; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
@@ -244,7 +244,7 @@ fn expect_weight(
 #[cold]
 #[track_caller]
 fn mismatch(function: &'static str, x: &Spec, t: &Spec) -> ! {
-    let must_hold = "t must be i64 class numbers [n, ..] or, for softmax_cross_entropy, \
+    let must_hold = "t must be class numbers (integers) [n, ..] or, for softmax_cross_entropy, \
                      probabilities [n, c, ..]";
     crate::error::mismatch(function, &[("x [n, c, ..]", x), ("t", t)], must_hold)
 }

@@ -1,6 +1,6 @@
 //! Huber's loss: squared near to zero, absolute far from it.
 
-use super::mean_error::alike;
+use super::mean_error::of_errors;
 use crate::call::composite;
 use crate::functions::family::unary;
 use crate::functions::{Reduction, subtract};
@@ -66,8 +66,9 @@ pub fn huber_loss_with(
     reduction: Reduction,
 ) -> Variable {
     let _whole = composite("huber_loss");
-    let (x, t) = alike("huber_loss", x.into(), t.into());
-    reduction.of(huber(subtract(x, t), delta))
+    of_errors("huber_loss", [x.into(), t.into()], reduction, |x, t| {
+        huber(subtract(x, t), delta)
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::call::composite;
 use crate::error::mismatch;
-use crate::functions::{Reduction, absolute_error, squared_error, to_float};
+use crate::functions::{Reduction, absolute_error, cast, float_of, squared_error, to_float};
 use crate::variable::Variable;
 
 /// The mean squared error, `Σ (x - t)² / size`.
@@ -44,8 +44,12 @@ pub fn mean_squared_error_with(
     reduction: Reduction,
 ) -> Variable {
     let _whole = composite("mean_squared_error");
-    let (x, t) = alike("mean_squared_error", x.into(), t.into());
-    reduction.of(to_float(squared_error(x, t)))
+    of_errors(
+        "mean_squared_error",
+        [x.into(), t.into()],
+        reduction,
+        squared_error,
+    )
 }
 
 /// The mean absolute error, `Σ |x - t| / size`.
@@ -87,8 +91,29 @@ pub fn mean_absolute_error_with(
     reduction: Reduction,
 ) -> Variable {
     let _whole = composite("mean_absolute_error");
-    let (x, t) = alike("mean_absolute_error", x.into(), t.into());
-    reduction.of(to_float(absolute_error(x, t)))
+    of_errors(
+        "mean_absolute_error",
+        [x.into(), t.into()],
+        reduction,
+        absolute_error,
+    )
+}
+
+/// What a reduction makes of errors, rounded once.
+#[track_caller]
+pub(super) fn of_errors(
+    function: &'static str,
+    [x, t]: [Variable; 2],
+    reduction: Reduction,
+    error: impl FnOnce(Variable, Variable) -> Variable,
+) -> Variable {
+    let (x, t) = alike(function, x, t);
+    let dtype = float_of(x.dtype(), [&t]);
+    let [x, t] = [x, t].map(|value| {
+        let computed = value.dtype().accumulator();
+        cast(value, computed)
+    });
+    cast(reduction.of(to_float(error(x, t))), dtype)
 }
 
 /// Refuses predictions and targets of two shapes.

@@ -1,6 +1,6 @@
 //! How many losses become one.
 
-use crate::functions::{cast, mean, sum, where_};
+use crate::functions::{cast, in_accumulator, mean, sum, where_};
 use crate::variable::Variable;
 
 /// What a loss makes of the losses of all examples (or elements): the last argument of every loss
@@ -45,8 +45,10 @@ impl Reduction {
         if self != Self::Mean {
             return self.of(losses);
         }
-        let total = cast(sum(weights, ..), losses.dtype());
-        let nothing = total.equal(0);
-        sum(losses, ..) / where_(nothing, 1, total)
+        in_accumulator(losses, |losses| {
+            let total = sum(cast(weights, losses.dtype()), ..);
+            let nothing = total.equal(0);
+            sum(losses, ..) / where_(nothing, 1, total)
+        })
     }
 }

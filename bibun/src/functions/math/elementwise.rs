@@ -11,7 +11,7 @@ use crate::error::mismatch;
 use crate::function::Spec;
 use crate::functions::family::{ElementFunction, call};
 use crate::functions::operand::MUST_BROADCAST;
-use crate::functions::{broadcast_to, cast, to_float};
+use crate::functions::{broadcast_to, cast, float_of};
 use crate::locks::{read, write};
 use crate::variable::Variable;
 
@@ -67,7 +67,8 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
 /// Inputs of one shape and dtype.
 #[track_caller]
 fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Variable; N] {
-    let inputs = inputs.map(to_float);
+    let dtype = float_of(inputs[0].dtype(), &inputs);
+    let inputs = inputs.map(|x| cast(x, dtype));
     let specs: Vec<Spec> = inputs.iter().map(Variable::spec).collect();
     let common = |shape: Shape, spec: &Spec| shape.broadcast(&spec.shape);
     let Some(shape) = specs[1..].iter().try_fold(specs[0].shape.clone(), common) else {
@@ -75,11 +76,7 @@ fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Vari
         mismatch(function, &named, MUST_BROADCAST)
     };
     let shape = shape.addressable(function);
-    let dtypes = specs.iter().map(|spec| spec.dtype);
-    let dtype = dtypes
-        .reduce(bibun_array::DType::promote)
-        .expect("a formula has inputs");
-    inputs.map(|x| broadcast_to(cast(x, dtype), &shape))
+    inputs.map(|x| broadcast_to(x, &shape))
 }
 
 /// The function of a formula, made when it is called first.

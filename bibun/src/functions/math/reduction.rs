@@ -10,7 +10,9 @@ use crate::error::{Error, mismatch, raise};
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{Operand, broadcast_to, cast, in_accumulator, reshape, square, to_float};
+use crate::functions::{
+    Operand, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_float,
+};
 use crate::variable::Variable;
 
 /// The sum over axes (`..` for all; see [`Axes`]).
@@ -132,9 +134,9 @@ pub fn average(
     weights: impl Into<Operand>,
 ) -> Variable {
     let _whole = composite("average");
-    let (x, axes) = (to_float(x.into()), axes.into());
-    let weights = weights.into().beside(x.dtype());
-    let (x_spec, mut weights) = (x.spec(), to_float(weights));
+    let (x, axes) = (x.into(), axes.into());
+    let mut weights = weights.into().beside(x.dtype());
+    let x_spec = x.spec();
     if let ([axis], 1) = (&Over::new("average", &axes, &x).axes[..], weights.rank()) {
         let mut along = vec![1; x_spec.shape.rank()];
         along[*axis] = weights.size();
@@ -144,7 +146,7 @@ pub fn average(
         let inputs = [("x", &x_spec), ("weights", &weights.spec())];
         mismatch("average", &inputs, "the weights must broadcast to x")
     }
-    let dtype = x_spec.dtype.promote(weights.dtype());
+    let dtype = float_of(x_spec.dtype, [&weights]);
     let [x, weights] = [x, weights].map(|value| cast(value, dtype.accumulator()));
     let weights = broadcast_to(weights, &x_spec.shape);
     cast(sum(x * &weights, axes.clone()) / sum(weights, axes), dtype)

@@ -7,7 +7,7 @@ use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
 use crate::functions::connection::reshaped;
-use crate::functions::{rsqrt, to_float};
+use crate::functions::{rsqrt, to_accumulator};
 use crate::variable::Variable;
 
 /// Each channel less its mean over the batch, divided by its standard deviation there:
@@ -62,12 +62,13 @@ pub fn batch_normalization_with_statistics(
     let _whole = composite("batch_normalization");
     let function = "batch_normalization";
     let x = x.into();
+    let dtype = x.dtype();
     expect_channels(function, &x);
     let over = others(&[1], x.rank());
     expect_several(function, ("x [n, c, d..]", &x), &over, "channel");
     let [y, mean, variance] = normalize(function, x.clone(), &over, true, epsilon);
     let channels = x.shape()[1];
-    let y = scaled(function, y, &[1], [gamma, beta]);
+    let y = scaled(function, y, dtype, &[1], [gamma, beta]);
     [y, reshaped(mean, channels), reshaped(variance, channels)]
 }
 
@@ -98,7 +99,8 @@ pub fn fixed_batch_normalization(
 ) -> Variable {
     let _whole = composite("fixed_batch_normalization");
     let function = "fixed_batch_normalization";
-    let x = to_float(x.into());
+    let x = x.into();
+    let dtype = x.dtype();
     expect_channels(function, &x);
     expect_epsilon(function, epsilon);
     let channels = x.shape()[1];
@@ -114,7 +116,8 @@ pub fn fixed_batch_normalization(
         mismatch(function, &named, "all others must be [c]");
     }
     // What belongs to a channel is put together first, so that x is passed over twice only.
-    let scale = rsqrt(to_float(variance.clone()) + epsilon);
+    let x = to_accumulator(x);
+    let scale = rsqrt(to_accumulator(variance) + epsilon);
     let scale = match gamma {
         Some(gamma) => gamma * scale,
         None => scale,
@@ -124,7 +127,7 @@ pub fn fixed_batch_normalization(
         Some(beta) => beta + shift,
         None => shift,
     };
-    scaled(function, x, &[1], [Some(&scale), Some(&shift)])
+    scaled(function, x, dtype, &[1], [Some(&scale), Some(&shift)])
 }
 
 #[track_caller]

@@ -37,9 +37,10 @@ pub fn layer_normalization(
     let _whole = composite("layer_normalization");
     let function = "layer_normalization";
     let x = x.into();
+    let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
     let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(function, y, &over, [gamma, beta])
+    scaled(function, y, dtype, &over, [gamma, beta])
 }
 
 /// Elements divided by their root mean square over axes, `y = gamma x / √(mean x² + epsilon)`
@@ -67,9 +68,10 @@ pub fn rms_normalization(
     let _whole = composite("rms_normalization");
     let function = "rms_normalization";
     let x = x.into();
+    let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
     let [y, ..] = normalize(function, x, &over, false, epsilon);
-    scaled(function, y, &over, [gamma, None])
+    scaled(function, y, dtype, &over, [gamma, None])
 }
 
 /// The channels of each example in groups, each group less its mean, divided by its standard
@@ -100,6 +102,7 @@ pub fn group_normalization(
     let _whole = composite("group_normalization");
     let function = "group_normalization";
     let x = x.into();
+    let dtype = x.dtype();
     expect_channels(function, &x);
     let shape = x.shape();
     if groups == 0 || !shape[1].is_multiple_of(groups) {
@@ -113,7 +116,7 @@ pub fn group_normalization(
     }
     let over: SmallVec<[usize; 4]> = (2..split.rank()).collect();
     let [y, ..] = normalize(function, reshaped(x, &split), &over, true, epsilon);
-    scaled(function, reshaped(y, shape), &[1], [gamma, beta])
+    scaled(function, reshaped(y, shape), dtype, &[1], [gamma, beta])
 }
 
 /// Each channel of each example less its mean, divided by its standard deviation:
@@ -143,6 +146,7 @@ pub fn instance_normalization(
     let _whole = composite("instance_normalization");
     let function = "instance_normalization";
     let x = x.into();
+    let dtype = x.dtype();
     if x.rank() < 3 {
         let x = [("x [n, c, d, ..]", &x.spec())];
         mismatch(function, &x, "x must have an axis behind the channels")
@@ -151,7 +155,7 @@ pub fn instance_normalization(
     let named = ("x [n, c, d, ..]", &x);
     expect_several(function, named, &over, "channel of an example");
     let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(function, y, &[1], [gamma, beta])
+    scaled(function, y, dtype, &[1], [gamma, beta])
 }
 
 #[cfg(test)]

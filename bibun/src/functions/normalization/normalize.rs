@@ -1,6 +1,6 @@
 //! The function under all normalisations, and the scale and shift after it.
 
-use bibun_array::{Array, Normalization, Shape, normalize_gradient};
+use bibun_array::{Array, DType, Normalization, Shape, normalize_gradient};
 use smallvec::SmallVec;
 
 use crate::batch::Lane;
@@ -9,7 +9,7 @@ use crate::error::{Error, mismatch, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
-use crate::functions::{Over, rsqrt, sqrt, sum, to_float, zeros_like};
+use crate::functions::{Over, cast, float_of, rsqrt, sqrt, sum, to_accumulator, zeros_like};
 use crate::variable::Variable;
 
 /// `[y, mean, variance]` over axes (sorted), with `y = (x - mean) / √(variance + epsilon)`; mean and
@@ -34,7 +34,7 @@ pub(super) fn normalize(
         },
         rule: Normalization { centered, epsilon },
     };
-    crate::apply(normalize, [to_float(x)])
+    crate::apply(normalize, [to_accumulator(x)])
 }
 
 #[track_caller]
@@ -260,7 +260,8 @@ impl Function for NormalizeGradient {
     }
 }
 
-/// `y gamma + beta` with scales and shifts that vary along some axes of y (sorted).
+/// `y gamma + beta` with scales and shifts that vary along some axes of y (sorted), rounded once to the
+/// floats of all of them and of `dtype`, which y came from.
 ///
 /// # Panics
 /// If there is a scale or shift that has not the shape of y along these axes; the message names all.
@@ -268,9 +269,11 @@ impl Function for NormalizeGradient {
 pub(super) fn scaled(
     function: &'static str,
     y: Variable,
+    dtype: DType,
     along: &[usize],
     [gamma, beta]: [Option<&Variable>; 2],
 ) -> Variable {
+    let dtype = float_of(dtype, gamma.into_iter().chain(beta));
     let shape = y.shape();
     let own: Shape = along.iter().map(|&axis| shape[axis]).collect();
     if [gamma, beta]
@@ -293,10 +296,11 @@ pub(super) fn scaled(
         Some(gamma) => y * reshaped(gamma.clone(), &sizes),
         None => y,
     };
-    match beta {
+    let y = match beta {
         Some(beta) => y + reshaped(beta.clone(), &sizes),
         None => y,
-    }
+    };
+    cast(y, dtype)
 }
 
 /// The axes that are not among some (sorted).

@@ -4,7 +4,7 @@ use bibun_array::Index;
 
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::{pad, pow, slice, square, to_float};
+use crate::functions::{cast, pad, pow, slice, square, to_float};
 use crate::variable::Variable;
 
 /// Elements divided by a power of the squares of neighbouring channels,
@@ -34,6 +34,8 @@ pub fn local_response_normalization(
     let _whole = composite("local_response_normalization");
     let function = "local_response_normalization";
     let x = to_float(x.into());
+    let dtype = x.dtype();
+    let x = cast(x, dtype.accumulator());
     super::batch::expect_channels(function, &x);
     if size.is_multiple_of(2) {
         let what = format!("the size is {size}, it must be odd");
@@ -61,7 +63,7 @@ pub fn local_response_normalization(
         )
     };
     let around = (1..size).fold(shifted(0), |sum, by| sum + shifted(by));
-    x * pow(around * alpha + k, -beta)
+    cast(x * pow(around * alpha + k, -beta), dtype)
 }
 
 #[cfg(test)]

@@ -75,7 +75,9 @@ impl Hook for ClipNorm {
         let factor = elementwise(Factor, [site.squares.clone()], [self.0]);
         // Where it can be known without waiting, nothing is done for nothing.
         let is_one = factor.known_item() == Some(1.0);
-        let factor = factor.cast(site.gradient.dtype()).to(site.device);
+        let factor = factor
+            .cast(site.gradient.dtype().accumulator())
+            .to(site.device);
         (!is_one).then(|| Change::of(*self, [factor], []))
     }
 }
