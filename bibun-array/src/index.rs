@@ -332,10 +332,11 @@ impl Array {
 #[track_caller]
 fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
     let (size, shape) = (shape[axis] as i64, shape.clone());
-    let indices = match indices.dtype().is_integer() {
-        true => indices.cast(DType::I64),
-        false => indices.clone(),
-    };
+    if !indices.dtype().is_integer() {
+        let what = format!("the indices are {}, expected integers", indices.dtype());
+        raise(Error::invalid(function, what));
+    }
+    let indices = indices.cast(DType::I64);
     indices.expect_between(function, -size..size, move |index| {
         format!("index {index} is outside of axis {axis} of the shape {shape}")
     });

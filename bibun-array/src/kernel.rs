@@ -303,6 +303,14 @@ impl Kernel {
         }
     }
 
+    /// Whether there is something to compute where the first input is of this dtype.
+    fn takes(&self, input: DType) -> bool {
+        match &self.computed {
+            Computed::Loop(definition) => definition.takes(input),
+            Computed::Program(_) => input.is_float(),
+        }
+    }
+
     /// The dtype in which elements of this one come and go.
     pub(crate) fn computed(&self, stored: DType) -> DType {
         match &self.computed {
@@ -613,12 +621,16 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
 /// expects.
 ///
 /// # Panics
-/// If the shapes do not broadcast.
+/// If the shapes do not broadcast, or the kernel is not for the dtype of the first input.
 #[track_caller]
 pub fn run_kernel(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let (first, rest) = inputs.split_first().expect("a kernel has inputs");
     if rest.iter().any(|input| input.shape() != first.shape()) {
         broadcast(kernel, inputs);
+    }
+    if !kernel.takes(inputs[0].dtype()) {
+        let what = format!("is not defined for the dtype {}", inputs[0].dtype());
+        raise(Error::invalid(kernel.name(), what));
     }
     if let Some(y) = of_repeated(kernel, inputs) {
         return y;

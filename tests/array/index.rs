@@ -325,7 +325,7 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
         ),
         (
             message(|| drop(x.take(&float, 0))),
-            "take: the dtype is f64, expected i64",
+            "take: the indices are f64, expected integers",
         ),
         (
             message(|| drop(x.take(&index(0), 2))),

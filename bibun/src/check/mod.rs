@@ -171,8 +171,11 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
 ) -> Result<(), GradientError> {
     let (x, fixed): (Vec<_>, Vec<_>) =
         (inputs.iter().enumerate()).partition(|(_, input)| input.dtype().is_float());
-    if let Some((i, _)) = x.iter().find(|(_, input)| input.dtype() != DType::F64) {
-        let what = format!("input {i} is f32; finite differences need f64");
+    if let Some((i, input)) = x.iter().find(|(_, input)| input.dtype() != DType::F64) {
+        let what = format!(
+            "input {i} is {}; finite differences need f64",
+            input.dtype()
+        );
         raise(Error::argument("gradient_check", what));
     }
     let whole = |x: &[Variable]| {
