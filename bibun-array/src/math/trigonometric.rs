@@ -55,6 +55,9 @@ pub(crate) trait Trigonometric: Copy + 'static {
 
 /// Numbers of the machine, for which the reduction of large arguments may branch.
 pub(crate) trait Reducible: Kernel {
+    /// Whether there is nothing to reduce, and asking is worth a branch.
+    fn is_reduced(self) -> bool;
+
     /// Whether [`Trigonometric::reduce`] is right for this number, infinities and NaN included.
     fn is_reducible(self) -> bool;
     /// The reduction of a finite number for which the other one is not right.
@@ -109,6 +112,11 @@ impl Trigonometric for f32 {
 
 impl Reducible for f32 {
     #[inline(always)]
+    fn is_reduced(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
     fn is_reducible(self) -> bool {
         true
     }
@@ -146,6 +154,11 @@ impl Trigonometric for f64 {
 }
 
 impl Reducible for f64 {
+    #[inline(always)]
+    fn is_reduced(self) -> bool {
+        self.abs() <= FRAC_PI_4
+    }
+
     #[inline(always)]
     fn is_reducible(self) -> bool {
         const LIMIT: f64 = (1_u64 << 32) as f64;
@@ -216,7 +229,10 @@ fn sin_cos<T: Kernel>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
 /// The reduction, right for every number: with a branch where the type needs one.
 #[inline(always)]
 fn reduce<T: Reducible>(x: T) -> Reduced<T> {
-    if x.is_reducible() {
+    if x.is_reduced() {
+        let (n, r_low) = (T::ZERO, T::ZERO);
+        Reduced { n, r: x, r_low }
+    } else if x.is_reducible() {
         T::Precision::reduce(x)
     } else {
         x.reduce_exactly()
