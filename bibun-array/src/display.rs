@@ -244,7 +244,7 @@ fn shortness(dtype: DType) -> usize {
 
 /// The value, with the fewest decimal digits that tell it from its neighbours, as a type that Rust
 /// writes with the fewest digits.
-fn decimal(x: Scalar) -> Scalar {
+pub(crate) fn decimal(x: Scalar) -> Scalar {
     let dtype = x.dtype();
     if dtype.size() > 2 || !x.to_f64().is_finite() {
         return x;
@@ -291,7 +291,7 @@ impl Parts {
 
 /// `x` without a power of ten.
 fn positional_parts(x: Scalar) -> Parts {
-    let shortest = decimal(x).to_string();
+    let shortest = x.to_string();
     let (whole, fraction) = shortest.split_once('.').unwrap_or((&shortest, ""));
     if fraction.len() <= PRECISION {
         return Parts::Positional(whole.to_owned(), fraction.to_owned());
@@ -340,7 +340,7 @@ fn number(x: Scalar) -> String {
     }
     let high = [1e16, 1e6, 1e3][shortness(x.dtype())];
     if value == 0.0 || (1e-4..high).contains(&value.abs()) {
-        let text = decimal(x).to_string();
+        let text = x.to_string();
         return if text.contains('.') {
             text
         } else {

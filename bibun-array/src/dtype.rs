@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::display::decimal;
+
 /// What a dtype counts, from the least to the most general.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
@@ -376,7 +378,7 @@ macro_rules! dtypes {
 
         impl fmt::Display for Scalar {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
+                match decimal(*self) {
                     $(Self::$variant(x) => write!(f, "{x}"),)*
                 }
             }

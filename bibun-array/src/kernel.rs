@@ -207,16 +207,13 @@ impl Definition {
         self.cases[input.kind() as usize].is_some()
     }
 
-    fn of_input(&self, input: DType) -> &Case {
-        match &self.cases[input.kind() as usize] {
-            Some(case) => case,
-            None => unreachable!("{} takes no {input}", self.name),
-        }
-    }
-
     /// Computes a run of elements on the CPU.
     pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
-        (self.of_input(inputs[0].dtype()).run)(given, inputs, out);
+        let input = inputs[0].dtype();
+        match &self.cases[input.kind() as usize] {
+            Some(case) => (case.run)(given, inputs, out),
+            None => unreachable!("{} takes no {input}", self.name),
+        }
     }
 
     /// The name.
@@ -298,7 +295,10 @@ impl Kernel {
     /// The dtype of the result for a first input of this dtype.
     pub fn output(&self, input: DType) -> DType {
         match &self.computed {
-            Computed::Loop(definition) => definition.of_input(input).output.unwrap_or(input),
+            Computed::Loop(definition) => {
+                let case = definition.cases[input.kind() as usize];
+                case.and_then(|case| case.output).unwrap_or(input)
+            }
             Computed::Program(program) => program.output(input),
         }
     }

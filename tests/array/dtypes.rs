@@ -399,5 +399,9 @@ fn sixteen_bits_have_the_digits_that_numpy_gives_them() {
     ] {
         assert_eq!(Array::scalar(f16::from_f64(x)).to_string(), text);
     }
-    assert_eq!(Array::scalar(bf16::from_f64(0.1)).to_string(), "0.1");
+    let tenth = Scalar::BF16(bf16::from_f64(0.1));
+    assert_eq!(
+        (Array::scalar(tenth).to_string(), tenth.to_string()),
+        ("0.1".into(), "0.1".into())
+    );
 }
