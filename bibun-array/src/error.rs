@@ -179,18 +179,36 @@ pub fn raise<E: std::error::Error + Send + 'static>(error: E) -> ! {
 /// assert!(matches!(sum, Err(Error::Broadcast { function: "add", .. })));
 /// ```
 pub fn attempt<T, E: 'static>(f: impl FnOnce() -> T) -> Result<T, E> {
+    attempt_with(f, |payload| Ok(*payload.downcast::<E>()?))
+}
+
+/// Runs `f` and returns the error that `error` finds in what `f` panicked with; where `error` gives that
+/// back, the panic goes on. [`attempt`] is this for errors of one type.
+///
+/// ```
+/// use bibun_array::attempt_with;
+/// let text = attempt_with(|| panic!("no"), |payload| Ok(*payload.downcast::<&str>()?));
+/// assert_eq!(text, Err::<(), _>("no"));
+/// ```
+pub fn attempt_with<T, E>(
+    f: impl FnOnce() -> T,
+    error: impl FnOnce(Payload) -> Result<E, Payload>,
+) -> Result<T, E> {
     let (mut f, mut value) = (Some(f), None);
     match caught(&mut || value = f.take().map(|f| f())) {
         Ok(()) => Ok(value.expect("it has returned")),
-        Err(payload) => match payload.downcast::<E>() {
-            Ok(error) => Err(*error),
+        Err(payload) => match error(payload) {
+            Ok(error) => Err(error),
             Err(payload) => panic::resume_unwind(payload),
         },
     }
 }
 
+/// What a panic carries.
+type Payload = Box<dyn Any + Send>;
+
 /// Catches what `f` raises; compiled once for all functions.
-fn caught(f: &mut dyn FnMut()) -> Result<(), Box<dyn Any + Send>> {
+fn caught(f: &mut dyn FnMut()) -> Result<(), Payload> {
     struct Attempting;
     impl Drop for Attempting {
         fn drop(&mut self) {

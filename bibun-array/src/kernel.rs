@@ -53,15 +53,22 @@ pub trait ElementFormula<const N: usize, const G: usize = 0>: 'static {
 
 /// What is computed at each element of some arrays, one output element from one element of each: a
 /// [`Formula`] and the numbers given to it, or code of the host.
-#[derive(Clone)]
 pub struct Kernel {
     computed: Computed,
     given: Given,
 }
 
 /// The numbers given with a call.
-// PERF: made by `from_slice`, a copy; `into` and `clone` take a hundred instructions for none at all.
 type Given = SmallVec<[f64; 2]>;
+
+// PERF: `into` and `clone` take a hundred instructions for none at all, a copy by `from_slice` twenty.
+#[inline]
+fn given_numbers(given: &[f64]) -> Given {
+    match given {
+        [] => Given::new(),
+        _ => Given::from_slice(given),
+    }
+}
 
 #[derive(Clone)]
 enum Computed {
@@ -235,7 +242,7 @@ impl Kernel {
     pub fn new(definition: &'static Definition, given: &[f64]) -> Self {
         Self {
             computed: Computed::Loop(definition),
-            given: Given::from_slice(given),
+            given: given_numbers(given),
         }
     }
 
@@ -277,10 +284,11 @@ impl Kernel {
 
     /// The same kernel with other given numbers.
     #[must_use]
+    #[inline]
     pub fn with_given(&self, given: &[f64]) -> Self {
         Self {
             computed: self.computed.clone(),
-            given: Given::from_slice(given),
+            given: given_numbers(given),
         }
     }
 
@@ -340,6 +348,13 @@ impl Kernel {
             Computed::Loop(definition) => definition.run(&self.given, inputs, out),
             Computed::Program(program) => program.run(&self.given, inputs, out),
         }
+    }
+}
+
+impl Clone for Kernel {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.with_given(&self.given)
     }
 }
 

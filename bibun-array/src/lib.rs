@@ -52,7 +52,7 @@ pub use device::{
 };
 pub use draws::Draws;
 pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
-pub use error::{Error, attempt, raise};
+pub use error::{Error, attempt, attempt_with, raise};
 pub use half::{bf16, f16};
 pub use join::{concat, stack};
 pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};

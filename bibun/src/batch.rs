@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bibun_array::Array;
+use bibun_array::{Array, DType};
 
 use crate::apply::Call;
 use crate::context::ask_batch;
@@ -128,6 +128,10 @@ impl Hidden for Batched {
 
     fn spec(&self) -> Spec {
         self.lane.spec()
+    }
+
+    fn dtype(&self) -> DType {
+        self.lane.value.dtype()
     }
 
     fn hidden_by(&self) -> (&'static str, &'static str) {

@@ -302,11 +302,10 @@ pub(crate) fn mismatch(
 /// # Errors
 /// The error that `f` raised.
 pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
-    match bibun_array::attempt::<_, Error>(|| bibun_array::attempt::<_, bibun_array::Error>(f)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Error::Array(error)),
-        Err(error) => Err(error),
-    }
+    bibun_array::attempt_with(f, |payload| match payload.downcast::<Error>() {
+        Ok(error) => Ok(*error),
+        Err(payload) => Ok(Error::Array(*payload.downcast()?)),
+    })
 }
 
 /// Runs a rule of a function that was called at `place`: if it is missing, the place to look at is

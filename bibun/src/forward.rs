@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use bibun_array::DType;
+
 use crate::apply::Call;
 use crate::context::{self, Context, Running};
 use crate::error::{Error, raise};
@@ -83,6 +85,10 @@ impl Hidden for Dual {
 
     fn spec(&self) -> Spec {
         self.primal.spec()
+    }
+
+    fn dtype(&self) -> DType {
+        self.primal.dtype()
     }
 
     fn hidden_by(&self) -> (&'static str, &'static str) {

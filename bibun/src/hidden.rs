@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use bibun_array::DType;
+
 use crate::apply::Call;
 use crate::function::{AnyFunction, Items, Spec};
 use crate::scope::Level;
@@ -20,6 +22,9 @@ pub(crate) trait Hidden: Any + fmt::Debug + Send + Sync {
 
     /// The shape and the dtype as they are seen at this level.
     fn spec(&self) -> Spec;
+
+    /// The dtype, which is asked for more often.
+    fn dtype(&self) -> DType;
 
     /// The transformation's name, and what can be done instead of asking for the elements.
     fn hidden_by(&self) -> (&'static str, &'static str);
@@ -49,8 +54,6 @@ pub(crate) trait Hidden: Any + fmt::Debug + Send + Sync {
 mod tests {
     use std::sync::{Mutex, PoisonError};
 
-    use bibun_array::DType;
-
     use super::*;
     use crate::links::{BatchNorm, Link};
     use crate::{Error, attempt, grad, jvp, scope, vmap};
@@ -71,6 +74,9 @@ mod tests {
         }
         fn spec(&self) -> Spec {
             self.spec.clone()
+        }
+        fn dtype(&self) -> DType {
+            self.spec.dtype
         }
         fn hidden_by(&self) -> (&'static str, &'static str) {
             ("trace", "there are none yet")

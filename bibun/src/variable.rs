@@ -64,7 +64,7 @@ impl Value {
     pub(crate) fn dtype(&self) -> DType {
         match self {
             Self::Array(x) => x.dtype(),
-            Self::Hidden(hidden) => hidden.spec().dtype,
+            Self::Hidden(hidden) => hidden.dtype(),
         }
     }
 

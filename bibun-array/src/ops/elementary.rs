@@ -422,28 +422,26 @@ impl ElementFormula<1, 1> for Power {
     }
 }
 
+struct IntegerPower<const EXPONENT: i32>;
+impl<const EXPONENT: i32> ElementFormula<1> for IntegerPower<EXPONENT> {
+    const NAME: &'static str = "pow";
+    #[inline(always)]
+    fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
+        Number(x.0.powi(EXPONENT))
+    }
+}
+
 /// A power with one exponent for all elements; the small integers are products.
 #[track_caller]
 fn power_of_floats(base: Array, exponent: f64) -> Array {
-    macro_rules! integer_powers {
-        ($($exponent:literal)*) => {
-            match exponent {
-                $(exponent if exponent == f64::from($exponent) => {
-                    struct Own;
-                    impl ElementFormula<1> for Own {
-                        const NAME: &'static str = "pow";
-                        #[inline(always)]
-                        fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
-                            Number(x.0.powi($exponent))
-                        }
-                    }
-                    elementwise(Own, [base], [])
-                })*
-                _ => elementwise(Power, [base], [exponent]),
-            }
-        };
+    match exponent {
+        -1.0 => elementwise(IntegerPower::<-1>, [base], []),
+        1.0 => elementwise(IntegerPower::<1>, [base], []),
+        2.0 => elementwise(IntegerPower::<2>, [base], []),
+        3.0 => elementwise(IntegerPower::<3>, [base], []),
+        4.0 => elementwise(IntegerPower::<4>, [base], []),
+        _ => elementwise(Power, [base], [exponent]),
     }
-    integer_powers!(-1 1 2 3 4)
 }
 
 binary! {

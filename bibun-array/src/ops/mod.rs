@@ -205,8 +205,6 @@ fn run<const N: usize>(
 /// Raises that a function is not defined for a dtype.
 #[track_caller]
 fn no_such_dtype(function: &'static str, dtype: crate::DType) -> ! {
-    crate::raise(crate::Error::invalid(
-        function,
-        format!("is not defined for the dtype {dtype}"),
-    ))
+    let what = format!("is not defined for the dtype {dtype}");
+    crate::raise(crate::Error::invalid(function, what))
 }

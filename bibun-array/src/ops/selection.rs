@@ -147,11 +147,8 @@ impl Array {
     #[track_caller]
     pub fn clip(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
         let dtype = self.dtype();
-        clip(
-            self.clone(),
-            low.into().beside(dtype),
-            high.into().beside(dtype),
-        )
+        let (low, high) = (low.into().beside(dtype), high.into().beside(dtype));
+        clip(self.clone(), low, high)
     }
 
     /// `a` where this is true and `b` elsewhere, all three broadcast: NumPy's `where`. Numbers

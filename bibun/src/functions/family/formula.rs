@@ -81,9 +81,6 @@ enum Slope {
     Function(&'static ElementFunction),
 }
 
-/// The numbers that a call gives to a formula, as many as any function has.
-type Given = SmallVec<[f64; 2]>;
-
 impl ElementFunction {
     pub(crate) const fn new(value: &'static Definition, given: &'static [Gradient]) -> Self {
         Self {
@@ -213,7 +210,7 @@ impl ElementFunction {
     fn of(&'static self, given: &[f64], inputs: SmallVec<[Variable; 4]>) -> Variable {
         macro_rules! call {
             ($A:ty) => {{
-                let function = Elements::<$A>(self, Given::from_slice(given), PhantomData);
+                let function = Elements::<$A>(self, self.kernel(given), PhantomData);
                 let inputs = <$A as Arity>::collect(inputs.into_iter());
                 let [y] = apply_fitting(function, inputs);
                 y
@@ -228,18 +225,18 @@ impl ElementFunction {
     }
 }
 
-/// The family: an [`ElementFunction`] with the numbers given to it, as a [`Function`].
-pub(crate) struct Elements<A>(&'static ElementFunction, Given, PhantomData<fn() -> A>);
+/// The family: an [`ElementFunction`] with its kernel, which has the numbers given to it, as a [`Function`].
+pub(crate) struct Elements<A>(&'static ElementFunction, Kernel, PhantomData<fn() -> A>);
 
 impl<A> Clone for Elements<A> {
     fn clone(&self) -> Self {
-        Self(self.0, Given::from_slice(&self.1), PhantomData)
+        Self(self.0, self.1.clone(), PhantomData)
     }
 }
 
 impl<A> fmt::Debug for Elements<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.1[..] {
+        match self.1.given() {
             [] => f.write_str(self.0.name()),
             given => write!(f, "{}{given:?}", self.0.name()),
         }
@@ -263,7 +260,7 @@ impl<A: Arity> Elements<A> {
                 Read::Output => cx.output(0),
             });
         }
-        Some(function.of(&self.1, inputs))
+        Some(function.of(self.1.given(), inputs))
     }
 }
 
@@ -297,7 +294,7 @@ impl<A: Arity> Function for Elements<A> {
     }
 
     fn forward(&self, mut inputs: A::Of<Array>) -> [Array; 1] {
-        [run_kernel(&self.0.kernel(&self.1), inputs.as_mut())]
+        [run_kernel(&self.1, inputs.as_mut())]
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> A::Of<Option<Variable>> {
@@ -592,7 +589,7 @@ pub(crate) fn call<const N: usize>(
     inputs: [Variable; N],
 ) -> Variable {
     let [y] = crate::apply(
-        Elements::<Fixed<N>>(function, Given::from_slice(given), PhantomData),
+        Elements::<Fixed<N>>(function, function.kernel(given), PhantomData),
         inputs,
     );
     y
