@@ -134,15 +134,15 @@ fn main() {
         };
         use ConvolutionPart::{Input, Output, Weights};
         let [x, w, y] = [Input, Weights, Output].map(|part| normal(&all.shape(part, n)));
-        let lanes = |x: &Array, part| x.reshape(each.shape(part, 1));
-        let (lanes_of_x, lanes_of_y) = (lanes(&x, Input), lanes(&y, Output));
+        let batch = |x: &Array, part| x.reshape(each.shape(part, 1));
+        let (batch_of_x, batch_of_y) = (batch(&x, Input), batch(&y, Output));
         let parts: [(&str, &dyn Fn() -> Array); 5] = [
             ("matmul", &|| matmul(&square, &square)),
             ("output", &|| all.product(Output, &x, &w)),
             ("input", &|| all.product(Input, &w, &y)),
             ("weights", &|| all.product(Weights, &x, &y)),
             ("weights of each example", &|| {
-                each.product(Weights, &lanes_of_x, &lanes_of_y)
+                each.product(Weights, &batch_of_x, &batch_of_y)
             }),
         ];
         let calls = parts.map(|(_, f)| (2e-3 / time(2, f)).clamp(1.0, 1e4) as usize);

@@ -241,7 +241,7 @@ impl Generator {
         drawn
     }
 
-    /// Draws for lanes that are numbered from `lanes.start` on, an array of this shape for each: the
+    /// Draws for lanes that are numbered from `batch.start` on, an array of this shape for each: the
     /// numbers of a lane are those of a stream that belongs to the key and the number of the lane
     /// alone, so they do not depend on how many other lanes there are. Of several ranges each lane of
     /// the first has the lanes of the second, and so on.
@@ -251,34 +251,34 @@ impl Generator {
     /// ```
     /// use bibun_array::{cpu, Distribution, Generator};
     /// let dice = Distribution::Integers { low: 1, high: 7 };
-    /// let two = Generator::new(0).draw_lanes(dice, &[0..2], 10, cpu());
-    /// let three = Generator::new(0).draw_lanes(dice, &[0..3], 10, cpu());
+    /// let two = Generator::new(0).draw_batch(dice, &[0..2], 10, cpu());
+    /// let three = Generator::new(0).draw_batch(dice, &[0..3], 10, cpu());
     /// assert_eq!(two.shape(), &[2, 10][..]);
     /// assert_eq!(two.to_vec::<i64>(), three.to_vec::<i64>()[..20]);
     /// ```
     #[track_caller]
-    pub fn draw_lanes(
+    pub fn draw_batch(
         &mut self,
         distribution: Distribution,
-        lanes: &[Range<u64>],
+        batch: &[Range<u64>],
         shape: impl Into<Shape>,
         device: &'static dyn Device,
     ) -> Array {
-        let shape = shape.into().addressable("draw_lanes");
+        let shape = shape.into().addressable("draw_batch");
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
         let (key, counter, next) = self.position(blocks);
-        let key_of = |key: u64, lane: u64| {
-            let [low, high, ..] = block(key, lane, 0, FOR_LANES);
+        let key_of = |key: u64, element: u64| {
+            let [low, high, ..] = block(key, element, 0, FOR_LANES);
             join_words(low, high)
         };
-        let keys = lanes.iter().fold(vec![key], |keys, lanes| {
-            let below = |key| lanes.clone().map(move |lane| key_of(key, lane));
+        let keys = batch.iter().fold(vec![key], |keys, batch| {
+            let below = |key| batch.clone().map(move |element| key_of(key, element));
             keys.into_iter().flat_map(below).collect()
         });
-        let counts = lanes.iter().map(|lanes| (lanes.end - lanes.start) as usize);
+        let counts = batch.iter().map(|batch| (batch.end - batch.start) as usize);
         let sizes: Vec<usize> = counts.chain(shape.iter().copied()).collect();
-        let shape = Shape::from(sizes).addressable("draw_lanes");
-        let drawn = allocating("draw_lanes", || {
+        let shape = Shape::from(sizes).addressable("draw_batch");
+        let drawn = allocating("draw_batch", || {
             device.random(distribution, &keys, counter, &shape)
         });
         self.counter = next;

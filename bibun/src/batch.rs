@@ -14,14 +14,14 @@ use crate::variable::{Value, Variable};
 
 /// All lanes of a value: they lie along `axis`, or every lane is the same value.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct Batched {
     /// The value, with the lanes' axis if there is one.
     pub value: Variable,
     /// Where the lanes lie; `None` if the value is the same for all.
     pub axis: Option<usize>,
 }
 
-impl Lane {
+impl Batched {
     /// What one lane looks like.
     pub fn spec(&self) -> Spec {
         let Spec { shape, dtype } = self.value.spec();
@@ -42,9 +42,9 @@ impl Lane {
 
 /// The lanes of `vmap` at one level.
 #[derive(Debug)]
-struct Batched {
+struct HiddenBatch {
     level: Level,
-    lane: Lane,
+    element: Batched,
 }
 
 /// Runs `f` once for all lanes: `axes` says for each input along which axis its lanes lie, `None`
@@ -56,39 +56,42 @@ pub(crate) fn vmap(
     inputs: &[Variable],
     axes: &[Option<isize>],
 ) -> Vec<Variable> {
-    let lane = |(value, axis): (&Variable, &Option<isize>)| Lane {
+    let element = |(value, axis): (&Variable, &Option<isize>)| Batched {
         value: value.clone(),
         axis: axis.map(|axis| bibun_array::normalize_axis("vmap", axis, value.rank())),
     };
-    let lanes: Vec<Lane> = inputs.iter().zip(axes).map(lane).collect();
-    let count = Lane::common_count(&lanes);
-    run_lanes(f, &lanes, Draw::Shared)
+    let batch: Vec<Batched> = inputs.iter().zip(axes).map(element).collect();
+    let count = Batched::batch_size(&batch);
+    run_batch(f, &batch, Draw::Shared)
         .into_iter()
-        .map(|lane| lane.to_front(count))
+        .map(|element| element.to_front(count))
         .collect()
 }
 
 /// Runs `f` on single lanes.
-pub(crate) fn run_lanes(
+pub(crate) fn run_batch(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
-    lanes: &[Lane],
+    batch: &[Batched],
     draw: Draw,
-) -> Vec<Lane> {
+) -> Vec<Batched> {
     scope::nested(|level| {
-        let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
+        let count = batch.iter().find_map(Batched::count).unwrap_or(0);
         let _drawing = randomness::drawing(level, count, draw);
-        let inputs: Vec<Variable> = lanes
+        let inputs: Vec<Variable> = batch
             .iter()
-            .map(|lane| lane.clone().hidden(level))
+            .map(|element| element.clone().hidden(level))
             .collect();
         f(&inputs).iter().map(|y| split(y, level)).collect()
     })
 }
 
-impl Lane {
+impl Batched {
     /// The value as one lane sees it, at `level`.
     pub(crate) fn hidden(self, level: Level) -> Variable {
-        Variable::from_value(Value::hiding(Batched { level, lane: self }))
+        Variable::from_value(Value::hiding(HiddenBatch {
+            level,
+            element: self,
+        }))
     }
 
     /// The elements of every lane of all transformations that hide a value.
@@ -103,35 +106,35 @@ impl Lane {
 }
 
 /// A value's lanes at `level`.
-fn split(x: &Variable, level: Level) -> Lane {
+fn split(x: &Variable, level: Level) -> Batched {
     let lost = x.edge().lost_at();
     x.look(|value| match value.hidden_at(level) {
-        Some(Batched { lane, .. }) => {
-            let Lane { value, axis } = lane.clone();
+        Some(HiddenBatch { element, .. }) => {
+            let Batched { value, axis } = element.clone();
             let value = match lost {
                 Some(place) if !value.has_history() => value.lost_at(place),
                 Some(_) | None => value,
             };
-            Lane { value, axis }
+            Batched { value, axis }
         }
-        None => Lane {
+        None => Batched {
             value: x.clone(),
             axis: None,
         },
     })
 }
 
-impl Hidden for Batched {
+impl Hidden for HiddenBatch {
     fn level(&self) -> Level {
         self.level
     }
 
     fn spec(&self) -> Spec {
-        self.lane.spec()
+        self.element.spec()
     }
 
     fn dtype(&self) -> DType {
-        self.lane.value.dtype()
+        self.element.value.dtype()
     }
 
     fn hidden_by(&self) -> (&'static str, &'static str) {
@@ -142,7 +145,7 @@ impl Hidden for Batched {
     }
 
     fn parts(&self) -> Items<&Variable> {
-        items([&self.lane.value])
+        items([&self.element.value])
     }
 
     fn is_differentiated(&self) -> bool {
@@ -150,9 +153,9 @@ impl Hidden for Batched {
     }
 
     fn detach(&self) -> Variable {
-        let Lane { value, axis } = &self.lane;
+        let Batched { value, axis } = &self.element;
         let (value, axis) = (value.detach(), *axis);
-        Lane { value, axis }.hidden(self.level)
+        Batched { value, axis }.hidden(self.level)
     }
 
     fn run(
@@ -162,16 +165,16 @@ impl Hidden for Batched {
         call: &Call<'_>,
     ) -> Items<Arc<Value>> {
         let level = self.level;
-        let lanes = items(inputs.iter().map(|input| split(input, level)));
+        let batch = items(inputs.iter().map(|input| split(input, level)));
         drop(inputs);
-        let outputs: Items<Lane> = if lanes.iter().all(|lane| lane.axis.is_none()) {
-            let inputs = items(lanes.into_iter().map(|lane| lane.value));
+        let outputs: Items<Batched> = if batch.iter().all(|element| element.axis.is_none()) {
+            let inputs = items(batch.into_iter().map(|element| element.value));
             let outputs = function.apply(inputs, call.place).into_iter();
-            items(outputs.map(|value| Lane { value, axis: None }))
+            items(outputs.map(|value| Batched { value, axis: None }))
         } else {
-            randomness::in_rule(level, || ask_batch(function, lanes, call))
+            randomness::in_rule(level, || ask_batch(function, batch, call))
         };
-        let hide = |lane| Arc::new(Value::hiding(Batched { level, lane }));
+        let hide = |element| Arc::new(Value::hiding(HiddenBatch { level, element }));
         items(outputs.into_iter().map(hide))
     }
 }

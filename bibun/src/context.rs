@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bibun_array::{DType, Device, Shape, settle};
 
 use crate::apply;
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::Called;
 use crate::error::{Error, Place, asked_at, caller, raise};
 use crate::examples::{Owned, Share};
@@ -304,16 +304,17 @@ impl Context<'_> {
 /// What the `batch` rule gives for these lanes of the inputs.
 pub(crate) fn ask_batch(
     function: &dyn AnyFunction,
-    lanes: Items<Lane>,
+    batch: Items<Batched>,
     call: &apply::Call<'_>,
-) -> Items<Lane> {
+) -> Items<Batched> {
     asked_at(function.name(), call.place, || {
-        let lanes = function.batch(lanes);
-        let misfit = |_, lane: &Lane, spec: &Spec| Some(lane.spec()).filter(|found| found != spec);
+        let batch = function.batch(batch);
+        let misfit =
+            |_, element: &Batched, spec: &Spec| Some(element.spec()).filter(|found| found != spec);
         if let Some(specs) = call.output_specs {
-            check(function, "batch", &lanes, specs, misfit);
+            check(function, "batch", &batch, specs, misfit);
         }
-        lanes
+        batch
     })
 }
 

@@ -7,7 +7,7 @@ use bibun_array::{Array, DType, Shape};
 use smallvec::SmallVec;
 
 use crate::apply;
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::error::{Error, Place};
 use crate::examples::{Owned, Share};
@@ -158,7 +158,7 @@ impl Mismatch {
     /// #   fn jvp(&self, _: &Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
     /// #       no_rule("not_negative", "jvp", "")
     /// #   }
-    /// #   fn batch(&self, _: [Lane; 1]) -> [Lane; 1] {
+    /// #   fn batch(&self, _: [Batched; 1]) -> [Batched; 1] {
     /// #       no_rule("not_negative", "batch", "lanes would differ in length")
     /// #   }
     /// #   fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
@@ -308,9 +308,9 @@ pub type Needs<'a> = &'a [bool];
 ///     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
 ///         [dx.map(|dx| 2.0 * cx.input(0) * dx)]
 ///     }
-///     fn batch(&self, [x]: [Lane; 1]) -> [Lane; 1] {
+///     fn batch(&self, [x]: [Batched; 1]) -> [Batched; 1] {
 ///         let [y] = apply(Square, [x.value]);
-///         [Lane { value: y, axis: x.axis }]
+///         [Batched { value: y, axis: x.axis }]
 ///     }
 ///     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
 ///         gy.through(|gy| self.vjp(cx, [gy]))
@@ -363,7 +363,7 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
     ) -> Outputs<Self, Option<Variable>>;
 
     /// The outputs of all lanes at once; at least one input has a lane axis.
-    fn batch(&self, inputs: Inputs<Self, Lane>) -> Outputs<Self, Lane>;
+    fn batch(&self, inputs: Inputs<Self, Batched>) -> Outputs<Self, Batched>;
 
     /// Where the examples lie in the inputs, and what of their cotangents reaches each, from the
     /// cotangents of outputs that have the examples along an axis. [`Owned::through`] is the rule of
@@ -400,7 +400,7 @@ pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     /// Takes the cotangents, none of which may be missing.
     fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
-    fn batch(&self, inputs: Items<Lane>) -> Items<Lane>;
+    fn batch(&self, inputs: Items<Batched>) -> Items<Batched>;
     fn per_example(&self, cx: &Context<'_>, gy: Items<Owned>) -> Items<Option<Share>>;
 }
 
@@ -429,7 +429,7 @@ impl<F: Function> AnyFunction for F {
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
         items(self.jvp(cx, F::Inputs::collect(dx.into_iter())))
     }
-    fn batch(&self, inputs: Items<Lane>) -> Items<Lane> {
+    fn batch(&self, inputs: Items<Batched>) -> Items<Batched> {
         items(self.batch(F::Inputs::collect(inputs.into_iter())))
     }
     fn per_example(&self, cx: &Context<'_>, gy: Items<Owned>) -> Items<Option<Share>> {

@@ -58,7 +58,7 @@ pub use bibun_array as array;
 pub use bibun_array::s;
 
 pub use apply::apply;
-pub use batch::Lane;
+pub use batch::Batched;
 pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
@@ -76,7 +76,7 @@ pub use rules::{Replaceable, Rules};
 pub use scope::{is_recording, is_training, no_grad, retain, test, train};
 pub use surroundings::Scopes;
 pub use transformations::{
-    Container, Custom, LaneAxes, Linearized, Objective, PerExample, Pullback, Rows, VmapOptions,
+    BatchAxes, Container, Custom, Linearized, Objective, PerExample, Pullback, Rows, VmapOptions,
     checkpoint, clip_factors, custom, custom_gradient, grad, hessian, hvp, jacobian,
     jacobian_forward, jacobian_reverse, jvp, linearize, per_example, per_example_with,
     stop_gradient, value_and_grad, vjp, vmap, vmap_with,

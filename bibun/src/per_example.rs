@@ -275,10 +275,10 @@ impl Walk<'_> {
     ) -> Items<Option<Variable>> {
         let present: Vec<Variable> = cotangents.iter().flatten().cloned().collect();
         let has_gradient: RefCell<Items<bool>> = RefCell::default();
-        let pull_back = |lanes: &[Variable]| {
-            let mut lanes = lanes.iter().cloned();
-            let lane = |gy: &Option<Variable>| gy.as_ref().and_then(|_| lanes.next());
-            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(lane));
+        let pull_back = |batch: &[Variable]| {
+            let mut batch = batch.iter().cloned();
+            let element = |gy: &Option<Variable>| gy.as_ref().and_then(|_| batch.next());
+            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(element));
             let gradients = context::pull_back(node, &mut gy, needs, self.create_graph);
             let needed = gradients.into_iter().zip(needs);
             let gradients: Items<Option<Variable>> =
@@ -354,7 +354,7 @@ impl Product {
     pub(crate) fn rows(&self) -> Variable {
         let inputs = [self.a.clone(), self.b.clone()];
         let mut rows = vmap(
-            |lane| vec![(self.sum)(&lane[0], &lane[1])],
+            |element| vec![(self.sum)(&element[0], &element[1])],
             &inputs,
             &[Some(0), Some(0)],
         );

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::scope::Level;
 use crate::surroundings::Aside;
 use crate::variable::Variable;
@@ -36,14 +36,14 @@ impl Draw {
 
 thread_local! {
     /// The transformations whose lanes draw, from the outermost in.
-    static DRAWS: RefCell<Vec<LaneDraws>> = const { RefCell::new(Vec::new()) };
+    static DRAWS: RefCell<Vec<BatchDraws>> = const { RefCell::new(Vec::new()) };
     /// How the lanes draw for which a batch rule is running.
     static RULE: Cell<Draw> = const { Cell::new(Draw::Own(0)) };
 }
 
 /// How the lanes at one level draw random numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LaneDraws {
+pub(crate) struct BatchDraws {
     level: Level,
     count: usize,
     draw: Draw,
@@ -54,7 +54,7 @@ pub(crate) struct EndDraws;
 
 /// Lets the lanes at a level draw so until the result is dropped.
 pub(crate) fn drawing(level: Level, count: usize, draw: Draw) -> EndDraws {
-    DRAWS.with_borrow_mut(|all| all.push(LaneDraws { level, count, draw }));
+    DRAWS.with_borrow_mut(|all| all.push(BatchDraws { level, count, draw }));
     EndDraws
 }
 
@@ -67,7 +67,7 @@ impl Drop for EndDraws {
 /// Runs a batch rule for the lanes at `level`, which draw nothing meanwhile: where the rule runs a
 /// function in lanes of its own, those draw in their place, as [`draw_of_rule`] says.
 pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
-    struct PutBack(Option<(usize, LaneDraws)>, Draw);
+    struct PutBack(Option<(usize, BatchDraws)>, Draw);
     impl Drop for PutBack {
         fn drop(&mut self) {
             if let Some((at, draws)) = self.0.take() {
@@ -92,19 +92,19 @@ pub(crate) fn draw_of_rule() -> Draw {
 }
 
 /// How the lanes draw of the transformations around, from the outermost in.
-pub(crate) fn lanes() -> Vec<LaneDraws> {
+pub(crate) fn batch() -> Vec<BatchDraws> {
     DRAWS.with_borrow(Clone::clone)
 }
 
 /// Runs `f` with lanes that draw so, and no others.
-pub(crate) fn in_lanes<T>(lanes: Vec<LaneDraws>, f: impl FnOnce() -> T) -> T {
-    struct PutBack(Vec<LaneDraws>);
+pub(crate) fn in_batch<T>(batch: Vec<BatchDraws>, f: impl FnOnce() -> T) -> T {
+    struct PutBack(Vec<BatchDraws>);
     impl Drop for PutBack {
         fn drop(&mut self) {
             DRAWS.set(std::mem::take(&mut self.0));
         }
     }
-    let _put_back = PutBack(DRAWS.replace(lanes));
+    let _put_back = PutBack(DRAWS.replace(batch));
     f()
 }
 
@@ -117,14 +117,14 @@ pub(crate) fn put_aside() -> impl Sized {
 
 /// The number of each lane that draws its own, for every `vmap` around in which lanes do, from the
 /// outermost in: what their random numbers are a function of.
-pub(crate) fn lane_numbers() -> Vec<Variable> {
-    let number = |draws: LaneDraws| match draws.draw {
+pub(crate) fn element_numbers() -> Vec<Variable> {
+    let number = |draws: BatchDraws| match draws.draw {
         Draw::Own(first) => {
             let numbers: Vec<i64> = (first..first + draws.count)
-                .map(|lane| lane as i64)
+                .map(|element| element as i64)
                 .collect();
             let (value, axis) = (Variable::constant(numbers), Some(0));
-            Some(Lane { value, axis }.hidden(draws.level))
+            Some(Batched { value, axis }.hidden(draws.level))
         }
         Draw::Shared => None,
     };

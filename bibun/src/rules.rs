@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bibun_array::Array;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{AnyFunction, Arity, Function, Keeps, Many, Mismatch, Needs, Spec, items};
@@ -20,7 +20,7 @@ use crate::variable::Variable;
 type Reverse = dyn Fn(&Context<'_>, &[Variable]) -> Vec<Option<Variable>> + Send + Sync;
 type Forward = dyn Fn(&Context<'_>, &[Option<Variable>]) -> Vec<Option<Variable>> + Send + Sync;
 type PerExample = dyn Fn(&Context<'_>, &[Owned]) -> Vec<Option<Share>> + Send + Sync;
-type Batch = dyn Fn(&[Lane]) -> Vec<Lane> + Send + Sync;
+type Batch = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 
 /// Rules to be used in place of functions' own: a registry by the functions' names, in force within
 /// a [scope](Rules::scope).
@@ -119,7 +119,7 @@ impl Rules {
     pub fn batch(
         self,
         function: impl Into<String>,
-        rule: impl Fn(&[Lane]) -> Vec<Lane> + Send + Sync + 'static,
+        rule: impl Fn(&[Batched]) -> Vec<Batched> + Send + Sync + 'static,
     ) -> Self {
         self.replace(function.into(), |replacement| {
             replacement.batch = Some(Arc::new(rule))
@@ -341,7 +341,7 @@ impl Function for Replaced {
         }
     }
 
-    fn batch(&self, inputs: Vec<Lane>) -> Vec<Lane> {
+    fn batch(&self, inputs: Vec<Batched>) -> Vec<Batched> {
         match &self.rules.batch {
             Some(rule) => rule(&inputs),
             None => self.function.batch(items(inputs)).into_vec(),

@@ -15,7 +15,7 @@ use crate::hooks;
 use crate::leaf::{self, Leaf};
 use crate::links;
 use crate::locks;
-use crate::randomness::{self, LaneDraws};
+use crate::randomness::{self, BatchDraws};
 use crate::rules::{self, Rules};
 use crate::scope::{self, Mode};
 use crate::tree::Buffer;
@@ -46,7 +46,7 @@ pub struct Scopes {
     level: scope::Level,
     detects_anomaly: bool,
     rules: Rules,
-    lanes: Vec<LaneDraws>,
+    batch: Vec<BatchDraws>,
 }
 
 impl Scopes {
@@ -57,7 +57,7 @@ impl Scopes {
             level: scope::level(),
             detects_anomaly: hooks::detects_anomaly(),
             rules: Rules::in_force(),
-            lanes: randomness::lanes(),
+            batch: randomness::batch(),
         }
     }
 
@@ -66,7 +66,7 @@ impl Scopes {
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         let attended = self.detects_anomaly || !self.rules.is_empty() || hooks::are_any();
         let inside = || scope::attended_if(attended, f);
-        let inside = || randomness::in_lanes(self.lanes.clone(), inside);
+        let inside = || randomness::in_batch(self.batch.clone(), inside);
         let inside = || rules::with_in_force(self.rules.clone(), inside);
         let inside = || hooks::detecting_anomaly(self.detects_anomaly, inside);
         scope::within(self.mode, || scope::at_least(self.level, inside))

@@ -203,8 +203,8 @@ fn groups_and_examples_do_not_see_each_other() {
             groups: n * convolution.groups,
             ..convolution.clone()
         };
-        let lanes = |x: &Array, part| x.reshape(each.shape(part, 1));
-        let all = each.product(Weights, &lanes(&parts[0], Input), &lanes(&parts[2], Output));
+        let batch = |x: &Array, part| x.reshape(each.shape(part, 1));
+        let all = each.product(Weights, &batch(&parts[0], Input), &batch(&parts[2], Output));
         let outputs = products(&convolution, &parts);
         let one = Convolution {
             groups: 1,
@@ -271,8 +271,8 @@ fn what_is_no_number_stays_with_its_example() {
             groups: n * convolution.groups,
             ..convolution.clone()
         };
-        let lanes = |x: &Array, part| x.reshape(each.shape(part, 1));
-        let w = each.product(Weights, &lanes(&parts[0], Input), &lanes(&parts[2], Output));
+        let batch = |x: &Array, part| x.reshape(each.shape(part, 1));
+        let w = each.product(Weights, &batch(&parts[0], Input), &batch(&parts[2], Output));
         let w = w.to_vec::<f32>();
         let len = w.len() / n;
         for (i, example) in w.chunks_exact(len).enumerate() {

@@ -157,11 +157,11 @@ fn the_reader_of_sources_reads() {
     let source = Source {
         path: PathBuf::from("here/made_up.rs"),
         code: without_comments(
-            "use crate::{gradients, batch::{Lane, vmap}}; // unsafe\nlet s = \"unsafe \\\" { \"; \
+            "use crate::{gradients, batch::{Batched, vmap}}; // unsafe\nlet s = \"unsafe \\\" { \"; \
              crate::apply(x)\n#[cfg(test)]\nmod tests { unsafe {} }",
         ),
     };
-    let paths = ["gradients", "batch::Lane", "batch::vmap", "apply"];
+    let paths = ["gradients", "batch::Batched", "batch::vmap", "apply"];
     assert_eq!(source.crate_paths(), paths);
     assert!(!source.words().any(|word| word == "unsafe"));
     assert_eq!(source.lines(), 2);
@@ -203,7 +203,7 @@ fn a_function_never_names_a_walk() {
             continue;
         }
         let named: Vec<String> = (source.crate_paths().into_iter())
-            .filter(|path| path != "batch::Lane")
+            .filter(|path| path != "batch::Batched")
             .filter(|path| walks.contains(&path.split("::").next().unwrap_or_default()))
             .collect();
         assert!(named.is_empty(), "{:?} names {named:?}", source.path);

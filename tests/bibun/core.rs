@@ -77,8 +77,8 @@ fn walks_nest_without_confusion() {
         2.0 * 7.0 * 3.0
     );
     assert_eq!(first(gradients(&[&dy], &[&w])).item::<f64>(), 14.0);
-    let lanes = Variable::constant([1.0, 2.0, 3.0]);
-    let y = vmap(|a| a * &w * &w, &lanes);
+    let batch = Variable::constant([1.0, 2.0, 3.0]);
+    let y = vmap(|a| a * &w * &w, &batch);
     let total = y.sum(..);
     assert_eq!(first(gradients(&[&total], &[&w])).item::<f64>(), 14.0 * 6.0);
 }

@@ -39,7 +39,7 @@ fn every_order_and_jvp() {
 }
 
 #[test]
-fn lanes() {
+fn batch() {
     let scale = custom("scale", |[x, s]| x * s).vjp(|[x, s], _, gy| [gy * s, (gy * x).sum(..)]);
     let x = Variable::new([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
     let s = Variable::new(10.0);
@@ -73,7 +73,7 @@ fn rules_that_give_something_else_are_told_of() {
     assert!(found.contains(&gave("jvp", "output")), "{found}");
     // Of what is not known before it is run, this at least is.
     let none = Rules::new().batch("f", |_| Vec::new());
-    let found = message(&|| none.scope(|| vmap(|x| f.call([x]), &three_lanes())));
+    let found = message(&|| none.scope(|| vmap(|x| f.call([x]), &three_elements())));
     let expected = "f: the batch rule gave 0 Variables, it must give 1, called at";
     assert!(found.starts_with(expected), "{found}");
 }
@@ -117,7 +117,7 @@ fn a_closure_is_called_as_often_as_it_must_be() {
     let ways: [Way; 11] = [
         ("a call", |f| f(&two()).item()),
         ("grad", |f| grad(f, &two()).item()),
-        ("vmap", |f| lane(&vmap(f, &three_lanes()))),
+        ("vmap", |f| element(&vmap(f, &three_elements()))),
         ("jvp", |f| {
             let (y, dy) = jvp(f, &two(), &Variable::constant(1.0));
             assert_eq!(y.item::<f64>(), 8.0);
@@ -125,10 +125,10 @@ fn a_closure_is_called_as_often_as_it_must_be() {
         }),
         ("hessian", |f| hessian(f, &two()).item()),
         ("vmap of grad", |f| {
-            lane(&vmap(|x| grad(f, x), &three_lanes()))
+            element(&vmap(|x| grad(f, x), &three_elements()))
         }),
         ("grad of vmap", |f| {
-            lane(&grad(|x| vmap(f, x).sum(..), &three_lanes()))
+            element(&grad(|x| vmap(f, x).sum(..), &three_elements()))
         }),
         ("grad of jvp", |f| {
             let one = Variable::constant(1.0);
@@ -171,10 +171,10 @@ fn two() -> Variable {
     Variable::constant(2.0)
 }
 
-fn three_lanes() -> Variable {
+fn three_elements() -> Variable {
     Variable::constant([2.0, 2.0, 2.0])
 }
 
-fn lane(y: &Variable) -> f64 {
+fn element(y: &Variable) -> f64 {
     y.to_vec::<f64>()[2]
 }

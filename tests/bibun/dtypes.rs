@@ -99,9 +99,9 @@ fn transformations_of_halves_are_those_of_floats() {
             let (y, tangent) = jvp(|x| f(x), &x, &ones);
             let gradient = grad(total, &x);
             let second = grad(|x: &Variable| grad(total, x).square().sum(..), &x);
-            let lanes = vmap(|x: &Variable| grad(|x: &Variable| f(x), x), &x);
+            let batch = vmap(|x: &Variable| grad(|x: &Variable| f(x), x), &x);
             let rows = per_example(&f(&x), &w).rows();
-            [y, tangent, gradient, second, lanes, rows]
+            [y, tangent, gradient, second, batch, rows]
         };
         for (i, (narrow, wide)) in at(dtype).iter().zip(at(DType::F32)).enumerate() {
             assert_eq!(narrow.dtype(), dtype, "result {i}");

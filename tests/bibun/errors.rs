@@ -3,8 +3,8 @@
 use bibun::array::{Array, DType, s};
 use bibun::functions::{broadcast_to, greater, reshape, sum, tanh};
 use bibun::{
-    Context, Error, Fixed, Function, GradOptions, Keeps, Lane, LaneAxes, Mismatch, Needs, Owned,
-    Share, Spec, Variable, VmapOptions, apply, attempt, checkpoint, grad, gradient_check,
+    BatchAxes, Batched, Context, Error, Fixed, Function, GradOptions, Keeps, Mismatch, Needs,
+    Owned, Share, Spec, Variable, VmapOptions, apply, attempt, checkpoint, grad, gradient_check,
     gradients, gradients_with, is_recording, is_training, jacobian, jvp, linearize, no_grad,
     no_rule, ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
 };
@@ -187,19 +187,19 @@ fn constants_have_no_names() {
 fn arguments_of_vmap() {
     let x = [leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0])];
     let f = <[Variable; 2]>::clone;
-    let with = |axes: LaneAxes| VmapOptions::axes(axes);
+    let with = |axes: BatchAxes| VmapOptions::axes(axes);
     let message = "vmap: there is no axis for `1` of the argument, called at {here}";
     raises!(vmap_with(f, &x, &with([0].into())), message);
     let message = "vmap: there is an axis for `2`, but the argument has no such part, \
                    called at {here}";
     raises!(vmap_with(f, &x, &with((0, 0, 0).into())), message);
-    let message = "vmap: no part of the argument has an axis of lanes, called at {here}";
+    let message = "vmap: no part of the argument has an axis of batch, called at {here}";
     raises!(vmap_with(f, &x, &with(None.into())), message);
-    let message = "vmap: the argument has 2 lanes at `0` and 3 at `1` (vmap_with has an axis, or None, \
+    let message = "vmap: the argument has 2 batch at `0` and 3 at `1` (vmap_with has an axis, or None, \
                    for each part), called at {here}";
     raises!(vmap(f, &x), message);
-    let message = "vmap: the argument at 1 is a single number and has no axis of lanes (None in \
-                   VmapOptions says that it is the same in every lane), called at {here}";
+    let message = "vmap: the argument at 1 is a single number and has no axis of batch (None in \
+                   VmapOptions says that it is the same in every element), called at {here}";
     raises!(
         vmap(
             <[Variable; 2]>::clone,
@@ -209,7 +209,7 @@ fn arguments_of_vmap() {
     );
     let message = "vmap: axis 1 is outside of the rank 1, called at {here}";
     raises!(vmap_with(f, &x, &with((1, None).into())), message);
-    let message = "vmap: the result `0` differs between lanes; it needs an axis, called at {here}";
+    let message = "vmap: the result `0` differs between batch; it needs an axis, called at {here}";
     raises!(
         vmap_with(f, &x, &with((0, None).into()).out_axes((None, 0))),
         message
@@ -219,7 +219,7 @@ fn arguments_of_vmap() {
         vmap_with(f, &x, &with((0, None).into()).out_axes(2)),
         message
     );
-    let message = "vmap: a chunk has no lanes, called at {here}";
+    let message = "vmap: a chunk has no batch, called at {here}";
     raises!(vmap_with(f, &x, &with((0, None).into()).chunk(0)), message);
 }
 
@@ -341,7 +341,7 @@ fn what_a_checkpoint_must_not_capture() {
 fn hidden_elements() {
     let x = leaf(&[1.0, 2.0]);
     let message = "array: the elements of this Variable are hidden by vmap \
-                   (choose by where_ instead of by the values of one lane), asked for at {here}";
+                   (choose by where_ instead of by the values of one element), asked for at {here}";
     let error = attempt(|| vmap(|x| Variable::constant(x.array()), &x)).expect_err("an error");
     assert!(matches!(
         error,
@@ -356,7 +356,7 @@ fn hidden_elements() {
     );
     // Control flow that depends on the data of a lane.
     let message = "item: the elements of this Variable are hidden by vmap \
-                   (choose by where_ instead of by the values of one lane), asked for at {here}";
+                   (choose by where_ instead of by the values of one element), asked for at {here}";
     raises!(
         vmap(
             |x: &Variable| if x.item::<f64>() > 0.0 {
@@ -425,9 +425,9 @@ impl Function for Double {
             _ => no_rule("double", "jvp", "use a product"),
         }
     }
-    fn batch(&self, [x]: [Lane; 1]) -> [Lane; 1] {
+    fn batch(&self, [x]: [Batched; 1]) -> [Batched; 1] {
         match self {
-            Self::Flattening => [Lane::along(flat(x.value), 0)],
+            Self::Flattening => [Batched::along(flat(x.value), 0)],
             _ => no_rule("double", "batch", "use a product"),
         }
     }

@@ -410,8 +410,8 @@ fn hidden_values_have_shapes_but_no_statistics() {
         y
     };
     let x = Variable::constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
-    let lanes = vmap(|x| vec![look(x)], &x);
-    assert_eq!(lanes[0].shape(), [3, 2]);
+    let batch = vmap(|x| vec![look(x)], &x);
+    assert_eq!(batch[0].shape(), [3, 2]);
     let x = Variable::constant([1.0, 2.0]);
     let one = Variable::constant([1.0, 1.0]);
     jvp(|x| vec![look(&x[0])], &[x], &[one]);

@@ -93,8 +93,8 @@ fn hooks_are_differentiated() {
     assert_eq!(grad(f, &x).item::<f64>(), 8.0 * 1.5f64.powi(5));
     let (_, second) = jvp(|x| grad(f, x), &x, &Variable::constant(1.0));
     assert_eq!(second.item::<f64>(), 40.0 * 1.5f64.powi(4));
-    let lanes = vmap(|x| grad(f, x), &Variable::constant([1.0, 1.5]));
-    assert_eq!(lanes.to_vec::<f64>(), [8.0, 8.0 * 1.5f64.powi(5)]);
+    let batch = vmap(|x| grad(f, x), &Variable::constant([1.0, 1.5]));
+    assert_eq!(batch.to_vec::<f64>(), [8.0, 8.0 * 1.5f64.powi(5)]);
 }
 
 #[test]

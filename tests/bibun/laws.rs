@@ -8,9 +8,9 @@ use crate::formula::{Formula, Instruction, close, execute, flat, formulae, inner
 use bibun::array::{DType, Generator};
 use bibun::functions::{stack, tanh};
 use bibun::{
-    Custom, Lane, LaneAxes, Mapper, Tree, Variable, Visitor, VmapOptions, checkpoint, custom, grad,
-    hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp, linearize, stop_gradient,
-    value_and_grad, vjp, vmap, vmap_with,
+    BatchAxes, Batched, Custom, Mapper, Tree, Variable, Visitor, VmapOptions, checkpoint, custom,
+    grad, hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp, linearize,
+    stop_gradient, value_and_grad, vjp, vmap, vmap_with,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -190,16 +190,16 @@ impl Case {
     }
 }
 
-/// Lanes of a container: some leaves along random axes, others the same in all.
+/// Batches of a container: some leaves along random axes, others the same in all.
 #[derive(Debug)]
-struct Lanes {
-    lanes: Vec<Random>,
+struct Batches {
+    batch: Vec<Random>,
     joined: Random,
     axes: Vec<Option<isize>>,
-    in_axes: LaneAxes,
+    in_axes: BatchAxes,
 }
 
-impl Lanes {
+impl Batches {
     /// `picks` chooses an axis for each leaf, of the argument and of the result.
     fn of(argument: &Random, seed: u64, count: usize, picks: &[Index]) -> Self {
         let single = leaves(argument);
@@ -207,26 +207,32 @@ impl Lanes {
         let mut pick = |below: usize| picks.next().expect("a pick").index(below);
         let axes = single.iter().enumerate().map(|(i, x)| {
             // The first leaf always has lanes; counted from the front or from the back.
-            let lanes = i == 0 || pick(3) > 0;
+            let batch = i == 0 || pick(3) > 0;
             let axis = pick(2 * (x.rank() + 1)) as isize - (x.rank() as isize + 1);
-            lanes.then_some(axis)
+            batch.then_some(axis)
         });
         let axes: Vec<Option<isize>> = axes.collect();
-        let lane = |k: usize| {
+        let element = |k: usize| {
             let own = leaves(&like(argument, seed.wrapping_add(1000 + k as u64)));
             let choose = |i: usize| axes[i].map_or(&single[i], |_| &own[i]).clone();
             (0..single.len()).map(choose).collect::<Vec<_>>()
         };
-        let lanes: Vec<Vec<Variable>> = (0..count).map(lane).collect();
+        let batch: Vec<Vec<Variable>> = (0..count).map(element).collect();
         let join = |i: usize| match axes[i] {
             None => single[i].clone(),
-            Some(axis) => stack(&lanes.iter().map(|lane| &lane[i]).collect::<Vec<_>>(), axis),
+            Some(axis) => stack(
+                &batch.iter().map(|element| &element[i]).collect::<Vec<_>>(),
+                axis,
+            ),
         };
         let joined: Vec<Variable> = (0..single.len()).map(join).collect();
         Self {
-            lanes: lanes.iter().map(|lane| filled(argument, lane)).collect(),
+            batch: batch
+                .iter()
+                .map(|element| filled(argument, element))
+                .collect(),
             joined: filled(argument, &joined),
-            in_axes: LaneAxes::named(names(argument).into_iter().zip(axes.iter().copied())),
+            in_axes: BatchAxes::named(names(argument).into_iter().zip(axes.iter().copied())),
             axes,
         }
     }
@@ -290,44 +296,44 @@ fn agree<A: Tree + Clone, Y: Tree>(
     });
 
     // In lanes: the argument, once more, and something else.
-    let lanes: Vec<Variable> = (leaves(x).iter().zip(leaves(&u)))
+    let batch: Vec<Variable> = (leaves(x).iter().zip(leaves(&u)))
         .map(|(x, u)| stack(&[x, &(x - 0.5), &u], 0))
         .collect();
-    let lanes = filled(x, &lanes);
-    same("vmap", &|f| elements(&vmap(f, &lanes)));
+    let batch = filled(x, &batch);
+    same("vmap", &|f| elements(&vmap(f, &batch)));
     same("vmap of jvp", &|f| {
-        elements(&vmap(|x| jvp(f, x, &v).1, &lanes))
+        elements(&vmap(|x| jvp(f, x, &v).1, &batch))
     });
     same("vmap of vjp", &|f| {
-        elements(&vmap(|x| vjp(f, x).1.call(&w), &lanes))
+        elements(&vmap(|x| vjp(f, x).1.call(&w), &batch))
     });
     same("vmap of jvp of grad", &|f| {
-        elements(&vmap(|x| hvp(|x| loss(f, x), x, &v).1, &lanes))
+        elements(&vmap(|x| hvp(|x| loss(f, x), x, &v).1, &batch))
     });
     same("vmap of grad of grad", &|f| {
         elements(&vmap(
             |x| grad(|x| dot(&grad(|x| loss(f, x), x)), x),
-            &lanes,
+            &batch,
         ))
     });
     let in_all = |f: &dyn Fn(&A) -> Y, x: &A| vmap(|x| loss(f, x), x).sum(..);
     same("grad of vmap", &|f| {
-        elements(&grad(|x| in_all(f, x), &lanes))
+        elements(&grad(|x| in_all(f, x), &batch))
     });
     same("jvp of vmap", &|f| {
-        elements(&jvp(|x| vmap(f, x), &lanes, &like(&lanes, seed + 3)))
+        elements(&jvp(|x| vmap(f, x), &batch, &like(&batch, seed + 3)))
     });
     same("jvp of grad of vmap", &|f| {
-        elements(&hvp(|x| in_all(f, x), &lanes, &like(&lanes, seed + 3)).1)
+        elements(&hvp(|x| in_all(f, x), &batch, &like(&batch, seed + 3)).1)
     });
     // The tangents differ in lanes, the argument does not.
     same("vmap over tangents", &|f| {
-        elements(&vmap(|v| jvp(f, x, v).1, &lanes))
+        elements(&vmap(|v| jvp(f, x, v).1, &batch))
     });
     same("vmap over lanes of vmap", &|f| {
         let twice = filled(
             x,
-            &leaves(&lanes)
+            &leaves(&batch)
                 .iter()
                 .map(|x| stack(&[x, x], 1))
                 .collect::<Vec<_>>(),
@@ -414,9 +420,9 @@ fn with_rules(formula: &Formula, rules: u8) -> Custom<2> {
     if rules & 4 != 0 {
         let f = run(formula);
         function = function.batch(move |[a, b]| {
-            let axis = |lane: &Lane| lane.axis.map(|axis| axis as isize);
+            let axis = |element: &Batched| element.axis.map(|axis| axis as isize);
             let options = VmapOptions::axes([axis(a), axis(b)]);
-            Lane::along(
+            Batched::along(
                 vmap_with(&f, &[a.value.clone(), b.value.clone()], &options),
                 0,
             )
@@ -487,46 +493,46 @@ proptest! {
         chunk in 1usize..5,
         picks in prop::collection::vec(any::<Index>(), 12),
     ) {
-        let lanes = Lanes::of(&case.argument, case.seed, count, &picks);
-        let results: Vec<Random> = lanes.lanes.iter().map(|x| case.run(x)).collect();
+        let batch = Batches::of(&case.argument, case.seed, count, &picks);
+        let results: Vec<Random> = batch.batch.iter().map(|x| case.run(x)).collect();
         let out_axes: Vec<isize> = (leaves(&results[0]).iter().zip(picks.iter().rev().cycle()))
             .map(|(y, pick)| {
                 pick.index(2 * (y.rank() + 1)) as isize - (y.rank() as isize + 1)
             })
             .collect();
         let named = names(&results[0]).into_iter().zip(out_axes.iter().copied().map(Some));
-        let options = VmapOptions::axes(lanes.in_axes.clone()).out_axes(LaneAxes::named(named));
-        let expected = Lanes::join(&results, &out_axes);
+        let options = VmapOptions::axes(batch.in_axes.clone()).out_axes(BatchAxes::named(named));
+        let expected = Batches::join(&results, &out_axes);
         let f = |x: &Random| case.run(x);
-        close("at once", &elements(&vmap_with(f, &lanes.joined, &options)), &expected);
+        close("at once", &elements(&vmap_with(f, &batch.joined, &options)), &expected);
         let options = options.chunk(chunk);
-        close("in chunks", &elements(&vmap_with(f, &lanes.joined, &options)), &expected);
+        close("in chunks", &elements(&vmap_with(f, &batch.joined, &options)), &expected);
         // A chunked vmap has the same derivative.
-        let v = like(&lanes.joined, case.seed);
+        let v = like(&batch.joined, case.seed);
         let pushed = |options: &VmapOptions| {
-            elements(&jvp(|x| vmap_with(f, x, options), &lanes.joined, &v).1)
+            elements(&jvp(|x| vmap_with(f, x, options), &batch.joined, &v).1)
         };
         close("jvp of chunks", &pushed(&options), &pushed(&options.clone().chunk(count)));
     }
 
     #[test]
-    fn gradients_of_sums_over_lanes_are_sums_of_gradients(
+    fn gradients_of_sums_over_batch_elements_are_sums_of_gradients(
         case in cases(),
         count in 1usize..4,
         picks in prop::collection::vec(any::<Index>(), 12),
     ) {
-        let lanes = Lanes::of(&case.argument, case.seed, count, &picks);
+        let batch = Batches::of(&case.argument, case.seed, count, &picks);
         let w = case.cotangent(1);
-        let options = VmapOptions::axes(lanes.in_axes.clone());
+        let options = VmapOptions::axes(batch.in_axes.clone());
         let g = |x: &Random| grad(|x| case.loss(x, &w), x);
-        let of_each: Vec<Vec<Variable>> = lanes.lanes.iter().map(|x| leaves(&g(x))).collect();
-        let in_lanes = leaves(&vmap_with(g, &lanes.joined, &options));
+        let of_each: Vec<Vec<Variable>> = batch.batch.iter().map(|x| leaves(&g(x))).collect();
+        let in_batch = leaves(&vmap_with(g, &batch.joined, &options));
         let losses = |x: &Random| vmap_with(|x| case.loss(x, &w), x, &options).sum(..);
-        let of_sum = leaves(&grad(losses, &lanes.joined));
-        for (i, axis) in lanes.axes.iter().enumerate() {
+        let of_sum = leaves(&grad(losses, &batch.joined));
+        for (i, axis) in batch.axes.iter().enumerate() {
             let parts: Vec<&Variable> = of_each.iter().map(|g| &g[i]).collect();
             let by_loop = stack(&parts, 0);
-            close("vmap of grad", &in_lanes[i].to_vec::<f64>(), &by_loop.to_vec::<f64>());
+            close("vmap of grad", &in_batch[i].to_vec::<f64>(), &by_loop.to_vec::<f64>());
             let expected = match *axis {
                 Some(axis) => stack(&parts, axis),
                 None => by_loop.sum(0),
@@ -625,15 +631,15 @@ proptest! {
         close("second", &found.0, &expected.0);
         close("second, linearized", &found.1, &expected.1);
         // In lanes, with each lane's own constant.
-        let lanes = filled(x, &leaves(x).iter().map(|x| stack(&[x, &(x * 2.0)], 0)).collect::<Vec<_>>());
-        let found = vmap(|x| grad(|x| total(&stopped(x), &w), x), &lanes);
+        let batch = filled(x, &leaves(x).iter().map(|x| stack(&[x, &(x * 2.0)], 0)).collect::<Vec<_>>());
+        let found = vmap(|x| grad(|x| total(&stopped(x), &w), x), &batch);
         let of_one = |scale: f64| {
             let x = filled(x, &leaves(x).iter().map(|x| x * scale).collect::<Vec<_>>());
             let y = case.run(&x);
             grad(|x| total(&product(&case.run(x), &y), &w), &x)
         };
         let zeros = vec![0; leaves(x).len()].iter().map(|&axis| axis as isize).collect::<Vec<_>>();
-        close("lanes", &elements(&found), &Lanes::join(&[of_one(1.0), of_one(2.0)], &zeros));
+        close("lanes", &elements(&found), &Batches::join(&[of_one(1.0), of_one(2.0)], &zeros));
     }
 }
 
@@ -660,16 +666,16 @@ proptest! {
             formula.seed / 2,
         );
         // One of the inputs is the same in all lanes.
-        let lanes = [stack(&[&x[0], &(&x[0] * 2.0)], 0), x[1].clone()];
+        let batch = [stack(&[&x[0], &(&x[0] * 2.0)], 0), x[1].clone()];
         let options = VmapOptions::axes([Some(0), None]);
-        let in_lanes = |f: &dyn Fn(&[Variable; 2]) -> Variable| {
+        let in_batch = |f: &dyn Fn(&[Variable; 2]) -> Variable| {
             let loss = |x: &[Variable; 2]| vmap_with(|x| tanh(f(x)).sum(..), x, &options).sum(..);
-            elements(&hvp(loss, &lanes, &like(&lanes, 5)))
+            elements(&hvp(loss, &batch, &like(&batch, 5)))
         };
         close(
             "a shared input",
-            &in_lanes(&|[a, b]| function.call([a, b])),
-            &in_lanes(&|x| formula.run(x).remove(1)),
+            &in_batch(&|[a, b]| function.call([a, b])),
+            &in_batch(&|x| formula.run(x).remove(1)),
         );
     }
 

@@ -343,11 +343,11 @@ fn expected(
         }
         Vmap => f(&p, next).plus(&f(&w, next)).times(x),
         VmapOfArgument => {
-            let lane = |x: &Vec<Number>, y: &Vec<Number>| {
+            let element = |x: &Vec<Number>, y: &Vec<Number>| {
                 let seen = [captured, &[x.clone()]].concat();
                 expected(rest, &seen, y, next).times(x)
             };
-            lane(x, &p).plus(&lane(&p, &w))
+            element(x, &p).plus(&element(&p, &w))
         }
         Checkpoint | Custom | CustomVjp | CustomJvp => f(&p, next),
     }
@@ -429,7 +429,7 @@ fn three_deep_in_second_derivatives() {
 }
 
 #[test]
-fn three_deep_in_lanes_and_calls() {
+fn three_deep_in_batch_elements_and_calls() {
     three_deep(&[
         Vmap,
         VmapOfArgument,
@@ -472,12 +472,12 @@ fn one() -> Variable {
 /// Asserts what a function of two derivatives gives at 3, alone and in lanes, for each pair.
 fn for_each_pair(expected: f64, f: impl Fn(Derivative, Derivative, &Variable) -> Variable) {
     let x = Variable::constant(3.0);
-    let lanes = Variable::constant([3.0, 3.0]);
+    let batch = Variable::constant([3.0, 3.0]);
     for (outer_name, outer) in DERIVATIVES {
         for (inner_name, inner) in DERIVATIVES {
             let alone = f(outer, inner, &x).item::<f64>();
-            let in_lanes = vmap(|x| f(outer, inner, x), &lanes).to_vec::<f64>();
-            for found in [alone, in_lanes[0], in_lanes[1]] {
+            let in_batch = vmap(|x| f(outer, inner, x), &batch).to_vec::<f64>();
+            for found in [alone, in_batch[0], in_batch[1]] {
                 let error = (found - expected).abs();
                 assert!(
                     error < 1e-12,
@@ -658,9 +658,9 @@ fn pullbacks_and_linear_maps_are_functions_like_others() {
         // Twice in a row, in lanes, and differentiated.
         let twice = map(&map(&w)).to_vec::<f64>();
         assert_eq!(twice, square(&cosines));
-        let lanes = vmap(map, &stack(&[&w, &(&w * 2.0)], 0)).to_vec::<f64>();
-        assert_eq!(lanes[..2], cosines[..]);
-        assert_eq!(lanes[2] / 2.0, cosines[0]);
+        let batch = vmap(map, &stack(&[&w, &(&w * 2.0)], 0)).to_vec::<f64>();
+        assert_eq!(batch[..2], cosines[..]);
+        assert_eq!(batch[2] / 2.0, cosines[0]);
         assert_eq!(grad(|w| map(w).sum(..), &w).to_vec::<f64>(), cosines);
         assert_eq!(jvp(map, &w, &w).1.to_vec::<f64>(), cosines);
         let of_leaf = Variable::new([1.0, 1.0]);
@@ -689,7 +689,7 @@ fn what_a_rule_captures_is_not_lost() {
 }
 
 #[test]
-fn what_escapes_from_lanes_is_no_lane_of_others() {
+fn what_escapes_from_batch_elements_is_no_batch_element_of_others() {
     let xs = Variable::constant([1.0, 2.0]);
     let mut escaped = None;
     let _ = vmap(
@@ -797,7 +797,7 @@ fn tied_parameters_have_one_gradient_and_buffers_none() {
 }
 
 #[test]
-fn many_models_in_lanes() {
+fn many_models_in_a_batch() {
     let models = Tied {
         w: Variable::new([[0.5, -1.5], [0.4, 0.3]]),
         again: Variable::new([[0.5, -1.5], [0.4, 0.3]]),
@@ -807,7 +807,7 @@ fn many_models_in_lanes() {
     let x = Variable::constant([0.7, 0.9]);
     let loss = |model: &Tied| model.loss(&x);
     // The buffer is nobody's lane: all have the whole of it.
-    let in_lanes = vmap(|model| grad(loss, model), &models);
+    let in_batch = vmap(|model| grad(loss, model), &models);
     let losses = vmap(loss, &models).to_vec::<f64>();
     for (i, found) in losses.into_iter().enumerate() {
         let row = |x: &Variable| Variable::new(x.slice(bibun::s![i]).array());
@@ -820,9 +820,9 @@ fn many_models_in_lanes() {
         assert!((found - loss(&model).item::<f64>()).abs() < 1e-14);
         let expected = grad(loss, &model);
         for (found, expected) in [
-            (&in_lanes.w, &expected.w),
-            (&in_lanes.again, &expected.again),
-            (&in_lanes.other, &expected.other),
+            (&in_batch.w, &expected.w),
+            (&in_batch.again, &expected.again),
+            (&in_batch.other, &expected.other),
         ] {
             let found = found.slice(bibun::s![i]).to_vec::<f64>();
             for (found, expected) in found.iter().zip(expected.to_vec::<f64>()) {
@@ -948,7 +948,7 @@ fn training_by_value_and_grad_is_training_by_backward() {
 // ----- edges
 
 #[test]
-fn integers_go_along_in_lanes() {
+fn integers_go_along_in_batch_elements() {
     let x = Variable::constant([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]]);
     let i = Variable::constant([2i64, 0]);
     let square_of = |(x, i): &(Variable, Variable)| take(x, i, 0).square();
@@ -1027,7 +1027,7 @@ const JACOBIANS: [Derivative; 3] = [
 ];
 
 #[test]
-fn no_lanes_and_no_elements() {
+fn no_batch_elements_and_no_elements() {
     let none = Variable::constant(Array::zeros([0, 3], DType::F64));
     let w = Variable::constant([1.0, 2.0, 3.0]);
     let f = |x: &Variable| (x * &w).sin().sum(..);
@@ -1156,25 +1156,25 @@ fn control_flow_sees_values_where_there_are_values() {
         3.0
     );
     // In lanes and with tangents, what does not depend on the argument can be read.
-    let lanes = Variable::constant([2.0, 3.0]);
+    let batch = Variable::constant([2.0, 3.0]);
     let f = |x: &Variable| by_value(x, (&large * 2.0).item());
-    assert_eq!(vmap(f, &lanes).to_vec::<f64>(), [16.0, 81.0]);
-    assert_eq!(vmap(|x| grad(f, x), &lanes).to_vec::<f64>(), [32.0, 108.0]);
+    assert_eq!(vmap(f, &batch).to_vec::<f64>(), [16.0, 81.0]);
+    assert_eq!(vmap(|x| grad(f, x), &batch).to_vec::<f64>(), [32.0, 108.0]);
     assert_eq!(jvp(f, &small, &one()).1.item::<f64>(), 0.5);
 }
 
 #[test]
-fn control_flow_that_lanes_cannot_take_names_its_line() {
-    let lanes = Variable::constant([2.0, 3.0]);
+fn control_flow_that_batch_elements_cannot_take_names_its_line() {
+    let batch = Variable::constant([2.0, 3.0]);
     let line = line!() + 1;
     let f = |x: &Variable| by_value(x, x.item());
     let ways: [&dyn Fn() -> Variable; 6] = [
-        &|| vmap(f, &lanes),
-        &|| vmap(|x| grad(f, x), &lanes),
-        &|| grad(|x| vmap(f, x).sum(..), &lanes),
-        &|| vmap(|x| vjp(f, x).1.call(x), &lanes),
-        &|| vmap(|x| checkpoint(f, x), &lanes),
-        &|| vmap(|x| custom("f", move |[x]| f(x)).call([x]), &lanes),
+        &|| vmap(f, &batch),
+        &|| vmap(|x| grad(f, x), &batch),
+        &|| grad(|x| vmap(f, x).sum(..), &batch),
+        &|| vmap(|x| vjp(f, x).1.call(x), &batch),
+        &|| vmap(|x| checkpoint(f, x), &batch),
+        &|| vmap(|x| custom("f", move |[x]| f(x)).call([x]), &batch),
     ];
     for (i, way) in ways.iter().enumerate() {
         let error = attempt(way).expect_err("an error").to_string();

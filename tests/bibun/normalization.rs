@@ -74,10 +74,10 @@ fn a_gradient_moves_the_statistics_of_the_model_that_was_handed_in() {
 }
 
 #[test]
-fn statistics_of_lanes_are_refused_and_those_of_tangents_are_not() {
+fn statistics_of_batch_elements_are_refused_and_those_of_tangents_are_not() {
     let layer = layer();
     let still = [[0.0, 0.0], [1.0, 1.0]];
-    let lanes = Variable::constant([[[1.0, 10.0], [3.0, 30.0]], [[2.0, 0.0], [4.0, 1.0]]]);
+    let stacked = Variable::constant([[[1.0, 10.0], [3.0, 30.0]], [[2.0, 0.0], [4.0, 1.0]]]);
     let model = Sequential::new()
         .then(FunctionLink::new(Variable::abs))
         .then(layer.clone());
@@ -92,29 +92,29 @@ fn statistics_of_lanes_are_refused_and_those_of_tangents_are_not() {
         assert_eq!(running(&layer), still);
         error.place()
     };
-    let (line, run) = (line!(), || vmap(|x| layer.forward(x), &lanes));
+    let (line, run) = (line!(), || vmap(|x| layer.forward(x), &stacked));
     let place = refused(&run, "");
     assert_eq!((place.file(), place.line()), (file!(), line));
-    let (line, run) = (line!(), || vmap(|x| model.forward(x), &lanes));
+    let (line, run) = (line!(), || vmap(|x| model.forward(x), &stacked));
     let place = refused(&run, "in 1: ");
     assert_eq!((place.file(), place.line()), (file!(), line));
     refused(
-        &|| vmap(|x| grad(|x| layer.forward(x).sum(..), x), &lanes),
+        &|| vmap(|x| grad(|x| layer.forward(x).sum(..), x), &stacked),
         "",
     );
     refused(
-        &|| vmap(|x| jvp(|x| layer.forward(x), x, &batch()).0, &lanes),
+        &|| vmap(|x| jvp(|x| layer.forward(x), x, &batch()).0, &stacked),
         "",
     );
     refused(
-        &|| jvp(|x| vmap(|x| layer.forward(x), x), &lanes, &lanes).0,
+        &|| jvp(|x| vmap(|x| layer.forward(x), x), &stacked, &stacked).0,
         "",
     );
     // In use they serve all lanes.
-    let y = test(|| vmap(|x| layer.forward(x), &lanes));
-    assert_eq!(y.to_vec::<f64>(), lanes.to_vec::<f64>());
+    let y = test(|| vmap(|x| layer.forward(x), &stacked));
+    assert_eq!(y.to_vec::<f64>(), stacked.to_vec::<f64>());
     // What no transformation hides is plain inside of it too.
-    vmap(|x| x * layer.forward(&batch()).sum(..), &lanes);
+    vmap(|x| x * layer.forward(&batch()).sum(..), &stacked);
     assert_eq!(running(&layer), ONCE);
     // A tangent does not hide the value, and a checkpoint makes no difference.
     let [plain, forgetful] = [(); 2].map(|()| self::layer());
@@ -161,8 +161,8 @@ fn a_buffer_takes_the_value_and_no_more() {
         jvp(|x| grad(f, x), &x, &Variable::constant([1.0, 1.0])).1,
         [4.0, 8.0],
     );
-    let lanes = Variable::constant([[1.0, 2.0], [3.0, 4.0]]);
-    let error = attempt(|| vmap(f, &lanes)).unwrap_err();
+    let batch = Variable::constant([[1.0, 2.0], [3.0, 4.0]]);
+    let error = attempt(|| vmap(f, &batch)).unwrap_err();
     assert!(
         error
             .to_string()
@@ -178,7 +178,7 @@ fn a_buffer_takes_the_value_and_no_more() {
                 buffer.get()
             }
         },
-        &lanes,
+        &batch,
     );
     assert_eq!(buffer.get().to_vec::<f64>(), [1.0, 2.0]);
     vmap(
@@ -186,7 +186,7 @@ fn a_buffer_takes_the_value_and_no_more() {
             buffer.update([&x], |old, [x]| old + x);
             y.clone()
         },
-        &lanes,
+        &batch,
     );
     assert_eq!(buffer.get().to_vec::<f64>(), [2.0, 4.0]);
 }
@@ -228,14 +228,14 @@ fn hooks_are_told_of_draws_and_of_buffers_that_change() {
     };
     assert_eq!(told(&draw), ["random_normal"]);
     // Once as each lane sees it, and once for all of them.
-    let lanes = || {
+    let batch = || {
         drop(vmap(
             |x| x + random_normal([2], 0.0, 1.0, DType::F64, &mut g.borrow_mut()),
             &x,
         ))
     };
     assert_eq!(
-        told(&lanes),
+        told(&batch),
         ["random_normal", "random_normal", "add", "add"]
     );
 }
@@ -330,7 +330,7 @@ fn a_buffer_keeps_its_shape() {
 }
 
 #[test]
-fn dropout_draws_anew_in_every_call_lane_and_thread() {
+fn dropout_draws_anew_in_every_call_batch_element_and_thread() {
     let link = Dropout::new(0.5, &mut Generator::new(0));
     let x = Variable::constant([1.0; 64]);
     let draw = || link.forward(&x).to_vec::<f64>();
@@ -340,8 +340,8 @@ fn dropout_draws_anew_in_every_call_lane_and_thread() {
     });
     assert_ne!(from_threads[0], from_threads[1]);
     assert_ne!(draw(), draw());
-    let lanes = Variable::constant(Array::ones([2, 64], DType::F64));
-    let y = vmap(|x| link.forward(x), &lanes).to_vec::<f64>();
+    let batch = Variable::constant(Array::ones([2, 64], DType::F64));
+    let y = vmap(|x| link.forward(x), &batch).to_vec::<f64>();
     assert_ne!(y[..64], y[64..]);
     let again = Dropout::new(0.5, &mut Generator::new(0));
     assert_eq!(again.forward(&x).to_vec::<f64>().len(), 64);

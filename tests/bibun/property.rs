@@ -106,16 +106,16 @@ proptest! {
     }
 
     #[test]
-    fn lanes_and_gradients_commute(formula in formulae(), count in 1usize..4, axis in 0usize..4) {
+    fn batch_elements_and_gradients_commute(formula in formulae(), count in 1usize..4, axis in 0usize..4) {
         let single = formula.inputs();
         // Every second input has lanes, the others are shared.
-        let lanes: Vec<Vec<Variable>> = (0..count as u64)
+        let batch: Vec<Vec<Variable>> = (0..count as u64)
             .map(|k| formula.like(&single, k))
-            .map(|mut lane| {
-                for (i, x) in lane.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
+            .map(|mut element| {
+                for (i, x) in element.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
                     *x = single[i].clone();
                 }
-                lane
+                element
             })
             .collect();
         let axes: Vec<Option<isize>> = (single.iter().enumerate())
@@ -125,8 +125,8 @@ proptest! {
             .map(|(i, axis)| match axis {
                 None => single[i].clone(),
                 Some(axis) => {
-                    let lanes: Vec<Array> = lanes.iter().map(|lane| lane[i].array()).collect();
-                    stack(&lanes.iter().collect::<Vec<_>>(), *axis).into()
+                    let batch: Vec<Array> = batch.iter().map(|element| element[i].array()).collect();
+                    stack(&batch.iter().collect::<Vec<_>>(), *axis).into()
                 }
             })
             .collect();
@@ -134,13 +134,13 @@ proptest! {
 
         // Gradients within each lane.
         let options = VmapOptions::axes(axes.clone());
-        let by_lane = vmap_with(|x| formula.gradients(x, &w), &x, &options);
+        let by_element = vmap_with(|x| formula.gradients(x, &w), &x, &options);
         let by_loop: Vec<Vec<Variable>> =
-            lanes.iter().map(|lane| formula.gradients(lane, &w)).collect();
-        for (i, by_lane) in by_lane.iter().enumerate() {
+            batch.iter().map(|element| formula.gradients(element, &w)).collect();
+        for (i, by_element) in by_element.iter().enumerate() {
             let by_loop: Vec<f64> =
-                by_loop.iter().flat_map(|lane| lane[i].to_vec::<f64>()).collect();
-            close("vmap of gradients", &by_lane.to_vec::<f64>(), &by_loop);
+                by_loop.iter().flat_map(|element| element[i].to_vec::<f64>()).collect();
+            close("vmap of gradients", &by_element.to_vec::<f64>(), &by_loop);
         }
 
         // Gradients of the sum over all lanes.
@@ -152,7 +152,7 @@ proptest! {
         let gradients = gradients_with(&[&total], &inputs, &GradOptions::default());
         for (i, gradient) in gradients.into_iter().enumerate() {
             let gradient = gradient.unwrap_or_else(|| zeros_like(&x[i]));
-            let by_loop: Vec<Array> = by_loop.iter().map(|lane| lane[i].array()).collect();
+            let by_loop: Vec<Array> = by_loop.iter().map(|element| element[i].array()).collect();
             let expected = match axes[i] {
                 Some(axis) => stack(&by_loop.iter().collect::<Vec<_>>(), axis),
                 None => by_loop.into_iter().reduce(|a, b| a + b).expect("a lane"),

@@ -52,7 +52,7 @@ fn pattern(rows: &[Vec<f64>]) -> Vec<usize> {
 }
 
 #[test]
-fn each_lane_draws_its_own_or_all_draw_the_same() {
+fn each_batch_element_draws_its_own_or_all_draw_the_same() {
     for (name, draw) in DRAWS {
         let run = |seed: u64, randomness: Randomness| {
             let mut g = Generator::new(seed);
@@ -82,7 +82,7 @@ fn each_lane_draws_its_own_or_all_draw_the_same() {
 }
 
 #[test]
-fn what_is_the_same_in_every_lane_is_drawn_upon_in_each() {
+fn what_is_the_same_in_every_batch_element_is_drawn_upon_in_each() {
     for (name, draw) in DRAWS {
         let mut g = Generator::new(3);
         let captured = Variable::constant(2.0);
@@ -102,7 +102,7 @@ fn what_is_the_same_in_every_lane_is_drawn_upon_in_each() {
 }
 
 #[test]
-fn lanes_of_lanes() {
+fn batch_of_batches() {
     use Randomness::{Different, Same};
     for (name, draw) in DRAWS {
         for (outer, inner, expected) in [
@@ -133,7 +133,7 @@ fn lanes_of_lanes() {
 }
 
 #[test]
-fn chunks_draw_like_lanes() {
+fn chunks_draw_like_batch_elements() {
     for (name, draw) in DRAWS {
         for chunk in 1..6 {
             let mut g = Generator::new(5);
@@ -158,7 +158,7 @@ fn chunks_draw_like_lanes() {
 }
 
 #[test]
-fn results_without_an_axis_must_be_the_same_in_every_lane() {
+fn results_without_an_axis_must_be_the_same_in_every_batch_element() {
     for (name, draw) in DRAWS {
         let run = |randomness| {
             let mut g = Generator::new(6);
@@ -285,7 +285,7 @@ fn one_run_draws_once_whatever_is_asked_of_it() {
 fn forget(_: Variable) {}
 
 #[test]
-fn gradients_of_dropout_in_lanes() {
+fn gradients_of_dropout_in_batch_elements() {
     let x = random_normal([4, WIDE], 0.0, 1.0, DType::F64, &mut Generator::new(10));
     let w = Variable::constant(1.0).broadcast_to([WIDE]);
     let drop = |x: &Variable, g: &mut Generator| dropout(x, 0.5, g);
@@ -348,7 +348,7 @@ fn gradients_of_dropout_in_lanes() {
 }
 
 #[test]
-fn functions_that_are_run_again_draw_for_the_lanes_they_are_run_for() {
+fn functions_that_are_run_again_draw_for_the_batch_elements_they_are_run_for() {
     let seeded =
         |x: &Variable| x * random_normal([WIDE], 0.0, 1.0, DType::F64, &mut Generator::new(12));
     let alone = seeded(&Variable::constant(1.0)).to_vec::<f64>();
@@ -393,7 +393,7 @@ fn functions_that_are_run_again_draw_for_the_lanes_they_are_run_for() {
 }
 
 #[test]
-fn no_lanes_draw_nothing() {
+fn no_batch_elements_draw_nothing() {
     for (name, draw) in DRAWS {
         let mut g = Generator::new(13);
         let y = vmap(|x| x * draw(&[3], &mut g), &ones([0, 3]));
@@ -404,7 +404,7 @@ fn no_lanes_draw_nothing() {
 }
 
 #[test]
-fn outside_of_training_dropout_does_nothing_in_any_lane() {
+fn outside_of_training_dropout_does_nothing_in_any_batch_element() {
     let x = random_normal([3, 4], 0.0, 1.0, DType::F64, &mut Generator::new(14));
     let mut g = Generator::new(15);
     let y = bibun::test(|| vmap(|x| dropout(x, 0.5, &mut g), &x));
@@ -413,7 +413,7 @@ fn outside_of_training_dropout_does_nothing_in_any_lane() {
 
 /// The mean of many lanes is what dropout promises.
 #[test]
-fn lanes_are_independent() {
+fn batch_elements_are_independent() {
     let mut g = Generator::new(16);
     let y = vmap(|x| dropout(x, 0.25, &mut g), &ones([64, WIDE]));
     let mean = y.mean(..).item::<f64>();

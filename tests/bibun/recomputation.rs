@@ -410,29 +410,29 @@ fn a_function_that_does_something_else_the_second_time_is_told_of() {
 }
 
 #[test]
-fn a_lane_draws_the_same_whatever_the_others_are() {
-    let run = |lanes: usize, chunk: usize, randomness| {
+fn a_batch_element_draws_the_same_whatever_the_others_are() {
+    let run = |batch: usize, chunk: usize, randomness| {
         let mut g = Generator::new(8);
         let options = VmapOptions::default().chunk(chunk).randomness(randomness);
         let f = |x: &Variable| {
             x + random_normal([WIDE], 0.0, 1.0, DType::F64, &mut g) + dropout(x + 1.0, 0.5, &mut g)
         };
-        let zeros = Variable::constant(Array::zeros([lanes, WIDE], DType::F64));
+        let zeros = Variable::constant(Array::zeros([batch, WIDE], DType::F64));
         let y = vmap_with(f, &zeros, &options).to_vec::<f64>();
         (y, g)
     };
     for randomness in [Randomness::Different, Randomness::Same] {
         let (all, after) = run(6, 6, randomness);
-        for lanes in 1..6 {
-            for chunk in 1..=lanes {
-                let (some, generator) = run(lanes, chunk, randomness);
-                assert_eq!(some, all[..lanes * WIDE], "{lanes} in chunks of {chunk}");
+        for batch in 1..6 {
+            for chunk in 1..=batch {
+                let (some, generator) = run(batch, chunk, randomness);
+                assert_eq!(some, all[..batch * WIDE], "{batch} in chunks of {chunk}");
                 // And the generator moves as for one of them.
                 assert_eq!(generator, after);
             }
         }
     }
-    // Lanes of lanes.
+    // Batches of lanes.
     let nested = |outer: usize, inner: usize| {
         let mut g = Generator::new(9);
         let x = Variable::constant(Array::zeros([outer, inner], DType::F64));

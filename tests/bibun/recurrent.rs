@@ -290,12 +290,12 @@ fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
         }
         assert!((norm - squares.sqrt()).abs() < 1e-10 * norm.max(1.0));
     }
-    // Lanes are turns of a loop.
+    // Batches are turns of a loop.
     let alone = |x: &Variable| network.forward(x);
-    let lanes = vmap(alone, &x);
+    let batch = vmap(alone, &x);
     let turns: Vec<Variable> = x.separate(0).iter().map(alone).collect();
     let turns = stack(&turns.iter().collect::<Vec<_>>(), 0);
-    assert_close(&lanes, &turns.to_vec::<f64>(), "lanes");
+    assert_close(&batch, &turns.to_vec::<f64>(), "lanes");
     assert_close(&network.forward(&x), &turns.to_vec::<f64>(), "a batch");
     // A product with the Hessian against a difference of gradients along the direction.
     let loss = |network: &Recurrent<C>| run(network, &x).square().sum(..);

@@ -663,9 +663,9 @@ fn line_of(error: &Error) -> u32 {
 fn rules_of_transformations_name_the_call() {
     let (scores, t) = (x([2, 3]), i([0, 7]));
     // The class is out of range in one lane only, where all lanes run as one.
-    let lanes = |v: &Vec<Variable>| vec![softmax_cross_entropy(&v[0], &v[1])];
+    let batch = |v: &Vec<Variable>| vec![softmax_cross_entropy(&v[0], &v[1])];
     let line = line!() - 1;
-    let error = attempt(|| vmap(lanes, &vec![scores.clone(), t.clone()])).expect_err("an error");
+    let error = attempt(|| vmap(batch, &vec![scores.clone(), t.clone()])).expect_err("an error");
     assert_eq!(line_of(&error), line, "{error}");
     let run = |x: &Variable| softmax_cross_entropy(x, i([0, 7]));
     let line = line!() - 1;

@@ -2,7 +2,8 @@
 
 use bibun::functions::{Relu, Tanh, identity, relu, softmax_cross_entropy};
 use bibun::{
-    Error, Lane, Rules, Variable, attempt, checkpoint, custom, grad, hessian, jvp, linearize, vmap,
+    Batched, Error, Rules, Variable, attempt, checkpoint, custom, grad, hessian, jvp, linearize,
+    vmap,
 };
 
 fn doubled() -> Rules {
@@ -54,12 +55,12 @@ fn rules_hold_in_every_nesting() {
             2.0 * second,
         );
         close(hessian(f, &x).item(), 2.0 * second);
-        let lanes = Variable::constant([0.3, -1.0]);
-        let by_lane = vmap(|x| grad(f, x), &lanes).to_vec::<f64>();
-        close(by_lane[0], 2.0 * slope(0.3));
-        close(by_lane[1], 2.0 * slope(-1.0));
-        let of_sum = grad(|x| vmap(f, x).sum(..), &lanes).to_vec::<f64>();
-        assert_eq!(of_sum, by_lane);
+        let batch = Variable::constant([0.3, -1.0]);
+        let by_element = vmap(|x| grad(f, x), &batch).to_vec::<f64>();
+        close(by_element[0], 2.0 * slope(0.3));
+        close(by_element[1], 2.0 * slope(-1.0));
+        let of_sum = grad(|x| vmap(f, x).sum(..), &batch).to_vec::<f64>();
+        assert_eq!(of_sum, by_element);
         close(grad(|x| checkpoint(f, x), &x).item(), 2.0 * slope(0.3));
         // Only the reverse rule is replaced.
         close(jvp(f, &x, &Variable::constant(1.0)).1.item(), slope(0.3));
@@ -76,7 +77,7 @@ fn forward_and_batch_rules() {
     let rules = Rules::new()
         .jvp("tanh", |_, dx| vec![dx[0].as_ref().map(|dx| 5.0 * dx)])
         .batch("tanh", |x| {
-            vec![Lane {
+            vec![Batched {
                 value: &x[0].value * 0.0,
                 axis: x[0].axis,
             }]

@@ -27,7 +27,7 @@ impl Function for Product {
     fn jvp(&self, cx: &Context<'_>, [da, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
         [da.map(|da| da.array() * cx.input(1).array())]
     }
-    fn batch(&self, [a, _]: [Lane; 2]) -> [Lane; 1] {
+    fn batch(&self, [a, _]: [Batched; 2]) -> [Batched; 1] {
         [a]
     }
     fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 2] {

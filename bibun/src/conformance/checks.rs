@@ -398,7 +398,7 @@ fn choices_of_axes(point: &[Array], most: usize) -> Vec<Vec<Option<usize>>> {
 }
 
 /// Inputs with lanes, and what every lane looks like.
-struct Lanes {
+struct Batches {
     count: usize,
     axes: Vec<Option<usize>>,
     inputs: Vec<Variable>,
@@ -406,8 +406,8 @@ struct Lanes {
     singles: Vec<Vec<Variable>>,
 }
 
-impl Lanes {
-    /// Lanes whose values are drawn by `point`.
+impl Batches {
+    /// Batches whose values are drawn by `point`.
     fn new(count: usize, axes: &[Option<usize>], mut point: impl FnMut() -> Vec<Array>) -> Self {
         let first = point();
         let mut points: Vec<Vec<Array>> = (0..count.max(1)).map(|_| point()).collect();
@@ -415,19 +415,19 @@ impl Lanes {
             if axis.is_none() {
                 points
                     .iter_mut()
-                    .for_each(|lane| lane[i] = first[i].clone());
+                    .for_each(|element| element[i] = first[i].clone());
             }
         }
         let inputs = axes.iter().enumerate().map(|(i, axis)| {
-            let lane = &points[0][i];
+            let element = &points[0][i];
             Variable::constant(match *axis {
-                None => lane.clone(),
+                None => element.clone(),
                 Some(axis) if count == 0 => {
-                    Array::zeros(lane.shape().inserted(axis, 0), lane.dtype())
+                    Array::zeros(element.shape().inserted(axis, 0), element.dtype())
                 }
                 Some(axis) => {
-                    let lanes: Vec<&Array> = points.iter().map(|lane| &lane[i]).collect();
-                    stack(&lanes, axis as isize)
+                    let batch: Vec<&Array> = points.iter().map(|element| &element[i]).collect();
+                    stack(&batch, axis as isize)
                 }
             })
         });
@@ -436,7 +436,7 @@ impl Lanes {
             axes: axes.to_vec(),
             inputs: inputs.collect(),
             singles: (points.iter())
-                .map(|lane| lane.iter().map(constant).collect())
+                .map(|element| element.iter().map(constant).collect())
                 .collect(),
         }
     }
@@ -454,47 +454,47 @@ impl Lanes {
             .map(|i| match self.count {
                 0 => Array::zeros(results[0][i].shape().inserted(0, 0), results[0][i].dtype()),
                 _ => {
-                    let lanes: Vec<&Array> = results.iter().map(|lane| &lane[i]).collect();
-                    stack(&lanes, 0)
+                    let batch: Vec<&Array> = results.iter().map(|element| &element[i]).collect();
+                    stack(&batch, 0)
                 }
             })
             .collect()
     }
 
     fn describe(&self) -> String {
-        format!("{} lanes along {:?}", self.count, self.axes)
+        format!("{} batch along {:?}", self.count, self.axes)
     }
 }
 
 /// All lanes at once give what each gives alone.
-fn like_a_loop(map: &Map, lanes: &Lanes) -> Verdict {
-    let found = vmap(|x| map.at(x), &lanes.inputs, &lanes.signed_axes());
-    let singles: Vec<Vec<Array>> = (lanes.singles.iter())
-        .map(|lane| arrays(&map.at(lane)))
+fn like_a_loop(map: &Map, batch: &Batches) -> Verdict {
+    let found = vmap(|x| map.at(x), &batch.inputs, &batch.signed_axes());
+    let singles: Vec<Vec<Array>> = (batch.singles.iter())
+        .map(|element| arrays(&map.at(element)))
         .collect();
     all_same(
-        &format!("vmap against a loop, {}, output", lanes.describe()),
+        &format!("vmap against a loop, {}, output", batch.describe()),
         &arrays(&found),
-        &lanes.stacked(&singles),
+        &batch.stacked(&singles),
         ROUNDING,
     )
 }
 
 /// `vmap` is a loop, whatever the axes.
-pub(super) fn lanes(sample: &Sample) -> Verdict {
+pub(super) fn batch(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
     for axes in choices_of_axes(&map.point, 400) {
         for count in [0, 1, 3] {
-            let lanes = Lanes::new(count, &axes, || drawn(sample, &mut generator));
-            like_a_loop(&map, &lanes)?;
+            let batch = Batches::new(count, &axes, || drawn(sample, &mut generator));
+            like_a_loop(&map, &batch)?;
         }
     }
     Ok(())
 }
 
 /// `vmap` of gradients and of tangents is a loop over them.
-pub(super) fn lanes_of_derivatives(sample: &Sample) -> Verdict {
+pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         let maps = [
             ("gradients", map.reversed(generator)),
@@ -503,7 +503,7 @@ pub(super) fn lanes_of_derivatives(sample: &Sample) -> Verdict {
         for (what, derivative) in &maps {
             for axes in choices_of_axes(&derivative.point, 48) {
                 for count in [0, 1, 3] {
-                    let lanes = Lanes::new(count, &axes, || {
+                    let batch = Batches::new(count, &axes, || {
                         let mut point = drawn(sample, generator);
                         let more = &derivative.point[point.len()..];
                         point.extend(
@@ -512,7 +512,7 @@ pub(super) fn lanes_of_derivatives(sample: &Sample) -> Verdict {
                         );
                         point
                     });
-                    like_a_loop(derivative, &lanes).map_err(|wrong| format!("{what}: {wrong}"))?;
+                    like_a_loop(derivative, &batch).map_err(|wrong| format!("{what}: {wrong}"))?;
                 }
             }
         }
@@ -521,33 +521,33 @@ pub(super) fn lanes_of_derivatives(sample: &Sample) -> Verdict {
 }
 
 /// The gradients of `vmap` are those of each lane, summed for inputs that all lanes share.
-pub(super) fn gradients_of_lanes(sample: &Sample) -> Verdict {
+pub(super) fn gradients_of_vmap(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for axes in choices_of_axes(&map.point, 48) {
             for count in [0, 1, 3] {
-                let lanes = Lanes::new(count, &axes, || drawn(sample, generator));
-                gradients_like_a_loop(map, &lanes, generator)?;
+                let batch = Batches::new(count, &axes, || drawn(sample, generator));
+                gradients_like_a_loop(map, &batch, generator)?;
             }
         }
         Ok(())
     })
 }
 
-fn gradients_like_a_loop(map: &Map, lanes: &Lanes, generator: &mut Generator) -> Verdict {
-    let axes = lanes.signed_axes();
+fn gradients_like_a_loop(map: &Map, batch: &Batches, generator: &mut Generator) -> Verdict {
+    let axes = batch.signed_axes();
     let all = |x: &[Variable]| vmap(|x| map.at(x), x, &axes);
-    let w = normal_like(&all(&lanes.inputs), generator);
-    let found = pull(&all, &lanes.inputs, &w, false);
-    let single = |(k, lane): (usize, &Vec<Variable>)| {
+    let w = normal_like(&all(&batch.inputs), generator);
+    let found = pull(&all, &batch.inputs, &w, false);
+    let single = |(k, element): (usize, &Vec<Variable>)| {
         let w: Vec<Variable> = w
             .iter()
             .map(|w| Variable::constant(w.array().slice(&[Index::from(k), Index::Ellipsis])))
             .collect();
-        arrays(&pull(&*map.call, lane, &w, false))
+        arrays(&pull(&*map.call, element, &w, false))
     };
-    let singles = lanes.singles.iter().take(lanes.count).enumerate();
+    let singles = batch.singles.iter().take(batch.count).enumerate();
     let singles: Vec<Vec<Array>> = singles.map(single).collect();
-    for (i, (found, axis)) in found.iter().zip(&lanes.axes).enumerate() {
+    for (i, (found, axis)) in found.iter().zip(&batch.axes).enumerate() {
         let parts: Vec<&Array> = singles.iter().map(|gradients| &gradients[i]).collect();
         let expected = match axis {
             Some(axis) if !parts.is_empty() => stack(&parts, *axis as isize),
@@ -556,7 +556,7 @@ fn gradients_like_a_loop(map: &Map, lanes: &Lanes, generator: &mut Generator) ->
                 parts.iter().fold(zeros, |sum, &part| sum + part)
             }
         };
-        let what = format!("gradient of vmap, {}, input {i}", lanes.describe());
+        let what = format!("gradient of vmap, {}, input {i}", batch.describe());
         same(&what, &found.array(), &expected, ROUNDING)?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use bibun_array::{Array, DType};
 
 use super::{CHECKS, Sample, verdict};
 use crate::{
-    Context, Fixed, Function, Keeps, Lane, Mismatch, Needs, Owned, Share, Spec, Variable, apply,
+    Batched, Context, Fixed, Function, Keeps, Mismatch, Needs, Owned, Share, Spec, Variable, apply,
 };
 
 /// `a b²`, with a fault.
@@ -43,9 +43,9 @@ enum Fault {
     /// The forward rule cuts off where b came from.
     DetachedTangent,
     /// The batch rule takes lanes to be in front.
-    LanesInFront,
+    BatchInFront,
     /// The batch rule cuts off where b came from.
-    DetachedLanes,
+    DetachedBatch,
     /// The rule for examples is off by a billionth.
     Examples,
     /// The rule for examples says that they lie along the other axis.
@@ -147,28 +147,28 @@ impl Function for Product {
         }]
     }
 
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
+    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
         let inputs = match self.0 {
-            Fault::LanesInFront => {
-                let count = Lane::common_count(&inputs);
-                let in_front = |lane: Lane| match lane.axis {
-                    Some(_) => Lane::along(lane.value, 0),
-                    None => lane,
+            Fault::BatchInFront => {
+                let count = Batched::batch_size(&inputs);
+                let in_front = |element: Batched| match element.axis {
+                    Some(_) => Batched::along(element.value, 0),
+                    None => element,
                 };
-                inputs.map(|lane| in_front(lane).to_front(count))
+                inputs.map(|element| in_front(element).to_front(count))
             }
             _ => {
-                let count = Lane::common_count(&inputs);
-                inputs.map(|lane| lane.to_front(count))
+                let count = Batched::batch_size(&inputs);
+                inputs.map(|element| element.to_front(count))
             }
         };
         let [a, b] = inputs;
         let b = match self.0 {
-            Fault::DetachedLanes => b.detach(),
+            Fault::DetachedBatch => b.detach(),
             _ => b,
         };
         let [y] = apply(*self, [a, b]);
-        [Lane::along(y, 0)]
+        [Batched::along(y, 0)]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
@@ -301,7 +301,7 @@ fn wrong_higher_derivatives_are_caught() {
     ];
     caught(
         Fault::RawArray,
-        &["second_order", "third_order", "lanes_of_derivatives"],
+        &["second_order", "third_order", "vmap_of_derivatives"],
         &first,
     );
     caught(
@@ -319,22 +319,22 @@ fn wrong_higher_derivatives_are_caught() {
 
 #[test]
 fn wrong_rules_for_examples_are_caught() {
-    let right = ["values", "third_order", "lanes", "lanes_of_derivatives"];
+    let right = ["values", "third_order", "lanes", "vmap_of_derivatives"];
     for fault in [Fault::Examples, Fault::OtherAxis, Fault::Refused] {
         caught(fault, &["examples"], &right);
     }
 }
 
 #[test]
-fn wrong_lanes_are_caught() {
+fn wrong_batch_elements_are_caught() {
     caught(
-        Fault::LanesInFront,
-        &["lanes", "gradients_of_lanes"],
+        Fault::BatchInFront,
+        &["lanes", "gradients_of_vmap"],
         &["third_order"],
     );
     caught(
-        Fault::DetachedLanes,
-        &["gradients_of_lanes"],
+        Fault::DetachedBatch,
+        &["gradients_of_vmap"],
         &["lanes", "third_order"],
     );
 }

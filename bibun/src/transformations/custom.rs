@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bibun_array::Array;
 
 use crate::apply;
-use crate::batch::{Lane, run_lanes};
+use crate::batch::{Batched, run_batch};
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, Place, caller, raise};
@@ -25,7 +25,7 @@ use crate::variable::Variable;
 type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
 /// Inputs, outputs, and cotangents or tangents.
 type Rule = dyn Fn(&[Variable], &[Variable], &[Variable]) -> Vec<Variable> + Send + Sync;
-type Batch = dyn Fn(&[Lane]) -> Vec<Lane> + Send + Sync;
+type Batch = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 
 /// A function with a gradient of its own, in one line: `f` computes it, without history; `backward`
 /// gives the cotangents of the inputs from the inputs, the output and its cotangent.
@@ -125,8 +125,8 @@ impl<const N: usize> Custom<N> {
     /// differentiated by what the rule calls, not by the rules for single lanes.
     ///
     /// ```
-    /// use bibun::{custom, vmap, Lane, Variable};
-    /// let double = custom("double", |[x]| 2.0 * x).batch(|[x]| Lane {
+    /// use bibun::{custom, vmap, Batched, Variable};
+    /// let double = custom("double", |[x]| 2.0 * x).batch(|[x]| Batched {
     ///     value: 2.0 * &x.value,
     ///     axis: x.axis,
     /// });
@@ -134,8 +134,11 @@ impl<const N: usize> Custom<N> {
     /// assert_eq!(y.to_vec::<f64>(), [2.0, 4.0]);
     /// ```
     #[must_use]
-    pub fn batch(mut self, rule: impl Fn([&Lane; N]) -> Lane + Send + Sync + 'static) -> Self {
-        self.0.batch = Some(Arc::new(move |lanes| vec![rule(each(lanes))]));
+    pub fn batch(
+        mut self,
+        rule: impl Fn([&Batched; N]) -> Batched + Send + Sync + 'static,
+    ) -> Self {
+        self.0.batch = Some(Arc::new(move |batch| vec![rule(each(batch))]));
         self
     }
 
@@ -345,13 +348,13 @@ impl Function for Call {
         }
     }
 
-    fn batch(&self, inputs: Vec<Lane>) -> Vec<Lane> {
+    fn batch(&self, inputs: Vec<Batched>) -> Vec<Batched> {
         if let Some(batch) = &self.closures.batch {
             return batch(&inputs);
         }
-        let count = Lane::common_count(&inputs);
+        let count = Batched::batch_size(&inputs);
         let draw = randomness::draw_of_rule();
-        let axes: Vec<Option<usize>> = inputs.iter().map(|lane| lane.axis).collect();
+        let axes: Vec<Option<usize>> = inputs.iter().map(|element| element.axis).collect();
         let Closures {
             name,
             forward,
@@ -359,35 +362,38 @@ impl Function for Call {
             jvp,
             ..
         } = self.closures.clone();
-        let fronted = move |lanes: Vec<Lane>| -> Vec<Variable> {
-            lanes.iter().map(|lane| lane.to_front(count)).collect()
+        let fronted = move |batch: Vec<Batched>| -> Vec<Variable> {
+            batch
+                .iter()
+                .map(|element| element.to_front(count))
+                .collect()
         };
-        let lanes = |values: &[Variable], axes: &[Option<usize>]| -> Vec<Lane> {
-            let lane = |(value, axis): (&Variable, &Option<usize>)| Lane {
+        let batch = |values: &[Variable], axes: &[Option<usize>]| -> Vec<Batched> {
+            let element = |(value, axis): (&Variable, &Option<usize>)| Batched {
                 value: value.clone(),
                 axis: *axis,
             };
-            values.iter().zip(axes).map(lane).collect()
+            values.iter().zip(axes).map(element).collect()
         };
-        let front = |values: &[Variable]| -> Vec<Lane> {
+        let front = |values: &[Variable]| -> Vec<Batched> {
             values
                 .iter()
-                .map(|value| Lane::along(value.clone(), 0))
+                .map(|value| Batched::along(value.clone(), 0))
                 .collect()
         };
-        let on_lanes = Closures {
+        let on_batch = Closures {
             name,
             forward: {
                 let axes = axes.clone();
-                Arc::new(move |x| fronted(run_lanes(|x| forward(x), &lanes(x, &axes), draw)))
+                Arc::new(move |x| fronted(run_batch(|x| forward(x), &batch(x, &axes), draw)))
             },
             vjp: vjp.map(|vjp| -> Arc<Rule> {
                 let axes = axes.clone();
                 Arc::new(move |x, y, gy| {
-                    let all = [lanes(x, &axes), front(y), front(gy)].concat();
+                    let all = [batch(x, &axes), front(y), front(gy)].concat();
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..m], &v[m..]);
-                    let gx = run_lanes(split, &all, draw);
+                    let gx = run_batch(split, &all, draw);
                     // An input that is the same in every lane gets the sum of what lanes send it.
                     let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.move_axis(0, axis as isize),
@@ -398,17 +404,17 @@ impl Function for Call {
             }),
             jvp: jvp.map(|jvp| -> Arc<Rule> {
                 Arc::new(move |x, y, dx| {
-                    let all = [lanes(x, &axes), front(y), lanes(dx, &axes)].concat();
+                    let all = [batch(x, &axes), front(y), batch(dx, &axes)].concat();
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| jvp(&v[..n], &v[n..m], &v[m..]);
-                    fronted(run_lanes(split, &all, draw))
+                    fronted(run_batch(split, &all, draw))
                 })
             }),
             batch: None,
         };
-        let inputs = inputs.into_iter().map(|lane| lane.value).collect();
-        let outputs = on_lanes.call_in(inputs, caller(), Arc::clone(&self.first));
-        outputs.into_iter().map(|y| Lane::along(y, 0)).collect()
+        let inputs = inputs.into_iter().map(|element| element.value).collect();
+        let outputs = on_batch.call_in(inputs, caller(), Arc::clone(&self.first));
+        outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
     }
 
     /// Through the function itself, if its derivatives are its own.

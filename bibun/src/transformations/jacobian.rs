@@ -188,13 +188,13 @@ fn units(leaves: &Leaves) -> Vec<Variable> {
     let unit = |x: &Variable| {
         let size = x.size();
         let shape = joined(&Shape::from([total]), &x.shape()).addressable("jacobian");
-        let mut lanes = Array::zeros([total, size], x.dtype());
+        let mut batch = Array::zeros([total, size], x.dtype());
         let own = [Index::from(start..start + size)];
         allocating("jacobian", || {
-            lanes.assign(&own, &Array::eye(size, x.dtype()))
+            batch.assign(&own, &Array::eye(size, x.dtype()))
         });
         start += size;
-        Variable::constant(lanes.reshape(shape).to(x.device()))
+        Variable::constant(batch.reshape(shape).to(x.device()))
     };
     leaves.variables.iter().map(unit).collect()
 }

@@ -74,7 +74,7 @@ pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp
 pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
 pub use per_example::{PerExample, Rows, clip_factors, per_example, per_example_with};
 pub use tangent::{Linearized, jvp, linearize};
-pub use vectorize::{LaneAxes, VmapOptions, vmap, vmap_with};
+pub use vectorize::{BatchAxes, VmapOptions, vmap, vmap_with};
 
 use crate::error::{Error, Place, raise};
 use crate::functions::watch;

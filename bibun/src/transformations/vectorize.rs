@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::normalize_axis;
 
-use crate::batch::{self, Lane};
+use crate::batch::{self, Batched};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::{concat, split_at};
@@ -17,15 +17,15 @@ use crate::variable::Variable;
 /// Tree or for each part of it.
 ///
 /// ```
-/// use bibun::LaneAxes;
-/// let _all = LaneAxes::from(0);
-/// let _of_a_pair = LaneAxes::from((0, None));
-/// let _of_fields = LaneAxes::named([("images", Some(0)), ("model", None)]);
+/// use bibun::BatchAxes;
+/// let _all = BatchAxes::from(0);
+/// let _of_a_pair = BatchAxes::from((0, None));
+/// let _of_fields = BatchAxes::named([("images", Some(0)), ("model", None)]);
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LaneAxes(Vec<(String, Option<isize>)>);
+pub struct BatchAxes(Vec<(String, Option<isize>)>);
 
-impl LaneAxes {
+impl BatchAxes {
     /// An axis for each part, by its name: a field of a struct, a key, a position, or a path of
     /// these such as `layers/0`.
     pub fn named<S: Into<String>>(parts: impl IntoIterator<Item = (S, Option<isize>)>) -> Self {
@@ -80,32 +80,32 @@ impl LaneAxes {
     }
 }
 
-impl From<isize> for LaneAxes {
+impl From<isize> for BatchAxes {
     fn from(axis: isize) -> Self {
         Self::from(Some(axis))
     }
 }
 
-impl From<i32> for LaneAxes {
+impl From<i32> for BatchAxes {
     fn from(axis: i32) -> Self {
         Self::from(Some(axis as isize))
     }
 }
 
-impl From<Option<isize>> for LaneAxes {
+impl From<Option<isize>> for BatchAxes {
     fn from(axis: Option<isize>) -> Self {
         Self(vec![(String::new(), axis)])
     }
 }
 
-impl<T: Into<LaneAxes>> From<Vec<T>> for LaneAxes {
+impl<T: Into<BatchAxes>> From<Vec<T>> for BatchAxes {
     fn from(parts: Vec<T>) -> Self {
         let parts = parts.into_iter().enumerate();
         Self(parts.flat_map(|(i, part)| part.into().below(i)).collect())
     }
 }
 
-impl<T: Into<LaneAxes>, const N: usize> From<[T; N]> for LaneAxes {
+impl<T: Into<BatchAxes>, const N: usize> From<[T; N]> for BatchAxes {
     fn from(parts: [T; N]) -> Self {
         Self::from(Vec::from(parts))
     }
@@ -113,7 +113,7 @@ impl<T: Into<LaneAxes>, const N: usize> From<[T; N]> for LaneAxes {
 
 macro_rules! tuples {
     ($(($($T:ident $i:tt),*))*) => {$(
-        impl<$($T: Into<LaneAxes>),*> From<($($T,)*)> for LaneAxes {
+        impl<$($T: Into<BatchAxes>),*> From<($($T,)*)> for BatchAxes {
             fn from(parts: ($($T,)*)) -> Self {
                 let mut axes = Vec::new();
                 $(axes.extend(parts.$i.into().below($i));)*
@@ -135,10 +135,10 @@ tuples! {
 #[derive(Clone, Debug)]
 pub struct VmapOptions {
     /// Where the lanes of the argument lie: on axis 0 if nothing is said.
-    pub in_axes: LaneAxes,
+    pub in_axes: BatchAxes,
     /// Where the lanes of the result shall lie: on axis 0 if nothing is said. `None` for a part
     /// that is the same in every lane.
-    pub out_axes: LaneAxes,
+    pub out_axes: BatchAxes,
     /// How many lanes run at once, all if nothing is said: fewer take less memory.
     pub chunk: Option<usize>,
     /// Whether each lane draws random numbers of its own, as it does if nothing is said.
@@ -158,7 +158,7 @@ impl Default for VmapOptions {
 
 impl VmapOptions {
     /// With the lanes of the argument on these axes.
-    pub fn axes(in_axes: impl Into<LaneAxes>) -> Self {
+    pub fn axes(in_axes: impl Into<BatchAxes>) -> Self {
         Self {
             in_axes: in_axes.into(),
             ..Self::default()
@@ -167,15 +167,15 @@ impl VmapOptions {
 
     /// With the lanes of the result on these axes.
     #[must_use]
-    pub fn out_axes(mut self, out_axes: impl Into<LaneAxes>) -> Self {
+    pub fn out_axes(mut self, out_axes: impl Into<BatchAxes>) -> Self {
         self.out_axes = out_axes.into();
         self
     }
 
     /// With so many lanes at once.
     #[must_use]
-    pub fn chunk(mut self, lanes: usize) -> Self {
-        self.chunk = Some(lanes);
+    pub fn chunk(mut self, batch: usize) -> Self {
+        self.chunk = Some(batch);
         self
     }
 
@@ -214,8 +214,8 @@ impl VmapOptions {
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");
     let options = VmapOptions::default();
-    let (leaves, lanes) = lanes(x, &options);
-    let result = run(f, x, &leaves, &lanes, Draw::Own(0));
+    let (leaves, batch) = batch(x, &options);
+    let result = run(f, x, &leaves, &batch, Draw::Own(0));
     let out_axes = options.out_axes.of("result", &result.outputs);
     finish(&result, &out_axes)
 }
@@ -238,12 +238,12 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 #[track_caller]
 pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &VmapOptions) -> Y {
     let _called = calling("vmap");
-    let (leaves, lanes) = lanes(x, options);
-    let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
+    let (leaves, batch) = batch(x, options);
+    let count = batch.iter().find_map(Batched::count).unwrap_or(0);
     let chunk = options.chunk.unwrap_or(count);
     if chunk >= count {
         let draw = Draw::of(options.randomness, 0);
-        let result = run(f, x, &leaves, &lanes, draw);
+        let result = run(f, x, &leaves, &batch, draw);
         let out_axes = options.out_axes.of("result", &result.outputs);
         return finish(&result, &out_axes);
     }
@@ -251,16 +251,16 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
         raise(Error::argument("vmap", "a chunk has no lanes"));
     }
     let ends: Vec<usize> = (chunk..count).step_by(chunk).collect();
-    let chunks: Vec<Vec<Lane>> = lanes.iter().map(|lane| lane.split(&ends)).collect();
+    let chunks: Vec<Vec<Batched>> = batch.iter().map(|element| element.split(&ends)).collect();
     let mut parts: Vec<Y> = Vec::new();
     let mut pieces: Vec<Vec<Variable>> = Vec::new();
     let mut axes = Vec::new();
     let mut first = None;
     for i in 0..=ends.len() {
-        let lanes: Vec<Lane> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
+        let batch: Vec<Batched> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
         let draw = Draw::of(options.randomness, i * chunk);
         // Chunks are one run: each sees what the first has seen, and what it changes is changed once.
-        let run = || run(&mut f, x, &leaves, &lanes, draw);
+        let run = || run(&mut f, x, &leaves, &batch, draw);
         let result = match &first {
             None => {
                 let (result, surroundings) = Surroundings::record(run);
@@ -289,10 +289,10 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
 
 /// The leaves of the argument, and their lanes.
 #[track_caller]
-fn lanes<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Lane>) {
+fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     let leaves = Leaves::of(x);
     let axes = options.in_axes.of("argument", &leaves);
-    let mut lanes = Vec::with_capacity(axes.len());
+    let mut batch = Vec::with_capacity(axes.len());
     for ((value, axis), name) in leaves.variables.iter().zip(axes).zip(&leaves.names) {
         let value = value.clone();
         // In a closure the caller's place would be lost.
@@ -301,44 +301,44 @@ fn lanes<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Lane>) {
             Some(_) if value.rank() == 0 => {
                 let at = if name.is_empty() { "" } else { " at " };
                 let what = format!(
-                    "the argument{at}{name} is a single number and has no axis of lanes (None in \
-                     VmapOptions says that it is the same in every lane)"
+                    "the argument{at}{name} is a single number and has no axis of batch (None in \
+                     VmapOptions says that it is the same in every element)"
                 );
                 raise(Error::argument("vmap", what))
             }
             Some(axis) => Some(normalize_axis("vmap", axis, value.rank())),
             None => None,
         };
-        lanes.push(Lane { value, axis });
+        batch.push(Batched { value, axis });
     }
     let mut counts = leaves
         .names
         .iter()
-        .zip(&lanes)
-        .filter(|(_, lane)| lane.axis.is_some());
-    let Some((first, lane)) = counts.next() else {
+        .zip(&batch)
+        .filter(|(_, element)| element.axis.is_some());
+    let Some((first, element)) = counts.next() else {
         raise(Error::argument(
             "vmap",
-            "no part of the argument has an axis of lanes",
+            "no part of the argument has an axis of batch",
         ))
     };
-    let count = lane.count();
-    if let Some((other, lane)) = counts.find(|(_, lane)| lane.count() != count) {
-        let (a, b) = (count.unwrap_or(0), lane.count().unwrap_or(0));
+    let count = element.count();
+    if let Some((other, element)) = counts.find(|(_, element)| element.count() != count) {
+        let (a, b) = (count.unwrap_or(0), element.count().unwrap_or(0));
         let what = format!(
-            "the argument has {a} lanes at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
+            "the argument has {a} batch at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
              None, for each part)"
         );
         raise(Error::argument("vmap", what));
     }
-    (leaves, lanes)
+    (leaves, batch)
 }
 
 /// What all lanes gave.
 struct Result<Y> {
     output: Y,
     outputs: Leaves,
-    lanes: Vec<Lane>,
+    batch: Vec<Batched>,
     count: usize,
 }
 
@@ -346,7 +346,7 @@ fn run<A: Tree, Y: Tree>(
     f: impl FnOnce(&A) -> Y,
     x: &A,
     leaves: &Leaves,
-    lanes: &[Lane],
+    batch: &[Batched],
     draw: Draw,
 ) -> Result<Y> {
     let mut result = None;
@@ -357,13 +357,13 @@ fn run<A: Tree, Y: Tree>(
         result = Some((output, outputs));
         variables
     };
-    let count = lanes.iter().find_map(Lane::count).unwrap_or(0);
-    let lanes = batch::run_lanes(run, lanes, draw);
+    let count = batch.iter().find_map(Batched::count).unwrap_or(0);
+    let batch = batch::run_batch(run, batch, draw);
     let (output, outputs) = result.expect("the function has run");
     Result {
         output,
         outputs,
-        lanes,
+        batch,
         count,
     }
 }
@@ -372,18 +372,18 @@ fn run<A: Tree, Y: Tree>(
 #[track_caller]
 fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
     let mut values = Vec::with_capacity(axes.len());
-    for ((lane, &axis), name) in result.lanes.iter().zip(axes).zip(&result.outputs.names) {
+    for ((element, &axis), name) in result.batch.iter().zip(axes).zip(&result.outputs.names) {
         let value = match axis {
             Some(axis) => {
-                let axis = normalize_axis("vmap", axis, lane.spec().shape.rank() + 1);
-                match lane.axis {
-                    Some(at) if at == axis => lane.value.clone(),
-                    _ => lane.to_front(result.count).move_axis(0, axis as isize),
+                let axis = normalize_axis("vmap", axis, element.spec().shape.rank() + 1);
+                match element.axis {
+                    Some(at) if at == axis => element.value.clone(),
+                    _ => element.to_front(result.count).move_axis(0, axis as isize),
                 }
             }
-            None if lane.axis.is_none() => lane.value.clone(),
+            None if element.axis.is_none() => element.value.clone(),
             None => {
-                let what = format!("the result `{name}` differs between lanes; it needs an axis");
+                let what = format!("the result `{name}` differs between batch; it needs an axis");
                 raise(Error::argument("vmap", what))
             }
         };
@@ -392,7 +392,7 @@ fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
     result.outputs.replaced(&result.output, &values)
 }
 
-impl Lane {
+impl Batched {
     /// The lanes up to each end, and the rest.
     fn split(&self, ends: &[usize]) -> Vec<Self> {
         match self.axis {

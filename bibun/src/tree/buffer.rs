@@ -7,7 +7,7 @@ use bibun_array::{Array, Device, cpu};
 
 use super::{Mapper, Tree, Visitor};
 use crate::apply::apply;
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, raise};
@@ -214,8 +214,8 @@ impl Function for Change {
         vec![None; cx.output_count()]
     }
 
-    fn batch(&self, _: Vec<Lane>) -> Vec<Lane> {
-        let what = "a buffer holds one value, and every lane of vmap has another for it (in test mode \
+    fn batch(&self, _: Vec<Batched>) -> Vec<Batched> {
+        let what = "a buffer holds one value, and every element of vmap has another for it (in test mode \
                     links leave their buffers alone; what is to be held can be handed out of vmap)";
         raise(Error::argument(self.owner, what))
     }

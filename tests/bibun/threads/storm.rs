@@ -171,11 +171,11 @@ impl Task {
             wait();
             f(p)
         });
-        let mut lanes = false;
+        let mut batch = false;
         for _ in 0..1 + below(random, 4) {
             let mut kind = below(random, 12);
             // More lanes of lanes would take too long.
-            if kind == 7 && std::mem::replace(&mut lanes, true) {
+            if kind == 7 && std::mem::replace(&mut batch, true) {
                 kind = 1;
             }
             let (name, function) = within(kind, below(random, 2) == 0, task.function);
@@ -279,13 +279,13 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
         7 => (
             if flag { "vmap" } else { "vmap same" },
             Arc::new(move |(x, w)| {
-                let lanes = stack(&[x, &(0.5 * x)], 0);
+                let batch = stack(&[x, &(0.5 * x)], 0);
                 let randomness = match flag {
                     true => Randomness::Different,
                     false => Randomness::Same,
                 };
                 let options = VmapOptions::axes((0, None)).randomness(randomness);
-                vmap_with(|p: &Pair| f(p), &(lanes, w.clone()), &options).sum(..)
+                vmap_with(|p: &Pair| f(p), &(batch, w.clone()), &options).sum(..)
             }),
         ),
         8 => (

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Array, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
@@ -77,9 +77,9 @@ pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
     elementwise(ExpBelow, [x.clone(), shift.clone()], [])
 }
 
-/// Where `axis` of one lane is in a value with lanes along `lane`.
-pub(crate) fn beside_lane(axis: usize, lane: usize) -> usize {
-    axis + usize::from(axis >= lane)
+/// Where `axis` of one lane is in a value with lanes along `element`.
+pub(crate) fn beside_batch(axis: usize, element: usize) -> usize {
+    axis + usize::from(axis >= element)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -166,10 +166,10 @@ impl Function for Softmax {
         })]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, lane) = Lane::mapped(x);
-        let axis = beside_lane(self.axis, lane);
-        crate::apply(Self { axis, ..*self }, [x]).map(|y| Lane::along(y, lane))
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, element) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, element);
+        crate::apply(Self { axis, ..*self }, [x]).map(|y| Batched::along(y, element))
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {

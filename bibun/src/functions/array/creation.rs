@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_constants_of_one_lane() {
+    fn they_are_constants_of_one_batch_element() {
         let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
         assert!(!ones_like(&x).requires_grad());
         let y = vmap(|v| vec![full_like(&v[0], 5.0)], &[x], &[Some(1)]);

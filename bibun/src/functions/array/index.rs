@@ -9,14 +9,14 @@ use std::fmt;
 
 use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::examples::{Form, Owned, Product, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::{
-    Operand, broadcast_to, expand_dims, lanes_in_front, move_axis, reshape, to_indices,
+    Operand, batch_in_front, broadcast_to, expand_dims, move_axis, reshape, to_indices,
 };
 use crate::variable::Variable;
 
@@ -197,7 +197,7 @@ impl Picking {
     }
 
     /// The same for lanes in front.
-    fn in_lanes(self) -> Self {
+    fn in_batch(self) -> Self {
         let axis = self.axis + 1;
         Self { axis, ..self }
     }
@@ -261,7 +261,7 @@ fn zeros(spec: &Spec) -> Variable {
 
 /// x with `axis` first and lanes, which are in front, folded into it: lane `l` has the rows from
 /// `l n` on.
-fn fold_lanes(x: Variable, axis: usize) -> Variable {
+fn fold_batch(x: Variable, axis: usize) -> Variable {
     let x = move_axis(x, axis as isize + 1, 1);
     let shape = x.shape();
     let folded = shape.removed(0).replaced(0, shape[0] * shape[1]);
@@ -304,31 +304,31 @@ impl Function for Pick {
         [dx.map(|dx| self.0.pick(dx, cx.input(1)))]
     }
 
-    fn batch(&self, [x, indices]: [Lane; 2]) -> [Lane; 1] {
+    fn batch(&self, [x, indices]: [Batched; 2]) -> [Batched; 1] {
         let Picking { each, axis: own } = self.0;
         match (x.axis, indices.axis) {
-            _ if each => Lane::in_front(Self(self.0.in_lanes()), [x, indices]),
+            _ if each => Batched::in_front(Self(self.0.in_batch()), [x, indices]),
             // The lanes of the indices are picked like further axes of them.
-            (None, Some(lanes)) => {
-                let indices = lanes_in_front(indices.value, lanes);
-                [Lane::along(self.0.pick(x.value, indices), own)]
+            (None, Some(batch)) => {
+                let indices = batch_in_front(indices.value, batch);
+                [Batched::along(self.0.pick(x.value, indices), own)]
             }
-            (Some(lanes), None) => {
-                let x = lanes_in_front(x.value, lanes);
-                let y = self.0.in_lanes().pick(x, indices.value);
-                [Lane::along(y, 0)]
+            (Some(batch), None) => {
+                let x = batch_in_front(x.value, batch);
+                let y = self.0.in_batch().pick(x, indices.value);
+                [Batched::along(y, 0)]
             }
-            (Some(x_lanes), Some(lanes)) => {
-                let x = lanes_in_front(x.value, x_lanes);
-                let indices = lanes_in_front(indices.value, lanes);
+            (Some(x_batch), Some(batch)) => {
+                let x = batch_in_front(x.value, x_batch);
+                let indices = batch_in_front(indices.value, batch);
                 let own_rank = indices.rank() - 1;
-                let rows = rows_of_lanes(indices, &x, own + 1);
+                let rows = rows_of_batch(indices, &x, own + 1);
                 // [lanes, i.., a.., b..]: the axes a.. go back to where they were.
-                let mut y = take(fold_lanes(x, own), rows, 0);
+                let mut y = take(fold_batch(x, own), rows, 0);
                 for before in 0..own {
                     y = move_axis(y, (1 + own_rank + before) as isize, 1 + before as isize);
                 }
-                [Lane::along(y, 0)]
+                [Batched::along(y, 0)]
             }
             (None, None) => unreachable!("a batch rule is asked only where there are lanes"),
         }
@@ -426,29 +426,29 @@ impl Function for Add {
         })]
     }
 
-    fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
+    fn batch(&self, inputs: [Batched; 3]) -> [Batched; 1] {
         let Picking { each, axis } = self.0;
         if each {
-            return Lane::in_front(Self(self.0.in_lanes()), inputs);
+            return Batched::in_front(Self(self.0.in_batch()), inputs);
         }
-        let count = Lane::common_count(&inputs);
+        let count = Batched::batch_size(&inputs);
         let [x, indices, value] = inputs;
         let (x, mut value) = (x.to_front(count), value.to_front(count));
-        let Some(lanes) = indices.axis else {
-            let y = self.0.in_lanes().add(x, indices.value, value);
-            return [Lane::along(y, 0)];
+        let Some(batch) = indices.axis else {
+            let y = self.0.in_batch().add(x, indices.value, value);
+            return [Batched::along(y, 0)];
         };
-        let indices = lanes_in_front(indices.value, lanes);
+        let indices = batch_in_front(indices.value, batch);
         let own_rank = indices.rank() - 1;
-        let rows = rows_of_lanes(indices, &x, axis + 1);
+        let rows = rows_of_batch(indices, &x, axis + 1);
         let unfolded = move_axis(&x, axis as isize + 1, 1).shape();
         // [lanes, a.., i.., b..] to [lanes, i.., a.., b..], as rows of the folded x are picked.
         for _ in 0..axis {
             value = move_axis(value, 1, (axis + own_rank) as isize);
         }
-        let y = add_at(fold_lanes(x, axis), rows, 0, value);
+        let y = add_at(fold_batch(x, axis), rows, 0, value);
         let y = move_axis(reshape(y, unfolded), 1, axis as isize + 1);
-        [Lane::along(y, 0)]
+        [Batched::along(y, 0)]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
@@ -509,17 +509,17 @@ fn known_positions(indices: &Variable, size: usize) -> Option<impl Iterator<Item
 /// The rows of lanes that lie one after another, `size` each, from the indices of each lane, which
 /// lie along `axis`: an index that is out of bounds must not reach the next lane's rows.
 #[derive(Clone, Debug)]
-struct RowsOfLanes {
+struct RowsOfBatch {
     axis: usize,
     size: usize,
     /// Where the rows are.
     device: &'static dyn Device,
 }
 
-/// [`RowsOfLanes`] along an axis of `x`, of indices with lanes in front.
+/// [`RowsOfBatch`] along an axis of `x`, of indices with lanes in front.
 #[track_caller]
-fn rows_of_lanes(indices: Variable, x: &Variable, axis: usize) -> Variable {
-    let function = RowsOfLanes {
+fn rows_of_batch(indices: Variable, x: &Variable, axis: usize) -> Variable {
+    let function = RowsOfBatch {
         axis: 0,
         size: x.shape()[axis],
         device: x.place().or(indices.place()).unwrap_or(cpu()),
@@ -527,11 +527,11 @@ fn rows_of_lanes(indices: Variable, x: &Variable, axis: usize) -> Variable {
     Discrete::of(function, [indices])
 }
 
-impl DiscreteRule for RowsOfLanes {
+impl DiscreteRule for RowsOfBatch {
     type Inputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
-        "rows_of_lanes"
+        "rows_of_batch"
     }
 
     fn shape(&self, [indices]: [&Spec; 1]) -> Result<Spec, Mismatch> {
@@ -539,19 +539,19 @@ impl DiscreteRule for RowsOfLanes {
     }
 
     fn forward(&self, [indices]: [Array; 1]) -> Array {
-        let lanes = indices.shape()[self.axis];
+        let batch = indices.shape()[self.axis];
         // Picked from all positions, indices are checked and count from the front.
         let positions = |count| Array::arange(0, count as i64).to(self.device);
         let own = positions(self.size).take(&indices, 0);
         let mut aligned = vec![1; indices.rank() - self.axis];
-        aligned[0] = lanes;
-        let first = positions(lanes) * self.size as i64;
+        aligned[0] = batch;
+        let first = positions(batch) * self.size as i64;
         own + first.reshape(aligned)
     }
 
-    fn batch(&self, indices: [Lane; 1]) -> [Lane; 1] {
+    fn batch(&self, indices: [Batched; 1]) -> [Batched; 1] {
         let axis = self.axis + 1;
-        Lane::in_front(Discrete(Self { axis, ..*self }), indices)
+        Batched::in_front(Discrete(Self { axis, ..*self }), indices)
     }
 }
 
@@ -687,7 +687,7 @@ mod tests {
 
     /// `f` and its gradients under `vmap` against a loop over lanes, for every choice of inputs
     /// that are mapped and every place of the lanes. Inputs have the lanes in front.
-    fn check_lanes(f: &dyn Fn(&[Variable]) -> Variable, inputs: &[Array]) {
+    fn check_batch(f: &dyn Fn(&[Variable]) -> Variable, inputs: &[Array]) {
         let with_gradients = |x: &[Variable]| {
             let x: Vec<Variable> = x.iter().map(crate::functions::watch).collect();
             let y = f(&x);
@@ -702,13 +702,13 @@ mod tests {
         for choice in 1..1usize << inputs.len() {
             for behind in [false, true] {
                 let mapped = |i: usize| choice >> i & 1 == 1;
-                let lane = |i: usize, l: usize| {
+                let element = |i: usize, l: usize| {
                     let first = Array::from(if mapped(i) { l as i64 } else { 0 });
                     Variable::constant(inputs[i].take(&first, 0))
                 };
                 let whole: Vec<Variable> = (0..inputs.len())
                     .map(|i| match (mapped(i), behind) {
-                        (false, _) => lane(i, 0),
+                        (false, _) => element(i, 0),
                         (true, false) => Variable::constant(inputs[i].clone()),
                         (true, true) => Variable::constant(inputs[i].move_axis(0, -1)),
                     })
@@ -719,8 +719,8 @@ mod tests {
                     .collect();
                 let together = vmap(with_gradients, &whole, &axes);
                 for l in 0..count {
-                    let lanes: Vec<Variable> = (0..inputs.len()).map(|i| lane(i, l)).collect();
-                    let alone = with_gradients(&lanes);
+                    let batch: Vec<Variable> = (0..inputs.len()).map(|i| element(i, l)).collect();
+                    let alone = with_gradients(&batch);
                     for (all, one) in together.iter().zip(alone) {
                         let all = all.array().take(&Array::from(l as i64), 0);
                         assert_eq!(all.shape(), &*one.shape());
@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_may_differ_between_lanes() {
+    fn indices_may_differ_between_batch_elements() {
         let mut generator = Generator::new(1);
         let mut draw = |shape: &[usize]| generator.uniform(shape, -1.0, 1.0, DType::F64);
         let mut indices = Generator::new(2);
@@ -743,33 +743,33 @@ mod tests {
                 let x = draw(&[count, 2, 3, 4]);
                 let size = x.shape()[axis as usize + 1] as i64;
                 let picks = indices.integers(-size, size, [count, 5, 1]);
-                check_lanes(&|x| take(&x[0], &x[1], axis), &[x.clone(), picks.clone()]);
+                check_batch(&|x| take(&x[0], &x[1], axis), &[x.clone(), picks.clone()]);
                 let value = x.slice(bibun_array::s![..1]);
                 let one = value.take(&Array::zeros([5, 1], DType::I64), axis + 1);
                 let value = one.broadcast_to(one.shape().replaced(0, count)) * 2.0;
-                check_lanes(
+                check_batch(
                     &|x| add_at(&x[0], &x[1], axis, &x[2]),
                     &[x.clone(), picks, value],
                 );
                 let single = indices.integers(-size, size, [count]);
-                check_lanes(&|x| take(&x[0], &x[1], axis), &[x.clone(), single]);
+                check_batch(&|x| take(&x[0], &x[1], axis), &[x.clone(), single]);
                 let shape = x.shape().replaced(axis as usize + 1, 2);
                 let picks = indices.integers(-size, size, &shape);
-                check_lanes(&|x| gather(&x[0], &x[1], axis), &[x.clone(), picks.clone()]);
+                check_batch(&|x| gather(&x[0], &x[1], axis), &[x.clone(), picks.clone()]);
                 let value = draw(&shape);
-                check_lanes(
+                check_batch(
                     &|x| scatter_add(&x[0], &x[1], axis, &x[2]),
                     &[x, picks, value],
                 );
             }
             let x = draw(&[count, 4, 3]);
             let t = indices.integers(-3, 3, [count, 4]);
-            check_lanes(&|x| select_item(&x[0], &x[1]), &[x, t]);
+            check_batch(&|x| select_item(&x[0], &x[1]), &[x, t]);
         }
     }
 
     #[test]
-    fn indices_may_differ_between_lanes_of_lanes() {
+    fn indices_may_differ_between_batch_elements_of_batch_elements() {
         let x = Generator::new(3).uniform([2, 3, 4], -1.0, 1.0, DType::F64);
         let picks = Generator::new(4).integers(-4, 4, [3, 2, 5]);
         let y = vmap(
@@ -782,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn no_lanes_at_all() {
+    fn no_batch_at_all() {
         let x = Variable::new(Array::zeros([0, 3], DType::F64));
         let t = Variable::constant(Array::zeros([0, 2], DType::I64));
         let axes = [Some(0), Some(0)];
@@ -797,7 +797,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_does_not_reach_the_next_lane() {
+    fn an_index_does_not_reach_the_next_batch_element() {
         let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
         let t = Variable::constant([[2i64], [0]]);
         let pick = |v: &[Variable]| vec![take(&v[0], &v[1], 0)];
@@ -816,7 +816,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hot_of_lanes() {
+    fn one_hot_of_batch_elements() {
         let t = Variable::constant([[0i64, -1, 1]]);
         let y = vmap(|v| vec![one_hot(&v[0], 2, DType::I64)], &[t], &[Some(1)]);
         assert_eq!(y[0].shape(), [3, 1, 2]);

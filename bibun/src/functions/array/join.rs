@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType, normalize_axis};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
@@ -424,9 +424,9 @@ impl Function for Concat {
         crate::apply(self.clone(), dx.collect()).map(Some)
     }
 
-    fn batch(&self, xs: Vec<Lane>) -> [Lane; 1] {
+    fn batch(&self, xs: Vec<Batched>) -> [Batched; 1] {
         let axis = self.axis + 1;
-        Lane::in_front(Self { axis }, xs)
+        Batched::in_front(Self { axis }, xs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {
@@ -492,15 +492,18 @@ impl Function for Split {
         }
     }
 
-    fn batch(&self, [x]: [Lane; 1]) -> Vec<Lane> {
-        let lanes = x.axis.expect("the only input has lanes");
+    fn batch(&self, [x]: [Batched; 1]) -> Vec<Batched> {
+        let batch = x.axis.expect("the only input has lanes");
         // Parts of a mapped array are cut where it lies: only the axis may have moved on.
         let split = Self {
-            axis: self.axis + usize::from(lanes <= self.axis),
+            axis: self.axis + usize::from(batch <= self.axis),
             ..self.clone()
         };
         let parts = crate::apply(split, [x.value]);
-        parts.into_iter().map(|y| Lane::along(y, lanes)).collect()
+        parts
+            .into_iter()
+            .map(|y| Batched::along(y, batch))
+            .collect()
     }
 
     fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> [Option<Share>; 1] {

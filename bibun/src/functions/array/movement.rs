@@ -3,7 +3,7 @@
 use bibun_array::{Array, Axes, Shape, normalize_axes, normalize_axis};
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::examples::{Examples, Owned, Share};
@@ -52,10 +52,10 @@ impl LinearRule for Reshape {
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
         reshape(gy, &x.shape)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let x = lanes_in_front(x, axis);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let x = batch_in_front(x, axis);
         let shape = self.0.inserted(0, x.shape()[0]);
-        Lane::along(reshape(x, shape), 0)
+        Batched::along(reshape(x, shape), 0)
     }
 
     fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
@@ -116,12 +116,12 @@ impl LinearRule for Permute {
         }
         permute(gy, &back)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let own = |of_lane: isize| of_lane + isize::from(of_lane >= axis as isize);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let own = |of_element: isize| of_element + isize::from(of_element >= axis as isize);
         let axes: AxisList = std::iter::once(axis as isize)
             .chain(self.0.iter().map(|&a| own(a)))
             .collect();
-        Lane::along(permute(x, &axes), 0)
+        Batched::along(permute(x, &axes), 0)
     }
 
     fn examples(&self, _: &Spec, y: &Examples) -> Option<Examples> {
@@ -310,8 +310,8 @@ impl LinearRule for BroadcastTo {
         let repeated = self.repeated(&x.shape);
         reshape(sum(gy, &repeated[..]), &x.shape)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let x = lanes_in_front(x, axis);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let x = batch_in_front(x, axis);
         let shape = x.shape();
         let (count, own) = (shape[0], &shape[1..]);
         // The new axes come between the lanes and the axes that x has.
@@ -321,7 +321,7 @@ impl LinearRule for BroadcastTo {
             .chain(new)
             .chain(own.iter().copied())
             .collect();
-        Lane::along(
+        Batched::along(
             broadcast_to(reshape(x, aligned), self.0.inserted(0, count)),
             0,
         )
@@ -347,7 +347,7 @@ impl LinearRule for BroadcastTo {
 
 /// The value with its lanes moved from `axis` to the front.
 #[track_caller]
-pub(crate) fn lanes_in_front(x: Variable, axis: usize) -> Variable {
+pub(crate) fn batch_in_front(x: Variable, axis: usize) -> Variable {
     move_axis(x, axis as isize, 0)
 }
 

@@ -4,7 +4,7 @@
 use bibun_array::{Array, Axes, Index, Scalar, Shape, normalize_axis};
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
@@ -87,7 +87,7 @@ impl LinearRule for Flip {
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         Linear::of(self.clone(), gy)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
         let axes = self.0.iter().map(|axis| axis + 1).collect();
         Linear::in_front(Self(axes), x, axis)
     }
@@ -141,7 +141,7 @@ impl LinearRule for Roll {
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         roll(gy, -self.shift, self.axis as isize)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
         let own = self.axis + 1;
         Linear::in_front(Self { axis: own, ..*self }, x, axis)
     }
@@ -228,10 +228,10 @@ impl Function for Pad {
         [dx.map(|dx| pad(dx, &self.widths, 0.0))]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
         let mut widths = self.widths.clone();
         widths.insert(0, (0, 0));
-        Lane::in_front(Self { widths, ..*self }, x)
+        Batched::in_front(Self { widths, ..*self }, x)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
@@ -372,7 +372,7 @@ impl LinearRule for Triangle {
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         Linear::of(self.clone(), gy)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
         Linear::in_front(self.clone(), x, axis)
     }
 }
@@ -498,7 +498,7 @@ impl LinearRule for Diagonal {
         let offset = self.offset;
         Linear::of(PutDiagonal { offset, matrix }, gy)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
         Linear::in_front(self.clone(), x, axis)
     }
 
@@ -539,7 +539,7 @@ impl LinearRule for PutDiagonal {
         let offset = self.offset;
         Linear::of(Diagonal { offset }, gy)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
         Linear::in_front(self.clone(), x, axis)
     }
 

@@ -3,12 +3,12 @@
 use bibun_array::{Array, DType, Index, Shape};
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::{calling, composite_if};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{broadcast_to, lanes_in_front};
+use crate::functions::{batch_in_front, broadcast_to};
 use crate::variable::Variable;
 
 type Indices = SmallVec<[Index; 4]>;
@@ -71,7 +71,7 @@ fn part_of(shape: &Shape, index: &[Index]) -> Shape {
 }
 
 /// The index on all lanes, which are in front.
-fn for_all_lanes(index: &[Index]) -> Indices {
+fn for_the_batch(index: &[Index]) -> Indices {
     [Index::ALL].iter().chain(index).copied().collect()
 }
 
@@ -127,9 +127,9 @@ impl LinearRule for Slice {
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
         put_slice(gy, &self.index, &x.shape)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let x = lanes_in_front(x, axis);
-        Lane::along(slice(x, &for_all_lanes(&self.index)), 0)
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let x = batch_in_front(x, axis);
+        Batched::along(slice(x, &for_the_batch(&self.index)), 0)
     }
 
     fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
@@ -166,10 +166,10 @@ impl LinearRule for PutSlice {
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         slice(gy, &self.index)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let x = lanes_in_front(x, axis);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let x = batch_in_front(x, axis);
         let shape = self.shape.inserted(0, x.shape()[0]);
-        Lane::along(put_slice(x, &for_all_lanes(&self.index), shape), 0)
+        Batched::along(put_slice(x, &for_the_batch(&self.index), shape), 0)
     }
 
     fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {

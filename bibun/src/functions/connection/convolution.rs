@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, Convolution, ConvolutionPart, DType, Shape, Window};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
@@ -555,8 +555,8 @@ impl BilinearRule for Product {
         }
     }
 
-    fn batch(&self, a: Lane, b: Lane) -> Lane {
-        let count = Lane::common_count(&[a.clone(), b.clone()]);
+    fn batch(&self, a: Batched, b: Batched) -> Batched {
+        let count = Batched::batch_size(&[a.clone(), b.clone()]);
         let [first, second] = self.made.others();
         let folding = match (a.axis, b.axis) {
             (Some(_), Some(_)) => Folding::Groups,
@@ -575,9 +575,9 @@ impl BilinearRule for Product {
             _ => &a,
         };
         let n = examples.spec().shape[0];
-        let folded = |lane: Lane, part| match lane.axis {
-            None => lane.value,
-            Some(_) => self.fold(lane.to_front(count), part, folding),
+        let folded = |element: Batched, part| match element.axis {
+            None => element.value,
+            Some(_) => self.fold(element.to_front(count), part, folding),
         };
         let rule = Self {
             convolution: wider,
@@ -698,8 +698,8 @@ impl LinearRule for Patches {
         Bilinear::of(rule, Variable::constant(kernels), gy)
     }
 
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let [y] = Batched::as_examples(Linear(self.clone()), [Batched::along(x, axis)]);
         y
     }
 
@@ -772,16 +772,16 @@ impl Product {
     }
 
     /// The lanes of the part made, of `n` examples each.
-    fn unfold(&self, y: Variable, n: usize, count: usize, folding: Folding) -> Lane {
+    fn unfold(&self, y: Variable, n: usize, count: usize, folding: Folding) -> Batched {
         let (axis, inside) = folding.place(self.made);
         let shape = self.convolution.shape(self.made, n);
         if !inside {
-            return Lane::along(reshaped(y, shape.inserted(axis, count)), axis);
+            return Batched::along(reshaped(y, shape.inserted(axis, count)), axis);
         }
         let apart = self.apart(&shape, self.made, axis);
         let y = reshaped(y, apart.inserted(axis + 1, count));
         let y = move_axis(y, axis as isize + 1, 0);
-        Lane::along(reshaped(y, shape.inserted(0, count)), 0)
+        Batched::along(reshaped(y, shape.inserted(0, count)), 0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType, Shape};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{Form, Owned, Product, Share};
@@ -120,37 +120,37 @@ impl Function for LinearLayer {
         [terms.into_iter().flatten().reduce(|sum, term| sum + term)]
     }
 
-    fn batch(&self, inputs: Vec<Lane>) -> [Lane; 1] {
-        let count = Lane::common_count(&inputs);
+    fn batch(&self, inputs: Vec<Batched>) -> [Batched; 1] {
+        let count = Batched::batch_size(&inputs);
         let mut inputs = inputs.into_iter();
         let (x, w) = (inputs.next().expect("x"), inputs.next().expect("w"));
         let (same_b, own_b) = match inputs.next() {
-            Some(Lane { value, axis: None }) => (Some(value), None),
-            Some(lane) => (None, Some(lane)),
+            Some(Batched { value, axis: None }) => (Some(value), None),
+            Some(element) => (None, Some(element)),
             None => (None, None),
         };
         let y = match (x.axis, w.axis) {
-            // Lanes of x are more rows.
+            // Batches of x are more rows.
             (axis, None) => {
                 let last = x.value.rank() - 1;
                 let x = match axis {
-                    Some(axis) if axis == last => Lane::along(x.to_front(count), 0),
+                    Some(axis) if axis == last => Batched::along(x.to_front(count), 0),
                     _ => x,
                 };
-                Lane {
+                Batched {
                     value: linear(x.value, w.value, same_b.as_ref()),
                     axis: x.axis,
                 }
             }
-            // Lanes of w are more outputs.
+            // Batches of w are more outputs.
             (None, Some(_)) => {
                 let w = w.to_front(count);
-                let [lanes, o, i] = w.shape().dims().expect("lanes of matrices");
-                let b = same_b.map(|b| reshape(b.broadcast_to([lanes, o]), lanes * o));
-                let y = linear(&x.value, reshape(w, [lanes * o, i]), b.as_ref());
+                let [batch, o, i] = w.shape().dims().expect("lanes of matrices");
+                let b = same_b.map(|b| reshape(b.broadcast_to([batch, o]), batch * o));
+                let y = linear(&x.value, reshape(w, [batch * o, i]), b.as_ref());
                 let axis = y.rank() - 1;
-                let shape = y.shape().replaced(axis, lanes).inserted(axis + 1, o);
-                Lane::along(reshape(y, shape), axis)
+                let shape = y.shape().replaced(axis, batch).inserted(axis + 1, o);
+                Batched::along(reshape(y, shape), axis)
             }
             (Some(_), Some(_)) => {
                 let (x, w) = (x.to_front(count), w.to_front(count));
@@ -161,7 +161,7 @@ impl Function for LinearLayer {
                     Some(b) => y + b,
                     None => y,
                 };
-                Lane::along(
+                Batched::along(
                     reshape(y, shape.replaced(shape.rank() - 1, w.shape()[1])),
                     0,
                 )
@@ -173,7 +173,7 @@ impl Function for LinearLayer {
         let (y, b) = (y.to_front(count), b.to_front(count));
         let mut shape = Shape::from(vec![1; y.rank()]).replaced(0, count);
         shape = shape.replaced(y.rank() - 1, b.shape()[1]);
-        [Lane::along(y + reshape(b, shape), 0)]
+        [Batched::along(y + reshape(b, shape), 0)]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {

@@ -3,7 +3,7 @@
 use bibun_array::{Array, DType, Shape, normalize_axis};
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
@@ -275,18 +275,18 @@ impl BilinearRule for MatMul {
         Bilinear::of(Self, swap_axes(a, -1, -2), gy)
     }
 
-    fn batch(&self, a: Lane, b: Lane) -> Lane {
+    fn batch(&self, a: Batched, b: Batched) -> Batched {
         match (a.axis, b.axis) {
-            (Some(axis), None) if b.value.rank() == 2 => rows_in_lanes(a.value, axis, b.value),
+            (Some(axis), None) if b.value.rank() == 2 => rows_in_batch(a.value, axis, b.value),
             (None, Some(axis)) if a.value.rank() == 2 => {
                 // (a b)ᵀ = bᵀ aᵀ; swapping the matrix's axes moves the lanes at most by swapping.
-                let b = swap_axes(Lane::along(b.value, axis).to_front(0), -1, -2);
-                let y = rows_in_lanes(b, 0, swap_axes(a.value, 0, 1));
-                Lane::along(swap_axes(y.value, -1, -2), 0)
+                let b = swap_axes(Batched::along(b.value, axis).to_front(0), -1, -2);
+                let y = rows_in_batch(b, 0, swap_axes(a.value, 0, 1));
+                Batched::along(swap_axes(y.value, -1, -2), 0)
             }
             _ => {
-                let count = Lane::common_count(&[a.clone(), b.clone()]);
-                Lane::along(Bilinear::of(Self, a.to_front(count), b.to_front(count)), 0)
+                let count = Batched::batch_size(&[a.clone(), b.clone()]);
+                Batched::along(Bilinear::of(Self, a.to_front(count), b.to_front(count)), 0)
             }
         }
     }
@@ -331,13 +331,13 @@ impl BilinearRule for MatMul {
 }
 
 /// The product of a matrix in each lane with one matrix for all: of all rows at once.
-fn rows_in_lanes(a: Variable, axis: usize, b: Variable) -> Lane {
-    // Lanes along the rows' side may lie before or behind the rows.
+fn rows_in_batch(a: Variable, axis: usize, b: Variable) -> Batched {
+    // Batches along the rows' side may lie before or behind the rows.
     let (a, axis) = match axis {
-        2 => (Lane::along(a, axis).to_front(0), 0),
+        2 => (Batched::along(a, axis).to_front(0), 0),
         axis => (a, axis),
     };
-    Lane::along(matmul(a, b), axis)
+    Batched::along(matmul(a, b), axis)
 }
 
 #[cfg(test)]
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_against_one_matrix_are_rows_of_one_product() {
+    fn batch_elements_against_one_matrix_are_rows_of_one_product() {
         let x = Variable::new(Array::from_vec((0..24).map(f64::from).collect(), [2, 3, 4]));
         let w = Variable::new(Array::from_vec((0..8).map(f64::from).collect(), [4, 2]));
         for axis in 0..2 {

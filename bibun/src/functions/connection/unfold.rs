@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, Index, Shape, Window};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
@@ -218,8 +218,8 @@ impl LinearRule for Unfold {
         Linear::of(Fold(self.0.clone()), gy)
     }
 
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let [y] = Batched::as_examples(Linear(self.clone()), [Batched::along(x, axis)]);
         y
     }
 
@@ -271,8 +271,8 @@ impl LinearRule for Fold {
         Linear::of(Unfold(self.0.clone()), gy)
     }
 
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let [y] = Lane::as_examples(Linear(self.clone()), [Lane::along(x, axis)]);
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let [y] = Batched::as_examples(Linear(self.clone()), [Batched::along(x, axis)]);
         y
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::Array;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
@@ -28,7 +28,7 @@ pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     fn transpose_b(&self, b: &Spec, a: Variable, gy: Variable) -> Variable;
 
     /// The function on all lanes; at least one of `a` and `b` has a lane axis.
-    fn batch(&self, a: Lane, b: Lane) -> Lane;
+    fn batch(&self, a: Batched, b: Batched) -> Batched;
 
     /// Where the examples lie in `a` and `b`, and what reaches them.
     fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2];
@@ -89,7 +89,7 @@ impl<R: BilinearRule> Function for Bilinear<R> {
         }]
     }
 
-    fn batch(&self, [a, b]: [Lane; 2]) -> [Lane; 1] {
+    fn batch(&self, [a, b]: [Batched; 2]) -> [Batched; 1] {
         [self.0.batch(a, b)]
     }
 

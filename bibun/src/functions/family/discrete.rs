@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::Array;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Arity, Fixed, Function, Item, Keeps, Mismatch, Needs, Spec};
@@ -25,8 +25,8 @@ pub(crate) trait DiscreteRule: Clone + fmt::Debug + Send + Sync + 'static {
     fn forward(&self, inputs: Inputs<Self, Array>) -> Array;
 
     /// The function on all lanes. Defaults to what it is for elements.
-    fn batch(&self, inputs: Inputs<Self, Lane>) -> [Lane; 1] {
-        Lane::of_elements(&Discrete(self.clone()), inputs)
+    fn batch(&self, inputs: Inputs<Self, Batched>) -> [Batched; 1] {
+        Batched::of_elements(&Discrete(self.clone()), inputs)
     }
 }
 
@@ -79,7 +79,7 @@ impl<R: DiscreteRule> Function for Discrete<R> {
         [None]
     }
 
-    fn batch(&self, inputs: Inputs<R, Lane>) -> [Lane; 1] {
+    fn batch(&self, inputs: Inputs<R, Batched>) -> [Batched; 1] {
         self.0.batch(inputs)
     }
 

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::derivative::derive;
 use crate::apply::apply_fitting;
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Arity, Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
@@ -317,8 +317,8 @@ impl<A: Arity> Function for Elements<A> {
         [terms.reduce(|sum, term| sum + term)]
     }
 
-    fn batch(&self, inputs: A::Of<Lane>) -> [Lane; 1] {
-        Lane::of_elements(self, inputs)
+    fn batch(&self, inputs: A::Of<Batched>) -> [Batched; 1] {
+        Batched::of_elements(self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> A::Of<Option<Share>> {

@@ -5,11 +5,11 @@ use std::fmt;
 
 use bibun_array::Array;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Examples, Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
-use crate::functions::lanes_in_front;
+use crate::functions::batch_in_front;
 use crate::variable::Variable;
 
 /// What is particular to one linear function.
@@ -29,8 +29,8 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable;
 
     /// The function on all lanes of `x`, which lie along `axis`. Defaults to what it is for elements.
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Lane::along(Linear::of(self.clone(), x), axis)
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        Batched::along(Linear::of(self.clone(), x), axis)
     }
 
     /// Where the examples of the output lie in an input that looked like `x`, if that can be told.
@@ -61,8 +61,8 @@ impl<R: LinearRule> Linear<R> {
     }
 
     /// The function of `x` whose lanes, along `axis`, are put in front of the rule's own axes.
-    pub(crate) fn in_front(rule: R, x: Variable, axis: usize) -> Lane {
-        Lane::along(Self::of(rule, lanes_in_front(x, axis)), 0)
+    pub(crate) fn in_front(rule: R, x: Variable, axis: usize) -> Batched {
+        Batched::along(Self::of(rule, batch_in_front(x, axis)), 0)
     }
 }
 
@@ -94,8 +94,8 @@ impl<R: LinearRule> Function for Linear<R> {
         dx.map(|dx| dx.map(|dx| Self::of(self.0.clone(), dx)))
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, axis) = Lane::mapped(x);
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, axis) = Batched::mapped(x);
         [self.0.batch(x, axis)]
     }
 

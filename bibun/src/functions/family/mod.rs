@@ -3,12 +3,12 @@
 //! A family is a type, not a habit: [`ElementFunction`] takes `vjp` and `jvp` from formulas,
 //! [`Linear`] from one transpose, [`Bilinear`] from two; [`Discrete`] has none.
 
+mod batched;
 mod bilinear;
 mod derivative;
 mod discrete;
 mod examples;
 mod formula;
-mod lanes;
 mod linear;
 
 pub(crate) use bilinear::{Bilinear, BilinearRule};

@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType, keep_dims, ops};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{Examples, Owned, Share};
@@ -353,8 +353,8 @@ impl Function for SoftmaxCrossEntropy {
         ]
     }
 
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 3] {
-        Lane::as_examples(*self, inputs)
+    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 3] {
+        Batched::as_examples(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 2] {
@@ -406,8 +406,8 @@ impl Function for NegativeLogLikelihood {
         [dx.map(|dx| -gather(dx, cx.input(1), 1))]
     }
 
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        Lane::as_examples(*self, inputs)
+    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
+        Batched::as_examples(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
@@ -565,18 +565,18 @@ mod tests {
     }
 
     #[test]
-    fn classes_may_have_lanes_too() {
+    fn classes_may_have_batch_elements_too() {
         let x = Variable::new([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]);
         let t = Variable::constant([2i64, 1]);
         let whole = softmax_cross_entropy_with(&x, &t, Reduction::None);
-        let lanes = vmap(
+        let batch = vmap(
             |v| vec![softmax_cross_entropy(&v[0], &v[1])],
             &[x, t],
             &[Some(0), Some(0)],
         );
-        assert_eq!(lanes[0].to_vec::<f64>(), whole.to_vec::<f64>());
+        assert_eq!(batch[0].to_vec::<f64>(), whole.to_vec::<f64>());
         // One row of scores for every class.
-        let lanes = vmap(
+        let batch = vmap(
             |v| {
                 vec![softmax_cross_entropy(
                     Variable::constant([0.0, 1.0, 2.0]),
@@ -586,7 +586,7 @@ mod tests {
             &[Variable::constant([0i64, 1, 2])],
             &[Some(0)],
         );
-        let steps = lanes[0].to_vec::<f64>();
+        let steps = batch[0].to_vec::<f64>();
         assert!(
             (steps[0] - steps[1] - 1.0).abs() < 1e-15 && (steps[1] - steps[2] - 1.0).abs() < 1e-15
         );
@@ -644,13 +644,13 @@ mod tests {
             for loss in losses {
                 let one = loss(&x.take(0, 0), &t.take(0, 0));
                 assert_eq!(one.shape(), [0; 0]);
-                let lanes = vmap(
+                let batch = vmap(
                     |v| vec![loss(&v[0], &v[1])],
                     &[x.clone(), t.clone()],
                     &[Some(0), Some(0)],
                 );
-                assert_eq!(lanes[0].shape(), [2]);
-                assert_eq!(lanes[0].to_vec::<f64>()[0], one.item::<f64>());
+                assert_eq!(batch[0].shape(), [2]);
+                assert_eq!(batch[0].to_vec::<f64>()[0], one.item::<f64>());
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::{Array, DType, ops};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::error::mismatch;
@@ -341,8 +341,8 @@ impl Function for Where {
         }]
     }
 
-    fn batch(&self, inputs: [Lane; 3]) -> [Lane; 1] {
-        Lane::of_elements(self, inputs)
+    fn batch(&self, inputs: [Batched; 3]) -> [Batched; 1] {
+        Batched::of_elements(self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_of_some_inputs() {
+    fn batches_of_some_inputs() {
         let x = Variable::new([[1.0, 5.0], [2.0, 0.0], [3.0, 3.0]]);
         let limit = Variable::new([2.0, 1.0, 3.0]);
         let greater = vmap(

@@ -3,7 +3,7 @@
 use bibun_array::{Array, Axes};
 
 use super::reduction::Over;
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
@@ -120,9 +120,9 @@ impl Function for Extreme {
         })]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let over = self.over.in_lanes();
-        Lane::in_front(Self { over, ..*self }, x)
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let over = self.over.in_batch();
+        Batched::in_front(Self { over, ..*self }, x)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {

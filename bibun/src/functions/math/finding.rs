@@ -2,10 +2,10 @@
 
 use bibun_array::{Array, Axes, DType, normalize_axis};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
-use crate::functions::{Over, beside_lane};
+use crate::functions::{Over, beside_batch};
 use crate::variable::Variable;
 
 /// The position along an axis of the largest element: the first of equal ones, and the first NaN
@@ -78,11 +78,11 @@ impl DiscreteRule for ArgExtreme {
             _ => x.argmin(axis),
         }
     }
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, lane) = Lane::mapped(x);
-        let axis = beside_lane(self.axis, lane);
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, element) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, element);
         let y = Discrete::of(Self { axis, ..*self }, [x]);
-        [Lane::along(y, lane - usize::from(axis < lane))]
+        [Batched::along(y, element - usize::from(axis < element))]
     }
 }
 
@@ -153,9 +153,9 @@ impl DiscreteRule for Truth {
             _ => x.any(self.over.axes()),
         }
     }
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let over = self.over.in_lanes();
-        Lane::in_front(Discrete(Self { over, ..*self }), x)
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let over = self.over.in_batch();
+        Batched::in_front(Discrete(Self { over, ..*self }), x)
     }
 }
 

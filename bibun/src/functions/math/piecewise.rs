@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType, Shape, ops};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
@@ -140,7 +140,7 @@ fn replaced<T: Tree>(
 ) -> Variable {
     let sides = [condition.clone(), logical_not(condition)];
     let [some, others] = sides.each_ref().map(|side| {
-        let holds = Lane::all(side).flat_nonzero().size() > 0;
+        let holds = Batched::all(side).flat_nonzero().size() > 0;
         let inputs = tree_map(
             |x| match holds {
                 true => {
@@ -224,9 +224,9 @@ impl Function for Replaced {
         [dx.map(|dx| where_(cx.input(0), dx, 0.0))]
     }
 
-    /// Lanes are further elements; always in front, so that the first is the same for all `x`.
-    fn batch(&self, inputs: [Lane; 2]) -> [Lane; 1] {
-        Lane::in_front(*self, inputs)
+    /// Batches are further elements; always in front, so that the first is the same for all `x`.
+    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
+        Batched::in_front(*self, inputs)
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_choose_by_themselves() {
+    fn batch_elements_choose_by_themselves() {
         // All taken, none, and some: in rows, and in columns.
         let x = Variable::new([[1.0, 4.0, 9.0], [-1.0, 0.0, -4.0], [0.0, 16.0, f64::NAN]]);
         let by_rows = [[0.5, 0.25, 1.0 / 6.0], [0.0; 3], [0.0, 0.125, 0.0]].concat();
@@ -352,7 +352,7 @@ mod tests {
             x.greater(0).piecewise(
                 x,
                 |x| {
-                    let values = Lane::all(x).to_vec::<f64>();
+                    let values = Batched::all(x).to_vec::<f64>();
                     assert!(values.iter().all(|&x| x > 0.0), "{values:?}");
                     (x * &scale).sqrt()
                 },
@@ -366,10 +366,10 @@ mod tests {
                 let of_all = gradients.map(|g| g.expect("a gradient").to_vec::<f64>());
                 of_all.collect::<Vec<_>>().concat()
             };
-            for (whole, lanes) in g(f(&x)).into_iter().zip(g(vmap(f, &x))) {
-                assert!((whole - lanes).abs() < 1e-12, "{whole} {lanes}");
+            for (whole, batch) in g(f(&x)).into_iter().zip(g(vmap(f, &x))) {
+                assert!((whole - batch).abs() < 1e-12, "{whole} {batch}");
             }
-            // Lanes whose inputs lie along other axes, beside one that is the same for all.
+            // Batches whose inputs lie along other axes, beside one that is the same for all.
             let pairs = [[1.0, -1.0], [-1.0, -2.0]];
             let (a, b) = (Variable::new(pairs), Variable::new(pairs));
             let call = |v: &[Variable]| {
@@ -390,8 +390,10 @@ mod tests {
         let call = |v: &[Variable]| {
             let inputs = (v[0].clone(), v[1].clone());
             let quotient = |(a, b): &(Variable, Variable)| {
-                let (places_a, places_b) =
-                    (Lane::all(a).to_vec::<f64>(), Lane::all(b).to_vec::<f64>());
+                let (places_a, places_b) = (
+                    Batched::all(a).to_vec::<f64>(),
+                    Batched::all(b).to_vec::<f64>(),
+                );
                 for place in places_a.into_iter().zip(places_b) {
                     assert!(
                         [(0.0, 1.0), (2.0, 2.0), (6.0, 3.0)].contains(&place),
@@ -423,14 +425,14 @@ mod tests {
             let y =
                 Variable::constant([chosen]).piecewise(&x, |x| x.clone(), |x| x.cast(DType::F64));
             assert_eq!(y.dtype(), DType::F64);
-            let lanes = vmap(
+            let batch = vmap(
                 |x: &Variable| {
                     let choice = if chosen { x.equal(x) } else { x.not_equal(x) };
                     choice.piecewise(x, |x| x.clone(), |x| x.cast(DType::F64))
                 },
                 &x,
             );
-            assert_eq!(lanes.dtype(), DType::F64);
+            assert_eq!(batch.dtype(), DType::F64);
         }
         let nothing = Variable::new(Array::zeros([0, 3], DType::F32));
         assert_eq!(root(&nothing).shape(), [0, 3]);

@@ -4,7 +4,7 @@ use bibun_array::{Array, Axes, Shape, keep_dims};
 use smallvec::SmallVec;
 
 use super::norm::root_of_squares;
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{Examples, Owned, Share};
@@ -213,8 +213,8 @@ impl LinearRule for Centred {
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         Linear::of(self.clone(), gy)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Linear::in_front(Self(self.0.in_lanes()), x, axis)
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        Linear::in_front(Self(self.0.in_batch()), x, axis)
     }
 
     fn per_example(&self, x: &Spec, gy: Owned) -> Share {
@@ -239,8 +239,8 @@ impl LinearRule for Sum {
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
         broadcast_to(reshape(gy, self.0.aligned(&x.shape)), &x.shape)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        Linear::in_front(Self(self.0.in_lanes()), x, axis)
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        Linear::in_front(Self(self.0.in_batch()), x, axis)
     }
 
     fn examples(&self, x: &Spec, y: &Examples) -> Option<Examples> {
@@ -265,7 +265,7 @@ impl Over {
     }
 
     /// The same axes behind that of lanes.
-    pub(crate) fn in_lanes(&self) -> Self {
+    pub(crate) fn in_batch(&self) -> Self {
         let axes = self.axes.iter().map(|axis| axis + 1).collect();
         Self { axes, ..*self }
     }

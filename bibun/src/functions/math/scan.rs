@@ -3,13 +3,13 @@
 use bibun_array::{Array, Axes, Index, normalize_axis};
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{beside_lane, concat, expand_dims, permute, reshape, slice, sum};
+use crate::functions::{beside_batch, concat, expand_dims, permute, reshape, slice, sum};
 use crate::variable::Variable;
 
 /// The running sum along an axis, `yᵢ = Σⱼ≤ᵢ xⱼ`.
@@ -52,9 +52,9 @@ impl LinearRule for CumSum {
         let running = Linear::of(self.clone(), reversed(&gy, self.axis));
         reversed(&running, self.axis)
     }
-    fn batch(&self, x: Variable, lane: usize) -> Lane {
-        let axis = beside_lane(self.axis, lane);
-        Lane::along(Linear::of(Self { axis }, x), lane)
+    fn batch(&self, x: Variable, element: usize) -> Batched {
+        let axis = beside_batch(self.axis, element);
+        Batched::along(Linear::of(Self { axis }, x), element)
     }
 
     fn per_example(&self, x: &Spec, gy: Owned) -> Share {
@@ -142,10 +142,10 @@ impl Function for CumProd {
         })]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, lane) = Lane::mapped(x);
-        let axis = beside_lane(self.axis, lane);
-        crate::apply(Self { axis }, [x]).map(|y| Lane::along(y, lane))
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, element) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, element);
+        crate::apply(Self { axis }, [x]).map(|y| Batched::along(y, element))
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
@@ -258,16 +258,16 @@ impl Function for Product {
         })]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, lane) = Lane::mapped(x);
-        let axis = beside_lane(self.axis, lane);
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, element) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, element);
         let y = product_along(x, axis);
-        [Lane::along(y, lane - usize::from(axis < lane))]
+        [Batched::along(y, element - usize::from(axis < element))]
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
         let axis = gy.examples.axis();
-        let examples = gy.examples.moved(beside_lane(axis, self.axis));
+        let examples = gy.examples.moved(beside_batch(axis, self.axis));
         Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
     }
 }

@@ -2,12 +2,12 @@
 
 use bibun_array::{Array, DType, normalize_axis};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
-use crate::functions::{beside_lane, gather};
+use crate::functions::{beside_batch, gather};
 use crate::variable::Variable;
 
 /// The positions that put an axis in ascending order; NaN is last, and equal elements stay in
@@ -106,10 +106,10 @@ impl DiscreteRule for ArgSort {
     fn forward(&self, [x]: [Array; 1]) -> Array {
         x.argsort(self.axis as isize)
     }
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, lane) = Lane::mapped(x);
-        let axis = beside_lane(self.axis, lane);
-        [Lane::along(Discrete::of(Self { axis }, [x]), lane)]
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, element) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, element);
+        [Batched::along(Discrete::of(Self { axis }, [x]), element)]
     }
 }
 
@@ -133,10 +133,13 @@ impl DiscreteRule for TopK {
         let (_, positions) = x.top_k(self.k, self.axis as isize);
         positions
     }
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 1] {
-        let (x, lane) = Lane::mapped(x);
-        let axis = beside_lane(self.axis, lane);
-        [Lane::along(Discrete::of(Self { axis, ..*self }, [x]), lane)]
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+        let (x, element) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, element);
+        [Batched::along(
+            Discrete::of(Self { axis, ..*self }, [x]),
+            element,
+        )]
     }
 }
 

@@ -2,11 +2,11 @@
 
 use bibun_array::{Array, DType, Device, Distribution, Generator, Shape, cpu};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::calling;
 use crate::function::{Many, Mismatch, Spec, no_rule};
 use crate::functions::family::{Discrete, DiscreteRule};
-use crate::randomness::lane_numbers;
+use crate::randomness::element_numbers;
 use crate::variable::Variable;
 
 /// Random numbers, equally likely everywhere on `[low, high)`.
@@ -139,7 +139,7 @@ impl Random {
 
     #[track_caller]
     fn at(self, place: Variable) -> Variable {
-        let mut inputs = lane_numbers();
+        let mut inputs = element_numbers();
         inputs.insert(0, place);
         Discrete::of(self, inputs)
     }
@@ -153,8 +153,8 @@ impl DiscreteRule for Random {
     }
 
     fn shape(&self, inputs: Vec<&Spec>) -> Result<Spec, Mismatch> {
-        let lanes = inputs[1..].iter().flat_map(|lanes| lanes.shape.iter());
-        let sizes: Vec<usize> = lanes.chain(self.shape.iter()).copied().collect();
+        let batch = inputs[1..].iter().flat_map(|batch| batch.shape.iter());
+        let sizes: Vec<usize> = batch.chain(self.shape.iter()).copied().collect();
         Ok(Spec::new(sizes, self.distribution.dtype()))
     }
 
@@ -170,27 +170,27 @@ impl DiscreteRule for Random {
         if inputs.len() == 1 {
             return stream.draw(distribution, shape, self.device);
         }
-        let numbers = inputs[1..].iter().map(|lanes| {
-            let first = lanes
+        let numbers = inputs[1..].iter().map(|batch| {
+            let first = batch
                 .to_vec::<i64>()
                 .first()
                 .map_or(0, |&first| first as u64);
-            first..first + lanes.size() as u64
+            first..first + batch.size() as u64
         });
         let numbers: Vec<_> = numbers.collect();
-        stream.draw_lanes(distribution, &numbers, shape, self.device)
+        stream.draw_batch(distribution, &numbers, shape, self.device)
     }
 
     /// The lanes that are numbered draw their own.
-    fn batch(&self, inputs: Vec<Lane>) -> [Lane; 1] {
+    fn batch(&self, inputs: Vec<Batched>) -> [Batched; 1] {
         if inputs[0].axis.is_some() {
             let advice = "lanes draw from one stream, by their numbers";
             no_rule(self.name, "batch", advice)
         }
-        let others = inputs[1..].iter().take_while(|lanes| lanes.axis.is_none());
-        let axis = others.map(|lanes| lanes.value.rank()).sum();
-        let inputs = inputs.into_iter().map(|lane| lane.value);
-        [Lane::along(
+        let others = inputs[1..].iter().take_while(|batch| batch.axis.is_none());
+        let axis = others.map(|batch| batch.value.rank()).sum();
+        let inputs = inputs.into_iter().map(|element| element.value);
+        [Batched::along(
             Discrete::of(self.clone(), inputs.collect()),
             axis,
         )]

@@ -3,7 +3,7 @@
 use bibun_array::{Array, DType, Normalization, Shape, normalize_gradient};
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{Owned, Share};
@@ -78,8 +78,8 @@ impl Normalize {
     }
 
     /// The same of values with lanes in front.
-    fn in_lanes(&self) -> Self {
-        let over = self.over.in_lanes();
+    fn in_batch(&self) -> Self {
+        let over = self.over.in_batch();
         Self { over, ..*self }
     }
 
@@ -135,8 +135,8 @@ impl Function for Normalize {
         [Some(dy), dmean, Some(along_y * sqrt(shifted) * 2.0)]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 3] {
-        Lane::in_front(self.in_lanes(), x)
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 3] {
+        Batched::in_front(self.in_batch(), x)
     }
 
     fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 1] {
@@ -251,8 +251,8 @@ impl Function for NormalizeGradient {
         [terms.into_iter().flatten().reduce(|sum, term| sum + term)]
     }
 
-    fn batch(&self, inputs: [Lane; 5]) -> [Lane; 1] {
-        Lane::in_front(Self(self.0.in_lanes()), inputs)
+    fn batch(&self, inputs: [Batched; 5]) -> [Batched; 1] {
+        Batched::in_front(Self(self.0.in_batch()), inputs)
     }
 
     fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 5] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bibun_array::{Array, DType, Shape, Taps};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{Owned, Share};
@@ -12,7 +12,7 @@ use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::pooling::average::axes_of_channels;
 use crate::functions::pooling::window::{
-    Pooling, adaptive_taps, lanes_before, shape_of_windows, share_of_windows,
+    Pooling, adaptive_taps, batch_axes_before, shape_of_windows, share_of_windows,
 };
 use crate::functions::{gather, max, reshape, scatter_add};
 use crate::variable::Variable;
@@ -176,10 +176,10 @@ impl Function for MaxPool {
         [dy, None]
     }
 
-    fn batch(&self, x: [Lane; 1]) -> [Lane; 2] {
-        let (x, axis) = Lane::mapped(x);
-        let (x, axis) = lanes_before(x, axis, self.taps.len());
-        crate::apply(self.clone(), [x]).map(|y| Lane::along(y, axis))
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 2] {
+        let (x, axis) = Batched::mapped(x);
+        let (x, axis) = batch_axes_before(x, axis, self.taps.len());
+        crate::apply(self.clone(), [x]).map(|y| Batched::along(y, axis))
     }
 
     fn per_example(&self, cx: &Context<'_>, [gy, gi]: [Owned; 2]) -> [Option<Share>; 1] {

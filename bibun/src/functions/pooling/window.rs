@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bibun_array::{Array, Shape, Taps, Window, allocating};
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::error::{Error, raise};
 use crate::examples::{Owned, Share};
 use crate::function::{Mismatch, Spec};
+use crate::functions::batch_in_front;
 use crate::functions::family::{Linear, LinearRule};
-use crate::functions::lanes_in_front;
 use crate::variable::Variable;
 
 /// A number for each of `N` axes: one for all, or `[..; N]`.
@@ -249,10 +249,10 @@ pub(super) fn shape_of_windows(x: &Shape, taps: &[Taps]) -> Shape {
 }
 
 /// x with its lanes in front of the axes that windows lie on, and where they are then.
-pub(super) fn lanes_before(x: Variable, axis: usize, axes: usize) -> (Variable, usize) {
+pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Variable, usize) {
     match axis < x.rank() - axes {
         true => (x, axis),
-        false => (lanes_in_front(x, axis), 0),
+        false => (batch_in_front(x, axis), 0),
     }
 }
 
@@ -322,9 +322,9 @@ impl LinearRule for WindowSum {
         let taps = self.taps.iter().map(Taps::transposed).collect();
         Self::of([self.transposed, self.name], taps, gy)
     }
-    fn batch(&self, x: Variable, axis: usize) -> Lane {
-        let (x, axis) = lanes_before(x, axis, self.taps.len());
-        Lane::along(Linear::of(self.clone(), x), axis)
+    fn batch(&self, x: Variable, axis: usize) -> Batched {
+        let (x, axis) = batch_axes_before(x, axis, self.taps.len());
+        Batched::along(Linear::of(self.clone(), x), axis)
     }
 
     fn per_example(&self, x: &Spec, gy: Owned) -> Share {

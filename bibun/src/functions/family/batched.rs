@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use crate::batch::Lane;
+use crate::batch::Batched;
 use crate::function::{Arity, Fixed, Function, Inputs, Outputs};
 use crate::functions::{broadcast_to, expand_dims, move_axis, reshape};
 use crate::variable::Variable;
 
-impl Lane {
+impl Batched {
     /// A value with its lanes along an axis.
     pub fn along(value: Variable, axis: usize) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Lane {
     }
 
     /// How many lanes a list of inputs has, of which at least one has any.
-    pub fn common_count(inputs: &[Self]) -> usize {
+    pub fn batch_size(inputs: &[Self]) -> usize {
         let mut counts = inputs.iter().filter_map(Self::count);
         counts
             .next()
@@ -40,23 +40,32 @@ impl Lane {
     /// All values with their lanes along one common axis, and that axis.
     pub(crate) fn aligned(inputs: &[Self]) -> (SmallVec<[Variable; 4]>, usize) {
         // Where all mapped inputs agree already, nothing moves; one input alone always does.
-        let mut axes = inputs.iter().filter_map(|lane| lane.axis);
+        let mut axes = inputs.iter().filter_map(|element| element.axis);
         let first = axes
             .next()
             .expect("a batch rule is asked only where there are lanes");
-        let count = Self::common_count(inputs);
-        if inputs.iter().all(|lane| lane.axis == Some(first)) {
+        let count = Self::batch_size(inputs);
+        if inputs.iter().all(|element| element.axis == Some(first)) {
             return (
-                inputs.iter().map(|lane| lane.value.clone()).collect(),
+                inputs.iter().map(|element| element.value.clone()).collect(),
                 first,
             );
         }
-        (inputs.iter().map(|lane| lane.to_front(count)).collect(), 0)
+        (
+            inputs
+                .iter()
+                .map(|element| element.to_front(count))
+                .collect(),
+            0,
+        )
     }
 
     /// The only input of a function, and where its lanes lie.
-    pub(crate) fn mapped([lane]: [Self; 1]) -> (Variable, usize) {
-        (lane.value, lane.axis.expect("the only input has lanes"))
+    pub(crate) fn mapped([element]: [Self; 1]) -> (Variable, usize) {
+        (
+            element.value,
+            element.axis.expect("the only input has lanes"),
+        )
     }
 
     /// A function of elements on all lanes, which lie along one axis, whichever it is.
@@ -71,8 +80,8 @@ impl Lane {
 
     /// A function on all lanes in front of its own axes.
     pub(crate) fn in_front<F: Function>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self> {
-        let count = Self::common_count(inputs.as_ref());
-        let inputs = F::Inputs::map(inputs, |lane| lane.to_front(count));
+        let count = Self::batch_size(inputs.as_ref());
+        let inputs = F::Inputs::map(inputs, |element| element.to_front(count));
         F::Outputs::map(crate::apply(function, inputs), |y| Self::along(y, 0))
     }
 
@@ -81,10 +90,10 @@ impl Lane {
     where
         F: Function,
     {
-        let lanes = inputs.as_ref();
-        let (n, count) = (lanes[0].spec().shape[0], Self::common_count(lanes));
-        let inputs = F::Inputs::map(inputs, |lane| {
-            let x = lane.to_front(count);
+        let batch = inputs.as_ref();
+        let (n, count) = (batch[0].spec().shape[0], Self::batch_size(batch));
+        let inputs = F::Inputs::map(inputs, |element| {
+            let x = element.to_front(count);
             let shape = x.shape().removed(0).replaced(0, count * n);
             reshape(x, shape)
         });
