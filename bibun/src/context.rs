@@ -10,7 +10,7 @@ use crate::apply;
 use crate::batch::Batched;
 use crate::call::Called;
 use crate::error::{Error, Place, asked_at, caller, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{AnyFunction, Items, Needs, Spec, items};
 use crate::node::{Edge, Node, Way};
 use crate::rules;
@@ -272,7 +272,10 @@ impl Context<'_> {
     }
 
     /// What the `per_example` rule gives for these cotangents of the outputs, where it is needed.
-    pub(crate) fn ask_per_example(&self, gy: Items<Owned>) -> Items<Option<Share>> {
+    pub(crate) fn ask_per_example(
+        &self,
+        gy: Items<ExampleCotangent>,
+    ) -> Items<Option<ExampleGradient>> {
         let function = self.function();
         let (_, _entered) = Called::begin(function.name(), self.place());
         let _settled = self.device().map(settle);
@@ -280,7 +283,7 @@ impl Context<'_> {
         for (share, need) in shares.iter_mut().zip(self.needs) {
             share.take_if(|_| !need);
         }
-        let misfit = |_, share: &Option<Share>, spec: &Spec| share.as_ref()?.misfit(spec);
+        let misfit = |_, share: &Option<ExampleGradient>, spec: &Spec| share.as_ref()?.misfit(spec);
         check(function, "per_example", &shares, self.input_specs(), misfit);
         shares
     }

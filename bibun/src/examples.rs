@@ -189,56 +189,56 @@ impl Examples {
 /// The cotangents of a value of which each slice belongs to one example: together they are as large
 /// as the value itself.
 #[derive(Clone, Debug)]
-pub struct Owned {
+pub struct ExampleCotangent {
     /// The cotangents, in the shape of the value.
     pub cotangent: Variable,
     /// Whose they are.
     pub examples: Examples,
 }
 
-impl Owned {
+impl ExampleCotangent {
     /// The shares of inputs that have the examples along the same axis as the output, from a rule
     /// that gives their cotangents.
-    pub fn through<const N: usize>(
+    pub fn pull_back<const N: usize>(
         self,
         vjp: impl FnOnce(Variable) -> [Option<Variable>; N],
-    ) -> [Option<Share>; N] {
+    ) -> [Option<ExampleGradient>; N] {
         let examples = self.examples;
-        vjp(self.cotangent).map(|gx| Some(Share::own(gx?, examples.clone())))
+        vjp(self.cotangent).map(|gx| Some(ExampleGradient::sliced(gx?, examples.clone())))
     }
 
-    /// [`Owned::through`], of a function that mixes what lies along some axes.
-    pub(crate) fn through_unless<const N: usize>(
+    /// [`ExampleCotangent::pull_back`], of a function that mixes what lies along some axes.
+    pub(crate) fn pull_back_unless<const N: usize>(
         self,
         mixed: &[usize],
         vjp: impl FnOnce(Variable) -> [Option<Variable>; N],
-    ) -> [Option<Share>; N] {
+    ) -> [Option<ExampleGradient>; N] {
         match mixed.contains(&self.examples.axis()) {
-            true => [const { Some(Share::Mixed) }; N],
-            false => self.through(vjp),
+            true => [const { Some(ExampleGradient::Mixed) }; N],
+            false => self.pull_back(vjp),
         }
     }
 }
 
 /// What a per-example rule gives for one input.
 #[derive(Clone, Debug)]
-pub enum Share {
+pub enum ExampleGradient {
     /// Each slice of the input belongs to one example.
-    Own(Owned),
+    Sliced(ExampleCotangent),
     /// All examples use all of the input: a cotangent `[examples, ..]` for each of them.
-    Added(Variable),
+    Stacked(Variable),
     /// The same as a sum of products that are made when they are asked for.
-    Product(Product),
+    OuterProduct(OuterProduct),
     /// A result of one example depends on a part of the input that belongs to another.
     Mixed,
     /// The rule does not know; the cotangents of all examples are computed by `vjp` under `vmap`.
     Unknown,
 }
 
-impl Share {
+impl ExampleGradient {
     /// The share of an input whose slices belong to the examples.
-    pub fn own(cotangent: Variable, examples: Examples) -> Self {
-        Self::Own(Owned {
+    pub fn sliced(cotangent: Variable, examples: Examples) -> Self {
+        Self::Sliced(ExampleCotangent {
             cotangent,
             examples,
         })
@@ -247,7 +247,7 @@ impl Share {
     /// What the cotangent looks like, if it cannot be that of an input like this.
     pub(crate) fn misfit(&self, input: &Spec) -> Option<Spec> {
         let (found, fits) = match self {
-            Self::Own(Owned {
+            Self::Sliced(ExampleCotangent {
                 cotangent,
                 examples,
             }) => {
@@ -255,13 +255,13 @@ impl Share {
                 let fits = found == *input && examples.fit(input);
                 (found, fits)
             }
-            Self::Added(cotangent) => {
+            Self::Stacked(cotangent) => {
                 let found = cotangent.spec();
                 let of_one = found.shape.get(1..);
                 let fits = of_one == Some(&input.shape[..]) && found.dtype == input.dtype;
                 (found, fits)
             }
-            Self::Product(_) | Self::Mixed | Self::Unknown => return None,
+            Self::OuterProduct(_) | Self::Mixed | Self::Unknown => return None,
         };
         (!fits).then_some(found)
     }
@@ -273,7 +273,7 @@ type Sum = dyn Fn(&Variable, &Variable) -> Variable + Send + Sync;
 /// `sum(a[e], b[e])`, where `sum` is linear in `b` and adds up products over the first axis of what
 /// it is given.
 #[derive(Clone)]
-pub struct Product {
+pub struct OuterProduct {
     /// What one example meets the value with, `[examples, l, ..]`.
     pub a: Variable,
     /// The cotangents there, `[examples, l, ..]`.
@@ -281,7 +281,7 @@ pub struct Product {
     /// From `[m, ..]` and `[m, ..]` to the cotangent of the value.
     pub sum: Arc<Sum>,
     /// What is known of the sum.
-    pub form: Form,
+    pub form: ProductForm,
     /// The same sum as one of matrices, where that can be made.
     pub(crate) matrices: Option<Matrices>,
 }
@@ -298,9 +298,9 @@ pub(crate) struct Matrices {
     pub(crate) make: Arc<Pair>,
 }
 
-/// What is known of a [`Product`]'s sum.
+/// What is known of a [`OuterProduct`]'s sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum ProductForm {
     /// `aᵀ b`, of matrices, or transposed `bᵀ a`.
     Matrix {
         /// Whether it is `bᵀ a`.
@@ -312,10 +312,10 @@ pub enum Form {
     Other,
 }
 
-impl Product {
+impl OuterProduct {
     /// The product of what is `form`ed so.
     pub fn new(
-        form: Form,
+        form: ProductForm,
         a: Variable,
         b: Variable,
         sum: impl Fn(&Variable, &Variable) -> Variable + Send + Sync + 'static,
@@ -341,7 +341,7 @@ impl Product {
     }
 }
 
-impl fmt::Debug for Product {
+impl fmt::Debug for OuterProduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { a, b, form, .. } = self;
         write!(

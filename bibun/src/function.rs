@@ -10,7 +10,7 @@ use crate::apply;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::error::{Error, Place};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::variable::Variable;
 
 /// How many inputs or outputs a function has: [`Fixed`] or [`Many`].
@@ -161,7 +161,7 @@ impl Mismatch {
     /// #   fn batch(&self, _: [Batched; 1]) -> [Batched; 1] {
     /// #       no_rule("not_negative", "batch", "lanes would differ in length")
     /// #   }
-    /// #   fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 1] {
+    /// #   fn per_example(&self, _: &Context<'_>, _: [ExampleCotangent; 1]) -> [Option<ExampleGradient>; 1] {
     /// #       [None]
     /// #   }
     ///     // ...
@@ -312,8 +312,8 @@ pub type Needs<'a> = &'a [bool];
 ///         let [y] = apply(Square, [x.value]);
 ///         [Batched { value: y, axis: x.axis }]
 ///     }
-///     fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-///         gy.through(|gy| self.vjp(cx, [gy]))
+///     fn per_example(&self, cx: &Context<'_>, [gy]: [ExampleCotangent; 1]) -> [Option<ExampleGradient>; 1] {
+///         gy.pull_back(|gy| self.vjp(cx, [gy]))
 ///     }
 /// }
 ///
@@ -366,13 +366,13 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
     fn batch(&self, inputs: Inputs<Self, Batched>) -> Outputs<Self, Batched>;
 
     /// Where the examples lie in the inputs, and what of their cotangents reaches each, from the
-    /// cotangents of outputs that have the examples along an axis. [`Owned::through`] is the rule of
-    /// functions whose inputs have them along the same axis; [`Share::Unknown`] is always right.
+    /// cotangents of outputs that have the examples along an axis. [`ExampleCotangent::pull_back`] is the rule of
+    /// functions whose inputs have them along the same axis; [`ExampleGradient::Unknown`] is always right.
     fn per_example(
         &self,
         cx: &Context<'_>,
-        gy: Outputs<Self, Owned>,
-    ) -> Inputs<Self, Option<Share>>;
+        gy: Outputs<Self, ExampleCotangent>,
+    ) -> Inputs<Self, Option<ExampleGradient>>;
 }
 
 /// As many items as most functions have inputs or outputs, without an allocation.
@@ -401,7 +401,11 @@ pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
     fn batch(&self, inputs: Items<Batched>) -> Items<Batched>;
-    fn per_example(&self, cx: &Context<'_>, gy: Items<Owned>) -> Items<Option<Share>>;
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Items<ExampleCotangent>,
+    ) -> Items<Option<ExampleGradient>>;
 }
 
 impl<F: Function> AnyFunction for F {
@@ -432,7 +436,11 @@ impl<F: Function> AnyFunction for F {
     fn batch(&self, inputs: Items<Batched>) -> Items<Batched> {
         items(self.batch(F::Inputs::collect(inputs.into_iter())))
     }
-    fn per_example(&self, cx: &Context<'_>, gy: Items<Owned>) -> Items<Option<Share>> {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Items<ExampleCotangent>,
+    ) -> Items<Option<ExampleGradient>> {
         items(self.per_example(cx, F::Outputs::collect(gy.into_iter())))
     }
 }

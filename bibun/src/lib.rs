@@ -63,7 +63,7 @@ pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
 pub use error::{Error, LinkPath, Place, attempt};
-pub use examples::{Examples, Form, Owned, Product, Share};
+pub use examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct, ProductForm};
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
 };

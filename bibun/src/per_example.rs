@@ -15,7 +15,7 @@ use crate::batch::vmap;
 use crate::call::Called;
 use crate::context::{self, Context};
 use crate::error::{Error, Place, attempt, raise};
-use crate::examples::{Owned, Product, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct};
 use crate::function::{Items, items};
 use crate::node::{Edge, Key, Node};
 use crate::reverse::Paths;
@@ -25,15 +25,15 @@ use crate::variable::{Value, Variable};
 /// A part of the gradients of one parameter.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    Own(Owned),
-    Added(Variable),
-    Product(Product),
+    Sliced(ExampleCotangent),
+    Stacked(Variable),
+    OuterProduct(OuterProduct),
 }
 
 /// The parts of the cotangents of each input, from those of outputs that the examples own. Parts
 /// add up.
 pub(crate) fn pull_apart(
-    outputs: Vec<(Edge, Owned)>,
+    outputs: Vec<(Edge, ExampleCotangent)>,
     inputs: Vec<Edge>,
     create_graph: bool,
 ) -> Vec<Vec<Part>> {
@@ -53,7 +53,7 @@ pub(crate) fn pull_apart(
             if !create_graph {
                 owned.cotangent = owned.cotangent.without_history();
             }
-            walk.deliver(&edge, Part::Own(owned), None);
+            walk.deliver(&edge, Part::Sliced(owned), None);
         }
         for node in paths.nodes().iter().rev() {
             walk.pass(node);
@@ -71,22 +71,22 @@ pub(crate) fn pull_apart(
 
 impl Part {
     /// What parts add up to, for a rule to give.
-    pub(crate) fn sum(parts: Vec<Self>) -> Option<Share> {
+    pub(crate) fn sum(parts: Vec<Self>) -> Option<ExampleGradient> {
         let share = |part| match part {
-            Self::Own(owned) => Share::Own(owned),
-            Self::Added(cotangent) => Share::Added(cotangent),
-            Self::Product(product) => Share::Product(product),
+            Self::Sliced(owned) => ExampleGradient::Sliced(owned),
+            Self::Stacked(cotangent) => ExampleGradient::Stacked(cotangent),
+            Self::OuterProduct(product) => ExampleGradient::OuterProduct(product),
         };
         let added = |part: Self| match part {
-            Self::Own(owned) => owned.added(),
-            Self::Added(cotangent) => cotangent,
-            Self::Product(product) => product.rows(),
+            Self::Sliced(owned) => owned.stacked(),
+            Self::Stacked(cotangent) => cotangent,
+            Self::OuterProduct(product) => product.rows(),
         };
         match <[Self; 1]>::try_from(parts) {
             Ok([part]) => Some(share(part)),
             Err(parts) => {
                 let terms = parts.into_iter().map(added);
-                terms.reduce(|a, b| a + b).map(Share::Added)
+                terms.reduce(|a, b| a + b).map(ExampleGradient::Stacked)
             }
         }
     }
@@ -94,10 +94,10 @@ impl Part {
 
 /// The cotangents that have arrived at one output of a node.
 enum Arrived {
-    Own(Owned),
+    Sliced(ExampleCotangent),
     /// A cotangent for each example, on an axis in front, and the function that they came through
     /// last; `None` where they are added only because no rule knew better.
-    Added(Variable, Option<Origin>),
+    Stacked(Variable, Option<Origin>),
 }
 
 /// A function and where it was called.
@@ -137,9 +137,9 @@ impl Walk<'_> {
             return;
         }
         let new = match part {
-            Part::Own(owned) => Arrived::Own(owned),
-            Part::Added(cotangent) => Arrived::Added(cotangent, origin),
-            Part::Product(product) => Arrived::Added(product.rows(), origin),
+            Part::Sliced(owned) => Arrived::Sliced(owned),
+            Part::Stacked(cotangent) => Arrived::Stacked(cotangent, origin),
+            Part::OuterProduct(product) => Arrived::Stacked(product.rows(), origin),
         };
         let sum = match self.arrived.remove(&key) {
             None => new,
@@ -157,8 +157,8 @@ impl Walk<'_> {
         added: Option<Origin>,
     ) {
         let own = arrived.iter().flatten().find_map(|arrived| match arrived {
-            Arrived::Own(owned) => Some(&owned.examples),
-            Arrived::Added(..) => None,
+            Arrived::Sliced(owned) => Some(&owned.examples),
+            Arrived::Stacked(..) => None,
         });
         let constants = (node.inputs().iter().zip(node.kept_inputs())).zip(node.input_specs());
         for ((edge, value), spec) in constants {
@@ -198,7 +198,7 @@ impl Walk<'_> {
             place: node.place,
         };
         // What was added for a reason stays so.
-        let known = |arrived: &Arrived| matches!(arrived, Arrived::Added(_, Some(_)));
+        let known = |arrived: &Arrived| matches!(arrived, Arrived::Stacked(_, Some(_)));
         let added = arrived.iter().flatten().any(known).then_some(here);
         self.expect_other_data(node, &arrived, added);
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
@@ -236,21 +236,26 @@ impl Walk<'_> {
                 let cx = Context::of(node, needs, self.create_graph);
                 let shares = cx.ask_per_example(owned);
                 items(shares.into_iter().map(|share| match share {
-                    Some(Share::Mixed) if alone => Some(Share::Unknown),
-                    Some(Share::Mixed) => here.mixes(),
+                    Some(ExampleGradient::Mixed) if alone => Some(ExampleGradient::Unknown),
+                    Some(ExampleGradient::Mixed) => here.mixes(),
                     share => share,
                 }))
             }
-            None => items(needs.iter().map(|&need| need.then_some(Share::Unknown))),
+            None => items(
+                needs
+                    .iter()
+                    .map(|&need| need.then_some(ExampleGradient::Unknown)),
+            ),
         };
-        let unknown = |share: &Option<Share>| matches!(share, Some(Share::Unknown));
+        let unknown =
+            |share: &Option<ExampleGradient>| matches!(share, Some(ExampleGradient::Unknown));
         let unknown: Items<bool> = items(shares.iter().map(unknown));
         let mut gradients = Items::new().into_iter();
         if unknown.contains(&true) {
             let cotangents = arrived.iter().map(|arrived| match arrived {
                 None => None,
-                Some(Arrived::Own(owned)) => Some(owned.added()),
-                Some(Arrived::Added(cotangent, _)) => Some(cotangent.clone()),
+                Some(Arrived::Sliced(owned)) => Some(owned.stacked()),
+                Some(Arrived::Stacked(cotangent, _)) => Some(cotangent.clone()),
             });
             let cotangents: Items<Option<Variable>> = items(cotangents);
             gradients = self.under_vmap(node, &cotangents, &unknown).into_iter();
@@ -258,10 +263,12 @@ impl Walk<'_> {
         items(shares.into_iter().map(|share| {
             let gradient = gradients.next().flatten();
             Some(match share? {
-                Share::Own(owned) => (Part::Own(owned), true),
-                Share::Added(cotangent) => (Part::Added(cotangent), true),
-                Share::Product(product) => (Part::Product(product), true),
-                Share::Unknown | Share::Mixed => (Part::Added(gradient?), false),
+                ExampleGradient::Sliced(owned) => (Part::Sliced(owned), true),
+                ExampleGradient::Stacked(cotangent) => (Part::Stacked(cotangent), true),
+                ExampleGradient::OuterProduct(product) => (Part::OuterProduct(product), true),
+                ExampleGradient::Unknown | ExampleGradient::Mixed => {
+                    (Part::Stacked(gradient?), false)
+                }
             })
         }))
     }
@@ -295,19 +302,19 @@ impl Walk<'_> {
 }
 
 /// The cotangents of all outputs, zeros where none arrived, if all are owned by examples.
-fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<Owned>> {
+fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<ExampleCotangent>> {
     let mut first = None;
     for arrived in arrived.iter().flatten() {
         match arrived {
-            Arrived::Own(owned) => first = first.or(Some(&owned.examples)),
-            Arrived::Added(..) => return None,
+            Arrived::Sliced(owned) => first = first.or(Some(&owned.examples)),
+            Arrived::Stacked(..) => return None,
         }
     }
     let first = first?;
     let mut all = Items::new();
     for (arrived, spec) in arrived.iter().zip(node.output_specs()) {
         all.push(match arrived {
-            Some(Arrived::Own(owned)) => owned.clone(),
+            Some(Arrived::Sliced(owned)) => owned.clone(),
             _ => {
                 let axis = first.axis();
                 let nobodys = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
@@ -316,7 +323,7 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<O
                     false => nobodys()?,
                 };
                 let cotangent = Variable::zeros(spec);
-                Owned {
+                ExampleCotangent {
                     cotangent,
                     examples,
                 }
@@ -329,27 +336,27 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<O
 impl Arrived {
     fn plus(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Own(a), Self::Own(b)) => match a.examples.merged(&b.examples) {
-                Some(examples) => Self::Own(Owned {
+            (Self::Sliced(a), Self::Sliced(b)) => match a.examples.merged(&b.examples) {
+                Some(examples) => Self::Sliced(ExampleCotangent {
                     cotangent: a.cotangent + b.cotangent,
                     examples,
                 }),
-                None => Self::Added(a.added() + b.added(), None),
+                None => Self::Stacked(a.stacked() + b.stacked(), None),
             },
-            (Self::Added(a, from_a), Self::Added(b, from_b)) => {
-                Self::Added(a + b, from_a.or(from_b))
+            (Self::Stacked(a, from_a), Self::Stacked(b, from_b)) => {
+                Self::Stacked(a + b, from_a.or(from_b))
             }
-            (Self::Added(_, Some(origin)), Self::Own(_))
-            | (Self::Own(_), Self::Added(_, Some(origin))) => origin.mixes(),
-            (Self::Added(added, None), Self::Own(owned))
-            | (Self::Own(owned), Self::Added(added, None)) => {
-                Self::Added(added + owned.added(), None)
+            (Self::Stacked(_, Some(origin)), Self::Sliced(_))
+            | (Self::Sliced(_), Self::Stacked(_, Some(origin))) => origin.mixes(),
+            (Self::Stacked(added, None), Self::Sliced(owned))
+            | (Self::Sliced(owned), Self::Stacked(added, None)) => {
+                Self::Stacked(added + owned.stacked(), None)
             }
         }
     }
 }
 
-impl Product {
+impl OuterProduct {
     /// The cotangents of all examples.
     pub(crate) fn rows(&self) -> Variable {
         let inputs = [self.a.clone(), self.b.clone()];

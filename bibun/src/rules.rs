@@ -11,7 +11,7 @@ use bibun_array::Array;
 
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{AnyFunction, Arity, Function, Keeps, Many, Mismatch, Needs, Spec, items};
 use crate::scope;
 use crate::surroundings::Aside;
@@ -19,7 +19,8 @@ use crate::variable::Variable;
 
 type Reverse = dyn Fn(&Context<'_>, &[Variable]) -> Vec<Option<Variable>> + Send + Sync;
 type Forward = dyn Fn(&Context<'_>, &[Option<Variable>]) -> Vec<Option<Variable>> + Send + Sync;
-type PerExample = dyn Fn(&Context<'_>, &[Owned]) -> Vec<Option<Share>> + Send + Sync;
+type PerExample =
+    dyn Fn(&Context<'_>, &[ExampleCotangent]) -> Vec<Option<ExampleGradient>> + Send + Sync;
 type Batch = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 
 /// Rules to be used in place of functions' own: a registry by the functions' names, in force within
@@ -133,12 +134,12 @@ impl Rules {
     /// `vjp` under `vmap`.
     ///
     /// ```
-    /// use bibun::{per_example, Owned, Rules, Share, Variable};
+    /// use bibun::{per_example, ExampleCotangent, Rules, ExampleGradient, Variable};
     /// // The gradients of each example, cut off at 1 on their way through `tanh`.
     /// let cut = Rules::new().per_example("tanh", |cx, gy| {
-    ///     let Owned { cotangent, examples } = gy[0].clone();
+    ///     let ExampleCotangent { cotangent, examples } = gy[0].clone();
     ///     let gradients = cx.original_vjp(&[cotangent]).into_iter();
-    ///     gradients.map(|gx| Some(Share::own(gx?.clip(-1.0, 1.0), examples.clone()))).collect()
+    ///     gradients.map(|gx| Some(ExampleGradient::sliced(gx?.clip(-1.0, 1.0), examples.clone()))).collect()
     /// });
     /// let w = Variable::new(0.0);
     /// let x = Variable::constant([2.0, 2.0]);
@@ -149,7 +150,10 @@ impl Rules {
     pub fn per_example(
         self,
         function: impl Into<String>,
-        rule: impl Fn(&Context<'_>, &[Owned]) -> Vec<Option<Share>> + Send + Sync + 'static,
+        rule: impl Fn(&Context<'_>, &[ExampleCotangent]) -> Vec<Option<ExampleGradient>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.replace(function.into(), |replacement| {
             replacement.per_example = Some(Arc::new(rule))
@@ -348,10 +352,14 @@ impl Function for Replaced {
         }
     }
 
-    fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> Vec<Option<Share>> {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Vec<ExampleCotangent>,
+    ) -> Vec<Option<ExampleGradient>> {
         match (&self.rules.per_example, &self.rules.vjp) {
             (Some(rule), _) => rule(cx, &gy),
-            (None, Some(_)) => vec![Some(Share::Unknown); cx.input_count()],
+            (None, Some(_)) => vec![Some(ExampleGradient::Unknown); cx.input_count()],
             (None, None) => self.function.per_example(cx, items(gy)).into_vec(),
         }
     }

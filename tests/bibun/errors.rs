@@ -3,10 +3,10 @@
 use bibun::array::{Array, DType, s};
 use bibun::functions::{broadcast_to, greater, reshape, sum, tanh};
 use bibun::{
-    BatchAxes, Batched, Context, Error, Fixed, Function, GradOptions, Keeps, Mismatch, Needs,
-    Owned, Share, Spec, Variable, VmapOptions, apply, attempt, checkpoint, grad, gradient_check,
-    gradients, gradients_with, is_recording, is_training, jacobian, jvp, linearize, no_grad,
-    no_rule, ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
+    BatchAxes, Batched, Context, Error, ExampleCotangent, ExampleGradient, Fixed, Function,
+    GradOptions, Keeps, Mismatch, Needs, Spec, Variable, VmapOptions, apply, attempt, checkpoint,
+    grad, gradient_check, gradients, gradients_with, is_recording, is_training, jacobian, jvp,
+    linearize, no_grad, no_rule, ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
 };
 
 /// The error that the code raises, and the message with this line in place of `{here}`. Messages
@@ -432,8 +432,12 @@ impl Function for Double {
         }
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        gy.through(|gy| self.vjp(cx, [gy]))
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
+        gy.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

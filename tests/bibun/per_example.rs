@@ -740,14 +740,20 @@ fn rules_of_a_users_own() {
             cx.input_shape(1).inserted(0, gy[0].examples.count()),
             DType::F64,
         );
-        vec![None, Some(bibun::Share::Added(Variable::constant(rows)))]
+        vec![
+            None,
+            Some(bibun::ExampleGradient::Stacked(Variable::constant(rows))),
+        ]
     });
     let losses = rules.scope(|| sum_of_each(&linear(&x, &w, None)));
     assert_eq!(per_example(&losses, &w).rows().to_vec::<f64>(), [1.0; 60]);
     assert!(rules.unused().is_empty());
     // A rule that gives a wrong shape is told.
     let rules = Rules::new().per_example("linear", |_, gy| {
-        vec![None, Some(bibun::Share::Added(gy[0].cotangent.clone()))]
+        vec![
+            None,
+            Some(bibun::ExampleGradient::Stacked(gy[0].cotangent.clone())),
+        ]
     });
     let losses = rules.scope(|| sum_of_each(&linear(&x, &w, None)));
     let error = attempt(|| per_example(&losses, &w))

@@ -30,7 +30,7 @@ impl Function for Product {
     fn batch(&self, [a, _]: [Batched; 2]) -> [Batched; 1] {
         [a]
     }
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 2] {
+    fn per_example(&self, _: &Context<'_>, _: [ExampleCotangent; 1]) -> [Option<ExampleGradient>; 2] {
         [None]
     }
 }

@@ -152,11 +152,11 @@ pub enum GradientError {
 /// assert!(matches!(error, GradientError::Gradient { argument, .. } if argument == "input 1"));
 ///
 /// // Examples along the first axis, taken apart by a rule that gives each twice its gradient.
-/// use bibun::{Owned, Rules};
+/// use bibun::{ExampleCotangent, Rules};
 /// let rules = Rules::new().per_example("tanh", |cx, gy| {
-///     let Owned { cotangent, examples } = gy[0].clone();
+///     let ExampleCotangent { cotangent, examples } = gy[0].clone();
 ///     let gradients = cx.original_vjp(&[cotangent * 2.0]).into_iter();
-///     gradients.map(|gx| Some(bibun::Share::own(gx?, examples.clone()))).collect()
+///     gradients.map(|gx| Some(bibun::ExampleGradient::sliced(gx?, examples.clone()))).collect()
 /// });
 /// let options = GradientCheckOptions { per_example: Some(0), ..Default::default() };
 /// let f = |x: &[Variable]| rules.scope(|| (&x[0] * &x[1]).tanh());

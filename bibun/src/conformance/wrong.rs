@@ -7,7 +7,8 @@ use bibun_array::{Array, DType};
 
 use super::{CHECKS, Sample, verdict};
 use crate::{
-    Batched, Context, Fixed, Function, Keeps, Mismatch, Needs, Owned, Share, Spec, Variable, apply,
+    Batched, Context, ExampleCotangent, ExampleGradient, Fixed, Function, Keeps, Mismatch, Needs,
+    Spec, Variable, apply,
 };
 
 /// `a b²`, with a fault.
@@ -171,20 +172,24 @@ impl Function for Product {
         [Batched::along(y, 0)]
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
-        let more = |mut gy: Owned| {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 2] {
+        let more = |mut gy: ExampleCotangent| {
             gy.cotangent *= 1.0 + 1e-9;
             gy
         };
         match self.0 {
-            Fault::Refused => [Some(Share::Mixed), Some(Share::Mixed)],
-            Fault::Examples => more(gy).through(|gy| self.vjp(cx, [gy])),
+            Fault::Refused => [Some(ExampleGradient::Mixed), Some(ExampleGradient::Mixed)],
+            Fault::Examples => more(gy).pull_back(|gy| self.vjp(cx, [gy])),
             Fault::OtherAxis if cx.input_shape(0).rank() == 2 => {
                 let examples = gy.examples.moved(1 - gy.examples.axis());
                 let gradients = self.vjp(cx, [gy.cotangent]);
-                gradients.map(|gx| Some(Share::own(gx?, examples.clone())))
+                gradients.map(|gx| Some(ExampleGradient::sliced(gx?, examples.clone())))
             }
-            _ => gy.through(|gy| self.vjp(cx, [gy])),
+            _ => gy.pull_back(|gy| self.vjp(cx, [gy])),
         }
     }
 }

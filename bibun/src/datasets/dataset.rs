@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bibun_array::Generator;
 
-use super::splits::{self, Share};
+use super::splits::{self, SplitSize};
 use super::{Collate, DataError};
 
 /// The batch that the examples of a data set make.
@@ -159,7 +159,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// assert_eq!((train.len(), valid.len()), (450, 50));
     /// ```
     #[track_caller]
-    fn shuffled_split<S: Share, const N: usize>(
+    fn shuffled_split<S: SplitSize, const N: usize>(
         self,
         shares: [S; N],
         seed: u64,
@@ -184,7 +184,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// assert_eq!((train.len(), valid.len()), (450, 50));
     /// ```
     #[track_caller]
-    fn stratified_split<L: Ord, S: Share, const N: usize>(
+    fn stratified_split<L: Ord, S: SplitSize, const N: usize>(
         self,
         labels: &[L],
         shares: [S; N],

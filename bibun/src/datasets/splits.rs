@@ -8,19 +8,19 @@ use bibun_array::Generator;
 use crate::error::{Error, raise};
 
 /// How large a part is: a share of the whole (`f64`) or a count (`usize`).
-pub trait Share: Copy + sealed::Sealed {
+pub trait SplitSize: Copy + sealed::Sealed {
     /// The size of a part of `total` examples, not yet a whole number.
     #[doc(hidden)]
     fn of(self, total: usize) -> f64;
 }
 
-impl Share for f64 {
+impl SplitSize for f64 {
     fn of(self, total: usize) -> f64 {
         self * total as f64
     }
 }
 
-impl Share for usize {
+impl SplitSize for usize {
     fn of(self, _: usize) -> f64 {
         self as f64
     }
@@ -56,7 +56,7 @@ pub struct Fold {
 /// assert_eq!(shuffled(10, [2], 0)[0], train[..2]);
 /// ```
 #[track_caller]
-pub fn shuffled<S: Share, const N: usize>(
+pub fn shuffled<S: SplitSize, const N: usize>(
     len: usize,
     shares: [S; N],
     seed: u64,
@@ -89,7 +89,7 @@ pub fn shuffled<S: Share, const N: usize>(
 /// }
 /// ```
 #[track_caller]
-pub fn stratified<L: Ord, S: Share, const N: usize>(
+pub fn stratified<L: Ord, S: SplitSize, const N: usize>(
     labels: &[L],
     shares: [S; N],
     seed: u64,
@@ -173,7 +173,7 @@ const SLACK: f64 = 1e-6;
 
 /// The sizes of the parts, not yet whole numbers.
 #[track_caller]
-fn sizes<S: Share, const N: usize>(
+fn sizes<S: SplitSize, const N: usize>(
     function: &'static str,
     total: usize,
     shares: [S; N],

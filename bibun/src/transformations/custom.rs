@@ -10,7 +10,7 @@ use crate::batch::{Batched, run_batch};
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, Place, caller, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::forward;
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::{watch, zeros_like};
@@ -418,9 +418,13 @@ impl Function for Call {
     }
 
     /// Through the function itself, if its derivatives are its own.
-    fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> Vec<Option<Share>> {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Vec<ExampleCotangent>,
+    ) -> Vec<Option<ExampleGradient>> {
         if !self.closures.is_derived() {
-            return vec![Some(Share::Unknown); cx.input_count()];
+            return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
         let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
         let outputs = self.run_again(&watched);

@@ -8,7 +8,7 @@ use bibun_array::{Array, DType, Index, Shape, cpu};
 use super::{float_leaves, vjp};
 use crate::call::calling;
 use crate::error::{Error, raise};
-use crate::examples::{Examples, Form, Matrices, Owned, Product};
+use crate::examples::{ExampleCotangent, Examples, Matrices, OuterProduct, ProductForm};
 use crate::function::Spec;
 use crate::functions::{
     batch_l2_norm_squared, concat, equal, matmul, maximum, reshape, slice, sqrt, square, sum,
@@ -89,7 +89,7 @@ pub fn per_example_with<'a, T: Tree>(
         }
     };
     let count = spec.shape[0];
-    let owned = Owned {
+    let owned = ExampleCotangent {
         cotangent: seed,
         examples: Examples::along(0, count),
     };
@@ -446,10 +446,10 @@ struct Gradient {
 /// that was used several times are one product.
 fn merged(parts: Vec<Part>) -> Vec<Part> {
     let mut merged = Vec::with_capacity(parts.len());
-    let mut alike: Vec<Vec<Product>> = Vec::new();
+    let mut alike: Vec<Vec<OuterProduct>> = Vec::new();
     for part in parts {
         match part {
-            Part::Product(product) => {
+            Part::OuterProduct(product) => {
                 match alike
                     .iter_mut()
                     .find(|known| known[0].goes_on_with(&product))
@@ -461,7 +461,7 @@ fn merged(parts: Vec<Part>) -> Vec<Part> {
             other => merged.push(other),
         }
     }
-    let longer = |products: &[Product], factor: fn(&Product) -> &Variable| {
+    let longer = |products: &[OuterProduct], factor: fn(&OuterProduct) -> &Variable| {
         let factors: Vec<&Variable> = products.iter().map(factor).collect();
         match factors[..] {
             [only] => only.clone(),
@@ -471,12 +471,12 @@ fn merged(parts: Vec<Part>) -> Vec<Part> {
     merged.extend(alike.into_iter().map(|products| {
         let (a, b) = (longer(&products, |p| &p.a), longer(&products, |p| &p.b));
         let first = products.into_iter().next().expect("at least one");
-        Part::Product(Product { a, b, ..first })
+        Part::OuterProduct(OuterProduct { a, b, ..first })
     }));
     merged
 }
 
-impl Product {
+impl OuterProduct {
     /// Whether both are the same sum of the same kind of things.
     fn goes_on_with(&self, other: &Self) -> bool {
         let alike = |a: &Variable, b: &Variable| {
@@ -484,7 +484,7 @@ impl Product {
             a.dtype == b.dtype && a.shape[2..] == b.shape[2..]
         };
         self.form == other.form
-            && self.form != Form::Other
+            && self.form != ProductForm::Other
             && alike(&self.a, &other.a)
             && alike(&self.b, &other.b)
     }
@@ -513,7 +513,7 @@ impl Product {
     fn sizes(&self) -> Option<[usize; 3]> {
         let (a, b) = (self.a.shape(), self.b.shape());
         match self.form {
-            Form::Matrix { .. } => Some([a[1], a[2], b[2]]),
+            ProductForm::Matrix { .. } => Some([a[1], a[2], b[2]]),
             _ => Some(self.matrices.as_ref()?.sizes),
         }
     }
@@ -550,7 +550,7 @@ impl Product {
 
     /// All sums of one term each, if there are no others.
     fn single(&self) -> Option<[Variable; 2]> {
-        let one = matches!(self.form, Form::Matrix { .. }) && self.length() == 1;
+        let one = matches!(self.form, ProductForm::Matrix { .. }) && self.length() == 1;
         one.then(|| [&self.a, &self.b].map(Self::folded))
     }
 
@@ -558,10 +558,10 @@ impl Product {
     fn dot(&self, direction: &Variable) -> Variable {
         let (a, b) = (Self::folded(&self.a), Self::folded(&self.b));
         let met = match self.form {
-            Form::Matrix { transposed: false } => matmul(a, direction),
-            Form::Matrix { transposed: true } => matmul(a, swap_axes(direction, 0, 1)),
-            Form::Picked => take(direction, a, 0),
-            Form::Other => {
+            ProductForm::Matrix { transposed: false } => matmul(a, direction),
+            ProductForm::Matrix { transposed: true } => matmul(a, swap_axes(direction, 0, 1)),
+            ProductForm::Picked => take(direction, a, 0),
+            ProductForm::Other => {
                 let (_, pullback) = vjp(|b: &Variable| (self.sum)(&a, b), &b);
                 pullback.call(direction)
             }
@@ -615,13 +615,13 @@ impl Part {
             _ => x,
         };
         match self {
-            Self::Product(product) => Self::Product(Product {
+            Self::OuterProduct(product) => Self::OuterProduct(OuterProduct {
                 a: wide(product.a),
                 b: wide(product.b),
                 ..product
             }),
-            Self::Added(rows) => Self::Added(wide(rows)),
-            Self::Own(owned) => Self::Own(Owned {
+            Self::Stacked(rows) => Self::Stacked(wide(rows)),
+            Self::Sliced(owned) => Self::Sliced(ExampleCotangent {
                 cotangent: wide(owned.cotangent),
                 ..owned
             }),
@@ -641,11 +641,11 @@ impl Gradient {
     fn rows_of(&self, examples: Range<usize>) -> Variable {
         let all = examples.len() == self.count;
         let rows = self.parts.iter().map(|part| match part {
-            Part::Product(product) if all => product.rows(),
-            Part::Product(product) => product.of(examples.clone()).rows(),
-            Part::Added(rows) if all => rows.clone(),
-            Part::Added(rows) => some(rows, examples.clone()),
-            Part::Own(owned) => some(&owned.added(), examples.clone()),
+            Part::OuterProduct(product) if all => product.rows(),
+            Part::OuterProduct(product) => product.of(examples.clone()).rows(),
+            Part::Stacked(rows) if all => rows.clone(),
+            Part::Stacked(rows) => some(rows, examples.clone()),
+            Part::Sliced(owned) => some(&owned.stacked(), examples.clone()),
         });
         rows.reduce(|a, b| a + b)
             .unwrap_or_else(|| self.zeros(self.spec.shape.inserted(0, examples.len())))
@@ -660,12 +660,16 @@ impl Gradient {
 
     fn sparse_rows(&self) -> Rows {
         match &self.parts[..] {
-            [Part::Product(Product { a, b, form, .. })] if *form == Form::Picked => Rows::Sparse {
-                indices: a.clone(),
-                values: b.cast(self.spec.dtype),
-            },
+            [Part::OuterProduct(OuterProduct { a, b, form, .. })]
+                if *form == ProductForm::Picked =>
+            {
+                Rows::Sparse {
+                    indices: a.clone(),
+                    values: b.cast(self.spec.dtype),
+                }
+            }
             [
-                Part::Own(Owned {
+                Part::Sliced(ExampleCotangent {
                     cotangent,
                     examples,
                 }),
@@ -683,7 +687,7 @@ impl Gradient {
     }
 
     fn squared_norms(&self) -> Variable {
-        if let [Part::Product(product)] = &self.parts[..]
+        if let [Part::OuterProduct(product)] = &self.parts[..]
             && self.count > 0
             && product.is_short()
         {
@@ -691,9 +695,9 @@ impl Gradient {
         }
         match &self.parts[..] {
             [] => self.zeros([self.count].into()),
-            [Part::Added(rows)] => batch_l2_norm_squared(rows),
+            [Part::Stacked(rows)] => batch_l2_norm_squared(rows),
             [
-                Part::Own(Owned {
+                Part::Sliced(ExampleCotangent {
                     cotangent,
                     examples,
                 }),
@@ -718,15 +722,15 @@ impl Gradient {
         };
         let masked = factors.as_ref().is_some_and(left_out);
         let of_part = |part: &Part| match (part, &factors) {
-            (Part::Added(rows), None) => sum(rows, 0),
-            (Part::Added(rows), Some(c)) => sum(scaled(c, rows), 0),
-            (Part::Own(owned), None) => owned.cotangent.clone(),
-            (Part::Own(owned), Some(c)) => sum(scaled(c, &owned.added()), 0),
-            (Part::Product(product), None) => {
+            (Part::Stacked(rows), None) => sum(rows, 0),
+            (Part::Stacked(rows), Some(c)) => sum(scaled(c, rows), 0),
+            (Part::Sliced(owned), None) => owned.cotangent.clone(),
+            (Part::Sliced(owned), Some(c)) => sum(scaled(c, &owned.stacked()), 0),
+            (Part::OuterProduct(product), None) => {
                 let (a, b) = (&product.a, &product.b);
-                (product.sum)(&Product::folded(a), &Product::folded(b))
+                (product.sum)(&OuterProduct::folded(a), &OuterProduct::folded(b))
             }
-            (Part::Product(Product { a, b, sum, .. }), Some(c)) => {
+            (Part::OuterProduct(OuterProduct { a, b, sum, .. }), Some(c)) => {
                 let (a, b) = match masked {
                     true if a.dtype().is_float() => {
                         let here = in_front(c, a.rank());
@@ -735,7 +739,7 @@ impl Gradient {
                     true => (a.clone(), scaled(c, b)),
                     false => (a.clone(), in_front(c, b.rank()) * b),
                 };
-                sum(&Product::folded(&a), &Product::folded(&b))
+                sum(&OuterProduct::folded(&a), &OuterProduct::folded(&b))
             }
         };
         let sums = self.parts.iter().map(of_part);
@@ -745,9 +749,9 @@ impl Gradient {
 
     fn dot(&self, direction: &Variable) -> Variable {
         let of_part = |part: &Part| match part {
-            Part::Product(product) => product.dot(direction),
-            Part::Added(rows) => sum_but_first(rows * direction),
-            Part::Own(Owned {
+            Part::OuterProduct(product) => product.dot(direction),
+            Part::Stacked(rows) => sum_but_first(rows * direction),
+            Part::Sliced(ExampleCotangent {
                 cotangent,
                 examples,
             }) => sum_but_first(examples.of_each(&(cotangent * direction))),
@@ -761,8 +765,8 @@ impl Gradient {
         let products = |x: Variable| matmul(&x, swap_axes(&x, 0, 1));
         match &self.parts[..] {
             [] => self.zeros([self.count; 2].into()),
-            [Part::Product(product)] if product.single().is_some() => {
-                let [a, b] = [&product.a, &product.b].map(|x| products(Product::folded(x)));
+            [Part::OuterProduct(product)] if product.single().is_some() => {
+                let [a, b] = [&product.a, &product.b].map(|x| products(OuterProduct::folded(x)));
                 a * b
             }
             _ => products(flat(self.rows())),
@@ -771,12 +775,12 @@ impl Gradient {
 
     fn second_moment(&self) -> Variable {
         let sum_of_squares = match &self.parts[..] {
-            [Part::Product(product)] if product.single().is_some() => {
-                let [a, b] = [&product.a, &product.b].map(|x| square(Product::folded(x)));
+            [Part::OuterProduct(product)] if product.single().is_some() => {
+                let [a, b] = [&product.a, &product.b].map(|x| square(OuterProduct::folded(x)));
                 (product.sum)(&a, &b)
             }
-            [Part::Own(owned)] => square(&owned.cotangent),
-            [Part::Added(rows)] => sum(square(rows), 0),
+            [Part::Sliced(owned)] => square(&owned.cotangent),
+            [Part::Stacked(rows)] => sum(square(rows), 0),
             _ => {
                 let squares = self.chunks().map(|rows| sum(square(rows), 0));
                 let zeros = || self.zeros(self.spec.shape.clone());

@@ -11,7 +11,7 @@ use crate::batch::Batched;
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::locks::{read, write};
 use crate::surroundings;
@@ -220,7 +220,11 @@ impl Function for Change {
         raise(Error::argument(self.owner, what))
     }
 
-    fn per_example(&self, cx: &Context<'_>, _: Vec<Owned>) -> Vec<Option<Share>> {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        _: Vec<ExampleCotangent>,
+    ) -> Vec<Option<ExampleGradient>> {
         vec![None; cx.input_count()]
     }
 }

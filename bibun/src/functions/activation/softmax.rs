@@ -5,7 +5,7 @@ use bibun_array::{Array, ElementFormula, Number, elementwise, keep_dims, normali
 
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::{broadcast_to, sum, to_float};
@@ -172,8 +172,12 @@ impl Function for Softmax {
         crate::apply(Self { axis, ..*self }, [x]).map(|y| Batched::along(y, element))
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        gy.through_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
+        gy.pull_back_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
     }
 }
 

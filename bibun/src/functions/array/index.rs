@@ -12,7 +12,7 @@ use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
 use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
-use crate::examples::{Form, Owned, Product, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::{
@@ -334,11 +334,15 @@ impl Function for Pick {
         }
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 2] {
         let Picking { each, axis: own } = self.0;
         let (x, axis) = (cx.input_spec(0).clone(), gy.examples.axis());
         if each && axis == own {
-            return [Some(Share::Unknown), None];
+            return [Some(ExampleGradient::Unknown), None];
         }
         let rank = if each { 1 } else { cx.input_shape(1).rank() };
         let indices = cx.input(1);
@@ -352,12 +356,12 @@ impl Function for Pick {
         };
         if let Some(examples) = examples {
             let [gx, _] = self.vjp(cx, [gy.cotangent]);
-            return [gx.map(|gx| Share::own(gx, examples)), None];
+            return [gx.map(|gx| ExampleGradient::sliced(gx, examples)), None];
         }
         if own != 0 {
-            return [Some(Share::Unknown), None];
+            return [Some(ExampleGradient::Unknown), None];
         }
-        let Owned {
+        let ExampleCotangent {
             cotangent,
             examples,
         } = gy;
@@ -372,8 +376,8 @@ impl Function for Pick {
         let sum = move |indices: &Variable, rows: &Variable| {
             picking.put(&x, indices.clone(), rows.clone())
         };
-        let product = Product::new(Form::Picked, indices, rows, sum);
-        [Some(Share::Product(product)), None]
+        let product = OuterProduct::new(ProductForm::Picked, indices, rows, sum);
+        [Some(ExampleGradient::OuterProduct(product)), None]
     }
 }
 
@@ -451,7 +455,11 @@ impl Function for Add {
         [Batched::along(y, 0)]
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 3] {
         let Picking { each, axis: own } = self.0;
         let (examples, rank) = (gy.examples, cx.input_shape(1).rank());
         let axis = examples.axis();
@@ -464,10 +472,14 @@ impl Function for Add {
         };
         let [gx, _, of_needed] = self.vjp(cx, [gy.cotangent]);
         let value = match of_value {
-            Some(examples) => of_needed.map(|value| Share::own(value, examples)),
-            None => Some(Share::Unknown),
+            Some(examples) => of_needed.map(|value| ExampleGradient::sliced(value, examples)),
+            None => Some(ExampleGradient::Unknown),
         };
-        [gx.map(|gx| Share::own(gx, examples)), None, value]
+        [
+            gx.map(|gx| ExampleGradient::sliced(gx, examples)),
+            None,
+            value,
+        ]
     }
 }
 

@@ -6,7 +6,7 @@ use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::examples::{Examples, Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::{cast, expand_dims, reshape};
@@ -429,7 +429,11 @@ impl Function for Concat {
         Batched::in_front(Self { axis }, xs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> Vec<Option<ExampleGradient>> {
         let (axis, mut start) = (gy.examples.axis(), 0);
         let parts = self.vjp(cx, [gy.cotangent]).into_iter().enumerate();
         let share = |(i, gx): (usize, Option<Variable>)| {
@@ -440,7 +444,7 @@ impl Function for Concat {
                 true => gy.examples.picked(axis, slices),
                 false => gy.examples.clone(),
             };
-            Some(Share::own(gx?, examples))
+            Some(ExampleGradient::sliced(gx?, examples))
         };
         parts.map(share).collect()
     }
@@ -506,7 +510,11 @@ impl Function for Split {
             .collect()
     }
 
-    fn per_example(&self, cx: &Context<'_>, gy: Vec<Owned>) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Vec<ExampleCotangent>,
+    ) -> [Option<ExampleGradient>; 1] {
         let first = &gy[0].examples;
         let axis = first.axis();
         let examples = match axis == self.axis {
@@ -518,16 +526,16 @@ impl Function for Split {
                 Some(first.owned_by(axis, owners.collect()))
             }
             false => {
-                let merged = |all: Examples, gy: &Owned| all.merged(&gy.examples);
+                let merged = |all: Examples, gy: &ExampleCotangent| all.merged(&gy.examples);
                 gy.iter().try_fold(first.clone(), merged)
             }
         };
         let Some(examples) = examples else {
-            return [Some(Share::Unknown)];
+            return [Some(ExampleGradient::Unknown)];
         };
         let cotangents = gy.into_iter().map(|gy| gy.cotangent).collect();
         let [gx] = self.vjp(cx, cotangents);
-        [gx.map(|gx| Share::own(gx, examples))]
+        [gx.map(|gx| ExampleGradient::sliced(gx, examples))]
     }
 }
 

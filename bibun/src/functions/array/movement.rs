@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::examples::{Examples, Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::sum;
@@ -327,21 +327,24 @@ impl LinearRule for BroadcastTo {
         )
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let Owned {
+    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
+        let ExampleCotangent {
             cotangent,
             examples,
         } = gy;
         let (axis, new) = (examples.axis(), self.0.rank() - x.shape.rank());
         let repeated = self.repeated(&x.shape);
         if !repeated.contains(&(axis as isize)) && axis >= new {
-            return Share::own(self.transpose(x, cotangent), examples.moved(axis - new));
+            return ExampleGradient::sliced(
+                self.transpose(x, cotangent),
+                examples.moved(axis - new),
+            );
         }
         // [examples, l, ..], with l where the examples' axis was.
         let each = move_axis(examples.of_each(&cotangent), 1, axis as isize + 1);
         let repeated: AxisList = repeated.iter().map(|axis| axis + 1).collect();
         let rows = sum(each, &repeated[..]);
-        Share::Added(reshape(rows, x.shape.inserted(0, examples.count())))
+        ExampleGradient::Stacked(reshape(rows, x.shape.inserted(0, examples.count())))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::examples::{Examples, Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{broadcast_to, expand_dims, move_axis, permute, reshape, slice, sum};
@@ -234,11 +234,15 @@ impl Function for Pad {
         Batched::in_front(Self { widths, ..*self }, x)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
         let axis = gy.examples.axis();
         let (before, size) = (self.widths[axis].0, cx.input_shape(0)[axis]);
         let examples = gy.examples.picked(axis, before..before + size);
-        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
+        ExampleCotangent { examples, ..gy }.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

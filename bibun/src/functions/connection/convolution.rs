@@ -6,7 +6,7 @@ use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
-use crate::examples::{self, Examples, Form, Owned, Share};
+use crate::examples::{self, ExampleCotangent, ExampleGradient, Examples, ProductForm};
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Bilinear, BilinearRule, Linear, LinearRule};
@@ -587,13 +587,13 @@ impl BilinearRule for Product {
         self.unfold(y, n, count, folding)
     }
 
-    fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2] {
-        let Owned {
+    fn per_example(&self, cx: &Context<'_>, gy: ExampleCotangent) -> [Option<ExampleGradient>; 2] {
+        let ExampleCotangent {
             cotangent,
             examples,
         } = gy;
         if examples.axis() != 0 || self.made == ConvolutionPart::Weights {
-            return [0, 1].map(|i| cx.needs(i).then_some(Share::Unknown));
+            return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
         }
         let by_weights = |flip: bool, x: Variable| {
             let rule = Self {
@@ -625,14 +625,14 @@ impl BilinearRule for Product {
                 let rows = |x: Variable, columns| reshape(x, [n, l * positions, columns]);
                 [rows(patches, inputs * taps), rows(y, outputs)]
             };
-            let product = examples::Product::new(Form::Other, x, gy, sum);
-            Share::Product(match groups {
+            let product = examples::OuterProduct::new(ProductForm::Other, x, gy, sum);
+            ExampleGradient::OuterProduct(match groups {
                 1 => product.with_matrices(sizes, matrices),
                 _ => product,
             })
         };
         let gy = || cotangent.clone();
-        let own = |gradient| Share::own(gradient, examples.clone());
+        let own = |gradient| ExampleGradient::sliced(gradient, examples.clone());
         match self.made {
             // The weights are a, and gy looks like the convolution's input.
             ConvolutionPart::Input => [

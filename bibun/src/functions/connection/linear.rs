@@ -5,7 +5,7 @@ use bibun_array::{Array, DType, Shape};
 use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
-use crate::examples::{Form, Owned, Product, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swap_axes};
@@ -176,14 +176,18 @@ impl Function for LinearLayer {
         [Batched::along(y + reshape(b, shape), 0)]
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> Vec<Option<Share>> {
-        let Owned {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> Vec<Option<ExampleGradient>> {
+        let ExampleCotangent {
             cotangent,
             examples,
         } = gy;
         let x_shape = cx.input_shape(0);
         if examples.axis() + 1 == x_shape.rank() {
-            return vec![Some(Share::Unknown); cx.input_count()];
+            return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
         // Each example's `[l, ..]`, with all axes but the last as one.
         let of_each = |x: &Variable| {
@@ -196,21 +200,21 @@ impl Function for LinearLayer {
         let gx = cx.needs(0).then(|| {
             let rows = reshaped(cotangent, folded(cx.output_shape(0)));
             let gx = reshaped(matmul(rows, cx.input(1)), x_shape);
-            Share::own(gx, examples.clone())
+            ExampleGradient::sliced(gx, examples.clone())
         });
         let gw = cx.needs(1).then(|| {
             let sum = |x: &Variable, gy: &Variable| matmul(swap_axes(gy, 0, 1), x);
-            let product = Product::new(
-                Form::Matrix { transposed: true },
+            let product = OuterProduct::new(
+                ProductForm::Matrix { transposed: true },
                 of_each(&cx.input(0)),
                 rows.clone(),
                 sum,
             );
-            Share::Product(product)
+            ExampleGradient::OuterProduct(product)
         });
         let mut shares = vec![gx, gw];
         if cx.input_count() == 3 {
-            shares.push(cx.needs(2).then(|| Share::Added(sum(rows, 1))));
+            shares.push(cx.needs(2).then(|| ExampleGradient::Stacked(sum(rows, 1))));
         }
         shares
     }

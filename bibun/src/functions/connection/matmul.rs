@@ -7,7 +7,7 @@ use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
-use crate::examples::{Form, Owned, Product, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Bilinear, BilinearRule, method};
 use crate::functions::{broadcast_to, cast, permute, reshape, swap_axes};
@@ -291,30 +291,30 @@ impl BilinearRule for MatMul {
         }
     }
 
-    fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2] {
+    fn per_example(&self, cx: &Context<'_>, gy: ExampleCotangent) -> [Option<ExampleGradient>; 2] {
         let rank = cx.input_shape(0).rank();
-        let Owned {
+        let ExampleCotangent {
             cotangent,
             examples,
         } = gy;
         let of_a = || self.transpose_a(cx.input_spec(0), cx.input(1), cotangent.clone());
         let of_b = || self.transpose_b(cx.input_spec(1), cx.input(0), cotangent.clone());
-        let own = |gradient| Some(Share::own(gradient, examples.clone()));
+        let own = |gradient| Some(ExampleGradient::sliced(gradient, examples.clone()));
         let (rows, columns) = (rank - 2, rank - 1);
         if examples.axis() < rows {
             let ga = cx.needs(0).then(of_a).and_then(own);
             return [ga, cx.needs(1).then(of_b).and_then(own)];
         }
         if rank > 2 {
-            return [0, 1].map(|i| cx.needs(i).then_some(Share::Unknown));
+            return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
         }
         if examples.axis() == columns {
             let by_rows = |x: &Variable| examples.moved(0).of_each(&swap_axes(x, 0, 1));
             let joined = || {
                 let sum = |b: &Variable, gy: &Variable| matmul(swap_axes(gy, 0, 1), b);
                 let (b, gy) = (by_rows(&cx.input(1)), by_rows(&cotangent));
-                let form = Form::Matrix { transposed: true };
-                Share::Product(Product::new(form, b, gy, sum))
+                let form = ProductForm::Matrix { transposed: true };
+                ExampleGradient::OuterProduct(OuterProduct::new(form, b, gy, sum))
             };
             let ga = cx.needs(0).then(joined);
             return [ga, cx.needs(1).then(of_b).and_then(own)];
@@ -323,8 +323,8 @@ impl BilinearRule for MatMul {
         let joined = || {
             let sum = |a: &Variable, gy: &Variable| matmul(swap_axes(a, 0, 1), gy);
             let (a, gy) = (examples.of_each(&cx.input(0)), examples.of_each(&cotangent));
-            let form = Form::Matrix { transposed: false };
-            Share::Product(Product::new(form, a, gy, sum))
+            let form = ProductForm::Matrix { transposed: false };
+            ExampleGradient::OuterProduct(OuterProduct::new(form, a, gy, sum))
         };
         [ga, cx.needs(1).then(joined)]
     }

@@ -6,7 +6,7 @@ use bibun_array::Array;
 
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::variable::Variable;
 
@@ -31,7 +31,7 @@ pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     fn batch(&self, a: Batched, b: Batched) -> Batched;
 
     /// Where the examples lie in `a` and `b`, and what reaches them.
-    fn per_example(&self, cx: &Context<'_>, gy: Owned) -> [Option<Share>; 2];
+    fn per_example(&self, cx: &Context<'_>, gy: ExampleCotangent) -> [Option<ExampleGradient>; 2];
 }
 
 /// The family: a [`BilinearRule`] as a [`Function`].
@@ -93,7 +93,11 @@ impl<R: BilinearRule> Function for Bilinear<R> {
         [self.0.batch(a, b)]
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 2] {
         self.0.per_example(cx, gy)
     }
 }

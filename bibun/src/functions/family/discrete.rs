@@ -6,7 +6,7 @@ use bibun_array::Array;
 
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Fixed, Function, Item, Keeps, Mismatch, Needs, Spec};
 use crate::variable::Variable;
 
@@ -83,7 +83,11 @@ impl<R: DiscreteRule> Function for Discrete<R> {
         self.0.batch(inputs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, _: [Owned; 1]) -> Inputs<R, Option<Share>> {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        _: [ExampleCotangent; 1],
+    ) -> Inputs<R, Option<ExampleGradient>> {
         Self::nothing(cx)
     }
 }

@@ -2,14 +2,14 @@
 
 use bibun_array::Array;
 
-use crate::examples::{Examples, Owned};
+use crate::examples::{ExampleCotangent, Examples};
 use crate::functions::{concat, expand_dims, move_axis, reshape, take, where_};
 use crate::variable::Variable;
 
-impl Owned {
+impl ExampleCotangent {
     /// The same cotangents as one of the whole value for each example, `[examples, ..]`, which is
     /// zero but for the example's own slices.
-    pub(crate) fn added(&self) -> Variable {
+    pub(crate) fn stacked(&self) -> Variable {
         let Self {
             cotangent,
             examples,

@@ -15,7 +15,7 @@ use super::derivative::derive;
 use crate::apply::apply_fitting;
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
 use crate::functions::math::of_operation;
 use crate::variable::Variable;
@@ -321,13 +321,19 @@ impl<A: Arity> Function for Elements<A> {
         Batched::of_elements(self, inputs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> A::Of<Option<Share>> {
-        let Owned {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> A::Of<Option<ExampleGradient>> {
+        let ExampleCotangent {
             cotangent,
             examples,
         } = gy;
         let gradients = self.vjp(cx, [cotangent]);
-        A::map(gradients, |gx| Some(Share::own(gx?, examples.clone())))
+        A::map(gradients, |gx| {
+            Some(ExampleGradient::sliced(gx?, examples.clone()))
+        })
     }
 }
 

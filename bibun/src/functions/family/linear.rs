@@ -7,7 +7,7 @@ use bibun_array::Array;
 
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Examples, Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::batch_in_front;
 use crate::variable::Variable;
@@ -40,10 +40,10 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     }
 
     /// What reaches an input that looked like `x`. Defaults to the transpose.
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
         match self.examples(x, &gy.examples) {
-            Some(examples) => Share::own(self.transpose(x, gy.cotangent), examples),
-            None => Share::Unknown,
+            Some(examples) => ExampleGradient::sliced(self.transpose(x, gy.cotangent), examples),
+            None => ExampleGradient::Unknown,
         }
     }
 }
@@ -99,7 +99,11 @@ impl<R: LinearRule> Function for Linear<R> {
         [self.0.batch(x, axis)]
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
         [Some(self.0.per_example(cx.input_spec(0), gy))]
     }
 }

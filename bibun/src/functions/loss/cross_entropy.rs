@@ -5,7 +5,7 @@ use bibun_array::{Array, DType, keep_dims, ops};
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
-use crate::examples::{Examples, Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{call, element_function};
 use crate::functions::{
@@ -357,13 +357,17 @@ impl Function for SoftmaxCrossEntropy {
         Batched::as_examples(*self, inputs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 2] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: [ExampleCotangent; 3],
+    ) -> [Option<ExampleGradient>; 2] {
         let examples = of_classes_too(&gy[0].examples, cx.input_spec(0));
         if gy.iter().any(|other| other.examples != gy[0].examples) {
-            return [Some(Share::Unknown), None];
+            return [Some(ExampleGradient::Unknown), None];
         }
         let [gx, _] = self.vjp(cx, gy.map(|gy| gy.cotangent));
-        [gx.map(|gx| Share::own(gx, examples)), None]
+        [gx.map(|gx| ExampleGradient::sliced(gx, examples)), None]
     }
 }
 
@@ -410,9 +414,13 @@ impl Function for NegativeLogLikelihood {
         Batched::as_examples(*self, inputs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 2] {
         let examples = of_classes_too(&gy.examples, cx.input_spec(0));
-        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
+        ExampleCotangent { examples, ..gy }.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

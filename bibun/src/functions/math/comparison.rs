@@ -8,7 +8,7 @@ use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::error::mismatch;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::operand::MUST_BROADCAST;
@@ -345,8 +345,12 @@ impl Function for Where {
         Batched::of_elements(self, inputs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 3] {
-        gy.through(|gy| self.vjp(cx, [gy]))
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 3] {
+        gy.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -5,7 +5,7 @@ use bibun_array::{Array, Axes, ops};
 use super::reduction::Over;
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::{equal, reshape, shifted_exp, sum, to_float, where_};
@@ -106,9 +106,13 @@ impl Function for LogSumExp {
         Batched::in_front(Self { over }, x)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
         let examples = self.over.examples(cx.input_shape(0), &gy.examples);
-        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
+        ExampleCotangent { examples, ..gy }.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

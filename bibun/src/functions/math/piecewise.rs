@@ -6,7 +6,7 @@ use crate::batch::Batched;
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast, concat, logical_not, reshape, take, where_};
@@ -229,8 +229,12 @@ impl Function for Replaced {
         Batched::in_front(*self, inputs)
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 2] {
-        gy.through(|gy| self.vjp(cx, [gy]))
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 2] {
+        gy.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -7,7 +7,7 @@ use super::norm::root_of_squares;
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
-use crate::examples::{Examples, Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{
@@ -217,8 +217,8 @@ impl LinearRule for Centred {
         Linear::in_front(Self(self.0.in_batch()), x, axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let [share] = gy.through_unless(&self.0.axes, |gy| [Some(self.transpose(x, gy))]);
+    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
+        let [share] = gy.pull_back_unless(&self.0.axes, |gy| [Some(self.transpose(x, gy))]);
         share.expect("there is a transpose")
     }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{beside_batch, concat, expand_dims, permute, reshape, slice, sum};
@@ -57,8 +57,8 @@ impl LinearRule for CumSum {
         Batched::along(Linear::of(Self { axis }, x), element)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
-        let [share] = gy.through_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
+        let [share] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
         share.expect("there is a transpose")
     }
 }
@@ -148,8 +148,12 @@ impl Function for CumProd {
         crate::apply(Self { axis }, [x]).map(|y| Batched::along(y, element))
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
-        gy.through_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
+        gy.pull_back_unless(&[self.axis], |gy| self.vjp(cx, [gy]))
     }
 }
 
@@ -265,10 +269,14 @@ impl Function for Product {
         [Batched::along(y, element - usize::from(axis < element))]
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy]: [Owned; 1]) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 1] {
         let axis = gy.examples.axis();
         let examples = gy.examples.moved(beside_batch(axis, self.axis));
-        Owned { examples, ..gy }.through(|gy| self.vjp(cx, [gy]))
+        ExampleCotangent { examples, ..gy }.pull_back(|gy| self.vjp(cx, [gy]))
     }
 }
 

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::connection::reshaped;
 use crate::functions::{Over, cast, float_of, rsqrt, sqrt, sum, to_accumulator, zeros_like};
@@ -139,16 +139,20 @@ impl Function for Normalize {
         Batched::in_front(self.in_batch(), x)
     }
 
-    fn per_example(&self, cx: &Context<'_>, gy: [Owned; 3]) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: [ExampleCotangent; 3],
+    ) -> [Option<ExampleGradient>; 1] {
         let [y, mean, variance] = gy;
         if self.over.axes.contains(&y.examples.axis()) {
-            return [Some(Share::Mixed)];
+            return [Some(ExampleGradient::Mixed)];
         }
         let [mean, variance] = match [&mean, &variance].map(|gy| gy.examples == y.examples) {
             [true, true] => [mean.cotangent, variance.cotangent],
-            _ => return [Some(Share::Unknown)],
+            _ => return [Some(ExampleGradient::Unknown)],
         };
-        y.through(|gy| self.vjp(cx, [gy, mean, variance]))
+        y.pull_back(|gy| self.vjp(cx, [gy, mean, variance]))
     }
 }
 
@@ -255,8 +259,12 @@ impl Function for NormalizeGradient {
         Batched::in_front(Self(self.0.in_batch()), inputs)
     }
 
-    fn per_example(&self, _: &Context<'_>, _: [Owned; 1]) -> [Option<Share>; 5] {
-        [const { Some(Share::Unknown) }; 5]
+    fn per_example(
+        &self,
+        _: &Context<'_>,
+        _: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 5] {
+        [const { Some(ExampleGradient::Unknown) }; 5]
     }
 }
 

@@ -7,7 +7,7 @@ use bibun_array::{Array, DType, Shape, Taps};
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
 use crate::functions::family::method;
 use crate::functions::pooling::average::axes_of_channels;
@@ -182,7 +182,11 @@ impl Function for MaxPool {
         crate::apply(self.clone(), [x]).map(|y| Batched::along(y, axis))
     }
 
-    fn per_example(&self, cx: &Context<'_>, [gy, gi]: [Owned; 2]) -> [Option<Share>; 1] {
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy, gi]: [ExampleCotangent; 2],
+    ) -> [Option<ExampleGradient>; 1] {
         let x = cx.input_shape(0);
         [Some(share_of_windows(x, &self.taps, gy, |gy| {
             let [gx] = self.vjp(cx, [gy, gi.cotangent]);

@@ -6,7 +6,7 @@ use bibun_array::{Array, Shape, Taps, Window, allocating};
 
 use crate::batch::Batched;
 use crate::error::{Error, raise};
-use crate::examples::{Owned, Share};
+use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
 use crate::functions::batch_in_front;
 use crate::functions::family::{Linear, LinearRule};
@@ -260,9 +260,9 @@ pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Varia
 pub(super) fn share_of_windows(
     x: &Shape,
     taps: &[Taps],
-    gy: Owned,
+    gy: ExampleCotangent,
     transpose: impl FnOnce(Variable) -> Variable,
-) -> Share {
+) -> ExampleGradient {
     let (axis, in_front) = (gy.examples.axis(), x.rank() - taps.len());
     let examples = match axis.checked_sub(in_front) {
         None => Some(gy.examples),
@@ -275,8 +275,8 @@ pub(super) fn share_of_windows(
         }
     };
     match examples {
-        Some(examples) => Share::own(transpose(gy.cotangent), examples),
-        None => Share::Mixed,
+        Some(examples) => ExampleGradient::sliced(transpose(gy.cotangent), examples),
+        None => ExampleGradient::Mixed,
     }
 }
 
@@ -327,7 +327,7 @@ impl LinearRule for WindowSum {
         Batched::along(Linear::of(self.clone(), x), axis)
     }
 
-    fn per_example(&self, x: &Spec, gy: Owned) -> Share {
+    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
         share_of_windows(&x.shape, &self.taps, gy, |gy| self.transpose(x, gy))
     }
 }
