@@ -218,7 +218,7 @@ fn run(options: &Options) -> Result<(), BoxError> {
 
     let loss = |model: &Model, (x, t): &(Array, Array), step: &mut Step<'_>| {
         let y = model.forward(&Variable::constant(x));
-        let loss = softmax_cross_entropy(y.swap_axes(1, 2), t);
+        let loss = softmax_cross_entropy(y.swapaxes(1, 2), t);
         step.report("bits", loss.item::<f64>() / LN_2);
         loss
     };

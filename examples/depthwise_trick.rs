@@ -63,7 +63,7 @@ fn by_depthwise(layer: &Layer, [x, gy]: [&Variable; 2], w: &Variable) -> Variabl
     let [height, width] = [w.shape()[2], w.shape()[3]];
     conv2d(channels, kernels, None, &options)
         .reshape([n, inputs, outputs, height, width])
-        .swap_axes(1, 2)
+        .swapaxes(1, 2)
 }
 
 /// One walk back, with the examples kept apart.

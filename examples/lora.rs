@@ -8,7 +8,7 @@ use std::fs;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::Digits;
-use bibun::functions::{accuracy, average_pool, relu, softmax_cross_entropy};
+use bibun::functions::{accuracy, avg_pool, relu, softmax_cross_entropy};
 use bibun::initializers::{HeNormal, Initializer};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
@@ -110,13 +110,13 @@ fn upright(digits: std::ops::Range<u64>) -> Data {
     let images = Digits::new(0).images(digits);
     let n = images.len();
     let (x, t) = images.batch(&(0..n).collect::<Vec<_>>());
-    let x = average_pool(Variable::constant(x.reshape([n, 28, 28])), [2, 2]);
+    let x = avg_pool(Variable::constant(x.reshape([n, 28, 28])), [2, 2]);
     (x.reshape([n, 196]), Variable::constant(t))
 }
 
 fn on_their_side((x, t): &Data) -> Data {
     let n = x.shape()[0];
-    let turned = x.reshape([n, 14, 14]).swap_axes(1, 2).flip(2);
+    let turned = x.reshape([n, 14, 14]).swapaxes(1, 2).flip(2);
     (turned.reshape([n, 196]), t.clone())
 }
 

@@ -51,7 +51,7 @@ fn frames(angles: &Variable) -> Variable {
 
 /// Frames to the pose of the hand, `[6]`: x, y, z, roll, pitch, yaw.
 fn pose(frames: &Variable) -> Variable {
-    let joints = frames.separate(0);
+    let joints = frames.unstack(0);
     let base = joints[0].clone();
     let hand = joints[1..]
         .iter()

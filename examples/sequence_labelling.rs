@@ -5,7 +5,7 @@
 //! cargo run --release --example sequence_labelling
 //! ```
 //!
-//! Sentences come from a small grammar of English. Many of its words are ambiguous: plants, walks
+//! Sentences come from a small grammar of English. Variadic of its words are ambiguous: plants, walks
 //! and watches are things or what one does, *her* is what somebody has or whom somebody sees, and
 //! "the old man the boats" is a sentence just as "the old man walks" is. Which it is, only the words
 //! around tell, sometimes the words behind. Sentences are of different lengths: a batch is filled up
@@ -259,7 +259,7 @@ impl Tagger {
     fn forward(&self, words: &Padded) -> Variable {
         let x = self.embedding.forward(&Variable::constant(&words.values));
         let (h, _) = self.reader.forward_lengths(&x, &words.lengths, None);
-        self.scores.forward(&h).swap_axes(1, 2)
+        self.scores.forward(&h).swapaxes(1, 2)
     }
 }
 

@@ -180,7 +180,7 @@ fn run(options: &Options) -> Result<(), BoxError> {
     println!("{} parameters", model.parameter_count());
 
     let loss = |model: &Transformer, (x, t): &(Array, Array), step: &mut Step<'_>| {
-        let y = model.forward(&Variable::constant(x)).swap_axes(1, 2);
+        let y = model.forward(&Variable::constant(x)).swapaxes(1, 2);
         let right = y.array().argmax(1).equal(t);
         let free = t.less(0i64);
         // Written one after another the signs would be right as well if all are right here.

@@ -2,9 +2,7 @@
 
 use bibun::Variable;
 use bibun::array::Generator;
-use bibun::functions::{
-    Pooling, concat, global_average_pool, matmul, relu, separate, softmax, split,
-};
+use bibun::functions::{Pooling, concat, global_avg_pool, matmul, relu, softmax, split, unstack};
 use bibun::links::{Chain, Conv2d, Embedding, GroupNorm, LayerNorm, Linear, Link};
 
 /// Linear layers with ReLUs between: Goodfellow, "Efficient per-example gradient computations",
@@ -126,11 +124,11 @@ impl Link for CifarCnn {
                 h = relu(h);
             }
             if i > 0 && i % 2 == 0 {
-                h = h.average_pool([2, 2]);
+                h = h.avg_pool([2, 2]);
             }
             h = conv.forward(&h);
         }
-        global_average_pool(h)
+        global_avg_pool(h)
     }
 }
 
@@ -177,7 +175,7 @@ impl Lstm {
 
 impl Link for Lstm {
     fn compute(&self, x: &Variable) -> Variable {
-        let steps = separate(self.input.forward(x), 1);
+        let steps = unstack(self.input.forward(x), 1);
         let mut state: Option<[Variable; 2]> = None;
         let mut outputs = Vec::with_capacity(steps.len());
         for step in &steps {
@@ -246,7 +244,7 @@ impl Transformer {
             y.permute(&[0, 2, 1, 3])
         };
         let (q, k, v) = (heads(&self.query), heads(&self.key), heads(&self.value));
-        let scores = matmul(q, k.swap_axes(2, 3)) / (size as f64).sqrt();
+        let scores = matmul(q, k.swapaxes(2, 3)) / (size as f64).sqrt();
         let mixed = matmul(softmax(scores, -1), v).permute(&[0, 2, 1, 3]);
         self.output
             .forward(&mixed.reshape([n, length, Self::WIDTH]))
@@ -333,6 +331,6 @@ impl Link for ResNet {
     fn compute(&self, x: &Variable) -> Variable {
         let h = relu(self.norm.forward(&self.stem.forward(x)));
         let h = self.blocks.iter().fold(h, |h, block| block.forward(&h));
-        self.linear.forward(&global_average_pool(h))
+        self.linear.forward(&global_avg_pool(h))
     }
 }

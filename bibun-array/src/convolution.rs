@@ -169,7 +169,7 @@ impl Convolution {
     /// What the kernels see of each example at each position: the output is the product of these
     /// patches with the kernels.
     ///
-    /// Shapes: x, the input `[n, groups * inputs, sizes..]` → `[n, groups, positions, taps * inputs]`,
+    /// Shapes: x, the input `[n, groups * inputs, sizes..]` → `[n, groups, positions, stencil * inputs]`,
     /// with all positions as one axis and the channels of a tap side by side.
     ///
     /// # Panics
@@ -203,9 +203,9 @@ impl Convolution {
             );
             raise(Error::invalid("patches", what));
         }
-        let taps = self.windows.iter().map(|window| window.kernel);
+        let stencil = self.windows.iter().map(|window| window.kernel);
         let channels = self.groups.saturating_mul(self.inputs);
-        let elements = taps.fold(channels, usize::saturating_mul);
+        let elements = stencil.fold(channels, usize::saturating_mul);
         let positions = self.positions();
         let _ = Shape::from([n, positions.size(), elements]).addressable("patches");
         self.expect_padded("patches");

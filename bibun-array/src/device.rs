@@ -16,7 +16,7 @@ use crate::cpu::CPU;
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, Change, DType, Error, Place, Shape, Slice, Taps, Update, attempt, raise};
+use crate::{Array, Change, DType, Error, Place, Shape, Slice, Stencil, Update, attempt, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -301,17 +301,17 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         })
     }
 
-    /// The weighted sums of what `taps` read along `axis`; `x` is of floats.
-    fn window_sum(&'static self, x: &Array, axis: usize, taps: &Taps) -> Array {
-        on_host(self, "window_sum", [x], |[x]| {
-            cpu().window_sum(&x, axis, taps)
+    /// The weighted sums of what `stencil` read along `axis`; `x` is of floats.
+    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+        on_host(self, "reduce_window", [x], |[x]| {
+            cpu().reduce_window(&x, axis, stencil)
         })
     }
 
     /// The largest of what windows over the last two axes see and its position, as `i64` in
     /// row-major order over these axes. NaN is larger than all numbers, the first of equal elements
     /// is taken, and no window is empty.
-    fn window_max(&'static self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+    fn window_max(&'static self, x: &Array, rows: &Stencil, columns: &Stencil) -> (Array, Array) {
         let x = downloaded(self, "window_max", x);
         let (largest, positions) = cpu().window_max(&x, rows, columns);
         (uploaded(self, largest), uploaded(self, positions))

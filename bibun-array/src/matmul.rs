@@ -83,7 +83,7 @@ pub fn dot(a: &Array, b: &Array) -> Array {
     let shape = shape.collect::<Shape>().addressable("dot");
     let flat_b = match b.rank() {
         1 => b.expand_dims(1),
-        _ => b.move_axis(-2, 0).reshape([b_rows, columns]),
+        _ => b.moveaxis(-2, 0).reshape([b_rows, columns]),
     };
     product("dot", 1.0, &a.reshape([rows, *k]), &flat_b, None).reshape(shape)
 }

@@ -217,10 +217,10 @@ impl Array {
     /// # Panics
     /// If there is no such axis.
     #[track_caller]
-    pub fn swap_axes(&self, a: isize, b: isize) -> Self {
+    pub fn swapaxes(&self, a: isize, b: isize) -> Self {
         let (a, b) = (
-            normalize_axis("swap_axes", a, self.rank()),
-            normalize_axis("swap_axes", b, self.rank()),
+            normalize_axis("swapaxes", a, self.rank()),
+            normalize_axis("swapaxes", b, self.rank()),
         );
         let mut axes: SmallVec<[isize; 4]> = (0..self.rank() as isize).collect();
         axes.swap(a, b);
@@ -232,9 +232,9 @@ impl Array {
     /// # Panics
     /// If there is no such axis.
     #[track_caller]
-    pub fn move_axis(&self, from: isize, to: isize) -> Self {
-        let from = normalize_axis("move_axis", from, self.rank());
-        let to = normalize_axis("move_axis", to, self.rank());
+    pub fn moveaxis(&self, from: isize, to: isize) -> Self {
+        let from = normalize_axis("moveaxis", from, self.rank());
+        let to = normalize_axis("moveaxis", to, self.rank());
         let mut axes: SmallVec<[isize; 4]> = (0..self.rank() as isize).collect();
         let axis = axes.remove(from);
         axes.insert(to, axis);

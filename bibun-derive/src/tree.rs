@@ -124,7 +124,7 @@ fn walk_fields(
         let skipped = is_skipped(derived, field)?;
         let types = if skipped { &mut *cloned } else { &mut *visited };
         field.ty.to_tokens(types);
-        // Keeps `A` of one field and `::B` of the next from being read as one path.
+        // Saved `A` of one field and `::B` of the next from being read as one path.
         quote!(,).to_tokens(types);
         let value = access(i, field);
         let member = match &field.ident {

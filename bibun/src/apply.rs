@@ -9,7 +9,7 @@ use bibun_array::Array;
 use crate::call::Called;
 use crate::error::{Error, Place, raise};
 use crate::function::{
-    AnyFunction, Arity, Function, Inputs, Item, Items, Keeps, Mismatch, Outputs, Spec, items,
+    AnyFunction, Arity, Function, Inputs, Item, Items, Mismatch, Outputs, Saved, Spec, items,
 };
 use crate::node::{Cut, Edge, Node, Record, Way};
 use crate::variable::{Value, Variable};
@@ -119,19 +119,19 @@ fn run_as_it_is<F: Function>(
         return remembering::<F::Outputs>(outputs, &|_| edge.clone());
     }
     let needs = F::Inputs::map_ref(&edges, Edge::is_some);
-    let keeps = function.keeps(needs.as_ref());
-    let kept_inputs = kept::<F::Inputs, _>(&inputs, keeps, Keeps::has_input, Variable::value);
+    let saves = function.saves(needs.as_ref());
+    let saved_inputs = kept::<F::Inputs, _>(&inputs, saves, Saved::has_input, Variable::value);
     let outputs = compute(function, inputs, &call);
-    let kept_outputs = kept::<F::Outputs, _>(&outputs, keeps, Keeps::has_output, Arc::clone);
+    let saved_outputs = kept::<F::Outputs, _>(&outputs, saves, Saved::has_output, Arc::clone);
     let output_specs =
         output_specs.unwrap_or_else(|| F::Outputs::map_ref(&outputs, |value| value.spec()));
     let record = Record {
         function: function.clone(),
         inputs: edges,
         input_specs,
-        kept_inputs,
+        saved_inputs,
         output_specs,
-        kept_outputs,
+        saved_outputs,
     };
     let node: Arc<Node> = Arc::new(Node::new(record, called));
     scope::remember(&node);
@@ -141,15 +141,15 @@ fn run_as_it_is<F: Function>(
 /// The values of those that are kept.
 fn kept<A: Arity, T: Item>(
     items: &A::Of<T>,
-    keeps: Keeps,
-    is_kept: impl Fn(Keeps, usize) -> bool,
+    saves: Saved,
+    is_kept: impl Fn(Saved, usize) -> bool,
     value: impl Fn(&T) -> Arc<Value>,
 ) -> A::Of<Option<Arc<Value>>> {
     let retain = scope::is_retaining();
     let mut places = 0..;
     A::map_ref(items, |item| {
         let at = places.next().expect("fewer items than numbers");
-        (retain || is_kept(keeps, at)).then(|| value(item))
+        (retain || is_kept(saves, at)).then(|| value(item))
     })
 }
 

@@ -96,7 +96,7 @@ impl Context<'_> {
         match &self.call {
             Call::Running(running) => running.inputs[i].clone(),
             Call::Node(node) => {
-                let Some(value) = &node.kept_inputs()[i] else {
+                let Some(value) = &node.saved_inputs()[i] else {
                     not_kept(node.function().name(), format!("input {i}"))
                 };
                 let edge = match self.create_graph {
@@ -116,7 +116,7 @@ impl Context<'_> {
         match &self.call {
             Call::Running(running) => running.outputs()[i].clone(),
             Call::Node(node) => {
-                let Some(value) = &node.kept_outputs()[i] else {
+                let Some(value) = &node.saved_outputs()[i] else {
                     not_kept(node.function().name(), format!("output {i}"))
                 };
                 let edge = match self.create_graph {

@@ -137,7 +137,7 @@ pub enum Error {
         /// Where the function was called.
         place: Place,
     },
-    /// A rule reads a value that its function did not declare in `keeps`.
+    /// A rule reads a value that its function did not declare in `saves`.
     #[error(
         "{function}: a rule reads {argument}, which the function does not keep, called at {place}"
     )]

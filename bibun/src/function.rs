@@ -13,7 +13,7 @@ use crate::error::{Error, Place};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::variable::Variable;
 
-/// How many inputs or outputs a function has: [`Fixed`] or [`Many`].
+/// How many inputs or outputs a function has: [`Fixed`] or [`Variadic`].
 pub trait Arity: 'static {
     /// One `T` for each of them.
     type Of<T: Item>: IntoIterator<Item = T> + AsRef<[T]> + AsMut<[T]> + Item;
@@ -46,7 +46,7 @@ pub struct Fixed<const N: usize>;
 
 /// Any number of inputs or outputs.
 #[derive(Debug)]
-pub struct Many;
+pub struct Variadic;
 
 impl<const N: usize> Arity for Fixed<N> {
     type Of<T: Item> = [T; N];
@@ -72,7 +72,7 @@ impl<const N: usize> Arity for Fixed<N> {
     }
 }
 
-impl Arity for Many {
+impl Arity for Variadic {
     type Of<T: Item> = Vec<T>;
     fn collect<T: Item>(items: impl Iterator<Item = T>) -> Vec<T> {
         items.collect()
@@ -141,8 +141,8 @@ impl Mismatch {
     ///     fn name(&self) -> &'static str {
     ///         "not_negative"
     ///     }
-    ///     fn keeps(&self, _: Needs<'_>) -> Keeps {
-    ///         Keeps::NOTHING
+    ///     fn saves(&self, _: Needs<'_>) -> Saved {
+    ///         Saved::NOTHING
     ///     }
     ///     fn shape(&self, _: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
     ///         Err(Mismatch::KNOWN_BY_RUNNING)
@@ -199,12 +199,12 @@ impl fmt::Display for Mismatch {
 
 /// Which values a node keeps for its rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Keeps {
+pub struct Saved {
     inputs: u64,
     outputs: u64,
 }
 
-impl Keeps {
+impl Saved {
     /// No value at all.
     pub const NOTHING: Self = Self {
         inputs: 0,
@@ -293,8 +293,8 @@ pub type Needs<'a> = &'a [bool];
 ///     fn name(&self) -> &'static str {
 ///         "square"
 ///     }
-///     fn keeps(&self, _: Needs<'_>) -> Keeps {
-///         Keeps::NOTHING.input(0)
+///     fn saves(&self, _: Needs<'_>) -> Saved {
+///         Saved::NOTHING.input(0)
 ///     }
 ///     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
 ///         Ok([x.clone()])
@@ -332,7 +332,7 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// The values that `vjp` reads when gradients of the inputs in `needs` are wanted.
-    fn keeps(&self, needs: Needs<'_>) -> Keeps;
+    fn saves(&self, needs: Needs<'_>) -> Saved;
 
     /// The shapes and dtypes of the outputs.
     ///
@@ -392,7 +392,7 @@ pub(crate) fn items<T>(list: impl IntoIterator<Item = T>) -> Items<T> {
 /// A [`Function`] whose arity has been forgotten: what a node and the walks hold.
 pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
-    fn keeps(&self, needs: Needs<'_>) -> Keeps;
+    fn saves(&self, needs: Needs<'_>) -> Saved;
     fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch>;
     fn forward(&self, inputs: Items<Array>) -> Items<Array>;
     /// [`apply`](crate::apply), as if called at `place`.
@@ -412,8 +412,8 @@ impl<F: Function> AnyFunction for F {
     fn name(&self) -> &'static str {
         self.name()
     }
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        self.keeps(needs)
+    fn saves(&self, needs: Needs<'_>) -> Saved {
+        self.saves(needs)
     }
     fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch> {
         let inputs = F::Inputs::collect(inputs.iter().copied());

@@ -65,7 +65,7 @@ pub use context::Context;
 pub use error::{Error, LinkPath, Place, attempt};
 pub use examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct, ProductForm};
 pub use function::{
-    Arity, Fixed, Function, Inputs, Item, Keeps, Many, Mismatch, Needs, Outputs, Spec, no_rule,
+    Arity, Fixed, Function, Inputs, Item, Mismatch, Needs, Outputs, Saved, Spec, Variadic, no_rule,
 };
 pub use history::{History, history};
 pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};

@@ -36,9 +36,9 @@ pub(crate) struct Record<F: Function> {
     pub(crate) function: F,
     pub(crate) inputs: Inputs<F, Edge>,
     pub(crate) input_specs: Inputs<F, Spec>,
-    pub(crate) kept_inputs: Inputs<F, Option<Arc<Value>>>,
+    pub(crate) saved_inputs: Inputs<F, Option<Arc<Value>>>,
     pub(crate) output_specs: Outputs<F, Spec>,
-    pub(crate) kept_outputs: Outputs<F, Option<Arc<Value>>>,
+    pub(crate) saved_outputs: Outputs<F, Option<Arc<Value>>>,
 }
 
 /// A [`Record`] whose function has been forgotten.
@@ -46,9 +46,9 @@ pub(crate) trait Recorded: Send + Sync {
     fn function(&self) -> &dyn AnyFunction;
     fn inputs(&self) -> &[Edge];
     fn input_specs(&self) -> &[Spec];
-    fn kept_inputs(&self) -> &[Option<Arc<Value>>];
+    fn saved_inputs(&self) -> &[Option<Arc<Value>>];
     fn output_specs(&self) -> &[Spec];
-    fn kept_outputs(&self) -> &[Option<Arc<Value>>];
+    fn saved_outputs(&self) -> &[Option<Arc<Value>>];
 }
 
 impl<F: Function> Recorded for Record<F> {
@@ -61,14 +61,14 @@ impl<F: Function> Recorded for Record<F> {
     fn input_specs(&self) -> &[Spec] {
         self.input_specs.as_ref()
     }
-    fn kept_inputs(&self) -> &[Option<Arc<Value>>] {
-        self.kept_inputs.as_ref()
+    fn saved_inputs(&self) -> &[Option<Arc<Value>>] {
+        self.saved_inputs.as_ref()
     }
     fn output_specs(&self) -> &[Spec] {
         self.output_specs.as_ref()
     }
-    fn kept_outputs(&self) -> &[Option<Arc<Value>>] {
-        self.kept_outputs.as_ref()
+    fn saved_outputs(&self) -> &[Option<Arc<Value>>] {
+        self.saved_outputs.as_ref()
     }
 }
 
@@ -126,7 +126,7 @@ impl Node {
         self.notes().gradients.entry(slot).or_default();
     }
 
-    /// Keeps the gradient of an output, if somebody asked for it.
+    /// Saved the gradient of an output, if somebody asked for it.
     pub(crate) fn note_gradient(&self, slot: u32, gradient: &Variable) {
         if self.notes.get().is_none() || !self.notes().gradients.contains_key(&slot) {
             return;
@@ -372,7 +372,7 @@ impl Creator {
             .map(|i| HistoryEntry {
                 edge: node.inputs()[i].clone(),
                 spec: node.input_specs()[i].clone(),
-                value: node.kept_inputs()[i].clone(),
+                value: node.saved_inputs()[i].clone(),
             })
             .collect()
     }
@@ -384,7 +384,7 @@ impl Creator {
             .map(|i| HistoryEntry {
                 edge: Edge::Output(node.clone(), i as u32),
                 spec: node.output_specs()[i].clone(),
-                value: node.kept_outputs()[i].clone(),
+                value: node.saved_outputs()[i].clone(),
             })
             .collect()
     }
@@ -402,7 +402,7 @@ impl Creator {
     /// The arrays that this call keeps for its rules; values that a transformation hides are not
     /// among them.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &Array> {
-        let kept = self.0.kept_inputs().iter().chain(self.0.kept_outputs());
+        let kept = self.0.saved_inputs().iter().chain(self.0.saved_outputs());
         kept.flatten().filter_map(|value| value.array())
     }
 }
@@ -495,7 +495,7 @@ impl HistoryEntry {
             }
             (Some(value), _) => Arc::clone(value),
             (None, Edge::Leaf(_)) => unreachable!("a leaf has a value"),
-            (None, Edge::Output(node, slot)) => node.kept_outputs()[*slot as usize]
+            (None, Edge::Output(node, slot)) => node.saved_outputs()[*slot as usize]
                 .as_ref()
                 .map(Arc::clone)?,
             (None, Edge::None | Edge::Cut(_)) => return None,

@@ -160,7 +160,7 @@ impl Walk<'_> {
             Arrived::Sliced(owned) => Some(&owned.examples),
             Arrived::Stacked(..) => None,
         });
-        let constants = (node.inputs().iter().zip(node.kept_inputs())).zip(node.input_specs());
+        let constants = (node.inputs().iter().zip(node.saved_inputs())).zip(node.input_specs());
         for ((edge, value), spec) in constants {
             let value = value.as_deref().filter(|_| edge.key().is_none());
             let Some(constant) = value.and_then(Value::array) else {

@@ -12,7 +12,9 @@ use bibun_array::Array;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{AnyFunction, Arity, Function, Keeps, Many, Mismatch, Needs, Spec, items};
+use crate::function::{
+    AnyFunction, Arity, Function, Mismatch, Needs, Saved, Spec, Variadic, items,
+};
 use crate::scope;
 use crate::surroundings::Aside;
 use crate::variable::Variable;
@@ -309,17 +311,17 @@ pub(crate) struct Replaced {
 }
 
 impl Function for Replaced {
-    type Inputs = Many;
-    type Outputs = Many;
+    type Inputs = Variadic;
+    type Outputs = Variadic;
 
     fn name(&self) -> &'static str {
         self.function.name()
     }
 
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+    fn saves(&self, needs: Needs<'_>) -> Saved {
         match self.rules.vjp.is_some() || self.rules.per_example.is_some() {
-            true => Keeps::ALL,
-            false => self.function.keeps(needs),
+            true => Saved::ALL,
+            false => self.function.saves(needs),
         }
     }
 

@@ -754,7 +754,7 @@ impl Variable {
         }
     }
 
-    /// Keeps the gradient of the result of a function too, when one passes.
+    /// Saved the gradient of the result of a function too, when one passes.
     ///
     /// ```
     /// use bibun::Variable;

@@ -121,12 +121,12 @@ fn place(sizes: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
 fn by_loops(convolution: &Convolution, n: usize, parts: &[Vec<f64>; 3]) -> [Vec<f64>; 3] {
     let shapes = PARTS.map(|part| convolution.shape(part, n));
     let mut sums = shapes.clone().map(|shape| vec![0.0; shape.size()]);
-    let taps = indices(&shapes[1][2..]).collect::<Vec<_>>();
+    let stencil = indices(&shapes[1][2..]).collect::<Vec<_>>();
     let size = convolution.sizes.size();
     for y in indices(&shapes[2]) {
         let output = place(&shapes[2], y.iter().copied());
         let group = y[1] / convolution.outputs;
-        for (t, tap) in taps.iter().enumerate() {
+        for (t, tap) in stencil.iter().enumerate() {
             let read = convolution
                 .windows
                 .iter()
@@ -143,7 +143,7 @@ fn by_loops(convolution: &Convolution, n: usize, parts: &[Vec<f64>; 3]) -> [Vec<
             for c in 0..convolution.inputs {
                 let channel = y[0] * shapes[0][1] + group * convolution.inputs + c;
                 let input = channel * size + read;
-                let weight = (y[1] * convolution.inputs + c) * taps.len() + t;
+                let weight = (y[1] * convolution.inputs + c) * stencil.len() + t;
                 sums[0][input] += parts[1][weight] * parts[2][output];
                 sums[1][weight] += parts[0][input] * parts[2][output];
                 sums[2][output] += parts[0][input] * parts[1][weight];

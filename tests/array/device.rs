@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bibun_array::{
     Array, Change, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Generator,
-    Normalization, Taps, Update, Window, attempt, concat, cpu, gemm, keep_dims, matmul,
+    Normalization, Stencil, Update, Window, attempt, concat, cpu, gemm, keep_dims, matmul,
     normalize_gradient, ops, s, stack,
 };
 use test_device::{BARE, Counting};
@@ -48,9 +48,9 @@ fn everything(device: &'static dyn Device) -> Vec<(&'static str, Array)> {
         epsilon: 1e-5,
     };
     let [normal, mean, variance] = x.normalize(rule, &[1]);
-    let halves = Taps::new(6, [[(0, 0.5), (1, 0.5)], [(4, 0.5), (5, 0.5)]]);
-    let windows = Taps::new(6, [[(0, 1.0), (1, 1.0)], [(3, 1.0), (5, 1.0)]]);
-    let all_rows = Taps::new(4, [[(0, 1.0), (2, 1.0)]]);
+    let halves = Stencil::new(6, [[(0, 0.5), (1, 0.5)], [(4, 0.5), (5, 0.5)]]);
+    let windows = Stencil::new(6, [[(0, 1.0), (1, 1.0)], [(3, 1.0), (5, 1.0)]]);
+    let all_rows = Stencil::new(4, [[(0, 1.0), (2, 1.0)]]);
     let (largest, at) = x.window_max(&[all_rows, windows]);
     let (top, top_at) = x.top_k(2, 1);
     let (mut parameter, mut state) = (x.clone(), [y.clone(), Array::zeros([4, 6], DType::F64)]);
@@ -115,7 +115,7 @@ fn everything(device: &'static dyn Device) -> Vec<(&'static str, Array)> {
         ("sort", x.sort(0)),
         ("top", top),
         ("top positions", top_at),
-        ("window_sum", x.window_sum(&[halves])),
+        ("reduce_window", x.reduce_window(&[halves])),
         ("window_max", largest),
         ("window_max positions", at),
         ("concat", concat(&[&x, &y.transpose().reshape([4, 6])], 0)),

@@ -152,7 +152,7 @@ fn large_indexing_does_not_depend_on_threads() {
         // Each thread's sums must come in the order of the indices, which f32 rounding shows.
         let one_by_one = (0..2 * size).fold(x.clone(), |sum, i| {
             let part = Index::from(i..i + 1);
-            let value = y.move_axis(axis, 0).slice(&[part]).move_axis(0, axis);
+            let value = y.moveaxis(axis, 0).slice(&[part]).moveaxis(0, axis);
             if size > 1000 {
                 sum
             } else {

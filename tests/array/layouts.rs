@@ -36,7 +36,7 @@ pub(crate) fn layouts(shape: &[usize], dtype: DType, salt: usize) -> Vec<Array> 
         spaced(&elements, shape, dtype),
     ];
     if shape.len() > 1 {
-        all.push(x.swap_axes(0, 1).to_row_major().swap_axes(0, 1));
+        all.push(x.swapaxes(0, 1).to_row_major().swapaxes(0, 1));
     }
     for axis in 0..shape.len() {
         if shape[axis] > 0 {

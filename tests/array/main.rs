@@ -19,6 +19,6 @@ mod random;
 mod reduce;
 mod scan_sort;
 mod sizes;
-mod taps;
+mod stencil;
 mod update;
 mod views;

@@ -237,7 +237,7 @@ fn threads_do_not_change_a_bit() {
     let mut numbers = Numbers(6);
     let mut bits = |a: &[usize], b: &[usize], turned: [bool; 2]| {
         for dtype in [DType::F32, DType::F64] {
-            let turn = |x: Array, turned| if turned { x.swap_axes(-1, -2) } else { x };
+            let turn = |x: Array, turned| if turned { x.swapaxes(-1, -2) } else { x };
             let a = turn(numbers.array(a, dtype), turned[0]);
             let b = turn(numbers.array(b, dtype), turned[1]);
             same_for_all_thread_counts(|| {
@@ -320,7 +320,7 @@ fn large_results_of_short_sums_are_right() {
         let (batch, m) = ((1 << 21) / (200 * n) + 1, 200);
         let a = generator
             .normal([batch, k, m], 0.0, 1.0, dtype)
-            .swap_axes(1, 2);
+            .swapaxes(1, 2);
         let b = generator.normal([batch, k, n], 0.0, 1.0, dtype);
         let found = matmul(&a, &b);
         let terms =

@@ -24,7 +24,7 @@ fn elementwise_over_mixed_layouts_equals_plain_loops() {
         let layouts = [
             numbers([size, 5, 7]),
             numbers([7, 5, size]).transpose(),
-            numbers([5, size, 7]).swap_axes(0, 1),
+            numbers([5, size, 7]).swapaxes(0, 1),
             numbers([size, 5, 7]).slice(s![..; -1, .., ..; -1]),
             numbers([2 * size, 5, 14]).slice(s![1..; 2, .., ..; 2]),
             numbers([1, 5, 7]).broadcast_to([size, 5, 7]),

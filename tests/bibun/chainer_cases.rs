@@ -237,7 +237,7 @@ fn pool_over<const N: usize>(name: &str, call: &Call<'_>, x: Variable) -> Option
     }
     // Padding is zeros that count, unless an n-dimensional average is told that it is nothing.
     let counts = call.list.len() <= 4 || !call.list[4].is_null();
-    Some(f::average_pool(x, pooling.count_include_pad(counts)))
+    Some(f::avg_pool(x, pooling.count_include_pad(counts)))
 }
 
 /// A number for each of `N` axes, from one for all or a list.
@@ -316,7 +316,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "clipped_relu" => one(f::clipped_relu(x()?, call.number(1, "z", 20.0)?)),
         "leaky_relu" => one(f::leaky_relu(x()?, call.number(1, "slope", 0.2)?)),
         "elu" => one(f::elu(x()?, call.number(1, "alpha", 1.0)?)),
-        "hard_sigmoid" => one(f::clip(0.2 * x()? + 0.5, 0.0, 1.0)),
+        "hardsigmoid" => one(f::clip(0.2 * x()? + 0.5, 0.0, 1.0)),
         "sigmoid" => one(f::sigmoid(x()?)),
         "tanh" => one(f::tanh(x()?)),
         "softplus" => one(f::softplus(x()?, call.number(1, "beta", 1.0)?)),
@@ -364,7 +364,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
             &call.integers(1, "source")?[..],
             &call.integers(2, "destination")?[..],
         ) {
-            (&[from], &[to]) => one(f::move_axis(x()?, from, to)),
+            (&[from], &[to]) => one(f::moveaxis(x()?, from, to)),
             (from, to) => {
                 let x = x()?;
                 let rank = x.rank() as isize;
@@ -395,7 +395,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
             };
             one(f::reshape(x, sizes.iter().map(fill).collect::<Shape>()))
         }
-        "separate" => Some(f::separate(x()?, call.axis(1, "axis", 0)?)),
+        "separate" => Some(f::unstack(x()?, call.axis(1, "axis", 0)?)),
         "split_axis" => {
             let positions = call.integers(1, "indices_or_sections")?;
             let axis = call.axis(2, "axis", 0)?;
@@ -413,7 +413,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
             Value::Null => one(f::squeeze(x()?, ..)),
             axes => one(f::squeeze(x()?, Axes::new(&integers(axes)?))),
         },
-        "swapaxes" => one(f::swap_axes(
+        "swapaxes" => one(f::swapaxes(
             x()?,
             call.axis(1, "axis1", 0)?,
             call.axis(2, "axis2", 0)?,
@@ -569,7 +569,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "sum" => one(f::sum(x()?, call.axes(1)?)),
         "matmul" => {
             let transposed = |x: Variable, name| match call.flag(name) && x.rank() > 1 {
-                true => f::swap_axes(x, -1, -2),
+                true => f::swapaxes(x, -1, -2),
                 false => x,
             };
             one(f::matmul(

@@ -4,7 +4,7 @@ use bibun::array::{Array, DType, s};
 use bibun::functions::{broadcast_to, greater, reshape, sum, tanh};
 use bibun::{
     BatchAxes, Batched, Context, Error, ExampleCotangent, ExampleGradient, Fixed, Function,
-    GradOptions, Keeps, Mismatch, Needs, Spec, Variable, VmapOptions, apply, attempt, checkpoint,
+    GradOptions, Mismatch, Needs, Saved, Spec, Variable, VmapOptions, apply, attempt, checkpoint,
     grad, gradient_check, gradients, gradients_with, is_recording, is_training, jacobian, jvp,
     linearize, no_grad, no_rule, ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
 };
@@ -402,8 +402,8 @@ impl Function for Double {
     fn name(&self) -> &'static str {
         "double"
     }
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
         Ok([x.clone()])

@@ -233,7 +233,7 @@ fn the_page_plays_folds_and_tells() {
     }
     let page = open("about=f0");
     let (_, told) = page.text.split_once("<aside").expect("the panel");
-    for text in ["history_page.rs:", "keeps", "bytes"] {
+    for text in ["history_page.rs:", "saves", "bytes"] {
         assert!(told.contains(text));
     }
 

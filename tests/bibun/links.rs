@@ -679,7 +679,7 @@ fn weights_of_length_and_direction() {
     layer.link.w.update(|v| v * 7.0);
     assert!(close(&layer.weight(), &before));
     assert!(close(&layer.fused().forward(&x), &layer.forward(&x)));
-    for (i, w) in before.separate(0).into_iter().enumerate() {
+    for (i, w) in before.unstack(0).into_iter().enumerate() {
         let length = w.square().sum(..).sqrt().item::<f64>();
         assert!((length - (i + 1) as f64).abs() < 1e-12);
     }

@@ -271,7 +271,7 @@ fn channels_are_normalised_at_every_rank() {
     for shape in [&[6, 3][..], &[6, 3, 5], &[6, 3, 2, 5], &[2, 3, 3, 2, 5]] {
         let x = Generator::new(1).normal(shape, 4.0, 3.0, DType::F32);
         let layer = BatchNorm::new(3);
-        let y = layer.forward(&Variable::constant(x)).move_axis(1, 0);
+        let y = layer.forward(&Variable::constant(x)).moveaxis(1, 0);
         let y = y.reshape([3, y.size() / 3]);
         assert!(y.mean(1).abs().max(..).item::<f32>() < 1e-5, "{shape:?}");
         assert!(

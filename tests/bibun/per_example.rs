@@ -220,9 +220,9 @@ impl Network {
 
     fn forward(&self, x: &Variable) -> Variable {
         let h = relu(self.norm.forward(&self.first.forward(x)));
-        let h = average_pool(h, Pooling::new([2, 2]));
+        let h = avg_pool(h, Pooling::new([2, 2]));
         let h = tanh(self.second.forward(&h));
-        self.head.forward(&global_average_pool(h))
+        self.head.forward(&global_avg_pool(h))
     }
 }
 
@@ -282,7 +282,7 @@ fn a_row_is_bitwise_what_a_batch_of_one_gives() {
     let x = Variable::constant(normal(12, [5, 2, 12, 12]).cast(DType::F32));
     let rows = |x: &Variable| {
         let h = relu(model.norm.forward(&model.first.forward(x)));
-        let h = tanh(model.second.forward(&average_pool(h, Pooling::new([2, 2]))));
+        let h = tanh(model.second.forward(&avg_pool(h, Pooling::new([2, 2]))));
         leaves(&per_example(&h.square().sum([1, 2, 3]), &model).rows())
     };
     let all = rows(&x);
@@ -447,7 +447,7 @@ fn folded_axes_and_sequences() {
     // Attention, with the same projection for queries and keys.
     let (q, v) = (weight(8, [3, 3]), weight(9, [3, 3]));
     let (queries, values) = (x.matmul(&q), x.matmul(&v));
-    let scores = softmax(queries.matmul(swap_axes(&queries, 1, 2)), -1);
+    let scores = softmax(queries.matmul(swapaxes(&queries, 1, 2)), -1);
     like_a_loop_over_losses(&(q, v), &sum_of_each(&scores.matmul(values)));
     let q = weight(8, [3, 2]);
     let y = einsum("ntd,de->nte", &[&x, &q]);

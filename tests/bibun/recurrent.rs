@@ -117,7 +117,7 @@ fn by_steps<C: RecurrentCell>(
     x: &Variable,
     initial: &[C::State],
 ) -> (Variable, Vec<C::State>) {
-    let mut x: Vec<Variable> = x.separate(0);
+    let mut x: Vec<Variable> = x.unstack(0);
     let mut initial = initial.iter();
     let mut states = Vec::new();
     for layer in &network.layers {
@@ -293,7 +293,7 @@ fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
     // Batches are turns of a loop.
     let alone = |x: &Variable| network.forward(x);
     let batch = vmap(alone, &x);
-    let turns: Vec<Variable> = x.separate(0).iter().map(alone).collect();
+    let turns: Vec<Variable> = x.unstack(0).iter().map(alone).collect();
     let turns = stack(&turns.iter().collect::<Vec<_>>(), 0);
     assert_close(&batch, &turns.to_vec::<f64>(), "lanes");
     assert_close(&network.forward(&x), &turns.to_vec::<f64>(), "a batch");
@@ -401,7 +401,7 @@ fn steps_are_sequences() {
     let network = with_biases!(Gru::builder(INPUTS, UNITS).layers(2));
     let x = normal(&[2, 3, INPUTS], 0);
     let mut states = network.zero_states(&[2]);
-    for x in x.separate(1) {
+    for x in x.unstack(1) {
         states = network.step(&x, &states);
     }
     let (_, expected) = network.forward_sequence(&x, None);

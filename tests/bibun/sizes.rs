@@ -71,7 +71,7 @@ fn results_that_cannot_be_counted() {
     too_large("causal_mask", || causal_mask(1 << 32));
     too_large("length_mask", || length_mask(&[1, 2], 1 << 60));
     too_large("sinusoidal_positions", || sinusoidal_positions(1 << 31, 1 << 31, DType::F32));
-    too_large("resize", || resize(&x, [HUGE], Interpolation::LINEAR));
+    too_large("interpolate", || interpolate(&x, [HUGE], Interpolation::LINEAR));
     too_large("upsample", || upsample::<1>(&x, usize::MAX, Interpolation::Nearest));
     too_large("random_crop", || random_crop(&Array::ones([1, 2, 2], DType::F32), [1, 1], usize::MAX, &mut Generator::new(0)));
     let image = repeated([1, 1, 2, 2]);
@@ -95,10 +95,10 @@ fn memory_that_the_system_does_not_give() {
     out_of_memory(|| one_hot([1i64], LARGE, DType::F32));
     out_of_memory(|| broadcast_to(&x, [LARGE, 2]).exp());
     out_of_memory(|| matmul(x.reshape([2, 1]), broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1 << 40])));
-    out_of_memory(|| resize(&x, [LARGE], Interpolation::LINEAR));
+    out_of_memory(|| interpolate(&x, [LARGE], Interpolation::LINEAR));
     out_of_memory(|| upsample::<1>(&x, LARGE, Interpolation::Nearest));
     out_of_memory(|| max_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
-    out_of_memory(|| average_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
+    out_of_memory(|| avg_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
     let image = repeated([1, 1, 2, 2]);
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 25, 1 << 25]), ..Default::default() };
     out_of_memory(|| unfold(&image, [1, 1], &options));
@@ -114,7 +114,7 @@ fn sizes_beyond_all_elements_take_no_time() {
     let near = local_response_normalization(&x, 5, 2.0, 1e-4, 0.75);
     assert_eq!(all.to_vec::<f64>(), near.to_vec::<f64>());
     let whole = Pooling::new([1 << 40]).padding([1 << 39]);
-    let y = average_pool(x.reshape([1, 1, 3]), whole.count_include_pad(false));
+    let y = avg_pool(x.reshape([1, 1, 3]), whole.count_include_pad(false));
     assert_eq!(y.to_vec::<f64>(), [2.0]);
     let nothing = attempt(|| max_pool(x.reshape([1, 1, 3]), Pooling::new([1]).padding([1 << 50])));
     let nothing = nothing.unwrap_err().to_string();

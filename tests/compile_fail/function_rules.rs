@@ -12,8 +12,8 @@ impl Function for Product {
     fn name(&self) -> &'static str {
         "product"
     }
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::ALL
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::ALL
     }
     fn shape(&self, [a, _]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
         Ok([a.clone()])

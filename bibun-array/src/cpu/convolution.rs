@@ -118,7 +118,7 @@ fn product<T: Float>(
                 gradient.run(n, parts, &a, &b, w);
             });
             // The channels stay last in memory.
-            let w = w.move_axis(-1, 1);
+            let w = w.moveaxis(-1, 1);
             match parts {
                 1 => w,
                 _ => {
@@ -224,10 +224,10 @@ fn pointwise(
     };
     match made {
         ConvolutionPart::Output => matmul(&kernels(b), &every(a, inputs)),
-        ConvolutionPart::Input => matmul(&kernels(a).swap_axes(-1, -2), &every(b, outputs)),
+        ConvolutionPart::Input => matmul(&kernels(a).swapaxes(-1, -2), &every(b, outputs)),
         ConvolutionPart::Weights => {
             let (x, y) = (every(a, inputs), every(b, outputs));
-            let of_each = matmul(&y, &x.swap_axes(-1, -2));
+            let of_each = matmul(&y, &x.swapaxes(-1, -2));
             match n {
                 1 => of_each,
                 _ => of_each.sum(0),

@@ -11,7 +11,7 @@ mod random;
 mod reduce;
 mod scan;
 mod sort;
-mod taps;
+mod stencil;
 mod threads;
 mod tile;
 mod update;
@@ -30,7 +30,7 @@ use crate::dtype::{with_accumulator, with_float, with_word};
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::waiting::shared;
-use crate::{Array, Change, DType, Element, Scalar, Shape, Slice, Taps, Update, View, ops};
+use crate::{Array, Change, DType, Element, Scalar, Shape, Slice, Stencil, Update, View, ops};
 
 use crate::device::{Complaint, Device, Memory, Normalization, Reduction, Scan};
 use crate::shape::Layout;
@@ -220,19 +220,20 @@ impl Device for Cpu {
         )
     }
 
-    fn window_sum(&'static self, x: &Array, axis: usize, taps: &Taps) -> Array {
+    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
         shared(|| {
             let wide = widened(x);
-            let y = with_float!(wide.dtype(), T => taps::window_sum::<T>(&wide, axis, taps));
+            let y =
+                with_float!(wide.dtype(), T => stencil::reduce_window::<T>(&wide, axis, stencil));
             ops::cast(y, x.dtype())
         })
     }
 
-    fn window_max(&'static self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+    fn window_max(&'static self, x: &Array, rows: &Stencil, columns: &Stencil) -> (Array, Array) {
         shared(|| {
             let wide = widened(x);
             let (y, positions) = with_accumulator!(wide.dtype(), T => {
-                taps::window_max::<T>(&wide, rows, columns)
+                stencil::window_max::<T>(&wide, rows, columns)
             });
             (ops::cast(y, x.dtype()), positions)
         })

@@ -12,9 +12,9 @@ use crate::{Array, Element};
 
 /// The positions along `axis` of its `count` first elements in order.
 pub(super) fn argsort(x: &Array, axis: usize, descending: bool, count: usize) -> Array {
-    let rows = x.move_axis(axis as isize, -1);
+    let rows = x.moveaxis(axis as isize, -1);
     let positions = with_accumulator!(x.dtype(), T => sort_rows::<T>(&rows, descending, count));
-    positions.move_axis(-1, axis as isize)
+    positions.moveaxis(-1, axis as isize)
 }
 
 /// An element that can be sorted.

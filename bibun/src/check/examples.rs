@@ -4,7 +4,7 @@ use bibun_array::{Array, DType, Generator, Index, stack};
 
 use super::{Argument, Call, GradientError, floats, index_of, normal_like};
 use crate::error::{Error, attempt};
-use crate::functions::{move_axis, slice, sum};
+use crate::functions::{moveaxis, slice, sum};
 use crate::reverse::gradients;
 use crate::transformations::{PerExample, per_example};
 use crate::variable::Variable;
@@ -77,7 +77,7 @@ pub(crate) fn check_examples(
 
 /// The sum over all axes but that of the examples.
 fn losses_along(y: Variable, axis: isize) -> Variable {
-    let y = move_axis(y, axis, 0);
+    let y = moveaxis(y, axis, 0);
     let others: Vec<isize> = (1..y.rank() as isize).collect();
     sum(y, &others[..])
 }

@@ -595,7 +595,7 @@ fn laid_out(x: &Array) -> Vec<(&'static str, Array)> {
         ("every second", every_second(x)),
     ];
     if x.rank() > 1 {
-        let swapped = x.swap_axes(0, 1).to_row_major().swap_axes(0, 1);
+        let swapped = x.swapaxes(0, 1).to_row_major().swapaxes(0, 1);
         layouts.push(("first axes swapped", swapped));
     }
     layouts

@@ -7,7 +7,7 @@ use bibun_array::{Array, DType};
 
 use super::{CHECKS, Sample, verdict};
 use crate::{
-    Batched, Context, ExampleCotangent, ExampleGradient, Fixed, Function, Keeps, Mismatch, Needs,
+    Batched, Context, ExampleCotangent, ExampleGradient, Fixed, Function, Mismatch, Needs, Saved,
     Spec, Variable, apply,
 };
 
@@ -71,11 +71,11 @@ impl Function for Product {
         "product"
     }
 
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
+    fn saves(&self, needs: Needs<'_>) -> Saved {
         match (self.0, needs[1]) {
-            (Fault::Dishonest, false) => Keeps::NOTHING.input(0),
-            (_, false) => Keeps::NOTHING.input(1),
-            (_, true) => Keeps::NOTHING.input(0).input(1),
+            (Fault::Dishonest, false) => Saved::NOTHING.input(0),
+            (_, false) => Saved::NOTHING.input(1),
+            (_, true) => Saved::NOTHING.input(0).input(1),
         }
     }
 

@@ -76,7 +76,7 @@ impl<'a> Picture<'a> {
                     ("shapes", self.history.signature(call)),
                     ("generation", call.generation().to_string()),
                     ("called at", line(call.first().place())),
-                    ("keeps", counted(bytes, "byte", "bytes")),
+                    ("saves", counted(bytes, "byte", "bytes")),
                 ]
             }
             Vertex::Datum(datum) => {

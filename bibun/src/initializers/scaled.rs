@@ -81,7 +81,7 @@ macro_rules! scaled {
 }
 
 scaled! {
-    /// Keeps the size of signals through linear layers and those with `selu`. Source: LeCun,
+    /// Saved the size of signals through linear layers and those with `selu`. Source: LeCun,
     /// Bottou, Orr, Müller, "Efficient BackProp", 1998.
     |fan_in, _fan_out| 1.0 / fan_in,
     "`√(1 / fan_in)`", "`√(3 / fan_in)`",
@@ -98,7 +98,7 @@ scaled! {
 }
 
 scaled! {
-    /// Keeps the size of signals through layers with `relu`, which halves their variance. Source:
+    /// Saved the size of signals through layers with `relu`, which halves their variance. Source:
     /// He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
     |fan_in, _fan_out| 2.0 / fan_in,
     "`√(2 / fan_in)`", "`√(6 / fan_in)`",

@@ -10,7 +10,7 @@ use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::{
     attention_weights, causal_mask, expand_dims, expect_mask, logical_and, matmul, reshape,
-    swap_axes, where_,
+    swapaxes, where_,
 };
 use crate::initializers::{GlorotUniform, Initializer, Zero};
 use crate::variable::Variable;
@@ -137,7 +137,7 @@ impl MultiHeadAttention {
                 Some(dropout) => dropout.forward(&weights),
                 None => weights,
             };
-            let found = swap_axes(matmul(weights, v), -2, -3);
+            let found = swapaxes(matmul(weights, v), -2, -3);
             self.output.forward(&reshape(found, query.shape()))
         })
     }
@@ -166,7 +166,7 @@ impl MultiHeadAttention {
     fn to_heads(&self, x: &Variable) -> Variable {
         let (shape, last) = (x.shape(), x.rank() - 1);
         let parted = shape.replaced(last, shape[last] / self.heads);
-        swap_axes(reshape(x, parted.inserted(last, self.heads)), -2, -3)
+        swapaxes(reshape(x, parted.inserted(last, self.heads)), -2, -3)
     }
 
     #[track_caller]
@@ -243,8 +243,8 @@ impl MultiHeadAttentionBuilder {
     }
 
     /// Leaves out each weight of the attention with this probability in training mode.
-    pub fn dropout(mut self, ratio: f64) -> Self {
-        self.dropout = Some(ratio);
+    pub fn dropout(mut self, rate: f64) -> Self {
+        self.dropout = Some(rate);
         self
     }
 
@@ -275,7 +275,7 @@ impl MultiHeadAttentionBuilder {
     /// Draws the parameters.
     ///
     /// # Panics
-    /// If the size is no multiple of the number of heads, the dtype is no float type, or the ratio
+    /// If the size is no multiple of the number of heads, the dtype is no float type, or the rate
     /// of dropout is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> MultiHeadAttention {
@@ -295,7 +295,7 @@ impl MultiHeadAttentionBuilder {
             layers.push(layer.dtype(self.dtype).build(generator));
         }
         let [query, key, value, output] = layers.try_into().expect("four layers");
-        let dropout = Dropout::of_ratio(self.dropout, generator);
+        let dropout = Dropout::of_rate(self.dropout, generator);
         MultiHeadAttention {
             query,
             key,

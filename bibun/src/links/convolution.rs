@@ -291,7 +291,7 @@ impl<const N: usize> ConvTransposeBuilder<N> {
         let (groups, kernel) = (self.options.groups, self.kernel);
         let shape = |sizes: &[usize]| sizes.iter().copied().chain(kernel).collect::<Shape>();
         let (inputs, outputs) = (self.inputs / groups, self.outputs / groups);
-        let w = w.reshape(shape(&[groups, outputs, inputs])).swap_axes(1, 2);
+        let w = w.reshape(shape(&[groups, outputs, inputs])).swapaxes(1, 2);
         let w = w.to_row_major().reshape(shape(&[self.inputs, outputs]));
         ConvTranspose {
             w: Variable::new(w),

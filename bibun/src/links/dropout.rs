@@ -26,40 +26,40 @@ use crate::variable::Variable;
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Dropout {
-    ratio: f64,
+    rate: f64,
     /// The key of the stream and the number of calls so far: saved with a model, so that training
     /// that is resumed draws what it would have drawn.
     stream: Buffer,
 }
 
 impl Dropout {
-    /// A link that leaves out elements with probability `ratio`; its stream is drawn from the
+    /// A link that leaves out elements with probability `rate`; its stream is drawn from the
     /// generator.
     ///
     /// # Panics
-    /// If `ratio` is not in `[0, 1)`.
+    /// If `rate` is not in `[0, 1)`.
     #[track_caller]
-    pub fn new(ratio: f64, generator: &mut Generator) -> Self {
-        if !(0.0..1.0).contains(&ratio) {
-            let what = format!("the ratio is {ratio}, it must be at least 0 and less than 1");
+    pub fn new(rate: f64, generator: &mut Generator) -> Self {
+        if !(0.0..1.0).contains(&rate) {
+            let what = format!("the rate is {rate}, it must be at least 0 and less than 1");
             raise(Error::argument("Dropout", what));
         }
         let seed = generator.integers(i64::MIN, i64::MAX, ());
         Self {
-            ratio,
+            rate,
             stream: Buffer::of_host([seed.item::<i64>(), 0]),
         }
     }
 
-    /// A link, where there is a ratio.
+    /// A link, where there is a rate.
     #[track_caller]
-    pub(super) fn of_ratio(ratio: Option<f64>, generator: &mut Generator) -> Option<Self> {
-        Some(Self::new(ratio?, generator))
+    pub(super) fn of_rate(rate: Option<f64>, generator: &mut Generator) -> Option<Self> {
+        Some(Self::new(rate?, generator))
     }
 
     /// The probability with which an element is left out.
-    pub fn ratio(&self) -> f64 {
-        self.ratio
+    pub fn rate(&self) -> f64 {
+        self.rate
     }
 }
 
@@ -67,7 +67,7 @@ impl Link for Dropout {
     /// In training mode x with zeros in random places; in test mode x.
     fn compute(&self, x: &Variable) -> Variable {
         // Evaluation in between shall not change what training draws.
-        dropout_of_call(x, self.ratio, || {
+        dropout_of_call(x, self.rate, || {
             let old = self.stream.change("Dropout", [], true, |stream, []| {
                 let [key, calls] = stream.to_vec::<i64>()[..] else {
                     unreachable!("a buffer keeps its shape")

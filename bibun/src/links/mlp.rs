@@ -112,8 +112,8 @@ impl MlpBuilder {
     }
 
     /// Leaves out each hidden value with this probability in training mode.
-    pub fn dropout(mut self, ratio: f64) -> Self {
-        self.dropout = Some(ratio);
+    pub fn dropout(mut self, rate: f64) -> Self {
+        self.dropout = Some(rate);
         self
     }
 
@@ -144,7 +144,7 @@ impl MlpBuilder {
     /// Draws the parameters.
     ///
     /// # Panics
-    /// If there are fewer than two sizes, the dtype is no float type, or the ratio of dropout is not
+    /// If there are fewer than two sizes, the dtype is no float type, or the rate of dropout is not
     /// in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Mlp {
@@ -165,7 +165,7 @@ impl MlpBuilder {
             };
             layers.push(layer.dtype(self.dtype).build(generator));
         }
-        let dropout = Dropout::of_ratio(self.dropout, generator);
+        let dropout = Dropout::of_rate(self.dropout, generator);
         Mlp {
             layers,
             activation: self.activation,

@@ -181,8 +181,8 @@ impl TransformerBlockBuilder {
     }
 
     /// The probability with which elements are left out in training mode.
-    pub fn dropout(mut self, ratio: f64) -> Self {
-        self.dropout = Some(ratio);
+    pub fn dropout(mut self, rate: f64) -> Self {
+        self.dropout = Some(rate);
         self
     }
 
@@ -195,7 +195,7 @@ impl TransformerBlockBuilder {
     /// Draws the parameters.
     ///
     /// # Panics
-    /// If the size is no multiple of the number of heads, the dtype is no float type, or the ratio
+    /// If the size is no multiple of the number of heads, the dtype is no float type, or the rate
     /// of dropout is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> TransformerBlock {
@@ -208,16 +208,16 @@ impl TransformerBlockBuilder {
                 .initializer(GlorotUniform)
                 .dtype(dtype),
         );
-        if let Some(ratio) = self.dropout {
-            attention = attention.dropout(ratio);
-            feed_forward = feed_forward.dropout(ratio);
+        if let Some(rate) = self.dropout {
+            attention = attention.dropout(rate);
+            feed_forward = feed_forward.dropout(rate);
         }
         TransformerBlock {
             attention: attention.build(generator),
             attention_norm: LayerNorm::builder(size).dtype(dtype).build(),
             feed_forward: feed_forward.build(generator),
             feed_forward_norm: LayerNorm::builder(size).dtype(dtype).build(),
-            dropout: Dropout::of_ratio(self.dropout, generator),
+            dropout: Dropout::of_rate(self.dropout, generator),
             is_post_norm: self.is_post_norm,
         }
     }

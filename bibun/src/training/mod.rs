@@ -1,6 +1,6 @@
 //! Training: a loop that watches, stops, resumes and saves, and what can be hung onto it.
 //!
-//! A [`Trainer`] takes batches from a [`Source`], lets an [`Updater`] learn from each, and lets
+//! A [`Trainer`] takes batches from a [`Source`], lets an [`TrainStep`] learn from each, and lets
 //! [`Extension`]s do the rest:
 //!
 //! | | |
@@ -46,8 +46,8 @@ mod report;
 mod snapshots;
 mod source;
 mod terminal;
+mod train_step;
 mod trainer;
-mod updater;
 
 pub use clock::{Clock, Trigger, Until};
 pub use error::TrainingError;
@@ -63,5 +63,5 @@ pub use log::{Entry, Log};
 pub use report::{Report, Step};
 pub use snapshots::Snapshots;
 pub use source::{BoxError, Once, Source};
+pub use train_step::{GradientStep, TrainStep};
 pub use trainer::{Outcome, Resumed, Trainer};
-pub use updater::{Descent, Updater};

@@ -30,7 +30,7 @@ impl Snapshots {
         Self { trigger, keep: 2 }
     }
 
-    /// Keeps so many of the newest, at least one.
+    /// Saved so many of the newest, at least one.
     #[must_use]
     pub fn keep(mut self, count: usize) -> Self {
         self.keep = count.max(1);

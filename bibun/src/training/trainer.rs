@@ -14,7 +14,7 @@ use super::report::{Report, Step};
 use super::snapshots::{self, Examined, Line, Snapshots};
 use super::source::{BoxError, Source};
 use super::terminal::Terminal;
-use super::updater::{Descent, Updater};
+use super::train_step::{GradientStep, TrainStep};
 use super::{Clock, TrainingError, Trigger, Until};
 use crate::call::calling;
 use crate::history::{History, history};
@@ -24,7 +24,7 @@ use crate::scope::train;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::variable::Variable;
 
-/// Trains a model: takes batches from a [`Source`], learns from each by an [`Updater`], and lets
+/// Trains a model: takes batches from a [`Source`], learns from each by an [`TrainStep`], and lets
 /// [`Extension`]s watch, evaluate, draw, stop and save.
 ///
 /// ```
@@ -56,7 +56,7 @@ use crate::variable::Variable;
 pub struct Trainer<M, S: Source> {
     model: M,
     source: S,
-    updater: Box<dyn Updater<M, S::Batch>>,
+    train_step: Box<dyn TrainStep<M, S::Batch>>,
     until: Until,
     seed: u64,
     folder: Option<PathBuf>,
@@ -137,15 +137,19 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     where
         F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable + 'static,
     {
-        Self::with_updater(model, source, Descent::new(optimizer, loss))
+        Self::with_train_step(model, source, GradientStep::new(optimizer, loss))
     }
 
     /// Training by steps of one's own.
-    pub fn with_updater(model: M, source: S, updater: impl Updater<M, S::Batch> + 'static) -> Self {
+    pub fn with_train_step(
+        model: M,
+        source: S,
+        train_step: impl TrainStep<M, S::Batch> + 'static,
+    ) -> Self {
         Self {
             model,
             source,
-            updater: Box::new(updater),
+            train_step: Box::new(train_step),
             until: Until::Epochs(1.0),
             seed: 0,
             folder: None,
@@ -459,7 +463,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
         self.log.interval.merge(&self.report);
         if self.log_trigger.is_due(&self.clock) {
             self.check_parameters()?;
-            let rate = self.updater.optimizer().learning_rate();
+            let rate = self.train_step.optimizer().learning_rate();
             let entry = self.log.close(&self.clock, rate).clone();
             if let Some(folder) = folder {
                 self.log.append(folder.path()?)?;
@@ -491,7 +495,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             weight: examples as f64,
             look: graph.is_some().then_some(&mut draw),
         };
-        train(|| self.updater.update(model, batch, &mut step))?;
+        train(|| self.train_step.update(model, batch, &mut step))?;
         drawn
     }
 
@@ -532,7 +536,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
         for Added { name, extension } in &mut self.extensions {
             let mut session = Session {
                 model: &self.model,
-                optimizer: self.updater.optimizer(),
+                optimizer: self.train_step.optimizer(),
                 clock: &self.clock,
                 until: self.until,
                 report: &mut self.report,
@@ -560,10 +564,10 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
                 parameter.set_requires_grad(frozen.get(&name).is_none());
             }
         }
-        let updater = state.part("updater");
-        self.updater
-            .load_state(&updater)
-            .map_err(|error| error.within("updater"))?;
+        let train_step = state.part("train_step");
+        self.train_step
+            .load_state(&train_step)
+            .map_err(|error| error.within("train_step"))?;
         state.load_part("source", &mut self.source)?;
         state.load_part("clock", &mut self.clock)?;
         state.load_part("log", &mut self.log)?;
@@ -592,7 +596,7 @@ impl<M: Chain + 'static, S: Source> Stateful for Trainer<M, S> {
         frozen.retain(|(_, parameter)| parameter.is_frozen());
         let frozen = frozen.into_iter().map(|(name, _)| (name, true));
         state.insert_part("frozen", frozen.collect());
-        state.insert_part("updater", self.updater.state());
+        state.insert_part("train_step", self.train_step.state());
         state.insert_part("source", self.source.state());
         state.insert_part("clock", self.clock.state());
         state.insert_part("log", self.log.state());

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Error, Place, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::forward;
-use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::{watch, zeros_like};
 use crate::node::Edge;
 use crate::per_example::{Part, pull_apart};
@@ -263,18 +263,18 @@ impl Call {
 }
 
 impl Function for Call {
-    type Inputs = Many;
-    type Outputs = Many;
+    type Inputs = Variadic;
+    type Outputs = Variadic;
 
     fn name(&self) -> &'static str {
         self.closures.name
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
+    fn saves(&self, _: Needs<'_>) -> Saved {
         let Closures { vjp, jvp, .. } = &self.closures;
         match vjp.is_some() || jvp.is_some() {
-            true => Keeps::ALL,
-            false => Keeps::ALL.without_outputs(),
+            true => Saved::ALL,
+            false => Saved::ALL.without_outputs(),
         }
     }
 
@@ -396,7 +396,7 @@ impl Function for Call {
                     let gx = run_batch(split, &all, draw);
                     // An input that is the same in every lane gets the sum of what lanes send it.
                     let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
-                        Some(axis) => gx.move_axis(0, axis as isize),
+                        Some(axis) => gx.moveaxis(0, axis as isize),
                         None => gx.sum(0),
                     };
                     fronted(gx).into_iter().zip(&axes).map(place).collect()

@@ -170,7 +170,7 @@ fn from_columns<A: Tree, Y: Container>(
             let columns = columns.slice(bibun_array::s![start..end]);
             start = end;
             columns
-                .move_axis(0, -1)
+                .moveaxis(0, -1)
                 .reshape(joined(&y.shape(), &x.shape()))
                 .cast(x.dtype())
         });

@@ -12,7 +12,7 @@ use crate::examples::{ExampleCotangent, Examples, Matrices, OuterProduct, Produc
 use crate::function::Spec;
 use crate::functions::{
     batch_l2_norm_squared, concat, equal, matmul, maximum, reshape, slice, sqrt, square, sum,
-    swap_axes, take, where_,
+    swapaxes, take, where_,
 };
 use crate::node::{Edge, HistoryEntry};
 use crate::per_example::{Part, pull_apart};
@@ -530,7 +530,7 @@ impl OuterProduct {
             let [a, b] = pair.map(batch_l2_norm_squared);
             return a * b;
         }
-        let gram = |x: &Variable| matmul(x, swap_axes(x, 1, 2));
+        let gram = |x: &Variable| matmul(x, swapaxes(x, 1, 2));
         // Rounding can leave less than nothing.
         let norms = |a: &Variable, b: &Variable| maximum(sum(gram(a) * gram(b), [1, 2]), 0.0);
         let Some(Matrices { sizes, make }) = &self.matrices else {
@@ -559,7 +559,7 @@ impl OuterProduct {
         let (a, b) = (Self::folded(&self.a), Self::folded(&self.b));
         let met = match self.form {
             ProductForm::Matrix { transposed: false } => matmul(a, direction),
-            ProductForm::Matrix { transposed: true } => matmul(a, swap_axes(direction, 0, 1)),
+            ProductForm::Matrix { transposed: true } => matmul(a, swapaxes(direction, 0, 1)),
             ProductForm::Picked => take(direction, a, 0),
             ProductForm::Other => {
                 let (_, pullback) = vjp(|b: &Variable| (self.sum)(&a, b), &b);
@@ -762,7 +762,7 @@ impl Gradient {
     }
 
     fn gram(&self) -> Variable {
-        let products = |x: Variable| matmul(&x, swap_axes(&x, 0, 1));
+        let products = |x: Variable| matmul(&x, swapaxes(&x, 0, 1));
         match &self.parts[..] {
             [] => self.zeros([self.count; 2].into()),
             [Part::OuterProduct(product)] if product.single().is_some() => {

@@ -378,7 +378,7 @@ fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
                 let axis = normalize_axis("vmap", axis, element.spec().shape.rank() + 1);
                 match element.axis {
                     Some(at) if at == axis => element.value.clone(),
-                    _ => element.to_front(result.count).move_axis(0, axis as isize),
+                    _ => element.to_front(result.count).moveaxis(0, axis as isize),
                 }
             }
             None if element.axis.is_none() => element.value.clone(),

@@ -12,7 +12,7 @@ use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::locks::{read, write};
 use crate::surroundings;
 use crate::variable::Variable;
@@ -185,15 +185,15 @@ struct Change {
 }
 
 impl Function for Change {
-    type Inputs = Many;
-    type Outputs = Many;
+    type Inputs = Variadic;
+    type Outputs = Variadic;
 
     fn name(&self) -> &'static str {
         "update_buffer"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
 
     fn shape(&self, _: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {

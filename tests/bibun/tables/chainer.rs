@@ -164,25 +164,25 @@ fn functions(cases: &mut Cases) {
     cases.row("F.max_pooling_2d", pooled);
     let (volumes, twos) = (wave([1, 2, 3, 4, 5], 0), Pooling::new([2, 2, 2]).stride(1));
     cases.row("F.max_pooling_nd", [f::max_pool(&volumes, twos)]);
-    cases.row("F.average_pooling_2d", [f::average_pool(&images, threes)]);
-    cases.row("F.average_pooling_nd", [f::average_pool(&volumes, twos)]);
-    let resized = |interpolation| f::resize(f32(&images), [7, 4], interpolation);
+    cases.row("F.average_pooling_2d", [f::avg_pool(&images, threes)]);
+    cases.row("F.average_pooling_nd", [f::avg_pool(&volumes, twos)]);
+    let resized = |interpolation| f::interpolate(f32(&images), [7, 4], interpolation);
     let resized = [Interpolation::LINEAR_ALIGN_CORNERS, Interpolation::LINEAR].map(resized);
     cases.row("F.resize_images", resized);
     // Chainer counts the places in a block before the channels, bibun (as PyTorch) behind them.
     let before = wave([2, 8, 2, 3], 0).reshape([2, 4, 2, 2, 3]);
-    let behind = before.swap_axes(1, 2).reshape([2, 8, 2, 3]);
+    let behind = before.swapaxes(1, 2).reshape([2, 8, 2, 3]);
     cases.row("F.depth2space", [f::pixel_shuffle(behind, 2)]);
     let behind = f::pixel_unshuffle(wave([2, 2, 4, 6], 0), 2).reshape([2, 2, 4, 2, 3]);
     cases.row(
         "F.space2depth",
-        [behind.swap_axes(1, 2).reshape([2, 8, 2, 3])],
+        [behind.swapaxes(1, 2).reshape([2, 8, 2, 3])],
     );
     let ids = Variable::constant([1i64, 0, 1]);
     cases.row("F.embed_id", [f::embedding(&ids, &x, None)]);
     cases.row("F.transpose(x, axes)", [images.permute(&[2, 0, 3, 1])]);
-    cases.row("F.swapaxes", [images.swap_axes(1, -1)]);
-    cases.row("F.moveaxis", [images.move_axis(1, -1)]);
+    cases.row("F.swapaxes", [images.swapaxes(1, -1)]);
+    cases.row("F.moveaxis", [images.moveaxis(1, -1)]);
     cases.row("F.get_item", [x.slice(s![.., 1..3]), f::take(&x, ids, 0)]);
     let six = wave([6, 2], 0);
     let parts = [six.split(3, 0), six.split_at(&[1, 4], 0)];
@@ -198,7 +198,7 @@ fn functions(cases: &mut Cases) {
     cases.row("F.arctan2", [f::atan2(&x, &y)]);
     cases.row("F.sum", [x.sum(1)]);
     cases.row("axis=None", [x.sum(..)]);
-    cases.row("F.hard_sigmoid", [(0.2 * (&x * 2.0) + 0.5).clip(0.0, 1.0)]);
+    cases.row("F.hardsigmoid", [(0.2 * (&x * 2.0) + 0.5).clip(0.0, 1.0)]);
     let each = f::huber_loss_with(&x, &y, 0.7, Reduction::None);
     cases.row("F.huber_loss", [each.sum(1), each]);
     let t = Variable::constant([2i64, 0, -1, 1]);
@@ -238,7 +238,7 @@ fn links(cases: &mut Cases) {
         .padding(1)
         .groups(4)
         .build(random);
-    let w = array([2, 4, 3, 3], 5).swap_axes(0, 1);
+    let w = array([2, 4, 3, 3], 5).swapaxes(0, 1);
     let conv = with(conv, &[("w", w), ("b", array(8, 6))]);
     cases.row("L.DepthwiseConvolution2D", [conv.forward(&images)]);
     let ids = Variable::constant([[1i64, 4], [0, 1]]);
@@ -290,7 +290,7 @@ fn recurrent(cases: &mut Cases) {
     let random = &mut random();
     // From (unit; g, i, f, o) to (i, f, g, o; unit).
     let turned = |x: Array, columns: usize| {
-        let by_gate = x.reshape([4, 4, columns]).swap_axes(0, 1);
+        let by_gate = x.reshape([4, 4, columns]).swapaxes(0, 1);
         by_gate
             .take(&Array::from([1i64, 2, 0, 3]), 0)
             .reshape([16, columns])
@@ -313,24 +313,24 @@ fn recurrent(cases: &mut Cases) {
     let [wx, wh, b] = lstm(5);
     let one = [("forward/wx", wx), ("forward/wh", wh), ("forward/b", b)];
     let network = with(Lstm::new(2, 4, random), &one);
-    cases.row("L.NStepLSTM", f::separate(network.forward(&x), 0));
+    cases.row("L.NStepLSTM", f::unstack(network.forward(&x), 0));
     let [wx, wh, b] = lstm(21);
     let other = [("backward/wx", wx), ("backward/wh", wh), ("backward/b", b)];
     let network = Lstm::builder(2, 4).bidirectional().build(random);
     let network = with(with(network, &one), &other);
-    cases.row("L.NStepBiLSTM", f::separate(network.forward(&x), 0));
+    cases.row("L.NStepBiLSTM", f::unstack(network.forward(&x), 0));
     let [wx, wh, b, own] = gates(&[0, 1, 2], 5);
     let joined = [&(b.slice(s![..8]) + own.slice(s![..8])), &b.slice(s![8..])];
     let b = bibun::array::concat(&joined, 0);
     let gru = [("wx", wx), ("wh", wh), ("b", b), ("bn", own.slice(s![8..]))];
     let network = with(Gru::new(2, 4, random), &gru);
-    cases.row("L.NStepGRU", f::separate(network.forward(&x), 0));
+    cases.row("L.NStepGRU", f::unstack(network.forward(&x), 0));
     let [wx, wh, b, own] = gates(&[0], 5);
     let rnn = [("wx", wx), ("wh", wh), ("b", b + own)];
     let network = with(Rnn::new(2, 4, random), &rnn);
-    cases.row("L.NStepRNNTanh", f::separate(network.forward(&x), 0));
+    cases.row("L.NStepRNNTanh", f::unstack(network.forward(&x), 0));
     let network = with(Rnn::builder(2, 4).relu().build(random), &rnn);
-    cases.row("L.NStepRNNReLU", f::separate(network.forward(&x), 0));
+    cases.row("L.NStepRNNReLU", f::unstack(network.forward(&x), 0));
 }
 
 fn optimizers(cases: &mut Cases) {

@@ -182,7 +182,7 @@ fn functions(cases: &mut Cases) {
         ),
     ];
     cases.row("lax.conv_general_dilated", convolved);
-    let heads = |steps: usize, seed: usize| wave([2, steps, 2, 4], seed).swap_axes(1, 2);
+    let heads = |steps: usize, seed: usize| wave([2, steps, 2, 4], seed).swapaxes(1, 2);
     let attended =
         |mask: Option<&Variable>| f::attention(heads(3, 0), heads(5, 1), heads(5, 2), mask);
     let first = Variable::constant([true, false, false, false, false]);
@@ -204,8 +204,8 @@ fn activations(cases: &mut Cases) {
     cases.row("gelu", [x.gelu_tanh()]);
     cases.row("silu", [x.silu()]);
     cases.row("softplus", [x.softplus(1.0)]);
-    cases.row("hard_sigmoid", [(&x * 2.0).hard_sigmoid()]);
-    cases.row("hard_swish", [(&x * 2.0).hard_swish()]);
+    cases.row("hardsigmoid", [(&x * 2.0).hardsigmoid()]);
+    cases.row("hardswish", [(&x * 2.0).hardswish()]);
     cases.row("jax.nn.softmax", [x.softmax(1)]);
     cases.row("log_softmax", [x.log_softmax(1)]);
     cases.row("logsumexp", [x.logsumexp(1)]);

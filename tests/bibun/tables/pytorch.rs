@@ -293,8 +293,8 @@ fn functions(cases: &mut Cases) {
         ("F.silu", |x| x.silu()),
         ("F.elu", |x| x.elu(1.0)),
         ("F.softplus", |x| x.softplus(1.0)),
-        ("F.hardsigmoid", |x| x.hard_sigmoid()),
-        ("F.hardswish", |x| x.hard_swish()),
+        ("F.hardsigmoid", |x| x.hardsigmoid()),
+        ("F.hardswish", |x| x.hardswish()),
     ];
     for (name, f) in activations {
         let x = &x * 2.0;
@@ -337,12 +337,12 @@ fn functions(cases: &mut Cases) {
         "F.max_pool2d",
         [f::max_pool(&images, threes), f::max_pool(&images, twos)],
     );
-    cases.row("F.avg_pool2d", [f::average_pool(&images, threes)]);
+    cases.row("F.avg_pool2d", [f::avg_pool(&images, threes)]);
     cases.row(
         "F.adaptive_avg_pool2d",
-        [f::adaptive_average_pool(&images, [2, 4])],
+        [f::adaptive_avg_pool(&images, [2, 4])],
     );
-    let resized = |interpolation| f::resize(&images, [7, 4], interpolation);
+    let resized = |interpolation| f::interpolate(&images, [7, 4], interpolation);
     let interpolated = [
         f::upsample::<2>(&images, 2, Interpolation::Nearest),
         resized(Interpolation::LINEAR),
@@ -378,7 +378,7 @@ fn losses(cases: &mut Cases) {
         f::softmax_cross_entropy(&x, y.softmax(1)),
     ];
     cases.row("F.cross_entropy", found);
-    cases.row("F.nll_loss", [f::nll(&x, &classes)]);
+    cases.row("F.nll_loss", [f::nll_loss(&x, &classes)]);
     let options = |reduction| CrossEntropyOptions {
         reduction,
         class_weight: Some(wave(3, 0).abs()),
@@ -435,10 +435,10 @@ fn arrays(cases: &mut Cases) {
         wave(3, 0).chunk(5, 0),
     ];
     cases.row("x.chunk(4)", chunks.concat());
-    cases.row("unbind", f::separate(&x, 1));
+    cases.row("unbind", f::unstack(&x, 1));
     cases.row("x.view", [x.reshape([3, 2])]);
     cases.row("permute", [images.permute(&[2, 0, 3, 1])]);
-    cases.row("transpose(a, b)", [images.swap_axes(1, -1)]);
+    cases.row("transpose(a, b)", [images.swapaxes(1, -1)]);
     cases.row("unsqueeze", [x.expand_dims(1)]);
     cases.row("x.expand", [x.broadcast_to([4, 2, 3])]);
     cases.row("repeat", [x.tile(&[2, 3])]);

@@ -13,8 +13,8 @@ use bibun::optimizers::hooks::{Hook, Site};
 use bibun::optimizers::schedule::Schedule;
 use bibun::serializers::{State, StateError, Stateful};
 use bibun::training::{
-    BoxError, Descent, EarlyStopping, Entry, Evaluator, Extension, Goal, KeepBest, Outcome,
-    Session, Snapshots, Source, Step, Trainer, TrainingError, Trigger, Until, Updater,
+    BoxError, EarlyStopping, Entry, Evaluator, Extension, Goal, GradientStep, KeepBest, Outcome,
+    Session, Snapshots, Source, Step, TrainStep, Trainer, TrainingError, Trigger, Until,
 };
 
 use super::points::{Folder, Net, Points, bits, loss, told};
@@ -135,7 +135,7 @@ impl<U: Stateful> Stateful for Then<U> {
     }
 }
 
-impl<M, B, U: Updater<M, B>> Updater<M, B> for Then<U> {
+impl<M, B, U: TrainStep<M, B>> TrainStep<M, B> for Then<U> {
     fn update(&mut self, model: &M, batch: &B, step: &mut Step<'_>) -> Result<(), TrainingError> {
         self.0.update(model, batch, step)?;
         self.1.pass(Place::AfterUpdate);
@@ -179,8 +179,8 @@ fn trainer(bomb: &Arc<Bomb>, folder: &Folder) -> Trainer<Net, impl Source + use<
     };
     let explosive = || Explosive(Arc::clone(bomb));
     let optimizer = Adam::new(0.05).hook(explosive()).schedule(explosive());
-    let updater = Then(Descent::new(optimizer, bombed), Arc::clone(bomb));
-    Trainer::with_updater(Net::new(0), batches, updater)
+    let train_step = Then(GradientStep::new(optimizer, bombed), Arc::clone(bomb));
+    Trainer::with_train_step(Net::new(0), batches, train_step)
         .until(Until::Iterations(STEPS))
         .folder(folder.path())
         .log_every(Trigger::Iterations(2))

@@ -8,8 +8,8 @@ use bibun::links::Chain;
 use bibun::optimizers::{Adam, Optimizer, Sgd};
 use bibun::serializers::{State, StateError, Stateful};
 use bibun::training::{
-    BoxError, Entry, Extension, Once, Outcome, Session, Snapshots, Source, Step, Trainer,
-    TrainingError, Trigger, Until, Updater,
+    BoxError, Entry, Extension, Once, Outcome, Session, Snapshots, Source, Step, TrainStep,
+    Trainer, TrainingError, Trigger, Until,
 };
 use bibun::{Variable, attempt};
 
@@ -309,7 +309,7 @@ impl Stateful for Duel {
     }
 }
 
-impl<B> Updater<(Variable, Variable), B> for Duel {
+impl<B> TrainStep<(Variable, Variable), B> for Duel {
     fn update(
         &mut self,
         model: &(Variable, Variable),
@@ -332,7 +332,7 @@ fn steps_of_ones_own() {
     let model = (Variable::new(1.0), Variable::new(2.0));
     let duel = Duel(Sgd::new(0.5), Sgd::new(0.25));
     let mut trainer =
-        Trainer::with_updater(model, Points::new(4, 4), duel).until(Until::Iterations(1));
+        Trainer::with_train_step(model, Points::new(4, 4), duel).until(Until::Iterations(1));
     trainer.run().expect("no trouble");
     let (a, b) = trainer.model();
     assert_eq!((a.item::<f64>(), b.item::<f64>()), (0.0, 2.0));

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
     Array, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error,
-    Kernel, Memory, Normalization, Reduction, Scan, Shape, Slice, Taps, Update, View, attempt, cpu,
-    raise,
+    Kernel, Memory, Normalization, Reduction, Scan, Shape, Slice, Stencil, Update, View, attempt,
+    cpu, raise,
 };
 
 pub use golden::expect_golden;
@@ -440,11 +440,13 @@ impl Device for Counting {
         })
     }
 
-    fn window_sum(&'static self, x: &Array, axis: usize, taps: &Taps) -> Array {
-        self.make("window_sum", [x], |[x]| cpu().window_sum(x, axis, taps))
+    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+        self.make("reduce_window", [x], |[x]| {
+            cpu().reduce_window(x, axis, stencil)
+        })
     }
 
-    fn window_max(&'static self, x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+    fn window_max(&'static self, x: &Array, rows: &Stencil, columns: &Stencil) -> (Array, Array) {
         let [largest, positions] = self.run("window_max", vec![x.clone()], |inputs| {
             cpu().window_max(&inputs[0], rows, columns).into()
         });

@@ -55,7 +55,7 @@ unary! {
         sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
     }
 
-    /// `x / 6 + 0.5` held between 0 and 1: a sigmoid of three straight lines, and what [`hard_swish`]
+    /// `x / 6 + 0.5` held between 0 and 1: a sigmoid of three straight lines, and what [`hardswish`]
     /// multiplies `x` by. PyTorch and JAX have the same; that of Chainer and of Courbariaux et al. (2015)
     /// is steeper, `(0.2 * x + 0.5).clip(0.0, 1.0)`.
     ///
@@ -65,11 +65,11 @@ unary! {
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
     ///
     /// ```
-    /// use bibun::{functions::hard_sigmoid, Variable};
-    /// let y = hard_sigmoid(Variable::new([-4.0, 0.0, 1.5, 3.0]));
+    /// use bibun::{functions::hardsigmoid, Variable};
+    /// let y = hardsigmoid(Variable::new([-4.0, 0.0, 1.5, 3.0]));
     /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 0.75, 1.0]);
     /// ```
-    hard_sigmoid(x) -> HardSigmoid {
+    hardsigmoid(x) -> Hardsigmoid {
         value: (x / 6.0 + 0.5).maximum(0.0).minimum(1.0),
         fused(x; gy): x.abs().greater_equal(3.0).where_(0.0, gy / 6.0),
         sample: (-5.0..5.0, |x| (x / 6.0 + 0.5).clamp(0.0, 1.0)),
@@ -81,11 +81,11 @@ unary! {
     /// Gradient: `gy` for `-1 ≤ x ≤ 1`, zero elsewhere.
     ///
     /// ```
-    /// use bibun::{functions::hard_tanh, Variable};
-    /// let y = hard_tanh(Variable::new([-3.0, 0.5, 3.0]));
+    /// use bibun::{functions::hardtanh, Variable};
+    /// let y = hardtanh(Variable::new([-3.0, 0.5, 3.0]));
     /// assert_eq!(y.to_vec::<f64>(), [-1.0, 0.5, 1.0]);
     /// ```
-    hard_tanh(x) -> HardTanh {
+    hardtanh(x) -> Hardtanh {
         value: x.maximum(-1.0).minimum(1.0),
         fused(x; gy): x.abs().less_equal(1.0).where_(gy, 0.0),
         sample: (-2.0..2.0, |x| x.clamp(-1.0, 1.0)),
@@ -99,11 +99,11 @@ unary! {
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
     ///
     /// ```
-    /// use bibun::{functions::hard_swish, Variable};
-    /// let y = hard_swish(Variable::new([-4.0, 3.0, 4.0]));
+    /// use bibun::{functions::hardswish, Variable};
+    /// let y = hardswish(Variable::new([-4.0, 3.0, 4.0]));
     /// assert_eq!(y.to_vec::<f64>(), [0.0, 3.0, 4.0]);
     /// ```
-    hard_swish(x) -> HardSwish {
+    hardswish(x) -> Hardswish {
         value: x.maximum(-3.0) * ((x + 3.0).clip(0.0, 6.0) / 6.0),
         fused(x; gy): x.less_equal(-3.0).where_(
             0.0,
@@ -183,9 +183,9 @@ mod tests {
         assert_finite("sigmoid", |x| sigmoid(x), &points);
         assert_finite("log_sigmoid", |x| log_sigmoid(x), &points);
         assert_finite("silu", |x| silu(x), &points);
-        assert_finite("hard_sigmoid", |x| hard_sigmoid(x), &points);
-        assert_finite("hard_tanh", |x| hard_tanh(x), &points);
-        assert_finite("hard_swish", |x| hard_swish(x), &points);
+        assert_finite("hardsigmoid", |x| hardsigmoid(x), &points);
+        assert_finite("hardtanh", |x| hardtanh(x), &points);
+        assert_finite("hardswish", |x| hardswish(x), &points);
         assert_finite("softsign", |x| softsign(x), &points);
         assert_finite("swish", |x| swish(x, 2.0), &points);
         assert_eq!(derivatives(|x| sigmoid(x), -1000.0, 1), [0.0, 0.0]);
@@ -199,15 +199,15 @@ mod tests {
         let slopes =
             |f: fn(&Variable) -> Variable, points: [f64; 4]| points.map(|x| gradient(f, x));
         assert_eq!(
-            slopes(|x| hard_sigmoid(x), [-3.0, -2.9, 2.9, 3.0]),
+            slopes(|x| hardsigmoid(x), [-3.0, -2.9, 2.9, 3.0]),
             [0.0, 1.0 / 6.0, 1.0 / 6.0, 0.0]
         );
         assert_eq!(
-            slopes(|x| hard_tanh(x), [-1.1, -1.0, 1.0, 1.1]),
+            slopes(|x| hardtanh(x), [-1.1, -1.0, 1.0, 1.1]),
             [0.0, 1.0, 1.0, 0.0]
         );
         assert_eq!(
-            slopes(|x| hard_swish(x), [-3.0, 0.0, 3.0, 9.0]),
+            slopes(|x| hardswish(x), [-3.0, 0.0, 3.0, 9.0]),
             [0.0, 0.5, 1.0, 1.0]
         );
         assert_eq!(derivatives(|x| softsign(x), 0.0, 2), [0.0, 1.0, 0.0]);

@@ -6,7 +6,7 @@ use bibun_array::{Array, ElementFormula, Number, elementwise, keep_dims, normali
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::method;
 use crate::functions::{broadcast_to, sum, to_float};
 use crate::variable::Variable;
@@ -114,8 +114,8 @@ impl Function for Softmax {
         self.name
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.output(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.output(0)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {

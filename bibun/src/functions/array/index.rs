@@ -13,10 +13,10 @@ use crate::batch::Batched;
 use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::{
-    Operand, batch_in_front, broadcast_to, expand_dims, move_axis, reshape, to_indices,
+    Operand, batch_in_front, broadcast_to, expand_dims, moveaxis, reshape, to_indices,
 };
 use crate::variable::Variable;
 
@@ -262,7 +262,7 @@ fn zeros(spec: &Spec) -> Variable {
 /// x with `axis` first and lanes, which are in front, folded into it: lane `l` has the rows from
 /// `l n` on.
 fn fold_batch(x: Variable, axis: usize) -> Variable {
-    let x = move_axis(x, axis as isize + 1, 1);
+    let x = moveaxis(x, axis as isize + 1, 1);
     let shape = x.shape();
     let folded = shape.removed(0).replaced(0, shape[0] * shape[1]);
     reshape(x, folded)
@@ -279,8 +279,8 @@ impl Function for Pick {
         if self.0.each { "gather" } else { "take" }
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(1)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(1)
     }
 
     fn shape(&self, [x, indices]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
@@ -326,7 +326,7 @@ impl Function for Pick {
                 // [lanes, i.., a.., b..]: the axes a.. go back to where they were.
                 let mut y = take(fold_batch(x, own), rows, 0);
                 for before in 0..own {
-                    y = move_axis(y, (1 + own_rank + before) as isize, 1 + before as isize);
+                    y = moveaxis(y, (1 + own_rank + before) as isize, 1 + before as isize);
                 }
                 [Batched::along(y, 0)]
             }
@@ -392,8 +392,8 @@ impl Function for Add {
         if self.0.each { "scatter_add" } else { "add_at" }
     }
 
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(1).only_if(needs[2])
+    fn saves(&self, needs: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(1).only_if(needs[2])
     }
 
     fn shape(&self, [x, indices, value]: [&Spec; 3]) -> Result<[Spec; 1], Mismatch> {
@@ -445,13 +445,13 @@ impl Function for Add {
         let indices = batch_in_front(indices.value, batch);
         let own_rank = indices.rank() - 1;
         let rows = rows_of_batch(indices, &x, axis + 1);
-        let unfolded = move_axis(&x, axis as isize + 1, 1).shape();
+        let unfolded = moveaxis(&x, axis as isize + 1, 1).shape();
         // [lanes, a.., i.., b..] to [lanes, i.., a.., b..], as rows of the folded x are picked.
         for _ in 0..axis {
-            value = move_axis(value, 1, (axis + own_rank) as isize);
+            value = moveaxis(value, 1, (axis + own_rank) as isize);
         }
         let y = add_at(fold_batch(x, axis), rows, 0, value);
-        let y = move_axis(reshape(y, unfolded), 1, axis as isize + 1);
+        let y = moveaxis(reshape(y, unfolded), 1, axis as isize + 1);
         [Batched::along(y, 0)]
     }
 
@@ -722,7 +722,7 @@ mod tests {
                     .map(|i| match (mapped(i), behind) {
                         (false, _) => element(i, 0),
                         (true, false) => Variable::constant(inputs[i].clone()),
-                        (true, true) => Variable::constant(inputs[i].move_axis(0, -1)),
+                        (true, true) => Variable::constant(inputs[i].moveaxis(0, -1)),
                     })
                     .collect();
                 let axis = if behind { -1 } else { 0 };
@@ -789,7 +789,7 @@ mod tests {
             &[Variable::new(x.clone()), Variable::constant(picks.clone())],
             &[Some(0), Some(1)],
         );
-        let expected = x.gather(&picks.swap_axes(0, 1), 2);
+        let expected = x.gather(&picks.swapaxes(0, 1), 2);
         assert_eq!(y[0].to_vec::<f64>(), expected.to_vec::<f64>());
     }
 

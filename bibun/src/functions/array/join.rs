@@ -7,7 +7,7 @@ use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
-use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::family::method;
 use crate::functions::{cast, expand_dims, reshape};
 use crate::variable::Variable;
@@ -305,16 +305,16 @@ method!(chunk -> Vec<Self>, chunks: usize, axis: isize);
 /// If there is no such axis.
 ///
 /// ```
-/// use bibun::{functions::separate, Variable};
-/// let columns = separate(&Variable::new([[1.0, 2.0], [3.0, 4.0]]), 1);
+/// use bibun::{functions::unstack, Variable};
+/// let columns = unstack(&Variable::new([[1.0, 2.0], [3.0, 4.0]]), 1);
 /// assert_eq!(columns[1].to_vec::<f64>(), [2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn separate(x: impl Into<Variable>, axis: isize) -> Vec<Variable> {
-    let _whole = composite("separate");
+pub fn unstack(x: impl Into<Variable>, axis: isize) -> Vec<Variable> {
+    let _whole = composite("unstack");
     let x = x.into();
     let shape = x.shape();
-    let axis = normalize_axis("separate", axis, shape.rank());
+    let axis = normalize_axis("unstack", axis, shape.rank());
     if shape[axis] == 0 {
         return Vec::new();
     }
@@ -323,7 +323,7 @@ pub fn separate(x: impl Into<Variable>, axis: isize) -> Vec<Variable> {
     let layers = crate::apply(Split { positions, axis }, [x]);
     layers.into_iter().map(|x| reshape(x, &layer)).collect()
 }
-method!(separate -> Vec<Self>, axis: isize);
+method!(unstack -> Vec<Self>, axis: isize);
 
 /// All in the dtype that they promote to; there is at least one.
 #[track_caller]
@@ -367,15 +367,15 @@ struct Concat {
 }
 
 impl Function for Concat {
-    type Inputs = Many;
+    type Inputs = Variadic;
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         "concat"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
 
     fn shape(&self, xs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
@@ -459,14 +459,14 @@ struct Split {
 
 impl Function for Split {
     type Inputs = Fixed<1>;
-    type Outputs = Many;
+    type Outputs = Variadic;
 
     fn name(&self) -> &'static str {
         "split"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<Vec<Spec>, Mismatch> {
@@ -675,8 +675,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([3, 2], range.clone()),
         Sample::new(
-            "separate",
-            |x| separate(&x[0], 1),
+            "unstack",
+            |x| unstack(&x[0], 1),
             move |x| {
                 let layer = |p: usize| by_index([2, 2], |i| at(&x[0], &[i[0], p, i[1]]));
                 vec![layer(0), layer(1), layer(2)]
@@ -697,7 +697,7 @@ mod tests {
         assert_eq!(concat(&[&a, &b], 0).dtype(), DType::F32.promote(DType::I64));
         assert_eq!(stack(&[&a, &a], 0).to_vec::<i64>(), [1, 2, 1, 2]);
         let flags = Variable::constant([true, false]);
-        assert!(!separate(&flags, 0)[1].item::<bool>());
+        assert!(!unstack(&flags, 0)[1].item::<bool>());
         assert_eq!(concat(&[&flags, &a], 0).to_vec::<i64>(), [1, 0, 1, 2]);
     }
 
@@ -711,13 +711,13 @@ mod tests {
 
     #[test]
     fn nothing_is_separated_into_nothing() {
-        assert!(separate(Variable::new(Array::zeros([2, 0], DType::F64)), 1).is_empty());
+        assert!(unstack(Variable::new(Array::zeros([2, 0], DType::F64)), 1).is_empty());
     }
 
     #[test]
     fn a_part_that_is_not_used_has_zero_gradient() {
         let x = Variable::new([1.0, 2.0, 3.0]);
-        (3.0 * &separate(&x, 0)[1]).backward();
+        (3.0 * &unstack(&x, 0)[1]).backward();
         assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 3.0, 0.0]);
     }
 
@@ -739,7 +739,7 @@ mod tests {
         let error = message(&|| split_at(&a, &[2, 1], 1));
         assert!(error.contains("ascending"), "{error}");
         for error in [
-            message(&|| separate(&a, 2)),
+            message(&|| unstack(&a, 2)),
             message(&|| array_split(&a, 0, 0)),
         ] {
             assert!(error.contains(file!()), "{error}");

@@ -155,23 +155,23 @@ method!(transpose);
 /// If there is no such axis.
 ///
 /// ```
-/// use bibun::{functions::move_axis, Variable};
+/// use bibun::{functions::moveaxis, Variable};
 /// let x = Variable::new([[[1.0, 2.0, 3.0]]]);
-/// assert_eq!(move_axis(&x, -1, 0).shape(), [3, 1, 1]);
+/// assert_eq!(moveaxis(&x, -1, 0).shape(), [3, 1, 1]);
 /// ```
 #[track_caller]
-pub fn move_axis(x: impl Into<Variable>, from: isize, to: isize) -> Variable {
-    let _whole = composite("move_axis");
+pub fn moveaxis(x: impl Into<Variable>, from: isize, to: isize) -> Variable {
+    let _whole = composite("moveaxis");
     let x = x.into();
     let rank = x.rank();
-    let from = normalize_axis("move_axis", from, rank);
-    let to = normalize_axis("move_axis", to, rank);
+    let from = normalize_axis("moveaxis", from, rank);
+    let to = normalize_axis("moveaxis", to, rank);
     let mut axes: AxisList = (0..rank as isize).collect();
     let axis = axes.remove(from);
     axes.insert(to, axis);
     permute(x, &axes)
 }
-method!(move_axis, from: isize, to: isize);
+method!(moveaxis, from: isize, to: isize);
 
 /// Two axes exchanged.
 ///
@@ -181,23 +181,23 @@ method!(move_axis, from: isize, to: isize);
 /// If there is no such axis.
 ///
 /// ```
-/// use bibun::{functions::swap_axes, Variable};
+/// use bibun::{functions::swapaxes, Variable};
 /// let x = Variable::new([[[1.0, 2.0, 3.0]]]);
-/// assert_eq!(swap_axes(&x, 0, 2).shape(), [3, 1, 1]);
+/// assert_eq!(swapaxes(&x, 0, 2).shape(), [3, 1, 1]);
 /// ```
 #[track_caller]
-pub fn swap_axes(x: impl Into<Variable>, a: isize, b: isize) -> Variable {
-    let _whole = composite("swap_axes");
+pub fn swapaxes(x: impl Into<Variable>, a: isize, b: isize) -> Variable {
+    let _whole = composite("swapaxes");
     let x = x.into();
     let rank = x.rank();
     let mut axes: AxisList = (0..rank as isize).collect();
     axes.swap(
-        normalize_axis("swap_axes", a, rank),
-        normalize_axis("swap_axes", b, rank),
+        normalize_axis("swapaxes", a, rank),
+        normalize_axis("swapaxes", b, rank),
     );
     permute(x, &axes)
 }
-method!(swap_axes, a: isize, b: isize);
+method!(swapaxes, a: isize, b: isize);
 
 /// A new axis of size 1 before `axis`, which may be the rank (or `-1`: behind all).
 ///
@@ -341,7 +341,7 @@ impl LinearRule for BroadcastTo {
             );
         }
         // [examples, l, ..], with l where the examples' axis was.
-        let each = move_axis(examples.of_each(&cotangent), 1, axis as isize + 1);
+        let each = moveaxis(examples.of_each(&cotangent), 1, axis as isize + 1);
         let repeated: AxisList = repeated.iter().map(|axis| axis + 1).collect();
         let rows = sum(each, &repeated[..]);
         ExampleGradient::Stacked(reshape(rows, x.shape.inserted(0, examples.count())))
@@ -351,7 +351,7 @@ impl LinearRule for BroadcastTo {
 /// The value with its lanes moved from `axis` to the front.
 #[track_caller]
 pub(crate) fn batch_in_front(x: Variable, axis: usize) -> Variable {
-    move_axis(x, axis as isize, 0)
+    moveaxis(x, axis as isize, 0)
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
-use crate::functions::{broadcast_to, expand_dims, move_axis, permute, reshape, slice, sum};
+use crate::functions::{broadcast_to, expand_dims, moveaxis, permute, reshape, slice, sum};
 use crate::variable::Variable;
 
 /// The elements from the last to the first along axes (`..` for all; see [`Axes`]).
@@ -197,8 +197,8 @@ impl Function for Pad {
         "pad"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
@@ -553,7 +553,7 @@ impl LinearRule for PutDiagonal {
 }
 
 /// `axis` moved back until it stands before what is axis `start` now, or behind all if that is the
-/// rank; [`move_axis`] says instead where it ends up.
+/// rank; [`moveaxis`] says instead where it ends up.
 ///
 /// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, moved back.
 ///
@@ -577,7 +577,7 @@ pub fn rollaxis(x: impl Into<Variable>, axis: isize, start: isize) -> Variable {
         start => normalize_axis("rollaxis", start, rank),
     };
     let to = start - usize::from(axis < start);
-    move_axis(x, axis as isize, to as isize)
+    moveaxis(x, axis as isize, to as isize)
 }
 method!(rollaxis, axis: isize, start: isize);
 

@@ -5,7 +5,7 @@ use bibun_array::Shape;
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
-use crate::functions::{cast, expect_mask, float_of, masked_softmax, matmul, softmax, swap_axes};
+use crate::functions::{cast, expect_mask, float_of, masked_softmax, matmul, softmax, swapaxes};
 use crate::variable::Variable;
 
 /// Scaled dot-product attention: for each query the average of the values, with the weights that
@@ -81,7 +81,7 @@ fn weights(query: Variable, key: Variable, mask: Option<&Variable>) -> Variable 
     // Integers give way to the floats of the key.
     let dtype = float_of(query.dtype(), [&key]);
     let query = cast(query, dtype);
-    let scores = matmul(query * (1.0 / (size as f64).sqrt()), swap_axes(key, -1, -2));
+    let scores = matmul(query * (1.0 / (size as f64).sqrt()), swapaxes(key, -1, -2));
     match mask {
         Some(mask) => masked_softmax(scores, mask, -1),
         None => softmax(scores, -1),

@@ -10,7 +10,7 @@ use crate::examples::{self, ExampleCotangent, ExampleGradient, Examples, Product
 use crate::function::{Mismatch, Spec};
 use crate::functions::connection::matmul::reshaped;
 use crate::functions::family::{Bilinear, BilinearRule, Linear, LinearRule};
-use crate::functions::{cast, move_axis, reshape, swap_axes};
+use crate::functions::{cast, moveaxis, reshape, swapaxes};
 use crate::variable::Variable;
 
 /// What lies around the input of a convolution.
@@ -621,7 +621,7 @@ impl BilinearRule for Product {
                 let [n, l] = [x.shape()[0], x.shape()[1]];
                 let one = reshape(x, x.shape().removed(0).replaced(0, n * l));
                 let patches = Linear::of(Patches(convolution.clone()), one);
-                let y = swap_axes(reshape(y, [n, l, outputs, positions]), -1, -2);
+                let y = swapaxes(reshape(y, [n, l, outputs, positions]), -1, -2);
                 let rows = |x: Variable, columns| reshape(x, [n, l * positions, columns]);
                 [rows(patches, inputs * taps), rows(y, outputs)]
             };
@@ -686,10 +686,10 @@ impl LinearRule for Patches {
             outputs: seen,
             ..self.0.clone()
         };
-        let kernels = kernels.swap_axes(-1, -2);
+        let kernels = kernels.swapaxes(-1, -2);
         let kernels = kernels.reshape(convolution.shape(ConvolutionPart::Weights, 0));
         let n = x.shape[0];
-        let gy = swap_axes(reshape(gy, [n, self.0.positions().size(), seen]), -1, -2);
+        let gy = swapaxes(reshape(gy, [n, self.0.positions().size(), seen]), -1, -2);
         let gy = reshape(gy, convolution.shape(ConvolutionPart::Output, n));
         let rule = Product {
             convolution,
@@ -749,11 +749,11 @@ impl Product {
         let count = x.shape()[0];
         let folded = shape.replaced(axis, count * shape[axis]);
         if !inside {
-            return reshaped(move_axis(x, 0, axis as isize), folded);
+            return reshaped(moveaxis(x, 0, axis as isize), folded);
         }
         let apart = self.apart(&shape, part, axis);
         let x = reshaped(x, apart.inserted(0, count));
-        reshaped(move_axis(x, 0, axis as isize + 1), folded)
+        reshaped(moveaxis(x, 0, axis as isize + 1), folded)
     }
 
     /// A shape with its axis of channels as groups and what is in each.
@@ -780,7 +780,7 @@ impl Product {
         }
         let apart = self.apart(&shape, self.made, axis);
         let y = reshaped(y, apart.inserted(axis + 1, count));
-        let y = move_axis(y, axis as isize + 1, 0);
+        let y = moveaxis(y, axis as isize + 1, 0);
         Batched::along(reshaped(y, shape.inserted(0, count)), 0)
     }
 }

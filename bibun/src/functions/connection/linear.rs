@@ -6,9 +6,9 @@ use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
-use crate::function::{Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::connection::matmul::reshaped;
-use crate::functions::{cast, matmul, reshape, sum, swap_axes};
+use crate::functions::{cast, matmul, reshape, sum, swapaxes};
 use crate::variable::Variable;
 
 /// `y = x Wᵀ + b`: a fully connected layer, with the weight as rows of what one output reads.
@@ -49,15 +49,15 @@ fn folded(shape: &Shape) -> [usize; 2] {
 
 impl Function for LinearLayer {
     /// x, w and perhaps b.
-    type Inputs = Many;
+    type Inputs = Variadic;
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
         "linear"
     }
 
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        let [a, b] = [0, 1].map(|i| Keeps::NOTHING.input(i));
+    fn saves(&self, needs: Needs<'_>) -> Saved {
+        let [a, b] = [0, 1].map(|i| Saved::NOTHING.input(i));
         b.only_if(needs[0]).and(a.only_if(needs[1]))
     }
 
@@ -100,7 +100,7 @@ impl Function for LinearLayer {
             .then(|| reshaped(matmul(&rows, cx.input(1)), x_shape));
         let gw = cx.needs(1).then(|| {
             let x = reshaped(cx.input(0), folded(x_shape));
-            matmul(swap_axes(&rows, 0, 1), x)
+            matmul(swapaxes(&rows, 0, 1), x)
         });
         let mut gradients = vec![gx, gw];
         if cx.input_count() == 3 {
@@ -156,7 +156,7 @@ impl Function for LinearLayer {
                 let (x, w) = (x.to_front(count), w.to_front(count));
                 let shape = x.shape();
                 let [rows, i] = folded(&shape.removed(0));
-                let y = matmul(reshape(x, [count, rows, i]), swap_axes(&w, 1, 2));
+                let y = matmul(reshape(x, [count, rows, i]), swapaxes(&w, 1, 2));
                 let y = match &same_b {
                     Some(b) => y + b,
                     None => y,
@@ -203,7 +203,7 @@ impl Function for LinearLayer {
             ExampleGradient::sliced(gx, examples.clone())
         });
         let gw = cx.needs(1).then(|| {
-            let sum = |x: &Variable, gy: &Variable| matmul(swap_axes(gy, 0, 1), x);
+            let sum = |x: &Variable, gy: &Variable| matmul(swapaxes(gy, 0, 1), x);
             let product = OuterProduct::new(
                 ProductForm::Matrix { transposed: true },
                 of_each(&cx.input(0)),

@@ -10,7 +10,7 @@ use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Mismatch, Spec};
 use crate::functions::family::{Bilinear, BilinearRule, method};
-use crate::functions::{broadcast_to, cast, permute, reshape, swap_axes};
+use crate::functions::{broadcast_to, cast, permute, reshape, swapaxes};
 use crate::variable::Variable;
 
 /// The matrix product as in NumPy, `y[.., i, j] = Σₖ a[.., i, k] b[.., k, j]`.
@@ -268,11 +268,11 @@ impl BilinearRule for MatMul {
     }
 
     fn transpose_a(&self, _: &Spec, b: Variable, gy: Variable) -> Variable {
-        Bilinear::of(Self, gy, swap_axes(b, -1, -2))
+        Bilinear::of(Self, gy, swapaxes(b, -1, -2))
     }
 
     fn transpose_b(&self, _: &Spec, a: Variable, gy: Variable) -> Variable {
-        Bilinear::of(Self, swap_axes(a, -1, -2), gy)
+        Bilinear::of(Self, swapaxes(a, -1, -2), gy)
     }
 
     fn batch(&self, a: Batched, b: Batched) -> Batched {
@@ -280,9 +280,9 @@ impl BilinearRule for MatMul {
             (Some(axis), None) if b.value.rank() == 2 => rows_in_batch(a.value, axis, b.value),
             (None, Some(axis)) if a.value.rank() == 2 => {
                 // (a b)ᵀ = bᵀ aᵀ; swapping the matrix's axes moves the lanes at most by swapping.
-                let b = swap_axes(Batched::along(b.value, axis).to_front(0), -1, -2);
-                let y = rows_in_batch(b, 0, swap_axes(a.value, 0, 1));
-                Batched::along(swap_axes(y.value, -1, -2), 0)
+                let b = swapaxes(Batched::along(b.value, axis).to_front(0), -1, -2);
+                let y = rows_in_batch(b, 0, swapaxes(a.value, 0, 1));
+                Batched::along(swapaxes(y.value, -1, -2), 0)
             }
             _ => {
                 let count = Batched::batch_size(&[a.clone(), b.clone()]);
@@ -309,9 +309,9 @@ impl BilinearRule for MatMul {
             return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
         }
         if examples.axis() == columns {
-            let by_rows = |x: &Variable| examples.moved(0).of_each(&swap_axes(x, 0, 1));
+            let by_rows = |x: &Variable| examples.moved(0).of_each(&swapaxes(x, 0, 1));
             let joined = || {
-                let sum = |b: &Variable, gy: &Variable| matmul(swap_axes(gy, 0, 1), b);
+                let sum = |b: &Variable, gy: &Variable| matmul(swapaxes(gy, 0, 1), b);
                 let (b, gy) = (by_rows(&cx.input(1)), by_rows(&cotangent));
                 let form = ProductForm::Matrix { transposed: true };
                 ExampleGradient::OuterProduct(OuterProduct::new(form, b, gy, sum))
@@ -321,7 +321,7 @@ impl BilinearRule for MatMul {
         }
         let ga = cx.needs(0).then(of_a).and_then(own);
         let joined = || {
-            let sum = |a: &Variable, gy: &Variable| matmul(swap_axes(a, 0, 1), gy);
+            let sum = |a: &Variable, gy: &Variable| matmul(swapaxes(a, 0, 1), gy);
             let (a, gy) = (examples.of_each(&cx.input(0)), examples.of_each(&cotangent));
             let form = ProductForm::Matrix { transposed: false };
             ExampleGradient::OuterProduct(OuterProduct::new(form, a, gy, sum))
@@ -501,7 +501,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
 #[cfg(test)]
 fn transpose_last(x: &Variable) -> Variable {
-    swap_axes(x, -1, -2)
+    swapaxes(x, -1, -2)
 }
 
 #[cfg(test)]
@@ -575,7 +575,7 @@ mod tests {
             let y = vmap(|x| vec![matmul(&x[0], &w)], &[x.clone()], &[Some(axis)]);
             let expected = match axis {
                 0 => matmul(&x, &w),
-                _ => matmul(&x, &w).swap_axes(0, 1),
+                _ => matmul(&x, &w).swapaxes(0, 1),
             };
             assert_eq!(y[0].to_vec::<f64>(), expected.to_vec::<f64>());
             let mut creator = y[0].creator().expect("recorded");

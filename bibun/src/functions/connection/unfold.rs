@@ -141,7 +141,7 @@ impl Patches {
         }
     }
 
-    fn taps(&self) -> usize {
+    fn stencil(&self) -> usize {
         self.windows[0]
             .kernel
             .saturating_mul(self.windows[1].kernel)
@@ -195,7 +195,7 @@ impl LinearRule for Unfold {
             let must_hold = format!("h and w must be {:?}", self.0.size);
             return Err(Mismatch::new(&[("x [n, c, h, w]", x)], must_hold));
         };
-        let depth = c.saturating_mul(self.0.taps());
+        let depth = c.saturating_mul(self.0.stencil());
         Ok(Spec::new([n, depth, self.0.count()], x.dtype))
     }
 
@@ -206,12 +206,12 @@ impl LinearRule for Unfold {
         padded.assign(&patches.inner(), &x);
         // All memory is asked for before the first patch is made.
         let [rows, columns] = patches.positions;
-        let mut y = Array::zeros([n, c, patches.taps(), rows, columns], x.dtype());
+        let mut y = Array::zeros([n, c, patches.stencil(), rows, columns], x.dtype());
         for (tap, part) in patches.seen().enumerate() {
             let one = [Index::ALL, Index::ALL, Index::from(tap)];
             y.assign(&one, &padded.slice(&part));
         }
-        y.reshape([n, c * patches.taps(), patches.count()])
+        y.reshape([n, c * patches.stencil(), patches.count()])
     }
 
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
@@ -237,28 +237,28 @@ impl LinearRule for Fold {
     }
 
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        let (taps, count) = (self.0.taps(), self.0.count());
+        let (stencil, count) = (self.0.stencil(), self.0.count());
         let fit = x
             .shape
             .dims()
-            .filter(|&[_, d, p]| d % taps == 0 && p == count);
+            .filter(|&[_, d, p]| d % stencil == 0 && p == count);
         let Some([n, depth, _]) = fit else {
             let must_hold = format!(
-                "there must be {taps} elements for each channel and {count} positions, {:?}",
+                "there must be {stencil} elements for each channel and {count} positions, {:?}",
                 self.0.positions
             );
             return Err(Mismatch::new(&[("x [n, c·kh·kw, ph·pw]", x)], must_hold));
         };
         let [h, w] = self.0.size;
-        Ok(Spec::new([n, depth / taps, h, w], x.dtype))
+        Ok(Spec::new([n, depth / stencil, h, w], x.dtype))
     }
 
     fn forward(&self, x: Array) -> Array {
         let patches = &self.0;
         let [n, depth, _] = x.shape().dims::<3>().expect("checked by the shape rule");
-        let (taps, [rows, columns]) = (patches.taps(), patches.positions);
-        let mut padded = patches.padded(n, depth / taps, &x);
-        let x = x.reshape([n, depth / taps, taps, rows, columns]);
+        let (stencil, [rows, columns]) = (patches.stencil(), patches.positions);
+        let mut padded = patches.padded(n, depth / stencil, &x);
+        let x = x.reshape([n, depth / stencil, stencil, rows, columns]);
         for (tap, part) in patches.seen().enumerate() {
             let one = x.slice(&[Index::ALL, Index::ALL, Index::from(tap)]);
             let sum = padded.slice(&part) + one;

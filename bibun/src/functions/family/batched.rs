@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::batch::Batched;
 use crate::function::{Arity, Fixed, Function, Inputs, Outputs};
-use crate::functions::{broadcast_to, expand_dims, move_axis, reshape};
+use crate::functions::{broadcast_to, expand_dims, moveaxis, reshape};
 use crate::variable::Variable;
 
 impl Batched {
@@ -21,7 +21,7 @@ impl Batched {
     pub fn to_front(&self, count: usize) -> Variable {
         match self.axis {
             Some(0) => self.value.clone(),
-            Some(axis) => move_axis(&self.value, axis as isize, 0),
+            Some(axis) => moveaxis(&self.value, axis as isize, 0),
             None => {
                 let shape = self.value.shape().inserted(0, count);
                 broadcast_to(expand_dims(&self.value, 0), shape)

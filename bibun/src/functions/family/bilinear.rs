@@ -7,7 +7,7 @@ use bibun_array::Array;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::variable::Variable;
 
 /// What is particular to one bilinear function.
@@ -55,8 +55,8 @@ impl<R: BilinearRule> Function for Bilinear<R> {
         self.0.name()
     }
 
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        let [a, b] = [0, 1].map(|i| Keeps::NOTHING.input(i));
+    fn saves(&self, needs: Needs<'_>) -> Saved {
+        let [a, b] = [0, 1].map(|i| Saved::NOTHING.input(i));
         b.only_if(needs[0]).and(a.only_if(needs[1]))
     }
 

@@ -7,7 +7,7 @@ use bibun_array::Array;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Arity, Fixed, Function, Item, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Arity, Fixed, Function, Item, Mismatch, Needs, Saved, Spec};
 use crate::variable::Variable;
 
 /// What is particular to one such function.
@@ -59,8 +59,8 @@ impl<R: DiscreteRule> Function for Discrete<R> {
         self.0.name()
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
 
     fn shape(&self, inputs: Inputs<R, &Spec>) -> Result<[Spec; 1], Mismatch> {

@@ -3,7 +3,7 @@
 use bibun_array::Array;
 
 use crate::examples::{ExampleCotangent, Examples};
-use crate::functions::{concat, expand_dims, move_axis, reshape, take, where_};
+use crate::functions::{concat, expand_dims, moveaxis, reshape, take, where_};
 use crate::variable::Variable;
 
 impl ExampleCotangent {
@@ -31,7 +31,7 @@ impl Examples {
     /// The slices of each example, `[examples, l, ..]`, with the axes of x behind that are not the
     /// examples'. Where one has fewer slices than another, zeros fill up.
     pub(crate) fn of_each(&self, x: &Variable) -> Variable {
-        let x = move_axis(x, self.axis() as isize, 0);
+        let x = moveaxis(x, self.axis() as isize, 0);
         let shape = x.shape();
         let rest = shape.removed(0);
         let count = self.count();
@@ -52,7 +52,7 @@ impl Examples {
             }
             if laid(&|example, i| i * count + example) {
                 let apart = reshape(x, rest.inserted(0, count).inserted(0, most));
-                return move_axis(apart, 1, 0);
+                return moveaxis(apart, 1, 0);
             }
         }
         let fill = shape[0];

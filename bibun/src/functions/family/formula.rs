@@ -16,7 +16,7 @@ use crate::apply::apply_fitting;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Arity, Fixed, Function, Keeps, Many, Mismatch, Needs, Spec};
+use crate::function::{Arity, Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::math::of_operation;
 use crate::variable::Variable;
 
@@ -68,7 +68,7 @@ impl Read {
 #[derive(Debug)]
 struct Derivative {
     reads: SmallVec<[Read; 4]>,
-    keeps: Keeps,
+    saves: Saved,
     function: Slope,
 }
 
@@ -176,13 +176,13 @@ impl ElementFunction {
                 (reads, self.slope(&formula))
             }
         };
-        let keeps = reads.iter().fold(Keeps::NOTHING, |keeps, read| match read {
-            Read::Input(i) => keeps.input(usize::from(*i)),
-            Read::Output => keeps.output(0),
+        let saves = reads.iter().fold(Saved::NOTHING, |saves, read| match read {
+            Read::Input(i) => saves.input(usize::from(*i)),
+            Read::Output => saves.output(0),
         });
         Some(Derivative {
             reads,
-            keeps,
+            saves,
             function,
         })
     }
@@ -220,7 +220,7 @@ impl ElementFunction {
             1 => call!(Fixed<1>),
             2 => call!(Fixed<2>),
             3 => call!(Fixed<3>),
-            _ => call!(Many),
+            _ => call!(Variadic),
         }
     }
 }
@@ -272,14 +272,14 @@ impl<A: Arity> Function for Elements<A> {
         self.0.name()
     }
 
-    fn keeps(&self, needs: Needs<'_>) -> Keeps {
-        let mut keeps = Keeps::NOTHING;
+    fn saves(&self, needs: Needs<'_>) -> Saved {
+        let mut saves = Saved::NOTHING;
         for (i, &needed) in needs.iter().enumerate() {
             if needed && let Some(derivative) = self.0.derivative(i) {
-                keeps = keeps.and(derivative.keeps);
+                saves = saves.and(derivative.saves);
             }
         }
-        keeps
+        saves
     }
 
     fn shape(&self, inputs: A::Of<&Spec>) -> Result<[Spec; 1], Mismatch> {

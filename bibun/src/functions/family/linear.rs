@@ -8,7 +8,7 @@ use bibun_array::Array;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::batch_in_front;
 use crate::variable::Variable;
 
@@ -74,8 +74,8 @@ impl<R: LinearRule> Function for Linear<R> {
         self.0.name()
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {

@@ -6,7 +6,7 @@ use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::{call, element_function};
 use crate::functions::{
     Reduction, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
@@ -151,16 +151,16 @@ pub fn softmax_cross_entropy_with(
 /// If the shapes do not fit or a class number is outside of `0..c`.
 ///
 /// ```
-/// use bibun::{functions::nll, Variable};
+/// use bibun::{functions::nll_loss, Variable};
 /// let p = Variable::new([[-1.0, -2.0], [-3.0, -4.0]]);
-/// assert_eq!(nll(&p, Variable::constant([1i64, 0])).item::<f64>(), 2.5);
+/// assert_eq!(nll_loss(&p, Variable::constant([1i64, 0])).item::<f64>(), 2.5);
 /// ```
 #[track_caller]
-pub fn nll(log_probabilities: impl Into<Variable>, classes: impl Into<Variable>) -> Variable {
+pub fn nll_loss(log_probabilities: impl Into<Variable>, classes: impl Into<Variable>) -> Variable {
     nll_with(log_probabilities, classes, Reduction::Mean)
 }
 
-/// [`nll`] with settings, those of [`softmax_cross_entropy_with`].
+/// [`nll_loss`] with settings, those of [`softmax_cross_entropy_with`].
 ///
 /// Shapes: as there.
 ///
@@ -179,9 +179,9 @@ pub fn nll_with(
     classes: impl Into<Variable>,
     options: impl Into<CrossEntropyOptions>,
 ) -> Variable {
-    let _whole = composite("nll");
+    let _whole = composite("nll_loss");
     let (x, t) = (to_float(log_probabilities.into()), to_indices(classes));
-    of_classes("nll", t, x, &options.into(), |x, t| {
+    of_classes("nll_loss", t, x, &options.into(), |x, t| {
         let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
         losses
     })
@@ -304,8 +304,8 @@ impl Function for SoftmaxCrossEntropy {
         "softmax_cross_entropy"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0).input(1).output(1).output(2)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0).input(1).output(1).output(2)
     }
 
     fn shape(&self, [x, t]: [&Spec; 2]) -> Result<[Spec; 3], Mismatch> {
@@ -380,11 +380,11 @@ impl Function for NegativeLogLikelihood {
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
-        "nll"
+        "nll_loss"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(1)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(1)
     }
 
     fn shape(&self, [x, t]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
@@ -392,7 +392,7 @@ impl Function for NegativeLogLikelihood {
     }
 
     fn forward(&self, [x, t]: [Array; 2]) -> [Array; 1] {
-        check_classes("nll", &t, x.shape()[1]);
+        check_classes("nll_loss", &t, x.shape()[1]);
         [ops::negative(x.gather(&t, 1))]
     }
 
@@ -499,7 +499,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             // The scores' own log softmax, so that the losses are the same.
             samples.push(
                 Sample::new(
-                    "nll",
+                    "nll_loss",
                     move |x| {
                         let axis = if x[0].rank() == 1 { 0 } else { 1 };
                         let p = log_softmax(&x[0], axis);
@@ -706,7 +706,7 @@ mod tests {
             let first = attempt(|| softmax_cross_entropy(&x, &t))
                 .unwrap_err()
                 .to_string();
-            let second = attempt(|| nll(&x, &t)).unwrap_err().to_string();
+            let second = attempt(|| nll_loss(&x, &t)).unwrap_err().to_string();
             (first, second)
         };
         let (first, second) = message(Variable::constant([2i64]));

@@ -9,7 +9,7 @@ use crate::call::composite_if;
 use crate::context::Context;
 use crate::error::mismatch;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::{Discrete, DiscreteRule, method};
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast};
@@ -306,8 +306,8 @@ impl Function for Where {
         "where_"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
     }
 
     fn shape(&self, [condition, a, b]: [&Spec; 3]) -> Result<[Spec; 1], Mismatch> {

@@ -6,7 +6,7 @@ use super::reduction::Over;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::method;
 use crate::functions::{cast, greater, less, logical_not, reshape, sum, where_};
 use crate::variable::Variable;
@@ -91,8 +91,8 @@ impl Function for Extreme {
         self.name
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0).output(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0).output(0)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {

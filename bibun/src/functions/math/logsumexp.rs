@@ -6,7 +6,7 @@ use super::reduction::Over;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::method;
 use crate::functions::{equal, reshape, shifted_exp, sum, to_float, where_};
 use crate::variable::Variable;
@@ -65,8 +65,8 @@ impl Function for LogSumExp {
         "logsumexp"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0).output(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0).output(0)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {

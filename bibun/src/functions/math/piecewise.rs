@@ -7,7 +7,7 @@ use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast, concat, logical_not, reshape, take, where_};
 use crate::tree::{Tree, tree_map};
@@ -199,8 +199,8 @@ impl Function for Replaced {
         "piecewise"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
     }
 
     fn shape(&self, [_, x]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {

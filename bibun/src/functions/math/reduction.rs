@@ -329,11 +329,11 @@ impl Over {
 #[cfg(test)]
 pub(crate) fn along_axis(x: &Array, axis: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Array {
     let size = x.shape()[axis];
-    let last = x.move_axis(axis as isize, -1);
+    let last = x.moveaxis(axis as isize, -1);
     let lines = last.to_vec::<f64>();
     let results: Vec<Vec<f64>> = lines.chunks(size).map(f).collect();
     let shape = last.shape().replaced(x.rank() - 1, results[0].len());
-    Array::from_vec(results.concat(), shape).move_axis(-1, axis as isize)
+    Array::from_vec(results.concat(), shape).moveaxis(-1, axis as isize)
 }
 
 /// The elements of `x` over `axes` put through `f`.

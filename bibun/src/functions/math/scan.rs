@@ -7,7 +7,7 @@ use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::{Linear, LinearRule, method};
 use crate::functions::{beside_batch, concat, expand_dims, permute, reshape, slice, sum};
 use crate::variable::Variable;
@@ -102,8 +102,8 @@ impl Function for CumProd {
         "cumprod"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0).output(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0).output(0)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
@@ -228,8 +228,8 @@ impl Function for Product {
         "prod"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.input(0)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {

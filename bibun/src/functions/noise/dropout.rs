@@ -9,8 +9,8 @@ use crate::functions::to_float;
 use crate::scope;
 use crate::variable::Variable;
 
-/// In training mode each element is zero with probability `ratio`, and the others are divided by
-/// `1 - ratio`, so that the expectation stays; in test mode x itself (Srivastava et al. 2014).
+/// In training mode each element is zero with probability `rate`, and the others are divided by
+/// `1 - rate`, so that the expectation stays; in test mode x itself (Srivastava et al. 2014).
 ///
 /// Shapes: x any → the same. Types: floats. Gradient: that of the elements that are left.
 ///
@@ -25,10 +25,10 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `ratio` is not in `[0, 1)`.
+/// If `rate` is not in `[0, 1)`.
 #[track_caller]
-pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) -> Variable {
-    drop_out(x.into(), ratio, |left| left.draw(generator))
+pub fn dropout(x: impl Into<Variable>, rate: f64, generator: &mut Generator) -> Variable {
+    drop_out(x.into(), rate, |left| left.draw(generator))
 }
 
 /// [`dropout`] with the numbers of one of the calls of a link: of the stream with this key, those of
@@ -36,26 +36,26 @@ pub fn dropout(x: impl Into<Variable>, ratio: f64, generator: &mut Generator) ->
 #[track_caller]
 pub(crate) fn dropout_of_call(
     x: &Variable,
-    ratio: f64,
+    rate: f64,
     key_and_call: impl FnOnce() -> Variable,
 ) -> Variable {
-    drop_out(x.clone(), ratio, |left| left.draw_below(key_and_call()))
+    drop_out(x.clone(), rate, |left| left.draw_below(key_and_call()))
 }
 
 #[track_caller]
-fn drop_out(x: Variable, ratio: f64, draw: impl FnOnce(Random) -> Variable) -> Variable {
+fn drop_out(x: Variable, rate: f64, draw: impl FnOnce(Random) -> Variable) -> Variable {
     let _whole = composite("dropout");
-    if !(0.0..1.0).contains(&ratio) {
-        let what = format!("the ratio is {ratio}, it must be at least 0 and less than 1");
+    if !(0.0..1.0).contains(&rate) {
+        let what = format!("the rate is {rate}, it must be at least 0 and less than 1");
         raise(Error::argument("dropout", what));
     }
     let x = to_float(x);
-    if !scope::is_training() || ratio == 0.0 {
+    if !scope::is_training() || rate == 0.0 {
         return x;
     }
-    let left = Distribution::bernoulli(1.0 - ratio);
+    let left = Distribution::bernoulli(1.0 - rate);
     let left = draw(Random::new("random_bernoulli", left, x.shape(), x.device()));
-    let scale = left.cast(x.dtype()) * (1.0 / (1.0 - ratio));
+    let scale = left.cast(x.dtype()) * (1.0 / (1.0 - rate));
     x * scale
 }
 

@@ -4,7 +4,7 @@ use bibun_array::{Array, DType, Device, Distribution, Generator, Shape, cpu};
 
 use crate::batch::Batched;
 use crate::call::calling;
-use crate::function::{Many, Mismatch, Spec, no_rule};
+use crate::function::{Mismatch, Spec, Variadic, no_rule};
 use crate::functions::family::{Discrete, DiscreteRule};
 use crate::randomness::element_numbers;
 use crate::variable::Variable;
@@ -146,7 +146,7 @@ impl Random {
 }
 
 impl DiscreteRule for Random {
-    type Inputs = Many;
+    type Inputs = Variadic;
 
     fn name(&self) -> &'static str {
         self.name

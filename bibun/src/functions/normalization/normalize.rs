@@ -7,7 +7,7 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::connection::reshaped;
 use crate::functions::{Over, cast, float_of, rsqrt, sqrt, sum, to_accumulator, zeros_like};
 use crate::variable::Variable;
@@ -99,9 +99,9 @@ impl Function for Normalize {
         self.function
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
+    fn saves(&self, _: Needs<'_>) -> Saved {
         // The result serves as well as the input, and what comes behind keeps it anyway.
-        Keeps::NOTHING.output(0).output(2)
+        Saved::NOTHING.output(0).output(2)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 3], Mismatch> {
@@ -192,8 +192,8 @@ impl Function for NormalizeGradient {
         "normalize gradient"
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::ALL.without_outputs()
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::ALL.without_outputs()
     }
 
     fn shape(&self, inputs: [&Spec; 5]) -> Result<[Spec; 1], Mismatch> {

@@ -3,11 +3,11 @@
 use crate::call::composite;
 use crate::functions::family::method;
 use crate::functions::mean;
-use crate::functions::pooling::window::{Pooling, WindowSum, adaptive_taps, mismatch};
+use crate::functions::pooling::window::{Pooling, WindowSum, adaptive_stencil, mismatch};
 use crate::variable::Variable;
 
-const NAMES: [&str; 2] = ["average_pool", "average_pool_transpose"];
-const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_average_pool", "adaptive_average_pool_transpose"];
+const NAMES: [&str; 2] = ["avg_pool", "avg_pool_transpose"];
+const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_avg_pool", "adaptive_avg_pool_transpose"];
 
 /// The averages of windows over the last axes, `y[.., o] = Σⱼ x[.., o s + j d − p] / k`, as many as
 /// the kernel has numbers. Padding is of zeros; [`Pooling::count_include_pad`] says whether it
@@ -22,21 +22,21 @@ const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_average_pool", "adaptive_average_po
 /// or a dilation is 0.
 ///
 /// ```
-/// use bibun::{functions::{average_pool, Pooling}, Variable};
+/// use bibun::{functions::{avg_pool, Pooling}, Variable};
 /// let x = Variable::new([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]);
-/// assert_eq!(average_pool(&x, [2, 2]).to_vec::<f64>(), [3.5, 5.5]);
-/// let y = average_pool(&x, Pooling::new([2]).padding(1).count_include_pad(false));
+/// assert_eq!(avg_pool(&x, [2, 2]).to_vec::<f64>(), [3.5, 5.5]);
+/// let y = avg_pool(&x, Pooling::new([2]).padding(1).count_include_pad(false));
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 2.5, 4.0, 5.0, 6.5, 8.0]);
 /// ```
 #[track_caller]
-pub fn average_pool<const N: usize>(
+pub fn avg_pool<const N: usize>(
     x: impl Into<Variable>,
     pooling: impl Into<Pooling<N>>,
 ) -> Variable {
     let x = x.into();
-    WindowSum::of(NAMES, pooling.into().taps(NAMES[0], &x), x)
+    WindowSum::of(NAMES, pooling.into().stencil(NAMES[0], &x), x)
 }
-method!(average_pool<N>, pooling: impl Into<Pooling<N>>);
+method!(avg_pool<N>, pooling: impl Into<Pooling<N>>);
 
 /// The averages of as many windows as `windows` says, which cover each of the last axes: window i
 /// of o along an axis of n sees from `⌊i n / o⌋` to before `⌈(i + 1) n / o⌉`.
@@ -48,18 +48,15 @@ method!(average_pool<N>, pooling: impl Into<Pooling<N>>);
 /// If there is nothing for a window to see, or x has too few axes.
 ///
 /// ```
-/// use bibun::{functions::adaptive_average_pool, Variable};
+/// use bibun::{functions::adaptive_avg_pool, Variable};
 /// let x = Variable::new([1.0, 2.0, 3.0, 4.0]);
-/// assert_eq!(adaptive_average_pool(&x, [3]).to_vec::<f64>(), [1.5, 2.5, 3.5]);
+/// assert_eq!(adaptive_avg_pool(&x, [3]).to_vec::<f64>(), [1.5, 2.5, 3.5]);
 /// ```
 #[track_caller]
-pub fn adaptive_average_pool<const N: usize>(
-    x: impl Into<Variable>,
-    windows: [usize; N],
-) -> Variable {
+pub fn adaptive_avg_pool<const N: usize>(x: impl Into<Variable>, windows: [usize; N]) -> Variable {
     let x = x.into();
-    let taps = adaptive_taps(ADAPTIVE_NAMES[0], &x, windows);
-    WindowSum::of(ADAPTIVE_NAMES, taps, x)
+    let stencil = adaptive_stencil(ADAPTIVE_NAMES[0], &x, windows);
+    WindowSum::of(ADAPTIVE_NAMES, stencil, x)
 }
 
 /// The average of each channel: the [`mean`] over all axes behind the second.
@@ -70,15 +67,15 @@ pub fn adaptive_average_pool<const N: usize>(
 /// If x has fewer than three axes.
 ///
 /// ```
-/// use bibun::{functions::global_average_pool, Variable};
+/// use bibun::{functions::global_avg_pool, Variable};
 /// let x = Variable::new([[[1.0, 2.0, 6.0], [4.0, 5.0, 6.0]]]);
-/// assert_eq!(global_average_pool(&x).to_vec::<f64>(), [3.0, 5.0]);
+/// assert_eq!(global_avg_pool(&x).to_vec::<f64>(), [3.0, 5.0]);
 /// ```
 #[track_caller]
-pub fn global_average_pool(x: impl Into<Variable>) -> Variable {
-    let _whole = composite("global_average_pool");
+pub fn global_avg_pool(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("global_avg_pool");
     let x = x.into();
-    let axes = axes_of_channels("global_average_pool", &x);
+    let axes = axes_of_channels("global_avg_pool", &x);
     mean(x, &axes[..])
 }
 
@@ -108,16 +105,16 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let range = -2.0..2.0;
     vec![
         Sample::new(
-            "average_pool",
-            |x| vec![average_pool(&x[0], 2)],
+            "avg_pool",
+            |x| vec![avg_pool(&x[0], 2)],
             |x| vec![reference(&x[0], [&[2], &[2], &[0], &[1]], &[2], mean_of)],
         )
         .input([2, 5], range.clone()),
         Sample::new(
-            "average_pool",
+            "avg_pool",
             |x| {
                 let pooling = Pooling::new([3, 2]).stride([2, 1]).padding([1, 1]);
-                vec![average_pool(&x[0], pooling)]
+                vec![avg_pool(&x[0], pooling)]
             },
             |x| {
                 let pooling: [&[usize]; 4] = [&[3, 2], &[2, 1], &[1, 1], &[1, 1]];
@@ -126,11 +123,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([2, 1, 5, 3], range.clone()),
         Sample::new(
-            "average_pool",
+            "avg_pool",
             |x| {
                 let pooling = Pooling::new([2, 2]).stride([2, 3]).padding([0, 1]);
                 let pooling = pooling.dilation([1, 2]).ceil_mode(true);
-                vec![average_pool(&x[0], pooling.count_include_pad(false))]
+                vec![avg_pool(&x[0], pooling.count_include_pad(false))]
             },
             |x| {
                 let pooling: [&[usize]; 4] = [&[2, 2], &[2, 3], &[0, 1], &[1, 2]];
@@ -140,10 +137,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([3, 5, 4], range.clone()),
         Sample::new(
-            "average_pool",
+            "avg_pool",
             |x| {
                 let pooling = Pooling::new([2, 1, 2]).stride([3, 1, 2]).padding([1, 0, 0]);
-                vec![average_pool(&x[0], pooling.ceil_mode(true))]
+                vec![avg_pool(&x[0], pooling.ceil_mode(true))]
             },
             |x| {
                 let pooling: [&[usize]; 4] = [&[2, 1, 2], &[3, 1, 2], &[1, 0, 0], &[1, 1, 1]];
@@ -152,8 +149,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([2, 4, 2, 3], range.clone()),
         Sample::new(
-            "adaptive_average_pool",
-            |x| vec![adaptive_average_pool(&x[0], [3, 2])],
+            "adaptive_avg_pool",
+            |x| vec![adaptive_avg_pool(&x[0], [3, 2])],
             |x| {
                 let x0 = &x[0];
                 let at = |b, i, j| x0.element(&[b, i, j]).to_f64();
@@ -175,8 +172,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([2, 5, 1], range.clone()),
         Sample::new(
-            "global_average_pool",
-            |x| vec![global_average_pool(&x[0])],
+            "global_avg_pool",
+            |x| vec![global_avg_pool(&x[0])],
             |x| {
                 let rows = x[0].to_vec::<f64>();
                 let means = rows.chunks(6).map(|row| row.iter().sum::<f64>() / 6.0);
@@ -196,7 +193,7 @@ mod tests {
     #[test]
     fn no_examples_are_pooled_to_none() {
         let x = Variable::new(Array::zeros([0, 3, 4, 4], DType::F32));
-        let y = average_pool(&x, [2, 2]);
+        let y = avg_pool(&x, [2, 2]);
         assert_eq!((y.shape(), y.dtype()), ([0, 3, 2, 2].into(), DType::F32));
         let gx = gradients(&[&y.sum(..)], &[&x]);
         assert_eq!(gx[0].as_ref().expect("a gradient").shape(), x.shape());
@@ -205,7 +202,7 @@ mod tests {
     #[test]
     fn elements_that_no_window_sees_have_gradient_zero() {
         let x = Variable::new([1.0f32, 2.0, 3.0, 4.0, 5.0]);
-        let y = average_pool(&x, Pooling::new([1]).stride(2));
+        let y = avg_pool(&x, Pooling::new([1]).stride(2));
         assert_eq!(y.to_vec::<f32>(), [1.0, 3.0, 5.0]);
         let gx = gradients(&[&y.sum(..)], &[&x]);
         let gx = gx[0].as_ref().expect("a gradient").to_vec::<f32>();
@@ -216,28 +213,25 @@ mod tests {
     fn what_does_not_fit_is_named() {
         let message = |f: &dyn Fn() -> Variable| attempt(f).unwrap_err().to_string();
         let x = Variable::new(Array::zeros([2, 3], DType::F64));
-        let text = message(&|| average_pool(&x, [4, 2]));
-        assert!(
-            text.starts_with("average_pool: shapes do not fit"),
-            "{text}"
-        );
+        let text = message(&|| avg_pool(&x, [4, 2]));
+        assert!(text.starts_with("avg_pool: shapes do not fit"), "{text}");
         assert!(text.contains("x [.., h, w] = [2, 3] f64"), "{text}");
         assert!(text.contains("must see at least one element"), "{text}");
-        let text = message(&|| average_pool(&x, [1, 1, 1]));
+        let text = message(&|| avg_pool(&x, [1, 1, 1]));
         assert!(text.contains("at least 3 axes"), "{text}");
-        let text = message(&|| average_pool(&x, Pooling::new([2]).stride(0)));
+        let text = message(&|| avg_pool(&x, Pooling::new([2]).stride(0)));
         assert!(text.contains("stride = [0] must be positive"), "{text}");
-        let text = message(&|| average_pool(&x, Pooling::new([1]).padding(1)));
+        let text = message(&|| avg_pool(&x, Pooling::new([1]).padding(1)));
         assert!(text.contains("must see at least one element"), "{text}");
-        let text = message(&|| average_pool(Variable::constant([1i64, 2]), 2));
+        let text = message(&|| avg_pool(Variable::constant([1i64, 2]), 2));
         assert!(text.contains("must be of floats"), "{text}");
-        let text = message(&|| adaptive_average_pool(x.slice(&[]).sum(..), [1]));
+        let text = message(&|| adaptive_avg_pool(x.slice(&[]).sum(..), [1]));
         assert!(text.contains("at least 1 axes"), "{text}");
-        let text = message(&|| global_average_pool(&x));
+        let text = message(&|| global_avg_pool(&x));
         assert!(text.contains("at least three axes"), "{text}");
         let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
-        let text = message(&|| adaptive_average_pool(&nothing, [2]));
+        let text = message(&|| adaptive_avg_pool(&nothing, [2]));
         assert!(text.contains("must see at least one element"), "{text}");
-        assert_eq!(adaptive_average_pool(&x, [0]).shape(), [2, 0]);
+        assert_eq!(adaptive_avg_pool(&x, [0]).shape(), [2, 0]);
     }
 }

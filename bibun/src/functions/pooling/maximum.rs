@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Shape, Taps};
+use bibun_array::{Array, DType, Shape, Stencil};
 
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Keeps, Mismatch, Needs, Spec};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::family::method;
 use crate::functions::pooling::average::axes_of_channels;
 use crate::functions::pooling::window::{
-    Pooling, adaptive_taps, batch_axes_before, shape_of_windows, share_of_windows,
+    Pooling, adaptive_stencil, batch_axes_before, shape_of_windows, share_of_windows,
 };
 use crate::functions::{gather, max, reshape, scatter_add};
 use crate::variable::Variable;
@@ -68,8 +68,8 @@ pub fn max_pool_with_indices<const N: usize>(
     pooling: impl Into<Pooling<N>>,
 ) -> (Variable, Variable) {
     let x = x.into();
-    let taps = pooling.into().taps("max_pool", &x);
-    MaxPool::of("max_pool", taps, x)
+    let stencil = pooling.into().stencil("max_pool", &x);
+    MaxPool::of("max_pool", stencil, x)
 }
 
 /// The largest elements of as many windows as `windows` says, which cover each of the last axes:
@@ -89,8 +89,8 @@ pub fn max_pool_with_indices<const N: usize>(
 #[track_caller]
 pub fn adaptive_max_pool<const N: usize>(x: impl Into<Variable>, windows: [usize; N]) -> Variable {
     let x = x.into();
-    let taps = adaptive_taps("adaptive_max_pool", &x, windows);
-    MaxPool::of("adaptive_max_pool", taps, x).0
+    let stencil = adaptive_stencil("adaptive_max_pool", &x, windows);
+    MaxPool::of("adaptive_max_pool", stencil, x).0
 }
 
 /// The largest element of each channel: [`max`] over all axes behind the second.
@@ -117,19 +117,19 @@ pub fn global_max_pool(x: impl Into<Variable>) -> Variable {
 #[derive(Clone, Debug)]
 struct MaxPool {
     name: &'static str,
-    taps: Arc<[Taps]>,
+    stencil: Arc<[Stencil]>,
 }
 
 impl MaxPool {
     #[track_caller]
-    fn of(name: &'static str, taps: Arc<[Taps]>, x: Variable) -> (Variable, Variable) {
-        let [y, positions] = crate::apply(Self { name, taps }, [x]);
+    fn of(name: &'static str, stencil: Arc<[Stencil]>, x: Variable) -> (Variable, Variable) {
+        let [y, positions] = crate::apply(Self { name, stencil }, [x]);
         (y, positions)
     }
 
     /// The axes that windows lie on, as one.
     fn folded(&self, shape: &Shape) -> Shape {
-        let (in_front, own) = shape.split_at(shape.rank() - self.taps.len());
+        let (in_front, own) = shape.split_at(shape.rank() - self.stencil.len());
         let own: usize = own.iter().product();
         in_front.iter().copied().chain([own]).collect()
     }
@@ -143,17 +143,17 @@ impl Function for MaxPool {
         self.name
     }
 
-    fn keeps(&self, _: Needs<'_>) -> Keeps {
-        Keeps::NOTHING.output(1)
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.output(1)
     }
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 2], Mismatch> {
-        let shape = shape_of_windows(&x.shape, &self.taps);
+        let shape = shape_of_windows(&x.shape, &self.stencil);
         Ok([x.dtype, DType::I64].map(|dtype| Spec::new(&shape, dtype)))
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 2] {
-        let (y, positions) = x.window_max(&self.taps);
+        let (y, positions) = x.window_max(&self.stencil);
         [y, positions]
     }
 
@@ -178,7 +178,7 @@ impl Function for MaxPool {
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 2] {
         let (x, axis) = Batched::mapped(x);
-        let (x, axis) = batch_axes_before(x, axis, self.taps.len());
+        let (x, axis) = batch_axes_before(x, axis, self.stencil.len());
         crate::apply(self.clone(), [x]).map(|y| Batched::along(y, axis))
     }
 
@@ -188,7 +188,7 @@ impl Function for MaxPool {
         [gy, gi]: [ExampleCotangent; 2],
     ) -> [Option<ExampleGradient>; 1] {
         let x = cx.input_shape(0);
-        [Some(share_of_windows(x, &self.taps, gy, |gy| {
+        [Some(share_of_windows(x, &self.stencil, gy, |gy| {
             let [gx] = self.vjp(cx, [gy, gi.cotangent]);
             gx.expect("there is only one input")
         }))]

@@ -5,14 +5,14 @@
 //! positions, so their derivatives are those of picking.
 
 mod average;
+mod interpolate;
 mod maximum;
-mod resize;
 mod shuffle;
 mod window;
 
 pub use average::*;
+pub use interpolate::*;
 pub use maximum::*;
-pub use resize::*;
 pub use shuffle::*;
 pub use window::{PerAxis, Pooling};
 
@@ -21,7 +21,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         average::samples(),
         maximum::samples(),
-        resize::samples(),
+        interpolate::samples(),
         shuffle::samples(),
     ]
     .concat()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape, Taps, Window, allocating};
+use bibun_array::{Array, Shape, Stencil, Window, allocating};
 
 use crate::batch::Batched;
 use crate::error::{Error, raise};
@@ -107,7 +107,7 @@ impl<const N: usize> Pooling<N> {
 
     /// What the windows see of the last axes of x, by weights that make averages.
     #[track_caller]
-    pub(super) fn taps(&self, function: &'static str, x: &Variable) -> Arc<[Taps]> {
+    pub(super) fn stencil(&self, function: &'static str, x: &Variable) -> Arc<[Stencil]> {
         for (name, sizes) in [
             ("kernel", self.kernel),
             ("stride", self.stride),
@@ -119,9 +119,9 @@ impl<const N: usize> Pooling<N> {
             }
         }
         let sizes = last_axes::<N>(function, x);
-        let taps = (0..N).map(|axis| self.axis_taps(axis, sizes[axis]));
-        match allocating(function, || taps.collect::<Option<_>>()) {
-            Some(taps) => taps,
+        let stencil = (0..N).map(|axis| self.axis_stencil(axis, sizes[axis]));
+        match allocating(function, || stencil.collect::<Option<_>>()) {
+            Some(stencil) => stencil,
             None => {
                 let must_hold = format!("every window of {self:?} must see at least one element");
                 mismatch(function, x, N, must_hold)
@@ -130,7 +130,7 @@ impl<const N: usize> Pooling<N> {
     }
 
     /// The taps along one axis, if there are windows and none sees nothing.
-    fn axis_taps(&self, axis: usize, size: usize) -> Option<Taps> {
+    fn axis_stencil(&self, axis: usize, size: usize) -> Option<Stencil> {
         let (stride, padding, dilation) =
             (self.stride[axis], self.padding[axis], self.dilation[axis]);
         let window = Window {
@@ -166,9 +166,9 @@ impl<const N: usize> Pooling<N> {
             let weight = 1.0 / counted as f64;
             own.map(move |tap| (i * stride + tap * dilation - padding, weight))
         });
-        let taps = Taps::new(size, of_each);
-        let sees = |i: usize| taps.of(i).next().is_some();
-        (0..count).all(sees).then_some(taps)
+        let stencil = Stencil::new(size, of_each);
+        let sees = |i: usize| stencil.of(i).next().is_some();
+        (0..count).all(sees).then_some(stencil)
     }
 }
 
@@ -187,26 +187,26 @@ impl From<usize> for Pooling<1> {
 /// The windows that cut the last axes of x into `windows` parts of nearly equal sizes, which
 /// overlap where they do not divide, with the weights of averages.
 #[track_caller]
-pub(super) fn adaptive_taps<const N: usize>(
+pub(super) fn adaptive_stencil<const N: usize>(
     function: &'static str,
     x: &Variable,
     windows: [usize; N],
-) -> Arc<[Taps]> {
+) -> Arc<[Stencil]> {
     let sizes = last_axes::<N>(function, x);
     if (sizes.iter().zip(windows)).any(|(&size, count)| size == 0 && count > 0) {
         mismatch(function, x, N, "every window must see at least one element")
     }
-    let taps = sizes.into_iter().zip(windows);
-    let taps = taps.map(|(size, count)| {
+    let stencil = sizes.into_iter().zip(windows);
+    let stencil = stencil.map(|(size, count)| {
         let of_each = (0..count).map(|i| {
             let begin = share(i, size, count);
             let end = size - share(count - 1 - i, size, count);
             let weight = 1.0 / (end - begin) as f64;
             (begin..end).map(move |at| (at, weight))
         });
-        Taps::new(size, of_each)
+        Stencil::new(size, of_each)
     });
-    allocating(function, || taps.collect())
+    allocating(function, || stencil.collect())
 }
 
 /// `⌊i size / count⌋`, however large the product is.
@@ -242,9 +242,9 @@ pub(super) fn mismatch(
 }
 
 /// The shape of what windows give.
-pub(super) fn shape_of_windows(x: &Shape, taps: &[Taps]) -> Shape {
-    let in_front = &x[..x.rank() - taps.len()];
-    let windows = taps.iter().map(Taps::count);
+pub(super) fn shape_of_windows(x: &Shape, stencil: &[Stencil]) -> Shape {
+    let in_front = &x[..x.rank() - stencil.len()];
+    let windows = stencil.iter().map(Stencil::count);
     in_front.iter().copied().chain(windows).collect()
 }
 
@@ -259,19 +259,19 @@ pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Varia
 /// The share of an input of windows over its last axes, whose cotangent a rule gives.
 pub(super) fn share_of_windows(
     x: &Shape,
-    taps: &[Taps],
+    stencil: &[Stencil],
     gy: ExampleCotangent,
     transpose: impl FnOnce(Variable) -> Variable,
 ) -> ExampleGradient {
-    let (axis, in_front) = (gy.examples.axis(), x.rank() - taps.len());
+    let (axis, in_front) = (gy.examples.axis(), x.rank() - stencil.len());
     let examples = match axis.checked_sub(in_front) {
         None => Some(gy.examples),
         // Windows that do not overlap leave examples apart.
         Some(own) => {
-            let taps = &taps[own];
-            let seen = |window| taps.of(window).map(|(position, _)| position);
+            let stencil = &stencil[own];
+            let seen = |window| stencil.of(window).map(|(position, _)| position);
             gy.examples
-                .parted(axis, x[axis], (0..taps.count()).map(seen))
+                .parted(axis, x[axis], (0..stencil.count()).map(seen))
         }
     };
     match examples {
@@ -286,20 +286,20 @@ pub(super) struct WindowSum {
     name: &'static str,
     /// The name of its transpose.
     transposed: &'static str,
-    taps: Arc<[Taps]>,
+    stencil: Arc<[Stencil]>,
 }
 
 impl WindowSum {
     #[track_caller]
     pub(super) fn of(
         [name, transposed]: [&'static str; 2],
-        taps: Arc<[Taps]>,
+        stencil: Arc<[Stencil]>,
         x: Variable,
     ) -> Variable {
         let rule = Self {
             name,
             transposed,
-            taps,
+            stencil,
         };
         Linear::of(rule, x)
     }
@@ -313,22 +313,25 @@ impl LinearRule for WindowSum {
         if !x.dtype.is_float() {
             return Err(Mismatch::new(&[("x", x)], "x must be of floats"));
         }
-        Ok(Spec::new(shape_of_windows(&x.shape, &self.taps), x.dtype))
+        Ok(Spec::new(
+            shape_of_windows(&x.shape, &self.stencil),
+            x.dtype,
+        ))
     }
     fn forward(&self, x: Array) -> Array {
-        x.window_sum(&self.taps)
+        x.reduce_window(&self.stencil)
     }
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
-        let taps = self.taps.iter().map(Taps::transposed).collect();
-        Self::of([self.transposed, self.name], taps, gy)
+        let stencil = self.stencil.iter().map(Stencil::transposed).collect();
+        Self::of([self.transposed, self.name], stencil, gy)
     }
     fn batch(&self, x: Variable, axis: usize) -> Batched {
-        let (x, axis) = batch_axes_before(x, axis, self.taps.len());
+        let (x, axis) = batch_axes_before(x, axis, self.stencil.len());
         Batched::along(Linear::of(self.clone(), x), axis)
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        share_of_windows(&x.shape, &self.taps, gy, |gy| self.transpose(x, gy))
+        share_of_windows(&x.shape, &self.stencil, gy, |gy| self.transpose(x, gy))
     }
 }
 

@@ -182,8 +182,8 @@ impl<C> RecurrentBuilder<C> {
     }
 
     /// Leaves out what goes from layer to layer with this probability in training mode.
-    pub fn dropout(mut self, ratio: f64) -> Self {
-        self.dropout = Some(ratio);
+    pub fn dropout(mut self, rate: f64) -> Self {
+        self.dropout = Some(rate);
         self
     }
 
@@ -222,7 +222,7 @@ impl<C: RecurrentCell> RecurrentBuilder<C> {
     /// Draws the parameters.
     ///
     /// # Panics
-    /// If there are no layers, the dtype is no float type, or the ratio of dropout is not in
+    /// If there are no layers, the dtype is no float type, or the rate of dropout is not in
     /// `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Recurrent<C> {
@@ -239,7 +239,7 @@ impl<C: RecurrentCell> RecurrentBuilder<C> {
             });
             inputs = self.cell.units * if self.bidirectional { 2 } else { 1 };
         }
-        let dropout = Dropout::of_ratio(self.dropout, generator);
+        let dropout = Dropout::of_rate(self.dropout, generator);
         Recurrent::of_layers(layers, dropout)
     }
 }

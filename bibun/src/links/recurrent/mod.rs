@@ -15,7 +15,7 @@ use bibun_array::{Array, DType, Shape};
 use super::{Chain, Dropout, Link, within};
 use crate::error::{Error, raise};
 use crate::function::Spec;
-use crate::functions::{concat, expand_dims, length_mask, linear, separate, stack, where_};
+use crate::functions::{concat, expand_dims, length_mask, linear, stack, unstack, where_};
 use crate::tree::Tree;
 use crate::variable::Variable;
 
@@ -410,7 +410,7 @@ fn walk<C: RecurrentCell>(
         return (Variable::constant(Array::zeros(shape, cell.dtype())), state);
     }
     let time = x.rank() - 2;
-    let projected = separate(cell.project(x), time as isize);
+    let projected = unstack(cell.project(x), time as isize);
     let mut outputs = Vec::with_capacity(steps);
     for step in 0..steps {
         let step = if backward { steps - 1 - step } else { step };

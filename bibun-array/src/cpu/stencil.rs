@@ -7,18 +7,18 @@ use pulp::{Arch, NullaryFnOnce};
 use super::index::spread;
 use super::threads::{chunks, for_each};
 use super::worth_threads;
-use crate::{Array, Element, Scalar, Taps};
+use crate::{Array, Element, Scalar, Stencil};
 
 /// Elements that can be weighted.
 pub(super) trait Weighted: Element + Add<Output = Self> + Mul<Output = Self> {}
 impl Weighted for f32 {}
 impl Weighted for f64 {}
 
-/// See [`Device::window_sum`](crate::Device::window_sum).
-pub(super) fn window_sum<T: Weighted>(x: &Array, axis: usize, taps: &Taps) -> Array {
-    let shape = x.shape().replaced(axis, taps.count());
+/// See [`Device::reduce_window`](crate::Device::reduce_window).
+pub(super) fn reduce_window<T: Weighted>(x: &Array, axis: usize, stencil: &Stencil) -> Array {
+    let shape = x.shape().replaced(axis, stencil.count());
     let inner: usize = shape[axis + 1..].iter().product();
-    let weights = taps.weights().iter();
+    let weights = stencil.weights().iter();
     let weights: Vec<T> = weights.map(|&w| T::from_scalar(Scalar::F64(w))).collect();
     let x = spread(x);
     let x = x.host_slice::<T>();
@@ -26,15 +26,15 @@ pub(super) fn window_sum<T: Weighted>(x: &Array, axis: usize, taps: &Taps) -> Ar
         if out.is_empty() {
             return;
         }
-        let row = if inner == 1 { taps.count() } else { inner };
-        let work = out.len() / taps.count() * taps.positions().len();
+        let row = if inner == 1 { stencil.count() } else { inner };
+        let work = out.len() / stencil.count() * stencil.positions().len();
         let sum = |first, out: &mut [T]| {
             Arch::new().dispatch(Sum {
                 x,
                 out,
                 first,
                 inner,
-                taps,
+                stencil,
                 weights: &weights,
             });
         };
@@ -62,7 +62,7 @@ struct Sum<'a, T> {
     /// Which row of all the first of `out` is.
     first: usize,
     inner: usize,
-    taps: &'a Taps,
+    stencil: &'a Stencil,
     weights: &'a [T],
 }
 
@@ -75,17 +75,17 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
             out,
             first,
             inner,
-            taps,
+            stencil,
             weights,
         } = self;
-        let (count, size, positions) = (taps.count(), taps.size(), taps.positions());
+        let (count, size, positions) = (stencil.count(), stencil.size(), stencil.positions());
         if inner == 1 {
             for (i, out) in out.chunks_exact_mut(count).enumerate() {
                 let x = &x[(first + i) * size..][..size];
                 let mut begin = 0;
-                for (y, &end) in out.iter_mut().zip(taps.ends()) {
-                    let taps = positions[begin..end].iter().zip(&weights[begin..end]);
-                    *y = taps.fold(T::default(), |sum, (&at, &w)| sum + w * x[at]);
+                for (y, &end) in out.iter_mut().zip(stencil.ends()) {
+                    let stencil = positions[begin..end].iter().zip(&weights[begin..end]);
+                    *y = stencil.fold(T::default(), |sum, (&at, &w)| sum + w * x[at]);
                     begin = end;
                 }
             }
@@ -93,7 +93,7 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
         }
         for (i, out) in out.chunks_exact_mut(inner).enumerate() {
             let (block, window) = ((first + i) / count, (first + i) % count);
-            let range = taps.range(window);
+            let range = stencil.range(window);
             let mut rows = positions[range.clone()].iter().zip(&weights[range]);
             let row = |at: usize| &x[(block * size + at) * inner..][..inner];
             match rows.next() {
@@ -108,7 +108,11 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
 }
 
 /// See [`Device::window_max`](crate::Device::window_max).
-pub(super) fn window_max<T: Element>(x: &Array, rows: &Taps, columns: &Taps) -> (Array, Array) {
+pub(super) fn window_max<T: Element>(
+    x: &Array,
+    rows: &Stencil,
+    columns: &Stencil,
+) -> (Array, Array) {
     let last = x.rank() - 1;
     let shape = (x.shape().replaced(last - 1, rows.count())).replaced(last, columns.count());
     let x = spread(x);
@@ -155,8 +159,8 @@ struct Max<'a, T> {
     at: &'a mut [i64],
     /// Which row of all the first of `out` is.
     first: usize,
-    rows: &'a Taps,
-    columns: &'a Taps,
+    rows: &'a Stencil,
+    columns: &'a Stencil,
 }
 
 impl<T: Element> NullaryFnOnce for Max<'_, T> {
@@ -188,10 +192,10 @@ impl<T: Element> NullaryFnOnce for Max<'_, T> {
             }
             let mut begin = 0;
             for ((y, at), &end) in out.iter_mut().zip(at).zip(columns.ends()) {
-                let taps = &columns.positions()[begin..end];
-                let mut column = taps[0];
+                let stencil = &columns.positions()[begin..end];
+                let mut column = stencil[0];
                 let (mut best, mut of) = (largest[column], row_of[column]);
-                for &other in &taps[1..] {
+                for &other in &stencil[1..] {
                     let (x, row) = (largest[other], row_of[other]);
                     // Of equal elements in several columns the one in the first row comes first.
                     let before = row < of;

@@ -1,20 +1,20 @@
 //! Sums and extremes of windows against plain loops: every layout, one thread and many.
 
-use bibun_array::{Array, DType, Error, Generator, Taps, attempt};
+use bibun_array::{Array, DType, Error, Generator, Stencil, attempt};
 
 /// Windows of `kernel` every `stride`, the first of which begins before the axis.
-fn windows(size: usize, kernel: usize, stride: usize) -> Taps {
+fn windows(size: usize, kernel: usize, stride: usize) -> Stencil {
     let of_each = (0..size.div_ceil(stride)).map(|i| {
         let seen = (i * stride + 1).saturating_sub(kernel)..(i * stride + 1).min(size);
         seen.map(|at| (at, 1.0 + at as f64))
     });
-    Taps::new(size, of_each)
+    Stencil::new(size, of_each)
 }
 
 /// The value of every window, from its weighted elements and their positions.
 fn by_loops(
     x: &Array,
-    [rows, columns]: [&Taps; 2],
+    [rows, columns]: [&Stencil; 2],
     of_window: impl Fn(&[(f64, f64, usize)]) -> f64,
 ) -> Vec<f64> {
     let elements = x.to_vec::<f64>();
@@ -51,12 +51,12 @@ fn windows_are_what_plain_loops_say() {
         for x in [whole, swapped.permute(&[2, 0, 1])] {
             // A quarter of all values are equal.
             let x = (&x * 8.0).floor().maximum(0.0);
-            let taps = [windows(h, 3, 2), windows(w, 2, 1)];
-            let [rows, columns] = &taps;
+            let stencil = [windows(h, 3, 2), windows(w, 2, 1)];
+            let [rows, columns] = &stencil;
             let sum = by_loops(&x, [rows, columns], |seen| {
                 seen.iter().map(|(x, w, _)| x * w).sum()
             });
-            close(&x.window_sum(&taps).to_vec::<f64>(), &sum);
+            close(&x.reduce_window(&stencil).to_vec::<f64>(), &sum);
             let largest = |seen: &[(f64, f64, usize)]| {
                 let first = |a: (f64, f64, usize), b| if b > a.0 { (b, 0.0, 0) } else { a };
                 seen.iter().fold(
@@ -64,19 +64,19 @@ fn windows_are_what_plain_loops_say() {
                     |a, b| if first(a, b.0) == a { a } else { *b },
                 )
             };
-            let (y, at) = x.window_max(&taps);
+            let (y, at) = x.window_max(&stencil);
             let expected = by_loops(&x, [rows, columns], |seen| largest(seen).0);
             assert_eq!(y.to_vec::<f64>(), expected);
             let expected = by_loops(&x, [rows, columns], |seen| largest(seen).2 as f64);
             assert_eq!(at.cast(DType::F64).to_vec::<f64>(), expected);
             let single = x.cast(DType::F32);
-            let (y32, at32) = single.window_max(&taps);
+            let (y32, at32) = single.window_max(&stencil);
             assert_eq!(y32.cast(DType::F64).to_vec::<f64>(), y.to_vec::<f64>());
             assert_eq!(at32.to_vec::<i64>(), at.to_vec::<i64>());
-            let back = taps.clone().map(|taps| taps.transposed());
+            let back = stencil.clone().map(|stencil| stencil.transposed());
             let z = Generator::new(3).uniform(y.shape(), -1.0, 1.0, DType::F64);
-            let there = (x.window_sum(&taps) * &z).sum(..).item::<f64>();
-            let and_back = (x * z.window_sum(&back)).sum(..).item::<f64>();
+            let there = (x.reduce_window(&stencil) * &z).sum(..).item::<f64>();
+            let and_back = (x * z.reduce_window(&back)).sum(..).item::<f64>();
             close(&[there], &[and_back]);
         }
     }
@@ -84,14 +84,17 @@ fn windows_are_what_plain_loops_say() {
 
 #[test]
 fn repeated_values_and_truths_have_windows() {
-    let taps = [windows(3, 2, 1)];
+    let stencil = [windows(3, 2, 1)];
     let ones = Array::ones([2, 3], DType::F32);
     assert_eq!(
-        ones.window_sum(&taps).to_vec::<f32>(),
+        ones.reduce_window(&stencil).to_vec::<f32>(),
         [1.0, 3.0, 5.0, 1.0, 3.0, 5.0]
     );
-    assert_eq!(ones.window_max(&taps).1.to_vec::<i64>(), [0, 0, 1, 0, 0, 1]);
-    let (y, at) = Array::from([false, true, false]).window_max(&taps);
+    assert_eq!(
+        ones.window_max(&stencil).1.to_vec::<i64>(),
+        [0, 0, 1, 0, 0, 1]
+    );
+    let (y, at) = Array::from([false, true, false]).window_max(&stencil);
     assert_eq!(
         (y.to_vec::<bool>(), at.to_vec::<i64>()),
         (vec![false, true, true], vec![0, 1, 1])
@@ -105,20 +108,20 @@ fn what_does_not_fit_is_an_error() {
         Ok(y) => panic!("gave {y:?}"),
     };
     let x = Array::from([1.0, 2.0]);
-    let text = message(&|| x.window_sum(&[windows(3, 2, 1)]));
+    let text = message(&|| x.reduce_window(&[windows(3, 2, 1)]));
     assert!(text.contains("array/taps.rs"), "{text}");
     assert!(
-        text.contains("Taps(3 to 3)") && text.contains("do not fit"),
+        text.contains("Stencil(3 to 3)") && text.contains("do not fit"),
         "{text}"
     );
-    let text = message(&|| x.cast(DType::I64).window_sum(&[windows(2, 2, 1)]));
+    let text = message(&|| x.cast(DType::I64).reduce_window(&[windows(2, 2, 1)]));
     assert!(text.contains("only floats"), "{text}");
-    let none = Taps::new(2, [[]]);
-    assert_eq!(x.window_sum(&[none.clone()]).to_vec::<f64>(), [0.0]);
+    let none = Stencil::new(2, [[]]);
+    assert_eq!(x.reduce_window(&[none.clone()]).to_vec::<f64>(), [0.0]);
     let text = message(&|| x.window_max(&[none.clone()]).0);
     assert!(text.contains("at least one element"), "{text}");
     assert!(message(&|| x.window_max(&[]).0).contains("there must be axes"));
-    let outside = attempt::<_, Error>(|| Taps::new(2, [[(2, 1.0)]])).unwrap_err();
+    let outside = attempt::<_, Error>(|| Stencil::new(2, [[(2, 1.0)]])).unwrap_err();
     assert!(
         outside.to_string().contains("position 2 is outside"),
         "{outside}"

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bibun_array::{Shape, Taps, allocating};
+use bibun_array::{Shape, Stencil, allocating};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
@@ -10,9 +10,9 @@ use crate::functions::family::method;
 use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
 
-const NAMES: [&str; 2] = ["resize", "resize_transpose"];
+const NAMES: [&str; 2] = ["interpolate", "interpolate_transpose"];
 
-/// What stands between the elements of an array that is resized.
+/// What stands between the elements of an array that is interpolated.
 ///
 /// An element is a cell with its value in the middle, as in PyTorch; with `align_corners` it is a
 /// point, and the first and the last one stay where they are.
@@ -38,7 +38,7 @@ impl Interpolation {
     };
 
     /// The taps that make `new` elements of `size`.
-    fn taps(self, size: usize, new: usize) -> Taps {
+    fn stencil(self, size: usize, new: usize) -> Stencil {
         let of_one = |i: usize| {
             let place = match self {
                 // In whole numbers, so that no rounding can move it to a neighbour.
@@ -57,7 +57,7 @@ impl Interpolation {
                 false => vec![(before, 1.0)],
             }
         };
-        Taps::new(size, (0..new).map(of_one))
+        Stencil::new(size, (0..new).map(of_one))
     }
 }
 
@@ -73,25 +73,25 @@ impl Interpolation {
 /// If x has too few axes, or an axis with nothing in it shall have a size.
 ///
 /// ```
-/// use bibun::{functions::{resize, Interpolation}, Variable};
+/// use bibun::{functions::{interpolate, Interpolation}, Variable};
 /// let x = Variable::new([[0.0, 4.0]]);
-/// let y = resize(&x, [4], Interpolation::LINEAR);
+/// let y = interpolate(&x, [4], Interpolation::LINEAR);
 /// assert_eq!(y.to_vec::<f64>(), [0.0, 1.0, 3.0, 4.0]);
-/// let y = resize(&x, [2, 3], Interpolation::LINEAR_ALIGN_CORNERS);
+/// let y = interpolate(&x, [2, 3], Interpolation::LINEAR_ALIGN_CORNERS);
 /// assert_eq!(y.to_vec::<f64>(), [0.0, 2.0, 4.0, 0.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn resize<const N: usize>(
+pub fn interpolate<const N: usize>(
     x: impl Into<Variable>,
     size: [usize; N],
     interpolation: Interpolation,
 ) -> Variable {
-    resized("resize", x.into(), size, interpolation)
+    interpolated("interpolate", x.into(), size, interpolation)
 }
-method!(resize<N>, size: [usize; N], interpolation: Interpolation);
+method!(interpolate<N>, size: [usize; N], interpolation: Interpolation);
 
 #[track_caller]
-fn resized<const N: usize>(
+fn interpolated<const N: usize>(
     function: &'static str,
     x: Variable,
     size: [usize; N],
@@ -111,17 +111,17 @@ fn resized<const N: usize>(
     let shape = in_front.iter().copied().chain(size).collect::<Shape>();
     let _ = shape.addressable(function);
     let axes = sizes.into_iter().zip(size);
-    let taps: Arc<[Taps]> = allocating(function, || {
-        axes.map(|(old, new)| interpolation.taps(old, new))
+    let stencil: Arc<[Stencil]> = allocating(function, || {
+        axes.map(|(old, new)| interpolation.stencil(old, new))
             .collect()
     });
-    WindowSum::of(NAMES, taps, x)
+    WindowSum::of(NAMES, stencil, x)
 }
 
-/// The last `N` axes [resized](resize) to `factor` times their sizes.
+/// The last `N` axes [interpolated](interpolate) to `factor` times their sizes.
 ///
 /// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes. Types: floats.
-/// Gradient: that of [`resize`].
+/// Gradient: that of [`interpolate`].
 ///
 /// # Panics
 /// If x has too few axes or a factor is 0.
@@ -150,7 +150,7 @@ pub fn upsample<const N: usize>(
     size.iter_mut()
         .zip(factor)
         .for_each(|(size, factor)| *size = size.saturating_mul(factor));
-    resized("upsample", x, size, interpolation)
+    interpolated("upsample", x, size, interpolation)
 }
 
 #[cfg(test)]
@@ -202,16 +202,16 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     }
     let sample = |size: [usize; 2], x: [usize; 3], interpolation| {
         Sample::new(
-            "resize",
-            move |x| vec![resize(&x[0], size, interpolation)],
+            "interpolate",
+            move |x| vec![interpolate(&x[0], size, interpolation)],
             move |x| vec![plane(&x[0], size, interpolation)],
         )
         .input(x, -2.0..2.0)
     };
     let mut samples = vec![
         Sample::new(
-            "resize",
-            |x| vec![resize(&x[0], [5], Interpolation::LINEAR)],
+            "interpolate",
+            |x| vec![interpolate(&x[0], [5], Interpolation::LINEAR)],
             |x| {
                 let rows = x[0].to_vec::<f64>();
                 let rows = rows
@@ -253,7 +253,7 @@ mod tests {
             Interpolation::LINEAR,
             Interpolation::LINEAR_ALIGN_CORNERS,
         ] {
-            let y = resize(&x, [2, 3], interpolation);
+            let y = interpolate(&x, [2, 3], interpolation);
             assert_eq!(y.to_vec::<f64>(), x.to_vec::<f64>());
         }
     }
@@ -261,21 +261,24 @@ mod tests {
     #[test]
     fn what_has_no_weight_is_not_read() {
         let x = Variable::new([1.0f32, f32::INFINITY, 3.0]);
-        let y = resize(&x, [5], Interpolation::LINEAR_ALIGN_CORNERS);
+        let y = interpolate(&x, [5], Interpolation::LINEAR_ALIGN_CORNERS);
         assert_eq!((y.to_vec::<f32>()[0], y.to_vec::<f32>()[4]), (1.0, 3.0));
     }
 
     #[test]
     fn what_does_not_fit_is_named() {
         let x = Variable::new(Array::zeros([2, 0], DType::F64));
-        let text = attempt(|| resize(&x, [3], Interpolation::Nearest))
+        let text = attempt(|| interpolate(&x, [3], Interpolation::Nearest))
             .unwrap_err()
             .to_string();
         assert!(
-            text.starts_with("resize: shapes do not fit: x [.., l] = [2, 0] f64"),
+            text.starts_with("interpolate: shapes do not fit: x [.., l] = [2, 0] f64"),
             "{text}"
         );
-        assert_eq!(resize(&x, [3, 0], Interpolation::LINEAR).shape(), [3, 0]);
+        assert_eq!(
+            interpolate(&x, [3, 0], Interpolation::LINEAR).shape(),
+            [3, 0]
+        );
         let text = attempt(|| upsample(&x, [1, 1, 2], Interpolation::Nearest)).unwrap_err();
         assert!(
             text.to_string().contains("upsample: shapes do not fit"),

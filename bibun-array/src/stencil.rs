@@ -12,14 +12,14 @@ use crate::{Array, Error, Shape, raise};
 /// Pooling, resizing and their transposes are one such matrix for each axis.
 ///
 /// ```
-/// use bibun_array::{Array, Taps};
+/// use bibun_array::{Array, Stencil};
 /// // The means of neighbours.
-/// let taps = Taps::new(3, (0..2).map(|i| [(i, 0.5), (i + 1, 0.5)]));
-/// let y = Array::from([1.0, 3.0, 7.0]).window_sum(&[taps]);
+/// let stencil = Stencil::new(3, (0..2).map(|i| [(i, 0.5), (i + 1, 0.5)]));
+/// let y = Array::from([1.0, 3.0, 7.0]).reduce_window(&[stencil]);
 /// assert_eq!(y.to_vec::<f64>(), [2.0, 5.0]);
 /// ```
 #[derive(Clone, PartialEq)]
-pub struct Taps {
+pub struct Stencil {
     size: usize,
     /// Where the taps of each element of the result end.
     ends: Vec<usize>,
@@ -27,7 +27,7 @@ pub struct Taps {
     weights: Vec<f64>,
 }
 
-impl Taps {
+impl Stencil {
     /// The taps, as positions and weights, of each element of the result, on an axis of `size`
     /// elements.
     ///
@@ -39,12 +39,12 @@ impl Taps {
         of_each: impl IntoIterator<Item = I>,
     ) -> Self {
         let of_each = of_each.into_iter();
-        let (mut ends, mut positions, mut weights) = allocating("Taps::new", || {
+        let (mut ends, mut positions, mut weights) = allocating("Stencil::new", || {
             let count = of_each.size_hint().0;
             (reserved(count), reserved(count), reserved(count))
         });
-        for taps in of_each {
-            for (position, weight) in taps {
+        for stencil in of_each {
+            for (position, weight) in stencil {
                 positions.push(position);
                 weights.push(weight);
             }
@@ -52,7 +52,7 @@ impl Taps {
         }
         if let Some(position) = positions.iter().find(|&&position| position >= size) {
             let what = format!("position {position} is outside of an axis of {size} elements");
-            raise(Error::invalid("Taps::new", what));
+            raise(Error::invalid("Stencil::new", what));
         }
         Self {
             size,
@@ -82,10 +82,10 @@ impl Taps {
     /// The transposed matrix: which elements of the result read each element of the axis.
     ///
     /// ```
-    /// use bibun_array::Taps;
-    /// let taps = Taps::new(2, [[(0, 1.0)], [(1, 2.0)], [(1, 3.0)]]).transposed();
-    /// assert_eq!((taps.size(), taps.count()), (3, 2));
-    /// assert_eq!(taps.of(1).collect::<Vec<_>>(), [(1, 2.0), (2, 3.0)]);
+    /// use bibun_array::Stencil;
+    /// let stencil = Stencil::new(2, [[(0, 1.0)], [(1, 2.0)], [(1, 3.0)]]).transposed();
+    /// assert_eq!((stencil.size(), stencil.count()), (3, 2));
+    /// assert_eq!(stencil.of(1).collect::<Vec<_>>(), [(1, 2.0), (2, 3.0)]);
     /// ```
     #[must_use]
     pub fn transposed(&self) -> Self {
@@ -101,13 +101,13 @@ impl Taps {
     /// The taps on two axes taken as one, those of `self` in front.
     fn joined(&self, inner: &Self) -> Self {
         let pairs = (0..self.count()).flat_map(|i| (0..inner.count()).map(move |j| (i, j)));
-        let taps = pairs.map(|(i, j)| {
+        let stencil = pairs.map(|(i, j)| {
             self.of(i).flat_map(move |(position, weight)| {
                 let start = position * inner.size;
                 inner.of(j).map(move |(p, w)| (start + p, weight * w))
             })
         });
-        Self::new(self.size * inner.size, taps)
+        Self::new(self.size * inner.size, stencil)
     }
 
     pub(crate) fn range(&self, i: usize) -> std::ops::Range<usize> {
@@ -128,53 +128,55 @@ impl Taps {
     }
 }
 
-impl fmt::Debug for Taps {
+impl fmt::Debug for Stencil {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Taps({} to {})", self.size, self.count())
+        write!(f, "Stencil({} to {})", self.size, self.count())
     }
 }
 
 impl Array {
-    /// The weighted sums of what windows over the last axes see, `taps` for each of these axes.
+    /// The weighted sums of what windows over the last axes see, `stencil` for each of these axes.
     ///
     /// # Panics
     /// If the array is not of floats, or has other sizes along these axes.
     ///
     /// ```
-    /// use bibun_array::{Array, Taps};
-    /// let columns = Taps::new(2, [[(0, 1.0), (1, -1.0)]]);
-    /// let y = Array::from([[5.0, 3.0], [1.0, 4.0]]).window_sum(&[columns]);
+    /// use bibun_array::{Array, Stencil};
+    /// let columns = Stencil::new(2, [[(0, 1.0), (1, -1.0)]]);
+    /// let y = Array::from([[5.0, 3.0], [1.0, 4.0]]).reduce_window(&[columns]);
     /// assert_eq!(y.shape(), &[2, 1][..]);
     /// assert_eq!(y.to_vec::<f64>(), [2.0, -3.0]);
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn window_sum(&self, taps: &[Taps]) -> Self {
-        let first = self.expect_windows("window_sum", taps);
+    pub fn reduce_window(&self, stencil: &[Stencil]) -> Self {
+        let first = self.expect_windows("reduce_window", stencil);
         if !self.dtype().is_float() {
             let what = format!("{} cannot be weighted, only floats", self.dtype());
-            raise(Error::invalid("window_sum", what));
+            raise(Error::invalid("reduce_window", what));
         }
         let device = common("windows", [self]);
         // Rows are added faster than columns, so columns are left for when there is less to add.
-        let (before, after) = taps.iter().fold((1usize, 1usize), |(before, after), taps| {
-            (
-                before.saturating_mul(taps.size),
-                after.saturating_mul(taps.count()),
-            )
-        });
+        let (before, after) = stencil
+            .iter()
+            .fold((1usize, 1usize), |(before, after), stencil| {
+                (
+                    before.saturating_mul(stencil.size),
+                    after.saturating_mul(stencil.count()),
+                )
+            });
         let sum = |x: Self, i: usize| {
-            let shape = x.shape().replaced(first + i, taps[i].count());
-            let _ = shape.addressable("window_sum");
-            device.window_sum(&x, first + i, &taps[i])
+            let shape = x.shape().replaced(first + i, stencil[i].count());
+            let _ = shape.addressable("reduce_window");
+            device.reduce_window(&x, first + i, &stencil[i])
         };
-        allocating("window_sum", || match after <= before {
-            true => (0..taps.len()).fold(self.clone(), sum),
-            false => (0..taps.len()).rev().fold(self.clone(), sum),
+        allocating("reduce_window", || match after <= before {
+            true => (0..stencil.len()).fold(self.clone(), sum),
+            false => (0..stencil.len()).rev().fold(self.clone(), sum),
         })
     }
 
-    /// The largest of what windows over the last axes see, `taps` for each of these axes (weights
+    /// The largest of what windows over the last axes see, `stencil` for each of these axes (weights
     /// are not read), and its position as `i64`, counted in row-major order over these axes. NaN
     /// counts as larger than all numbers; of equal elements the first one is taken.
     ///
@@ -182,29 +184,32 @@ impl Array {
     /// If the array has other sizes along these axes, there are none, or a window sees nothing.
     ///
     /// ```
-    /// use bibun_array::{Array, Taps};
-    /// let all = || Taps::new(2, [[(0, 1.0), (1, 1.0)]]);
+    /// use bibun_array::{Array, Stencil};
+    /// let all = || Stencil::new(2, [[(0, 1.0), (1, 1.0)]]);
     /// let (y, at) = Array::from([[1.0, 3.0], [4.0, 4.0]]).window_max(&[all(), all()]);
     /// assert_eq!((y.to_vec::<f64>(), at.to_vec::<i64>()), (vec![4.0], vec![2]));
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn window_max(&self, taps: &[Taps]) -> (Self, Self) {
-        let first = self.expect_windows("window_max", taps);
-        let Some((columns, others)) = taps.split_last() else {
+    pub fn window_max(&self, stencil: &[Stencil]) -> (Self, Self) {
+        let first = self.expect_windows("window_max", stencil);
+        let Some((columns, others)) = stencil.split_last() else {
             raise(Error::invalid("window_max", "there must be axes"))
         };
-        let sees_nothing = |taps: &Taps| (0..taps.count()).any(|i| taps.range(i).is_empty());
-        if taps.iter().any(sees_nothing) {
+        let sees_nothing =
+            |stencil: &Stencil| (0..stencil.count()).any(|i| stencil.range(i).is_empty());
+        if stencil.iter().any(sees_nothing) {
             let what = "every window must see at least one element";
             raise(Error::invalid("window_max", what));
         }
-        let row = Taps::new(1, [[(0, 1.0)]]);
-        let rows = others.iter().fold(row, |rows, taps| rows.joined(taps));
+        let row = Stencil::new(1, [[(0, 1.0)]]);
+        let rows = others
+            .iter()
+            .fold(row, |rows, stencil| rows.joined(stencil));
         let in_front = &self.shape()[..first];
         let folded = in_front.iter().copied().chain([rows.size, columns.size]);
         let x = self.reshape(folded.collect::<Shape>());
-        let windows = taps.iter().map(Taps::count);
+        let windows = stencil.iter().map(Stencil::count);
         let shape: Shape = in_front.iter().copied().chain(windows).collect();
         let shape = shape.addressable("window_max");
         let device = common("windows", [self]);
@@ -214,16 +219,18 @@ impl Array {
 
     /// The first of the axes that windows lie on.
     #[track_caller]
-    fn expect_windows(&self, function: &'static str, taps: &[Taps]) -> usize {
-        let first = self.rank().checked_sub(taps.len());
+    fn expect_windows(&self, function: &'static str, stencil: &[Stencil]) -> usize {
+        let first = self.rank().checked_sub(stencil.len());
         let fits = |&first: &usize| {
             let sizes = self.shape()[first..].iter();
-            sizes.zip(taps).all(|(&size, taps)| size == taps.size)
+            sizes
+                .zip(stencil)
+                .all(|(&size, stencil)| size == stencil.size)
         };
         match first.filter(fits) {
             Some(first) => first,
             None => {
-                let what = format!("{taps:?} do not fit the last axes of {}", self.shape());
+                let what = format!("{stencil:?} do not fit the last axes of {}", self.shape());
                 raise(Error::invalid(function, what))
             }
         }

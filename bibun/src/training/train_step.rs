@@ -12,9 +12,9 @@ use crate::serializers::{State, StateError, Stateful};
 use crate::surroundings::Surroundings;
 use crate::variable::Variable;
 
-/// What a step of training does with a batch. [`Descent`] is what most training is; two models
-/// against each other, or several optimizers, are an `Updater` of one's own.
-pub trait Updater<M, B>: Stateful {
+/// What a step of training does with a batch. [`GradientStep`] is what most training is; two models
+/// against each other, or several optimizers, are an `TrainStep` of one's own.
+pub trait TrainStep<M, B>: Stateful {
     /// Learns from a batch.
     ///
     /// # Errors
@@ -26,12 +26,12 @@ pub trait Updater<M, B>: Stateful {
 }
 
 /// One loss that one optimizer makes smaller.
-pub struct Descent<F> {
+pub struct GradientStep<F> {
     optimizer: Box<dyn Optimizer>,
     loss: F,
 }
 
-impl<F> Descent<F> {
+impl<F> GradientStep<F> {
     /// By an optimizer, with the loss as a function of model and batch.
     pub fn new(optimizer: impl Optimizer + 'static, loss: F) -> Self {
         let optimizer = Box::new(optimizer);
@@ -39,15 +39,15 @@ impl<F> Descent<F> {
     }
 }
 
-impl<F> fmt::Debug for Descent<F> {
+impl<F> fmt::Debug for GradientStep<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Descent")
+        f.debug_struct("GradientStep")
             .field("optimizer", &self.optimizer)
             .finish_non_exhaustive()
     }
 }
 
-impl<F> Stateful for Descent<F> {
+impl<F> Stateful for GradientStep<F> {
     fn state(&self) -> State {
         self.optimizer.state()
     }
@@ -56,7 +56,7 @@ impl<F> Stateful for Descent<F> {
     }
 }
 
-impl<M, B, F> Updater<M, B> for Descent<F>
+impl<M, B, F> TrainStep<M, B> for GradientStep<F>
 where
     M: Chain,
     F: Fn(&M, &B, &mut Step<'_>) -> Variable,
@@ -76,14 +76,14 @@ where
                     "the loss is {}, expected one number, such as a mean",
                     value.spec()
                 );
-                raise(Error::argument("Descent", what));
+                raise(Error::argument("GradientStep", what));
             }
             step.show(&value);
             if let Some(found) = unusual(&value) {
                 let again = || detect_anomaly(|| drop(loss(model, batch, step)));
                 not_finite = Some((found, attempt(|| seen.again(again)).err()));
                 // Nothing may be learnt from this loss.
-                raise(Error::argument("Descent", "the loss is not finite"));
+                raise(Error::argument("GradientStep", "the loss is not finite"));
             }
             step.report("loss", value.item());
             value
