@@ -29,7 +29,7 @@ use bibun::optimizers::schedule::linear;
 use bibun::training::{
     BoxError, Call, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
 };
-use bibun::{Variable, no_grad, test};
+use bibun::{Variable, eval_mode, no_grad};
 use clap::Parser;
 
 /// Trains a network to foresee the next letter of a text.
@@ -227,7 +227,7 @@ fn run(options: &Options) -> Result<(), BoxError> {
     let (temperature, random) = (options.temperature, generator.split(1));
     let write = move |model: &Model, length: usize, stream: u64| {
         let random = &mut random.split(stream);
-        test(|| no_grad(|| sample(model, &alphabet, "## ", length, temperature, random)))
+        eval_mode(|| no_grad(|| sample(model, &alphabet, "## ", length, temperature, random)))
     };
     let often = write.clone();
     let mut trainer = Trainer::new(model, train, optimizer, loss)

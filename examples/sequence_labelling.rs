@@ -22,7 +22,7 @@ use bibun::functions::{accuracy, softmax_cross_entropy};
 use bibun::links::{Chain, Embedding, Gru, Linear, Link};
 use bibun::optimizers::Adam;
 use bibun::training::{BoxError, Evaluator, ProgressBar, Step, Table, Trainer, Until};
-use bibun::{Variable, no_grad, test};
+use bibun::{Variable, eval_mode, no_grad};
 use clap::Parser;
 
 /// Trains a network to find the part of speech of every word.
@@ -365,7 +365,7 @@ fn main() -> Result<(), BoxError> {
 fn show(sentence: &Sentence, model: &Tagger, lexicon: &Lexicon) -> Result<(), BoxError> {
     let (words, _) = lexicon.encode(sentence);
     let words = Sequence::collate(vec![words])?;
-    let y = test(|| no_grad(|| model.forward(&words)));
+    let y = eval_mode(|| no_grad(|| model.forward(&words)));
     for (&(word, tag), found) in sentence.iter().zip(y.argmax(1).to_vec::<i64>()) {
         let found = TAGS[found as usize];
         let star = if lexicon.commonest(word) == tag {

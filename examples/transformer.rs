@@ -25,7 +25,7 @@ use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
 use bibun::training::{
     BoxError, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
 };
-use bibun::{Variable, no_grad, s, test};
+use bibun::{Variable, eval_mode, no_grad, s};
 use clap::Parser;
 
 /// Trains a transformer to add numbers.
@@ -147,7 +147,7 @@ fn answer(model: &Transformer, question: &str, length: usize) -> String {
     let mut signs = numbers(question);
     for _ in 0..length {
         let x = Variable::constant(Array::from(&*signs));
-        let y = test(|| no_grad(|| model.forward(&x)));
+        let y = eval_mode(|| no_grad(|| model.forward(&x)));
         signs.push(y.slice(s![-1]).argmax(0).item());
     }
     let written = signs[question.len()..].iter();

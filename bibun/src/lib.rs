@@ -73,7 +73,7 @@ pub use node::{Creator, HistoryEntry};
 pub use randomness::Randomness;
 pub use reverse::{GradOptions, gradients, gradients_with};
 pub use rules::{Replaceable, Rules};
-pub use scope::{is_recording, is_training, no_grad, retain, test, train};
+pub use scope::{eval_mode, is_recording, is_training, no_grad, retain, train_mode};
 pub use surroundings::Scopes;
 pub use transformations::{
     BatchAxes, Container, Custom, Linearized, Objective, PerExample, Pullback, Rows, VmapOptions,

@@ -91,13 +91,13 @@ pub(crate) fn recording<T>(record: bool, f: impl FnOnce() -> T) -> T {
 /// Runs `f` in training mode, the mode at the start: dropout drops, batch statistics are taken.
 ///
 /// ```
-/// use bibun::{is_training, test, train};
-/// test(|| {
+/// use bibun::{is_training, eval_mode, train_mode};
+/// eval_mode(|| {
 ///     assert!(!is_training());
-///     train(|| assert!(is_training()));
+///     train_mode(|| assert!(is_training()));
 /// });
 /// ```
-pub fn train<T>(f: impl FnOnce() -> T) -> T {
+pub fn train_mode<T>(f: impl FnOnce() -> T) -> T {
     within(
         Mode {
             train: true,
@@ -108,7 +108,7 @@ pub fn train<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `f` in test mode: what behaves differently while training behaves as in use.
-pub fn test<T>(f: impl FnOnce() -> T) -> T {
+pub fn eval_mode<T>(f: impl FnOnce() -> T) -> T {
     within(
         Mode {
             train: false,

@@ -22,7 +22,7 @@ use crate::tree::Buffer;
 use crate::variable::{Value, Variable};
 
 /// The scopes that are open on a thread, to be opened on another: recording or [`no_grad`](crate::no_grad),
-/// [`train`](crate::train) or [`test`](crate::test) mode, [`retain`](crate::retain),
+/// [`train_mode`](crate::train_mode) or [`eval_mode`](crate::eval_mode) mode, [`retain`](crate::retain),
 /// [`detect_anomaly`](crate::detect_anomaly), the [`Rules`] in force, and how lanes of
 /// [`vmap`](crate::vmap) draw random numbers.
 ///
@@ -31,8 +31,8 @@ use crate::variable::{Value, Variable};
 /// them along. (A hook of [`with_hook`](crate::with_hook) stays with its thread.)
 ///
 /// ```
-/// use bibun::{is_training, test, Scopes};
-/// test(|| {
+/// use bibun::{is_training, eval_mode, Scopes};
+/// eval_mode(|| {
 ///     let scopes = Scopes::current();
 ///     std::thread::scope(|threads| {
 ///         threads.spawn(|| assert!(is_training()));

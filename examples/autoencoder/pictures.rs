@@ -6,7 +6,7 @@ use std::path::Path;
 use bibun::array::Array;
 use bibun::datasets::LabeledImages;
 use bibun::training::BoxError;
-use bibun::{Variable, no_grad, test};
+use bibun::{Variable, eval_mode, no_grad};
 use image::imageops::{self, FilterType};
 use image::{GrayImage, Luma, Rgb, RgbImage};
 
@@ -76,7 +76,7 @@ impl Pictures {
 
     /// Where the images lie.
     fn places(&self, model: &Autoencoder) -> Vec<Place> {
-        let [mean, _] = test(|| no_grad(|| model.encode(&Variable::constant(&self.images))));
+        let [mean, _] = eval_mode(|| no_grad(|| model.encode(&Variable::constant(&self.images))));
         let numbers = mean.to_vec::<f32>();
         numbers
             .chunks(2)
@@ -139,7 +139,7 @@ fn distance(p: Place, q: Place) -> f64 {
 fn decode(model: &Autoencoder, places: &[Place]) -> Vec<Vec<f32>> {
     let codes: Vec<f32> = places.iter().flatten().map(|&x| x as f32).collect();
     let codes = Variable::constant(Array::from_vec(codes, [places.len(), 2]));
-    let ink = test(|| no_grad(|| model.decode(&codes))).to_vec::<f32>();
+    let ink = eval_mode(|| no_grad(|| model.decode(&codes))).to_vec::<f32>();
     ink.chunks((SIDE * SIDE) as usize)
         .map(<[f32]>::to_vec)
         .collect()

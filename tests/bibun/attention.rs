@@ -7,7 +7,8 @@ use bibun::links::{
     SinusoidalPositions, TransformerBlock,
 };
 use bibun::{
-    GradientCheckOptions, Variable, assert_gradients, attempt, grad, per_example, s, test, vmap,
+    GradientCheckOptions, Variable, assert_gradients, attempt, eval_mode, grad, per_example, s,
+    vmap,
 };
 
 fn normal(shape: &[usize], seed: u64) -> Variable {
@@ -274,7 +275,7 @@ fn dropout_is_for_training() {
     let x = normal(&[2, 3, 4], 1);
     let [a, b] = [(); 2].map(|()| block.forward(&x).to_vec::<f64>());
     assert_ne!(a, b);
-    let [a, b] = [(); 2].map(|()| test(|| block.forward(&x)).to_vec::<f64>());
+    let [a, b] = [(); 2].map(|()| eval_mode(|| block.forward(&x)).to_vec::<f64>());
     assert_eq!(a, b);
 }
 

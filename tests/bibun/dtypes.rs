@@ -10,7 +10,7 @@ use bibun::links::{BatchNorm, Chain as _, Linear, Link as _, Mlp};
 use bibun::optimizers::hooks::ClipNorm;
 use bibun::optimizers::{Adam, Optimizer as _, Sgd};
 use bibun::serializers::{LoadOptions, State, Value, load_safetensors, save_safetensors};
-use bibun::{Variable, attempt, grad, jvp, per_example, test, vmap};
+use bibun::{Variable, attempt, eval_mode, grad, jvp, per_example, vmap};
 
 use crate::optimizers::all;
 
@@ -234,7 +234,9 @@ fn running_statistics_of_halves_arrive() {
         }
         let mean = layer.running_mean.get().item::<f64>();
         assert!((mean - 100.0).abs() < 0.1, "{mean}");
-        let y = test(|| layer.forward(&x)).cast(DType::F64).to_vec::<f64>();
+        let y = eval_mode(|| layer.forward(&x))
+            .cast(DType::F64)
+            .to_vec::<f64>();
         assert!(
             (y[0] + 20.0 / (1000.0f64 / 3.0).sqrt()).abs() < 0.02,
             "{y:?}"

@@ -563,10 +563,10 @@ fn an_error_outside_of_attempt_is_a_panic_with_the_same_words() {
 #[test]
 fn scopes_close_when_a_panic_passes() {
     let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
-    assert!(attempt(|| no_grad(|| bibun::test(|| retain(|| &a + &b)))).is_err());
+    assert!(attempt(|| no_grad(|| bibun::eval_mode(|| retain(|| &a + &b)))).is_err());
     assert!(is_recording() && is_training());
-    bibun::test(|| {
-        assert!(attempt(|| bibun::train(|| &a + &b)).is_err());
+    bibun::eval_mode(|| {
+        assert!(attempt(|| bibun::train_mode(|| &a + &b)).is_err());
         assert!(!is_training());
     });
     // Not retaining: the sum keeps nothing.

@@ -9,7 +9,7 @@ use bibun::links::{
     BatchNorm, Buffer, Chain, Dropout, Embedding, FunctionLink, GroupNorm, InstanceNorm, LayerNorm,
     Link, RmsNorm, Sequential,
 };
-use bibun::{Variable, attempt, checkpoint, grad, jvp, test, vmap, with_hook};
+use bibun::{Variable, attempt, checkpoint, eval_mode, grad, jvp, vmap, with_hook};
 
 fn layer() -> BatchNorm {
     let builder = BatchNorm::builder(2).momentum(0.25).epsilon(0.0);
@@ -32,7 +32,7 @@ const ONCE: [[f64; 2]; 2] = [[0.5, 5.0], [1.25, 50.75]];
 #[test]
 fn running_statistics_move_while_training_and_serve_in_use() {
     let layer = layer();
-    let y = test(|| layer.forward(&batch()));
+    let y = eval_mode(|| layer.forward(&batch()));
     assert_eq!(y.to_vec::<f64>(), batch().to_vec::<f64>());
     assert_eq!(running(&layer), [[0.0, 0.0], [1.0, 1.0]]);
     let y = layer.forward(&batch());
@@ -40,7 +40,7 @@ fn running_statistics_move_while_training_and_serve_in_use() {
     assert_eq!(running(&layer), ONCE);
     layer.forward(&batch());
     assert_eq!(running(&layer)[0], [0.875, 8.75]);
-    let y = test(|| layer.forward(&batch())).to_vec::<f64>();
+    let y = eval_mode(|| layer.forward(&batch())).to_vec::<f64>();
     let [mean, variance] = running(&layer);
     assert!((y[3] - (30.0 - mean[1]) / variance[1].sqrt()).abs() < 1e-15);
 }
@@ -111,7 +111,7 @@ fn statistics_of_batch_elements_are_refused_and_those_of_tangents_are_not() {
         "",
     );
     // In use they serve all lanes.
-    let y = test(|| vmap(|x| layer.forward(x), &stacked));
+    let y = eval_mode(|| vmap(|x| layer.forward(x), &stacked));
     assert_eq!(y.to_vec::<f64>(), stacked.to_vec::<f64>());
     // What no transformation hides is plain inside of it too.
     vmap(|x| x * layer.forward(&batch()).sum(..), &stacked);
@@ -215,7 +215,7 @@ fn hooks_are_told_of_draws_and_of_buffers_that_change() {
     let link = Dropout::new(0.5, &mut Generator::new(0));
     let names = told(&|| drop(link.forward(&x)));
     assert_eq!(names[..2], ["update_buffer", "random_bernoulli"]);
-    assert!(!told(&|| drop(test(|| link.forward(&x)))).contains(&"update_buffer"));
+    assert!(!told(&|| drop(eval_mode(|| link.forward(&x)))).contains(&"update_buffer"));
     let g = RefCell::new(Generator::new(0));
     let draw = || {
         drop(random_normal(

@@ -146,7 +146,7 @@ fn every_link_has_rows_like_batches_of_one() {
         let norm = InstanceNorm::builder(4).dtype(f64s).build();
         like_single_examples(&norm, &data(3, [n, 4, 3, 2]), |l, x| l.forward(x), 1e-10);
         let norm = BatchNorm::builder(4).dtype(f64s).build();
-        let still = |l: &BatchNorm, x: &Variable| bibun::test(|| l.forward(x));
+        let still = |l: &BatchNorm, x: &Variable| bibun::eval_mode(|| l.forward(x));
         like_single_examples(&norm, &data(3, [n, 4, 3, 2]), still, 1e-10);
         let embedding = Embedding::builder(6, 3).dtype(f64s).build(g);
         let ids = Generator::new(4).integers(0, 6, [n, 5]);
@@ -699,7 +699,10 @@ fn mixed_examples_are_refused_with_the_function() {
         "max",
     );
     let norm = BatchNorm::builder(4).dtype(DType::F64).build();
-    let message = refusal(|| bibun::train(|| sum_of_each(&norm.forward(&h()))), &w);
+    let message = refusal(
+        || bibun::train_mode(|| sum_of_each(&norm.forward(&h()))),
+        &w,
+    );
     assert!(message.contains("batch_normalization"), "{message}");
     // Contrast of all with all.
     named(

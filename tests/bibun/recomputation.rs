@@ -7,9 +7,9 @@ use bibun::array::{Array, DType, Generator};
 use bibun::functions::{dropout, random_normal, square};
 use bibun::links::{BatchNorm, Buffer, Chain, Dropout, Evaluation, Link, TransformerBlock};
 use bibun::{
-    GradOptions, Randomness, Rules, Tree, Variable, VmapOptions, attempt, checkpoint, custom, grad,
-    gradients_with, is_recording, is_training, jvp, linearize, no_grad, per_example, test, train,
-    value_and_grad, vjp, vmap, vmap_with,
+    GradOptions, Randomness, Rules, Tree, Variable, VmapOptions, attempt, checkpoint, custom,
+    eval_mode, grad, gradients_with, is_recording, is_training, jvp, linearize, no_grad,
+    per_example, train_mode, value_and_grad, vjp, vmap, vmap_with,
 };
 
 const WIDE: usize = 24;
@@ -262,12 +262,12 @@ fn it_sees_the_mode_of_its_first_run() {
         x.clear_grad();
         let forward = || (how(&layer, &x) * &w).sum(..);
         let loss = match forward_in_test {
-            true => test(forward),
+            true => eval_mode(forward),
             false => forward(),
         };
         match forward_in_test {
-            true => train(|| loss.backward()),
-            false => test(|| loss.backward()),
+            true => train_mode(|| loss.backward()),
+            false => eval_mode(|| loss.backward()),
         }
         let gradient = x.grad().unwrap().to_vec::<f32>();
         (gradient, layer.running_mean.get().to_vec::<f32>())
@@ -474,13 +474,13 @@ fn a_model_in_evaluation_is_so_on_every_thread() {
     let before = layer.running_mean.get().to_vec::<f32>();
     let x = Variable::constant([[2.0f32], [6.0]]);
     let server = Evaluation::new(layer.clone());
-    let expected = test(|| layer.forward(&x)).to_vec::<f32>();
+    let expected = eval_mode(|| layer.forward(&x)).to_vec::<f32>();
     std::thread::scope(|threads| {
         for _ in 0..3 {
             threads.spawn(|| {
                 assert!(is_training());
                 assert_eq!(server.forward(&x).to_vec::<f32>(), expected);
-                assert_eq!(train(|| server.forward(&x)).to_vec::<f32>(), expected);
+                assert_eq!(train_mode(|| server.forward(&x)).to_vec::<f32>(), expected);
             });
         }
     });

@@ -7,8 +7,8 @@ use bibun::links::{
     RecurrentCell, RecurrentState, Rnn, RnnCell,
 };
 use bibun::{
-    GradOptions, GradientCheckOptions, Variable, assert_gradients, attempt, grad, gradients,
-    gradients_with, hvp, per_example, s, test, vmap,
+    GradOptions, GradientCheckOptions, Variable, assert_gradients, attempt, eval_mode, grad,
+    gradients, gradients_with, hvp, per_example, s, vmap,
 };
 
 const INPUTS: usize = 3;
@@ -392,7 +392,7 @@ fn dropout_stands_between_layers() {
     let (b, second) = network.forward_sequence(&x, None);
     assert_ne!(a.to_vec::<f64>(), b.to_vec::<f64>());
     assert_eq!(first[0].h.to_vec::<f64>(), second[0].h.to_vec::<f64>());
-    let [a, b] = [(); 2].map(|()| test(|| network.forward(&x)).to_vec::<f64>());
+    let [a, b] = [(); 2].map(|()| eval_mode(|| network.forward(&x)).to_vec::<f64>());
     assert_eq!(a, b);
 }
 

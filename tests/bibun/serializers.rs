@@ -13,7 +13,7 @@ use bibun::serializers::{
     LoadOptions, Names, State, StateError, Value, load_npz, load_safetensors, load_snapshot,
     save_npz, save_safetensors, save_snapshot,
 };
-use bibun::{Variable, test};
+use bibun::{Variable, eval_mode};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -251,7 +251,7 @@ impl Mlp {
     fn predict(&self, x: &Array) -> Vec<f32> {
         let x = Variable::constant(x.clone());
         let h = relu(self.l2.forward(&relu(self.l1.forward(&x))));
-        test(|| self.l3.forward(&self.dropout.forward(&h))).to_vec()
+        eval_mode(|| self.l3.forward(&self.dropout.forward(&h))).to_vec()
     }
 }
 
@@ -282,7 +282,7 @@ impl Cnn {
     fn forward(&self, ids: &Array) -> Variable {
         let x = self.embed.forward(&Variable::constant(ids.clone()));
         let x = x.reshape([3, 1, 5, 6]);
-        let h = test(|| self.bn.forward(&self.conv.forward(&x)));
+        let h = eval_mode(|| self.bn.forward(&self.conv.forward(&x)));
         let y = self.deconv.forward(&relu(self.group.forward(&h)));
         self.layer.forward(&y.reshape([15, 6]))
     }
@@ -324,7 +324,7 @@ impl Tied {
     fn predict(&self, ids: &Array) -> Vec<f32> {
         let x = self.embed.forward(&Variable::constant(ids.clone()));
         let x = x.reshape([3, 1, 5, 6]);
-        let h = test(|| self.bn.forward(&self.conv.forward(&x)));
+        let h = eval_mode(|| self.bn.forward(&self.conv.forward(&x)));
         let y = self.deconv.forward(&relu(self.group.forward(&h)));
         let y = self.layer.forward(&y.reshape([15, 6]));
         self.head.forward(&relu(self.dense.forward(&y))).to_vec()

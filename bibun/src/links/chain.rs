@@ -70,7 +70,7 @@ pub trait Chain: Tree {
     /// back. Weights are saved from frozen parameters and loaded into them as ever. It is the
     /// parameter that is frozen, in every place where it is shared; [buffers](Chain::buffers) are not
     /// concerned: the statistics of a `BatchNorm` move in training mode
-    /// ([`test`](crate::test) keeps them still).
+    /// ([`eval_mode`](crate::eval_mode) keeps them still).
     ///
     /// ```
     /// use bibun::array::Generator;

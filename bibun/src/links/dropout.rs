@@ -17,12 +17,12 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::array::Generator;
 /// use bibun::links::{Dropout, Link};
-/// use bibun::{test, Variable};
+/// use bibun::{eval_mode, Variable};
 /// let layer = Dropout::new(0.5, &mut Generator::new(0));
 /// let x = Variable::constant([1.0; 64]);
 /// let (a, b) = (layer.forward(&x).to_vec::<f64>(), layer.forward(&x).to_vec::<f64>());
 /// assert!(a != b && a.iter().all(|&a| a == 0.0 || a == 2.0));
-/// assert!(test(|| layer.forward(&x)).is_same(&x));
+/// assert!(eval_mode(|| layer.forward(&x)).is_same(&x));
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Dropout {

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::{Link, Mapper, Tree, Visitor};
-use crate::scope::test;
+use crate::scope::eval_mode;
 use crate::variable::Variable;
 
 /// A model in test mode, by its type: on any thread, in any pool, inside of any scope, dropout passes
 /// its input on and batch normalisation uses its running statistics and leaves them alone.
 ///
-/// [`test`](crate::test) holds for the thread that calls it. A server whose threads share a model
+/// [`eval_mode`](crate::eval_mode) holds for the thread that calls it. A server whose threads share a model
 /// hands them this instead, and none of them can forget the mode. It says nothing of history:
 /// [`no_grad`](crate::no_grad) is for that.
 ///
@@ -46,7 +46,7 @@ impl<M> Evaluation<M> {
     /// assert!(!Evaluation::new(()).run(|_| is_training()));
     /// ```
     pub fn run<T>(&self, f: impl FnOnce(&M) -> T) -> T {
-        test(|| f(&self.0))
+        eval_mode(|| f(&self.0))
     }
 
     /// Returns the model, which is in the mode of the thread that uses it again.

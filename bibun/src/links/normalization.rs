@@ -29,7 +29,7 @@ use crate::variable::Variable;
 ///
 /// ```
 /// use bibun::links::{BatchNorm, Chain, Link};
-/// use bibun::{test, Variable};
+/// use bibun::{eval_mode, Variable};
 /// let layer = BatchNorm::builder(2).momentum(0.5).build();
 /// let x = Variable::constant([[1.0f32, 10.0], [3.0, 30.0]]);
 /// let y = layer.forward(&x).to_vec::<f32>();
@@ -37,7 +37,7 @@ use crate::variable::Variable;
 /// assert_eq!(layer.running_mean.get().to_vec::<f32>(), [1.0, 10.0]);
 /// assert_eq!(layer.running_variance.get().to_vec::<f32>(), [1.5, 100.5]);
 /// assert_eq!(layer.buffers()[0].0, "running_mean");
-/// assert_eq!(test(|| layer.forward(&x)).to_vec::<f32>()[0], 0.0);
+/// assert_eq!(eval_mode(|| layer.forward(&x)).to_vec::<f32>()[0], 0.0);
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct BatchNorm {

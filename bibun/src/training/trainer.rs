@@ -20,7 +20,7 @@ use crate::call::calling;
 use crate::history::{History, history};
 use crate::links::Chain;
 use crate::optimizers::Optimizer;
-use crate::scope::train;
+use crate::scope::train_mode;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::variable::Variable;
 
@@ -495,7 +495,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
             weight: examples as f64,
             look: graph.is_some().then_some(&mut draw),
         };
-        train(|| self.train_step.update(model, batch, &mut step))?;
+        train_mode(|| self.train_step.update(model, batch, &mut step))?;
         drawn
     }
 

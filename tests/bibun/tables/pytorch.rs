@@ -9,8 +9,8 @@ use bibun::optimizers::hooks::{ClipNorm, ClipValue, WeightDecay};
 use bibun::optimizers::schedule::*;
 use bibun::optimizers::*;
 use bibun::{
-    GradOptions, Variable, checkpoint, grad, gradients, gradients_with, hessian, jacobian_forward,
-    jacobian_reverse, jvp, s, test, vjp, vmap,
+    GradOptions, Variable, checkpoint, eval_mode, grad, gradients, gradients_with, hessian,
+    jacobian_forward, jacobian_reverse, jvp, s, vjp, vmap,
 };
 
 use super::*;
@@ -212,7 +212,7 @@ fn modules(cases: &mut Cases) {
         let first = norm.forward(z);
         norm.forward(&(z + 1.0));
         let (mean, variance) = (norm.running_mean.get(), norm.running_variance.get());
-        cases.row(name, [first, mean, variance, test(|| norm.forward(z))]);
+        cases.row(name, [first, mean, variance, eval_mode(|| norm.forward(z))]);
     }
     cases.row("nn.LayerNorm", [waves(LayerNorm::new(3)).forward(&x)]);
     cases.row(

@@ -7,7 +7,7 @@ mod storm;
 use std::time::Duration;
 
 use bibun::array::Array;
-use bibun::{Rules, Variable, gradients, is_recording, is_training, no_grad, test};
+use bibun::{Rules, Variable, eval_mode, gradients, is_recording, is_training, no_grad};
 use rayon::prelude::*;
 
 use storm::{Threads, Watch, round, wait};
@@ -77,7 +77,7 @@ fn scopes_stay_with_their_task() {
         let w = Variable::new(1.0);
         let (scope, y, expected) = match i % 4 {
             0 => ("no_grad", no_grad(|| f(&w)), None),
-            1 => ("test", test(|| f(&w)), Some(1.0)),
+            1 => ("test", eval_mode(|| f(&w)), Some(1.0)),
             2 => ("rules", doubled.scope(|| f(&w)), Some(2.0)),
             _ => ("none", f(&w), Some(1.0)),
         };

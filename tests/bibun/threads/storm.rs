@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use bibun::array::{Array, DType, Definition, Generator, Kernel, Slice, SliceMut, run_kernel};
 use bibun::functions::{ConvOptions, conv2d, dropout, ones_like, stack};
 use bibun::{
-    GradOptions, Randomness, Rules, Variable, VmapOptions, checkpoint, detect_anomaly, gradients,
-    gradients_with, is_recording, is_training, jvp, no_grad, retain, test, train, vmap_with,
-    with_hook,
+    GradOptions, Randomness, Rules, Variable, VmapOptions, checkpoint, detect_anomaly, eval_mode,
+    gradients, gradients_with, is_recording, is_training, jvp, no_grad, retain, train_mode,
+    vmap_with, with_hook,
 };
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
@@ -247,11 +247,11 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
         ),
         0 | 1 => (
             "test",
-            Arc::new(move |p| test(|| checked(&f, p, is_recording(), Some(false)))),
+            Arc::new(move |p| eval_mode(|| checked(&f, p, is_recording(), Some(false)))),
         ),
         2 => (
             "train",
-            Arc::new(move |p| train(|| checked(&f, p, is_recording(), Some(true)))),
+            Arc::new(move |p| train_mode(|| checked(&f, p, is_recording(), Some(true)))),
         ),
         3 => ("retain", Arc::new(move |p| retain(|| f(p)))),
         4 => (
@@ -312,7 +312,7 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
                         resume_unwind(Box::new(Thrown))
                     };
                     match flag {
-                        true => test(|| no_grad(throw)),
+                        true => eval_mode(|| no_grad(throw)),
                         false => retain(|| Rules::new().scope(throw)),
                     }
                 }));

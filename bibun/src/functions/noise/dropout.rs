@@ -21,7 +21,7 @@ use crate::variable::Variable;
 /// let generator = &mut Generator::new(0);
 /// let y = dropout(&x, 0.5, generator).to_vec::<f64>();
 /// assert!(y.iter().all(|&y| y == 0.0 || y == 2.0));
-/// assert_eq!(bibun::test(|| dropout(&x, 0.5, generator)).to_vec::<f64>(), [1.0; 4]);
+/// assert_eq!(bibun::eval_mode(|| dropout(&x, 0.5, generator)).to_vec::<f64>(), [1.0; 4]);
 /// ```
 ///
 /// # Panics
@@ -67,7 +67,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     // with draws of their own are tested with the transformations.
     let call = |x: &[Variable]| {
         let mut generator = Generator::new(7);
-        vec![crate::train(|| dropout(&x[0], 0.25, &mut generator))]
+        vec![crate::train_mode(|| dropout(&x[0], 0.25, &mut generator))]
     };
     let reference = |x: &[Array]| {
         let left = Generator::new(7).bernoulli(0.75, x[0].shape());

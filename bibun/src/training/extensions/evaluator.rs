@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::Generator;
 
-use crate::scope::{no_grad, test};
+use crate::scope::{eval_mode, no_grad};
 use crate::training::report::Report;
 use crate::training::source::Source;
 use crate::training::{BoxError, Extension, Session, Step, Trigger};
@@ -78,7 +78,7 @@ where
                 weight: examples as f64,
                 look: None,
             };
-            let loss = test(|| no_grad(|| (self.loss)(session.model(), &batch, &mut step)));
+            let loss = eval_mode(|| no_grad(|| (self.loss)(session.model(), &batch, &mut step)));
             step.report("loss", loss.item());
         }
         session.report().merge_part(&self.name, &report);
