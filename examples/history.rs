@@ -33,7 +33,7 @@ fn main() {
     assert!(data.is_leaf() && data.creator().is_none());
     assert_eq!(data.name().as_deref(), Some("x"));
     assert_eq!(data.value().unwrap().to_vec::<f64>(), [0.0, 1.0, 2.0, 3.0]);
-    assert!(f2.place().file().ends_with("history.rs"));
+    assert!(f2.location().file().ends_with("history.rs"));
 
     // The same walk for any history, down to its leaves.
     let mut steps = Vec::new();

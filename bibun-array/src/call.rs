@@ -5,11 +5,10 @@
 //! user's call, and what is raised inside names that line instead of one of the library's.
 
 use std::cell::Cell;
-use std::panic::Location;
 use std::sync::LazyLock;
 
 /// A place in the source.
-pub type Place = &'static Location<'static>;
+pub type Location = &'static std::panic::Location<'static>;
 
 /// A call by a user of a library, while it runs.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +16,7 @@ pub struct Call {
     /// The function that the user called; empty where it has no name to speak of.
     pub function: &'static str,
     /// The user's line.
-    pub place: Place,
+    pub location: Location,
     /// The folder of the library's sources: what was called there was not called by the user.
     pub sources: &'static str,
     /// Whether the function is made of others, which then are parts of it.
@@ -34,11 +33,11 @@ const SOURCES: &str = folder(file!(), "call.rs");
 /// The folder of the standard library's sources, as a function learns it that is called from there.
 static STANDARD: LazyLock<&str> = LazyLock::new(|| {
     #[track_caller]
-    fn here((): ()) -> Place {
-        Location::caller()
+    fn here((): ()) -> Location {
+        std::panic::Location::caller()
     }
-    let [place] = [()].map(here);
-    let file = place.file();
+    let [location] = [()].map(here);
+    let file = location.file();
     file.split_at(file.find("core/src").unwrap_or(file.len())).0
 });
 
@@ -67,9 +66,9 @@ impl Call {
     /// Whether what was called at this place is a part of this call: at a line of the library, or at
     /// that of this very call, which functions with `#[track_caller]` hand on. The standard library
     /// belongs to nobody, but a line of it is of no use: functions called by `map` are "called" there.
-    pub fn is_around(&self, place: Place) -> bool {
-        let file = place.file();
-        std::ptr::eq(place, self.place)
+    pub fn is_around(&self, location: Location) -> bool {
+        let file = location.file();
+        std::ptr::eq(location, self.location)
             || file.starts_with(self.sources)
             || file.starts_with(SOURCES)
             || file.starts_with(*STANDARD)
@@ -100,21 +99,21 @@ pub(crate) fn put_aside() -> Entered {
 /// use bibun_array::{caller, Call};
 /// let call = Call {
 ///     function: "demo",
-///     place: std::panic::Location::caller(),
+///     location: std::panic::std::panic::Location::caller(),
 ///     sources: file!(),
 ///     is_composite: false,
 /// };
 /// let entered = call.enter();
-/// let place = [1].map(|_| caller())[0];
-/// assert_eq!(place, call.place);
+/// let location = [1].map(|_| caller())[0];
+/// assert_eq!(location, call.location);
 /// drop(entered);
-/// assert_ne!(caller(), call.place);
+/// assert_ne!(caller(), call.location);
 /// ```
 #[track_caller]
-pub fn caller() -> Place {
-    let caller = Location::caller();
+pub fn caller() -> Location {
+    let caller = std::panic::Location::caller();
     match Call::running() {
-        Some(call) if call.is_around(caller) => call.place,
+        Some(call) if call.is_around(caller) => call.location,
         Some(_) | None => caller,
     }
 }
@@ -125,7 +124,7 @@ pub fn user_of(function: &str) -> String {
     match Call::running() {
         Some(call)
             if !(call.function.is_empty() || call.function == function)
-                && call.is_around(Location::caller()) =>
+                && call.is_around(std::panic::Location::caller()) =>
         {
             format!(" (in {})", call.function)
         }

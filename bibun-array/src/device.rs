@@ -16,7 +16,7 @@ use crate::cpu::CPU;
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, Change, DType, Error, Place, Shape, Slice, Stencil, Update, attempt, raise};
+use crate::{Array, Change, DType, Error, Location, Shape, Slice, Stencil, Update, attempt, raise};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -405,7 +405,7 @@ pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
 }
 
 #[cold]
-fn refused(function: &'static str, error: Error, location: Place) -> ! {
+fn refused(function: &'static str, error: Error, location: Location) -> ! {
     raise(match error {
         Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
             function,

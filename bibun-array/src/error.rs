@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::call::{Place, caller, user_of};
+use crate::call::{Location, caller, user_of};
 use crate::{DType, Shape};
 
 /// What can go wrong in an array operation.
@@ -23,7 +23,7 @@ pub enum Error {
         /// The shapes or values met, and what must hold.
         what: String,
         /// Where the function was called.
-        location: Place,
+        location: Location,
     },
     /// Two shapes cannot be broadcast against each other.
     Broadcast {
@@ -34,7 +34,7 @@ pub enum Error {
         /// The second shape.
         right: Shape,
         /// Where the function was called.
-        location: Place,
+        location: Location,
     },
     /// An array has another dtype than the one asked for.
     DType {
@@ -45,7 +45,7 @@ pub enum Error {
         /// The dtype that is needed.
         expected: DType,
         /// Where the function was called.
-        location: Place,
+        location: Location,
     },
     /// A result would have more elements than memory has addresses.
     TooLarge {
@@ -54,7 +54,7 @@ pub enum Error {
         /// The shape of the result; sizes that cannot be counted are `usize::MAX`.
         shape: Shape,
         /// Where the function was called.
-        location: Place,
+        location: Location,
     },
     /// The system refuses memory.
     OutOfMemory {
@@ -63,7 +63,7 @@ pub enum Error {
         /// How many bytes were asked for at once.
         bytes: usize,
         /// Where the function was called.
-        location: Place,
+        location: Location,
     },
 }
 
@@ -116,7 +116,7 @@ impl Error {
     }
 
     /// Where the function was called.
-    pub fn location(&self) -> Place {
+    pub fn location(&self) -> Location {
         match self {
             Self::Invalid { location, .. }
             | Self::Broadcast { location, .. }

@@ -44,7 +44,7 @@ mod waiting;
 
 pub use array::Array;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
-pub use call::{Call, Entered, Place, caller, folder, user_of};
+pub use call::{Call, Entered, Location, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 pub use device::{
     Complaint, Device, Memory, Normalization, Reduction, Scan, Settled, View, allocating, cpu,

@@ -1,13 +1,12 @@
 //! The one door: every function, of the library or of a user, is run and recorded here.
 
 use std::convert::identity;
-use std::panic::Location;
 use std::sync::Arc;
 
 use bibun_array::Array;
 
 use crate::call::Called;
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, Location, raise};
 use crate::function::{
     AnyFunction, Arity, Function, Inputs, Item, Items, Mismatch, Outputs, Saved, Spec, items,
 };
@@ -24,7 +23,7 @@ use crate::{hooks, rules, scope};
 /// If the inputs do not fit the function.
 #[track_caller]
 pub fn apply<F: Function>(function: F, inputs: Inputs<F, Variable>) -> Outputs<F, Variable> {
-    run(&function, inputs, Location::caller(), false)
+    run(&function, inputs, std::panic::Location::caller(), false)
 }
 
 /// [`apply`], recorded in any case, as if every input required a gradient.
@@ -33,7 +32,7 @@ pub(crate) fn apply_watched<F: Function>(
     function: F,
     inputs: Inputs<F, Variable>,
 ) -> Outputs<F, Variable> {
-    run(&function, inputs, Location::caller(), true)
+    run(&function, inputs, std::panic::Location::caller(), true)
 }
 
 /// [`apply`] by a derivative rule, of inputs that are known to fit.
@@ -58,10 +57,10 @@ pub(crate) fn apply_fitting<F: Function>(
 pub(crate) fn run<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
-    place: Place,
+    location: Location,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let (mut called, _entered) = Called::begin(function.name(), place);
+    let (mut called, _entered) = Called::begin(function.name(), location);
     let _settled = called.settle(inputs.as_ref());
     match scope::is_attended() {
         false => run_as_it_is(function, inputs, called, watched),
@@ -77,7 +76,7 @@ fn run_attended<F: Function>(
     called: Called,
     watched: bool,
 ) -> Outputs<F, Variable> {
-    let hooks = hooks::before_forward(function.name(), called.place, inputs.as_ref());
+    let hooks = hooks::before_forward(function.name(), called.location, inputs.as_ref());
     let outputs = match rules::replaced(function) {
         None => run_as_it_is(function, inputs, called, watched),
         Some(replaced) => {
@@ -112,7 +111,7 @@ fn run_as_it_is<F: Function>(
         input_specs: input_specs.as_ref(),
         output_specs: output_specs.as_ref().map(AsRef::as_ref),
         edges: edges.as_ref(),
-        place: called.place,
+        location: called.location,
     };
     if let Some(edge) = constant_edge(function.name(), &call, watched) {
         let outputs = compute(function, inputs, &call);
@@ -173,16 +172,16 @@ fn remembering<A: Arity>(
 fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Option<Edge> {
     let specs = call.output_specs.unwrap_or_default();
     if let Some(spec) = specs.iter().find(|spec| !spec.shape.is_addressable()) {
-        too_large(function, spec, call.place)
+        too_large(function, spec, call.location)
     }
     let has_history = call.edges.iter().fold(false, |any, edge| match edge {
-        Edge::Cut(Cut::Absent) => absent(function, call.place),
+        Edge::Cut(Cut::Absent) => absent(function, call.location),
         edge => any | edge.is_some(),
     });
     if has_history {
         scope::with_seal(|seal| {
             if call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
-                broken(seal, "has history", function, call.place);
+                broken(seal, "has history", function, call.location);
             }
         });
     }
@@ -193,13 +192,13 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
         return None;
     }
     if has_history && !recording {
-        return Some(Edge::Cut(Cut::Unrecorded(call.place)));
+        return Some(Edge::Cut(Cut::Unrecorded(call.location)));
     }
     let lost = call.edges.iter().find_map(Edge::lost_at);
     Some(match lost.filter(|_| recording) {
-        Some(place) => Edge::Cut(Cut::Lost(place)),
+        Some(location) => Edge::Cut(Cut::Lost(location)),
         None => match call.edges.iter().find_map(Edge::unrecorded_at) {
-            Some(place) => Edge::Cut(Cut::Unrecorded(place)),
+            Some(location) => Edge::Cut(Cut::Unrecorded(location)),
             None => Edge::None,
         },
     })
@@ -212,7 +211,7 @@ pub(crate) struct Call<'a> {
     /// `None` where they are known by running only.
     pub(crate) output_specs: Option<&'a [Spec]>,
     edges: &'a [Edge],
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// Computes the outputs of inputs without history: on arrays, or by the innermost transformation that hides an input.
@@ -294,7 +293,7 @@ fn transform(
     scope::with_seal(|seal| {
         if seal.hides(level) {
             let why = "is hidden by a transformation";
-            broken(seal, why, function.name(), call.place);
+            broken(seal, why, function.name(), call.location);
         }
     });
     let hidden = |x: &Variable| x.look(|value| value.hidden().cloned());
@@ -316,33 +315,33 @@ fn into_array(input: Variable) -> Array {
 
 /// A sealed function has used what it must not.
 #[cold]
-fn broken(seal: &scope::Seal, why: &str, user: &'static str, place: Place) -> ! {
+fn broken(seal: &scope::Seal, why: &str, user: &'static str, location: Location) -> ! {
     raise(Error::Argument {
         function: seal.function,
         what: format!(
             "the function captures a Variable that {why}, and its gradient would be lost; hand it \
              in as part of the argument ({user} uses it)"
         ),
-        place,
+        location,
     })
 }
 
 /// A gradient is used where there is none.
 #[cold]
-fn absent(function: &'static str, place: Place) -> ! {
+fn absent(function: &'static str, location: Location) -> ! {
     raise(Error::Argument {
         function,
         what: Variable::ABSENT.to_owned(),
-        place,
+        location,
     })
 }
 
 #[cold]
-fn too_large(function: &'static str, spec: &Spec, place: Place) -> ! {
+fn too_large(function: &'static str, spec: &Spec, location: Location) -> ! {
     raise(Error::Array(bibun_array::Error::TooLarge {
         function,
         shape: spec.shape.clone(),
-        location: place,
+        location: location,
     }))
 }
 

@@ -112,7 +112,7 @@ fn split(x: &Variable, level: Level) -> Batched {
         Some(HiddenBatch { element, .. }) => {
             let Batched { value, axis } = element.clone();
             let value = match lost {
-                Some(place) if !value.has_history() => value.lost_at(place),
+                Some(location) if !value.has_history() => value.lost_at(location),
                 Some(_) | None => value,
             };
             Batched { value, axis }
@@ -169,7 +169,7 @@ impl Hidden for HiddenBatch {
         drop(inputs);
         let outputs: Items<Batched> = if batch.iter().all(|element| element.axis.is_none()) {
             let inputs = items(batch.into_iter().map(|element| element.value));
-            let outputs = function.apply(inputs, call.place).into_iter();
+            let outputs = function.apply(inputs, call.location).into_iter();
             items(outputs.map(|value| Batched { value, axis: None }))
         } else {
             randomness::in_rule(level, || ask_batch(function, batch, call))

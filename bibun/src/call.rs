@@ -1,12 +1,11 @@
 //! Whose call it is: the user's line, and the function made of functions that stands there.
 
 use std::cell::RefCell;
-use std::panic::Location;
 use std::sync::Arc;
 
 use bibun_array::{Call, Device, Entered, Settled, folder, is_another_device, settle};
 
-use crate::error::Place;
+use crate::error::Location;
 use crate::surroundings::{Aside, keep_to_this_task};
 use crate::variable::Variable;
 
@@ -16,7 +15,7 @@ const SOURCES: &str = folder(file!(), "call.rs");
 #[derive(Debug)]
 pub(crate) struct Composite {
     pub(crate) name: &'static str,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// The one that it is a part of.
     pub(crate) parent: Option<Arc<Composite>>,
 }
@@ -24,7 +23,7 @@ pub(crate) struct Composite {
 /// A composite while it runs. What history remembers of it is made when there is history.
 struct Open {
     name: &'static str,
-    place: Place,
+    location: Location,
     is_part: bool,
     remembered: Option<Arc<Composite>>,
 }
@@ -40,7 +39,7 @@ pub(crate) fn put_aside() -> impl Sized {
 /// A call of a function, as its errors and its history know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Called {
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// Where its inputs are, unless they are everywhere.
     pub(crate) device: Option<&'static dyn Device>,
     /// Whether a function made of others called it, and not the user.
@@ -48,14 +47,14 @@ pub(crate) struct Called {
 }
 
 impl Called {
-    /// A function called at `place`, until the guard is dropped. What the library itself calls
+    /// A function called at `location`, until the guard is dropped. What the library itself calls
     /// belongs to the call that is running.
     #[inline]
-    pub(crate) fn begin(function: &'static str, place: Place) -> (Self, Option<Entered>) {
+    pub(crate) fn begin(function: &'static str, location: Location) -> (Self, Option<Entered>) {
         match Call::running() {
-            Some(call) if call.is_around(place) => {
+            Some(call) if call.is_around(location) => {
                 let called = Self {
-                    place: call.place,
+                    location: call.location,
                     device: None,
                     is_part: call.is_composite,
                 };
@@ -63,13 +62,13 @@ impl Called {
             }
             Some(_) | None => {
                 let called = Self {
-                    place,
+                    location,
                     device: None,
                     is_part: false,
                 };
                 let call = Call {
                     function,
-                    place,
+                    location,
                     sources: SOURCES,
                     is_composite: false,
                 };
@@ -84,7 +83,7 @@ impl Called {
         if !is_another_device() {
             return None;
         }
-        self.device = inputs.iter().find_map(Variable::place);
+        self.device = inputs.iter().find_map(Variable::known_device);
         self.device.map(settle)
     }
 
@@ -97,11 +96,11 @@ impl Called {
             let first = open.iter().rposition(|open| !open.is_part)?;
             let mut parent = None;
             for open in &mut open[first..] {
-                let (name, place) = (open.name, open.place);
+                let (name, location) = (open.name, open.location);
                 let remembered = open.remembered.get_or_insert_with(|| {
                     Arc::new(Composite {
                         name,
-                        place,
+                        location,
                         parent,
                     })
                 });
@@ -114,9 +113,9 @@ impl Called {
 
 /// The call of a function, if it was called here: by the user, or else by a part of the library for
 /// the call that is running.
-fn call_at(function: &'static str, place: Place) -> Call {
+fn call_at(function: &'static str, location: Location) -> Call {
     match Call::running() {
-        Some(call) if call.is_around(place) => Call {
+        Some(call) if call.is_around(location) => Call {
             function: match call.function {
                 "" => function,
                 outer => outer,
@@ -125,7 +124,7 @@ fn call_at(function: &'static str, place: Place) -> Call {
         },
         Some(_) | None => Call {
             function,
-            place,
+            location,
             sources: SOURCES,
             is_composite: false,
         },
@@ -136,7 +135,7 @@ fn call_at(function: &'static str, place: Place) -> Call {
 /// the guard is dropped, in closures too.
 #[track_caller]
 pub(crate) fn calling(function: &'static str) -> Entered {
-    call_at(function, Location::caller()).enter()
+    call_at(function, std::panic::Location::caller()).enter()
 }
 
 /// A function made of others that is running, until this is dropped.
@@ -155,7 +154,7 @@ impl Drop for Whole {
 /// line, and history shows what is called as one.
 #[track_caller]
 pub(crate) fn composite(function: &'static str) -> Whole {
-    let caller = Location::caller();
+    let caller = std::panic::Location::caller();
     let is_part = Call::running().is_some_and(|call| call.is_composite && call.is_around(caller));
     let call = Call {
         is_composite: true,
@@ -165,7 +164,7 @@ pub(crate) fn composite(function: &'static str) -> Whole {
     OPEN.with_borrow_mut(|open| {
         open.push(Open {
             name: function,
-            place: call.place,
+            location: call.location,
             is_part,
             remembered: None,
         });

@@ -9,7 +9,7 @@ use bibun_array::{DType, Device, Shape, settle};
 use crate::apply;
 use crate::batch::Batched;
 use crate::call::Called;
-use crate::error::{Error, Place, asked_at, caller, raise};
+use crate::error::{Error, Location, asked_at, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{AnyFunction, Items, Needs, Spec, items};
 use crate::node::{Edge, Node, Way};
@@ -62,7 +62,7 @@ impl<'a> Running<'a> {
     }
 
     fn outputs(&self) -> &[Variable] {
-        let run = || self.function.apply(self.inputs.clone(), self.call.place);
+        let run = || self.function.apply(self.inputs.clone(), self.call.location);
         self.outputs.get_or_init(run)
     }
 
@@ -234,7 +234,7 @@ pub(crate) fn pull_back(
     }
     let function = node.function();
     // What the rule calls is called for the function's caller.
-    let (_, _entered) = Called::begin(function.name(), node.place);
+    let (_, _entered) = Called::begin(function.name(), node.location);
     let _settled = node.device.map(settle);
     let cx = Context {
         call: Call::Node(node),
@@ -256,7 +256,7 @@ impl Context<'_> {
     pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
         let function = self.function();
         let _settled = self.device().map(settle);
-        asked_at(function.name(), self.place(), || {
+        asked_at(function.name(), self.location(), || {
             let mut tangents = function.jvp(self, dx);
             let specs = self.output_specs();
             for (dy, spec) in tangents.iter_mut().zip(specs) {
@@ -277,7 +277,7 @@ impl Context<'_> {
         gy: Items<ExampleCotangent>,
     ) -> Items<Option<ExampleGradient>> {
         let function = self.function();
-        let (_, _entered) = Called::begin(function.name(), self.place());
+        let (_, _entered) = Called::begin(function.name(), self.location());
         let _settled = self.device().map(settle);
         let mut shares = function.per_example(self, gy);
         for (share, need) in shares.iter_mut().zip(self.needs) {
@@ -296,10 +296,10 @@ impl Context<'_> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn location(&self) -> Location {
         match &self.call {
-            Call::Node(node) => node.place,
-            Call::Running(running) => running.call.place,
+            Call::Node(node) => node.location,
+            Call::Running(running) => running.call.location,
         }
     }
 }
@@ -310,7 +310,7 @@ pub(crate) fn ask_batch(
     batch: Items<Batched>,
     call: &apply::Call<'_>,
 ) -> Items<Batched> {
-    asked_at(function.name(), call.place, || {
+    asked_at(function.name(), call.location, || {
         let batch = function.batch(batch);
         let misfit =
             |_, element: &Batched, spec: &Spec| Some(element.spec()).filter(|found| found != spec);
@@ -345,18 +345,18 @@ fn check<T>(
                 argument: format!("{argument} {i}"),
                 found: Box::new(found),
                 expected: Box::new(expected.clone()),
-                place: caller(),
+                location: caller(),
             });
         }
     }
 }
 
 fn not_kept(function: &'static str, argument: String) -> ! {
-    let place = caller();
+    let location = caller();
     raise(Error::NotKept {
         function,
         argument,
-        place,
+        location,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use bibun_array::Place;
+pub use bibun_array::Location;
 pub(crate) use bibun_array::caller;
 use bibun_array::user_of;
 
@@ -18,27 +18,27 @@ use crate::node::Key;
 #[non_exhaustive]
 pub enum Error {
     /// The inputs of a function do not fit together.
-    #[error("{function}: shapes do not fit: {what}, called at {place}")]
+    #[error("{function}: shapes do not fit: {what}, called at {location}")]
     Mismatch {
         /// The function's name.
         function: &'static str,
         /// Every shape by its name, and what must hold.
         what: String,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// An argument that is not a Variable (an axis, a size, an option) does not fit.
-    #[error("{function}: {what}, called at {place}")]
+    #[error("{function}: {what}, called at {location}")]
     Argument {
         /// The function's name.
         function: &'static str,
         /// What was given and what must hold.
         what: String,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// A function has no rule of the kind that a transformation asks for.
-    #[error("{function}: there is no {rule} rule ({advice}), called at {place}")]
+    #[error("{function}: there is no {rule} rule ({advice}), called at {location}")]
     MissingRule {
         /// The function's name.
         function: &'static str,
@@ -47,15 +47,15 @@ pub enum Error {
         /// What can be done instead.
         advice: &'static str,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// A rule went wrong while gradients were taken.
-    #[error("in the gradient of {function}, which was called at {place}: {source}")]
+    #[error("in the gradient of {function}, which was called at {location}: {source}")]
     InGradient {
         /// The function whose rule it was.
         function: &'static str,
         /// Where the function was called, going forward.
-        place: Place,
+        location: Location,
         /// What went wrong.
         source: Box<Error>,
     },
@@ -70,7 +70,7 @@ pub enum Error {
     /// A rule returned a gradient or tangent of a wrong shape or dtype.
     #[error(
         "{function}: the {rule} rule gave {found} for {argument}, which is {expected}, called at \
-         {place}"
+         {location}"
     )]
     WrongRule {
         /// The function's name.
@@ -84,12 +84,12 @@ pub enum Error {
         /// Those that are right.
         expected: Box<Spec>,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// A rule returned a wrong number of gradients, tangents or lanes.
     #[error(
         "{function}: the {rule} rule gave {found} Variables, it must give {expected}, called at \
-         {place}"
+         {location}"
     )]
     WrongNumber {
         /// The function's name.
@@ -101,45 +101,45 @@ pub enum Error {
         /// How many are right.
         expected: usize,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// A function or its gradient gave a value that is not finite, from values that are: found by
     /// [`detect_anomaly`](crate::detect_anomaly).
-    #[error("{function}: {what}, called at {place}")]
+    #[error("{function}: {what}, called at {location}")]
     Anomaly {
         /// The function's name.
         function: &'static str,
         /// Which value, and where.
         what: String,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// A gradient is asked for of something that a transformation computed from the value of a leaf.
     #[error(
-        "what the transformation at {place} gave takes part in this, and how it depends on the leaf \
+        "what the transformation at {location} gave takes part in this, and how it depends on the leaf \
          that was its argument is not known (detach it if it is a constant here; else take this \
          derivative by `grad` around both)"
     )]
     LeafLost {
         /// Where the transformation was called.
-        place: Place,
+        location: Location,
     },
     /// A function makes the loss of one example depend on another, where each example's gradient is
     /// wanted.
     #[error(
         "{function}: examples are mixed: what belongs to one goes into the losses of others, so that \
          none has a gradient of its own (detach what they share if it is to be a constant), called \
-         at {place}"
+         at {location}"
     )]
     MixesExamples {
         /// The function's name.
         function: &'static str,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// A rule reads a value that its function did not declare in `saves`.
     #[error(
-        "{function}: a rule reads {argument}, which the function does not keep, called at {place}"
+        "{function}: a rule reads {argument}, which the function does not keep, called at {location}"
     )]
     NotKept {
         /// The function's name.
@@ -147,12 +147,12 @@ pub enum Error {
         /// Which input or output.
         argument: String,
         /// Where the function was called.
-        place: Place,
+        location: Location,
     },
     /// The elements of a Variable are asked for where a transformation hides them.
     #[error(
         "{function}: the elements of this Variable are hidden by {transformation} \
-         ({advice}), asked for at {place}"
+         ({advice}), asked for at {location}"
     )]
     Hidden {
         /// What asked for the elements.
@@ -162,7 +162,7 @@ pub enum Error {
         /// What can be done instead.
         advice: &'static str,
         /// Where they were asked for.
-        place: Place,
+        location: Location,
     },
     /// A mistake in the use of arrays.
     #[error(transparent)]
@@ -176,7 +176,7 @@ impl Error {
         Self::Argument {
             function,
             what: what.into() + &user_of(function),
-            place: caller(),
+            location: caller(),
         }
     }
 
@@ -186,7 +186,7 @@ impl Error {
         Self::Mismatch {
             function,
             what: mismatch.to_string() + &user_of(function),
-            place: caller(),
+            location: caller(),
         }
     }
 
@@ -196,23 +196,23 @@ impl Error {
     /// use bibun::{attempt, Variable};
     /// let x = Variable::new([1.0, 2.0]);
     /// let (error, line) = (attempt(|| x.reshape(3)).unwrap_err(), line!());
-    /// assert_eq!(error.place().line(), line);
+    /// assert_eq!(error.location().line(), line);
     /// ```
-    pub fn place(&self) -> Place {
+    pub fn location(&self) -> Location {
         match self {
-            Self::Mismatch { place, .. }
-            | Self::Argument { place, .. }
-            | Self::MissingRule { place, .. }
-            | Self::InGradient { place, .. }
-            | Self::Anomaly { place, .. }
-            | Self::LeafLost { place }
-            | Self::MixesExamples { place, .. }
-            | Self::WrongRule { place, .. }
-            | Self::WrongNumber { place, .. }
-            | Self::NotKept { place, .. }
-            | Self::Hidden { place, .. } => place,
+            Self::Mismatch { location, .. }
+            | Self::Argument { location, .. }
+            | Self::MissingRule { location, .. }
+            | Self::InGradient { location, .. }
+            | Self::Anomaly { location, .. }
+            | Self::LeafLost { location }
+            | Self::MixesExamples { location, .. }
+            | Self::WrongRule { location, .. }
+            | Self::WrongNumber { location, .. }
+            | Self::NotKept { location, .. }
+            | Self::Hidden { location, .. } => location,
             Self::Array(error) => error.location(),
-            Self::InLink { source, .. } => source.place(),
+            Self::InLink { source, .. } => source.location(),
         }
     }
 
@@ -227,7 +227,7 @@ impl Error {
             rule,
             found,
             expected,
-            place: caller(),
+            location: caller(),
         }
     }
 }
@@ -308,10 +308,10 @@ pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
     })
 }
 
-/// Runs a rule of a function that was called at `place`: if it is missing, the place to look at is
+/// Runs a rule of a function that was called at `location`: if it is missing, the place to look at is
 /// that call, not the rule.
-pub(crate) fn asked_at<T>(function: &'static str, place: Place, rule: impl FnOnce() -> T) -> T {
-    let (_, _entered) = Called::begin(function, place);
+pub(crate) fn asked_at<T>(function: &'static str, location: Location, rule: impl FnOnce() -> T) -> T {
+    let (_, _entered) = Called::begin(function, location);
     attempt(rule).unwrap_or_else(|error| {
         raise(match error {
             Error::MissingRule {
@@ -323,7 +323,7 @@ pub(crate) fn asked_at<T>(function: &'static str, place: Place, rule: impl FnOnc
                 function,
                 rule,
                 advice,
-                place,
+                location,
             },
             other => other,
         })

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::apply;
 use crate::batch::Batched;
 use crate::context::Context;
-use crate::error::{Error, Place};
+use crate::error::{Error, Location};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::variable::Variable;
 
@@ -395,8 +395,8 @@ pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn saves(&self, needs: Needs<'_>) -> Saved;
     fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch>;
     fn forward(&self, inputs: Items<Array>) -> Items<Array>;
-    /// [`apply`](crate::apply), as if called at `place`.
-    fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable>;
+    /// [`apply`](crate::apply), as if called at `location`.
+    fn apply(&self, inputs: Items<Variable>, location: Location) -> Items<Variable>;
     /// Takes the cotangents, none of which may be missing.
     fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
@@ -422,9 +422,9 @@ impl<F: Function> AnyFunction for F {
     fn forward(&self, inputs: Items<Array>) -> Items<Array> {
         items(self.forward(F::Inputs::collect(inputs.into_iter())))
     }
-    fn apply(&self, inputs: Items<Variable>, place: Place) -> Items<Variable> {
+    fn apply(&self, inputs: Items<Variable>, location: Location) -> Items<Variable> {
         let inputs = F::Inputs::collect(inputs.into_iter());
-        items(apply::run(self, inputs, place, false))
+        items(apply::run(self, inputs, location, false))
     }
     fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>> {
         let gy = gy.iter_mut().map(|gy| gy.take().expect("a cotangent"));
@@ -452,11 +452,11 @@ impl<F: Function> AnyFunction for F {
 #[cold]
 #[track_caller]
 pub fn no_rule(function: &'static str, rule: &'static str, advice: &'static str) -> ! {
-    let place = crate::error::caller();
+    let location = crate::error::caller();
     crate::error::raise(Error::MissingRule {
         function,
         rule,
         advice,
-        place,
+        location,
     })
 }

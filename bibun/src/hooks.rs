@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, Location, raise};
 use crate::function::Items;
 use crate::locks::{self, read, write};
 use crate::node::{Edge, Node};
@@ -104,7 +104,7 @@ pub struct FunctionEvent<'a> {
     /// The function's name.
     pub name: &'static str,
     /// Where the function was called.
-    pub place: Place,
+    pub location: Location,
     /// What went in: the inputs, or the cotangents of the outputs, where one arrived.
     pub inputs: &'a [Option<Variable>],
     /// What came out: the outputs, or the cotangents of the inputs, where there are any.
@@ -231,7 +231,7 @@ fn tell(event: &FunctionEvent<'_>) {
 /// What must be known of a call before it runs.
 pub(crate) struct Before {
     name: &'static str,
-    place: Place,
+    location: Location,
     inputs: Vec<Option<Variable>>,
     is_told: bool,
     must_stay_finite: bool,
@@ -239,7 +239,7 @@ pub(crate) struct Before {
 }
 
 /// The hooks around a function.
-pub(crate) fn before_forward(name: &'static str, place: Place, inputs: &[Variable]) -> Before {
+pub(crate) fn before_forward(name: &'static str, location: Location, inputs: &[Variable]) -> Before {
     let is_quiet = IS_QUIET.get();
     let is_told = !is_quiet && are_any();
     // What transformations hide is looked at one level below.
@@ -247,7 +247,7 @@ pub(crate) fn before_forward(name: &'static str, place: Place, inputs: &[Variabl
     let is_finite = || inputs.iter().all(|x| x.first_non_finite().is_none());
     Before {
         name,
-        place,
+        location,
         inputs: match is_told {
             true => inputs.iter().cloned().map(Some).collect(),
             false => Vec::new(),
@@ -264,7 +264,7 @@ impl Before {
         if self.must_stay_finite {
             for (i, y) in outputs.iter().enumerate() {
                 let what = format!("output {i} is");
-                check_finite(self.name, self.place, &what, y);
+                check_finite(self.name, self.location, &what, y);
             }
         }
         if self.is_told {
@@ -272,7 +272,7 @@ impl Before {
             tell(&FunctionEvent {
                 phase: Phase::Forward,
                 name: self.name,
-                place: self.place,
+                location: self.location,
                 inputs: &self.inputs,
                 outputs: &outputs,
                 duration,
@@ -304,7 +304,7 @@ pub(crate) fn around_backward(
         for (i, gradient) in gradients.iter().enumerate() {
             if let Some(gradient) = gradient {
                 let what = format!("the gradient of input {i} is");
-                check_finite(name, node.place, &what, gradient);
+                check_finite(name, node.location, &what, gradient);
             }
         }
     }
@@ -312,7 +312,7 @@ pub(crate) fn around_backward(
         tell(&FunctionEvent {
             phase: Phase::Backward,
             name,
-            place: node.place,
+            location: node.location,
             inputs: &inputs,
             outputs: &gradients,
             duration,
@@ -321,7 +321,7 @@ pub(crate) fn around_backward(
     gradients
 }
 
-fn check_finite(function: &'static str, place: Place, what: &str, x: &Variable) {
+fn check_finite(function: &'static str, location: Location, what: &str, x: &Variable) {
     if let Some((index, element, count)) = x.first_non_finite() {
         let others = match count {
             1 => String::new(),
@@ -332,7 +332,7 @@ fn check_finite(function: &'static str, place: Place, what: &str, x: &Variable) 
             what: format!(
                 "{what} {element} at {index:?}{others}, though all it was given is finite"
             ),
-            place,
+            location,
         });
     }
 }

@@ -305,13 +305,13 @@ impl Leaf {
 
 /// Leaves a sum in an empty place; or takes out what is there, to be added to it.
 pub(crate) fn exchange(
-    place: &mut Option<Variable>,
+    location: &mut Option<Variable>,
     sum: Variable,
 ) -> Option<(Variable, Variable)> {
-    match place.take() {
+    match location.take() {
         Some(present) => Some((present, sum)),
         None => {
-            *place = Some(sum);
+            *location = Some(sum);
             None
         }
     }

@@ -62,7 +62,7 @@ pub use batch::Batched;
 pub use bibun_derive::Tree;
 pub use check::{GradientCheckOptions, GradientError, assert_gradients, gradient_check};
 pub use context::Context;
-pub use error::{Error, LinkPath, Place, attempt};
+pub use error::{Error, LinkPath, Location, attempt};
 pub use examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct, ProductForm};
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Mismatch, Needs, Outputs, Saved, Spec, Variadic, no_rule,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use bibun_array::{Array, DType, Device, Shape};
 
 use crate::call::{Called, Composite};
-use crate::error::Place;
+use crate::error::Location;
 use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
 use crate::hooks::{GradientHook, GradientHooks};
 use crate::leaf::{Leaf, accumulate, exchange};
@@ -19,7 +19,7 @@ use crate::variable::{Value, Variable};
 /// One call of a function: when and where it was, and its [`Record`].
 pub(crate) struct Node<R: Recorded + ?Sized = dyn Recorded> {
     pub(crate) generation: u64,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// Where it was computed, unless from what is everywhere.
     pub(crate) device: Option<&'static dyn Device>,
     /// The function made of others that called it.
@@ -92,7 +92,7 @@ impl<R: Recorded> Node<R> {
         let generations = record.inputs().iter().map(Edge::generation);
         Self {
             generation: 1 + generations.max().unwrap_or(0),
-            place: called.place,
+            location: called.location,
             device: called.device,
             composite: called.composite(),
             notes: OnceLock::new(),
@@ -185,9 +185,9 @@ pub(crate) enum Cut {
     Parameter,
     /// What the transformation at this place computed from the value of a leaf: it depends on that
     /// leaf, though nobody knows how.
-    Lost(Place),
+    Lost(Location),
     /// What was computed here was not to be recorded: a constant like any other.
-    Unrecorded(Place),
+    Unrecorded(Location),
     /// A parameter that takes no gradient.
     Frozen,
     /// In a gradient, the place of a frozen parameter: there is no value.
@@ -203,17 +203,17 @@ impl Edge {
     }
 
     /// The transformation behind which a leaf was lost from sight.
-    pub(crate) fn lost_at(&self) -> Option<Place> {
+    pub(crate) fn lost_at(&self) -> Option<Location> {
         match self {
-            Self::Cut(Cut::Lost(place)) => Some(place),
+            Self::Cut(Cut::Lost(location)) => Some(location),
             Self::None | Self::Cut(_) | Self::Leaf(_) | Self::Output(..) => None,
         }
     }
 
     /// The call under `no_grad` that leaves were lost in.
-    pub(crate) fn unrecorded_at(&self) -> Option<Place> {
+    pub(crate) fn unrecorded_at(&self) -> Option<Location> {
         match self {
-            Self::Cut(Cut::Unrecorded(place)) => Some(place),
+            Self::Cut(Cut::Unrecorded(location)) => Some(location),
             Self::None | Self::Cut(_) | Self::Leaf(_) | Self::Output(..) => None,
         }
     }
@@ -356,8 +356,8 @@ impl Creator {
     }
 
     /// Where the function was called.
-    pub fn place(&self) -> Place {
-        self.0.place
+    pub fn location(&self) -> Location {
+        self.0.location
     }
 
     /// The function made of others that called it.
@@ -409,7 +409,7 @@ impl Creator {
 
 impl fmt::Debug for Creator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} called at {}", self.0.function(), self.0.place)
+        write!(f, "{:?} called at {}", self.0.function(), self.0.location)
     }
 }
 

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::batch::vmap;
 use crate::call::Called;
 use crate::context::{self, Context};
-use crate::error::{Error, Place, attempt, raise};
+use crate::error::{Error, Location, attempt, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct};
 use crate::function::{Items, items};
 use crate::node::{Edge, Key, Node};
@@ -104,14 +104,14 @@ enum Arrived {
 #[derive(Clone, Copy)]
 struct Origin {
     function: &'static str,
-    place: Place,
+    location: Location,
 }
 
 impl Origin {
     #[cold]
     fn mixes(self) -> ! {
-        let Self { function, place } = self;
-        raise(Error::MixesExamples { function, place })
+        let Self { function, location } = self;
+        raise(Error::MixesExamples { function, location })
     }
 }
 
@@ -195,7 +195,7 @@ impl Walk<'_> {
             .collect();
         let here = Origin {
             function: node.function().name(),
-            place: node.place,
+            location: node.location,
         };
         // What was added for a reason stays so.
         let known = |arrived: &Arrived| matches!(arrived, Arrived::Stacked(_, Some(_)));
@@ -203,13 +203,13 @@ impl Walk<'_> {
         self.expect_other_data(node, &arrived, added);
         let follows = node.inputs().iter().map(|edge| self.paths.follows(edge));
         let needs: Items<bool> = items(follows);
-        let (_, _entered) = Called::begin(here.function, here.place);
+        let (_, _entered) = Called::begin(here.function, here.location);
         let asked = attempt(|| self.ask(node, &arrived, &needs, here));
         let parts = asked.unwrap_or_else(|error| match error {
             error @ Error::MixesExamples { .. } => raise(error),
             source => raise(Error::InGradient {
                 function: here.function,
-                place: here.place,
+                location: here.location,
                 source: Box::new(source),
             }),
         });

@@ -90,14 +90,14 @@ impl Variable {
     #[track_caller]
     pub fn backward_with(&self, options: &GradOptions) {
         let _called = calling("backward");
-        if let Some(place) = self.edge().lost_at() {
-            raise(Error::LeafLost { place });
+        if let Some(location) = self.edge().lost_at() {
+            raise(Error::LeafLost { location });
         }
         if !self.requires_grad() {
             let what = match self.edge().unrecorded_at() {
-                Some(place) => format!(
+                Some(location) => format!(
                     "this Variable was computed under no_grad, so it has no history and no \
-                     gradient (the call at {place} was not recorded)"
+                     gradient (the call at {location} was not recorded)"
                 ),
                 None => "no leaf took part in this Variable, so it has no gradient".to_owned(),
             };
@@ -335,7 +335,7 @@ impl Wanted {
                         pending.extend(node.inputs());
                     }
                 }
-                Edge::Cut(Cut::Lost(place)) if by_leaf => raise(Error::LeafLost { place }),
+                Edge::Cut(Cut::Lost(location)) if by_leaf => raise(Error::LeafLost { location }),
                 Edge::None | Edge::Cut(_) => {}
                 Edge::Leaf(_) | Edge::Output(..) => {
                     leave |= edge.key().is_some_and(|key| !targets.contains(&key));
@@ -474,8 +474,8 @@ impl<'a> Queue<'a> {
             },
             Edge::Leaf(_) | Edge::Cut(_) | Edge::None => return,
         };
-        let place = &mut self.wait(node).cotangents[slot as usize];
-        *place = Some(match place.take() {
+        let location = &mut self.wait(node).cotangents[slot as usize];
+        *location = Some(match location.take() {
             Some(sum) => sum + cotangent,
             None => cotangent,
         });
@@ -574,9 +574,9 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
             }
             if wanted.goes_through(node) {
                 if matches!(wanted, Wanted::Leaves)
-                    && let Some(place) = node.inputs().iter().find_map(Edge::lost_at)
+                    && let Some(location) = node.inputs().iter().find_map(Edge::lost_at)
                 {
-                    raise(Error::LeafLost { place });
+                    raise(Error::LeafLost { location });
                 }
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
@@ -608,7 +608,7 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
         raise(match asked.get() {
             Some(node) => Error::InGradient {
                 function: node.function().name(),
-                place: node.place,
+                location: node.location,
                 source: Box::new(error),
             },
             None => error,

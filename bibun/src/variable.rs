@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bibun_array::{Array, DType, Device, Element, Memory, Shape, cpu};
 
-use crate::error::{Error, Place, caller, raise};
+use crate::error::{Error, Location, caller, raise};
 use crate::function::Spec;
 use crate::hidden::Hidden;
 use crate::hooks::HookHandle;
@@ -77,10 +77,10 @@ impl Value {
     }
 
     /// The device that the elements are on, below all that hides them, unless it is every one.
-    fn place(&self) -> Option<&'static dyn Device> {
+    fn known_device(&self) -> Option<&'static dyn Device> {
         match self {
             Self::Array(x) => x.memory().map(Memory::device),
-            Self::Hidden(hidden) => hidden.parts().into_iter().find_map(Variable::place),
+            Self::Hidden(hidden) => hidden.parts().into_iter().find_map(Variable::known_device),
         }
     }
 
@@ -179,7 +179,7 @@ impl Variable {
         if self.is_absent() {
             raise(Error::argument(function, Self::ABSENT));
         }
-        let place = caller();
+        let location = caller();
         match &*self.value() {
             Value::Array(x) => x.clone(),
             Value::Hidden(hidden) => {
@@ -188,7 +188,7 @@ impl Variable {
                     function,
                     transformation,
                     advice,
-                    place,
+                    location,
                 })
             }
         }
@@ -241,12 +241,12 @@ impl Variable {
     /// The device that the elements are on; of a single repeated value, which is on all of them, the
     /// CPU. [`Variable::to`] moves them.
     pub fn device(&self) -> &'static dyn Device {
-        self.place().unwrap_or(cpu())
+        self.known_device().unwrap_or(cpu())
     }
 
     /// The device that the elements are on, unless it is every one.
-    pub(crate) fn place(&self) -> Option<&'static dyn Device> {
-        self.look(Value::place)
+    pub(crate) fn known_device(&self) -> Option<&'static dyn Device> {
+        self.look(Value::known_device)
     }
 
     /// Whether shape and dtype are these.
@@ -629,10 +629,10 @@ impl Variable {
     /// The same value without history, as the result of a transformation that took the value of a
     /// leaf: a later derivative by that leaf must not overlook it.
     #[must_use]
-    pub(crate) fn lost_at(self, place: Place) -> Self {
+    pub(crate) fn lost_at(self, location: Location) -> Self {
         match self.0 {
             Kind::Fixed { value, .. } if value.dtype().is_float() => {
-                Self::fixed(value, Edge::Cut(Cut::Lost(place)))
+                Self::fixed(value, Edge::Cut(Cut::Lost(location)))
             }
             other => Self(other),
         }

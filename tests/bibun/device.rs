@@ -275,7 +275,7 @@ fn mistakes_on_a_device_name_the_call() {
     let error = attempt(|| loss.to_vec::<f64>()).unwrap_err();
     let told = "softmax_cross_entropy: there is no class 2 among 2";
     assert!(error.to_string().starts_with(told), "{error}");
-    assert_eq!(error.place().line(), line);
+    assert_eq!(error.location().line(), line);
 }
 
 #[test]

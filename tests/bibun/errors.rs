@@ -317,8 +317,8 @@ fn what_a_checkpoint_must_not_capture() {
     let message = "checkpoint: the function captures a Variable that has history, and its gradient \
                    would be lost; hand it in as part of the argument (multiply uses it), called at ";
     assert!(error.to_string().starts_with(message), "{error}");
-    let place = error.place();
-    assert_eq!((place.file(), place.line()), here, "{error}");
+    let location = error.location();
+    assert_eq!((location.file(), location.line()), here, "{error}");
     let hidden = |w: &Variable| {
         let (w, x) = (w.clone(), Variable::constant(1.0));
         checkpoint(move |x| x * &w, &x)
@@ -451,9 +451,9 @@ fn missing_rules() {
     let f = |[x]: &[Variable; 1]| apply(Double::Bare, [x.clone()]);
     // The place is that of the call in `f`, wherever the rule was asked for.
     let called = line!() - 2;
-    let place = format!("called at {}:{called}", file!());
+    let location = format!("called at {}:{called}", file!());
     let error = attempt(|| jvp(f, &x, &x)).expect_err("an error");
-    let message = format!("double: there is no jvp rule (use a product), {place}");
+    let message = format!("double: there is no jvp rule (use a product), {location}");
     assert_eq!(without_columns(&error), message);
     assert!(matches!(error, Error::MissingRule { rule: "jvp", .. }));
     let error = attempt(|| vmap(f, &x)).expect_err("an error");
@@ -469,7 +469,7 @@ fn missing_rules() {
     };
     assert_eq!(*function, "double");
     assert!(matches!(**source, Error::MissingRule { rule: "vjp", .. }));
-    let start = format!("in the gradient of double, which was {place}: double: there is no vjp");
+    let start = format!("in the gradient of double, which was {location}: double: there is no vjp");
     assert!(without_columns(&error).starts_with(&start), "{error}");
 }
 
@@ -477,26 +477,26 @@ fn missing_rules() {
 fn wrong_rules() {
     let x = [matrix()];
     let f = |[x]: &[Variable; 1]| apply(Double::Flattening, [x.clone()]);
-    let place = format!("{}:{}", file!(), line!() - 1);
+    let location = format!("{}:{}", file!(), line!() - 1);
     let y = f(&x)[0].sum(..);
     let error = attempt(|| y.backward()).expect_err("an error");
     let message = format!(
-        "in the gradient of double, which was called at {place}: \
-         double: the vjp rule gave [4] f64 for input 0, which is [2, 2] f64, called at {place}"
+        "in the gradient of double, which was called at {location}: \
+         double: the vjp rule gave [4] f64 for input 0, which is [2, 2] f64, called at {location}"
     );
     assert_eq!(without_columns(&error), message);
     let error = attempt(|| jvp(f, &x, &x)).expect_err("an error");
     let message = "double: the jvp rule gave [4] f64 for output 0, which is [2, 2] f64";
     assert_eq!(
         without_columns(&error),
-        format!("{message}, called at {place}")
+        format!("{message}, called at {location}")
     );
     assert!(matches!(error, Error::WrongRule { rule: "jvp", .. }));
     let error = attempt(|| vmap(f, &x)).expect_err("an error");
     let message = "double: the batch rule gave [] f64 for output 0, which is [2] f64";
     assert_eq!(
         without_columns(&error),
-        format!("{message}, called at {place}")
+        format!("{message}, called at {location}")
     );
 }
 
@@ -504,11 +504,11 @@ fn wrong_rules() {
 fn values_that_were_not_kept() {
     let x = matrix();
     let [y] = apply(Double::Dishonest, [x]);
-    let place = format!("{}:{}", file!(), line!() - 1);
+    let location = format!("{}:{}", file!(), line!() - 1);
     let error = attempt(|| y.sum(..).backward()).expect_err("an error");
     let message = format!(
-        "in the gradient of double, which was called at {place}: \
-         double: a rule reads input 0, which the function does not keep, called at {place}"
+        "in the gradient of double, which was called at {location}: \
+         double: a rule reads input 0, which the function does not keep, called at {location}"
     );
     assert_eq!(without_columns(&error), message);
     let Error::InGradient { source, .. } = error else {
@@ -521,10 +521,10 @@ fn values_that_were_not_kept() {
 fn errors_inside_of_rules() {
     let x = matrix();
     let [y] = apply(Double::Misfit, [x]);
-    let place = format!("{}:{}", file!(), line!() - 1);
+    let location = format!("{}:{}", file!(), line!() - 1);
     let error = attempt(|| y.sum(..).backward()).expect_err("an error");
     let start = format!(
-        "in the gradient of double, which was called at {place}: \
+        "in the gradient of double, which was called at {location}: \
          multiply: shapes do not fit: a = [2, 2] f64, b = [3] f64"
     );
     assert!(without_columns(&error).starts_with(&start), "{error}");

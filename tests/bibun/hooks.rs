@@ -108,7 +108,7 @@ fn function_hooks_see_values_and_cotangents() {
         };
         // What a hook computes is not told.
         let _ = x_squared(&Variable::constant(1.0));
-        assert_eq!(event.place.file(), file!(), "{event:?}");
+        assert_eq!(event.location.file(), file!(), "{event:?}");
         let entry = (
             event.phase,
             event.name,
@@ -151,13 +151,13 @@ fn anomalies_are_named_where_they_begin() {
     let error = attempt(|| detect_anomaly(|| y.sum(..).backward())).expect_err("an error");
     let Error::InGradient {
         function,
-        place,
+        location,
         source,
     } = &error
     else {
         panic!("{error}")
     };
-    assert_eq!((*function, place.line()), ("sqrt", line));
+    assert_eq!((*function, location.line()), ("sqrt", line));
     let Error::Anomaly { function, what, .. } = &**source else {
         panic!("{source}")
     };

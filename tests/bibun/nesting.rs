@@ -1283,7 +1283,7 @@ fn what_was_taken_by_the_value_of_a_leaf_is_not_overlooked() {
         ] {
             let error = error.expect_err(name);
             assert!(matches!(error, Error::LeafLost { .. }), "{name}: {error}");
-            let place = error.place();
+            let place = error.location();
             assert_eq!(place.file(), file!(), "{name}: {error}");
         }
         // As a constant it may take part.

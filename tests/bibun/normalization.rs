@@ -90,14 +90,14 @@ fn statistics_of_batch_elements_are_refused_and_those_of_tangents_are_not() {
             "{message}"
         );
         assert_eq!(running(&layer), still);
-        error.place()
+        error.location()
     };
     let (line, run) = (line!(), || vmap(|x| layer.forward(x), &stacked));
-    let place = refused(&run, "");
-    assert_eq!((place.file(), place.line()), (file!(), line));
+    let location = refused(&run, "");
+    assert_eq!((location.file(), location.line()), (file!(), line));
     let (line, run) = (line!(), || vmap(|x| model.forward(x), &stacked));
-    let place = refused(&run, "in 1: ");
-    assert_eq!((place.file(), place.line()), (file!(), line));
+    let location = refused(&run, "in 1: ");
+    assert_eq!((location.file(), location.line()), (file!(), line));
     refused(
         &|| vmap(|x| grad(|x| layer.forward(x).sum(..), x), &stacked),
         "",
@@ -169,7 +169,7 @@ fn a_buffer_takes_the_value_and_no_more() {
             .starts_with("Buffer::set: a buffer holds one value"),
         "{error}"
     );
-    assert_eq!(error.place().file(), file!());
+    assert_eq!(error.location().file(), file!());
     // The same value for all lanes is one value.
     vmap(
         |y| {
@@ -197,7 +197,7 @@ fn hooks_are_told_of_draws_and_of_buffers_that_change() {
         let names = Rc::new(RefCell::new(Vec::new()));
         let memory = Rc::clone(&names);
         let hook = move |event: &bibun::FunctionEvent<'_>| {
-            assert_eq!(event.place.file(), file!());
+            assert_eq!(event.location.file(), file!());
             memory.borrow_mut().push(event.name);
         };
         with_hook(hook, f);

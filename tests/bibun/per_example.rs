@@ -603,8 +603,8 @@ fn sums_and_means_are_undone() {
     }
     let matrix = &x * &w;
     let error = attempt(|| per_example(&matrix, &w)).unwrap_err();
-    let (here, place) = ((file!(), line!() - 1), error.place());
-    assert_eq!((place.file(), place.line()), here, "{error}");
+    let (here, location) = ((file!(), line!() - 1), error.location());
+    assert_eq!((location.file(), location.line()), here, "{error}");
     assert!(
         error.to_string().contains("losses is [4, 3] f64"),
         "{error}"
@@ -654,8 +654,8 @@ fn refusal(f: impl FnOnce() -> Variable, w: &Variable) -> String {
     let error = attempt(|| per_example(&losses, w)).expect_err("a refusal");
     assert!(matches!(error, Error::MixesExamples { .. }), "{error}");
     let message = error.to_string();
-    let place = error.place();
-    assert_eq!(place.file(), file!(), "{message}");
+    let location = error.location();
+    assert_eq!(location.file(), file!(), "{message}");
     message
 }
 

@@ -500,7 +500,7 @@ fn verdict(row: &Row, how: &str, call: impl FnOnce()) -> Option<String> {
         Ok(()) => return Some(format!("{what}: nothing was refused")),
         Err(error) => error,
     };
-    let place = error.place();
+    let place = error.location();
     let here = place.file() == file!() && place.line() == row.line;
     let message = error.to_string();
     let told = message.contains(&format!("{}:{}:", file!(), row.line));
@@ -654,7 +654,7 @@ fn every_function_has_a_row_or_a_reason() {
 /// The line of the error's place, which must be in this file.
 #[track_caller]
 fn line_of(error: &Error) -> u32 {
-    let place = error.place();
+    let place = error.location();
     assert_eq!(place.file(), file!(), "{error}");
     place.line()
 }

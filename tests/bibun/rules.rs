@@ -173,8 +173,8 @@ fn mistakes() {
     let here = (file!(), line!() - 1);
     let message = "the vjp rule gave [2] f64 for input 0, which is [] f64";
     assert!(error.to_string().contains(message), "{error}");
-    let place = error.place();
-    assert_eq!((place.file(), place.line()), here, "{error}");
+    let location = error.location();
+    assert_eq!((location.file(), location.line()), here, "{error}");
     let own = custom("own", |[x]| x.clone()).vjp(|_, _, gy| [gy.clone()]);
     let again = Rules::new().vjp("own", |cx, gy| cx.original_vjp(gy));
     again.scope(|| own.call([&x])).backward();
@@ -182,13 +182,13 @@ fn mistakes() {
     let error = attempt(|| wrong.scope(|| jvp(|x: &Variable| x.tanh(), &x, &x)));
     let here = (file!(), line!() - 1);
     let error = error.expect_err("an error");
-    assert_eq!((error.place().file(), error.place().line()), here);
+    assert_eq!((error.location().file(), error.location().line()), here);
     let expected = Error::WrongNumber {
         function: "tanh",
         rule: "jvp",
         found: 0,
         expected: 1,
-        place: error.place(),
+        location: error.location(),
     };
     assert_eq!(error, expected);
 }

@@ -26,7 +26,7 @@ fn on(device: &'static dyn Device, sample: &Sample) -> Sample {
             let there: Vec<_> = x.iter().map(|x| to(x, device)).collect();
             let results = call(&there).into_iter();
             // What comes of values that are everywhere is computed on the CPU.
-            match there.iter().any(|x| x.place().is_some()) {
+            match there.iter().any(|x| x.known_device().is_some()) {
                 true => results.map(|y| moved(y, device, cpu())).collect(),
                 false => results.collect(),
             }

@@ -111,8 +111,8 @@ impl Sample {
 
 /// A constant of a sample on the device that its inputs are on.
 pub(crate) fn beside(x: &[Variable], constant: impl Into<Variable>) -> Variable {
-    let place = x.iter().find_map(Variable::place);
-    constant.into().to(place.unwrap_or(cpu()))
+    let device = x.iter().find_map(Variable::known_device);
+    constant.into().to(device.unwrap_or(cpu()))
 }
 
 impl fmt::Debug for Sample {

@@ -70,12 +70,12 @@ impl History {
                 found[at].frame = around;
                 continue;
             }
-            let Composite { name, place, .. } = *found[at].composite;
+            let Composite { name, location, .. } = *found[at].composite;
             found[at].frame = Some(self.frames.len());
             self.frames.push(Frame {
                 name: name.to_owned(),
                 parent: around,
-                place: Some(place),
+                location: Some(location),
             });
         }
         for (call, own) in self.calls.iter_mut().zip(own) {

@@ -191,7 +191,7 @@ impl Outline {
                 links.push(Frame {
                     name: self.paths[link].clone(),
                     parent,
-                    place: None,
+                    location: None,
                 });
                 for &call in &calls {
                     self.placed[call] = place;

@@ -22,7 +22,7 @@ use std::path::Path;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::error::Place;
+use crate::error::Location;
 use crate::node::{Creator, HistoryEntry, Key};
 use crate::variable::Variable;
 
@@ -115,12 +115,12 @@ struct Frame {
     /// The frame that it is part of.
     parent: Option<usize>,
     /// Of a function that is made of others, where it was called.
-    place: Option<Place>,
+    location: Option<Location>,
 }
 
 impl Frame {
     fn is_function(&self) -> bool {
-        self.place.is_some()
+        self.location.is_some()
     }
 }
 
@@ -379,7 +379,7 @@ fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
 
 /// Where a function was called. An absolute path (of a dependency, say) is cut to the part that
 /// says which file it is, so that no machine's folders are shown.
-fn line(place: Place) -> String {
+fn line(place: Location) -> String {
     let path = Path::new(place.file());
     let mut file = place.file().replace('\\', "/");
     if path.has_root() {

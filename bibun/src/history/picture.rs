@@ -75,7 +75,7 @@ impl<'a> Picture<'a> {
                     ("described", shortened(&describe(call), 200)),
                     ("shapes", self.history.signature(call)),
                     ("generation", call.generation().to_string()),
-                    ("called at", line(call.first().place())),
+                    ("called at", line(call.first().location())),
                     ("saves", counted(bytes, "byte", "bytes")),
                 ]
             }
@@ -92,7 +92,7 @@ impl<'a> Picture<'a> {
                 }
                 about.push(("shape", datum.entry.shape().to_string()));
                 about.push(("dtype", datum.entry.dtype().to_string()));
-                about.extend(made.map(|made| ("made at", line(made.first().place()))));
+                about.extend(made.map(|made| ("made at", line(made.first().location()))));
                 about
             }
             Vertex::Earlier(count) => {

@@ -106,7 +106,7 @@ impl Picture<'_> {
             if let Some(parent) = frame.parent {
                 write!(svg, r#" data-link="l{parent}""#)?;
             }
-            if let Some(called) = frame.place {
+            if let Some(called) = frame.location {
                 let is_folded = !self.history.is_unfolded;
                 let called = xml(&line(called));
                 write!(svg, r#" data-place="{called}" data-folded="{is_folded}""#)?;

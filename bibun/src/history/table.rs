@@ -87,7 +87,7 @@ impl History {
             self.signature(call),
             dtypes.join(", "),
             call.generation().to_string(),
-            line(call.first().place()),
+            line(call.first().location()),
             grouped(distinct_bytes(call.parts.iter())),
         ];
         if self.has_links() {

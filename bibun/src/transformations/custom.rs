@@ -9,7 +9,7 @@ use crate::apply;
 use crate::batch::{Batched, run_batch};
 use crate::call::calling;
 use crate::context::Context;
-use crate::error::{Error, Place, caller, raise};
+use crate::error::{Error, Location, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::forward;
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
@@ -177,17 +177,17 @@ pub(crate) struct Closures {
 
 impl Closures {
     /// Runs the function.
-    pub(crate) fn call(&self, inputs: Vec<Variable>, place: Place) -> Vec<Variable> {
-        self.call_in(inputs, place, Arc::default())
+    pub(crate) fn call(&self, inputs: Vec<Variable>, location: Location) -> Vec<Variable> {
+        self.call_in(inputs, location, Arc::default())
     }
 
-    fn call_in(&self, inputs: Vec<Variable>, place: Place, first: Arc<First>) -> Vec<Variable> {
+    fn call_in(&self, inputs: Vec<Variable>, location: Location, first: Arc<First>) -> Vec<Variable> {
         let call = Call {
             closures: self.clone(),
             scopes: Scopes::current(),
             first,
         };
-        apply::run(&call, inputs, place, false)
+        apply::run(&call, inputs, location, false)
     }
 
     /// Whether derivatives are those of the function itself, which is run again for them.
@@ -395,11 +395,11 @@ impl Function for Call {
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..m], &v[m..]);
                     let gx = run_batch(split, &all, draw);
                     // An input that is the same in every lane gets the sum of what lanes send it.
-                    let place = |(gx, axis): (Variable, &Option<usize>)| match *axis {
+                    let location = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.moveaxis(0, axis as isize),
                         None => gx.sum(0),
                     };
-                    fronted(gx).into_iter().zip(&axes).map(place).collect()
+                    fronted(gx).into_iter().zip(&axes).map(location).collect()
                 })
             }),
             jvp: jvp.map(|jvp| -> Arc<Rule> {

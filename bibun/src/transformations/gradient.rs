@@ -6,7 +6,7 @@ use bibun_array::Array;
 
 use super::{float_leaves, settled, watched};
 use crate::call::calling;
-use crate::error::{Error, Place, caller, raise};
+use crate::error::{Error, Location, caller, raise};
 use crate::functions::zeros_like;
 use crate::reverse::Paths;
 use crate::scope;
@@ -128,13 +128,13 @@ struct Traced<Y> {
     /// Whether results keep their history.
     kept: bool,
     /// The place of the transformation, if it took the values of leaves.
-    lost_at: Option<Place>,
+    lost_at: Option<Location>,
 }
 
 impl<Y: Tree> Traced<Y> {
     #[track_caller]
     fn run<A: Tree>(leaves: Leaves, f: impl FnOnce(&A) -> Y, x: &A) -> Self {
-        let place = caller();
+        let location = caller();
         let recording = scope::is_recording();
         let (inputs, computed) = watched(&leaves);
         let output = scope::recording(true, || f(&leaves.replaced(x, &inputs)));
@@ -144,7 +144,7 @@ impl<Y: Tree> Traced<Y> {
         let kept = recording && (computed || paths.leave());
         let takes_leaves = leaves.variables.iter().any(Variable::is_leaf);
         Self {
-            lost_at: (recording && !kept && takes_leaves).then_some(place),
+            lost_at: (recording && !kept && takes_leaves).then_some(location),
             leaves,
             output,
             outputs,
@@ -163,7 +163,7 @@ impl<Y: Tree> Traced<Y> {
         }
         let inputs = self.leaves.variables.iter();
         let or_zero = |(x, gradient): (_, Option<Variable>)| match (gradient, self.lost_at) {
-            (Some(gradient), Some(place)) if !gradient.has_history() => gradient.lost_at(place),
+            (Some(gradient), Some(location)) if !gradient.has_history() => gradient.lost_at(location),
             (Some(gradient), _) => gradient,
             (None, _) => zeros_like(x),
         };
@@ -248,7 +248,7 @@ impl<A: Tree, Y: Tree> Pullback<A, Y> {
         self.traced.kept
     }
 
-    pub(super) fn lost_at(&self) -> Option<Place> {
+    pub(super) fn lost_at(&self) -> Option<Location> {
         self.traced.lost_at
     }
 }

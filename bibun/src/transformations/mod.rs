@@ -76,7 +76,7 @@ pub use per_example::{PerExample, Rows, clip_factors, per_example, per_example_w
 pub use tangent::{Linearized, jvp, linearize};
 pub use vectorize::{BatchAxes, VmapOptions, vmap, vmap_with};
 
-use crate::error::{Error, Place, raise};
+use crate::error::{Error, Location, raise};
 use crate::functions::watch;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
@@ -122,7 +122,7 @@ fn watched(leaves: &Leaves) -> (Vec<Variable>, bool) {
 
 /// Cuts history off unless it is to be `kept`, at the place of the transformation if the value of a
 /// leaf went in. Leaves stay what they are.
-fn settled<Y: Tree>(output: Y, kept: bool, lost_at: Option<Place>) -> Y {
+fn settled<Y: Tree>(output: Y, kept: bool, lost_at: Option<Location>) -> Y {
     if kept {
         return output;
     }
@@ -132,7 +132,7 @@ fn settled<Y: Tree>(output: Y, kept: bool, lost_at: Option<Place>) -> Y {
     }
     let cut = |x: &Variable| match lost_at {
         _ if x.is_leaf() || !x.has_history() => x.clone(),
-        Some(place) => x.clone().lost_at(place),
+        Some(location) => x.clone().lost_at(location),
         None => x.clone().without_history(),
     };
     let cut: Vec<Variable> = leaves.variables.iter().map(cut).collect();

@@ -127,7 +127,7 @@ pub(super) fn push_forward<A: Tree, Y: Tree>(
     let marked = pushed
         .into_iter()
         .map(|pushed| match (pushed, run.lost_at()) {
-            (Some(dy), Some(place)) if !dy.has_history() => Some(dy.lost_at(place)),
+            (Some(dy), Some(location)) if !dy.has_history() => Some(dy.lost_at(location)),
             (dy, _) => dy,
         });
     or_zeros(&run.outputs().variables, marked.collect())

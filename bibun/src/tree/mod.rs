@@ -470,7 +470,7 @@ pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a:
 #[track_caller]
 pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use<T>) {
     use crate::functions::{concat, split_at};
-    let place = caller();
+    let location = caller();
     let leaves = Leaves::trainable(tree);
     let Some(first) = leaves.variables.first() else {
         let what = match Leaves::of(tree).variables.is_empty() {
@@ -506,7 +506,7 @@ pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use
                     "the way back is for {total} elements, the vector is {}",
                     vector.spec()
                 ),
-                place,
+                location,
             });
         }
         let mut ends = Vec::new();

@@ -534,7 +534,7 @@ fn rows_of_batch(indices: Variable, x: &Variable, axis: usize) -> Variable {
     let function = RowsOfBatch {
         axis: 0,
         size: x.shape()[axis],
-        device: x.place().or(indices.place()).unwrap_or(cpu()),
+        device: x.known_device().or(indices.known_device()).unwrap_or(cpu()),
     };
     Discrete::of(function, [indices])
 }
