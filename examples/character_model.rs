@@ -20,14 +20,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
-use bibun::datasets::{Batches, DataError, Dataset};
+use bibun::datasets::{DataError, DataLoader, Dataset};
 use bibun::functions::{softmax, softmax_cross_entropy};
 use bibun::links::{Chain, Dropout, Embedding, Linear, Link, Lstm, LstmState, RecurrentState};
 use bibun::optimizers::Adam;
 use bibun::optimizers::hooks::ClipNorm;
 use bibun::optimizers::schedule::linear;
 use bibun::training::{
-    BoxError, Call, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
+    BoxError, Callback, Evaluator, Plot, PrintReport, ProgressBar, Snapshots, Step, Trainer,
+    Trigger, Until,
 };
 use bibun::{Variable, eval_mode, no_grad};
 use clap::Parser;
@@ -210,11 +211,11 @@ fn run(options: &Options) -> Result<(), BoxError> {
         model.parameter_count(),
     );
 
-    let train = Batches::new(Pieces(train), 16).seed(options.seed);
+    let train = DataLoader::new(Pieces(train), 16).seed(options.seed);
     let pieces = (unseen.len() - 1) / PIECE;
     let rows =
         |from: usize| Array::from(&unseen[from..][..pieces * PIECE]).reshape([pieces, PIECE]);
-    let unseen = Batches::new((rows(0), rows(1)), 100);
+    let unseen = DataLoader::new((rows(0), rows(1)), 100);
 
     let loss = |model: &Model, (x, t): &(Array, Array), step: &mut Step<'_>| {
         let y = model.forward(&Variable::constant(x));
@@ -234,12 +235,21 @@ fn run(options: &Options) -> Result<(), BoxError> {
         .until(Until::Epochs(options.epochs as f64))
         .stop_on_interrupt()
         .extend(Evaluator::new("test", unseen, loss))
-        .extend(Table::new(["epoch", "bits", "test/bits", "elapsed_time"]))
-        .extend(Call::new("sample", Trigger::Epochs(1.0), move |session| {
-            let epoch = session.clock().epochs();
-            session.print(format!("{:?}", often(session.model(), 70, epoch)));
-            Ok(())
-        }))
+        .extend(PrintReport::new([
+            "epoch",
+            "bits",
+            "test/bits",
+            "elapsed_time",
+        ]))
+        .extend(Callback::new(
+            "sample",
+            Trigger::Epochs(1.0),
+            move |session| {
+                let epoch = session.clock().epochs();
+                session.print(format!("{:?}", often(session.model(), 70, epoch)));
+                Ok(())
+            },
+        ))
         .extend(ProgressBar::new());
     if let Some(folder) = &options.out {
         trainer = trainer

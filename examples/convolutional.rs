@@ -17,13 +17,13 @@ use std::process::ExitCode;
 use bibun::Variable;
 use bibun::array::{Array, Generator};
 use bibun::datasets::transforms::{Affine, random_affine};
-use bibun::datasets::{Batches, Dataset, Digits, LabeledImages, Mnist, Planes, Subset, mnist};
+use bibun::datasets::{DataLoader, Dataset, Digits, LabeledImages, Mnist, Planes, Subset, mnist};
 use bibun::functions::{accuracy, max_pool, relu, softmax_cross_entropy};
 use bibun::links::{BatchNorm, Chain, Conv2d, Dropout, Linear, Link};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::one_cycle;
 use bibun::training::{
-    BoxError, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
+    BoxError, Evaluator, Plot, PrintReport, ProgressBar, Snapshots, Step, Trainer, Trigger, Until,
 };
 use clap::Parser;
 
@@ -135,10 +135,10 @@ fn run(options: &Options) -> Result<(), BoxError> {
     let train = train
         .map(move |(image, class), random| Ok((random_affine(&image, &a_little, random), class)));
     // A thread turns the images of the next batches while this one is learned from.
-    let train = Batches::new(train, 100)
+    let train = DataLoader::new(train, 100)
         .shuffle(options.seed)
         .prefetch(4, 1);
-    let test = Batches::new(test, 500);
+    let test = DataLoader::new(test, 500);
 
     let loss = |model: &Network, (x, t): &(Array, Array), step: &mut Step<'_>| {
         let y = model.forward(&Variable::constant(x));
@@ -151,7 +151,7 @@ fn run(options: &Options) -> Result<(), BoxError> {
         .until(Until::Epochs(options.epochs as f64))
         .stop_on_interrupt()
         .extend(Evaluator::new("test", test, loss))
-        .extend(Table::new([
+        .extend(PrintReport::new([
             "epoch",
             "loss",
             "accuracy",

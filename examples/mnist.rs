@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use bibun::Variable;
 use bibun::array::{Array, Generator};
-use bibun::datasets::{Batches, Dataset, Digits, Mnist, mnist};
+use bibun::datasets::{DataLoader, Dataset, Digits, Mnist, mnist};
 use bibun::functions::{Reduction, accuracy, relu, softmax_cross_entropy_with};
 use bibun::links::{Chain, Linear, Link};
 use bibun::optimizers::schedule::{Schedule, linear};
@@ -22,8 +22,8 @@ use bibun::optimizers::{Adam, MomentumSgd, Optimizer, Sgd};
 #[cfg(feature = "full")]
 use bibun::training::TensorBoard;
 use bibun::training::{
-    BoxError, Evaluator, Histograms, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger,
-    Until,
+    BoxError, Evaluator, Histograms, Plot, PrintReport, ProgressBar, Snapshots, Step, Trainer,
+    Trigger, Until,
 };
 use clap::{Parser, ValueEnum};
 
@@ -148,11 +148,11 @@ fn run(options: &Options) -> Result<(), BoxError> {
         .permutation(data.train.len())
         .to_vec::<i64>();
     let order: Vec<usize> = order.into_iter().map(|index| index as usize).collect();
-    let mut train = Batches::new(data.train.subset(order), options.batch_size);
+    let mut train = DataLoader::new(data.train.subset(order), options.batch_size);
     if !options.seed_recipe {
         train = train.shuffle(seed);
     }
-    let test = Batches::new(data.test, 1000);
+    let test = DataLoader::new(data.test, 1000);
 
     let reduction = if options.seed_recipe {
         Reduction::Sum
@@ -168,7 +168,7 @@ fn run(options: &Options) -> Result<(), BoxError> {
         .until(Until::Epochs(options.epochs as f64))
         .stop_on_interrupt()
         .extend(Evaluator::new("test", test, learn))
-        .extend(Table::new([
+        .extend(PrintReport::new([
             "epoch",
             "loss",
             "accuracy",

@@ -17,11 +17,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bibun::array::{Array, Generator};
-use bibun::datasets::{Batches, Collate, Padded, Sequence};
+use bibun::datasets::{Collate, DataLoader, Padded, Sequence};
 use bibun::functions::{accuracy, softmax_cross_entropy};
 use bibun::links::{Chain, Embedding, Gru, Linear, Link};
 use bibun::optimizers::Adam;
-use bibun::training::{BoxError, Evaluator, ProgressBar, Step, Table, Trainer, Until};
+use bibun::training::{BoxError, Evaluator, PrintReport, ProgressBar, Step, Trainer, Until};
 use bibun::{Variable, eval_mode, no_grad};
 use clap::Parser;
 
@@ -310,13 +310,13 @@ fn main() -> Result<(), BoxError> {
         }
         softmax_cross_entropy(y, t)
     };
-    let batches = Batches::new(encode(&train), 32).shuffle(options.seed);
-    let unseen = Batches::new(encode(&test), 500);
+    let batches = DataLoader::new(encode(&train), 32).shuffle(options.seed);
+    let unseen = DataLoader::new(encode(&test), 500);
     let mut trainer = Trainer::new(model, batches, Adam::new(0.005), loss.clone())
         .until(Until::Epochs(options.epochs as f64))
         .stop_on_interrupt()
         .extend(Evaluator::new("test", unseen, loss))
-        .extend(Table::new([
+        .extend(PrintReport::new([
             "epoch",
             "loss",
             "test/loss",

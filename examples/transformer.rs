@@ -17,13 +17,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bibun::array::{Array, Generator};
-use bibun::datasets::{Batches, DataError, Dataset};
+use bibun::datasets::{DataError, DataLoader, Dataset};
 use bibun::functions::softmax_cross_entropy;
 use bibun::links::{Chain, Embedding, LayerNorm, Linear, Link, TransformerBlock};
 use bibun::optimizers::AdamW;
 use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
 use bibun::training::{
-    BoxError, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
+    BoxError, Evaluator, Plot, PrintReport, ProgressBar, Snapshots, Step, Trainer, Trigger, Until,
 };
 use bibun::{Variable, eval_mode, no_grad, s};
 use clap::Parser;
@@ -192,16 +192,16 @@ fn run(options: &Options) -> Result<(), BoxError> {
     let steps = options.epochs * options.sums.div_ceil(batch_size);
     let warm = steps.min(100);
     let schedule = warm_up(warm).then(cosine((steps - warm).max(1)));
-    let batches = Batches::new(train, batch_size as usize).seed(options.seed);
+    let batches = DataLoader::new(train, batch_size as usize).seed(options.seed);
     let mut trainer = Trainer::new(model, batches, AdamW::new(0.002).schedule(schedule), loss)
         .until(Until::Epochs(options.epochs as f64))
         .stop_on_interrupt()
         .extend(Evaluator::new(
             "unseen",
-            Batches::new(unseen, 500).seed(options.seed),
+            DataLoader::new(unseen, 500).seed(options.seed),
             loss,
         ))
-        .extend(Table::new([
+        .extend(PrintReport::new([
             "epoch",
             "loss",
             "exact",

@@ -1,6 +1,6 @@
 //! The operators of arrays: `+ - * / %`, `& | ^`, `-x`, `!x`, and `+=` and its like.
 //!
-//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`Operand`] for the dtypes).
+//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`ArrayLike`] for the dtypes).
 //! An array that is moved in and shared with nobody gives its memory to the result. Broadcasting
 //! and what happens at the ends of the integers are told with the methods of the same meaning, such
 //! as [`Array::add`] and [`Array::remainder`].
@@ -20,7 +20,7 @@ use std::ops::{
     Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
 };
 
-use crate::{Array, Error, Operand, ops, raise};
+use crate::{Array, ArrayLike, Error, ops, raise};
 
 /// One implementation for every right side keeps the type of `x + 1.0` known, so that methods may
 /// follow it.
@@ -29,7 +29,7 @@ macro_rules! operators {
         $Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident,
         [$($number:ty),*];
     )+) => {$(
-        impl<B: Into<Operand>> $Trait<B> for Array {
+        impl<B: Into<ArrayLike>> $Trait<B> for Array {
             type Output = Array;
             #[track_caller]
             fn $method(self, b: B) -> Array {
@@ -37,14 +37,14 @@ macro_rules! operators {
                 ops::$function(self, b)
             }
         }
-        impl<B: Into<Operand>> $Trait<B> for &Array {
+        impl<B: Into<ArrayLike>> $Trait<B> for &Array {
             type Output = Array;
             #[track_caller]
             fn $method(self, b: B) -> Array {
                 self.clone().$method(b)
             }
         }
-        impl<B: Into<Operand>> $Assign<B> for Array {
+        impl<B: Into<ArrayLike>> $Assign<B> for Array {
             #[track_caller]
             fn $assign(&mut self, b: B) {
                 assign(self, stringify!($assign), ops::$function, b.into());
@@ -55,7 +55,7 @@ macro_rules! operators {
                 type Output = Array;
                 #[track_caller]
                 fn $method(self, b: Array) -> Array {
-                    ops::$function(Operand::from(self).beside(b.dtype()), b)
+                    ops::$function(ArrayLike::from(self).beside(b.dtype()), b)
                 }
             }
             impl $Trait<&Array> for $number {
@@ -107,7 +107,7 @@ prefix_operators! {
 /// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its
 /// shape, and its dtype, into which the result must fit without a change of kind.
 #[track_caller]
-fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array, b: Operand) {
+fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array, b: ArrayLike) {
     let dtype = x.dtype();
     let b = b.beside(dtype);
     if x.shape().broadcast(b.shape()).as_ref() != Some(x.shape()) {

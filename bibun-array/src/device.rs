@@ -35,7 +35,7 @@ pub type Complaint = Box<dyn FnOnce(i64) -> Error + Send>;
 
 /// A reduction over axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reduction {
+pub enum Reduce {
     /// Sum (of bools: how many are true, as `i64`).
     Sum,
     /// Product (of bools as `i64`).
@@ -164,7 +164,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
 
     /// Reduces `axes` (sorted), which are left out of the result's shape. `Max` to `ArgMin` get at
     /// least one element for each of the result.
-    fn reduce(&'static self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+    fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
         on_host(self, "reduce", [x], |[x]| cpu().reduce(reduction, &x, axes))
     }
 

@@ -8,6 +8,7 @@
 
 mod arithmetic;
 mod array;
+mod array_like;
 mod axes;
 mod call;
 mod conversion;
@@ -29,7 +30,6 @@ mod matmul;
 mod normalize;
 mod npy;
 mod number;
-mod operand;
 pub mod ops;
 mod random;
 mod reduce;
@@ -43,11 +43,12 @@ mod view;
 mod waiting;
 
 pub use array::Array;
+pub use array_like::ArrayLike;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use call::{Call, Entered, Location, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 pub use device::{
-    Complaint, Device, Memory, Normalization, Reduction, Scan, Settled, View, allocating, cpu,
+    Complaint, Device, Memory, Normalization, Reduce, Scan, Settled, View, allocating, cpu,
     is_another_device, settle,
 };
 pub use draws::Draws;
@@ -62,7 +63,6 @@ pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 pub use number::{Mask, Number, Whole};
-pub use operand::Operand;
 pub use random::{Distribution, Generator};
 pub use shape::Shape;
 pub use stencil::Stencil;

@@ -1,6 +1,6 @@
 //! Reductions: sums, products, extremes, means, truths.
 
-use crate::device::{Reduction, allocating};
+use crate::device::{Reduce, allocating};
 use crate::kernel::elementwise;
 use crate::math::Float;
 use crate::{Array, Axes, DType, ElementFormula, Error, Number, ops, raise};
@@ -28,7 +28,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn sum(&self, axes: impl Into<Axes>) -> Self {
-        self.reduced("sum", Reduction::Sum, &axes.into())
+        self.reduced("sum", Reduce::Sum, &axes.into())
     }
 
     /// Product over axes; of `bool` as `i64`. The product of nothing is 1, integers wrap around,
@@ -44,7 +44,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn prod(&self, axes: impl Into<Axes>) -> Self {
-        self.reduced("prod", Reduction::Product, &axes.into())
+        self.reduced("prod", Reduce::Product, &axes.into())
     }
 
     /// Largest value over axes; NaN if there is one.
@@ -60,7 +60,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn max(&self, axes: impl Into<Axes>) -> Self {
-        self.extreme("max", Reduction::Max, &axes.into())
+        self.extreme("max", Reduce::Max, &axes.into())
     }
 
     /// Smallest value over axes; NaN if there is one.
@@ -76,7 +76,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn min(&self, axes: impl Into<Axes>) -> Self {
-        self.extreme("min", Reduction::Min, &axes.into())
+        self.extreme("min", Reduce::Min, &axes.into())
     }
 
     /// Position along `axis` of the largest value as `i64`: the first of equal ones, and the first
@@ -93,7 +93,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn argmax(&self, axis: isize) -> Self {
-        self.extreme("argmax", Reduction::ArgMax, &Axes::from(axis))
+        self.extreme("argmax", Reduce::ArgMax, &Axes::from(axis))
     }
 
     /// Position along `axis` of the smallest value as `i64`: the first of equal ones, and the first
@@ -110,7 +110,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn argmin(&self, axis: isize) -> Self {
-        self.extreme("argmin", Reduction::ArgMin, &Axes::from(axis))
+        self.extreme("argmin", Reduce::ArgMin, &Axes::from(axis))
     }
 
     /// Whether all elements are true, that is, not zero (so NaN is true); of nothing: true.
@@ -126,7 +126,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn all(&self, axes: impl Into<Axes>) -> Self {
-        self.reduced("all", Reduction::All, &axes.into())
+        self.reduced("all", Reduce::All, &axes.into())
     }
 
     /// Whether any element is true, that is, not zero (so NaN is true); of nothing: false.
@@ -141,7 +141,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn any(&self, axes: impl Into<Axes>) -> Self {
-        self.reduced("any", Reduction::Any, &axes.into())
+        self.reduced("any", Reduce::Any, &axes.into())
     }
 
     /// Arithmetic mean over axes; of integers and bools as `f64`, of nothing NaN.
@@ -159,7 +159,7 @@ impl Array {
         let axes = axes.into();
         let count = self.count_over("mean", &axes);
         let (x, dtype) = self.to_float();
-        let sum = x.reduced("mean", Reduction::Sum, &axes);
+        let sum = x.reduced("mean", Reduce::Sum, &axes);
         ops::cast(sum / count as f64, dtype)
     }
 
@@ -201,7 +201,7 @@ impl Array {
     }
 
     #[track_caller]
-    fn reduced(&self, function: &'static str, reduction: Reduction, axes: &Axes) -> Self {
+    fn reduced(&self, function: &'static str, reduction: Reduce, axes: &Axes) -> Self {
         let (axes, keep_dims) = axes.resolve(function, self.rank());
         let mut y = allocating(function, || self.device().reduce(reduction, self, &axes));
         if keep_dims {
@@ -214,7 +214,7 @@ impl Array {
 
     /// [`Array::reduced`] where nothing has no result.
     #[track_caller]
-    fn extreme(&self, function: &'static str, reduction: Reduction, axes: &Axes) -> Self {
+    fn extreme(&self, function: &'static str, reduction: Reduce, axes: &Axes) -> Self {
         let (reduced, _) = axes.resolve(function, self.rank());
         if self.size() == 0 && self.shape().reduced(&reduced, false).size() > 0 {
             let what = format!(
@@ -239,14 +239,14 @@ impl Array {
         let (x, dtype) = self.to_float();
         let count = x.count_over(function, axes);
         let (reduced, _) = axes.resolve(function, self.rank());
-        let mut mean = x.reduced(function, Reduction::Sum, axes) / count as f64;
+        let mut mean = x.reduced(function, Reduce::Sum, axes) / count as f64;
         if mean.rank() < x.rank() {
             for &axis in &reduced {
                 mean = mean.expand_dims(axis as isize);
             }
         }
         let squares = elementwise(SquaredDistance, [x, mean], []);
-        let sum = squares.reduced(function, Reduction::Sum, axes);
+        let sum = squares.reduced(function, Reduce::Sum, axes);
         (sum / count.saturating_sub(ddof) as f64, dtype)
     }
 

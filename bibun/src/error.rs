@@ -310,7 +310,11 @@ pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
 
 /// Runs a rule of a function that was called at `location`: if it is missing, the place to look at is
 /// that call, not the rule.
-pub(crate) fn asked_at<T>(function: &'static str, location: Location, rule: impl FnOnce() -> T) -> T {
+pub(crate) fn asked_at<T>(
+    function: &'static str,
+    location: Location,
+    rule: impl FnOnce() -> T,
+) -> T {
     let (_, _entered) = Called::begin(function, location);
     attempt(rule).unwrap_or_else(|error| {
         raise(match error {

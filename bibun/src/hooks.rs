@@ -239,7 +239,11 @@ pub(crate) struct Before {
 }
 
 /// The hooks around a function.
-pub(crate) fn before_forward(name: &'static str, location: Location, inputs: &[Variable]) -> Before {
+pub(crate) fn before_forward(
+    name: &'static str,
+    location: Location,
+    inputs: &[Variable],
+) -> Before {
     let is_quiet = IS_QUIET.get();
     let is_told = !is_quiet && are_any();
     // What transformations hide is looked at one level below.

@@ -34,13 +34,14 @@ use std::process::ExitCode;
 
 use bibun::Variable;
 use bibun::array::{Array, DType, Generator};
-use bibun::datasets::{Batches, Digits, LabeledImages, Mnist, mnist};
+use bibun::datasets::{DataLoader, Digits, LabeledImages, Mnist, mnist};
 use bibun::functions::{Reduction, exp, sigmoid, sigmoid_cross_entropy_with};
 use bibun::links::{Chain, Link, Mlp};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::cosine;
 use bibun::training::{
-    BoxError, Call, Evaluator, Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until,
+    BoxError, Callback, Evaluator, Plot, PrintReport, ProgressBar, Snapshots, Step, Trainer,
+    Trigger, Until,
 };
 use clap::Parser;
 use pictures::Pictures;
@@ -127,7 +128,7 @@ fn run(options: &Options) -> Result<(), BoxError> {
 
     let pictures = Pictures::of(&test);
     let [train, test] = [train, test].map(|images| upright::all(&images));
-    let train = Batches::new(train, 100).shuffle(options.seed);
+    let train = DataLoader::new(train, 100).shuffle(options.seed);
     let loss = |model: &Autoencoder, x: &Array, step: &mut Step<'_>| {
         model.loss(&Variable::constant(x), step.random())
     };
@@ -140,10 +141,15 @@ fn run(options: &Options) -> Result<(), BoxError> {
         .folder(&options.out)
         .snapshots(Snapshots::every(Trigger::Epochs(1.0)))
         .stop_on_interrupt()
-        .extend(Evaluator::new("test", Batches::new(test, 500), loss))
-        .extend(Table::new(["epoch", "loss", "test/loss", "elapsed_time"]))
+        .extend(Evaluator::new("test", DataLoader::new(test, 500), loss))
+        .extend(PrintReport::new([
+            "epoch",
+            "loss",
+            "test/loss",
+            "elapsed_time",
+        ]))
         .extend(Plot::new("loss.svg", ["loss", "test/loss"]))
-        .extend(Call::new(
+        .extend(Callback::new(
             "pictures",
             Trigger::Epochs(1.0),
             move |session| {

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{LN_2, PI};
 
-use bibun_array::{Array, DType, Element, Error, Operand, Scalar, attempt, ops, s};
+use bibun_array::{Array, ArrayLike, DType, Element, Error, Scalar, attempt, ops, s};
 
 const SIZES: [[usize; 2]; 5] = [[0, 3], [1, 1], [1, 3], [25, 41], [200, 350]];
 
@@ -801,7 +801,7 @@ fn dtypes_of_mixed_operands() {
         [true, false]
     );
     assert_eq!(
-        Operand::from(Scalar::F64(2.5))
+        ArrayLike::from(Scalar::F64(2.5))
             .beside(DType::F32)
             .item::<f64>(),
         2.5

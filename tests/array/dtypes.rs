@@ -2,7 +2,7 @@
 
 use crate::common::Numbers;
 use bibun_array::{
-    Array, DType, Error, Generator, Kind, Operand, Scalar, attempt, bf16, concat, f16, matmul, s,
+    Array, ArrayLike, DType, Error, Generator, Kind, Scalar, attempt, bf16, concat, f16, matmul, s,
 };
 
 /// The types that are computed in another.
@@ -294,7 +294,7 @@ fn numbers_of_the_host_never_widen() {
         );
     }
     assert_eq!(
-        Operand::from(7).beside(DType::U8).element(&[]),
+        ArrayLike::from(7).beside(DType::U8).element(&[]),
         Scalar::U8(7)
     );
 }

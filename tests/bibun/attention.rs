@@ -259,7 +259,7 @@ fn derivatives_of_blocks() {
                 assert_close(&row.slice(s![i]), &expected.to_vec::<f64>(), name);
             }
         }
-        // Batches are turns of a loop.
+        // DataLoader are turns of a loop.
         let turns: Vec<Variable> = x.unstack(0).iter().map(|x| block.forward(x)).collect();
         let turns = stack(&turns.iter().collect::<Vec<_>>(), 0).to_vec::<f64>();
         assert_close(&vmap(|x: &Variable| block.forward(x), &x), &turns, "lanes");

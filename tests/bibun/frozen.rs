@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun::array::{Array, DType, Generator};
-use bibun::datasets::Batches;
+use bibun::datasets::DataLoader;
 use bibun::links::{BatchNorm, Chain, Linear, Link};
 use bibun::optimizers::hooks::{ClipNorm, GradientNoise, WeightDecay};
 use bibun::optimizers::{Adam, AdamW, Lbfgs, MomentumSgd, Optimizer, Sgd};
@@ -698,7 +698,7 @@ fn training_goes_on_with_the_same_parameters_frozen() {
         net.encoder.freeze();
         net.middle.freeze();
         let x = data(20).array();
-        let batches = Batches::new(x, 5).shuffle(0);
+        let batches = DataLoader::new(x, 5).shuffle(0);
         let loss =
             |net: &Net, x: &Array, _: &mut Step<'_>| net.losses(&Variable::constant(x)).mean(..);
         Trainer::new(net, batches, Adam::new(0.01), loss)

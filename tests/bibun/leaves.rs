@@ -7,7 +7,7 @@ use std::thread;
 
 use bibun::array::math::Float;
 use bibun::array::{Given, Number};
-use bibun::optimizers::{Optimizer, Rule, RuleOptimizer, Sgd, Step};
+use bibun::optimizers::{Optimizer, ParameterStep, RuleOptimizer, Sgd, UpdateRule};
 use bibun::{GradOptions, Variable, attempt, checkpoint, custom, gradients_with, history, no_grad};
 
 /// So little stack that a recursion of a few hundred steps is noticed.
@@ -93,10 +93,10 @@ thread_local! {
 #[derive(Clone, Debug)]
 struct Broken;
 
-impl Rule<0, 0> for Broken {
+impl UpdateRule<0, 0> for Broken {
     const STATE: [&'static str; 0] = [];
 
-    fn given(&self, _: &Step) -> [Given; 0] {
+    fn given(&self, _: &ParameterStep) -> [Given; 0] {
         ELEMENTS.set(0);
         []
     }

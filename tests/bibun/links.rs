@@ -424,7 +424,12 @@ fn linear_names_both_shapes() {
     let layer = Linear::new(4, 5, &mut Generator::new(0));
     let error = attempt(|| layer.forward(&Variable::constant([[1f32, 2.0, 3.0]]))).unwrap_err();
     let here = (file!(), line!() - 1);
-    let Error::Mismatch { what, location: place, .. } = &error else {
+    let Error::Mismatch {
+        what,
+        location: place,
+        ..
+    } = &error
+    else {
         panic!("{error}")
     };
     assert!(

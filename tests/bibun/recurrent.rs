@@ -290,7 +290,7 @@ fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
         }
         assert!((norm - squares.sqrt()).abs() < 1e-10 * norm.max(1.0));
     }
-    // Batches are turns of a loop.
+    // DataLoader are turns of a loop.
     let alone = |x: &Variable| network.forward(x);
     let batch = vmap(alone, &x);
     let turns: Vec<Variable> = x.unstack(0).iter().map(alone).collect();

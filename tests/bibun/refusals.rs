@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bibun::array::math::Float;
 use bibun::array::{Array, DType, ElementFormula, Generator, Index, Number, s};
-use bibun::datasets::Batches;
+use bibun::datasets::DataLoader;
 use bibun::functions::*;
 use bibun::links::{
     BatchNorm, Chain, Dropout, Embedding, Linear, Link, Mlp, MultiHeadAttention, Sequential,
@@ -885,10 +885,10 @@ fn a_panic_that_is_no_error_goes_through_links() {
 #[test]
 fn data_and_arrays_name_the_users_line() {
     let arrays = || [3, 2].map(|size| Array::zeros([size], DType::F32));
-    let sides = || drop(Batches::new(<(Array, Array)>::from(arrays()), 1));
+    let sides = || drop(DataLoader::new(<(Array, Array)>::from(arrays()), 1));
     let error = attempt(sides).expect_err("an error");
     assert_eq!(line_of(&error), line!() - 2, "{error}");
-    let scalar = || drop(Batches::new(Array::scalar(1.0), 1));
+    let scalar = || drop(DataLoader::new(Array::scalar(1.0), 1));
     let error = attempt(scalar).expect_err("an error");
     assert_eq!(line_of(&error), line!() - 2, "{error}");
     let a = Array::zeros([2, 2, 3], DType::F32);

@@ -47,7 +47,7 @@ pub(super) trait Number: Element {
     fn plus_product(self, a: Self, b: Self) -> Self;
     fn times(self, other: Self) -> Self;
     /// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
-    fn product(product: Product<'_, Self>, parallel: bool);
+    fn product(product: MatrixProduct<'_, Self>, parallel: bool);
 }
 
 impl Number for f32 {
@@ -61,7 +61,7 @@ impl Number for f32 {
     fn times(self, other: f32) -> f32 {
         self * other
     }
-    fn product(product: Product<'_, f32>, parallel: bool) {
+    fn product(product: MatrixProduct<'_, f32>, parallel: bool) {
         product.of_floats(parallel);
     }
 }
@@ -77,7 +77,7 @@ impl Number for f64 {
     fn times(self, other: f64) -> f64 {
         self * other
     }
-    fn product(product: Product<'_, f64>, parallel: bool) {
+    fn product(product: MatrixProduct<'_, f64>, parallel: bool) {
         product.of_floats(parallel);
     }
 }
@@ -93,7 +93,7 @@ impl Number for i64 {
     fn times(self, other: i64) -> i64 {
         self.wrapping_mul(other)
     }
-    fn product(product: Product<'_, i64>, _: bool) {
+    fn product(product: MatrixProduct<'_, i64>, _: bool) {
         Arch::new().dispatch(ByRows(product));
     }
 }
@@ -124,7 +124,7 @@ impl<'a, T> Matrix<'a, T> {
 }
 
 /// `out = alpha a b + beta out` with the rows of `out`, `step >= n` apart.
-pub(super) struct Product<'a, T> {
+pub(super) struct MatrixProduct<'a, T> {
     pub(super) m: usize,
     pub(super) n: usize,
     pub(super) k: usize,
@@ -136,7 +136,7 @@ pub(super) struct Product<'a, T> {
     pub(super) step: usize,
 }
 
-impl<T: Number> Product<'_, T> {
+impl<T: Number> MatrixProduct<'_, T> {
     /// Computes a product, cut into blocks of rows where that does not happen further down: for
     /// integers and for outer products.
     fn cut(self, parallel: bool) {
@@ -154,13 +154,13 @@ impl<T: Number> Product<'_, T> {
     }
 
     /// Computes blocks of rows of a result whose rows follow each other.
-    fn in_blocks(self, parallel: bool, compute: &(dyn Fn(Product<'_, T>) + Sync)) {
+    fn in_blocks(self, parallel: bool, compute: &(dyn Fn(MatrixProduct<'_, T>) + Sync)) {
         let Self { n, k, a, .. } = self;
         let rows = (PARALLEL / (n * k).max(1))
             .next_multiple_of(BLOCK)
             .max(BLOCK);
         for_each(chunks(self.out, rows * n), parallel, 1, &|i, out| {
-            compute(Product {
+            compute(MatrixProduct {
                 m: out.len() / n,
                 a: a.rows_from(i * rows),
                 out,
@@ -177,7 +177,7 @@ impl<T: Number> Product<'_, T> {
     }
 }
 
-impl<T: Float> Product<'_, T> {
+impl<T: Float> MatrixProduct<'_, T> {
     fn of_floats(self, parallel: bool) {
         let Self { m, n, k, a, b, .. } = self;
         assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n));
@@ -189,13 +189,13 @@ impl<T: Float> Product<'_, T> {
 }
 
 /// A product by plain loops, one row of the result at a time.
-struct ByRows<'a, T>(Product<'a, T>);
+struct ByRows<'a, T>(MatrixProduct<'a, T>);
 
 impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let Product {
+        let MatrixProduct {
             m,
             n,
             k,
@@ -234,14 +234,14 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
 }
 
 /// A product of short sums whose result goes past the caches, some elements at a time.
-struct Streamed<'a, T>(Product<'a, T>);
+struct Streamed<'a, T>(MatrixProduct<'a, T>);
 
 impl<T: Number> NullaryFnOnce for Streamed<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
         const BLOCK: usize = 256;
-        let Product {
+        let MatrixProduct {
             m,
             n,
             k,
@@ -450,7 +450,7 @@ impl<T: Number> Batch<'_, T> {
         let short = (1..=SHORT).contains(&k) && self.beta == T::ZERO && self.b.column == 1;
         let streamed = short && size_of_val(out) >= STREAMED && T::DTYPE != DType::I64;
         let product = |i, out, parallel: bool| {
-            let product = Product {
+            let product = MatrixProduct {
                 m,
                 n,
                 k,

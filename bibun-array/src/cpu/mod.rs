@@ -32,7 +32,7 @@ use crate::random::Distribution;
 use crate::waiting::shared;
 use crate::{Array, Change, DType, Element, Scalar, Shape, Slice, Stencil, Update, View, ops};
 
-use crate::device::{Complaint, Device, Memory, Normalization, Reduction, Scan};
+use crate::device::{Complaint, Device, Memory, Normalization, Reduce, Scan};
 use crate::shape::Layout;
 use crate::storage::Buffer;
 
@@ -112,11 +112,11 @@ impl Device for Cpu {
         shared(|| elementwise::assign(target, &part.0, value));
     }
 
-    fn reduce(&'static self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+    fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
         shared(|| {
             let y = reduce::reduce(reduction, &widened(x), axes);
-            let is_sum = matches!(reduction, Reduction::Sum | Reduction::Product);
-            let of_elements = matches!(reduction, Reduction::Max | Reduction::Min);
+            let is_sum = matches!(reduction, Reduce::Sum | Reduce::Product);
+            let of_elements = matches!(reduction, Reduce::Max | Reduce::Min);
             match of_elements || is_sum && x.dtype().is_float() {
                 true => ops::cast(y, x.dtype()),
                 false => y,

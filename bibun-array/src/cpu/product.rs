@@ -20,7 +20,7 @@ use std::mem::take;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::is_plain;
-use super::matmul::{Matrix, Product};
+use super::matmul::{Matrix, MatrixProduct};
 use super::threads::{chunks, for_each};
 use super::tile::Float;
 
@@ -49,8 +49,8 @@ const TASK: usize = 1 << 18;
 const KEPT: usize = 1 << 18;
 
 /// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
-pub(super) fn product<T: Float>(product: Product<'_, T>, parallel: bool) {
-    let Product { m, n, k, .. } = product;
+pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
+    let MatrixProduct { m, n, k, .. } = product;
     let threads = match parallel {
         true => rayon::current_num_threads(),
         false => 1,
@@ -64,7 +64,7 @@ pub(super) fn product<T: Float>(product: Product<'_, T>, parallel: bool) {
 
 /// As [`product`], with given instructions and tasks.
 #[cfg(test)]
-fn with<S: Simd, T: Float>(simd: S, product: Product<'_, T>, tasks: usize) {
+fn with<S: Simd, T: Float>(simd: S, product: MatrixProduct<'_, T>, tasks: usize) {
     compute(product, tasks, &|work| match work {
         Work::Matrix(part) => simd.vectorize(part),
         Work::Vector(part) => simd.vectorize(part),
@@ -72,11 +72,11 @@ fn with<S: Simd, T: Float>(simd: S, product: Product<'_, T>, tasks: usize) {
 }
 
 fn compute<T: Float>(
-    product: Product<'_, T>,
+    product: MatrixProduct<'_, T>,
     tasks: usize,
     run: &(dyn Fn(&mut Work<'_, T>) + Sync),
 ) {
-    let Product {
+    let MatrixProduct {
         m,
         n,
         k,

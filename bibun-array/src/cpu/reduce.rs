@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::elementwise::{PARALLEL, Steps};
 use super::threads::{chunks, for_each};
 use super::{converted, dispatch_seldom, elements, is_plain, worth_threads};
-use crate::device::Reduction;
+use crate::device::Reduce;
 use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
 use crate::storage::list;
@@ -32,25 +32,23 @@ const PIECES: usize = 16;
 const BLOCK: usize = 1024;
 
 /// Reduces `axes` of `x`, of a type that is its own accumulator.
-pub(super) fn reduce(reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+pub(super) fn reduce(reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
     match (reduction, x.dtype().computed()) {
-        (Reduction::Sum, Accumulator::Bool) => run::<Folded<Sum<bool>>>(x, axes),
-        (Reduction::All | Reduction::Min, Accumulator::Bool) => run::<Folded<All>>(x, axes),
-        (Reduction::Any | Reduction::Max, Accumulator::Bool) => run::<Folded<Any>>(x, axes),
-        (Reduction::Product, Accumulator::Bool) => {
-            ops::cast(reduce(Reduction::All, x, axes), DType::I64)
-        }
-        (Reduction::ArgMax | Reduction::ArgMin, Accumulator::Bool) => {
+        (Reduce::Sum, Accumulator::Bool) => run::<Folded<Sum<bool>>>(x, axes),
+        (Reduce::All | Reduce::Min, Accumulator::Bool) => run::<Folded<All>>(x, axes),
+        (Reduce::Any | Reduce::Max, Accumulator::Bool) => run::<Folded<Any>>(x, axes),
+        (Reduce::Product, Accumulator::Bool) => ops::cast(reduce(Reduce::All, x, axes), DType::I64),
+        (Reduce::ArgMax | Reduce::ArgMin, Accumulator::Bool) => {
             reduce(reduction, &converted(x, DType::I64), axes)
         }
-        (Reduction::All | Reduction::Any, _) => reduce(reduction, &converted(x, DType::Bool), axes),
+        (Reduce::All | Reduce::Any, _) => reduce(reduction, &converted(x, DType::Bool), axes),
         (_, Accumulator::I64) => reduce_numbers::<i64>(reduction, x, axes),
         (_, Accumulator::F32) => reduce_numbers::<f32>(reduction, x, axes),
         (_, Accumulator::F64) => reduce_numbers::<f64>(reduction, x, axes),
     }
 }
 
-fn reduce_numbers<T: Element>(reduction: Reduction, x: &Array, axes: &[usize]) -> Array
+fn reduce_numbers<T: Element>(reduction: Reduce, x: &Array, axes: &[usize]) -> Array
 where
     Sum<T>: Fold<Input = T>,
     Product<T>: Fold<Input = T>,
@@ -58,13 +56,13 @@ where
     Min<T>: Extreme<T>,
 {
     match reduction {
-        Reduction::Sum => run::<Folded<Sum<T>>>(x, axes),
-        Reduction::Product => run::<Folded<Product<T>>>(x, axes),
-        Reduction::Max => run::<Folded<Max<T>>>(x, axes),
-        Reduction::Min => run::<Folded<Min<T>>>(x, axes),
-        Reduction::ArgMax => run::<Position<T, Max<T>>>(&forward(x, axes), axes),
-        Reduction::ArgMin => run::<Position<T, Min<T>>>(&forward(x, axes), axes),
-        Reduction::All | Reduction::Any => unreachable!("of truths only"),
+        Reduce::Sum => run::<Folded<Sum<T>>>(x, axes),
+        Reduce::Product => run::<Folded<Product<T>>>(x, axes),
+        Reduce::Max => run::<Folded<Max<T>>>(x, axes),
+        Reduce::Min => run::<Folded<Min<T>>>(x, axes),
+        Reduce::ArgMax => run::<Position<T, Max<T>>>(&forward(x, axes), axes),
+        Reduce::ArgMin => run::<Position<T, Min<T>>>(&forward(x, axes), axes),
+        Reduce::All | Reduce::Any => unreachable!("of truths only"),
     }
 }
 

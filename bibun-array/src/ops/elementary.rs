@@ -4,7 +4,9 @@
 use super::arithmetic::{floats, numbers};
 use super::{binary, cast, unary};
 use crate::math::{Float, integer};
-use crate::{Array, Definition, ElementFormula, Error, Mask, Number, Operand, elementwise, raise};
+use crate::{
+    Array, ArrayLike, Definition, ElementFormula, Error, Mask, Number, elementwise, raise,
+};
 
 unary! {
     /// The square root; NaN left of zero.
@@ -469,11 +471,11 @@ impl Array {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn pow(&self, exponent: impl Into<Operand>) -> Self {
+    pub fn pow(&self, exponent: impl Into<ArrayLike>) -> Self {
         let dtype = self.dtype();
         match exponent.into() {
             // Rounded as what is computed, not as what is stored.
-            Operand::Number(exponent) if dtype.is_float() => {
+            ArrayLike::Number(exponent) if dtype.is_float() => {
                 let exponent = exponent.cast(dtype.accumulator()).to_f64();
                 power_of_floats(self.clone(), exponent)
             }

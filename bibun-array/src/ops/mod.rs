@@ -163,7 +163,7 @@ macro_rules! binary {
             $(#[$documentation])*
             #[must_use]
             #[track_caller]
-            pub fn $name(&self, other: impl Into<$crate::Operand>) -> Self {
+            pub fn $name(&self, other: impl Into<$crate::ArrayLike>) -> Self {
                 $name(self.clone(), other.into().beside(self.dtype()))
             }
         )+}

@@ -2,10 +2,10 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
+use crate::array_like::promoted;
 use crate::dtype::{with_dtype, with_float};
 use crate::formula::{Formula, Operation, Part, Type};
-use crate::operand::promoted;
-use crate::{Array, DType, Definition, Element, Kind, Mask, Operand, Slice, SliceMut};
+use crate::{Array, ArrayLike, DType, Definition, Element, Kind, Mask, Slice, SliceMut};
 
 /// [`Array::cast`] of an array passed by value, which comes back as it is if it has the dtype.
 ///
@@ -145,7 +145,7 @@ impl Array {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn clip(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
+    pub fn clip(&self, low: impl Into<ArrayLike>, high: impl Into<ArrayLike>) -> Self {
         let dtype = self.dtype();
         let (low, high) = (low.into().beside(dtype), high.into().beside(dtype));
         clip(self.clone(), low, high)
@@ -164,8 +164,8 @@ impl Array {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn where_(&self, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
-        let (a, b) = Operand::pair(a.into(), b.into());
+    pub fn where_(&self, a: impl Into<ArrayLike>, b: impl Into<ArrayLike>) -> Self {
+        let (a, b) = ArrayLike::pair(a.into(), b.into());
         where_(self.clone(), a, b)
     }
 }

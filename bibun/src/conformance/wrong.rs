@@ -13,7 +13,7 @@ use crate::{
 
 /// `a b²`, with a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Product(Fault);
+struct WrongProduct(Fault);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -63,7 +63,7 @@ enum Fault {
     Dishonest,
 }
 
-impl Function for Product {
+impl Function for WrongProduct {
     type Inputs = Fixed<2>;
     type Outputs = Fixed<1>;
 
@@ -197,7 +197,7 @@ impl Function for Product {
 /// A sample of the function. Its two sizes are equal, so that mistaken axes show in the values.
 fn sample(fault: Fault) -> Sample {
     let call = move |a: &Variable, b: &Variable| {
-        let [y] = apply(Product(fault), [a.clone(), b.clone()]);
+        let [y] = apply(WrongProduct(fault), [a.clone(), b.clone()]);
         y
     };
     let mut sample = Sample::binary("product", -2.0..2.0, -2.0..2.0, call, |a, b| a * (b * b));

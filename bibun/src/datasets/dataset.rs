@@ -17,7 +17,7 @@ pub type Batch<D> = <<D as Dataset>::Example as Collate>::Batch;
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
-/// use bibun::datasets::{Batches, DataError, Dataset};
+/// use bibun::datasets::{DataLoader, DataError, Dataset};
 /// /// Points of the plane and whether they lie within the unit circle.
 /// struct Points;
 /// impl Dataset for Points {
@@ -31,7 +31,7 @@ pub type Batch<D> = <<D as Dataset>::Example as Collate>::Batch;
 ///         Ok((point, inside))
 ///     }
 /// }
-/// let (x, t) = Batches::new(Points, 100).next_batch()?;
+/// let (x, t) = DataLoader::new(Points, 100).next_batch()?;
 /// assert_eq!((x.shape(), t.shape()), (&[100, 2].into(), &[100].into()));
 /// # Ok::<(), DataError>(())
 /// ```
@@ -48,7 +48,7 @@ pub trait Dataset: Send + Sync + 'static {
     }
 
     /// Example number `index`. What is random about it is drawn from `random`, a stream of its
-    /// own: under [`Batches`](super::Batches) it depends on seed, epoch and index only.
+    /// own: under [`DataLoader`](super::DataLoader) it depends on seed, epoch and index only.
     ///
     /// # Errors
     /// If the example cannot be had.

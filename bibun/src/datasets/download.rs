@@ -18,7 +18,7 @@ use super::{DataError, Mnist, mnist};
 
 /// A file of the net: where it is, and what it must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Source<'a> {
+pub struct RemoteFile<'a> {
     /// The address; the last part of it is the name of the file.
     pub url: &'a str,
     /// The SHA-256 of its content, in lower-case hexadecimal digits.
@@ -28,23 +28,23 @@ pub struct Source<'a> {
 }
 
 /// The four files of MNIST.
-pub const MNIST: [Source<'static>; 4] = [
-    Source {
+pub const MNIST: [RemoteFile<'static>; 4] = [
+    RemoteFile {
         url: "http://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz",
         sha256: "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
         bytes: 9_912_422,
     },
-    Source {
+    RemoteFile {
         url: "http://ossci-datasets.s3.amazonaws.com/mnist/train-labels-idx1-ubyte.gz",
         sha256: "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
         bytes: 28_881,
     },
-    Source {
+    RemoteFile {
         url: "http://ossci-datasets.s3.amazonaws.com/mnist/t10k-images-idx3-ubyte.gz",
         sha256: "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
         bytes: 1_648_877,
     },
-    Source {
+    RemoteFile {
         url: "http://ossci-datasets.s3.amazonaws.com/mnist/t10k-labels-idx1-ubyte.gz",
         sha256: "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
         bytes: 4_542,
@@ -52,23 +52,23 @@ pub const MNIST: [Source<'static>; 4] = [
 ];
 
 /// The four files of Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017).
-pub const FASHION_MNIST: [Source<'static>; 4] = [
-    Source {
+pub const FASHION_MNIST: [RemoteFile<'static>; 4] = [
+    RemoteFile {
         url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-images-idx3-ubyte.gz",
         sha256: "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
         bytes: 26_421_880,
     },
-    Source {
+    RemoteFile {
         url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-labels-idx1-ubyte.gz",
         sha256: "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
         bytes: 29_515,
     },
-    Source {
+    RemoteFile {
         url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/t10k-images-idx3-ubyte.gz",
         sha256: "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
         bytes: 4_422_102,
     },
-    Source {
+    RemoteFile {
         url: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/t10k-labels-idx1-ubyte.gz",
         sha256: "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
         bytes: 5_148,
@@ -104,7 +104,7 @@ pub fn fashion_mnist_or_download(folder: impl AsRef<Path>) -> Result<Mnist, Data
     read_or_download(folder.as_ref(), &FASHION_MNIST)
 }
 
-fn read_or_download(folder: &Path, sources: &[Source<'_>]) -> Result<Mnist, DataError> {
+fn read_or_download(folder: &Path, sources: &[RemoteFile<'_>]) -> Result<Mnist, DataError> {
     for source in sources {
         // Uncompressed by hand it is read too, and what is wrong with it is told there.
         let plain = folder.join(source.name().trim_end_matches(".gz"));
@@ -115,7 +115,7 @@ fn read_or_download(folder: &Path, sources: &[Source<'_>]) -> Result<Mnist, Data
     Ok(mnist(folder)?)
 }
 
-impl Source<'_> {
+impl RemoteFile<'_> {
     /// How long a server may be silent.
     const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -134,10 +134,10 @@ impl Source<'_> {
         self.fetch_within(folder, Self::PATIENCE)
     }
 
-    /// [`Source::fetch`] from a server that may be silent for so long.
+    /// [`RemoteFile::fetch`] from a server that may be silent for so long.
     ///
     /// # Errors
-    /// As [`Source::fetch`].
+    /// As [`RemoteFile::fetch`].
     pub fn fetch_within(
         &self,
         folder: impl AsRef<Path>,

@@ -74,9 +74,9 @@ impl LabeledImages {
     /// The same images with examples of the shape `[1, height, width]`.
     ///
     /// ```
-    /// use bibun::datasets::{Batches, Digits};
+    /// use bibun::datasets::{DataLoader, Digits};
     /// let planes = Digits::new(0).images(0..100).planes();
-    /// let (x, t) = Batches::new(planes, 32).next_batch()?;
+    /// let (x, t) = DataLoader::new(planes, 32).next_batch()?;
     /// assert_eq!((x.shape(), t.shape()), (&[32, 1, 28, 28].into(), &[32].into()));
     /// # Ok::<(), bibun::datasets::DataError>(())
     /// ```

@@ -9,9 +9,9 @@ use crate::error::{Error, raise};
 ///
 /// ```
 /// use bibun::array::Array;
-/// use bibun::datasets::Batches;
+/// use bibun::datasets::DataLoader;
 /// let rows = Array::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
-/// let batch = Batches::new(rows, 2).next_batch()?;
+/// let batch = DataLoader::new(rows, 2).next_batch()?;
 /// assert_eq!(batch.to_vec::<f64>(), [1.0, 2.0, 3.0, 4.0]);
 /// # Ok::<(), bibun::datasets::DataError>(())
 /// ```

@@ -3,16 +3,16 @@
 //! A [`Dataset`] is examples by number. It may lie in memory (an [`Array`](crate::array::Array)
 //! whose first axis counts examples, a tuple of them, a `Vec`), be read when it is needed, or be
 //! drawn by the program like [`Digits`]. [`Collate`] says how examples become a batch, and
-//! [`Batches`] walks over a data set in random order, on threads if wanted, and can be saved and
+//! [`DataLoader`] walks over a data set in random order, on threads if wanted, and can be saved and
 //! resumed.
 //!
 //! ```
 //! use bibun::array::Array;
-//! use bibun::datasets::{Batches, Dataset};
+//! use bibun::datasets::{DataLoader, Dataset};
 //! let x = Array::arange(0, 10).reshape([10, 1]);
 //! let t = Array::arange(0, 10);
 //! let [train, test] = (x, t).shuffled_split([0.8, 0.2], 0);
-//! let mut batches = Batches::new(train, 4).shuffle(1);
+//! let mut batches = DataLoader::new(train, 4).shuffle(1);
 //! while batches.epoch() < 2 {
 //!     let (x, t) = batches.next_batch()?;
 //!     assert_eq!((x.shape(), t.shape()), (&[4, 1].into(), &[4].into()));
@@ -21,8 +21,8 @@
 //! # Ok::<(), bibun::datasets::DataError>(())
 //! ```
 
-mod batches;
 mod collate;
+mod data_loader;
 mod dataset;
 mod digits;
 #[cfg(feature = "download")]
@@ -40,8 +40,8 @@ pub mod splits;
 mod table;
 pub mod transforms;
 
-pub use batches::Batches;
 pub use collate::{Collate, Padded, Sequence};
+pub use data_loader::DataLoader;
 pub use dataset::{Batch, Chained, Dataset, Mapped, Subset};
 pub use digits::Digits;
 pub use error::DataError;

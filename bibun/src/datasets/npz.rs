@@ -14,13 +14,13 @@ use super::DataError;
 ///
 /// ```
 /// use bibun::array::{Array, write_npz};
-/// use bibun::datasets::{Batches, npz};
+/// use bibun::datasets::{DataLoader, npz};
 /// # let folder = std::env::temp_dir().join(format!("bibun-npz-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// let file = folder.join("data.npz");
 /// write_npz(&file, [("x", Array::from([[1.0, 2.0], [3.0, 4.0]])), ("t", Array::from([0i64, 1]))])?;
 /// let [x, t] = npz(&file, ["x", "t"])?;
-/// let (x, t) = Batches::new((x, t), 2).next_batch()?;
+/// let (x, t) = DataLoader::new((x, t), 2).next_batch()?;
 /// assert_eq!((x.shape(), t.shape()), (&[2, 2].into(), &[2].into()));
 /// # std::fs::remove_dir_all(folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

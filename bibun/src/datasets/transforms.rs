@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use bibun::datasets::transforms::{random_crop, random_flip};
-//! use bibun::datasets::{Batches, Dataset, Digits};
+//! use bibun::datasets::{DataLoader, Dataset, Digits};
 //! let images = Digits::new(0).images(0..64).planes();
 //! let augmented = images.map(|(image, class), random| {
 //!     let image = random_crop(&image, [28, 28], 2, random);
 //!     Ok((random_flip(&image, 0.5, random), class))
 //! });
-//! let (x, _) = Batches::new(augmented, 32).shuffle(0).next_batch()?;
+//! let (x, _) = DataLoader::new(augmented, 32).shuffle(0).next_batch()?;
 //! assert_eq!(x.shape(), &[32, 1, 28, 28]);
 //! # Ok::<(), bibun::datasets::DataError>(())
 //! ```

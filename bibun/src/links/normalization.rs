@@ -102,7 +102,7 @@ impl Link for BatchNorm {
     ///
     /// # Panics
     /// If x is not `[n, channels, ..]`, or in training mode has one value per channel only, as a last
-    /// batch of one example has ([`Batches`](crate::datasets::Batches) can drop it); the message has
+    /// batch of one example has ([`DataLoader`](crate::datasets::DataLoader) can drop it); the message has
     /// all shapes. In training mode under `vmap`, if it hides x.
     fn compute(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdaDelta. From `g = d = 0`:
@@ -61,10 +61,10 @@ pub struct AdaDeltaRule {
     pub epsilon: f64,
 }
 
-impl Rule<2, 4> for AdaDeltaRule {
+impl UpdateRule<2, 4> for AdaDeltaRule {
     const STATE: [&'static str; 2] = ["g", "d"];
 
-    fn given(&self, step: &Step) -> [Given; 4] {
+    fn given(&self, step: &ParameterStep) -> [Given; 4] {
         [step.learning_rate, self.epsilon, self.rho, 1.0 - self.rho].map(Given::Number)
     }
 

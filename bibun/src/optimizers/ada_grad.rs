@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdaGrad: `h ← h + gw²`, `w ← w - η gw / (√h + ε)`, from `h = 0`.
@@ -43,10 +43,10 @@ pub struct AdaGradRule {
     pub epsilon: f64,
 }
 
-impl Rule<1, 2> for AdaGradRule {
+impl UpdateRule<1, 2> for AdaGradRule {
     const STATE: [&'static str; 1] = ["h"];
 
-    fn given(&self, step: &Step) -> [Given; 2] {
+    fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.epsilon].map(Given::Number)
     }
 

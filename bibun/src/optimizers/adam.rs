@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step, power};
+use super::rule::{ParameterStep, UpdateRule, power};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Adam. At step t of a parameter, from `m = v = 0`:
@@ -67,10 +67,10 @@ impl Default for AdamRule {
     }
 }
 
-impl Rule<2, 9> for AdamRule {
+impl UpdateRule<2, 9> for AdamRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
-    fn given(&self, step: &Step) -> [Given; 9] {
+    fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ends = [step.learning_rate, 0.0];
         moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)
     }

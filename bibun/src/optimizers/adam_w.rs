@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
 use super::adam::{follow, moments, ratio};
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdamW: [`Adam`](super::Adam) whose weight decay does not go through the moments,
@@ -66,10 +66,10 @@ pub struct AdamWRule {
     pub weight_decay: f64,
 }
 
-impl Rule<2, 9> for AdamWRule {
+impl UpdateRule<2, 9> for AdamWRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
-    fn given(&self, step: &Step) -> [Given; 9] {
+    fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ends = [step.learning_rate, self.weight_decay];
         moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)
     }

@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
 use super::adam::{follow, moments, ratio};
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AMSGrad: [`Adam`](super::Adam) with the largest second moment so far in place of the present one,
@@ -59,10 +59,10 @@ pub struct AmsGradRule {
     pub epsilon: f64,
 }
 
-impl Rule<3, 9> for AmsGradRule {
+impl UpdateRule<3, 9> for AmsGradRule {
     const STATE: [&'static str; 3] = ["m", "v", "largest"];
 
-    fn given(&self, step: &Step) -> [Given; 9] {
+    fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ends = [step.learning_rate, 0.0];
         moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)
     }

@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
 use super::adam::{AdamRule, moments};
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, an average of how much the loss
@@ -93,11 +93,11 @@ pub struct EveRule {
     last: f64,
 }
 
-impl Rule<2, 9> for EveRule {
+impl UpdateRule<2, 9> for EveRule {
     const STATE: [&'static str; 2] = ["m", "v"];
     const OBSERVES: bool = true;
 
-    fn given(&self, step: &Step) -> [Given; 9] {
+    fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ([first, second, _], rate) = (self.betas, step.learning_rate / self.average);
         moments([first, second], self.epsilon, step.number, [rate, 0.0]).map(Given::Number)
     }

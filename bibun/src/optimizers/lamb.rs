@@ -5,7 +5,7 @@ use bibun_array::{ElementFormula, Given, Kernel, Number, elementwise};
 
 use super::adam::{follow, moments, ratio};
 use super::adam_w::AdamWRule;
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// LAMB: [`Adam`](super::Adam)'s direction, made as long as the parameter. With `m̂` and `v̂` as there:
@@ -74,20 +74,20 @@ pub struct LambRule {
 }
 
 impl LambRule {
-    fn moments(&self, step: &Step) -> [f64; 9] {
+    fn moments(&self, step: &ParameterStep) -> [f64; 9] {
         let ends = [step.learning_rate, self.weight_decay];
         moments(self.betas, self.epsilon, step.number, ends)
     }
 }
 
-impl Rule<2, 9> for LambRule {
+impl UpdateRule<2, 9> for LambRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
-    fn measured(&self, step: &Step) -> Option<Kernel> {
+    fn measured(&self, step: &ParameterStep) -> Option<Kernel> {
         Some(Kernel::of(Direction, self.moments(step)))
     }
 
-    fn given(&self, step: &Step) -> [Given; 9] {
+    fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let mut given = self.moments(step).map(Given::Number);
         given[7] = elementwise(Rate, step.squares.clone(), [step.learning_rate]).into();
         given

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Lion: `w ← w - η (sign(β₁ m + (1 - β₁) gw) + λ w)`, then `m ← β₂ m + (1 - β₂) gw`, from `m = 0`.
@@ -53,10 +53,10 @@ pub struct LionRule {
     pub weight_decay: f64,
 }
 
-impl Rule<1, 6> for LionRule {
+impl UpdateRule<1, 6> for LionRule {
     const STATE: [&'static str; 1] = ["m"];
 
-    fn given(&self, step: &Step) -> [Given; 6] {
+    fn given(&self, step: &ParameterStep) -> [Given; 6] {
         let [first, second] = self.betas;
         let rests = [1.0 - first, 1.0 - second];
         let given = [

@@ -21,7 +21,7 @@
 //! | [`Rprop`], [`Lion`] | by sign alone | `step`, `g`; `m` |
 //! | [`Lbfgs`] | by curvature, for losses that can be evaluated again | vectors of its history |
 //!
-//! All but L-BFGS are a [`RuleOptimizer`]: a [`Rule`] of a few lines with groups, [`hooks`] and
+//! All but L-BFGS are a [`RuleOptimizer`]: a [`UpdateRule`] of a few lines with groups, [`hooks`] and
 //! [schedules](schedule) around it.
 //!
 //! ```
@@ -81,7 +81,7 @@ pub use nesterov_ag::{NesterovAg, NesterovAgRule};
 pub use rms_prop::{RmsProp, RmsPropRule};
 pub use rms_prop_graves::{RmsPropGraves, RmsPropGravesRule};
 pub use rprop::{Rprop, RpropRule};
-pub use rule::{Rule, Step};
+pub use rule::{ParameterStep, UpdateRule};
 pub use rule_optimizer::{RuleOptimizer, Settings};
 pub use sgd::{Sgd, SgdRule};
 pub use smorms3::{Smorms3, Smorms3Rule};

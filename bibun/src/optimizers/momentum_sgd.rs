@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Stochastic gradient descent with momentum: `v ← μ v - η gw`, `w ← w + v`, from `v = 0`.
@@ -39,10 +39,10 @@ pub struct MomentumSgdRule {
     pub momentum: f64,
 }
 
-impl Rule<1, 2> for MomentumSgdRule {
+impl UpdateRule<1, 2> for MomentumSgdRule {
     const STATE: [&'static str; 1] = ["v"];
 
-    fn given(&self, step: &Step) -> [Given; 2] {
+    fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.momentum].map(Given::Number)
     }
 

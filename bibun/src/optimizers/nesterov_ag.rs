@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Nesterov's accelerated gradient: `v ← μ v - η gw`, `w ← w + μ v - η gw`, from `v = 0`.
@@ -41,10 +41,10 @@ pub struct NesterovAgRule {
     pub momentum: f64,
 }
 
-impl Rule<1, 2> for NesterovAgRule {
+impl UpdateRule<1, 2> for NesterovAgRule {
     const STATE: [&'static str; 1] = ["v"];
 
-    fn given(&self, step: &Step) -> [Given; 2] {
+    fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.momentum].map(Given::Number)
     }
 

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// RMSprop: `v ← α v + (1 - α) gw²`, `w ← w - η gw / (√v + ε)`, from `v = 0`.
@@ -55,10 +55,10 @@ pub struct RmsPropRule {
     pub epsilon: f64,
 }
 
-impl Rule<1, 4> for RmsPropRule {
+impl UpdateRule<1, 4> for RmsPropRule {
     const STATE: [&'static str; 1] = ["v"];
 
-    fn given(&self, step: &Step) -> [Given; 4] {
+    fn given(&self, step: &ParameterStep) -> [Given; 4] {
         [
             step.learning_rate,
             self.epsilon,

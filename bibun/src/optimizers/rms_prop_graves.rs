@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// RMSprop with momentum and the mean taken out. From `n = g = d = 0`:
@@ -69,10 +69,10 @@ pub struct RmsPropGravesRule {
     pub epsilon: f64,
 }
 
-impl Rule<3, 5> for RmsPropGravesRule {
+impl UpdateRule<3, 5> for RmsPropGravesRule {
     const STATE: [&'static str; 3] = ["n", "g", "d"];
 
-    fn given(&self, step: &Step) -> [Given; 5] {
+    fn given(&self, step: &ParameterStep) -> [Given; 5] {
         let [alpha, rest] = [self.alpha, 1.0 - self.alpha];
         [step.learning_rate, self.epsilon, alpha, rest, self.momentum].map(Given::Number)
     }

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Rprop: every element has a step length of its own, which grows while its gradient keeps its sign
@@ -70,11 +70,11 @@ pub struct RpropRule {
     pub bounds: [f64; 2],
 }
 
-impl Rule<2, 5> for RpropRule {
+impl UpdateRule<2, 5> for RpropRule {
     const STATE: [&'static str; 2] = ["s", "g"];
     const INITIAL: [f64; 2] = [1.0, 0.0];
 
-    fn given(&self, step: &Step) -> [Given; 5] {
+    fn given(&self, step: &ParameterStep) -> [Given; 5] {
         let [[shrink, grow], [smallest, largest]] = [self.factors, self.bounds];
         [step.learning_rate, shrink, grow, smallest, largest].map(Given::Number)
     }

@@ -16,16 +16,16 @@ use bibun_array::{Array, Given, Kernel, Number};
 /// use bibun::Variable;
 /// use bibun::array::math::Float;
 /// use bibun::array::{Given, Number};
-/// use bibun::optimizers::{Optimizer, Rule, RuleOptimizer, Step};
+/// use bibun::optimizers::{Optimizer, UpdateRule, RuleOptimizer, ParameterStep};
 ///
 /// /// `m ← β m + (1 - β) gw`, `w ← w - η sign m`.
 /// #[derive(Clone, Debug)]
 /// struct SignOfMomentum(f64);
 ///
-/// impl Rule<1, 3> for SignOfMomentum {
+/// impl UpdateRule<1, 3> for SignOfMomentum {
 ///     const STATE: [&'static str; 1] = ["m"];
 ///
-///     fn given(&self, step: &Step) -> [Given; 3] {
+///     fn given(&self, step: &ParameterStep) -> [Given; 3] {
 ///         [step.learning_rate, self.0, 1.0 - self.0].map(Given::Number)
 ///     }
 ///
@@ -47,18 +47,18 @@ use bibun_array::{Array, Given, Kernel, Number};
 /// optimizer.update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.5, 2.5]);
 /// ```
-pub trait Rule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'static {
+pub trait UpdateRule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'static {
     /// The names of the numbers of state.
     const STATE: [&'static str; N];
 
     /// What the numbers of state are before the first step.
     const INITIAL: [f64; N] = [0.0; N];
 
-    /// Whether the rule wants to [`observe`](Rule::observe) the loss, for which every step waits.
+    /// Whether the rule wants to [`observe`](UpdateRule::observe) the loss, for which every step waits.
     const OBSERVES: bool = false;
 
-    /// The numbers given to [`element`](Rule::element) in a step of a parameter.
-    fn given(&self, step: &Step) -> [Given; G];
+    /// The numbers given to [`element`](UpdateRule::element) in a step of a parameter.
+    fn given(&self, step: &ParameterStep) -> [Given; G];
 
     /// What an element of a parameter, `w`, and its state become by its gradient, `gw`. Mark it as
     /// `#[inline(always)]`, and the loop around it becomes vector instructions.
@@ -69,16 +69,16 @@ pub trait Rule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'sta
         given: [Number<T>; G],
     ) -> (Number<T>, [Number<T>; N]);
 
-    /// What must be measured of a whole parameter before [`given`](Rule::given) is asked, for
-    /// [`Step::squares`]: what this kernel of `w`, `gw` and the numbers of state gives at each element. It
+    /// What must be measured of a whole parameter before [`given`](UpdateRule::given) is asked, for
+    /// [`ParameterStep::squares`]: what this kernel of `w`, `gw` and the numbers of state gives at each element. It
     /// takes a second pass over the parameter's memory. Defaults to nothing.
-    fn measured(&self, step: &Step) -> Option<Kernel> {
+    fn measured(&self, step: &ParameterStep) -> Option<Kernel> {
         let _ = step;
         None
     }
 
     /// Is told the loss before a step, by [`Optimizer::minimize`](super::Optimizer::minimize), if it
-    /// [wants](Rule::OBSERVES) to be.
+    /// [wants](UpdateRule::OBSERVES) to be.
     fn observe(&mut self, loss: f64) {
         let _ = loss;
     }
@@ -89,15 +89,15 @@ pub trait Rule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'sta
     }
 }
 
-/// What a [`Rule`] may know of a step of one parameter.
+/// What a [`UpdateRule`] may know of a step of one parameter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Step {
+pub struct ParameterStep {
     /// η of the parameter in this step: that of its group, times the schedule's factor.
     pub learning_rate: f64,
     /// Which step of this parameter it is, from 1.
     pub number: u64,
-    /// `Σ w²` over the parameter, and `Σ r²` of what [`Rule::measured`] says: single elements of `f64`,
+    /// `Σ w²` over the parameter, and `Σ r²` of what [`UpdateRule::measured`] says: single elements of `f64`,
     /// where the parameter is. Zeros if nothing is measured.
     pub squares: [Array; 2],
 }

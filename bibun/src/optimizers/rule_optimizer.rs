@@ -7,7 +7,7 @@ use bibun_array::math::Float;
 use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, cpu};
 
 use super::hooks::{Hook, Hooks, Names, Site};
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
 use super::slots::{Slot, Slots};
 use super::{Optimizer, check_trainable, evaluate};
@@ -15,7 +15,7 @@ use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
 
-/// An optimizer that follows a [`Rule`] of `N` numbers of state for each element.
+/// An optimizer that follows a [`UpdateRule`] of `N` numbers of state for each element.
 ///
 /// [`Adam`](super::Adam) and most others are names for one. A step is one
 /// [`Update`](bibun_array::Update) of each parameter where the parameter is: on the CPU, block by block
@@ -84,7 +84,7 @@ impl Task {
     }
 }
 
-impl<R: Rule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
     /// With a learning rate and a rule.
     pub fn with_rule(learning_rate: f64, rule: R) -> Self {
         Self {
@@ -258,7 +258,7 @@ fn number_name(rule: usize, name: &str) -> String {
     }
 }
 
-impl<R: Rule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<R, N, G> {
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<R, N, G> {
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
         check_trainable("update", model);
@@ -273,7 +273,7 @@ impl<R: Rule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<
             let changes = task.changes(&self.hooks, name, self.steps, &squares);
             let (learning_rate, rule) = self.choice.of(name, self.steps);
             memory.steps += 1;
-            let mut step = Step {
+            let mut step = ParameterStep {
                 learning_rate,
                 number: memory.steps,
                 squares: [Array::scalar(0.0), Array::scalar(0.0)],
@@ -294,7 +294,7 @@ impl<R: Rule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<
                 Given::Element(x) => x.cast(gradient.dtype().accumulator()).into(),
                 number @ Given::Number(_) => number,
             });
-            let update = Update::new(Element::<R>(PhantomData), changes, given);
+            let update = Update::new(RuleElement::<R>(PhantomData), changes, given);
             parameter.update_in_place(|w| {
                 *w = w.to(home);
                 home.update(&update, w, &gradient, arrays);
@@ -331,7 +331,7 @@ impl<R: Rule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<
     }
 }
 
-impl<R: Rule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {
     fn state(&self) -> State {
         let mut state = State::new();
         state.insert("steps", self.steps);
@@ -386,9 +386,9 @@ impl<R: Rule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R
 }
 
 /// The formula of a rule.
-struct Element<R>(PhantomData<fn() -> R>);
+struct RuleElement<R>(PhantomData<fn() -> R>);
 
-impl<R: Rule<N, G>, const N: usize, const G: usize> ElementUpdate<N, G> for Element<R> {
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> ElementUpdate<N, G> for RuleElement<R> {
     const NAME: &'static str = "update";
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Stochastic gradient descent, `w ← w - η gw`.
@@ -31,10 +31,10 @@ impl Sgd {
 #[derive(Clone, Copy, Debug)]
 pub struct SgdRule;
 
-impl Rule<0, 1> for SgdRule {
+impl UpdateRule<0, 1> for SgdRule {
     const STATE: [&'static str; 0] = [];
 
-    fn given(&self, step: &Step) -> [Given; 1] {
+    fn given(&self, step: &ParameterStep) -> [Given; 1] {
         [Given::Number(step.learning_rate)]
     }
 

@@ -5,7 +5,7 @@ use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
-use super::rule::Rule;
+use super::rule::UpdateRule;
 use crate::error::{Error, raise};
 use crate::function::Spec;
 use crate::node::Key;
@@ -39,7 +39,7 @@ pub(super) struct Slots<const N: usize> {
 
 impl<const N: usize> Slots<N> {
     /// The place of a parameter.
-    pub(super) fn find<R: Rule<N, G>, const G: usize>(
+    pub(super) fn find<R: UpdateRule<N, G>, const G: usize>(
         &mut self,
         name: &str,
         parameter: &Variable,
@@ -88,7 +88,7 @@ impl<const N: usize> Slots<N> {
     }
 
     /// Everything, as `name/m`, `name/steps`.
-    pub(super) fn state<R: Rule<N, G>, const G: usize>(&self) -> State {
+    pub(super) fn state<R: UpdateRule<N, G>, const G: usize>(&self) -> State {
         let mut state = State::new();
         let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
         for (name, memory) in seen.chain(&self.waiting) {
@@ -101,7 +101,7 @@ impl<const N: usize> Slots<N> {
     }
 
     /// What is in a state, if it fits to the rule and to the parameters that have been seen.
-    pub(super) fn read<R: Rule<N, G>, const G: usize>(
+    pub(super) fn read<R: UpdateRule<N, G>, const G: usize>(
         &self,
         state: &State,
     ) -> Result<IndexMap<String, Memory<N>>, StateError> {

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{Rule, Step};
+use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// SMORMS3. From `g = v = 0` and `memory = 1`:
@@ -49,11 +49,11 @@ pub struct Smorms3Rule {
     pub epsilon: f64,
 }
 
-impl Rule<3, 2> for Smorms3Rule {
+impl UpdateRule<3, 2> for Smorms3Rule {
     const STATE: [&'static str; 3] = ["g", "v", "memory"];
     const INITIAL: [f64; 3] = [0.0, 0.0, 1.0];
 
-    fn given(&self, step: &Step) -> [Given; 2] {
+    fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.epsilon].map(Given::Number)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::source::BoxError;
+use super::batch_source::BoxError;
 use crate::error::Error;
 use crate::serializers::{FileError, StateError};
 

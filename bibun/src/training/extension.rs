@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
+use super::batch_source::BoxError;
 use super::log::{Entry, Log};
 use super::report::Report;
-use super::source::BoxError;
 use super::terminal::Terminal;
 use super::{Clock, Trigger, Until};
 use crate::optimizers::Optimizer;

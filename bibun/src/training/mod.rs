@@ -1,16 +1,16 @@
 //! Training: a loop that watches, stops, resumes and saves, and what can be hung onto it.
 //!
-//! A [`Trainer`] takes batches from a [`Source`], lets an [`TrainStep`] learn from each, and lets
+//! A [`Trainer`] takes batches from a [`BatchSource`], lets an [`TrainStep`] learn from each, and lets
 //! [`Extension`]s do the rest:
 //!
 //! | | |
 //! |---|---|
 //! | [`Evaluator`] | how good the model is on other data |
-//! | [`Table`], [`ProgressBar`] | the log and the progress on the terminal |
+//! | [`PrintReport`], [`ProgressBar`] | the log and the progress on the terminal |
 //! | [`Plot`], [`Histograms`], [`TensorBoard`] | pictures, and files for TensorBoard |
 //! | [`EarlyStopping`], [`LowerRateOnPlateau`] | what to do when nothing gets better |
 //! | [`KeepBest`] | the best model so far, in a file |
-//! | [`Call`] | a function of one's own at times |
+//! | [`Callback`] | a function of one's own at times |
 //!
 //! What a [`Trigger`] is asked for happens after steps or epochs. The [`Log`] has a line for each epoch,
 //! or whenever [`Trainer::log_every`] says. With a [`Trainer::folder`] it is written there as
@@ -18,16 +18,16 @@
 //!
 //! ```no_run
 //! use bibun::optimizers::Adam;
-//! use bibun::training::{Plot, ProgressBar, Snapshots, Step, Table, Trainer, Trigger, Until};
-//! # use bibun::{Variable, array::Array, datasets::Batches};
-//! # let (model, batches) = (Variable::new(0.0), Batches::new(Array::from([1.0]), 1));
+//! use bibun::training::{Plot, ProgressBar, Snapshots, Step, PrintReport, Trainer, Trigger, Until};
+//! # use bibun::{Variable, array::Array, datasets::DataLoader};
+//! # let (model, batches) = (Variable::new(0.0), DataLoader::new(Array::from([1.0]), 1));
 //! # let loss = |w: &Variable, x: &Array, _: &mut Step<'_>| (w - x).square().mean(..);
 //! let mut trainer = Trainer::new(model, batches, Adam::new(0.001), loss)
 //!     .until(Until::Epochs(20.0))
 //!     .folder("result")
 //!     .snapshots(Snapshots::every(Trigger::Epochs(1.0)))
 //!     .stop_on_interrupt()
-//!     .extend(Table::new(["epoch", "loss", "elapsed_time"]))
+//!     .extend(PrintReport::new(["epoch", "loss", "elapsed_time"]))
 //!     .extend(ProgressBar::new())
 //!     .extend(Plot::new("loss.svg", ["loss"]));
 //! trainer.resume()?;      // where the last run of this program came to, if there was one
@@ -35,6 +35,7 @@
 //! # Ok::<(), bibun::training::TrainingError>(())
 //! ```
 
+mod batch_source;
 mod clock;
 mod error;
 mod extension;
@@ -44,24 +45,24 @@ mod interrupt;
 mod log;
 mod report;
 mod snapshots;
-mod source;
 mod terminal;
 mod train_step;
 mod trainer;
 
+pub use batch_source::{BatchSource, BoxError, Once};
 pub use clock::{Clock, Trigger, Until};
 pub use error::TrainingError;
 pub use extension::{Extension, Session};
 #[cfg(feature = "tensorboard")]
 pub use extensions::TensorBoard;
 pub use extensions::{
-    Call, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, ProgressBar, Table,
+    Callback, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, PrintReport,
+    ProgressBar,
 };
 #[cfg(feature = "plots")]
 pub use extensions::{Histograms, Plot};
 pub use log::{Entry, Log};
 pub use report::{Report, Step};
 pub use snapshots::Snapshots;
-pub use source::{BoxError, Once, Source};
 pub use train_step::{GradientStep, TrainStep};
 pub use trainer::{Outcome, Resumed, Trainer};

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use bibun_array::Generator;
 
+use super::batch_source::{BatchSource, BoxError};
 use super::extension::{Extension, Session};
 use super::folder::Folder;
 use super::interrupt::Interrupts;
 use super::log::{self, Log};
 use super::report::{Report, Step};
 use super::snapshots::{self, Examined, Line, Snapshots};
-use super::source::{BoxError, Source};
 use super::terminal::Terminal;
 use super::train_step::{GradientStep, TrainStep};
 use super::{Clock, TrainingError, Trigger, Until};
@@ -24,12 +24,12 @@ use crate::scope::train_mode;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::variable::Variable;
 
-/// Trains a model: takes batches from a [`Source`], learns from each by an [`TrainStep`], and lets
+/// Trains a model: takes batches from a [`BatchSource`], learns from each by an [`TrainStep`], and lets
 /// [`Extension`]s watch, evaluate, draw, stop and save.
 ///
 /// ```
 /// use bibun::array::Generator;
-/// use bibun::datasets::{Batches, Digits};
+/// use bibun::datasets::{DataLoader, Digits};
 /// use bibun::functions::{accuracy, softmax_cross_entropy};
 /// use bibun::links::{Link, Linear};
 /// use bibun::optimizers::Adam;
@@ -42,8 +42,8 @@ use crate::variable::Variable;
 ///     softmax_cross_entropy(y, t)
 /// };
 /// let digits = Digits::new(0);
-/// let train = Batches::new(digits.images(0..500), 50).shuffle(0);
-/// let test = Batches::new(digits.images(500..600), 50);
+/// let train = DataLoader::new(digits.images(0..500), 50).shuffle(0);
+/// let test = DataLoader::new(digits.images(500..600), 50);
 /// let model = Linear::new(784, 10, &mut Generator::new(0));
 /// let mut trainer = Trainer::new(model, train, Adam::new(0.01), loss)
 ///     .until(Until::Epochs(3.0))
@@ -53,7 +53,7 @@ use crate::variable::Variable;
 /// assert!(last.get("test/accuracy").unwrap() > 0.5);
 /// # Ok::<(), bibun::training::TrainingError>(())
 /// ```
-pub struct Trainer<M, S: Source> {
+pub struct Trainer<M, S: BatchSource> {
     model: M,
     source: S,
     train_step: Box<dyn TrainStep<M, S::Batch>>,
@@ -131,7 +131,7 @@ impl fmt::Display for Resumed {
     }
 }
 
-impl<M: Chain + 'static, S: Source> Trainer<M, S> {
+impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     /// Training by an optimizer, with the loss as a function of model and batch.
     pub fn new<F>(model: M, source: S, optimizer: impl Optimizer + 'static, loss: F) -> Self
     where
@@ -588,7 +588,7 @@ impl<M: Chain + 'static, S: Source> Trainer<M, S> {
     }
 }
 
-impl<M: Chain + 'static, S: Source> Stateful for Trainer<M, S> {
+impl<M: Chain + 'static, S: BatchSource> Stateful for Trainer<M, S> {
     fn state(&self) -> State {
         let mut state = State::new();
         state.insert_part("model", self.model.state());
@@ -637,7 +637,7 @@ fn is_in(file: &Path, folder: &Path, iteration: u64) -> bool {
     is_same && file.file_name() == Some(snapshots::name(iteration).as_ref())
 }
 
-impl<M, S: Source> fmt::Debug for Trainer<M, S> {
+impl<M, S: BatchSource> fmt::Debug for Trainer<M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.extensions.iter().map(|added| &*added.name).collect();
         f.debug_struct("Trainer")

@@ -181,7 +181,12 @@ impl Closures {
         self.call_in(inputs, location, Arc::default())
     }
 
-    fn call_in(&self, inputs: Vec<Variable>, location: Location, first: Arc<First>) -> Vec<Variable> {
+    fn call_in(
+        &self,
+        inputs: Vec<Variable>,
+        location: Location,
+        first: Arc<First>,
+    ) -> Vec<Variable> {
         let call = Call {
             closures: self.clone(),
             scopes: Scopes::current(),

@@ -163,7 +163,9 @@ impl<Y: Tree> Traced<Y> {
         }
         let inputs = self.leaves.variables.iter();
         let or_zero = |(x, gradient): (_, Option<Variable>)| match (gradient, self.lost_at) {
-            (Some(gradient), Some(location)) if !gradient.has_history() => gradient.lost_at(location),
+            (Some(gradient), Some(location)) if !gradient.has_history() => {
+                gradient.lost_at(location)
+            }
             (Some(gradient), _) => gradient,
             (None, _) => zeros_like(x),
         };

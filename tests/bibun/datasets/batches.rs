@@ -1,4 +1,4 @@
-//! Batches: the same for any number of threads, resumed anywhere, and no thread that hangs.
+//! DataLoader: the same for any number of threads, resumed anywhere, and no thread that hangs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bibun::array::{Array, DType, Generator};
-use bibun::datasets::{Batches, Collate, DataError, Dataset, Digits, Padded, Sequence};
+use bibun::datasets::{Collate, DataError, DataLoader, Dataset, Digits, Padded, Sequence};
 use bibun::serializers::{State, Stateful};
 use bibun::{Error, attempt};
 
@@ -23,7 +23,7 @@ fn noisy(len: usize) -> impl Dataset<Example = (Array, String)> {
 }
 
 fn values<D: Dataset<Example = (Array, String)>>(
-    batches: &mut Batches<D>,
+    batches: &mut DataLoader<D>,
 ) -> (Vec<f64>, Vec<String>) {
     let (noise, names) = batches.next_batch().unwrap();
     (noise.to_vec(), names)
@@ -32,11 +32,11 @@ fn values<D: Dataset<Example = (Array, String)>>(
 #[test]
 fn any_number_of_threads_gives_the_same_batches() {
     let reference: Vec<_> = {
-        let mut batches = Batches::new(noisy(23), 5).shuffle(3);
+        let mut batches = DataLoader::new(noisy(23), 5).shuffle(3);
         (0..15).map(|_| values(&mut batches)).collect()
     };
     for (ahead, threads) in THREADS {
-        let mut batches = Batches::new(noisy(23), 5)
+        let mut batches = DataLoader::new(noisy(23), 5)
             .shuffle(3)
             .prefetch(ahead, threads);
         for (i, expected) in reference.iter().enumerate() {
@@ -50,7 +50,7 @@ fn any_number_of_threads_gives_the_same_batches() {
             .once()
             .map(|batch| batch.unwrap().0.to_vec::<f64>())
             .collect();
-        let plain = Batches::new(noisy(23), 5).shuffle(3);
+        let plain = DataLoader::new(noisy(23), 5).shuffle(3);
         let expected: Vec<_> = plain
             .once()
             .map(|batch| batch.unwrap().0.to_vec::<f64>())
@@ -65,7 +65,7 @@ fn any_number_of_threads_gives_the_same_batches() {
 
 #[test]
 fn epochs_have_every_example_once_in_orders_of_their_own() {
-    let mut batches = Batches::new((0..23usize).collect::<Vec<_>>(), 5).shuffle(3);
+    let mut batches = DataLoader::new((0..23usize).collect::<Vec<_>>(), 5).shuffle(3);
     let mut orders = Vec::new();
     for epoch in 0..3 {
         let mut order = Vec::new();
@@ -84,13 +84,13 @@ fn epochs_have_every_example_once_in_orders_of_their_own() {
     assert_ne!(orders[0], orders[1]);
     assert_eq!(batches.epoch_detail(), 3.0);
 
-    let mut plain = Batches::new((0..5usize).collect::<Vec<_>>(), 2);
+    let mut plain = DataLoader::new((0..5usize).collect::<Vec<_>>(), 2);
     let order: Vec<i64> = (0..3)
         .flat_map(|_| plain.next_batch().unwrap().to_vec())
         .collect();
     assert_eq!(order, [0, 1, 2, 3, 4]);
 
-    let mut full = Batches::new((0..5usize).collect::<Vec<_>>(), 2).drop_last();
+    let mut full = DataLoader::new((0..5usize).collect::<Vec<_>>(), 2).drop_last();
     assert_eq!(full.batches_per_epoch(), 2);
     let sizes: Vec<usize> = (0..4).map(|_| full.next_batch().unwrap().size()).collect();
     assert_eq!((sizes, full.epoch(), full.position()), (vec![2; 4], 2, 0));
@@ -103,7 +103,7 @@ fn augmentation_depends_on_seed_epoch_and_index_alone() {
     let drawn = |batch_size, seed, shuffle: bool| {
         let numbers = (0..12usize).collect::<Vec<_>>();
         let noise = numbers.map(|i, random| Ok((i, random.uniform((), 0.0, 1.0, DType::F64))));
-        let mut batches = Batches::new(noise, batch_size).seed(seed);
+        let mut batches = DataLoader::new(noise, batch_size).seed(seed);
         if shuffle {
             batches = batches.shuffle(seed);
         }
@@ -139,7 +139,7 @@ fn resumed_at_any_place_bit_for_bit() {
     let mut draw = Generator::new(17);
     for drop_last in [false, true] {
         let new = |seed, (ahead, threads)| {
-            let batches = Batches::new(noisy(23), 4)
+            let batches = DataLoader::new(noisy(23), 4)
                 .shuffle(seed)
                 .prefetch(ahead, threads);
             if drop_last {
@@ -178,7 +178,7 @@ fn resumed_at_any_place_bit_for_bit() {
 
 #[test]
 fn a_state_that_does_not_fit_changes_nothing() {
-    let mut batches = Batches::new(noisy(10), 4).shuffle(1).drop_last();
+    let mut batches = DataLoader::new(noisy(10), 4).shuffle(1).drop_last();
     values(&mut batches);
     let kept = batches.state();
     for (position, fits) in [
@@ -210,7 +210,7 @@ fn a_state_that_does_not_fit_changes_nothing() {
     }
     let error = batches.load_state(&State::new()).unwrap_err().to_string();
     assert!(error.contains("`epoch` is missing"), "{error}");
-    let longer = Batches::new(noisy(11), 4).state();
+    let longer = DataLoader::new(noisy(11), 4).state();
     let error = batches.load_state(&longer).unwrap_err().to_string();
     assert!(
         error.contains("`examples` is 11, but the data set has 10"),
@@ -229,7 +229,7 @@ fn errors_and_panics_come_once_in_their_place() {
                 13 => Ok(Array::zeros(2, DType::F32).reshape([3]).size() as i64),
                 _ => Ok(number),
             });
-        let mut batches = Batches::new(dataset, 2).prefetch(ahead, threads);
+        let mut batches = DataLoader::new(dataset, 2).prefetch(ahead, threads);
         for _ in 0..2 {
             for batch in 0..10 {
                 let next = catch_unwind(AssertUnwindSafe(|| attempt(|| batches.next_batch())));
@@ -271,7 +271,7 @@ fn threads_work_ahead_so_far_and_end_when_dropped() {
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(number)
     }));
-    let mut batches = Batches::new(dataset.clone(), 10).prefetch(4, 2);
+    let mut batches = DataLoader::new(dataset.clone(), 10).prefetch(4, 2);
     batches.next_batch().unwrap();
     assert!(soon(|| made.load(Ordering::Relaxed) == 50));
     sleep(Duration::from_millis(20));
@@ -288,7 +288,7 @@ fn threads_work_ahead_so_far_and_end_when_dropped() {
         sleep(Duration::from_secs(1));
         Ok(number)
     });
-    let mut batches = Batches::new(slow, 1).prefetch(8, 2);
+    let mut batches = DataLoader::new(slow, 1).prefetch(8, 2);
     batches.next_batch().unwrap();
     let start = Instant::now();
     drop(batches);
@@ -298,11 +298,11 @@ fn threads_work_ahead_so_far_and_end_when_dropped() {
 #[test]
 fn what_cannot_be_batched_is_said() {
     let message = |f: &dyn Fn()| attempt(f).unwrap_err().to_string();
-    let error = message(&|| drop(Batches::new(vec![1.0], 0)));
+    let error = message(&|| drop(DataLoader::new(vec![1.0], 0)));
     assert!(error.contains("a batch of 0 examples"), "{error}");
-    let error = message(&|| drop(Batches::new(Vec::<f64>::new(), 1)));
+    let error = message(&|| drop(DataLoader::new(Vec::<f64>::new(), 1)));
     assert!(error.contains("no examples"), "{error}");
-    let error = message(&|| drop(Batches::new(vec![1.0], 2).drop_last()));
+    let error = message(&|| drop(DataLoader::new(vec![1.0], 2).drop_last()));
     assert!(
         error.contains("1 examples do not fill a batch of 2"),
         "{error}"
@@ -401,7 +401,7 @@ fn sets_of_one_kind_of_example_behind_a_pointer() {
         Arc::new(vec![3.0].map(|x, _| Ok(2.0 * x))),
     ];
     let [a, b] = sets;
-    let mut batches = Batches::new(a.chain(b), 3);
+    let mut batches = DataLoader::new(a.chain(b), 3);
     assert_eq!(
         batches.next_batch().unwrap().to_vec::<f64>(),
         [1.0, 2.0, 6.0]

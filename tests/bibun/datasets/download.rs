@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bibun::datasets::DataError;
-use bibun::datasets::download::{FASHION_MNIST, MNIST, Source};
+use bibun::datasets::download::{FASHION_MNIST, MNIST, RemoteFile};
 
 use super::Scratch;
 
@@ -39,8 +39,8 @@ fn send(stream: &mut TcpStream, head: &str, body: &[u8]) {
     let _ = stream.write_all(body);
 }
 
-fn source(url: &str) -> Source<'_> {
-    Source {
+fn source(url: &str) -> RemoteFile<'_> {
+    RemoteFile {
         url,
         sha256: SHA256,
         bytes: CONTENT.len() as u64,

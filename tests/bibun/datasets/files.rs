@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use bibun::array::{Array, DType, Generator, write_npz};
-use bibun::datasets::{Batches, Classes, Csv, DataError, Dataset, npz};
+use bibun::datasets::{Classes, Csv, DataError, DataLoader, Dataset, npz};
 
 use super::Scratch;
 
@@ -44,7 +44,7 @@ fn tables_by_name_and_by_number() {
         .labeled("id", Classes::Numbers)
         .unwrap();
     assert_eq!(numbered.labels.to_vec::<i64>(), [1, 2, 3, 4]);
-    let (x, t) = Batches::new(numbered, 3).next_batch().unwrap();
+    let (x, t) = DataLoader::new(numbered, 3).next_batch().unwrap();
     assert_eq!((x.shape(), t.shape()), (&[3, 2].into(), &[3].into()));
 
     let plain = csv(&scratch, "1;2\n3;4\n")
@@ -198,13 +198,13 @@ mod images {
         }
 
         let one_size = images.clone().grey().resize(4, 5);
-        let (x, t) = Batches::new(one_size, 3)
+        let (x, t) = DataLoader::new(one_size, 3)
             .prefetch(2, 2)
             .next_batch()
             .unwrap();
         assert_eq!((x.shape(), x.dtype()), (&[3, 1, 4, 5].into(), DType::F32));
         assert_eq!(t.to_vec::<i64>(), [0, 0, 1]);
-        let error = Batches::new(images, 3).next_batch().unwrap_err();
+        let error = DataLoader::new(images, 3).next_batch().unwrap_err();
         assert!(matches!(error, DataError::Shapes { .. }));
     }
 

@@ -119,16 +119,16 @@ impl ElementFormula<3> for Sum {
     }
 }
 
-impl Rule<1, 1> for Counting {
+impl UpdateRule<1, 1> for Counting {
     const STATE: [&'static str; 1] = ["count"];
     const INITIAL: [f64; 1] = [10.0];
     const OBSERVES: bool = true;
 
-    fn measured(&self, _: &Step) -> Option<Kernel> {
+    fn measured(&self, _: &ParameterStep) -> Option<Kernel> {
         Some(Kernel::of(Sum, []))
     }
 
-    fn given(&self, step: &Step) -> [Given; 1] {
+    fn given(&self, step: &ParameterStep) -> [Given; 1] {
         let [w, sum] = &step.squares;
         let number = step.number as f64 + self.losses;
         [(w + 2.0 * sum + number).into()]

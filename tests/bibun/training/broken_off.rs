@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bibun::array::{Array, Change, DType, Generator};
-use bibun::datasets::{Batches, DataError};
+use bibun::datasets::{DataError, DataLoader};
 use bibun::optimizers::Adam;
 use bibun::optimizers::Optimizer;
 use bibun::optimizers::hooks::{Hook, Site};
 use bibun::optimizers::schedule::Schedule;
 use bibun::serializers::{State, StateError, Stateful};
 use bibun::training::{
-    BoxError, EarlyStopping, Entry, Evaluator, Extension, Goal, GradientStep, KeepBest, Outcome,
-    Session, Snapshots, Source, Step, TrainStep, Trainer, TrainingError, Trigger, Until,
+    BatchSource, BoxError, EarlyStopping, Entry, Evaluator, Extension, Goal, GradientStep,
+    KeepBest, Outcome, Session, Snapshots, Step, TrainStep, Trainer, TrainingError, Trigger, Until,
 };
 
 use super::points::{Folder, Net, Points, bits, loss, told};
@@ -148,7 +148,7 @@ impl<M, B, U: TrainStep<M, B>> TrainStep<M, B> for Then<U> {
 
 const STEPS: u64 = 20;
 
-fn trainer(bomb: &Arc<Bomb>, folder: &Folder) -> Trainer<Net, impl Source + use<>> {
+fn trainer(bomb: &Arc<Bomb>, folder: &Folder) -> Trainer<Net, impl BatchSource + use<>> {
     use bibun::datasets::Dataset;
     let data = Arc::clone(bomb);
     let moved = move |(x, t): (Array, Array), random: &mut Generator| {
@@ -158,7 +158,7 @@ fn trainer(bomb: &Arc<Bomb>, folder: &Folder) -> Trainer<Net, impl Source + use<
             false => Ok((x + random.normal(2, 0.0, 0.01, DType::F32), t)),
         }
     };
-    let batches = Batches::new(Points::new(40, 16).into_arrays().map(moved), 8)
+    let batches = DataLoader::new(Points::new(40, 16).into_arrays().map(moved), 8)
         .shuffle(3)
         .prefetch(3, 2);
     let bombed = {

@@ -4,8 +4,8 @@ use bibun::array::Array;
 use bibun::links::Chain;
 use bibun::optimizers::{Adam, Sgd};
 use bibun::training::{
-    Call, EarlyStopping, Evaluator, Goal, Histograms, KeepBest, Outcome, Plot, Session, Snapshots,
-    Step, Table, Trainer, Trigger, Until,
+    Callback, EarlyStopping, Evaluator, Goal, Histograms, KeepBest, Outcome, Plot, PrintReport,
+    Session, Snapshots, Step, Trainer, Trigger, Until,
 };
 use bibun::{Variable, is_recording, is_training};
 
@@ -32,7 +32,7 @@ fn evaluation_is_a_mean_over_all_examples_and_changes_nothing() {
     )
     .extend(Evaluator::new("test", Points::new(10, 4), exact));
     trainer.run().expect("no trouble");
-    let ((x, _), _) = bibun::training::Source::once(&Points::new(10, 10))
+    let ((x, _), _) = bibun::training::BatchSource::once(&Points::new(10, 10))
         .next()
         .expect("one")
         .expect("read");
@@ -63,8 +63,8 @@ fn evaluating_does_not_change_training() {
 /// Tells the values of a list, one for each epoch.
 fn tell(
     values: &'static [f64],
-) -> Call<impl FnMut(&mut Session<'_, Variable>) -> Result<(), bibun::training::BoxError>> {
-    Call::new(
+) -> Callback<impl FnMut(&mut Session<'_, Variable>) -> Result<(), bibun::training::BoxError>> {
+    Callback::new(
         "tell",
         Trigger::Epochs(1.0),
         move |session: &mut Session<'_, Variable>| {
@@ -160,7 +160,12 @@ fn pictures_are_drawn() {
         .folder(folder.path())
         .draw_graph("graph.svg")
         .extend(Evaluator::new("test", Points::new(50, 25), loss))
-        .extend(Table::new(["epoch", "loss", "test/loss", "no such value"]))
+        .extend(PrintReport::new([
+            "epoch",
+            "loss",
+            "test/loss",
+            "no such value",
+        ]))
         .extend(Plot::new("loss.svg", ["loss", "test/loss", "no such value"]).logarithmic())
         .extend(Plot::new("worst.svg", ["worst"]).over("iteration"))
         .extend(Histograms::new("histograms.svg"));

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use bibun::optimizers::Adam;
 use bibun::serializers::{FileError, load_npz, load_snapshot, write_whole};
 use bibun::training::{
-    Call, Evaluator, Goal, KeepBest, Log, Outcome, Plot, Session, Snapshots, Trainer,
+    Callback, Evaluator, Goal, KeepBest, Log, Outcome, Plot, Session, Snapshots, Trainer,
     TrainingError, Trigger, Until,
 };
 
@@ -279,7 +279,7 @@ fn nobody_else_trains_in_the_folder() {
             .push(other.run().expect_err("it is taken"));
         Ok(())
     };
-    let intruder = Call::new("intruder", Trigger::Iterations(1), intruder);
+    let intruder = Callback::new("intruder", Trigger::Iterations(1), intruder);
     let mut first = trainer(&path, 3, 2).extend(intruder);
     first.run().expect("no trouble");
     assert_eq!(said.borrow().len(), 3);
@@ -305,7 +305,7 @@ fn nobody_else_trains_in_the_folder() {
 fn a_panic_lets_go_of_the_folder() {
     let folder = Folder::new("panic");
     let path = folder.path();
-    let fall = Call::new(
+    let fall = Callback::new(
         "fall",
         Trigger::Iterations(2),
         |_: &mut Session<'_, Net>| panic!("it falls"),
@@ -345,7 +345,7 @@ fn files_that_others_write_stay() {
 /// A training that loses its folder in the fifth step: what remains is what `lose` leaves.
 fn loses(folder: &Folder, lose: impl Fn(&Path) + 'static) -> (Trainer<Net, Points>, TrainingError) {
     let path = folder.path().to_owned();
-    let lose = Call::new(
+    let lose = Callback::new(
         "lose",
         Trigger::At(vec![5]),
         move |_: &mut Session<'_, Net>| {
@@ -387,7 +387,7 @@ fn what_could_not_be_written_is_written_when_it_runs_again() {
     let folder = Folder::new("no-room");
     let in_the_way = snapshot(folder.path(), 5).join("in the way");
     let (block, unblock) = (in_the_way.clone(), in_the_way);
-    let block = Call::new(
+    let block = Callback::new(
         "block",
         Trigger::At(vec![4]),
         move |_: &mut Session<'_, Net>| Ok(fs::create_dir_all(&block)?),

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bibun::array::{Array, DType, Generator};
-use bibun::datasets::{Batches, Dataset};
+use bibun::datasets::{DataLoader, Dataset};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::{ReduceOnPlateau, cosine};
 use bibun::training::{
-    Call, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, Outcome, Session,
-    Snapshots, Source, TensorBoard, Trainer, TrainingError, Trigger, Until,
+    BatchSource, Callback, EarlyStopping, Evaluator, Goal, KeepBest, LowerRateOnPlateau, Outcome,
+    Session, Snapshots, TensorBoard, Trainer, TrainingError, Trigger, Until,
 };
 
 use super::points::{Folder, Net, Points, bits, loss, told};
@@ -22,17 +22,17 @@ const FOLDER: &str = "BIBUN_TRAIN_HERE";
 const PERIOD: u64 = 3;
 const STEPS: u64 = 240;
 
-/// Batches made on threads, of points that are moved a little.
-fn batches() -> Batches<impl Dataset<Example = (Array, Array)>> {
+/// DataLoader made on threads, of points that are moved a little.
+fn batches() -> DataLoader<impl Dataset<Example = (Array, Array)>> {
     let moved = |(x, t): (Array, Array), random: &mut Generator| {
         Ok((x + random.normal(2, 0.0, 0.01, DType::F32), t))
     };
-    Batches::new(Points::new(70, 16).into_arrays().map(moved), 16)
+    DataLoader::new(Points::new(70, 16).into_arrays().map(moved), 16)
         .shuffle(3)
         .prefetch(3, 2)
 }
 
-fn trainer(folder: &Path) -> Trainer<Net, impl Source<Batch = (Array, Array)>> {
+fn trainer(folder: &Path) -> Trainer<Net, impl BatchSource<Batch = (Array, Array)>> {
     Trainer::new(
         Net::new(0),
         batches(),
@@ -73,7 +73,7 @@ fn trains_in_a_process_of_its_own() {
             .expect("written");
     };
     let write_step = write.clone();
-    let mut trainer = trainer(folder).stop_on_interrupt().extend(Call::new(
+    let mut trainer = trainer(folder).stop_on_interrupt().extend(Callback::new(
         "diary",
         Trigger::Iterations(1),
         move |session: &mut Session<'_, Net>| {
@@ -215,7 +215,7 @@ fn who_comes_second_is_told_who_was_first() {
             Ok(())
         }
     };
-    let others_come = Call::new("others_come", Trigger::At(vec![20, 21]), others_come);
+    let others_come = Callback::new("others_come", Trigger::At(vec![20, 21]), others_come);
     let mut first = trainer(folder).extend(others_come);
     first.run().expect("nobody disturbs it");
     let refused = ("refused".to_owned(), u64::from(std::process::id()));

@@ -10,7 +10,7 @@ use bibun::array::{Array, DType, Generator};
 use bibun::functions::relu;
 use bibun::links::{BatchNorm, Chain, Dropout, Linear, Link};
 use bibun::serializers::{State, StateError, Stateful};
-use bibun::training::{BoxError, Once, Source, Step};
+use bibun::training::{BatchSource, BoxError, Once, Step};
 
 /// Points and the values of a function there, in random order, anew in each epoch.
 pub(crate) struct Points {
@@ -53,7 +53,7 @@ impl Points {
     }
 }
 
-impl Source for Points {
+impl BatchSource for Points {
     type Batch = (Array, Array);
 
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError> {

@@ -8,7 +8,7 @@ use bibun::links::Chain;
 use bibun::optimizers::{Adam, Optimizer, Sgd};
 use bibun::serializers::{State, StateError, Stateful};
 use bibun::training::{
-    BoxError, Entry, Extension, Once, Outcome, Session, Snapshots, Source, Step, TrainStep,
+    BatchSource, BoxError, Entry, Extension, Once, Outcome, Session, Snapshots, Step, TrainStep,
     Trainer, TrainingError, Trigger, Until,
 };
 use bibun::{Variable, attempt};
@@ -144,7 +144,7 @@ fn an_extension_that_fails_ends_it_by_name() {
 #[test]
 fn the_data_may_fail() {
     struct Torn(u64);
-    impl Source for Torn {
+    impl BatchSource for Torn {
         type Batch = ();
         fn next_batch(&mut self) -> Result<((), usize), BoxError> {
             self.0 += 1;
@@ -191,7 +191,7 @@ fn a_loss_that_is_no_number_is_not_learnt_from() {
     // Positive, so that the logarithm exists until something is taken away.
     let shift = |(x, t): (Array, Array)| (x + 2.0, t);
     struct Shifted<'a>(&'a mut Points, fn((Array, Array)) -> (Array, Array));
-    impl Source for Shifted<'_> {
+    impl BatchSource for Shifted<'_> {
         type Batch = (Array, Array);
         fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError> {
             let (batch, examples) = self.0.next_batch()?;

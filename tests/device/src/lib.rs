@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
     Array, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error,
-    Kernel, Memory, Normalization, Reduction, Scan, Shape, Slice, Stencil, Update, View, attempt,
-    cpu, raise,
+    Kernel, Memory, Normalization, Reduce, Scan, Shape, Slice, Stencil, Update, View, attempt, cpu,
+    raise,
 };
 
 pub use golden::expect_golden;
@@ -312,7 +312,7 @@ impl Device for Counting {
         });
     }
 
-    fn reduce(&'static self, reduction: Reduction, x: &Array, axes: &[usize]) -> Array {
+    fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
         let name = format!("{reduction:?}").to_lowercase();
         self.make(&name, [x], |[x]| cpu().reduce(reduction, x, axes))
     }

@@ -1,6 +1,6 @@
 //! Products of all sizes and layouts, on every instruction set of this machine.
 
-use super::super::matmul::{Matrix, Product};
+use super::super::matmul::{Matrix, MatrixProduct};
 use super::super::tile::Float;
 use super::*;
 
@@ -134,9 +134,9 @@ fn run<T: Test>(
     b: &Laid<T>,
     out: &mut [T],
     step: usize,
-    how: &dyn Fn(Product<'_, T>),
+    how: &dyn Fn(MatrixProduct<'_, T>),
 ) {
-    how(Product {
+    how(MatrixProduct {
         m,
         n,
         k,
@@ -149,7 +149,7 @@ fn run<T: Test>(
     });
 }
 
-fn against_loops<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(Product<'_, T>)) {
+fn against_loops<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(MatrixProduct<'_, T>)) {
     let mut random = Random(seed);
     for _ in 0..rounds {
         let [m, n, k] = sizes(&mut random);
@@ -252,7 +252,7 @@ fn wild<T: Test>(random: &mut Random, odd: bool) -> T {
     }
 }
 
-fn layouts<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(Product<'_, T>)) {
+fn layouts<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(MatrixProduct<'_, T>)) {
     let mut random = Random(seed);
     for round in 0..rounds {
         let [m, n, k] = sizes(&mut random);
@@ -375,7 +375,7 @@ fn infinities_and_nans_spread() {
             a[k / 2] = bad;
             let mut out = vec![1.0f32; m * n];
             product(
-                Product {
+                MatrixProduct {
                     m,
                     n,
                     k,
@@ -403,7 +403,7 @@ fn infinities_and_nans_spread() {
         let b = vec![1.0; k * n];
         let mut out = vec![f64::NAN; m * n];
         product(
-            Product {
+            MatrixProduct {
                 m,
                 n,
                 k,
@@ -427,7 +427,7 @@ fn infinities_and_nans_spread() {
         assert!(out.iter().all(|x| x.is_nan()));
         let a = vec![1.0; m * k];
         product(
-            Product {
+            MatrixProduct {
                 m,
                 n,
                 k,

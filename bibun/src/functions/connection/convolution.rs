@@ -345,7 +345,7 @@ impl<const N: usize> Call<N> {
         if self.b.as_ref().is_some_and(|b| b.shape() != [outputs]) {
             self.fail("b must have one element for each output channel");
         }
-        let rule = Product { convolution, made };
+        let rule = ConvolutionProduct { convolution, made };
         let y = match made {
             ConvolutionPart::Input => Bilinear::of(rule, self.w, self.x),
             _ => Bilinear::of(rule, self.x, self.w),
@@ -492,12 +492,12 @@ pub(crate) fn conv_transpose<const N: usize>(
 
 /// One part of a convolution from the other two: all that its derivatives consist of.
 #[derive(Clone, Debug)]
-struct Product {
+struct ConvolutionProduct {
     convolution: Convolution,
     made: ConvolutionPart,
 }
 
-impl Product {
+impl ConvolutionProduct {
     /// The same convolution with another part made.
     #[track_caller]
     fn of(&self, made: ConvolutionPart, a: Variable, b: Variable) -> Variable {
@@ -506,7 +506,7 @@ impl Product {
     }
 }
 
-impl BilinearRule for Product {
+impl BilinearRule for ConvolutionProduct {
     fn name(&self) -> &'static str {
         let names = match self.made {
             ConvolutionPart::Output => CONVOLUTION,
@@ -691,7 +691,7 @@ impl LinearRule for Patches {
         let n = x.shape[0];
         let gy = swapaxes(reshape(gy, [n, self.0.positions().size(), seen]), -1, -2);
         let gy = reshape(gy, convolution.shape(ConvolutionPart::Output, n));
-        let rule = Product {
+        let rule = ConvolutionProduct {
             convolution,
             made: ConvolutionPart::Input,
         };
@@ -741,7 +741,7 @@ impl Folding {
     }
 }
 
-impl Product {
+impl ConvolutionProduct {
     /// A part with lanes in front as a part of the wider convolution.
     fn fold(&self, x: Variable, part: ConvolutionPart, folding: Folding) -> Variable {
         let (axis, inside) = folding.place(part);

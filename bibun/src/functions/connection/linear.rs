@@ -130,7 +130,7 @@ impl Function for LinearLayer {
             None => (None, None),
         };
         let y = match (x.axis, w.axis) {
-            // Batches of x are more rows.
+            // DataLoader of x are more rows.
             (axis, None) => {
                 let last = x.value.rank() - 1;
                 let x = match axis {
@@ -142,7 +142,7 @@ impl Function for LinearLayer {
                     axis: x.axis,
                 }
             }
-            // Batches of w are more outputs.
+            // DataLoader of w are more outputs.
             (None, Some(_)) => {
                 let w = w.to_front(count);
                 let [batch, o, i] = w.shape().dims().expect("lanes of matrices");

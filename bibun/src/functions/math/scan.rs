@@ -202,16 +202,16 @@ method!(prod, axes: impl Into<Axes>);
 
 #[track_caller]
 fn product_along(x: Variable, axis: usize) -> Variable {
-    let [y] = crate::apply(Product { axis }, [x]);
+    let [y] = crate::apply(CumulativeProduct { axis }, [x]);
     y
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Product {
+struct CumulativeProduct {
     axis: usize,
 }
 
-impl Product {
+impl CumulativeProduct {
     /// The product of all elements but one, for each: of those before and of those behind.
     fn of_others(self, x: &Variable) -> Variable {
         let axis = self.axis;
@@ -220,7 +220,7 @@ impl Product {
     }
 }
 
-impl Function for Product {
+impl Function for CumulativeProduct {
     type Inputs = Fixed<1>;
     type Outputs = Fixed<1>;
 

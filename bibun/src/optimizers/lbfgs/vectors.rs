@@ -51,7 +51,9 @@ impl Parts {
             // A parameter of one repeated value is on every device, its gradient is not.
             let places = [
                 parameter.known_device(),
-                parameter.grad().and_then(|gradient| gradient.known_device()),
+                parameter
+                    .grad()
+                    .and_then(|gradient| gradient.known_device()),
             ];
             let home = places.into_iter().flatten().next().unwrap_or(cpu());
             parameter.update_in_place(|w| {

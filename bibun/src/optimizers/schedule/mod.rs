@@ -70,11 +70,11 @@ pub trait Schedule: fmt::Debug + Send + Sync {
     fn factor(&self, step: u64) -> f64;
 
     /// The product of two schedules.
-    fn times<S: Schedule>(self, other: S) -> Product<Self, S>
+    fn times<S: Schedule>(self, other: S) -> Times<Self, S>
     where
         Self: Sized,
     {
-        Product(self, other)
+        Times(self, other)
     }
 
     /// The first `steps` steps of a schedule, after which it stays as it is at step `steps`.
@@ -117,15 +117,15 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 
 /// By [`Schedule::times`].
 #[derive(Clone, Copy, Debug)]
-pub struct Product<A, B>(A, B);
+pub struct Times<A, B>(A, B);
 
-impl<A: Schedule, B: Schedule> Schedule for Product<A, B> {
+impl<A: Schedule, B: Schedule> Schedule for Times<A, B> {
     fn factor(&self, step: u64) -> f64 {
         self.0.factor(step) * self.1.factor(step)
     }
 }
 
-impl<A: Lasting, B: Lasting> Lasting for Product<A, B> {
+impl<A: Lasting, B: Lasting> Lasting for Times<A, B> {
     fn steps(&self) -> u64 {
         self.0.steps().max(self.1.steps())
     }

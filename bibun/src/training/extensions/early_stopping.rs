@@ -6,7 +6,7 @@ use crate::training::{BoxError, Entry, Extension, Session};
 
 /// Stops the training when a logged value has not got better for so many lines of the log.
 ///
-/// Source: Prechelt, "Early stopping, but when?", in: Neural networks: tricks of the trade, 1998.
+/// BatchSource: Prechelt, "Early stopping, but when?", in: Neural networks: tricks of the trade, 1998.
 ///
 /// ```
 /// use bibun::training::{EarlyStopping, Goal};

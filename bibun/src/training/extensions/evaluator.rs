@@ -5,8 +5,8 @@ use std::fmt;
 use bibun_array::Generator;
 
 use crate::scope::{eval_mode, no_grad};
+use crate::training::batch_source::BatchSource;
 use crate::training::report::Report;
-use crate::training::source::Source;
 use crate::training::{BoxError, Extension, Session, Step, Trigger};
 use crate::variable::Variable;
 
@@ -22,7 +22,7 @@ pub struct Evaluator<S, F> {
     trigger: Trigger,
 }
 
-impl<S: Source, F> Evaluator<S, F> {
+impl<S: BatchSource, F> Evaluator<S, F> {
     /// Evaluates after each epoch.
     pub fn new<M>(name: impl Into<String>, source: S, loss: F) -> Self
     where
@@ -55,7 +55,7 @@ impl<S, F> fmt::Debug for Evaluator<S, F> {
 
 impl<M, S, F> Extension<M> for Evaluator<S, F>
 where
-    S: Source,
+    S: BatchSource,
     F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable,
 {
     fn name(&self) -> &str {

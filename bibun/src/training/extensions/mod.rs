@@ -1,7 +1,7 @@
 //! What can be hung onto a training.
 
 mod best;
-mod call;
+mod callback;
 mod early_stopping;
 mod evaluator;
 mod goal;
@@ -10,13 +10,13 @@ mod histograms;
 mod plateau;
 #[cfg(feature = "plots")]
 mod plot;
+mod print_report;
 mod progress_bar;
-mod table;
 #[cfg(feature = "tensorboard")]
 mod tensorboard;
 
 pub use best::KeepBest;
-pub use call::Call;
+pub use callback::Callback;
 pub use early_stopping::EarlyStopping;
 pub use evaluator::Evaluator;
 pub use goal::Goal;
@@ -25,7 +25,7 @@ pub use histograms::Histograms;
 pub use plateau::LowerRateOnPlateau;
 #[cfg(feature = "plots")]
 pub use plot::Plot;
+pub use print_report::PrintReport;
 pub use progress_bar::ProgressBar;
-pub use table::Table;
 #[cfg(feature = "tensorboard")]
 pub use tensorboard::TensorBoard;

@@ -22,7 +22,7 @@ use crate::training::{BoxError, Entry, Extension, Session, TrainingError, Trigge
 /// and the times in them hold whatever is done to the clock: where it was set back, the times go on
 /// from the last one.
 ///
-/// Source: the messages `Event`, `Summary` and `HistogramProto` and the record format of TensorFlow.
+/// BatchSource: the messages `Event`, `Summary` and `HistogramProto` and the record format of TensorFlow.
 ///
 /// ```
 /// use bibun::training::{TensorBoard, Trigger};

@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 
 use bibun::Variable;
 use bibun::array::{Array, DType, Generator};
-use bibun::datasets::{Batches, Dataset};
+use bibun::datasets::{DataLoader, Dataset};
 use bibun::functions::softmax_cross_entropy;
 use bibun::links::{Link, Mlp};
 use bibun::optimizers::Adam;
 use bibun::optimizers::schedule::cosine;
 use bibun::serializers::{State, Value, load_snapshot};
 use bibun::training::{
-    Evaluator, Goal, KeepBest, Outcome, Plot, Snapshots, Source, Step, TensorBoard, Trainer,
+    Evaluator, Goal, KeepBest, Outcome, Plot, Snapshots, BatchSource, Step, TensorBoard, Trainer,
     TrainingError, Trigger, Until,
 };
 
@@ -25,7 +25,7 @@ pub(crate) const STEPS: u64 = 12;
 pub(crate) const REFUSED: i32 = 3;
 
 /// Snapshots of 30 MB after every step: parameters, twice as much for Adam, and the best model.
-fn trainer(folder: &Path, keep: usize) -> Trainer<Mlp, impl Source + use<>> {
+fn trainer(folder: &Path, keep: usize) -> Trainer<Mlp, impl BatchSource + use<>> {
     let loss = |model: &Mlp, (x, t): &(Array, Array), step: &mut Step<'_>| {
         let noise = step.random().normal(x.shape(), 0.0, 0.1, DType::F32);
         softmax_cross_entropy(model.forward(&Variable::constant(x + noise)), t)
@@ -40,8 +40,8 @@ fn trainer(folder: &Path, keep: usize) -> Trainer<Mlp, impl Source + use<>> {
         (x, t).map(moved)
     };
     let model = Mlp::new(&[600, 1400, 700, 10], &mut Generator::new(0));
-    let batches = Batches::new(data(40, 1), 8).shuffle(2).prefetch(2, 1);
-    let evaluator = Evaluator::new("test", Batches::new(data(16, 3), 8), loss);
+    let batches = DataLoader::new(data(40, 1), 8).shuffle(2).prefetch(2, 1);
+    let evaluator = Evaluator::new("test", DataLoader::new(data(16, 3), 8), loss);
     Trainer::new(
         model,
         batches,

@@ -13,16 +13,16 @@ use crate::training::{BoxError, Entry, Extension, Session};
 /// A value that a line does not have leaves its place empty.
 ///
 /// ```
-/// use bibun::training::Table;
-/// let table = Table::new(["epoch", "loss", "test/accuracy"]);
+/// use bibun::training::PrintReport;
+/// let table = PrintReport::new(["epoch", "loss", "test/accuracy"]);
 /// # let _ = table;
 /// ```
 #[derive(Debug)]
-pub struct Table {
+pub struct PrintReport {
     columns: Vec<String>,
 }
 
-impl Table {
+impl PrintReport {
     /// The values of these names.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = N>) -> Self {
         Self {
@@ -55,7 +55,7 @@ fn shown(value: f64) -> String {
     }
 }
 
-impl<M> Extension<M> for Table {
+impl<M> Extension<M> for PrintReport {
     fn name(&self) -> &str {
         "table"
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn columns_stand_below_each_other() {
-        let table = Table::new(["epoch", "loss", "a_rather_long_name"]);
+        let table = PrintReport::new(["epoch", "loss", "a_rather_long_name"]);
         let heading = table.row(str::to_owned);
         let row = table.row(|name| shown(if name == "epoch" { 12.0 } else { 0.25 }));
         assert_eq!(heading, "     epoch        loss  a_rather_long_name");

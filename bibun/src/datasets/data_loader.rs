@@ -20,8 +20,8 @@ use crate::surroundings::Scopes;
 
 /// The batches of a data set, one epoch after another without end.
 ///
-/// In order as they are, or, after [`Batches::shuffle`], in an order that is drawn anew for each
-/// epoch. With [`Batches::prefetch`], threads make batches before they are asked for; order and
+/// In order as they are, or, after [`DataLoader::shuffle`], in an order that is drawn anew for each
+/// epoch. With [`DataLoader::prefetch`], threads make batches before they are asked for; order and
 /// values are the same for any number of threads.
 ///
 /// What comes is determined by the seed, the epoch and the place in it. Order: the permutation
@@ -33,22 +33,22 @@ use crate::surroundings::Scopes;
 /// on with the next batch. It is no `Iterator`, for a loop over it would never end.
 ///
 /// ```
-/// use bibun::datasets::{Batches, Digits};
+/// use bibun::datasets::{DataLoader, Digits};
 /// use bibun::serializers::Stateful;
 /// let digits = Digits::new(0).images(0..100);
-/// let mut batches = Batches::new(digits.clone(), 32).shuffle(7).prefetch(4, 2);
+/// let mut batches = DataLoader::new(digits.clone(), 32).shuffle(7).prefetch(4, 2);
 /// let sizes = [(); 4].map(|()| batches.next_batch().unwrap().0.shape()[0]);
 /// assert_eq!(sizes, [32, 32, 32, 4]);
 /// assert!(batches.is_new_epoch());
 ///
 /// let saved = batches.state();
 /// let (_, t) = batches.next_batch()?;
-/// let mut resumed = Batches::new(digits, 32).shuffle(0);
+/// let mut resumed = DataLoader::new(digits, 32).shuffle(0);
 /// resumed.load_state(&saved)?;
 /// assert_eq!(resumed.next_batch()?.1.to_vec::<i64>(), t.to_vec::<i64>());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Batches<D: Dataset> {
+pub struct DataLoader<D: Dataset> {
     dataset: Arc<D>,
     plan: Plan,
     /// Where the consumer is.
@@ -76,7 +76,7 @@ struct Cursor {
     position: usize,
 }
 
-impl<D: Dataset> Batches<D> {
+impl<D: Dataset> DataLoader<D> {
     /// The batches of `batch_size` examples in order; the last one of an epoch has what is left.
     /// To go on using the data set elsewhere, give an [`Arc`] of it.
     ///
@@ -84,16 +84,19 @@ impl<D: Dataset> Batches<D> {
     /// If the batch size is 0 or the data set is empty.
     #[track_caller]
     pub fn new(dataset: D, batch_size: usize) -> Self {
-        let _called = calling("Batches");
+        let _called = calling("DataLoader");
         let examples = dataset.len();
         if batch_size == 0 {
             raise(Error::argument(
-                "Batches",
+                "DataLoader",
                 "a batch of 0 examples is no batch",
             ));
         }
         if examples == 0 {
-            raise(Error::argument("Batches", "the data set has no examples"));
+            raise(Error::argument(
+                "DataLoader",
+                "the data set has no examples",
+            ));
         }
         Self {
             dataset: Arc::new(dataset),
@@ -182,8 +185,8 @@ impl<D: Dataset> Batches<D> {
     /// examples is the same in every such pass.
     ///
     /// ```
-    /// use bibun::datasets::Batches;
-    /// let batches = Batches::new(vec![1.0f64, 2.0, 3.0], 2).shuffle(0);
+    /// use bibun::datasets::DataLoader;
+    /// let batches = DataLoader::new(vec![1.0f64, 2.0, 3.0], 2).shuffle(0);
     /// let sums = batches.once().map(|batch| Ok(batch?.sum(..).item::<f64>()));
     /// let sums: Vec<f64> = sums.collect::<Result<_, bibun::datasets::DataError>>()?;
     /// assert_eq!(sums, [3.0, 3.0]);
@@ -251,9 +254,9 @@ impl<D: Dataset> Batches<D> {
     }
 }
 
-impl<D: Dataset> fmt::Debug for Batches<D> {
+impl<D: Dataset> fmt::Debug for DataLoader<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batches")
+        f.debug_struct("DataLoader")
             .field("plan", &self.plan)
             .field("cursor", &self.cursor)
             .field("ahead", &self.ahead)
@@ -263,7 +266,7 @@ impl<D: Dataset> fmt::Debug for Batches<D> {
 }
 
 /// `epoch`, `position` and `seed`, and the number of examples, which must be the same.
-impl<D: Dataset> Stateful for Batches<D> {
+impl<D: Dataset> Stateful for DataLoader<D> {
     fn state(&self) -> State {
         let values = [
             ("epoch", self.cursor.epoch),
@@ -418,7 +421,7 @@ impl<B> Outcome<B> {
     }
 }
 
-/// Batches from jobs, in the order of the jobs.
+/// DataLoader from jobs, in the order of the jobs.
 struct Pipeline<D: Dataset, J> {
     dataset: Arc<D>,
     jobs: J,

@@ -7,22 +7,22 @@ use crate::training::{BoxError, Extension, Session, Trigger};
 /// Calls a function whenever it is due: to draw what a model makes, to look at something, to stop.
 ///
 /// ```
-/// use bibun::training::{Call, Trigger};
+/// use bibun::training::{Callback, Trigger};
 /// use bibun::Variable;
-/// let hello = Call::new("hello", Trigger::Epochs(1.0), |session| {
+/// let hello = Callback::new("hello", Trigger::Epochs(1.0), |session| {
 ///     let model: &Variable = session.model();
 ///     session.print(format!("after {} steps: {}", session.clock().iteration(), model.item::<f64>()));
 ///     Ok(())
 /// });
 /// # let _ = hello;
 /// ```
-pub struct Call<F> {
+pub struct Callback<F> {
     name: String,
     trigger: Trigger,
     function: F,
 }
 
-impl<F> Call<F> {
+impl<F> Callback<F> {
     /// Calls `function` when it is due.
     pub fn new<M>(name: impl Into<String>, trigger: Trigger, function: F) -> Self
     where
@@ -36,16 +36,16 @@ impl<F> Call<F> {
     }
 }
 
-impl<F> fmt::Debug for Call<F> {
+impl<F> fmt::Debug for Callback<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
+        f.debug_struct("Callback")
             .field("name", &self.name)
             .field("trigger", &self.trigger)
             .finish_non_exhaustive()
     }
 }
 
-impl<M, F> Extension<M> for Call<F>
+impl<M, F> Extension<M> for Callback<F>
 where
     F: FnMut(&mut Session<'_, M>) -> Result<(), BoxError>,
 {

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crate::datasets::{Batch, Batches, Dataset};
+use crate::datasets::{Batch, DataLoader, Dataset};
 use crate::serializers::Stateful;
 
 /// What can go wrong outside of the program: files, data, devices.
@@ -10,8 +10,8 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An endless supply of batches that knows where it stands, so that it can be resumed.
 ///
-/// [`Batches`](crate::datasets::Batches) of a data set is one.
-pub trait Source: Stateful {
+/// [`DataLoader`](crate::datasets::DataLoader) of a data set is one.
+pub trait BatchSource: Stateful {
     /// What the model is given.
     type Batch;
 
@@ -30,10 +30,10 @@ pub trait Source: Stateful {
     fn once(&self) -> Once<'_, Self::Batch>;
 }
 
-/// One pass through a [`Source`].
+/// One pass through a [`BatchSource`].
 pub type Once<'a, B> = Box<dyn Iterator<Item = Result<(B, usize), BoxError>> + 'a>;
 
-impl<D: Dataset> Source for Batches<D> {
+impl<D: Dataset> BatchSource for DataLoader<D> {
     type Batch = Batch<D>;
 
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError> {

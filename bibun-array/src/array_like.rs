@@ -18,22 +18,22 @@ use crate::{Array, DType, Error, Kind, Scalar, ops, raise};
 /// assert_eq!((Array::from([true]) + 1).dtype(), DType::I64);
 /// ```
 #[derive(Clone, Debug)]
-pub enum Operand {
+pub enum ArrayLike {
     /// An array, which has its own dtype.
     Array(Array),
     /// A number, which follows the array beside it.
     Number(Scalar),
 }
 
-impl Operand {
+impl ArrayLike {
     /// The operand as an array, beside one of dtype `other`.
     ///
     /// # Panics
     /// If the number is an integer that the dtype, another one of integers, does not have.
     ///
     /// ```
-    /// use bibun_array::{DType, Operand};
-    /// let one = Operand::from(1.0).beside(DType::F32);
+    /// use bibun_array::{DType, ArrayLike};
+    /// let one = ArrayLike::from(1.0).beside(DType::F32);
     /// assert_eq!(one.dtype(), DType::F32);
     /// ```
     #[track_caller]
@@ -94,24 +94,24 @@ fn no_such_integer(x: Scalar, dtype: DType) -> ! {
     raise(Error::invalid("beside", what))
 }
 
-impl From<Array> for Operand {
+impl From<Array> for ArrayLike {
     fn from(x: Array) -> Self {
         Self::Array(x)
     }
 }
-impl From<&Array> for Operand {
+impl From<&Array> for ArrayLike {
     fn from(x: &Array) -> Self {
         Self::Array(x.clone())
     }
 }
-impl From<&mut Array> for Operand {
+impl From<&mut Array> for ArrayLike {
     fn from(x: &mut Array) -> Self {
         Self::Array(x.clone())
     }
 }
 macro_rules! operand_from_numbers {
     ($($number:ty),*) => {$(
-        impl From<$number> for Operand {
+        impl From<$number> for ArrayLike {
             fn from(x: $number) -> Self {
                 Self::Number(x.into())
             }
