@@ -228,12 +228,12 @@ fn functions_do_not_read_elements() {
         "functions/array/index.rs",
         "functions/array/slice.rs",
         // The place in a stream of random numbers, which nobody computes.
-        "functions/noise/random.rs",
+        "functions/random/draws.rs",
         // Only tests.
         "functions/probe.rs",
         // What is asked for are numbers.
-        "functions/evaluation/classification.rs",
-        "functions/evaluation/regression.rs",
+        "functions/metrics/classification.rs",
+        "functions/metrics/regression.rs",
     ];
     let found: Vec<PathBuf> = (sources("bibun/src/functions").into_iter())
         .filter(|source| reads.iter().any(|read| source.code.contains(read)))

@@ -1,39 +1,43 @@
 //! The functions: what Variables can be put through.
 //!
 //! Each function stands in one place with all of its rules, most of them as a member of a family
-//! (elementwise, linear, bilinear, discrete; see `family`), where a line or two is all that is left to say.
+//! (elementwise, linear, bilinear, discrete; see `families`), where a line or two is all that is left to say.
 
 #[macro_use]
-mod family;
+mod families;
 
 mod activation;
 mod array;
-mod connection;
-mod evaluation;
+mod attention;
+mod convolution;
 mod loss;
 mod math;
-mod noise;
+mod metrics;
 mod normalization;
 mod operand;
 mod operators;
 mod pooling;
 #[cfg(test)]
 mod probe;
+mod products;
+mod random;
 
 #[cfg(test)]
-pub(crate) use family::ElementFunction;
+pub(crate) use families::ElementFunction;
 
 pub use activation::*;
 pub use array::*;
-pub use connection::*;
-pub use evaluation::*;
-pub use family::derivative;
+pub use attention::*;
+pub use convolution::*;
+pub use families::derivative;
 pub use loss::*;
 pub use math::*;
-pub use noise::*;
+pub use metrics::*;
 pub use normalization::*;
 pub use operand::Operand;
 pub use pooling::*;
+pub use products::*;
+pub use random::*;
 
 /// Every sample of every function, for the conformance test.
 #[cfg(test)]
@@ -41,12 +45,14 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
     [
         activation::samples(),
         array::samples(),
-        connection::samples(),
+        attention::samples(),
+        convolution::samples(),
         loss::samples(),
         math::samples(),
-        noise::samples(),
         normalization::samples(),
         pooling::samples(),
+        products::samples(),
+        random::samples(),
     ]
     .concat()
 }

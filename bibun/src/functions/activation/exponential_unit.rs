@@ -1,6 +1,6 @@
 //! Rectifiers with an exponential on the left, and smooth ones made of logarithms.
 
-use crate::functions::family::unary;
+use crate::functions::families::unary;
 
 /// The constants of [`selu`], with which layers keep mean 0 and variance 1.
 const SELU_ALPHA: f64 = 1.6732632423543772;

@@ -2,7 +2,7 @@
 
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::family::method;
+use crate::functions::families::method;
 use crate::functions::{concat, max, relu, reshape};
 use crate::variable::Variable;
 use bibun_array::{Shape, normalize_axis};

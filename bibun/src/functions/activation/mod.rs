@@ -3,7 +3,6 @@
 mod exponential_unit;
 mod gelu;
 mod joined;
-mod masked_softmax;
 mod relu;
 mod shrink;
 mod sigmoid;
@@ -12,7 +11,6 @@ mod softmax;
 pub use exponential_unit::*;
 pub use gelu::*;
 pub use joined::*;
-pub use masked_softmax::*;
 pub use relu::*;
 pub use shrink::*;
 pub use sigmoid::*;
@@ -24,7 +22,6 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         exponential_unit::samples(),
         gelu::samples(),
         joined::samples(),
-        masked_softmax::samples(),
         relu::samples(),
         shrink::samples(),
         sigmoid::samples(),

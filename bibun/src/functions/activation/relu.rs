@@ -4,7 +4,7 @@ use bibun_array::Shape;
 
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::family::{method, unary};
+use crate::functions::families::{method, unary};
 use crate::functions::{Operand, reshape, where_};
 use crate::variable::Variable;
 

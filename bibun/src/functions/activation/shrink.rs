@@ -1,6 +1,6 @@
 //! Shrinkage towards zero, and thresholds.
 
-use crate::functions::family::unary;
+use crate::functions::families::unary;
 
 unary! {
     /// `x - tanh x`.

@@ -1,6 +1,6 @@
 //! The sigmoid and what is made of it, with the piecewise linear forms of it and of tanh.
 
-use crate::functions::family::{binary, unary};
+use crate::functions::families::{binary, unary};
 
 unary! {
     samples in unary_samples;

@@ -7,7 +7,7 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::method;
+use crate::functions::families::method;
 use crate::functions::{broadcast_to, sum, to_float};
 use crate::variable::Variable;
 

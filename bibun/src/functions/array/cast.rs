@@ -3,7 +3,7 @@
 use bibun_array::{Array, DType, ops};
 
 use crate::function::{Mismatch, Spec};
-use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::families::{Linear, LinearRule, method};
 use crate::variable::Variable;
 
 /// `x` as another dtype; nothing happens if it has it already.

@@ -3,7 +3,7 @@
 use bibun_array::{Array, Device};
 
 use crate::function::Spec;
-use crate::functions::family::{Linear, LinearRule};
+use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
 
 /// `x` on a device; nothing happens if it is there already.

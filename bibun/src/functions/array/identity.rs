@@ -3,7 +3,7 @@
 use bibun_array::Array;
 
 use crate::function::Spec;
-use crate::functions::family::{Linear, LinearRule};
+use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
 
 /// `y = x`: a step of history that changes nothing.

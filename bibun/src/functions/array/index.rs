@@ -14,7 +14,7 @@ use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{
     Operand, batch_in_front, broadcast_to, expand_dims, moveaxis, reshape, to_indices,
 };

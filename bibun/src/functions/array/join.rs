@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
-use crate::functions::family::method;
+use crate::functions::families::method;
 use crate::functions::{cast, expand_dims, reshape};
 use crate::variable::Variable;
 

@@ -8,7 +8,7 @@ use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
-use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::sum;
 use crate::variable::Variable;
 

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{broadcast_to, expand_dims, moveaxis, permute, reshape, slice, sum};
 use crate::variable::Variable;
 

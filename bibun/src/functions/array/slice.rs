@@ -7,7 +7,7 @@ use crate::batch::Batched;
 use crate::call::{calling, composite_if};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
-use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{batch_in_front, broadcast_to};
 use crate::variable::Variable;
 

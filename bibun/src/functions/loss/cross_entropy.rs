@@ -7,7 +7,7 @@ use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::{call, element_function};
+use crate::functions::families::{call, element_function};
 use crate::functions::{
     Reduction, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
     shifted_exp, sum, take, to_float, to_indices, where_,

@@ -1,6 +1,6 @@
 //! Errors, element by element.
 
-use crate::functions::family::binary;
+use crate::functions::families::binary;
 
 binary! {
     /// The squared error of each element, `(a - b)²`; [`mean_squared_error`] is their mean.

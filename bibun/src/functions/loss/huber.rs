@@ -2,7 +2,7 @@
 
 use super::mean_error::of_errors;
 use crate::call::composite;
-use crate::functions::family::unary;
+use crate::functions::families::unary;
 use crate::functions::{Reduction, subtract};
 use crate::variable::Variable;
 

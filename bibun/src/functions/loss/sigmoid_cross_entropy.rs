@@ -4,7 +4,7 @@ use bibun_array::DType;
 
 use super::mean_error::alike;
 use crate::call::composite;
-use crate::functions::family::{call, element_function};
+use crate::functions::families::{call, element_function};
 use crate::functions::{Reduction, cast, not_equal, to_float, to_indices, where_};
 use crate::variable::Variable;
 

@@ -1,6 +1,6 @@
 //! Addition, subtraction, multiplication, division and negation: what the operators call.
 
-use crate::functions::family::{binary_function, call, element_function, function_type};
+use crate::functions::families::{binary_function, call, element_function, function_type};
 use crate::functions::to_number;
 use crate::variable::Variable;
 

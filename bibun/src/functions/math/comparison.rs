@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::mismatch;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;

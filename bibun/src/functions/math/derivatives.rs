@@ -8,8 +8,8 @@ use bibun_array::math::Float;
 #[cfg(test)]
 use crate::functions::Operand;
 #[cfg(test)]
-use crate::functions::family::call;
-use crate::functions::family::element_function;
+use crate::functions::families::call;
+use crate::functions::families::element_function;
 #[cfg(test)]
 use crate::variable::Variable;
 

@@ -9,7 +9,7 @@ use bibun_array::{Definition, ElementFormula, Shape};
 use crate::call::composite_if;
 use crate::error::mismatch;
 use crate::function::Spec;
-use crate::functions::family::{ElementFunction, call};
+use crate::functions::families::{ElementFunction, call};
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{broadcast_to, cast, float_of};
 use crate::locks::{read, write};

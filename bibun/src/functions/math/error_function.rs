@@ -2,7 +2,7 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-use crate::functions::family::unary;
+use crate::functions::families::unary;
 
 /// `e^(-x²)`, from where it is 0 on that of a finite number: `0 · ∞` cannot come about.
 macro_rules! bell {

@@ -1,6 +1,6 @@
 //! Exponentials and logarithms.
 
-use crate::functions::family::{binary, unary};
+use crate::functions::families::{binary, unary};
 
 unary! {
     samples in unary_samples;

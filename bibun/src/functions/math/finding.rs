@@ -4,7 +4,7 @@ use bibun_array::{Array, Axes, DType, normalize_axis};
 
 use crate::batch::Batched;
 use crate::function::{Fixed, Mismatch, Spec};
-use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{Over, beside_batch};
 use crate::variable::Variable;
 

@@ -1,6 +1,6 @@
 //! Hyperbolic functions and their inverses.
 
-use crate::functions::family::unary;
+use crate::functions::families::unary;
 
 unary! {
     /// The hyperbolic sine, `(eˣ - e⁻ˣ) / 2`.

@@ -22,7 +22,7 @@ mod trigonometric;
 use bibun_array::formula::Operation;
 
 use crate::function::no_rule;
-use crate::functions::family::ElementFunction;
+use crate::functions::families::ElementFunction;
 
 pub use arithmetic::*;
 pub use comparison::*;

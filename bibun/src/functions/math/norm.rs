@@ -7,7 +7,7 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::{call, element_function, method};
+use crate::functions::families::{call, element_function, method};
 use crate::functions::{reshape, sum, to_float};
 use crate::variable::Variable;
 

@@ -3,7 +3,7 @@
 use bibun_array::{Array, Number, ops};
 
 use crate::function::{Fixed, Mismatch, Spec};
-use crate::functions::family::{
+use crate::functions::families::{
     Discrete, DiscreteRule, ElementFunction, call, element_function, function_type, method, unary,
 };
 use crate::functions::{Operand, to_float, to_number};

@@ -9,7 +9,7 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
-use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
     Operand, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_float,
 };

@@ -2,7 +2,7 @@
 
 use bibun_array::Number;
 
-use crate::functions::family::{binary, unary};
+use crate::functions::families::{binary, unary};
 
 unary! {
     samples in unary_samples;

@@ -8,7 +8,7 @@ use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::{Linear, LinearRule, method};
+use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{beside_batch, concat, expand_dims, permute, reshape, slice, sum};
 use crate::variable::Variable;
 

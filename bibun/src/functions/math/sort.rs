@@ -6,7 +6,7 @@ use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::function::{Fixed, Mismatch, Spec};
-use crate::functions::family::{Discrete, DiscreteRule, method};
+use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{beside_batch, gather};
 use crate::variable::Variable;
 

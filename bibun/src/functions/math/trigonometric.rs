@@ -1,7 +1,7 @@
 //! Trigonometric functions and their inverses; angles are in radians.
 
 use crate::call::composite;
-use crate::functions::family::{binary, method, unary};
+use crate::functions::families::{binary, method, unary};
 use crate::functions::to_float;
 use crate::variable::Variable;
 

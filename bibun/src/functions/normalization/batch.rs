@@ -6,7 +6,7 @@ use super::normalize::{expect_epsilon, expect_several, normalize, others, scaled
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
-use crate::functions::connection::reshaped;
+use crate::functions::products::reshaped;
 use crate::functions::{rsqrt, to_accumulator};
 use crate::variable::Variable;
 

@@ -7,7 +7,7 @@ use super::batch::expect_channels;
 use super::normalize::{expect_several, normalize, scaled};
 use crate::call::composite;
 use crate::error::mismatch;
-use crate::functions::connection::reshaped;
+use crate::functions::products::reshaped;
 use crate::variable::Variable;
 
 /// Elements less their mean over axes, divided by their standard deviation there:

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::connection::reshaped;
+use crate::functions::products::reshaped;
 use crate::functions::{Over, cast, float_of, rsqrt, sqrt, sum, to_accumulator, zeros_like};
 use crate::variable::Variable;
 

@@ -1,7 +1,7 @@
 //! Averages of windows.
 
 use crate::call::composite;
-use crate::functions::family::method;
+use crate::functions::families::method;
 use crate::functions::mean;
 use crate::functions::pooling::window::{Pooling, WindowSum, adaptive_stencil, mismatch};
 use crate::variable::Variable;

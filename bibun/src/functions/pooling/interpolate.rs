@@ -6,7 +6,7 @@ use bibun_array::{Shape, Stencil, allocating};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::family::method;
+use crate::functions::families::method;
 use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
 

@@ -9,7 +9,7 @@ use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::family::method;
+use crate::functions::families::method;
 use crate::functions::pooling::average::axes_of_channels;
 use crate::functions::pooling::window::{
     Pooling, adaptive_stencil, batch_axes_before, shape_of_windows, share_of_windows,

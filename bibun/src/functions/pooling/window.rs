@@ -9,7 +9,7 @@ use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
 use crate::functions::batch_in_front;
-use crate::functions::family::{Linear, LinearRule};
+use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
 
 /// A number for each of `N` axes: one for all, or `[..; N]`.

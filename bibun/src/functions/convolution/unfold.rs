@@ -7,8 +7,8 @@ use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::Padding;
-use crate::functions::connection::convolution::expect_positive;
-use crate::functions::family::{Linear, LinearRule};
+use crate::functions::convolution::conv::expect_positive;
+use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
 
 /// How [`unfold`] and [`fold`] move their windows.

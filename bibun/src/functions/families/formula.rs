@@ -350,14 +350,14 @@ macro_rules! element_function {
     ) => {
         impl $Rule {
             /// The function itself.
-            pub(crate) fn function() -> &'static $crate::functions::family::ElementFunction {
-                use $crate::functions::family::{
+            pub(crate) fn function() -> &'static $crate::functions::families::ElementFunction {
+                use $crate::functions::families::{
                     ElementFunction, Gradient, count_of, element_definition,
                 };
                 #[allow(dead_code, reason = "operations have no parameters")]
                 const GIVEN: usize = count_of!($parameters);
                 static GRADIENTS: &[Gradient] = &[$({
-                    use $crate::functions::family::{Read, element_formula};
+                    use $crate::functions::families::{Read, element_formula};
                     const READS: &[Read] = &[$(Read::named(stringify!($kept))),*];
                     const COUNT: usize = READS.len() + 1;
                     element_formula! {
@@ -405,8 +405,8 @@ pub(crate) use element_formula;
 /// What has a loop: a value, an operation, a fused derivative.
 macro_rules! element_definition {
     (value $name:expr, $inputs:tt $parameters:tt $value:expr) => {{
-        $crate::functions::family::element_formula! { $name, $inputs $parameters $value }
-        $crate::functions::family::element_definition!(fused)
+        $crate::functions::families::element_formula! { $name, $inputs $parameters $value }
+        $crate::functions::families::element_definition!(fused)
     }};
     (operation $name:expr, $inputs:tt $parameters:tt $operation:expr) => {{
         use bibun_array::formula::Operation::*;
@@ -442,7 +442,7 @@ macro_rules! method {
         }
     };
     ($name:ident $(<$N:ident>)? $(, $parameter:ident: $Type:ty)*) => {
-        $crate::functions::family::method!($name $(<$N>)? -> Self $(, $parameter: $Type)*);
+        $crate::functions::families::method!($name $(<$N>)? -> Self $(, $parameter: $Type)*);
     };
 }
 pub(crate) use method;
@@ -480,20 +480,20 @@ macro_rules! unary {
             $(#[$documentation])*
             #[track_caller]
             pub fn $name(x: impl Into<$crate::Variable> $(, $parameter: f64)*) -> $crate::Variable {
-                let x = $crate::functions::family::unary!(@convert x $($convert)?);
-                $crate::functions::family::call($Rule::function(), &[$($parameter),*], [x])
+                let x = $crate::functions::families::unary!(@convert x $($convert)?);
+                $crate::functions::families::call($Rule::function(), &[$($parameter),*], [x])
             }
 
-            $crate::functions::family::function_type!($name, 1, $Rule);
+            $crate::functions::families::function_type!($name, 1, $Rule);
 
-            $crate::functions::family::element_function! {
+            $crate::functions::families::element_function! {
                 $Rule = stringify!($name), [$x] [$($parameter),*];
                 $value_kind: $value;
                 $(derivative($($kept),*; $gy): $gradient;)?
                 $(fused($($fused_kept),*; $fused_gy): $fused;)?
             }
 
-            $crate::functions::family::method!($name $(, $parameter: f64)*);
+            $crate::functions::families::method!($name $(, $parameter: f64)*);
         )+
 
         #[cfg(test)]
@@ -516,7 +516,7 @@ macro_rules! unary {
     (@convert $x:ident) => { $crate::functions::to_float($x.into()) };
     (@convert $x:ident $convert:ident) => { $crate::functions::$convert($x.into()) };
     ($($entries:tt)+) => {
-        $crate::functions::family::unary! { samples in samples; $($entries)+ }
+        $crate::functions::families::unary! { samples in samples; $($entries)+ }
     };
 }
 pub(crate) use unary;
@@ -536,12 +536,12 @@ macro_rules! binary_function {
         ) -> $crate::Variable {
             let (inputs, _whole) = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
             $(let inputs = inputs.map($crate::functions::$convert);)?
-            $crate::functions::family::call($Rule::function(), &[], inputs)
+            $crate::functions::families::call($Rule::function(), &[], inputs)
         }
 
-        $crate::functions::family::function_type!($name, 2, $Rule);
+        $crate::functions::families::function_type!($name, 2, $Rule);
 
-        $crate::functions::family::element_function! {
+        $crate::functions::families::element_function! {
             $Rule = stringify!($name), [$a, $b] [];
             $($rules)*
         }
@@ -561,14 +561,14 @@ macro_rules! binary {
         }
     )+) => {
         $(
-            $crate::functions::family::binary_function! {
+            $crate::functions::families::binary_function! {
                 $(#[$documentation])*
                 $name($a, $b) $(via $convert)? -> $Rule;
                 $value_kind: $value;
                 $(derivative($($kept),*; $gy): $gradient;)*
             }
 
-            $crate::functions::family::method!($name, b: impl Into<$crate::functions::Operand>);
+            $crate::functions::families::method!($name, b: impl Into<$crate::functions::Operand>);
         )+
 
         #[cfg(test)]
@@ -582,7 +582,7 @@ macro_rules! binary {
         }
     };
     ($($entries:tt)+) => {
-        $crate::functions::family::binary! { samples in samples; $($entries)+ }
+        $crate::functions::families::binary! { samples in samples; $($entries)+ }
     };
 }
 pub(crate) use binary;

@@ -2,7 +2,7 @@
 
 use bibun_array::{Distribution, Generator};
 
-use super::random::Random;
+use super::draws::Random;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::to_float;

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Mismatch, Spec};
-use crate::functions::family::{Bilinear, BilinearRule, method};
+use crate::functions::families::{Bilinear, BilinearRule, method};
 use crate::functions::{broadcast_to, cast, permute, reshape, swapaxes};
 use crate::variable::Variable;
 

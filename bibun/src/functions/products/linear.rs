@@ -7,7 +7,7 @@ use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
-use crate::functions::connection::matmul::reshaped;
+use crate::functions::products::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swapaxes};
 use crate::variable::Variable;
 

@@ -5,7 +5,7 @@ use bibun_array::{Array, DType, Device, Distribution, Generator, Shape, cpu};
 use crate::batch::Batched;
 use crate::call::calling;
 use crate::function::{Mismatch, Spec, Variadic, no_rule};
-use crate::functions::family::{Discrete, DiscreteRule};
+use crate::functions::families::{Discrete, DiscreteRule};
 use crate::randomness::element_numbers;
 use crate::variable::Variable;
 

@@ -7,7 +7,7 @@ use bibun_array::{Index, Shape};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::connection::matmul::reshaped;
+use crate::functions::products::reshaped;
 use crate::functions::{broadcast_to, cast, matmul, permute, slice, sum};
 use crate::variable::Variable;
 

@@ -1,0 +1,346 @@
+//! Convolutions and transposed convolutions.
+
+use bibun_array::{Convolution, ConvolutionPart, DType, Shape, Window};
+
+use super::options::{ConvOptions, ConvTransposeOptions, Padding};
+use super::product::{CONVOLUTION, ConvolutionProduct, TRANSPOSED, named};
+use crate::call::composite;
+use crate::error::{Error, mismatch, raise};
+use crate::functions::cast;
+use crate::functions::families::Bilinear;
+use crate::functions::products::reshaped;
+use crate::variable::Variable;
+
+/// Declares the functions of one number of axes, with an example of each: what it makes of x and w.
+macro_rules! convolutions {
+    (
+        $N:literal $Axes:literal: $axes:literal, $kernel:literal -> $positions:literal;
+        $conv:ident -> $y:literal { $x:literal, $w:literal }
+        $conv_transpose:ident -> $ty:literal { $tx:literal, $tw:literal }
+    ) => {
+        #[doc = concat!("The convolution over ", $Axes, " (without mirrored kernels, as everywhere in networks),")]
+        /// `y[n, o, p] = b[o] + Σ_{c, k} x[n, c, p·stride + k·dilation - padding] w[o, c, k]`.
+        ///
+        #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[o, i / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
+        /// where an axis of `size` becomes `(size + paddings - (k - 1)·dilation - 1) / stride + 1`
+        /// long, rounded down. Types: floats, promoted.
+        #[doc = concat!("Gradient: [`", stringify!($conv_transpose), "`] of gy with the same w to x; to w the sum of")]
+        /// `gy[n, o, p]` times the x that it met; `Σ gy` to b.
+        ///
+        /// # Panics
+        /// If the shapes do not fit, a stride, a dilation, the kernel or the number of groups is 0,
+        /// the groups do not divide the channels, or the dtype is no float type.
+        ///
+        /// ```
+        #[doc = concat!("use bibun::{functions::{", stringify!($conv), ", ConvOptions}, Variable};")]
+        #[doc = concat!("let x = ", $x, ";")]
+        #[doc = concat!("let w = ", $w, ";")]
+        #[doc = concat!("let y = ", stringify!($conv), "(&x, &w, None, &ConvOptions::default());")]
+        #[doc = concat!("assert_eq!(y.to_vec::<f64>(), ", $y, ");")]
+        /// ```
+        #[track_caller]
+        pub fn $conv(
+            x: impl Into<Variable>,
+            w: impl Into<Variable>,
+            b: Option<&Variable>,
+            options: &ConvOptions<$N>,
+        ) -> Variable {
+            conv(x.into(), w.into(), b, options)
+        }
+
+        #[doc = concat!("The transposed convolution over ", $Axes, ": each element of x writes a kernel, and what is")]
+        /// written in one place adds up,
+        /// `y[n, o, p·stride + k·dilation - padding] += x[n, i, p] w[i, o, k]`, and b on top.
+        ///
+        #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[i, o / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
+        /// where an axis of `size` becomes `(size - 1)·stride + (k - 1)·dilation + 1 - paddings +
+        /// output_padding` long. Types: floats, promoted.
+        #[doc = concat!("Gradient: [`", stringify!($conv), "`] of gy with the same w to x; to w the sum of `x[n, i, p]`")]
+        /// times the gy that it made; `Σ gy` to b.
+        ///
+        /// # Panics
+        #[doc = concat!("As [`", stringify!($conv), "`]; and if the padding takes away everything or an output padding is not")]
+        /// less than the stride.
+        ///
+        /// Source: Zeiler, Krishnan, Taylor, Fergus, "Deconvolutional networks", CVPR 2010.
+        ///
+        /// ```
+        #[doc = concat!("use bibun::{functions::{", stringify!($conv_transpose), ", ConvTransposeOptions}, Variable};")]
+        #[doc = concat!("let x = ", $tx, ";")]
+        #[doc = concat!("let w = ", $tw, ";")]
+        #[doc = concat!("let y = ", stringify!($conv_transpose), "(&x, &w, None, &ConvTransposeOptions::default());")]
+        #[doc = concat!("assert_eq!(y.to_vec::<f64>(), ", $ty, ");")]
+        /// ```
+        #[track_caller]
+        pub fn $conv_transpose(
+            x: impl Into<Variable>,
+            w: impl Into<Variable>,
+            b: Option<&Variable>,
+            options: &ConvTransposeOptions<$N>,
+        ) -> Variable {
+            conv_transpose(x.into(), w.into(), b, options)
+        }
+    };
+}
+
+convolutions! {
+    1 "one axis": "l", "k" -> "p";
+    conv1d -> "[12.0, 23.0]" {
+        "Variable::new([[[1.0, 2.0, 3.0]]])", "Variable::new([[[10.0, 1.0]]])"
+    }
+    conv_transpose1d -> "[10.0, 21.0, 2.0]" {
+        "Variable::new([[[1.0, 2.0]]])", "Variable::new([[[10.0, 1.0]]])"
+    }
+}
+convolutions! {
+    2 "two axes": "h, w", "kh, kw" -> "ph, pw";
+    conv2d -> "[12.0, 34.0]" {
+        "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 2, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2])"
+    }
+    conv_transpose2d -> "[10.0, 20.0, 1.0, 2.0]" {
+        "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 2, 1])"
+    }
+}
+convolutions! {
+    3 "three axes": "d, h, w", "kd, kh, kw" -> "pd, ph, pw";
+    conv3d -> "[12.0, 34.0]" {
+        "Variable::new([1.0, 2.0, 3.0, 4.0]).reshape([1, 1, 1, 2, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 1, 2])"
+    }
+    conv_transpose3d -> "[10.0, 20.0, 1.0, 2.0]" {
+        "Variable::new([1.0, 2.0]).reshape([1, 1, 1, 1, 2])",
+        "Variable::new([10.0, 1.0]).reshape([1, 1, 1, 2, 1])"
+    }
+}
+
+#[track_caller]
+pub(super) fn expect_positive(function: &'static str, settings: &[(&str, &[usize])]) {
+    if let Some((name, values)) = settings.iter().find(|(_, values)| values.contains(&0)) {
+        let what = format!("{name} is {values:?}, it must be 1 or more");
+        raise(Error::argument(function, what));
+    }
+}
+
+/// The inputs of a call.
+struct Call<const N: usize> {
+    function: &'static str,
+    /// What the channels of w are, for errors.
+    channels: &'static str,
+    x: Variable,
+    w: Variable,
+    b: Option<Variable>,
+}
+
+impl<const N: usize> Call<N> {
+    #[cold]
+    #[track_caller]
+    fn fail(&self, must_hold: &str) -> ! {
+        let axes = named(["l", "h, w", "d, h, w"], N);
+        let kernel = named(["k", "kh, kw", "kd, kh, kw"], N);
+        let names = [
+            format!("x [n, i, {axes}]"),
+            format!("w [{}, {kernel}]", self.channels),
+        ];
+        let mut specs = vec![self.x.spec(), self.w.spec()];
+        specs.extend(self.b.as_ref().map(Variable::spec));
+        let names = names.iter().map(String::as_str).chain(["b [o]"]);
+        let inputs: Vec<_> = names.zip(&specs).collect();
+        mismatch(self.function, &inputs, must_hold)
+    }
+
+    /// Everything in one float dtype, and what x and w look like is right as far as it is the same
+    /// for both directions.
+    #[track_caller]
+    fn new(
+        function: &'static str,
+        channels: &'static str,
+        [x, w]: [Variable; 2],
+        b: Option<&Variable>,
+        [stride, dilation]: [&[usize; N]; 2],
+        groups: usize,
+    ) -> Self {
+        let settings = [
+            ("stride", &stride[..]),
+            ("dilation", &dilation[..]),
+            ("groups", &[groups]),
+        ];
+        expect_positive(function, &settings);
+        let b = b.cloned();
+        let mut call = Self {
+            function,
+            channels,
+            x,
+            w,
+            b,
+        };
+        let inputs = [&mut call.x, &mut call.w].into_iter().chain(&mut call.b);
+        let dtypes = inputs.map(|input| input.dtype());
+        let dtype = dtypes.reduce(DType::promote).expect("at least two");
+        if !dtype.is_float() {
+            call.fail("a convolution is of floats");
+        }
+        if call.x.rank() != N + 2 || call.w.rank() != N + 2 {
+            call.fail(&format!("x and w must have {} axes", N + 2));
+        }
+        if call.w.shape()[2..].contains(&0) {
+            call.fail("the kernel must not be empty");
+        }
+        for input in [&mut call.x, &mut call.w].into_iter().chain(&mut call.b) {
+            *input = cast(&*input, dtype);
+        }
+        call
+    }
+
+    /// The product of x and w, with b on top.
+    #[track_caller]
+    fn finish(self, convolution: Convolution, made: ConvolutionPart) -> Variable {
+        let outputs = convolution.shape(made, 0)[1];
+        if self.b.as_ref().is_some_and(|b| b.shape() != [outputs]) {
+            self.fail("b must have one element for each output channel");
+        }
+        let rule = ConvolutionProduct { convolution, made };
+        let y = match made {
+            ConvolutionPart::Input => Bilinear::of(rule, self.w, self.x),
+            _ => Bilinear::of(rule, self.x, self.w),
+        };
+        let along = [outputs].into_iter().chain([1; N]).collect::<Shape>();
+        match self.b {
+            Some(b) => y + reshaped(b, along),
+            None => y,
+        }
+    }
+}
+
+/// The convolution over `N` axes.
+#[track_caller]
+pub(crate) fn conv<const N: usize>(
+    x: Variable,
+    w: Variable,
+    b: Option<&Variable>,
+    options: &ConvOptions<N>,
+) -> Variable {
+    let _whole = composite(named(CONVOLUTION, N));
+    let ConvOptions {
+        stride,
+        padding,
+        dilation,
+        groups,
+    } = *options;
+    let (channels, steps) = ("o, i / groups", [&stride, &dilation]);
+    let call = Call::new(named(CONVOLUTION, N), channels, [x, w], b, steps, groups);
+    let (x, w) = (call.x.shape(), call.w.shape());
+    if w[1].checked_mul(groups) != Some(x[1]) {
+        call.fail(&format!(
+            "i must be {groups} groups of as many channels as w reads"
+        ));
+    }
+    if w[0] % groups != 0 {
+        call.fail(&format!("o must be {groups} groups of equal size"));
+    }
+    let windows = (0..N).map(|axis| {
+        let [kernel, stride, dilation] = [w[axis + 2], stride[axis], dilation[axis]];
+        padding.window(axis, x[axis + 2], kernel, stride, dilation)
+    });
+    let convolution = Convolution {
+        groups,
+        inputs: w[1],
+        outputs: w[0] / groups,
+        sizes: Shape::from(&x[2..]),
+        windows: windows.collect(),
+    };
+    for (window, &size) in convolution.windows.iter().zip(&x[2..]) {
+        if window.positions(size).is_none() {
+            call.fail(&format!(
+                "a kernel that reaches over {} elements does not fit into {}, with padding",
+                window.extent(),
+                window.padded(size)
+            ));
+        }
+    }
+    call.finish(convolution, ConvolutionPart::Output)
+}
+
+/// The transposed convolution over `N` axes.
+#[track_caller]
+pub(crate) fn conv_transpose<const N: usize>(
+    x: Variable,
+    w: Variable,
+    b: Option<&Variable>,
+    options: &ConvTransposeOptions<N>,
+) -> Variable {
+    let _whole = composite(named(TRANSPOSED, N));
+    let ConvTransposeOptions {
+        stride,
+        padding,
+        output_padding,
+        dilation,
+        groups,
+    } = *options;
+    let function = named(TRANSPOSED, N);
+    let (channels, steps) = ("i, o / groups", [&stride, &dilation]);
+    let call = Call::new(function, channels, [x, w], b, steps, groups);
+    let (x, w) = (call.x.shape(), call.w.shape());
+    if w[0] != x[1] || x[1] % groups != 0 {
+        call.fail(&format!(
+            "i must be equal, and {groups} groups of equal size"
+        ));
+    }
+    let mut sizes = Vec::with_capacity(N);
+    let mut windows = Vec::with_capacity(N);
+    for axis in 0..N {
+        let mut window = Window {
+            kernel: w[axis + 2],
+            stride: stride[axis],
+            padding: [0, 0],
+            dilation: dilation[axis],
+        };
+        let (count, more) = (x[axis + 2], output_padding[axis]);
+        let Some(steps) = count.checked_sub(1) else {
+            call.fail("x must have elements along every axis that the kernel moves on")
+        };
+        if more >= window.stride {
+            let what = format!(
+                "output_padding is {output_padding:?}, it must be less than the stride {stride:?}"
+            );
+            raise(Error::argument(function, what));
+        }
+        let reach = steps.saturating_mul(window.stride);
+        let written = reach.saturating_add(window.extent()).saturating_add(more);
+        let size = match padding {
+            // What a stride leaves between kernels belongs to the size, too.
+            Padding::Same => {
+                let size = count.saturating_mul(window.stride);
+                window.padding = padding.around(axis, written.saturating_sub(size));
+                Some(size)
+            }
+            _ => {
+                window.padding = padding.around(axis, 0);
+                let [before, behind] = window.padding;
+                written.checked_sub(before.saturating_add(behind))
+            }
+        };
+        let Some(size) = size else {
+            call.fail(&format!(
+                "the padding takes away more than the {written} elements made"
+            ))
+        };
+        if window.positions(size) != Some(count) {
+            let what = format!(
+                "padding {padding:?} and output_padding {output_padding:?} do not go together"
+            );
+            raise(Error::argument(function, what));
+        }
+        sizes.push(size);
+        windows.push(window);
+    }
+    let convolution = Convolution {
+        groups,
+        inputs: w[1],
+        outputs: w[0] / groups,
+        sizes: sizes.into(),
+        windows: windows.into(),
+    };
+    call.finish(convolution, ConvolutionPart::Input)
+}

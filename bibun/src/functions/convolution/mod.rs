@@ -1,0 +1,17 @@
+//! Convolutions, and windows of their input laid side by side.
+
+mod conv;
+mod options;
+mod product;
+#[cfg(test)]
+mod samples;
+mod unfold;
+
+pub use conv::*;
+pub use options::*;
+pub use unfold::*;
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    [samples::samples(), unfold::samples()].concat()
+}
