@@ -48,7 +48,7 @@ struct Adapter {
 
 impl Adapter {
     fn beside(layer: &Linear, random: &mut Generator) -> Self {
-        let [outputs, inputs] = layer.w.shape()[..] else {
+        let [outputs, inputs] = layer.weight.shape()[..] else {
             unreachable!("weights are a matrix")
         };
         let down = HeNormal.initialize(&[RANK, inputs].into(), DType::F32, random);
@@ -85,8 +85,8 @@ impl Adapted {
     /// The network that does the same without adapters: `w + up down` in place of `w`.
     fn merged(&self) -> Network {
         let merge = |(layer, adapter): (&Linear, &Adapter)| Linear {
-            w: Variable::new((&layer.w + adapter.up.matmul(&adapter.down)).array()),
-            b: layer.b.as_ref().map(|b| Variable::new(b.array())),
+            weight: Variable::new((&layer.weight + adapter.up.matmul(&adapter.down)).array()),
+            bias: layer.bias.as_ref().map(|b| Variable::new(b.array())),
         };
         let mut layers = self.base.layers.iter().zip(&self.adapters).map(merge);
         Network {

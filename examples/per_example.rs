@@ -48,7 +48,7 @@ fn main() {
     let each = losses(&model, &x, &t);
     let gradients = per_example(&each, &model);
     let rows: Mlp = gradients.rows();
-    let [one, all] = [&model, &rows].map(|model| model.l1.w.shape());
+    let [one, all] = [&model, &rows].map(|model| model.l1.weight.shape());
     println!("a weight {one} has gradients {all}");
 
     // They are what a loop over the examples gives, and add up to the gradient of the sum.

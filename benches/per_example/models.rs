@@ -182,7 +182,7 @@ impl Link for Lstm {
             let gates = match &state {
                 Some([h, _]) => step + self.hidden.forward(h),
                 // The first state is zero, of which the biases are left.
-                None => step + self.hidden.b.as_ref().expect("a layer with biases"),
+                None => step + self.hidden.bias.as_ref().expect("a layer with biases"),
             };
             let [i, f, g, o] = &split(gates, 4, 1)[..] else {
                 unreachable!("four gates")

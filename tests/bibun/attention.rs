@@ -39,10 +39,10 @@ fn assert_close(found: &Variable, expected: &[f64], what: &str) {
 /// Rows `[t, inputs]` through a layer, by loops.
 fn rows(layer: &Linear, x: &Variable) -> Vec<Vec<f64>> {
     let (w, b) = (
-        layer.w.to_vec::<f64>(),
-        layer.b.as_ref().unwrap().to_vec::<f64>(),
+        layer.weight.to_vec::<f64>(),
+        layer.bias.as_ref().unwrap().to_vec::<f64>(),
     );
-    let inputs = layer.w.shape()[1];
+    let inputs = layer.weight.shape()[1];
     let of_row = |x: &[f64]| {
         let products = w
             .chunks(inputs)
@@ -167,7 +167,7 @@ fn who_sees_nothing_gets_zeros() {
     let x = normal(&[2, 3, 4], 1);
     let mask = length_mask(&[0, 2], 3).expand_dims(1);
     let y = layer.forward_masked(&x, &mask);
-    let bias = layer.output.b.as_ref().unwrap().to_vec::<f64>();
+    let bias = layer.output.bias.as_ref().unwrap().to_vec::<f64>();
     assert_close(
         &y.slice(s![0]),
         &[&bias[..], &bias, &bias].concat(),

@@ -228,11 +228,11 @@ fn a_model_moves_with_all_that_it_has() {
     let x = Variable::constant(drawn(g, &[4, 3]));
     let step = |x: &Variable| model.2.forward(&model.1.forward(&model.0.forward(x)));
     step(&x).sum(..).backward();
-    let (state, gradient) = (model.state(), model.2.w.grad().expect("a gradient").array());
+    let (state, gradient) = (model.state(), model.2.weight.grad().expect("a gradient").array());
     model.to(device);
-    assert!(model.2.w.device() == device as &dyn Device);
+    assert!(model.2.weight.device() == device as &dyn Device);
     assert_eq!(
-        bits(&model.2.w.grad().expect("a gradient").array()),
+        bits(&model.2.weight.grad().expect("a gradient").array()),
         bits(&gradient)
     );
     assert_eq!(model.state().checksum(), state.checksum());
@@ -242,11 +242,11 @@ fn a_model_moves_with_all_that_it_has() {
     assert!(y.device() == device as &dyn Device);
     let means = model.0.state();
     model.load_state(&state).expect("its own");
-    assert!(model.2.w.device() == device as &dyn Device);
+    assert!(model.2.weight.device() == device as &dyn Device);
     assert_eq!(model.state().checksum(), state.checksum());
     assert_ne!(model.0.state().checksum(), means.checksum());
     model.to(cpu());
-    assert!(model.2.w.device() == cpu());
+    assert!(model.2.weight.device() == cpu());
     assert_eq!(model.state().checksum(), state.checksum());
     // A constant cannot change.
     let fixed = (model.2, Variable::constant([1.0, 2.0]));
@@ -255,7 +255,7 @@ fn a_model_moves_with_all_that_it_has() {
         error.contains("`1` is neither a parameter nor a Buffer"),
         "{error}"
     );
-    assert!(fixed.0.w.device() == cpu());
+    assert!(fixed.0.weight.device() == cpu());
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn gradients_of_each_example_are_computed_where_the_model_is() {
         let gradients = per_example(&losses, &model);
         let rows = gradients.rows();
         let mut all = vec![bits(&gradients.norms().array())];
-        all.extend(rows.layers.iter().map(|layer| bits(&layer.w.array())));
+        all.extend(rows.layers.iter().map(|layer| bits(&layer.weight.array())));
         all
     };
     assert!(gradients(device) == gradients(cpu()));

@@ -91,7 +91,7 @@ fn transformations_of_halves_are_those_of_floats() {
         let at = |dtype| {
             let x = Variable::new(normal(&[5, 3], DType::BF16).cast(dtype));
             let layer = Linear::builder(3, 4).dtype(DType::BF16);
-            let w = layer.build(&mut Generator::new(1)).w.array();
+            let w = layer.build(&mut Generator::new(1)).weight.array();
             let w = Variable::new(w.cast(dtype));
             let f = |x: &Variable| x.matmul(w.transpose()).tanh().square().sum(-1);
             let total = |x: &Variable| f(x).sum(..);
@@ -289,7 +289,7 @@ fn halves_go_through_files_into_models() {
             .build(&mut Generator::new(2));
         let options = LoadOptions::default().allow_unexpected();
         same.load_state_with(&back, &options).expect("it fits");
-        assert_eq!(same.w.to_vec::<f64>(), model.w.to_vec::<f64>());
+        assert_eq!(same.weight.to_vec::<f64>(), model.weight.to_vec::<f64>());
         // Into a model of another precision where that is asked for.
         let wide = Linear::new(3, 2, &mut Generator::new(3));
         let error = wide
@@ -298,7 +298,7 @@ fn halves_go_through_files_into_models() {
         assert!(error.to_string().contains("convert_floats"), "{error}");
         let loaded = wide.load_state_with(&back, &options.convert_floats());
         assert!(loaded.is_ok());
-        assert_eq!(wide.w.to_vec::<f64>(), model.w.to_vec::<f64>());
+        assert_eq!(wide.weight.to_vec::<f64>(), model.weight.to_vec::<f64>());
     }
     std::fs::remove_dir_all(folder).expect("ours");
 }

@@ -66,26 +66,26 @@ fn a_frozen_parameter_is_one_by_name() {
     let all = names(net.parameters());
     let count = net.parameter_count();
     net.encoder.freeze();
-    net.middle.w.freeze();
+    net.middle.weight.freeze();
     assert_eq!(names(net.parameters()), all);
     assert_eq!(net.parameter_count(), count);
     let trainable = names(net.trainable_parameters());
     assert_eq!(trainable, ["middle/b", "head/w", "head/b"]);
     assert_eq!(net.trainable_parameter_count(), 4 + 4 * 2 + 2);
     assert!(net.buffers().is_empty());
-    assert!(net.encoder.w.is_leaf() && !net.encoder.w.requires_grad());
+    assert!(net.encoder.weight.is_leaf() && !net.encoder.weight.requires_grad());
 
     // It is saved, and loaded into.
     assert_eq!(net.state().len(), all.len());
     net.load_state(&other.state()).unwrap();
     assert_eq!(net.state().checksum(), other.state().checksum());
-    assert!(net.encoder.w.is_frozen());
-    net.encoder.w.set_array(Array::zeros([4, 3], DType::F64));
-    net.encoder.w.update(|w| w + 1.0);
-    assert_eq!(net.encoder.w.to_vec::<f64>(), [1.0; 12]);
-    net.encoder.w.set_name("frozen weights");
-    assert_eq!(net.encoder.w.name().as_deref(), Some("frozen weights"));
-    assert!(format!("{:?}", net.encoder.w).ends_with("frozen)"));
+    assert!(net.encoder.weight.is_frozen());
+    net.encoder.weight.set_array(Array::zeros([4, 3], DType::F64));
+    net.encoder.weight.update(|w| w + 1.0);
+    assert_eq!(net.encoder.weight.to_vec::<f64>(), [1.0; 12]);
+    net.encoder.weight.set_name("frozen weights");
+    assert_eq!(net.encoder.weight.name().as_deref(), Some("frozen weights"));
+    assert!(format!("{:?}", net.encoder.weight).ends_with("frozen)"));
 
     net.unfreeze();
     assert_eq!(names(net.trainable_parameters()), all);
@@ -96,7 +96,7 @@ fn clones_tied_places_and_threads_share_it() {
     let tied = Linear::new(3, 3, &mut Generator::new(0));
     let pair = (tied.clone(), vec![tied.clone()]);
     pair.0.freeze();
-    assert!(tied.w.is_frozen() && pair.trainable_parameters().is_empty());
+    assert!(tied.weight.is_frozen() && pair.trainable_parameters().is_empty());
     std::thread::scope(|scope| {
         scope.spawn(|| pair.1.unfreeze());
     });
@@ -108,7 +108,7 @@ fn what_is_frozen_alone_leaves_no_history() {
     let (net, x) = (Net::new(1), data(5));
     let free = net.losses(&x).mean(..);
     free.backward();
-    let expected = net.head.w.grad().unwrap().to_vec::<f64>();
+    let expected = net.head.weight.grad().unwrap().to_vec::<f64>();
     let functions = history(&free).function_count();
     net.clear_grads();
 
@@ -120,8 +120,8 @@ fn what_is_frozen_alone_leaves_no_history() {
     assert!(history(&loss).function_count() < functions);
     assert_eq!(history(&loss).with_links(&net).function_count(), 4);
     loss.backward();
-    assert_eq!(net.head.w.grad().unwrap().to_vec::<f64>(), expected);
-    assert!(net.encoder.w.grad().is_none() && net.middle.b.as_ref().unwrap().grad().is_none());
+    assert_eq!(net.head.weight.grad().unwrap().to_vec::<f64>(), expected);
+    assert!(net.encoder.weight.grad().is_none() && net.middle.bias.as_ref().unwrap().grad().is_none());
 
     let net = Net::new(1);
     net.freeze();
@@ -133,13 +133,13 @@ fn what_is_frozen_alone_leaves_no_history() {
 fn gradients_go_through_a_frozen_layer() {
     let (net, x) = (Net::new(1), data(5));
     net.losses(&x).mean(..).backward();
-    let expected = net.encoder.w.grad().unwrap().to_vec::<f64>();
+    let expected = net.encoder.weight.grad().unwrap().to_vec::<f64>();
     net.clear_grads();
     net.middle.freeze();
     net.losses(&x).mean(..).backward();
-    assert_eq!(net.encoder.w.grad().unwrap().to_vec::<f64>(), expected);
-    assert!(net.middle.w.grad().is_none());
-    let of_frozen = gradients(&[&net.losses(&x).mean(..)], &[&net.middle.w, &net.head.w]);
+    assert_eq!(net.encoder.weight.grad().unwrap().to_vec::<f64>(), expected);
+    assert!(net.middle.weight.grad().is_none());
+    let of_frozen = gradients(&[&net.losses(&x).mean(..)], &[&net.middle.weight, &net.head.weight]);
     assert!(of_frozen[0].is_none() && of_frozen[1].is_some());
 }
 
@@ -169,25 +169,25 @@ fn a_gradient_has_nothing_in_the_place_of_a_frozen_parameter() {
         .len(),
         4
     );
-    let absent = &gradient.middle.w;
+    let absent = &gradient.middle.weight;
     assert!(absent.is_frozen() && absent.shape() == [4, 4] && !absent.requires_grad());
     assert!(error_of(|| absent.to_vec::<f64>()).contains("there is no gradient"));
     assert!(error_of(|| absent + 1.0).contains("there is no gradient"));
-    assert!(error_of(|| net.head.w.matmul(absent)).contains("there is no gradient"));
-    assert!(error_of(|| stop_gradient(&gradient).middle.w.array()).contains("no gradient"));
+    assert!(error_of(|| net.head.weight.matmul(absent)).contains("there is no gradient"));
+    assert!(error_of(|| stop_gradient(&gradient).middle.weight.array()).contains("no gradient"));
     assert!(format!("{absent:?}").contains("no gradient"));
 
     // A step along it, in any form, leaves frozen parameters alone.
     let step = tree_zip(|w, g| w - 0.1 * g, &net, &gradient);
-    assert!(step.middle.w.is_same(&net.middle.w) && step.middle.w.is_frozen());
-    let (w, g) = (net.head.w.to_vec::<f64>(), gradient.head.w.to_vec::<f64>());
+    assert!(step.middle.weight.is_same(&net.middle.weight) && step.middle.weight.is_frozen());
+    let (w, g) = (net.head.weight.to_vec::<f64>(), gradient.head.weight.to_vec::<f64>());
     let expected: Vec<f64> = w.iter().zip(g).map(|(w, g)| w - 0.1 * g).collect();
-    assert_eq!(step.head.w.to_vec::<f64>(), expected);
+    assert_eq!(step.head.weight.to_vec::<f64>(), expected);
     let sum = tree_zip(|a, b| a + b, &gradient, &gradient);
-    assert!(sum.middle.w.is_frozen() && sum.parameters().len() == 4);
+    assert!(sum.middle.weight.is_frozen() && sum.parameters().len() == 4);
     assert_eq!(tree_map(|g| 2.0 * g, &gradient).parameters().len(), 4);
     net.set_gradients(&gradient);
-    assert!(net.middle.w.grad().is_none() && net.head.w.grad().is_some());
+    assert!(net.middle.weight.grad().is_none() && net.head.weight.grad().is_some());
 
     // A gradient from before is none for what was thawed since.
     net.unfreeze();
@@ -262,17 +262,17 @@ fn per_example_leaves_it_out() {
     let found = per_example(&losses, &net);
     let left = found.rows();
     assert_eq!(
-        left.encoder.w.to_vec::<f64>(),
-        rows.encoder.w.to_vec::<f64>()
+        left.encoder.weight.to_vec::<f64>(),
+        rows.encoder.weight.to_vec::<f64>()
     );
-    assert_eq!(left.head.w.to_vec::<f64>(), rows.head.w.to_vec::<f64>());
-    assert!(left.middle.w.is_frozen() && attempt(|| left.middle.w.array()).is_err());
+    assert_eq!(left.head.weight.to_vec::<f64>(), rows.head.weight.to_vec::<f64>());
+    assert!(left.middle.weight.is_frozen() && attempt(|| left.middle.weight.array()).is_err());
     let difference = squares - of_middle - found.squared_norms();
     assert!(difference.abs().max(..).item::<f64>() < 1e-12);
     assert_eq!(found.bytes(), 5 * 8 * net.trainable_parameter_count());
     let sum = found.clipped_sum(1.0);
     net.set_gradients(&sum);
-    assert!(net.middle.w.grad().is_none());
+    assert!(net.middle.weight.grad().is_none());
     assert_eq!(found.dot(&net).shape(), [5]);
     let text = error_of(|| per_example(&losses, &net.middle));
     assert!(text.contains("frozen"), "{text}");
@@ -289,46 +289,46 @@ fn models_side_by_side_stay_frozen() {
     };
     let stacked = Net {
         encoder: Linear {
-            w: together(|n| &n.encoder.w),
-            b: Some(together(|n| n.encoder.b.as_ref().unwrap())),
+            weight: together(|n| &n.encoder.weight),
+            bias: Some(together(|n| n.encoder.bias.as_ref().unwrap())),
         },
         middle: Linear {
-            w: together(|n| &n.middle.w),
-            b: Some(together(|n| n.middle.b.as_ref().unwrap())),
+            weight: together(|n| &n.middle.weight),
+            bias: Some(together(|n| n.middle.bias.as_ref().unwrap())),
         },
         head: Linear {
-            w: together(|n| &n.head.w),
-            b: Some(together(|n| n.head.b.as_ref().unwrap())),
+            weight: together(|n| &n.head.weight),
+            bias: Some(together(|n| n.head.bias.as_ref().unwrap())),
         },
     };
     stacked.encoder.freeze();
     let gradients = vmap(
         |net: &Net| {
-            assert!(net.encoder.w.is_frozen() && net.encoder.w.shape() == [4, 3]);
+            assert!(net.encoder.weight.is_frozen() && net.encoder.weight.shape() == [4, 3]);
             assert_eq!(names(net.trainable_parameters()).len(), 4);
             grad(|net: &Net| net.losses(&x).mean(..), net)
         },
         &stacked,
     );
-    assert!(gradients.encoder.w.is_frozen() && attempt(|| gradients.encoder.w.array()).is_err());
+    assert!(gradients.encoder.weight.is_frozen() && attempt(|| gradients.encoder.weight.array()).is_err());
     for (i, net) in nets.iter().enumerate() {
         let expected = grad(|net: &Net| net.losses(&x).mean(..), net)
             .head
-            .w
+            .weight
             .to_vec::<f64>();
-        let found = gradients.head.w.slice(bibun::s![i]).to_vec::<f64>();
+        let found = gradients.head.weight.slice(bibun::s![i]).to_vec::<f64>();
         for (a, b) in expected.iter().zip(found) {
             assert!((a - b).abs() < 1e-13);
         }
     }
     // A model that comes back is one with the same parameters frozen.
     let same = vmap(|net: &Net| tree_map(|w| 2.0 * w, net), &stacked);
-    assert!(same.encoder.w.is_frozen() && same.encoder.w.shape() == [3, 4, 3]);
+    assert!(same.encoder.weight.is_frozen() && same.encoder.weight.shape() == [3, 4, 3]);
     assert_eq!(
-        same.encoder.w.to_vec::<f64>()[0],
-        2.0 * stacked.encoder.w.to_vec::<f64>()[0]
+        same.encoder.weight.to_vec::<f64>()[0],
+        2.0 * stacked.encoder.weight.to_vec::<f64>()[0]
     );
-    assert!(!same.head.w.is_frozen());
+    assert!(!same.head.weight.is_frozen());
 }
 
 #[test]
@@ -340,12 +340,12 @@ fn checkpoints_stay_frozen() {
     let counted = Arc::clone(&runs);
     let losses = move |(net, x): &(Net, Variable)| {
         counted.fetch_add(1, Ordering::Relaxed);
-        assert!(net.middle.w.is_frozen() && !net.encoder.w.is_frozen());
+        assert!(net.middle.weight.is_frozen() && !net.encoder.weight.is_frozen());
         // Nothing within is asked for its gradient.
         assert!(
             grad(|net: &Net| net.losses(x).sum(..), net)
                 .middle
-                .w
+                .weight
                 .is_frozen()
         );
         net.losses(x)
@@ -362,10 +362,10 @@ fn checkpoints_stay_frozen() {
     checkpoint(losses.clone(), &(net.clone(), x.clone()))
         .mean(..)
         .backward();
-    assert!(net.middle.w.grad().is_none());
+    assert!(net.middle.weight.grad().is_none());
     assert_eq!(
-        net.head.w.grad().unwrap().to_vec::<f64>(),
-        expected.head.w.to_vec::<f64>()
+        net.head.weight.grad().unwrap().to_vec::<f64>(),
+        expected.head.weight.to_vec::<f64>()
     );
     let tangent = (net.clone(), x.clone());
     jvp(
@@ -376,8 +376,8 @@ fn checkpoints_stay_frozen() {
 
     // A model that comes out of it is frozen where it was.
     let out = checkpoint(|net: &Net| tree_map(|w| 2.0 * w, net), &net);
-    assert!(out.middle.w.is_frozen() && !out.encoder.w.is_frozen());
-    assert!(out.encoder.w.requires_grad() && !out.middle.w.requires_grad());
+    assert!(out.middle.weight.is_frozen() && !out.encoder.weight.is_frozen());
+    assert!(out.encoder.weight.requires_grad() && !out.middle.weight.requires_grad());
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn optimizers_leave_it_alone() {
         let (frozen, free) = (net.middle.state().checksum(), net.head.state().checksum());
         // Also if a gradient is there.
         net.middle
-            .w
+            .weight
             .set_grad(&Variable::constant(Array::ones([4, 4], DType::F64)));
         optimizer.update(&net);
         train(&mut *optimizer, &net, &x, 2);
@@ -555,7 +555,7 @@ fn only_what_is_trained_is_saved_and_loaded() {
         error.unexpected,
         ["encoder/w", "encoder/b", "middle/w", "middle/b"]
     );
-    fresh.middle.w.unfreeze();
+    fresh.middle.weight.unfreeze();
     let error = fresh.load_trainable_state(&state).unwrap_err();
     assert_eq!(error, StateError::missing("middle/w"));
     assert_eq!(fresh.state().checksum(), before);
@@ -566,7 +566,7 @@ fn only_what_is_trained_is_saved_and_loaded() {
     let loaded = fresh.load_state_with(&whole.state(), &options).unwrap();
     assert_eq!(loaded.loaded, ["middle/w", "middle/b", "head/b"]);
     assert!(loaded.unexpected.is_empty() && loaded.missing.is_empty());
-    assert_ne!(fresh.head.w.to_vec::<f64>(), whole.head.w.to_vec::<f64>());
+    assert_ne!(fresh.head.weight.to_vec::<f64>(), whole.head.weight.to_vec::<f64>());
     let part = whole.state().filter(|name| name != "middle/b");
     let error = fresh.load_state_with(&part, &options).unwrap_err();
     assert_eq!(error, StateError::missing("middle/b"));
@@ -587,11 +587,11 @@ fn maps_keep_it() {
     net.middle.freeze();
     // A copy by itself.
     let copy = tree_map(|w| Variable::new(w.array()), &net);
-    assert!(copy.middle.w.is_frozen() && copy.middle.w.is_leaf() && copy.head.w.requires_grad());
-    copy.middle.w.update(|w| w * 0.0);
-    assert_ne!(net.middle.w.to_vec::<f64>(), copy.middle.w.to_vec::<f64>());
+    assert!(copy.middle.weight.is_frozen() && copy.middle.weight.is_leaf() && copy.head.weight.requires_grad());
+    copy.middle.weight.update(|w| w * 0.0);
+    assert_ne!(net.middle.weight.to_vec::<f64>(), copy.middle.weight.to_vec::<f64>());
     let narrow = tree_map(|w| w.cast(DType::F32), &net);
-    assert!(narrow.middle.w.is_frozen() && narrow.middle.w.dtype() == DType::F32);
+    assert!(narrow.middle.weight.is_frozen() && narrow.middle.weight.dtype() == DType::F32);
     assert_eq!(narrow.parameters().len(), 6);
     // What is computed from something that is trained is trained: its gradient is not lost.
     let scale = Variable::new(2.0);
@@ -712,7 +712,7 @@ fn training_goes_on_with_the_same_parameters_frozen() {
     let mut second = trainer(4.0);
     second.load_state(&first.state()).unwrap();
     let net = second.model();
-    assert!(net.encoder.w.is_frozen() && !net.middle.w.is_frozen());
+    assert!(net.encoder.weight.is_frozen() && !net.middle.weight.is_frozen());
     second.run().unwrap();
     assert_eq!(
         second.model().state().checksum(),

@@ -406,7 +406,7 @@ fn linear_is_a_product_and_a_sum() {
         .build(g);
     let x = Array::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let y = layer.forward(&Variable::constant(x.clone()));
-    let expected = matmul(&x, &layer.w.array().transpose()) + 0.5;
+    let expected = matmul(&x, &layer.weight.array().transpose()) + 0.5;
     for (y, expected) in y.to_vec::<f64>().iter().zip(expected.to_vec::<f64>()) {
         assert!((y - expected).abs() < 1e-14);
     }
@@ -414,8 +414,8 @@ fn linear_is_a_product_and_a_sum() {
     assert_eq!(names(&Linear::builder(3, 2).without_bias().build(g)), ["w"]);
     let again = Linear::new(3, 2, &mut Generator::new(0));
     assert_eq!(
-        again.w.to_vec::<f32>(),
-        Linear::new(3, 2, &mut Generator::new(0)).w.to_vec::<f32>()
+        again.weight.to_vec::<f32>(),
+        Linear::new(3, 2, &mut Generator::new(0)).weight.to_vec::<f32>()
     );
 }
 
@@ -487,8 +487,8 @@ fn patterns_are_what_they_say() {
             .dtype(DType::F64)
             .build(g);
         layer
-            .w
-            .set_array(LinearUpsampling.initialize(&layer.w.shape(), DType::F64, g));
+            .weight
+            .set_array(LinearUpsampling.initialize(&layer.weight.shape(), DType::F64, g));
         let plane = |i: usize| [3.0, 0.5][i / 25] * (i % 25 / 5) as f64 + (i % 5) as f64;
         let x = Array::from_vec((0..50).map(plane).collect::<Vec<_>>(), [1, 2, 5, 5]);
         let y = layer
@@ -662,7 +662,7 @@ fn maxout_and_highway_by_loops() {
         names(&layer),
         ["plain/w", "plain/b", "transform/w", "transform/b"]
     );
-    assert_eq!(layer.transform.b.unwrap().to_vec::<f64>(), [-1.0; 3]);
+    assert_eq!(layer.transform.bias.unwrap().to_vec::<f64>(), [-1.0; 3]);
     assert!(attempt(|| links::Parameter::new([1i64])).is_err());
 }
 
@@ -681,7 +681,7 @@ fn weights_of_length_and_direction() {
     // The length of v does not matter, that of w is g.
     layer.g.set_array([1.0, 2.0, 3.0].into());
     let before = layer.weight();
-    layer.link.w.update(|v| v * 7.0);
+    layer.link.weight.update(|v| v * 7.0);
     assert!(close(&layer.weight(), &before));
     assert!(close(&layer.fused().forward(&x), &layer.forward(&x)));
     for (i, w) in before.unstack(0).into_iter().enumerate() {
@@ -694,7 +694,7 @@ fn weights_of_length_and_direction() {
     let call = |x: &[Variable]| unravel(&x[0]).forward(&x[1]);
     assert_gradients(call, &inputs, &GradientCheckOptions::order(2));
     let gradient = grad(|layer| layer.forward(&x).square().sum(..), &layer);
-    let along = (&gradient.link.w * &layer.link.w)
+    let along = (&gradient.link.weight * &layer.link.weight)
         .sum([1, 2, 3])
         .to_vec::<f64>();
     assert!(along.iter().all(|along| along.abs() < 1e-9), "{along:?}");

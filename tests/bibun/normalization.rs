@@ -357,11 +357,11 @@ fn dropout_draws_anew_in_every_call_batch_element_and_thread() {
 fn an_embedding_learns_the_rows_it_is_asked_for() {
     let builder = Embedding::builder(3, 2).padding(1).dtype(DType::F64);
     let table = builder.build(&mut Generator::new(0));
-    assert_eq!(table.w.to_vec::<f64>()[2..4], [0.0, 0.0]);
+    assert_eq!(table.weight.to_vec::<f64>()[2..4], [0.0, 0.0]);
     let y = table.forward(&Variable::constant([0i64, 1, 0]));
     assert_eq!(y.shape(), [3, 2]);
     y.sum(..).backward();
-    let gradient = table.w.grad().expect("a gradient");
+    let gradient = table.weight.grad().expect("a gradient");
     assert_eq!(gradient.to_vec::<f64>(), [2.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
     assert!(attempt(|| table.forward(&Variable::constant([3i64]))).is_err());
     assert!(attempt(|| table.forward(&Variable::constant([0.5]))).is_err());

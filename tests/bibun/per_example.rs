@@ -512,7 +512,7 @@ fn kernels_that_libraries_count_wrong() {
         .build(g);
     let x = data(1, [3, 8, 5, 5]);
     let losses = sum_of_each(&conv.forward(&x));
-    like_a_loop_over_losses(&conv.w, &losses);
+    like_a_loop_over_losses(&conv.weight, &losses);
     // Few positions: norms by the products of patches, of both directions, also in several chunks.
     let conv = Conv2d::builder(16, 16, [3, 2])
         .padding(1)
@@ -520,21 +520,21 @@ fn kernels_that_libraries_count_wrong() {
         .dtype(DType::F64)
         .build(g);
     let x = data(1, [3, 16, 3, 2]);
-    like_a_loop_over_losses(&conv.w, &sum_of_each(&conv.forward(&x)));
+    like_a_loop_over_losses(&conv.weight, &sum_of_each(&conv.forward(&x)));
     let twice = concat(&[&x, &x.tanh()], 0);
     let folded = conv.forward(&twice).reshape([2, 3, 16, 2, 3]);
-    like_a_loop_over_losses(&conv.w, &sum_of_each(&folded));
+    like_a_loop_over_losses(&conv.weight, &sum_of_each(&folded));
     let back = ConvTranspose2d::builder(16, 16, 3)
         .dtype(DType::F64)
         .build(g);
     let x = data(1, [3, 16, 1, 2]);
-    like_a_loop_over_losses(&back.w, &sum_of_each(&back.forward(&x)));
+    like_a_loop_over_losses(&back.weight, &sum_of_each(&back.forward(&x)));
     let conv = Conv2d::builder(64, 96, 3)
         .padding(1)
         .dtype(DType::F64)
         .build(g);
     let x = data(1, [5, 64, 4, 4]);
-    like_a_loop_over_losses(&conv.w, &sum_of_each(&conv.forward(&x)));
+    like_a_loop_over_losses(&conv.weight, &sum_of_each(&conv.forward(&x)));
     let conv = Conv2d::builder(8, 8, 3)
         .groups(4)
         .padding(1)
@@ -635,7 +635,7 @@ fn unused_parameters_and_empty_batches() {
     let model = Network::new(DType::F64);
     let losses = model.forward(&data(1, [0, 2, 12, 12])).square().sum(1);
     let gradients = per_example(&losses, &model);
-    assert_eq!(gradients.rows().first.w.shape(), [0, 4, 2, 3, 3]);
+    assert_eq!(gradients.rows().first.weight.shape(), [0, 4, 2, 3, 3]);
     assert_eq!(gradients.norms().shape(), [0]);
     assert_eq!(gradients.gram().shape(), [0, 0]);
     for sum in leaves(&gradients.clipped_sum(1.0))

@@ -65,8 +65,8 @@ fn rnn_steps_by_loops() {
         let builder = if has_relu { builder.relu() } else { builder };
         let cell = with_biases!(builder);
         let (x, h) = (normal(&[INPUTS], 1), normal(&[UNITS], 2));
-        let from_x = affine(&cell.wx, &x.to_vec::<f64>(), cell.b.as_ref());
-        let from_h = affine(&cell.wh, &h.to_vec::<f64>(), None);
+        let from_x = affine(&cell.weight_ih, &x.to_vec::<f64>(), cell.bias.as_ref());
+        let from_h = affine(&cell.weight_hh, &h.to_vec::<f64>(), None);
         let sums = from_x.iter().zip(from_h).map(|(a, b)| a + b);
         let expected = sums.map(|sum| if has_relu { sum.max(0.0) } else { sum.tanh() });
         assert_close(&cell.step(&x, &h), &expected.collect::<Vec<_>>(), "rnn");
@@ -81,8 +81,8 @@ fn lstm_steps_by_loops() {
         normal(&[UNITS], 2),
         normal(&[UNITS], 3),
     );
-    let from_x = affine(&cell.wx, &x.to_vec::<f64>(), cell.b.as_ref());
-    let from_h = affine(&cell.wh, &h.to_vec::<f64>(), None);
+    let from_x = affine(&cell.weight_ih, &x.to_vec::<f64>(), cell.bias.as_ref());
+    let from_h = affine(&cell.weight_hh, &h.to_vec::<f64>(), None);
     let gate = |gate: usize, k: usize| from_x[gate * UNITS + k] + from_h[gate * UNITS + k];
     let before = c.to_vec::<f64>();
     let memory =
@@ -97,9 +97,9 @@ fn lstm_steps_by_loops() {
 fn gru_steps_by_loops() {
     let cell = with_biases!(GruCell::builder(INPUTS, UNITS));
     let (x, h) = (normal(&[INPUTS], 1), normal(&[UNITS], 2));
-    let from_x = affine(&cell.wx, &x.to_vec::<f64>(), cell.b.as_ref());
-    let from_h = affine(&cell.wh, &h.to_vec::<f64>(), None);
-    let bn = cell.bn.as_ref().unwrap().to_vec::<f64>();
+    let from_x = affine(&cell.weight_ih, &x.to_vec::<f64>(), cell.bias.as_ref());
+    let from_h = affine(&cell.weight_hh, &h.to_vec::<f64>(), None);
+    let bn = cell.bias_hn.as_ref().unwrap().to_vec::<f64>();
     let before = h.to_vec::<f64>();
     let expected = (0..UNITS).map(|k| {
         let at = |gate: usize| gate * UNITS + k;
@@ -366,20 +366,20 @@ fn parameters_have_short_names() {
 fn cells_start_as_told() {
     let cell = LstmCell::new(50, 60, &mut Generator::new(1));
     assert_eq!(
-        (cell.wx.shape(), cell.wh.shape()),
+        (cell.weight_ih.shape(), cell.weight_hh.shape()),
         ([240, 50].into(), [240, 60].into())
     );
-    let b = cell.b.as_ref().unwrap().to_vec::<f32>();
+    let b = cell.bias.as_ref().unwrap().to_vec::<f32>();
     assert!(
         b.iter()
             .enumerate()
             .all(|(i, &b)| b == f32::from((60..120).contains(&i)))
     );
     // Each gate's weights of the state are orthogonal, those of the input are scaled by its inputs.
-    let gate = cell.wh.slice(s![60..120]);
+    let gate = cell.weight_hh.slice(s![60..120]);
     let product = gate.matmul(gate.transpose()) - Variable::constant(Array::eye(60, DType::F32));
     assert!(product.abs().max(..).item::<f32>() < 1e-5);
-    let variance = cell.wx.square().mean(..).item::<f32>();
+    let variance = cell.weight_ih.square().mean(..).item::<f32>();
     assert!((variance * 50.0 - 1.0).abs() < 0.05, "{variance}");
 }
 

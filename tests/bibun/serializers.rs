@@ -308,7 +308,7 @@ struct Tied {
 impl Tied {
     fn new(seed: u64) -> Self {
         let cnn = Cnn::new(seed);
-        let w = cnn.embed.w.clone();
+        let w = cnn.embed.weight.clone();
         Self {
             embed: cnn.embed,
             conv: cnn.conv,
@@ -317,7 +317,7 @@ impl Tied {
             deconv: cnn.deconv,
             layer: cnn.layer,
             dense: Linear::new(6, 6, &mut Generator::new(seed)),
-            head: Linear { w, b: None },
+            head: Linear { weight: w, bias: None },
         }
     }
 
@@ -459,7 +459,7 @@ fn models_go_to_other_libraries_and_come_back() {
             .expect("fits");
         let changed = new.state().checksum() != old.state().checksum();
         assert_eq!(changed, names != Names::Bibun);
-        assert_eq!(new.l1.w.to_vec::<f32>(), old.l1.w.to_vec::<f32>());
+        assert_eq!(new.l1.weight.to_vec::<f32>(), old.l1.weight.to_vec::<f32>());
     }
     let chainer = Tied::new(1).state().named(Names::Chainer);
     assert_eq!(chainer.count("bn/N").expect("a number"), 0);
@@ -544,7 +544,7 @@ fn what_does_not_fit_is_told_or_allowed() {
     assert_eq!(loaded.unexpected, ["more"]);
     assert_eq!(loaded.wrong, error.wrong);
     assert_ne!(model.state().checksum(), before);
-    assert_eq!(model.l3.w.to_vec::<f32>(), Mlp::new(2).l3.w.to_vec::<f32>());
+    assert_eq!(model.l3.weight.to_vec::<f32>(), Mlp::new(2).l3.weight.to_vec::<f32>());
 
     // Floats of another width are wrong unless they shall be converted.
     let wide = Linear::builder(3, 2)
@@ -562,8 +562,8 @@ fn what_does_not_fit_is_told_or_allowed() {
     wide.load_state_with(&narrow.state(), &options)
         .expect("converted");
     assert_eq!(
-        wide.w.array().cast(DType::F32).to_vec::<f32>(),
-        narrow.w.to_vec::<f32>()
+        wide.weight.array().cast(DType::F32).to_vec::<f32>(),
+        narrow.weight.to_vec::<f32>()
     );
     let mut counts = narrow.state();
     counts.insert("b", Array::from([1, 2]));

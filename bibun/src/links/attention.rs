@@ -172,7 +172,7 @@ impl MultiHeadAttention {
     #[track_caller]
     fn check(&self, query: &Variable, key: &Variable, value: &Variable, mask: Option<&Variable>) {
         let specs = [query, key, value].map(Variable::spec);
-        let sizes = [&self.query, &self.key, &self.value].map(|layer| layer.w.shape()[1]);
+        let sizes = [&self.query, &self.key, &self.value].map(|layer| layer.weight.shape()[1]);
         let fits = (specs.iter().zip(sizes))
             .all(|(spec, size)| spec.shape.rank() >= 2 && spec.shape.last() == Some(&size));
         let length = |spec: &Spec| spec.shape[spec.shape.rank() - 2];

@@ -49,9 +49,9 @@ macro_rules! layer {
         #[derive(Chain, Clone, Debug)]
         pub struct $Layer<const N: usize> {
             #[doc = concat!("The weights, `", $w, "`.")]
-            pub w: Variable,
+            pub weight: Variable,
             /// The biases, one for each output channel, if there are any.
-            pub b: Option<Variable>,
+            pub bias: Option<Variable>,
             #[chain(skip)]
             options: $Options<N>,
         }
@@ -117,7 +117,7 @@ macro_rules! layer {
             /// # Panics
             #[doc = concat!("If x is not `", $shape, "` or too small; the message has all shapes.")]
             fn compute(&self, x: &Variable) -> Variable {
-                $function(x.clone(), self.w.clone(), self.b.as_ref(), &self.options)
+                $function(x.clone(), self.weight.clone(), self.bias.as_ref(), &self.options)
             }
         }
 
@@ -265,8 +265,8 @@ impl<const N: usize> ConvBuilder<N> {
         let _called = calling("Conv");
         let (w, b) = self.draw(generator);
         Conv {
-            w: Variable::new(w),
-            b,
+            weight: Variable::new(w),
+            bias: b,
             options: self.options,
         }
     }
@@ -294,8 +294,8 @@ impl<const N: usize> ConvTransposeBuilder<N> {
         let w = w.reshape(shape(&[groups, outputs, inputs])).swapaxes(1, 2);
         let w = w.to_row_major().reshape(shape(&[self.inputs, outputs]));
         ConvTranspose {
-            w: Variable::new(w),
-            b,
+            weight: Variable::new(w),
+            bias: b,
             options: self.options,
         }
     }
@@ -316,12 +316,12 @@ mod tests {
         // 2 / (24 / 2 · 9), for both.
         let expected = (2.0 / 108.0f64).sqrt();
         let layer = Conv2d::builder(24, 64, 3).groups(2).build(generator);
-        assert!((deviation(&layer.w) / expected - 1.0).abs() < 0.05);
+        assert!((deviation(&layer.weight) / expected - 1.0).abs() < 0.05);
         let layer = ConvTranspose2d::builder(24, 64, 3)
             .groups(2)
             .build(generator);
-        assert_eq!(layer.w.shape(), [24, 32, 3, 3]);
-        assert!((deviation(&layer.w) / expected - 1.0).abs() < 0.05);
+        assert_eq!(layer.weight.shape(), [24, 32, 3, 3]);
+        assert!((deviation(&layer.weight) / expected - 1.0).abs() < 0.05);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::variable::Variable;
 #[derive(Chain, Clone, Debug)]
 pub struct Embedding {
     /// The vectors, `[n, d]`.
-    pub w: Variable,
+    pub weight: Variable,
     padding: Option<i64>,
 }
 
@@ -65,7 +65,7 @@ impl Link for Embedding {
     /// # Panics
     /// If ids are not integers, or there is no vector for one.
     fn compute(&self, ids: &Variable) -> Variable {
-        embedding(ids, &self.w, self.padding)
+        embedding(ids, &self.weight, self.padding)
     }
 }
 
@@ -120,7 +120,7 @@ impl EmbeddingBuilder {
             w.assign(&row, &Array::zeros(self.size, self.dtype));
         }
         Embedding {
-            w: Variable::new(w),
+            weight: Variable::new(w),
             padding: self.padding,
         }
     }

@@ -25,9 +25,9 @@ use crate::variable::Variable;
 #[derive(Chain, Clone, Debug)]
 pub struct Linear {
     /// The weights, `[outputs, inputs]`.
-    pub w: Variable,
+    pub weight: Variable,
     /// The biases, `[outputs]`, if there are any.
-    pub b: Option<Variable>,
+    pub bias: Option<Variable>,
 }
 
 impl Linear {
@@ -67,7 +67,7 @@ impl Link for Linear {
     /// # Panics
     /// If x is not `[.., inputs]`; the message has both shapes.
     fn compute(&self, x: &Variable) -> Variable {
-        linear(x, &self.w, self.b.as_ref())
+        linear(x, &self.weight, self.bias.as_ref())
     }
 }
 
@@ -125,8 +125,8 @@ impl LinearBuilder {
             .b
             .map(|b| b.initialize(&[self.outputs].into(), self.dtype, generator));
         Linear {
-            w: Variable::new(w),
-            b: b.map(Variable::new),
+            weight: Variable::new(w),
+            bias: b.map(Variable::new),
         }
     }
 }

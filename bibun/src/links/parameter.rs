@@ -21,7 +21,7 @@ use crate::variable::Variable;
 #[derive(Chain, Clone, Debug)]
 pub struct Parameter {
     /// The parameter.
-    pub w: Variable,
+    pub weight: Variable,
 }
 
 impl Parameter {
@@ -34,7 +34,7 @@ impl Parameter {
         let array = array.into();
         check(array.dtype());
         Self {
-            w: Variable::new(array),
+            weight: Variable::new(array),
         }
     }
 
@@ -64,7 +64,7 @@ impl Parameter {
 
     /// The parameter.
     pub fn forward(&self) -> Variable {
-        self.w.clone()
+        self.weight.clone()
     }
 }
 

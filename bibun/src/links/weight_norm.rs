@@ -107,20 +107,20 @@ pub trait Weighted: Chain {
 
 impl Weighted for Linear {
     fn weight(&self) -> &Variable {
-        &self.w
+        &self.weight
     }
     fn with_weight(&self, w: Variable) -> Self {
-        Self { w, ..self.clone() }
+        Self { weight: w, ..self.clone() }
     }
 }
 
 impl<const N: usize> Weighted for Conv<N> {
     fn weight(&self) -> &Variable {
-        &self.w
+        &self.weight
     }
     fn with_weight(&self, w: Variable) -> Self {
         let mut link = self.clone();
-        link.w = w;
+        link.weight = w;
         link
     }
 }

@@ -279,8 +279,8 @@ fn modules(cases: &mut Cases) {
     cases.row("nn.Sequential", [model.forward(&x)]);
     let layer = WeightNorm::new(Linear::new(3, 4, random));
     set(&layer.g, &array(4, 5));
-    set(&layer.link.w, &array([4, 3], 6));
-    set(layer.link.b.as_ref().expect("a bias"), &array(4, 7));
+    set(&layer.link.weight, &array([4, 3], 6));
+    set(layer.link.bias.as_ref().expect("a bias"), &array(4, 7));
     cases.row("weight_norm", [layer.forward(&x)]);
 }
 

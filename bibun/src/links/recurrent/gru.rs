@@ -45,13 +45,13 @@ pub type Gru = Recurrent<GruCell>;
 #[derive(Chain, Clone, Debug)]
 pub struct GruCell {
     /// The weights of the input, `[3 o, i]`.
-    pub wx: Variable,
+    pub weight_ih: Variable,
     /// The weights of the state, `[3 o, o]`.
-    pub wh: Variable,
+    pub weight_hh: Variable,
     /// The biases, `[3 o]`, if there are any.
-    pub b: Option<Variable>,
+    pub bias: Option<Variable>,
     /// The biases of the state for the candidate, `[o]`, if there are any.
-    pub bn: Option<Variable>,
+    pub bias_hn: Option<Variable>,
 }
 
 impl GruCell {
@@ -61,10 +61,10 @@ impl GruCell {
         open_gate: None,
         has_bn: true,
         make: |weights| Self {
-            wx: weights.wx,
-            wh: weights.wh,
-            b: weights.b,
-            bn: weights.bn,
+            weight_ih: weights.wx,
+            weight_hh: weights.wh,
+            bias: weights.b,
+            bias_hn: weights.bn,
         },
     };
 
@@ -96,31 +96,31 @@ impl RecurrentCell for GruCell {
     type State = Variable;
 
     fn inputs(&self) -> usize {
-        self.wx.shape()[1]
+        self.weight_ih.shape()[1]
     }
 
     fn units(&self) -> usize {
-        self.wh.shape()[1]
+        self.weight_hh.shape()[1]
     }
 
     fn dtype(&self) -> DType {
-        self.wh.dtype()
+        self.weight_hh.dtype()
     }
 
     #[track_caller]
     fn project(&self, x: &Variable) -> Variable {
-        linear(x, &self.wx, self.b.as_ref())
+        linear(x, &self.weight_ih, self.bias.as_ref())
     }
 
     #[track_caller]
     fn advance(&self, projected: &Variable, h: &Variable) -> Variable {
-        check_state("GruCell", projected, h, &self.wh);
+        check_state("GruCell", projected, h, &self.weight_hh);
         let units = self.units();
         let cut = |x: &Variable| split_at(x, &[2 * units], -1);
-        let (from_x, from_h) = (cut(projected), cut(&linear(h, &self.wh, None)));
+        let (from_x, from_h) = (cut(projected), cut(&linear(h, &self.weight_hh, None)));
         let gates = split_at(sigmoid(&from_x[0] + &from_h[0]), &[units], -1);
         let (r, z) = (&gates[0], &gates[1]);
-        let candidate = match &self.bn {
+        let candidate = match &self.bias_hn {
             Some(bn) => &from_h[1] + bn,
             None => from_h[1].clone(),
         };
@@ -129,6 +129,6 @@ impl RecurrentCell for GruCell {
     }
 
     fn zero_state(&self, leading: &[usize]) -> Variable {
-        zeros(leading, &self.wh)
+        zeros(leading, &self.weight_hh)
     }
 }

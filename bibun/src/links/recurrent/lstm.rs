@@ -48,11 +48,11 @@ pub type Lstm = Recurrent<LstmCell>;
 #[derive(Chain, Clone, Debug)]
 pub struct LstmCell {
     /// The weights of the input, `[4 o, i]`.
-    pub wx: Variable,
+    pub weight_ih: Variable,
     /// The weights of the state, `[4 o, o]`.
-    pub wh: Variable,
+    pub weight_hh: Variable,
     /// The biases, `[4 o]`, if there are any.
-    pub b: Option<Variable>,
+    pub bias: Option<Variable>,
 }
 
 /// What an [`LstmCell`] keeps from step to step.
@@ -86,9 +86,9 @@ impl LstmCell {
         open_gate: Some(1),
         has_bn: false,
         make: |weights| Self {
-            wx: weights.wx,
-            wh: weights.wh,
-            b: weights.b,
+            weight_ih: weights.wx,
+            weight_hh: weights.wh,
+            bias: weights.b,
         },
     };
 
@@ -134,26 +134,26 @@ impl RecurrentCell for LstmCell {
     type State = LstmState;
 
     fn inputs(&self) -> usize {
-        self.wx.shape()[1]
+        self.weight_ih.shape()[1]
     }
 
     fn units(&self) -> usize {
-        self.wh.shape()[1]
+        self.weight_hh.shape()[1]
     }
 
     fn dtype(&self) -> DType {
-        self.wh.dtype()
+        self.weight_hh.dtype()
     }
 
     #[track_caller]
     fn project(&self, x: &Variable) -> Variable {
-        linear(x, &self.wx, self.b.as_ref())
+        linear(x, &self.weight_ih, self.bias.as_ref())
     }
 
     #[track_caller]
     fn advance(&self, projected: &Variable, state: &LstmState) -> LstmState {
-        check_state("LstmCell", projected, &state.c, &self.wh);
-        let gates = from_both("LstmCell", projected, &state.h, &self.wh);
+        check_state("LstmCell", projected, &state.c, &self.weight_hh);
+        let gates = from_both("LstmCell", projected, &state.h, &self.weight_hh);
         let gates = split(gates, 4, -1);
         let c = sigmoid(&gates[1]) * &state.c + sigmoid(&gates[0]) * tanh(&gates[2]);
         let h = sigmoid(&gates[3]) * tanh(&c);
@@ -161,7 +161,7 @@ impl RecurrentCell for LstmCell {
     }
 
     fn zero_state(&self, leading: &[usize]) -> LstmState {
-        let zeros = zeros(leading, &self.wh);
+        let zeros = zeros(leading, &self.weight_hh);
         LstmState {
             h: zeros.clone(),
             c: zeros,

@@ -40,11 +40,11 @@ pub type Rnn = Recurrent<RnnCell>;
 #[derive(Chain, Clone, Debug)]
 pub struct RnnCell {
     /// The weights of the input, `[o, i]`.
-    pub wx: Variable,
+    pub weight_ih: Variable,
     /// The weights of the state, `[o, o]`.
-    pub wh: Variable,
+    pub weight_hh: Variable,
     /// The biases, `[o]`, if there are any.
-    pub b: Option<Variable>,
+    pub bias: Option<Variable>,
     has_relu: bool,
 }
 
@@ -60,9 +60,9 @@ impl RnnCell {
     fn of(weights: Weights, has_relu: bool) -> Self {
         let Weights { wx, wh, b, .. } = weights;
         Self {
-            wx,
-            wh,
-            b,
+            weight_ih: wx,
+            weight_hh: wh,
+            bias: b,
             has_relu,
         }
     }
@@ -111,29 +111,29 @@ impl RecurrentCell for RnnCell {
     type State = Variable;
 
     fn inputs(&self) -> usize {
-        self.wx.shape()[1]
+        self.weight_ih.shape()[1]
     }
 
     fn units(&self) -> usize {
-        self.wh.shape()[1]
+        self.weight_hh.shape()[1]
     }
 
     fn dtype(&self) -> DType {
-        self.wh.dtype()
+        self.weight_hh.dtype()
     }
 
     #[track_caller]
     fn project(&self, x: &Variable) -> Variable {
-        linear(x, &self.wx, self.b.as_ref())
+        linear(x, &self.weight_ih, self.bias.as_ref())
     }
 
     #[track_caller]
     fn advance(&self, projected: &Variable, h: &Variable) -> Variable {
-        let sum = from_both("RnnCell", projected, h, &self.wh);
+        let sum = from_both("RnnCell", projected, h, &self.weight_hh);
         if self.has_relu { relu(sum) } else { tanh(sum) }
     }
 
     fn zero_state(&self, leading: &[usize]) -> Variable {
-        zeros(leading, &self.wh)
+        zeros(leading, &self.weight_hh)
     }
 }
