@@ -683,7 +683,7 @@ mod images {
 fn seed_files() -> Vec<(&'static str, Vec<u8>)> {
     let hostile = hostile().into_iter();
     let mut files: Vec<_> = hostile.map(|(kind, _, bytes)| (kind, bytes)).collect();
-    let mut state: State = [("a/w", Array::from([[1.0f32, 2.0]]))]
+    let mut state: State = [("a/weight", Array::from([[1.0f32, 2.0]]))]
         .into_iter()
         .collect();
     state.insert("flag", true);

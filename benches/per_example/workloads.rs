@@ -120,7 +120,7 @@ pub(crate) fn workload(name: &str, tensors: &Tensors) -> Result<Box<dyn Workload
 struct Training {
     model: Box<dyn Link>,
     batch: (Variable, Variable),
-    /// DataLoader of one.
+    /// Batches of one.
     examples: Vec<(Variable, Variable)>,
 }
 
@@ -293,7 +293,7 @@ struct Convolution {
     losses: Variable,
     /// What each example gives with its weight.
     y_of_each: Variable,
-    /// DataLoader of one, with their cotangents.
+    /// Batches of one, with their cotangents.
     examples: Vec<(Variable, Variable)>,
 }
 

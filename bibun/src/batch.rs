@@ -140,7 +140,7 @@ impl Hidden for HiddenBatch {
     fn hidden_by(&self) -> (&'static str, &'static str) {
         (
             "vmap",
-            "choose by where_ instead of by the values of one lane",
+            "choose by where_ instead of by the values of one batch element",
         )
     }
 

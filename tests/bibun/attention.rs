@@ -127,9 +127,16 @@ fn attention_by_loops() {
         .into_iter()
         .map(|(name, _)| name)
         .collect();
-    let expected = ["query/w", "query/b", "key/w", "key/b", "value/w", "value/b"];
+    let expected = [
+        "query/weight",
+        "query/bias",
+        "key/weight",
+        "key/bias",
+        "value/weight",
+        "value/bias",
+    ];
     assert_eq!(names[..6], expected);
-    assert_eq!(names[6..], ["output/w", "output/b"]);
+    assert_eq!(names[6..], ["output/weight", "output/bias"]);
 }
 
 #[test]
@@ -259,10 +266,10 @@ fn derivatives_of_blocks() {
                 assert_close(&row.slice(s![i]), &expected.to_vec::<f64>(), name);
             }
         }
-        // DataLoader are turns of a loop.
+        // Batch elements are turns of a loop.
         let turns: Vec<Variable> = x.unstack(0).iter().map(|x| block.forward(x)).collect();
         let turns = stack(&turns.iter().collect::<Vec<_>>(), 0).to_vec::<f64>();
-        assert_close(&vmap(|x: &Variable| block.forward(x), &x), &turns, "lanes");
+        assert_close(&vmap(|x: &Variable| block.forward(x), &x), &turns, "batch");
     }
 }
 

@@ -316,7 +316,7 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "clipped_relu" => one(f::clipped_relu(x()?, call.number(1, "z", 20.0)?)),
         "leaky_relu" => one(f::leaky_relu(x()?, call.number(1, "slope", 0.2)?)),
         "elu" => one(f::elu(x()?, call.number(1, "alpha", 1.0)?)),
-        "hardsigmoid" => one(f::clip(0.2 * x()? + 0.5, 0.0, 1.0)),
+        "hard_sigmoid" => one(f::clip(0.2 * x()? + 0.5, 0.0, 1.0)),
         "sigmoid" => one(f::sigmoid(x()?)),
         "tanh" => one(f::tanh(x()?)),
         "softplus" => one(f::softplus(x()?, call.number(1, "beta", 1.0)?)),

@@ -228,7 +228,10 @@ fn a_model_moves_with_all_that_it_has() {
     let x = Variable::constant(drawn(g, &[4, 3]));
     let step = |x: &Variable| model.2.forward(&model.1.forward(&model.0.forward(x)));
     step(&x).sum(..).backward();
-    let (state, gradient) = (model.state(), model.2.weight.grad().expect("a gradient").array());
+    let (state, gradient) = (
+        model.state(),
+        model.2.weight.grad().expect("a gradient").array(),
+    );
     model.to(device);
     assert!(model.2.weight.device() == device as &dyn Device);
     assert_eq!(

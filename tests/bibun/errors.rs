@@ -198,7 +198,7 @@ fn arguments_of_vmap() {
     let message = "vmap: the argument has 2 batch at `0` and 3 at `1` (vmap_with has an axis, or None, \
                    for each part), called at {here}";
     raises!(vmap(f, &x), message);
-    let message = "vmap: the argument at 1 is a single number and has no axis of batch (None in \
+    let message = "vmap: the argument at 1 is a single number and has no batch axis (None in \
                    VmapOptions says that it is the same in every element), called at {here}";
     raises!(
         vmap(
@@ -209,7 +209,8 @@ fn arguments_of_vmap() {
     );
     let message = "vmap: axis 1 is outside of the rank 1, called at {here}";
     raises!(vmap_with(f, &x, &with((1, None).into())), message);
-    let message = "vmap: the result `0` differs between batch; it needs an axis, called at {here}";
+    let message =
+        "vmap: the result `0` differs between batch elements; it needs an axis, called at {here}";
     raises!(
         vmap_with(f, &x, &with((0, None).into()).out_axes((None, 0))),
         message
@@ -219,7 +220,7 @@ fn arguments_of_vmap() {
         vmap_with(f, &x, &with((0, None).into()).out_axes(2)),
         message
     );
-    let message = "vmap: a chunk has no batch, called at {here}";
+    let message = "vmap: a chunk has no batch elements, called at {here}";
     raises!(vmap_with(f, &x, &with((0, None).into()).chunk(0)), message);
 }
 
@@ -341,7 +342,7 @@ fn what_a_checkpoint_must_not_capture() {
 fn hidden_elements() {
     let x = leaf(&[1.0, 2.0]);
     let message = "array: the elements of this Variable are hidden by vmap \
-                   (choose by where_ instead of by the values of one element), asked for at {here}";
+                   (choose by where_ instead of by the values of one batch element), asked for at {here}";
     let error = attempt(|| vmap(|x| Variable::constant(x.array()), &x)).expect_err("an error");
     assert!(matches!(
         error,
@@ -356,7 +357,7 @@ fn hidden_elements() {
     );
     // Control flow that depends on the data of a lane.
     let message = "item: the elements of this Variable are hidden by vmap \
-                   (choose by where_ instead of by the values of one element), asked for at {here}";
+                   (choose by where_ instead of by the values of one batch element), asked for at {here}";
     raises!(
         vmap(
             |x: &Variable| if x.item::<f64>() > 0.0 {

@@ -70,7 +70,7 @@ fn a_frozen_parameter_is_one_by_name() {
     assert_eq!(names(net.parameters()), all);
     assert_eq!(net.parameter_count(), count);
     let trainable = names(net.trainable_parameters());
-    assert_eq!(trainable, ["middle/b", "head/w", "head/b"]);
+    assert_eq!(trainable, ["middle/bias", "head/weight", "head/bias"]);
     assert_eq!(net.trainable_parameter_count(), 4 + 4 * 2 + 2);
     assert!(net.buffers().is_empty());
     assert!(net.encoder.weight.is_leaf() && !net.encoder.weight.requires_grad());
@@ -80,7 +80,9 @@ fn a_frozen_parameter_is_one_by_name() {
     net.load_state(&other.state()).unwrap();
     assert_eq!(net.state().checksum(), other.state().checksum());
     assert!(net.encoder.weight.is_frozen());
-    net.encoder.weight.set_array(Array::zeros([4, 3], DType::F64));
+    net.encoder
+        .weight
+        .set_array(Array::zeros([4, 3], DType::F64));
     net.encoder.weight.update(|w| w + 1.0);
     assert_eq!(net.encoder.weight.to_vec::<f64>(), [1.0; 12]);
     net.encoder.weight.set_name("frozen weights");
@@ -100,7 +102,7 @@ fn clones_tied_places_and_threads_share_it() {
     std::thread::scope(|scope| {
         scope.spawn(|| pair.1.unfreeze());
     });
-    assert_eq!(names(pair.trainable_parameters()), ["0/w", "0/b"]);
+    assert_eq!(names(pair.trainable_parameters()), ["0/weight", "0/bias"]);
 }
 
 #[test]
@@ -121,7 +123,9 @@ fn what_is_frozen_alone_leaves_no_history() {
     assert_eq!(history(&loss).with_links(&net).function_count(), 4);
     loss.backward();
     assert_eq!(net.head.weight.grad().unwrap().to_vec::<f64>(), expected);
-    assert!(net.encoder.weight.grad().is_none() && net.middle.bias.as_ref().unwrap().grad().is_none());
+    assert!(
+        net.encoder.weight.grad().is_none() && net.middle.bias.as_ref().unwrap().grad().is_none()
+    );
 
     let net = Net::new(1);
     net.freeze();
@@ -139,7 +143,10 @@ fn gradients_go_through_a_frozen_layer() {
     net.losses(&x).mean(..).backward();
     assert_eq!(net.encoder.weight.grad().unwrap().to_vec::<f64>(), expected);
     assert!(net.middle.weight.grad().is_none());
-    let of_frozen = gradients(&[&net.losses(&x).mean(..)], &[&net.middle.weight, &net.head.weight]);
+    let of_frozen = gradients(
+        &[&net.losses(&x).mean(..)],
+        &[&net.middle.weight, &net.head.weight],
+    );
     assert!(of_frozen[0].is_none() && of_frozen[1].is_some());
 }
 
@@ -180,7 +187,10 @@ fn a_gradient_has_nothing_in_the_place_of_a_frozen_parameter() {
     // A step along it, in any form, leaves frozen parameters alone.
     let step = tree_zip(|w, g| w - 0.1 * g, &net, &gradient);
     assert!(step.middle.weight.is_same(&net.middle.weight) && step.middle.weight.is_frozen());
-    let (w, g) = (net.head.weight.to_vec::<f64>(), gradient.head.weight.to_vec::<f64>());
+    let (w, g) = (
+        net.head.weight.to_vec::<f64>(),
+        gradient.head.weight.to_vec::<f64>(),
+    );
     let expected: Vec<f64> = w.iter().zip(g).map(|(w, g)| w - 0.1 * g).collect();
     assert_eq!(step.head.weight.to_vec::<f64>(), expected);
     let sum = tree_zip(|a, b| a + b, &gradient, &gradient);
@@ -193,7 +203,7 @@ fn a_gradient_has_nothing_in_the_place_of_a_frozen_parameter() {
     net.unfreeze();
     let text = error_of(|| net.set_gradients(&gradient));
     assert!(
-        text.contains("`middle/w` of the gradient is not there"),
+        text.contains("`middle/weight` of the gradient is not there"),
         "{text}"
     );
 
@@ -265,7 +275,10 @@ fn per_example_leaves_it_out() {
         left.encoder.weight.to_vec::<f64>(),
         rows.encoder.weight.to_vec::<f64>()
     );
-    assert_eq!(left.head.weight.to_vec::<f64>(), rows.head.weight.to_vec::<f64>());
+    assert_eq!(
+        left.head.weight.to_vec::<f64>(),
+        rows.head.weight.to_vec::<f64>()
+    );
     assert!(left.middle.weight.is_frozen() && attempt(|| left.middle.weight.array()).is_err());
     let difference = squares - of_middle - found.squared_norms();
     assert!(difference.abs().max(..).item::<f64>() < 1e-12);
@@ -310,7 +323,10 @@ fn models_side_by_side_stay_frozen() {
         },
         &stacked,
     );
-    assert!(gradients.encoder.weight.is_frozen() && attempt(|| gradients.encoder.weight.array()).is_err());
+    assert!(
+        gradients.encoder.weight.is_frozen()
+            && attempt(|| gradients.encoder.weight.array()).is_err()
+    );
     for (i, net) in nets.iter().enumerate() {
         let expected = grad(|net: &Net| net.losses(&x).mean(..), net)
             .head
@@ -440,7 +456,7 @@ fn only_leaves_are_frozen() {
         )
     });
     assert!(
-        text.contains("freeze: the parameter `w` is no leaf"),
+        text.contains("freeze: the parameter `weight` is no leaf"),
         "{text}"
     );
     assert_eq!(net.trainable_parameters().len(), 6);
@@ -539,7 +555,7 @@ fn only_what_is_trained_is_saved_and_loaded() {
     let state = tuned.trainable_state();
     assert_eq!(
         state.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        ["head/w", "head/b"]
+        ["head/weight", "head/bias"]
     );
     let encoder = fresh.encoder.state().checksum();
     fresh.load_trainable_state(&state).unwrap();
@@ -553,23 +569,31 @@ fn only_what_is_trained_is_saved_and_loaded() {
         .unwrap_err();
     assert_eq!(
         error.unexpected,
-        ["encoder/w", "encoder/b", "middle/w", "middle/b"]
+        [
+            "encoder/weight",
+            "encoder/bias",
+            "middle/weight",
+            "middle/bias"
+        ]
     );
     fresh.middle.weight.unfreeze();
     let error = fresh.load_trainable_state(&state).unwrap_err();
-    assert_eq!(error, StateError::missing("middle/w"));
+    assert_eq!(error, StateError::missing("middle/weight"));
     assert_eq!(fresh.state().checksum(), before);
 
     // Only some parts, of a state that has all.
     let (whole, fresh) = (Net::new(4), Net::new(5));
-    let options = LoadOptions::default().only(["middle", "head/b"]);
+    let options = LoadOptions::default().only(["middle", "head/bias"]);
     let loaded = fresh.load_state_with(&whole.state(), &options).unwrap();
-    assert_eq!(loaded.loaded, ["middle/w", "middle/b", "head/b"]);
+    assert_eq!(loaded.loaded, ["middle/weight", "middle/bias", "head/bias"]);
     assert!(loaded.unexpected.is_empty() && loaded.missing.is_empty());
-    assert_ne!(fresh.head.weight.to_vec::<f64>(), whole.head.weight.to_vec::<f64>());
-    let part = whole.state().filter(|name| name != "middle/b");
+    assert_ne!(
+        fresh.head.weight.to_vec::<f64>(),
+        whole.head.weight.to_vec::<f64>()
+    );
+    let part = whole.state().filter(|name| name != "middle/bias");
     let error = fresh.load_state_with(&part, &options).unwrap_err();
-    assert_eq!(error, StateError::missing("middle/b"));
+    assert_eq!(error, StateError::missing("middle/bias"));
     let options = LoadOptions::default().only(["midle", "mid"]);
     let error = fresh.load_state_with(&whole.state(), &options).unwrap_err();
     assert_eq!(error.wrong.len(), 2);
@@ -587,9 +611,16 @@ fn maps_keep_it() {
     net.middle.freeze();
     // A copy by itself.
     let copy = tree_map(|w| Variable::new(w.array()), &net);
-    assert!(copy.middle.weight.is_frozen() && copy.middle.weight.is_leaf() && copy.head.weight.requires_grad());
+    assert!(
+        copy.middle.weight.is_frozen()
+            && copy.middle.weight.is_leaf()
+            && copy.head.weight.requires_grad()
+    );
     copy.middle.weight.update(|w| w * 0.0);
-    assert_ne!(net.middle.weight.to_vec::<f64>(), copy.middle.weight.to_vec::<f64>());
+    assert_ne!(
+        net.middle.weight.to_vec::<f64>(),
+        copy.middle.weight.to_vec::<f64>()
+    );
     let narrow = tree_map(|w| w.cast(DType::F32), &net);
     assert!(narrow.middle.weight.is_frozen() && narrow.middle.weight.dtype() == DType::F32);
     assert_eq!(narrow.parameters().len(), 6);

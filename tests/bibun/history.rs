@@ -299,7 +299,7 @@ fn links_hold_their_functions_and_what_lies_between() {
     assert!(
         history
             .to_string()
-            .contains("blocks/0/a/w [4, 3], blocks/0/a/b [4]")
+            .contains("blocks/0/a/weight [4, 3], blocks/0/a/bias [4]")
     );
     // Without a model there are no links, and a model without parameters here has none.
     is(&places(&self::history(&x.sin())), &[]);

@@ -222,7 +222,7 @@ fn the_page_plays_folds_and_tells() {
     let (_, told) = page.text.split_once("<aside").expect("the panel");
     let (told, _) = told.split_once("</aside>").expect("its end");
     for text in [
-        "layers/0/w",
+        "layers/0/weight",
         "[4, 3]",
         "f32",
         "mean",

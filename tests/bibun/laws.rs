@@ -190,16 +190,16 @@ impl Case {
     }
 }
 
-/// DataLoader of a container: some leaves along random axes, others the same in all.
+/// A batch of containers: some leaves along random axes, others the same in all.
 #[derive(Debug)]
-struct DataLoader {
+struct Stacked {
     batch: Vec<Random>,
     joined: Random,
     axes: Vec<Option<isize>>,
     in_axes: BatchAxes,
 }
 
-impl DataLoader {
+impl Stacked {
     /// `picks` chooses an axis for each leaf, of the argument and of the result.
     fn of(argument: &Random, seed: u64, count: usize, picks: &[Index]) -> Self {
         let single = leaves(argument);
@@ -330,7 +330,7 @@ fn agree<A: Tree + Clone, Y: Tree>(
     same("vmap over tangents", &|f| {
         elements(&vmap(|v| jvp(f, x, v).1, &batch))
     });
-    same("vmap over lanes of vmap", &|f| {
+    same("vmap over the batch of vmap", &|f| {
         let twice = filled(
             x,
             &leaves(&batch)
@@ -493,7 +493,7 @@ proptest! {
         chunk in 1usize..5,
         picks in prop::collection::vec(any::<Index>(), 12),
     ) {
-        let batch = DataLoader::of(&case.argument, case.seed, count, &picks);
+        let batch = Stacked::of(&case.argument, case.seed, count, &picks);
         let results: Vec<Random> = batch.batch.iter().map(|x| case.run(x)).collect();
         let out_axes: Vec<isize> = (leaves(&results[0]).iter().zip(picks.iter().rev().cycle()))
             .map(|(y, pick)| {
@@ -502,7 +502,7 @@ proptest! {
             .collect();
         let named = names(&results[0]).into_iter().zip(out_axes.iter().copied().map(Some));
         let options = VmapOptions::axes(batch.in_axes.clone()).out_axes(BatchAxes::named(named));
-        let expected = DataLoader::join(&results, &out_axes);
+        let expected = Stacked::join(&results, &out_axes);
         let f = |x: &Random| case.run(x);
         close("at once", &elements(&vmap_with(f, &batch.joined, &options)), &expected);
         let options = options.chunk(chunk);
@@ -521,7 +521,7 @@ proptest! {
         count in 1usize..4,
         picks in prop::collection::vec(any::<Index>(), 12),
     ) {
-        let batch = DataLoader::of(&case.argument, case.seed, count, &picks);
+        let batch = Stacked::of(&case.argument, case.seed, count, &picks);
         let w = case.cotangent(1);
         let options = VmapOptions::axes(batch.in_axes.clone());
         let g = |x: &Random| grad(|x| case.loss(x, &w), x);
@@ -639,7 +639,7 @@ proptest! {
             grad(|x| total(&product(&case.run(x), &y), &w), &x)
         };
         let zeros = vec![0; leaves(x).len()].iter().map(|&axis| axis as isize).collect::<Vec<_>>();
-        close("lanes", &elements(&found), &DataLoader::join(&[of_one(1.0), of_one(2.0)], &zeros));
+        close("batch", &elements(&found), &Stacked::join(&[of_one(1.0), of_one(2.0)], &zeros));
     }
 }
 

@@ -149,7 +149,7 @@ fn variants_and_wrappers_are_transparent() {
         },
         Layer::Pair(leaf(), Opaque, leaf()),
     ];
-    let expected = ["0/w", "0/b", "2/factor", "3/0", "3/2"];
+    let expected = ["0/weight", "0/bias", "2/factor", "3/0", "3/2"];
     assert_eq!(names(&Wrapper(layers)), expected);
 }
 
@@ -196,7 +196,7 @@ fn scale() -> Scale {
 fn parameters_and_buffers_are_the_same_inside_of_transformations() {
     let model = scale();
     let x = Variable::constant([[1.0, -1.0], [2.0, 3.0]]);
-    let parameters = ["factor", "layers/0/w", "layers/0/b"];
+    let parameters = ["factor", "layers/0/weight", "layers/0/bias"];
     let loss = |model: &Scale| {
         assert_eq!(names(model), parameters);
         assert_eq!(model.buffers()[0].0, "mean");
@@ -268,7 +268,7 @@ fn parameters_and_buffers_are_the_same_inside_of_transformations() {
 }
 
 fn penalty((model, x): &(Scale, Variable)) -> Variable {
-    assert_eq!(names(model), ["factor", "layers/0/w", "layers/0/b"]);
+    assert_eq!(names(model), ["factor", "layers/0/weight", "layers/0/bias"]);
     let squares = model
         .parameters()
         .into_iter()
@@ -410,12 +410,17 @@ fn linear_is_a_product_and_a_sum() {
     for (y, expected) in y.to_vec::<f64>().iter().zip(expected.to_vec::<f64>()) {
         assert!((y - expected).abs() < 1e-14);
     }
-    assert_eq!(names(&layer), ["w", "b"]);
-    assert_eq!(names(&Linear::builder(3, 2).without_bias().build(g)), ["w"]);
+    assert_eq!(names(&layer), ["weight", "bias"]);
+    assert_eq!(
+        names(&Linear::builder(3, 2).without_bias().build(g)),
+        ["weight"]
+    );
     let again = Linear::new(3, 2, &mut Generator::new(0));
     assert_eq!(
         again.weight.to_vec::<f32>(),
-        Linear::new(3, 2, &mut Generator::new(0)).weight.to_vec::<f32>()
+        Linear::new(3, 2, &mut Generator::new(0))
+            .weight
+            .to_vec::<f32>()
     );
 }
 
@@ -587,8 +592,11 @@ fn sequences_of_links() {
         .then(Linear::builder(3, 4).dtype(DType::F64).build(g))
         .then_function(Variable::tanh)
         .then(links::Sequential::new().then(Linear::builder(4, 2).dtype(DType::F64).build(g)));
-    assert_eq!(names(&model), ["0/w", "0/b", "2/0/w", "2/0/b"]);
-    assert!(format!("{model:?}").contains("2/0/w"));
+    assert_eq!(
+        names(&model),
+        ["0/weight", "0/bias", "2/0/weight", "2/0/bias"]
+    );
+    assert!(format!("{model:?}").contains("2/0/weight"));
     let x = Variable::constant([[1.0, -1.0, 0.5]]);
     let y = model.forward(&x);
     let w = |i: usize| model.parameters()[i].1.clone();
@@ -628,7 +636,7 @@ fn perceptrons_are_layers_with_activations() {
     let x = Variable::constant([[1.0f32, -1.0, 0.5]]);
     let [a, b] = [(); 2].map(|()| dropping.forward(&x).to_vec::<f32>());
     assert_ne!(a, b);
-    assert_eq!(names(&dropping), ["layers/0/w", "layers/1/w"]);
+    assert_eq!(names(&dropping), ["layers/0/weight", "layers/1/weight"]);
     let error = attempt(|| links::Mlp::new(&[3], g))
         .unwrap_err()
         .to_string();
@@ -648,7 +656,7 @@ fn maxout_and_highway_by_loops() {
         layer.forward(&x).to_vec::<f64>(),
         greatest.collect::<Vec<_>>()
     );
-    assert_eq!(names(&layer), ["linear/w", "linear/b"]);
+    assert_eq!(names(&layer), ["linear/weight", "linear/bias"]);
     assert!(attempt(|| links::Maxout::new(3, 2, 0, g)).is_err());
     let layer = links::Highway::builder(3).dtype(DType::F64).build(g);
     let [plain, gate] =
@@ -660,7 +668,12 @@ fn maxout_and_highway_by_loops() {
     }
     assert_eq!(
         names(&layer),
-        ["plain/w", "plain/b", "transform/w", "transform/b"]
+        [
+            "plain/weight",
+            "plain/bias",
+            "transform/weight",
+            "transform/bias"
+        ]
     );
     assert_eq!(layer.transform.bias.unwrap().to_vec::<f64>(), [-1.0; 3]);
     assert!(attempt(|| links::Parameter::new([1i64])).is_err());
@@ -671,7 +684,7 @@ fn weights_of_length_and_direction() {
     let g = &mut Generator::new(2);
     let conv = links::Conv2d::builder(2, 3, 2).dtype(DType::F64).build(g);
     let layer = links::WeightNorm::new(conv.clone());
-    assert_eq!(names(&layer), ["g", "link/w", "link/b"]);
+    assert_eq!(names(&layer), ["g", "link/weight", "link/bias"]);
     let x = Variable::new(g.normal([2, 2, 4, 4], 0.0, 1.0, DType::F64));
     let close = |a: &Variable, b: &Variable| {
         let pairs = a.to_vec::<f64>().into_iter().zip(b.to_vec::<f64>());

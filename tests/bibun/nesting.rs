@@ -249,7 +249,7 @@ fn transformed(wrappers: &[Wrapper], captured: &[Variable], x: &Variable) -> Var
         Hessian => times_weight(hessian(loss, &p)),
         Hvp => hvp(loss, &p, &w).1,
         Vmap => (vmap(f, &stack(&[&p, &w], 0)) * x).sum(0),
-        // The argument itself differs between lanes.
+        // The argument itself differs between batch elements.
         VmapOfArgument => {
             let f = |(x, y): &(Variable, Variable)| {
                 let seen = [captured, &[x.clone()]].concat();
@@ -1300,7 +1300,7 @@ fn what_was_taken_by_the_value_of_a_leaf_is_not_overlooked() {
     refused("reverse", &|w| jacobian_reverse(cube, w) + 1.0);
     refused("jacobian", &|w| jacobian(cube, w).square());
     refused("linearize", &|w| linearize(cube, w).1.call(&one()) * 3.0);
-    refused("lanes", &|w| {
+    refused("batch", &|w| {
         let xs = Variable::constant([1.0, 2.0]);
         vmap(|x| grad(|w| cube(w) * x, w), &xs).square().sum(..)
     });

@@ -84,7 +84,8 @@ fn statistics_of_batch_elements_are_refused_and_those_of_tangents_are_not() {
     let refused = |run: &dyn Fn() -> Variable, path: &str| {
         let error = attempt(run).unwrap_err();
         let message = error.to_string();
-        let expected = "BatchNorm: a buffer holds one value, and every lane of vmap has another";
+        let expected =
+            "BatchNorm: a buffer holds one value, and every batch element of vmap has another";
         assert!(
             message.starts_with(&format!("{path}{expected}")),
             "{message}"

@@ -155,7 +155,7 @@ proptest! {
             let by_loop: Vec<Array> = by_loop.iter().map(|element| element[i].array()).collect();
             let expected = match axes[i] {
                 Some(axis) => stack(&by_loop.iter().collect::<Vec<_>>(), axis),
-                None => by_loop.into_iter().reduce(|a, b| a + b).expect("a lane"),
+                None => by_loop.into_iter().reduce(|a, b| a + b).expect("an element"),
             };
             close("gradients of vmap", &gradient.to_vec::<f64>(), &expected.to_vec::<f64>());
         }

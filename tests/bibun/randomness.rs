@@ -180,7 +180,7 @@ fn results_without_an_axis_must_be_the_same_in_every_batch_element() {
             .expect_err("an error")
             .to_string();
         assert!(
-            message.contains("differs between lanes"),
+            message.contains("differs between batch elements"),
             "{name}: {message}"
         );
     }

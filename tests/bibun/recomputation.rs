@@ -432,7 +432,7 @@ fn a_batch_element_draws_the_same_whatever_the_others_are() {
             }
         }
     }
-    // DataLoader of lanes.
+    // Batches of batches.
     let nested = |outer: usize, inner: usize| {
         let mut g = Generator::new(9);
         let x = Variable::constant(Array::zeros([outer, inner], DType::F64));

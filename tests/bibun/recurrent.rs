@@ -290,12 +290,12 @@ fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
         }
         assert!((norm - squares.sqrt()).abs() < 1e-10 * norm.max(1.0));
     }
-    // DataLoader are turns of a loop.
+    // Batch elements are turns of a loop.
     let alone = |x: &Variable| network.forward(x);
     let batch = vmap(alone, &x);
     let turns: Vec<Variable> = x.unstack(0).iter().map(alone).collect();
     let turns = stack(&turns.iter().collect::<Vec<_>>(), 0);
-    assert_close(&batch, &turns.to_vec::<f64>(), "lanes");
+    assert_close(&batch, &turns.to_vec::<f64>(), "batch");
     assert_close(&network.forward(&x), &turns.to_vec::<f64>(), "a batch");
     // A product with the Hessian against a difference of gradients along the direction.
     let loss = |network: &Recurrent<C>| run(network, &x).square().sum(..);
@@ -348,14 +348,19 @@ fn parameters_have_short_names() {
             .collect()
     };
     let gru = Gru::builder(INPUTS, UNITS).layers(2).build(g);
-    let expected = ["wx", "wh", "b", "bn"];
+    let expected = ["weight_ih", "weight_hh", "bias", "bias_hn"];
     let expected = (0..2).flat_map(|i| expected.map(|name| format!("layers/{i}/forward/{name}")));
     assert_eq!(names(&gru), expected.collect::<Vec<_>>());
     let lstm = Lstm::builder(INPUTS, UNITS)
         .bidirectional()
         .without_bias()
         .build(g);
-    let expected = ["forward/wx", "forward/wh", "backward/wx", "backward/wh"];
+    let expected = [
+        "forward/weight_ih",
+        "forward/weight_hh",
+        "backward/weight_ih",
+        "backward/weight_hh",
+    ];
     assert_eq!(
         names(&lstm),
         expected.map(|name| format!("layers/0/{name}"))

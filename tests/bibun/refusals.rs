@@ -277,7 +277,7 @@ fn rows() -> Vec<Row> {
         row("nll_loss", line!(), || nll_loss(x([1, 2]), i([2]))),
         row("nll_loss", line!(), || nll_loss(x([1, 2]), i([0, 1]))),
         row("nll_loss", line!(), || nll_loss(x([1, 2]), x([1]))),
-        row("nll_with", line!(), || nll_with(x([1, 2]), i([-2]), CrossEntropyOptions::default())),
+        row("nll_loss_with", line!(), || nll_loss_with(x([1, 2]), i([-2]), CrossEntropyOptions::default())),
         row("norm2", line!(), || norm2(x([2]), 1)),
         row("not_equal", line!(), || not_equal(x([2]), x([3]))),
         row("one_hot", line!(), || one_hot(i([2]), 2, DType::F32)),

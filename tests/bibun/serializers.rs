@@ -48,7 +48,7 @@ fn everything() -> State {
     state.insert("trainer/epoch", u64::MAX);
     state.insert("flag", true);
     state.insert(
-        "layers/0/w",
+        "layers/0/weight",
         Array::from([[1.0f32, f32::NAN], [-0.0, 1e-40]]),
     );
     state.insert("f64", Array::from([f64::INFINITY, 5e-324, 0.1]));
@@ -317,7 +317,10 @@ impl Tied {
             deconv: cnn.deconv,
             layer: cnn.layer,
             dense: Linear::new(6, 6, &mut Generator::new(seed)),
-            head: Linear { weight: w, bias: None },
+            head: Linear {
+                weight: w,
+                bias: None,
+            },
         }
     }
 
@@ -347,7 +350,10 @@ fn models_of_chainer_predict_what_they_did_there() {
     let mlp = Mlp::new(1);
     let state = load_npz(golden("chainer/mlp.npz")).expect("mlp");
     let loaded = mlp.load_state_with(&state, &options).expect("fits");
-    assert_eq!(loaded.loaded, ["l1/w", "l1/b", "l2/w", "l2/b", "l3/w"]);
+    assert_eq!(
+        loaded.loaded,
+        ["l1/weight", "l1/bias", "l2/weight", "l2/bias", "l3/weight"]
+    );
     close(&mlp.predict(&results["x"]), &results["mlp"]);
 
     let cnn = Cnn::new(1);
@@ -491,7 +497,7 @@ fn names_of_another_library_are_recognized() {
         Some(Names::Chainer)
     );
     let mut part = model.state();
-    part.remove("embed/w");
+    part.remove("embed/weight");
     assert_eq!(
         model
             .load_state(&State::new())
@@ -539,12 +545,15 @@ fn what_does_not_fit_is_told_or_allowed() {
     let loaded = model
         .load_state_with(&state, &partial.skip_wrong())
         .expect("allowed");
-    assert_eq!(loaded.loaded, ["l1/w", "l3/w"]);
+    assert_eq!(loaded.loaded, ["l1/weight", "l3/weight"]);
     assert_eq!(loaded.missing, ["l1/b"]);
     assert_eq!(loaded.unexpected, ["more"]);
     assert_eq!(loaded.wrong, error.wrong);
     assert_ne!(model.state().checksum(), before);
-    assert_eq!(model.l3.weight.to_vec::<f32>(), Mlp::new(2).l3.weight.to_vec::<f32>());
+    assert_eq!(
+        model.l3.weight.to_vec::<f32>(),
+        Mlp::new(2).l3.weight.to_vec::<f32>()
+    );
 
     // Floats of another width are wrong unless they shall be converted.
     let wide = Linear::builder(3, 2)

@@ -267,7 +267,7 @@ fn wrong_first_derivatives_are_caught() {
     caught(
         Fault::SlightlyOff,
         &["finite_differences", "subsets_of_inputs"],
-        &["values", "dot_products", "lanes"],
+        &["values", "dot_products", "batch"],
     );
     caught(
         Fault::Missing,
@@ -302,7 +302,7 @@ fn wrong_higher_derivatives_are_caught() {
         "finite_differences",
         "dot_products",
         "subsets_of_inputs",
-        "lanes",
+        "batch",
     ];
     caught(
         Fault::RawArray,
@@ -324,7 +324,7 @@ fn wrong_higher_derivatives_are_caught() {
 
 #[test]
 fn wrong_rules_for_examples_are_caught() {
-    let right = ["values", "third_order", "lanes", "vmap_of_derivatives"];
+    let right = ["values", "third_order", "batch", "vmap_of_derivatives"];
     for fault in [Fault::Examples, Fault::OtherAxis, Fault::Refused] {
         caught(fault, &["examples"], &right);
     }
@@ -334,12 +334,12 @@ fn wrong_rules_for_examples_are_caught() {
 fn wrong_batch_elements_are_caught() {
     caught(
         Fault::BatchInFront,
-        &["lanes", "gradients_of_vmap"],
+        &["batch", "gradients_of_vmap"],
         &["third_order"],
     );
     caught(
         Fault::DetachedBatch,
         &["gradients_of_vmap"],
-        &["lanes", "third_order"],
+        &["batch", "third_order"],
     );
 }

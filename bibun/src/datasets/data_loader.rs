@@ -421,7 +421,7 @@ impl<B> Outcome<B> {
     }
 }
 
-/// DataLoader from jobs, in the order of the jobs.
+/// Batches from jobs, in the order of the jobs.
 struct Pipeline<D: Dataset, J> {
     dataset: Arc<D>,
     jobs: J,

@@ -11,7 +11,7 @@ impl History {
     /// Names the parameters as a model does, and finds the functions of its links, so that they can
     /// be shown together and folded.
     ///
-    /// A function that takes the parameter `layers/0/w` belongs to the link `layers/0`, which is
+    /// A function that takes the parameter `layers/0/weight` belongs to the link `layers/0`, which is
     /// part of `layers`. A link is closed: what lies between two of its functions belongs to it
     /// too. Where several links lie in each other's midst (two cells called in turns, say), none
     /// of them can be told from the others, and only what encloses them all is shown. Parameters

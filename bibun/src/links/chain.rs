@@ -42,11 +42,11 @@ use crate::variable::Variable;
 ///     slope: 0.1,
 /// };
 /// let names: Vec<String> = model.parameters().into_iter().map(|(name, _)| name).collect();
-/// assert_eq!(names, ["layers/0/w", "layers/0/b", "layers/1/w", "layers/1/b", "head/w", "head/b"]);
+/// assert_eq!(names, ["layers/0/weight", "layers/0/bias", "layers/1/weight", "layers/1/bias", "head/weight", "head/bias"]);
 /// assert_eq!(model.parameter_count(), 4 * 3 + 3 + 3 * 3 + 3 + 3 * 2 + 2);
 /// ```
 pub trait Chain: Tree {
-    /// Every parameter with its name, such as `layers/0/w`; a shared one once, by its first name.
+    /// Every parameter with its name, such as `layers/0/weight`; a shared one once, by its first name.
     fn parameters(&self) -> Vec<(String, Variable)> {
         let mut parameters = Vec::new();
         for_each_parameter(self, |name, parameter| {
@@ -81,7 +81,7 @@ pub trait Chain: Tree {
     /// let model = [Linear::new(3, 4, g), Linear::new(4, 2, g)];
     /// model[0].freeze();
     /// let names: Vec<String> = model.trainable_parameters().into_iter().map(|(name, _)| name).collect();
-    /// assert_eq!(names, ["1/w", "1/b"]);
+    /// assert_eq!(names, ["1/weight", "1/bias"]);
     ///
     /// let x = Variable::constant([[1f32, 2.0, 3.0]]);
     /// assert!(!model[0].forward(&x).requires_grad());

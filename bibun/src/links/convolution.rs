@@ -347,7 +347,7 @@ mod tests {
             .into_iter()
             .map(|(name, _)| name)
             .collect();
-        assert_eq!(names, ["w", "b"]);
+        assert_eq!(names, ["weight", "bias"]);
         assert_eq!(layer.options().stride, [2]);
     }
 }

@@ -13,7 +13,7 @@ use crate::variable::Variable;
 /// The multilayer perceptron: fully connected layers with an activation between them, and perhaps
 /// dropout after each activation.
 ///
-/// Shapes: x `[.., first size]` → `[.., last size]`. Cloning shares the parameters, `layers/0/w` and
+/// Shapes: x `[.., first size]` → `[.., last size]`. Cloning shares the parameters, `layers/0/weight` and
 /// so on.
 ///
 /// ```

@@ -71,7 +71,7 @@ use crate::variable::Variable;
 /// let stack = Stack(vec![Box::new(Linear::new(3, 4, g)), Box::new(Linear::new(4, 2, g))]);
 /// let x = Variable::constant([[1.0f32, 2.0, 3.0]]);
 /// assert_eq!(stack.forward(&x).shape(), [1, 2]);
-/// assert_eq!(stack.parameters()[0].0, "0/w");
+/// assert_eq!(stack.parameters()[0].0, "0/weight");
 /// ```
 pub trait Link: Chain + MapLink + Send + Sync {
     /// The computation of the link: what a link of one's own says, and [`forward`](Link::forward)

@@ -16,7 +16,7 @@ use crate::variable::Variable;
 /// use bibun::links::{Chain, Parameter};
 /// let scale = Parameter::new([1.0, 2.0]);
 /// assert_eq!(scale.forward().to_vec::<f64>(), [1.0, 2.0]);
-/// assert_eq!(scale.parameters()[0].0, "w");
+/// assert_eq!(scale.parameters()[0].0, "weight");
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Parameter {

@@ -9,7 +9,7 @@ use crate::variable::Variable;
 /// Links one after another: the result of each is the input of the next.
 ///
 /// Shapes: from what the first takes to what the last gives; without links, the input itself.
-/// Parameters are named by position: `0/w`, `2/b`.
+/// Parameters are named by position: `0/weight`, `2/bias`.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -23,7 +23,7 @@ use crate::variable::Variable;
 /// let x = Variable::constant([[1.0f32, 2.0, 3.0, 4.0]]);
 /// assert_eq!(model.forward(&x).shape(), [1, 2]);
 /// let names: Vec<String> = model.parameters().into_iter().map(|(name, _)| name).collect();
-/// assert_eq!(names, ["0/w", "0/b", "2/w", "2/b"]);
+/// assert_eq!(names, ["0/weight", "0/bias", "2/weight", "2/bias"]);
 /// ```
 #[derive(Chain, Default)]
 pub struct Sequential(Vec<Box<dyn Link>>);

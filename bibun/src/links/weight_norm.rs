@@ -8,8 +8,8 @@ use bibun_array::{Shape, keep_dims};
 /// A link whose weight is told by length and direction, `w = g v / ‖v‖`, for each of its outputs: the
 /// norm is that of all of `v` that belongs to one output.
 ///
-/// The link's own weight is `v`; the parameters are `g` and those of the link: `g`, `link/w`,
-/// `link/b`. At first `w` is what the link's weight was. Shapes: as the link, with g `[o]`. An output
+/// The link's own weight is `v`; the parameters are `g` and those of the link: `g`, `link/weight`,
+/// `link/bias`. At first `w` is what the link's weight was. Shapes: as the link, with g `[o]`. An output
 /// whose `v` is zero has no direction: its weights are NaN. Cloning shares the parameters.
 ///
 /// Source: Salimans, Kingma, "Weight Normalization", NeurIPS 2016.
@@ -110,7 +110,10 @@ impl Weighted for Linear {
         &self.weight
     }
     fn with_weight(&self, w: Variable) -> Self {
-        Self { weight: w, ..self.clone() }
+        Self {
+            weight: w,
+            ..self.clone()
+        }
     }
 }
 

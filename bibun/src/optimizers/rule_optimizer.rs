@@ -24,8 +24,8 @@ use crate::variable::Variable;
 /// over its parameter too.
 ///
 /// Its state has `steps`, `learning_rate` (the base), the numbers of the rule if it has any, and
-/// for each parameter such as `l1/w` the arrays of the rule and the number of steps that it has
-/// made: `parameters/l1/w/m`, `parameters/l1/w/steps`. Hooks, schedule and the other settings
+/// for each parameter such as `l1/weight` the arrays of the rule and the number of steps that it has
+/// made: `parameters/l1/weight/m`, `parameters/l1/weight/steps`. Hooks, schedule and the other settings
 /// belong to the program.
 #[derive(Debug)]
 pub struct RuleOptimizer<R, const N: usize, const G: usize> {
@@ -123,7 +123,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// use bibun::Variable;
     /// use bibun::optimizers::{AdamW, Optimizer};
     /// let mut optimizer = AdamW::new(0.001).weight_decay(0.1).group(
-    ///     |name| name.ends_with("/b"),
+    ///     |name| name.ends_with("/bias"),
     ///     |biases| {
     ///         biases.learning_rate = 0.01;
     ///         biases.rule.weight_decay = 0.0;

@@ -26,7 +26,7 @@ use super::Names;
 /// state.insert("updater/iteration", 600u64);
 /// let options = LoadOptions::names(Names::Chainer).under("updater/model:main").allow_missing();
 /// let loaded = model.load_state_with(&state, &options)?;
-/// assert_eq!(loaded.loaded, ["body/w", "body/b"]);
+/// assert_eq!(loaded.loaded, ["body/weight", "body/bias"]);
 /// assert_eq!(loaded.missing, ["updater/model:main/head/W", "updater/model:main/head/b"]);
 /// assert_eq!(model.body.b.unwrap().to_vec::<f32>(), [1.0; 4]);
 /// # Ok::<(), bibun::serializers::StateError>(())
@@ -78,7 +78,7 @@ impl LoadOptions {
     /// let new = |seed| [3, 4].map(|n| Linear::new(n, 2, &mut Generator::new(seed)));
     /// let (trained, fresh) = (new(1), new(2));
     /// let loaded = fresh.load_state_with(&trained.state(), &LoadOptions::default().only(["1"]))?;
-    /// assert_eq!(loaded.loaded, ["1/w", "1/b"]);
+    /// assert_eq!(loaded.loaded, ["1/weight", "1/bias"]);
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```
     #[must_use]

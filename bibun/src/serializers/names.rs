@@ -9,8 +9,8 @@ use super::{State, Value};
 /// | of what                         | bibun              | Chainer    | PyTorch               |
 /// |---------------------------------|--------------------|------------|-----------------------|
 /// | between the parts of a name     | `/`                | `/`        | `.`                   |
-/// | weights, also of an `Embedding` | `w`                | `W`        | `weight`              |
-/// | biases                          | `b`                | `b`        | `bias`                |
+/// | weights, also of an `Embedding` | `weight`           | `W`        | `weight`              |
+/// | biases                          | `bias`             | `b`        | `bias`                |
 /// | scales of a normalisation       | `gamma`            | `gamma`    | `weight`              |
 /// | shifts of a normalisation       | `beta`             | `beta`     | `bias`                |
 /// | running mean                    | `running_mean`     | `avg_mean` | `running_mean`        |
@@ -28,7 +28,7 @@ use super::{State, Value};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Names {
-    /// Those of the fields: `layers/0/w`.
+    /// Those of the fields: `layers/0/weight`.
     #[default]
     Bibun,
     /// Those of Chainer 7: `layers/0/W`.
@@ -53,11 +53,12 @@ impl Names {
             return None;
         }
         let leaf = match (self, leaf) {
-            (Self::Chainer, "w") => "W",
+            (Self::Chainer, "weight") => "W",
+            (Self::Chainer, "bias") => "b",
             (Self::Chainer, "running_mean") => "avg_mean",
             (Self::Chainer, "running_variance") => "avg_var",
-            (Self::PyTorch, "w" | "gamma") => "weight",
-            (Self::PyTorch, "b" | "beta") => "bias",
+            (Self::PyTorch, "gamma") => "weight",
+            (Self::PyTorch, "beta") => "bias",
             (Self::PyTorch, "running_variance") => "running_var",
             (_, leaf) => leaf,
         };

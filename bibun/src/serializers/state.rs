@@ -145,8 +145,8 @@ impl State {
     /// use bibun::array::Generator;
     /// use bibun::links::{Chain, Linear};
     /// let layers = [2, 3].map(|n| Linear::new(n, 2, &mut Generator::new(0)));
-    /// let weights = layers.state().filter(|name| name.ends_with("/w"));
-    /// assert_eq!(weights.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["0/w", "1/w"]);
+    /// let weights = layers.state().filter(|name| name.ends_with("/weight"));
+    /// assert_eq!(weights.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["0/weight", "1/weight"]);
     /// ```
     #[must_use]
     pub fn filter(&self, mut wanted: impl FnMut(&str) -> bool) -> Self {

@@ -234,7 +234,7 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 ///
 /// # Panics
 /// As [`vmap`], and if axes are missing, too many or out of range, a result for which `None` is
-/// said differs between lanes, or chunks are empty.
+/// said differs between batch elements, or chunks are empty.
 #[track_caller]
 pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &VmapOptions) -> Y {
     let _called = calling("vmap");
@@ -248,7 +248,7 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
         return finish(&result, &out_axes);
     }
     if chunk == 0 {
-        raise(Error::argument("vmap", "a chunk has no lanes"));
+        raise(Error::argument("vmap", "a chunk has no batch elements"));
     }
     let ends: Vec<usize> = (chunk..count).step_by(chunk).collect();
     let chunks: Vec<Vec<Batched>> = batch.iter().map(|element| element.split(&ends)).collect();
@@ -301,7 +301,7 @@ fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
             Some(_) if value.rank() == 0 => {
                 let at = if name.is_empty() { "" } else { " at " };
                 let what = format!(
-                    "the argument{at}{name} is a single number and has no axis of batch (None in \
+                    "the argument{at}{name} is a single number and has no batch axis (None in \
                      VmapOptions says that it is the same in every element)"
                 );
                 raise(Error::argument("vmap", what))
@@ -383,7 +383,8 @@ fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
             }
             None if element.axis.is_none() => element.value.clone(),
             None => {
-                let what = format!("the result `{name}` differs between batch; it needs an axis");
+                let what =
+                    format!("the result `{name}` differs between batch elements; it needs an axis");
                 raise(Error::argument("vmap", what))
             }
         };

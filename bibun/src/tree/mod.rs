@@ -19,7 +19,7 @@ use crate::variable::Variable;
 /// struct or enum with `#[derive(Tree)]`. [Transformations](crate::transformations) take and give
 /// Trees.
 ///
-/// Its *leaves* are the Variables in it, each with a name (`layers/0/w`). Numbers, strings and the
+/// Its *leaves* are the Variables in it, each with a name (`layers/0/weight`). Numbers, strings and the
 /// like are part of the structure: they are copied, and have no derivative.
 ///
 /// `#[derive(Chain)]` makes a Tree too, with two differences that a model wants: constant

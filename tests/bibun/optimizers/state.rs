@@ -105,14 +105,17 @@ fn names_of_the_state() {
         [
             "steps",
             "learning_rate",
-            "parameters/0/w/m",
-            "parameters/0/w/v",
-            "parameters/0/w/steps"
+            "parameters/0/weight/m",
+            "parameters/0/weight/v",
+            "parameters/0/weight/steps"
         ]
     );
     assert_eq!(state.len(), 2 + 4 * 3);
-    assert_eq!(state.count("parameters/1/b/steps"), Ok(3));
-    assert_eq!(state.array("parameters/1/b/v").unwrap().shape(), &[2][..]);
+    assert_eq!(state.count("parameters/1/bias/steps"), Ok(3));
+    assert_eq!(
+        state.array("parameters/1/bias/v").unwrap().shape(),
+        &[2][..]
+    );
 
     // A lone parameter has no name, and others of the same name get a number.
     let mut optimizer = MomentumSgd::new(0.1, 0.9);
@@ -170,9 +173,9 @@ fn states_of_others_are_refused_and_change_nothing() {
     let mut sgd = Sgd::new(0.1);
     let error = sgd.load_state(&adam.state()).unwrap_err();
     assert_eq!(error.unexpected.len(), 8);
-    assert_eq!(error.unexpected[0], "parameters/0/w/m");
+    assert_eq!(error.unexpected[0], "parameters/0/weight/m");
     let error = AmsGrad::new(0.1).load_state(&adam.state()).unwrap_err();
-    assert_eq!(error.missing[0], "parameters/0/w/largest");
+    assert_eq!(error.missing[0], "parameters/0/weight/largest");
     let mut state = adam.state();
     state.insert("other", 1.0);
     assert_eq!(
@@ -202,7 +205,7 @@ fn states_of_other_shapes_are_refused() {
         // At once where the parameter is known.
         let error = optimizer.load_state(&state).unwrap_err();
         assert!(
-            error.wrong[0].0.starts_with("parameters/0/b/"),
+            error.wrong[0].0.starts_with("parameters/0/bias/"),
             "{name}: {error}"
         );
         // When the parameter appears where it is not.

@@ -198,7 +198,7 @@ fn functions(cases: &mut Cases) {
     cases.row("F.arctan2", [f::atan2(&x, &y)]);
     cases.row("F.sum", [x.sum(1)]);
     cases.row("axis=None", [x.sum(..)]);
-    cases.row("F.hardsigmoid", [(0.2 * (&x * 2.0) + 0.5).clip(0.0, 1.0)]);
+    cases.row("F.hard_sigmoid", [(0.2 * (&x * 2.0) + 0.5).clip(0.0, 1.0)]);
     let each = f::huber_loss_with(&x, &y, 0.7, Reduction::None);
     cases.row("F.huber_loss", [each.sum(1), each]);
     let t = Variable::constant([2i64, 0, -1, 1]);
@@ -239,7 +239,7 @@ fn links(cases: &mut Cases) {
         .groups(4)
         .build(random);
     let w = array([2, 4, 3, 3], 5).swapaxes(0, 1);
-    let conv = with(conv, &[("w", w), ("b", array(8, 6))]);
+    let conv = with(conv, &[("weight", w), ("bias", array(8, 6))]);
     cases.row("L.DepthwiseConvolution2D", [conv.forward(&images)]);
     let ids = Variable::constant([[1i64, 4], [0, 1]]);
     cases.row(
@@ -296,9 +296,9 @@ fn recurrent(cases: &mut Cases) {
             .reshape([16, columns])
     };
     let lstm = [
-        ("wh", turned(array([16, 4], 5), 4)),
-        ("wx", turned(array([16, 2], 6), 2)),
-        ("b", turned(array(16, 7), 1)),
+        ("weight_hh", turned(array([16, 4], 5), 4)),
+        ("weight_ih", turned(array([16, 2], 6), 2)),
+        ("bias", turned(array(16, 7), 1)),
     ];
     let cell = with(LstmCell::new(2, 4, random), &lstm);
     let first = cell.step(&f32(&wave([3, 2], 0)), &cell.zero_state(&[3]));
@@ -311,22 +311,35 @@ fn recurrent(cases: &mut Cases) {
         [wx, wh, b + own]
     };
     let [wx, wh, b] = lstm(5);
-    let one = [("forward/wx", wx), ("forward/wh", wh), ("forward/b", b)];
+    let one = [
+        ("forward/weight_ih", wx),
+        ("forward/weight_hh", wh),
+        ("forward/bias", b),
+    ];
     let network = with(Lstm::new(2, 4, random), &one);
     cases.row("L.NStepLSTM", f::unstack(network.forward(&x), 0));
     let [wx, wh, b] = lstm(21);
-    let other = [("backward/wx", wx), ("backward/wh", wh), ("backward/b", b)];
+    let other = [
+        ("backward/weight_ih", wx),
+        ("backward/weight_hh", wh),
+        ("backward/bias", b),
+    ];
     let network = Lstm::builder(2, 4).bidirectional().build(random);
     let network = with(with(network, &one), &other);
     cases.row("L.NStepBiLSTM", f::unstack(network.forward(&x), 0));
     let [wx, wh, b, own] = gates(&[0, 1, 2], 5);
     let joined = [&(b.slice(s![..8]) + own.slice(s![..8])), &b.slice(s![8..])];
     let b = bibun::array::concat(&joined, 0);
-    let gru = [("wx", wx), ("wh", wh), ("b", b), ("bn", own.slice(s![8..]))];
+    let gru = [
+        ("weight_ih", wx),
+        ("weight_hh", wh),
+        ("bias", b),
+        ("bias_hn", own.slice(s![8..])),
+    ];
     let network = with(Gru::new(2, 4, random), &gru);
     cases.row("L.NStepGRU", f::unstack(network.forward(&x), 0));
     let [wx, wh, b, own] = gates(&[0], 5);
-    let rnn = [("wx", wx), ("wh", wh), ("b", b + own)];
+    let rnn = [("weight_ih", wx), ("weight_hh", wh), ("bias", b + own)];
     let network = with(Rnn::new(2, 4, random), &rnn);
     cases.row("L.NStepRNNTanh", f::unstack(network.forward(&x), 0));
     let network = with(Rnn::builder(2, 4).relu().build(random), &rnn);

@@ -204,8 +204,8 @@ fn activations(cases: &mut Cases) {
     cases.row("gelu", [x.gelu_tanh()]);
     cases.row("silu", [x.silu()]);
     cases.row("softplus", [x.softplus(1.0)]);
-    cases.row("hardsigmoid", [(&x * 2.0).hardsigmoid()]);
-    cases.row("hardswish", [(&x * 2.0).hardswish()]);
+    cases.row("hard_sigmoid", [(&x * 2.0).hardsigmoid()]);
+    cases.row("hard_swish", [(&x * 2.0).hardswish()]);
     cases.row("jax.nn.softmax", [x.softmax(1)]);
     cases.row("log_softmax", [x.log_softmax(1)]);
     cases.row("logsumexp", [x.logsumexp(1)]);
@@ -223,12 +223,12 @@ fn links(cases: &mut Cases) {
     let (x, images) = (f32(&wave([2, 3], 0)), f32(&wave([2, 4, 5, 6], 0)));
     let linear = with(
         Linear::new(3, 4, random),
-        &[("w", kernel([3, 4], 5)), ("b", array(4, 6))],
+        &[("weight", kernel([3, 4], 5)), ("bias", array(4, 6))],
     );
     cases.row("nnx.Linear", [linear.forward(&x)]);
     let conv = Conv2d::builder(4, 6, 3).stride(2).padding(1).build(random);
     let w = array([3, 3, 4, 6], 5).permute(&[3, 2, 0, 1]);
-    let conv = with(conv, &[("w", w), ("b", array(6, 6))]);
+    let conv = with(conv, &[("weight", w), ("bias", array(6, 6))]);
     cases.row("nnx.Conv", [conv.forward(&images)]);
     let norm = waves(BatchNorm::new(3));
     let y = norm.forward(&x);
@@ -238,12 +238,12 @@ fn links(cases: &mut Cases) {
 
     let gates = |parts: [Array; 4]| concat(&parts.each_ref(), 0);
     let lstm = [
-        ("wx", gates([5, 6, 7, 8].map(|seed| kernel([2, 4], seed)))),
+        ("weight_ih", gates([5, 6, 7, 8].map(|seed| kernel([2, 4], seed)))),
         (
-            "wh",
+            "weight_hh",
             gates([15, 16, 17, 18].map(|seed| kernel([4, 4], seed))),
         ),
-        ("b", gates([25, 26, 27, 28].map(|seed| array(4, seed)))),
+        ("bias", gates([25, 26, 27, 28].map(|seed| array(4, seed)))),
     ];
     let input = x.slice(s![.., ..2]);
     let state = LstmState {
@@ -255,19 +255,19 @@ fn links(cases: &mut Cases) {
     let network = with(Lstm::new(2, 4, random), &lstm);
     cases.row("nnx.RNN", [network.forward(&f32(&wave([2, 3, 2], 0)))]);
     let gru = [
-        ("wx", kernel([2, 12], 5)),
-        ("wh", kernel([4, 12], 7)),
-        ("b", array(12, 6)),
-        ("bn", Array::zeros(4, DType::F64)),
+        ("weight_ih", kernel([2, 12], 5)),
+        ("weight_hh", kernel([4, 12], 7)),
+        ("bias", array(12, 6)),
+        ("bias_hn", Array::zeros(4, DType::F64)),
     ];
     let cell = with(GruCell::new(2, 4, random), &gru);
     cases.row("nnx.GRUCell", [cell.step(&input, &f32(&wave([2, 4], 2)))]);
     let mut parts = Vec::new();
     for (i, [w, b]) in [
-        ["query/w", "query/b"],
-        ["key/w", "key/b"],
-        ["value/w", "value/b"],
-        ["output/w", "output/b"],
+        ["query/weight", "query/bias"],
+        ["key/weight", "key/bias"],
+        ["value/weight", "value/bias"],
+        ["output/weight", "output/bias"],
     ]
     .into_iter()
     .enumerate()

@@ -95,10 +95,10 @@ fn gru() -> [(&'static str, Array); 4] {
         0,
     );
     [
-        ("wx", array([12, 2], 5)),
-        ("wh", array([12, 4], 6)),
-        ("b", b),
-        ("bn", hh.slice(s![8..])),
+        ("weight_ih", array([12, 2], 5)),
+        ("weight_hh", array([12, 4], 6)),
+        ("bias", b),
+        ("bias_hn", hh.slice(s![8..])),
     ]
 }
 
@@ -107,11 +107,11 @@ fn attention(prefix: &str) -> Vec<(String, Array)> {
     let mut values = Vec::new();
     for (i, part) in ["query", "key", "value"].into_iter().enumerate() {
         let (start, end) = (4 * i as isize, 4 * (i as isize + 1));
-        values.push((format!("{prefix}{part}/w"), w.slice(s![start..end])));
-        values.push((format!("{prefix}{part}/b"), b.slice(s![start..end])));
+        values.push((format!("{prefix}{part}/weight"), w.slice(s![start..end])));
+        values.push((format!("{prefix}{part}/bias"), b.slice(s![start..end])));
     }
-    values.push((format!("{prefix}output/w"), array([4, 4], 7)));
-    values.push((format!("{prefix}output/b"), array(4, 8)));
+    values.push((format!("{prefix}output/weight"), array([4, 4], 7)));
+    values.push((format!("{prefix}output/bias"), array(4, 8)));
     values
 }
 
@@ -228,7 +228,7 @@ fn modules(cases: &mut Cases) {
     let sequence = f32(&wave([2, 3, 2], 0));
     let of = |gates: usize| {
         let (wx, wh) = (array([4 * gates, 2], 5), array([4 * gates, 4], 6));
-        [("wx", wx), ("wh", wh), ("b", biases(4 * gates))]
+        [("weight_ih", wx), ("weight_hh", wh), ("bias", biases(4 * gates))]
     };
     cases.row(
         "nn.RNN",
@@ -257,10 +257,10 @@ fn modules(cases: &mut Cases) {
     let block = block.activation(Variable::relu).build(random);
     let mut values = attention("attention/");
     let rest = [
-        ("layers/0/w", array([8, 4], 9)),
-        ("layers/0/b", array(8, 10)),
-        ("layers/1/w", array([4, 8], 11)),
-        ("layers/1/b", array(4, 12)),
+        ("layers/0/weight", array([8, 4], 9)),
+        ("layers/0/bias", array(8, 10)),
+        ("layers/1/weight", array([4, 8], 11)),
+        ("layers/1/bias", array(4, 12)),
         ("attention_norm/gamma", array(4, 13)),
         ("attention_norm/beta", array(4, 14)),
         ("feed_forward_norm/gamma", array(4, 15)),
@@ -393,7 +393,7 @@ fn losses(cases: &mut Cases) {
         of_four(Reduction::Sum),
         of_four(Reduction::Mean),
         f::softmax_cross_entropy_with(&x, y.softmax(1), options(Reduction::Mean)),
-        f::nll_with(&x, &classes, options(Reduction::Mean)),
+        f::nll_loss_with(&x, &classes, options(Reduction::Mean)),
     ];
     cases.row("`weight=`, `ignore_index=` of the cross entropies", found);
     let chances = y.sigmoid();

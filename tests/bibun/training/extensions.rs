@@ -184,7 +184,7 @@ fn pictures_are_drawn() {
         ("graph.svg", vec!["batch_norm", "linear"]),
         (
             "histograms.svg",
-            vec!["l1/w", "gradient of norm/gamma", "after 20 steps"],
+            vec!["l1/weight", "gradient of norm/gamma", "after 20 steps"],
         ),
         ("loss.svg", vec!["test/loss", "epoch"]),
         ("worst.svg", vec!["worst", "iteration"]),

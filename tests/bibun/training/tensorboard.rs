@@ -209,7 +209,7 @@ fn event_files_say_what_the_log_says() {
         }
     }
     let counts: Vec<(u64, f64)> = (said.iter())
-        .filter(|(_, tag, _)| tag == "gradients/l1/w")
+        .filter(|(_, tag, _)| tag == "gradients/l1/weight")
         .map(|(step, _, count)| (*step, *count))
         .collect();
     assert_eq!(counts, [(3, 32.0), (6, 32.0)]);

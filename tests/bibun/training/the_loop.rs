@@ -449,11 +449,14 @@ fn a_snapshot_of_another_training_is_refused_and_nothing_changes() {
         panic!("{error}")
     };
     assert!(
-        source.missing.iter().any(|name| name == "model/1/w"),
+        source.missing.iter().any(|name| name == "model/1/weight"),
         "{source}"
     );
     assert!(
-        source.unexpected.iter().any(|name| name == "model/l1/w"),
+        source
+            .unexpected
+            .iter()
+            .any(|name| name == "model/l1/weight"),
         "{source}"
     );
     assert_eq!(bits(other.model()), before);

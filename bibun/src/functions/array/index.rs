@@ -330,7 +330,7 @@ impl Function for Pick {
                 }
                 [Batched::along(y, 0)]
             }
-            (None, None) => unreachable!("a batch rule is asked only where there are lanes"),
+            (None, None) => unreachable!("a batch rule is asked only where there is a batch"),
         }
     }
 

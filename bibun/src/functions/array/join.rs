@@ -497,7 +497,7 @@ impl Function for Split {
     }
 
     fn batch(&self, [x]: [Batched; 1]) -> Vec<Batched> {
-        let batch = x.axis.expect("the only input has lanes");
+        let batch = x.axis.expect("the only input has a batch axis");
         // Parts of a mapped array are cut where it lies: only the axis may have moved on.
         let split = Self {
             axis: self.axis + usize::from(batch <= self.axis),

@@ -34,7 +34,7 @@ impl Batched {
         let mut counts = inputs.iter().filter_map(Self::count);
         counts
             .next()
-            .expect("a batch rule is asked only where there are lanes")
+            .expect("a batch rule is asked only where there is a batch")
     }
 
     /// All values with their lanes along one common axis, and that axis.
@@ -43,7 +43,7 @@ impl Batched {
         let mut axes = inputs.iter().filter_map(|element| element.axis);
         let first = axes
             .next()
-            .expect("a batch rule is asked only where there are lanes");
+            .expect("a batch rule is asked only where there is a batch");
         let count = Self::batch_size(inputs);
         if inputs.iter().all(|element| element.axis == Some(first)) {
             return (
@@ -64,7 +64,7 @@ impl Batched {
     pub(crate) fn mapped([element]: [Self; 1]) -> (Variable, usize) {
         (
             element.value,
-            element.axis.expect("the only input has lanes"),
+            element.axis.expect("the only input has a batch axis"),
         )
     }
 

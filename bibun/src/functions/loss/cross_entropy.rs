@@ -14,7 +14,7 @@ use crate::functions::{
 };
 use crate::variable::Variable;
 
-/// The settings of [`softmax_cross_entropy_with`] and [`nll_with`]; a [`Reduction`] by itself does
+/// The settings of [`softmax_cross_entropy_with`] and [`nll_loss_with`]; a [`Reduction`] by itself does
 /// where nothing else is to be said.
 ///
 /// ```
@@ -157,7 +157,7 @@ pub fn softmax_cross_entropy_with(
 /// ```
 #[track_caller]
 pub fn nll_loss(log_probabilities: impl Into<Variable>, classes: impl Into<Variable>) -> Variable {
-    nll_with(log_probabilities, classes, Reduction::Mean)
+    nll_loss_with(log_probabilities, classes, Reduction::Mean)
 }
 
 /// [`nll_loss`] with settings, those of [`softmax_cross_entropy_with`].
@@ -168,13 +168,13 @@ pub fn nll_loss(log_probabilities: impl Into<Variable>, classes: impl Into<Varia
 /// As there.
 ///
 /// ```
-/// use bibun::{functions::{nll_with, Reduction}, Variable};
+/// use bibun::{functions::{nll_loss_with, Reduction}, Variable};
 /// let p = Variable::new([[-1.0, -2.0], [-3.0, -4.0]]);
 /// let t = Variable::constant([1i64, 0]);
-/// assert_eq!(nll_with(&p, t, Reduction::None).to_vec::<f64>(), [2.0, 3.0]);
+/// assert_eq!(nll_loss_with(&p, t, Reduction::None).to_vec::<f64>(), [2.0, 3.0]);
 /// ```
 #[track_caller]
-pub fn nll_with(
+pub fn nll_loss_with(
     log_probabilities: impl Into<Variable>,
     classes: impl Into<Variable>,
     options: impl Into<CrossEntropyOptions>,
@@ -504,7 +504,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                         let axis = if x[0].rank() == 1 { 0 } else { 1 };
                         let p = log_softmax(&x[0], axis);
                         let t = beside(x, &targets);
-                        vec![nll_with(p, t, options(reduction, weighted, x))]
+                        vec![nll_loss_with(p, t, options(reduction, weighted, x))]
                     },
                     move |x| vec![reference(&x[0].to_vec::<f64>())],
                 )
@@ -640,7 +640,7 @@ mod tests {
         for options in [CrossEntropyOptions::from(Reduction::None), weighted] {
             let losses: [Loss<'_>; 3] = [
                 &|x, t| softmax_cross_entropy_with(x, t, &options),
-                &|x, t| nll_with(log_softmax(x, -1), t, &options),
+                &|x, t| nll_loss_with(log_softmax(x, -1), t, &options),
                 &|x, t| {
                     // The class number only tells which row it is.
                     let row = t

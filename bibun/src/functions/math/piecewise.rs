@@ -224,7 +224,7 @@ impl Function for Replaced {
         [dx.map(|dx| where_(cx.input(0), dx, 0.0))]
     }
 
-    /// DataLoader are further elements; always in front, so that the first is the same for all `x`.
+    /// Batch elements are further elements; always in front, so that the first is the same for all `x`.
     fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
         Batched::in_front(*self, inputs)
     }
@@ -373,7 +373,7 @@ mod tests {
             for (whole, batch) in g(f(&x)).into_iter().zip(g(vmap(f, &x))) {
                 assert!((whole - batch).abs() < 1e-12, "{whole} {batch}");
             }
-            // DataLoader whose inputs lie along other axes, beside one that is the same for all.
+            // Batches whose inputs lie along other axes, beside one that is the same for all.
             let pairs = [[1.0, -1.0], [-1.0, -2.0]];
             let (a, b) = (Variable::new(pairs), Variable::new(pairs));
             let call = |v: &[Variable]| {

@@ -130,7 +130,7 @@ impl Function for LinearLayer {
             None => (None, None),
         };
         let y = match (x.axis, w.axis) {
-            // DataLoader of x are more rows.
+            // Batch elements of x are more rows.
             (axis, None) => {
                 let last = x.value.rank() - 1;
                 let x = match axis {
@@ -142,10 +142,10 @@ impl Function for LinearLayer {
                     axis: x.axis,
                 }
             }
-            // DataLoader of w are more outputs.
+            // Batch elements of w are more outputs.
             (None, Some(_)) => {
                 let w = w.to_front(count);
-                let [batch, o, i] = w.shape().dims().expect("lanes of matrices");
+                let [batch, o, i] = w.shape().dims().expect("a batch of matrices");
                 let b = same_b.map(|b| reshape(b.broadcast_to([batch, o]), batch * o));
                 let y = linear(&x.value, reshape(w, [batch * o, i]), b.as_ref());
                 let axis = y.rank() - 1;

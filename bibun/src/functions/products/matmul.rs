@@ -332,7 +332,7 @@ impl BilinearRule for MatMul {
 
 /// The product of a matrix in each lane with one matrix for all: of all rows at once.
 fn rows_in_batch(a: Variable, axis: usize, b: Variable) -> Batched {
-    // DataLoader along the rows' side may lie before or behind the rows.
+    // A batch axis along the rows' side may lie before or behind the rows.
     let (a, axis) = match axis {
         2 => (Batched::along(a, axis).to_front(0), 0),
         axis => (a, axis),
@@ -397,7 +397,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             3,
             |a, b, i, k| a[i * 3 + k] * b[k],
         ),
-        // DataLoader: on both sides, broadcast on either, of a vector.
+        // A batch axis on both sides, broadcast on either, of a vector.
         sample(
             product,
             [2, 1, 3].into(),

@@ -184,7 +184,7 @@ impl DiscreteRule for Random {
     /// The lanes that are numbered draw their own.
     fn batch(&self, inputs: Vec<Batched>) -> [Batched; 1] {
         if inputs[0].axis.is_some() {
-            let advice = "lanes draw from one stream, by their numbers";
+            let advice = "batch elements draw from one stream, by their numbers";
             no_rule(self.name, "batch", advice)
         }
         let others = inputs[1..].iter().take_while(|batch| batch.axis.is_none());

@@ -63,7 +63,7 @@ fn drop_out(x: Variable, rate: f64, draw: impl FnOnce(Random) -> Variable) -> Va
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::Array;
-    // The stream begins anew with every call, so that all calls and all lanes draw the same. DataLoader
+    // The stream begins anew with every call, so that all calls and all batch elements draw the same. Batches
     // with draws of their own are tested with the transformations.
     let call = |x: &[Variable]| {
         let mut generator = Generator::new(7);

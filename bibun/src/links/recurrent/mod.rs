@@ -97,7 +97,7 @@ impl RecurrentState for Variable {
 /// forward one and that of the backward one, one after the other along the last axis.
 ///
 /// States are a list with one for each layer, with both directions two for each layer, the forward
-/// one first. Parameters are named `layers/0/forward/wx`, `layers/0/backward/wx` and so on. Cloning
+/// one first. Parameters are named `layers/0/forward/weight_ih`, `layers/0/backward/weight_ih` and so on. Cloning
 /// shares them.
 ///
 /// ```
@@ -110,7 +110,7 @@ impl RecurrentState for Variable {
 /// let (y, states) = network.forward_sequence(&x, None);
 /// assert_eq!(y.shape(), [5, 7, 16]);
 /// assert_eq!((states.len(), states[0].shape()), (4, [5, 8].into()));
-/// assert_eq!(network.parameters()[4].0, "layers/0/backward/wx");
+/// assert_eq!(network.parameters()[4].0, "layers/0/backward/weight_ih");
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Recurrent<C> {

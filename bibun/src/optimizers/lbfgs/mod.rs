@@ -32,9 +32,9 @@ use crate::variable::Variable;
 /// another than that of the loss; put penalties into the loss.
 ///
 /// Its state has `steps`, `learning_rate`, the number of `pairs`, whether there is a `last` point of
-/// a lone update, and for each parameter the pairs, `parameters/l1/w/s0`, `parameters/l1/w/y0` and
-/// so on from the oldest, and that point and its gradient, `parameters/l1/w/w` and
-/// `parameters/l1/w/g`.
+/// a lone update, and for each parameter the pairs, `parameters/l1/weight/s0`, `parameters/l1/weight/y0` and
+/// so on from the oldest, and that point and its gradient, `parameters/l1/weight/weight` and
+/// `parameters/l1/weight/g`.
 ///
 /// Source: Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; Nocedal, Wright,
 /// "Numerical optimization", 2nd edition, 2006, algorithms 7.4, 7.5, 3.5 and 3.6.
