@@ -28,7 +28,7 @@ use super::Names;
 /// let loaded = model.load_state_with(&state, &options)?;
 /// assert_eq!(loaded.loaded, ["body/weight", "body/bias"]);
 /// assert_eq!(loaded.missing, ["updater/model:main/head/W", "updater/model:main/head/b"]);
-/// assert_eq!(model.body.b.unwrap().to_vec::<f32>(), [1.0; 4]);
+/// assert_eq!(model.body.bias.unwrap().to_vec::<f32>(), [1.0; 4]);
 /// # Ok::<(), bibun::serializers::StateError>(())
 /// ```
 #[derive(Clone, Default, Debug)]

@@ -238,7 +238,10 @@ fn links(cases: &mut Cases) {
 
     let gates = |parts: [Array; 4]| concat(&parts.each_ref(), 0);
     let lstm = [
-        ("weight_ih", gates([5, 6, 7, 8].map(|seed| kernel([2, 4], seed)))),
+        (
+            "weight_ih",
+            gates([5, 6, 7, 8].map(|seed| kernel([2, 4], seed))),
+        ),
         (
             "weight_hh",
             gates([15, 16, 17, 18].map(|seed| kernel([4, 4], seed))),

@@ -228,7 +228,11 @@ fn modules(cases: &mut Cases) {
     let sequence = f32(&wave([2, 3, 2], 0));
     let of = |gates: usize| {
         let (wx, wh) = (array([4 * gates, 2], 5), array([4 * gates, 4], 6));
-        [("weight_ih", wx), ("weight_hh", wh), ("bias", biases(4 * gates))]
+        [
+            ("weight_ih", wx),
+            ("weight_hh", wh),
+            ("bias", biases(4 * gates)),
+        ]
     };
     cases.row(
         "nn.RNN",

@@ -8,31 +8,10 @@ use crate::batch::Batched;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
+use crate::functions::PerAxis;
 use crate::functions::batch_in_front;
 use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
-
-/// A number for each of `N` axes: one for all, or `[..; N]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PerAxis<const N: usize>([usize; N]);
-
-impl<const N: usize> PerAxis<N> {
-    pub(super) fn each(self) -> [usize; N] {
-        self.0
-    }
-}
-
-impl<const N: usize> From<usize> for PerAxis<N> {
-    fn from(all: usize) -> Self {
-        Self([all; N])
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for PerAxis<N> {
-    fn from(each: [usize; N]) -> Self {
-        Self(each)
-    }
-}
 
 /// Where the windows of a pooling over the last `N` axes lie.
 ///
@@ -70,7 +49,7 @@ impl<const N: usize> Pooling<N> {
     /// How far each window begins behind the one before.
     #[must_use]
     pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(stride) = stride.into();
+        let stride = stride.into().each();
         Self { stride, ..self }
     }
 
@@ -78,14 +57,14 @@ impl<const N: usize> Pooling<N> {
     /// could be the largest to a maximum.
     #[must_use]
     pub fn padding(self, padding: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(padding) = padding.into();
+        let padding = padding.into().each();
         Self { padding, ..self }
     }
 
     /// How far the elements that a window sees are from each other.
     #[must_use]
     pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(dilation) = dilation.into();
+        let dilation = dilation.into().each();
         Self { dilation, ..self }
     }
 
