@@ -701,7 +701,7 @@ fn check(cases: &Cases, case: &Value, failures: &mut Vec<String>) -> bool {
     let options = GradOptions {
         cotangents,
         create_graph: true,
-        ..GradOptions::default()
+        ..GradOptions::new()
     };
     let first = filled(gradients_with(&outputs, &wrt, &options));
     close(
@@ -748,7 +748,7 @@ fn check(cases: &Cases, case: &Value, failures: &mut Vec<String>) -> bool {
             .reduce(|a, b| a + b)
             .expect("something to differentiate");
         let second = match total.requires_grad() {
-            true => gradients_with(&[&total], &wrt, &GradOptions::default()),
+            true => gradients_with(&[&total], &wrt, GradOptions::new()),
             false => wrt.iter().map(|_| None).collect(),
         };
         close(

@@ -189,7 +189,7 @@ pub trait Chain: Tree {
         };
         let mut places = places(self);
         places.retain(trainable);
-        load(&places, &[], state, &LoadOptions::default())?;
+        load(&places, &[], state, &LoadOptions::new())?;
         Ok(())
     }
 
@@ -201,7 +201,7 @@ pub trait Chain: Tree {
     /// If the state is of another model: the error lists what is missing, unexpected or of another
     /// shape or dtype, and nothing has changed.
     fn load_state(&self, state: &State) -> Result<(), StateError> {
-        self.load_state_with(state, &LoadOptions::default())?;
+        self.load_state_with(state, &LoadOptions::new())?;
         Ok(())
     }
 
@@ -470,7 +470,7 @@ fn names_of(state: &State, places: &[Place], options: &LoadOptions) -> Option<Na
         let options = LoadOptions {
             names,
             under: options.under.clone(),
-            ..LoadOptions::default()
+            ..LoadOptions::new()
         };
         let is_there = |place: &&Place| {
             let mut names = theirs(place, &options).into_iter();

@@ -48,7 +48,7 @@ impl<const N: usize> Padding<N> {
     }
 
     /// How a kernel moves along an axis of `size`.
-    pub(super) fn window(
+    pub(crate) fn window(
         &self,
         axis: usize,
         size: usize,
