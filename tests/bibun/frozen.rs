@@ -660,7 +660,7 @@ enum Body<T> {
     None,
 }
 
-#[derive(Tree)]
+#[derive(Chain)]
 struct Plain {
     body: Body<Linear>,
     other: Variable,

@@ -1,22 +1,27 @@
 //! The Chain: anything with parameters, walked by name.
 
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::rc::Rc;
+use std::sync::Arc;
+
 use bibun_array::{Array, DType, Device};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Buffer;
+use super::{Buffer, Evaluation, Link};
 use crate::error::{Error, raise};
 use crate::serializers::{LoadOptions, Loaded, Names, State, StateError, Value, same_spec};
 use crate::tree::{Held, Leaves, Tree, Visitor};
 use crate::variable::Variable;
 
-/// Anything with parameters: a link, a struct of links, a list of them. Every [`Tree`] is one;
-/// `#[derive(Chain)]` makes a Tree of a model.
+/// A model: a link, a struct of links that derives it with `#[derive(Chain)]`, a list or a tuple of
+/// models, or a single Variable. Every Chain is a [`Tree`], whose leaves are its parameters.
 ///
 /// A parameter is a leaf Variable, made by [`Variable::new`]; inside a transformation, what stands in
 /// its place. A constant Variable in a Chain is a *buffer*: part of the model's state (running
 /// statistics, say), but nothing to be optimized.
-/// Numbers, strings and the like are neither, and are Chains without anything in them, so that
-/// they need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
+/// Numbers, strings and the like in a Chain are neither, and need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
 /// place is visited, but [`parameters`](Chain::parameters) lists it once, and an optimizer updates
 /// it once.
 ///
@@ -324,7 +329,39 @@ pub trait Chain: Tree {
     }
 }
 
-impl<T: Tree> Chain for T {}
+macro_rules! chains {
+    ($([$($T:ident)*] $Type:ty;)+) => {
+        $(impl<$($T: Chain),*> Chain for $Type {})+
+    };
+}
+chains! {
+    [] Variable;
+    [] Buffer;
+    [] Box<dyn Link>;
+    [] ();
+    [T] Option<T>;
+    [T] Vec<T>;
+    [T] Box<T>;
+    [T] Rc<T>;
+    [T] Arc<T>;
+    [A] (A,);
+    [A B] (A, B);
+    [A B C] (A, B, C);
+    [A B C D] (A, B, C, D);
+    [A B C D E] (A, B, C, D, E);
+    [A B C D E F] (A, B, C, D, E, F);
+    [A B C D E F G] (A, B, C, D, E, F, G);
+    [A B C D E F G H] (A, B, C, D, E, F, G, H);
+}
+impl<T: Chain, const N: usize> Chain for [T; N] {}
+impl<K: fmt::Display + Clone + Ord, T: Chain> Chain for BTreeMap<K, T> {}
+impl<K, T: Chain, S> Chain for HashMap<K, T, S>
+where
+    K: fmt::Display + Clone + Ord + Hash,
+    S: BuildHasher + Default + Clone,
+{
+}
+impl<M: Chain> Chain for Evaluation<M> {}
 
 /// A place of a model's state.
 struct Place {
