@@ -27,9 +27,9 @@ pub struct GradientCheckOptions {
     /// Whether `jvp` is checked, too. Defaults to `true`. Must be `false` for functions without such
     /// a rule.
     pub forward: bool,
-    /// Along which axis of the outputs examples lie, if gradients are to be checked for each example
-    /// by itself, as [`per_example`](crate::per_example) takes them, against a loop. That examples
-    /// are mixed may be refused, but only where it is so.
+    /// The axis of the outputs that has the examples, to also compare the gradients of
+    /// [`per_example`](crate::per_example) with a loop over the losses. A refusal because examples
+    /// are mixed passes the check, but only if they are. Defaults to `None`, for no such check.
     pub per_example: Option<isize>,
     /// The number of elements of each input that are varied. In a larger input they are chosen at
     /// random. Defaults to 64.
