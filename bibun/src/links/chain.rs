@@ -64,7 +64,7 @@ pub trait Chain: Tree {
 
     /// Freezes all parameters: they take no gradient and no optimizer moves them, until they are
     /// [thawed](Chain::unfreeze). A part of a model is a Chain as well, and so is a single Variable:
-    /// `model.encoder.freeze()`, `model.encoder.w.unfreeze()`.
+    /// `model.encoder.freeze()`, `model.encoder.weight.unfreeze()`.
     ///
     /// What runs through frozen parameters alone leaves no history: a frozen encoder costs no walk
     /// back. Weights are saved from frozen parameters and loaded into them as ever. It is the
@@ -140,7 +140,7 @@ pub trait Chain: Tree {
     /// use bibun::links::{Chain, Linear};
     /// let [trained, fresh] = [1, 2].map(|seed| Linear::new(3, 2, &mut Generator::new(seed)));
     /// fresh.load_state(&trained.state())?;
-    /// assert_eq!(fresh.w.to_vec::<f32>(), trained.w.to_vec::<f32>());
+    /// assert_eq!(fresh.weight.to_vec::<f32>(), trained.weight.to_vec::<f32>());
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```
     fn state(&self) -> State {
@@ -189,7 +189,7 @@ pub trait Chain: Tree {
         };
         let mut places = places(self);
         places.retain(trainable);
-        load(&places, &[], state, &LoadOptions::default())?;
+        load(&places, &[], state, &LoadOptions::new())?;
         Ok(())
     }
 
@@ -201,7 +201,7 @@ pub trait Chain: Tree {
     /// If the state is of another model: the error lists what is missing, unexpected or of another
     /// shape or dtype, and nothing has changed.
     fn load_state(&self, state: &State) -> Result<(), StateError> {
-        self.load_state_with(state, &LoadOptions::default())?;
+        self.load_state_with(state, &LoadOptions::new())?;
         Ok(())
     }
 
@@ -242,7 +242,7 @@ pub trait Chain: Tree {
     /// use bibun::links::{Chain, Linear};
     /// let model = Linear::new(3, 2, &mut Generator::new(0));
     /// model.to(cpu());
-    /// assert!(model.w.device() == cpu());
+    /// assert!(model.weight.device() == cpu());
     /// ```
     ///
     /// # Panics
@@ -470,7 +470,7 @@ fn names_of(state: &State, places: &[Place], options: &LoadOptions) -> Option<Na
         let options = LoadOptions {
             names,
             under: options.under.clone(),
-            ..LoadOptions::default()
+            ..LoadOptions::new()
         };
         let is_there = |place: &&Place| {
             let mut names = theirs(place, &options).into_iter();

@@ -141,7 +141,7 @@ pub struct VmapOptions {
     pub out_axes: BatchAxes,
     /// The number of batch elements that run at once. Defaults to all of them; fewer take less
     /// memory.
-    pub chunk: Option<usize>,
+    pub chunk_size: Option<usize>,
     /// Whether each batch element draws its own random numbers. Defaults to
     /// [`Randomness::Different`].
     pub randomness: Randomness,
@@ -152,22 +152,26 @@ impl Default for VmapOptions {
         Self {
             in_axes: 0.into(),
             out_axes: 0.into(),
-            chunk: None,
+            chunk_size: None,
             randomness: Randomness::Different,
         }
     }
 }
 
 impl VmapOptions {
-    /// Creates options with these batch axes of the argument.
-    pub fn axes(in_axes: impl Into<BatchAxes>) -> Self {
-        Self {
-            in_axes: in_axes.into(),
-            ..Self::default()
-        }
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Sets the batch axes of the result. Defaults to axis 0.
+    /// Sets the batch axes of the argument. Defaults to axis 0 of every part.
+    #[must_use]
+    pub fn in_axes(mut self, in_axes: impl Into<BatchAxes>) -> Self {
+        self.in_axes = in_axes.into();
+        self
+    }
+
+    /// Sets the batch axes of the result. Defaults to axis 0 of every part.
     #[must_use]
     pub fn out_axes(mut self, out_axes: impl Into<BatchAxes>) -> Self {
         self.out_axes = out_axes.into();
@@ -176,8 +180,8 @@ impl VmapOptions {
 
     /// Sets the number of batch elements that run at once. Defaults to all of them.
     #[must_use]
-    pub fn chunk(mut self, batch: usize) -> Self {
-        self.chunk = Some(batch);
+    pub fn chunk_size(mut self, chunk_size: usize) -> Self {
+        self.chunk_size = Some(chunk_size);
         self
     }
 
@@ -187,6 +191,12 @@ impl VmapOptions {
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
+    }
+}
+
+impl From<&Self> for VmapOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
     }
 }
 
@@ -217,7 +227,7 @@ impl VmapOptions {
 #[track_caller]
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");
-    let options = VmapOptions::default();
+    let options = VmapOptions::new();
     let (leaves, batch) = batch(x, &options);
     let result = run(f, x, &leaves, &batch, Draw::Own(0));
     let out_axes = options.out_axes.of("result", &result.outputs);
@@ -232,7 +242,7 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 /// let a = Variable::constant([[1.0, 2.0], [3.0, 4.0]]);
 /// let b = Variable::constant([10.0, 1.0]);
 /// // Along the columns of a, with all of b each time.
-/// let y = vmap_with(|(a, b)| (a * b).sum(..), &(a, b), &VmapOptions::axes((1, None)));
+/// let y = vmap_with(|(a, b)| (a * b).sum(..), &(a, b), VmapOptions::new().in_axes((1, None)));
 /// assert_eq!(y.to_vec::<f64>(), [13.0, 24.0]);
 /// ```
 ///
@@ -240,11 +250,16 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 /// Panics in the same cases as [`vmap`]; if axes are missing, too many or out of range; if a result
 /// whose axis is `None` differs between batch elements; or if chunks are empty.
 #[track_caller]
-pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &VmapOptions) -> Y {
+pub fn vmap_with<A: Tree, Y: Tree>(
+    mut f: impl FnMut(&A) -> Y,
+    x: &A,
+    options: impl Into<VmapOptions>,
+) -> Y {
     let _called = calling("vmap");
+    let options = &options.into();
     let (leaves, batch) = batch(x, options);
     let count = batch.iter().find_map(Batched::count).unwrap_or(0);
-    let chunk = options.chunk.unwrap_or(count);
+    let chunk = options.chunk_size.unwrap_or(count);
     if chunk >= count {
         let draw = Draw::of(options.randomness, 0);
         let result = run(f, x, &leaves, &batch, draw);
