@@ -279,7 +279,7 @@ type Sum = dyn Fn(&Variable, &Variable) -> Variable + Send + Sync;
 /// arguments.
 #[derive(Clone)]
 pub struct OuterProduct {
-    /// For each example, the values that are combined with the shared value, `[examples, l, ..]`.
+    /// The values that each example combines with the shared value, `[examples, l, ..]`.
     pub a: Variable,
     /// The cotangents at the same positions, `[examples, l, ..]`.
     pub b: Variable,

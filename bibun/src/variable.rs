@@ -827,8 +827,8 @@ impl fmt::Debug for Variable {
     }
 }
 
-/// Writes the elements, as [`Array`] does; where a transformation hides them, the transformation and
-/// what they look like.
+/// Writes the elements, as [`Array`] does. If a transformation hides them, writes their shape and
+/// dtype, and the transformation.
 ///
 /// ```
 /// use bibun::{vmap, Variable};

@@ -20,13 +20,12 @@ use crate::variable::Variable;
 /// A constant in a Chain whose elements can be replaced, such as running statistics.
 ///
 /// A walk over the Chain sees the Variable that it holds, and so a buffer. Clones share their
-/// content. So does the copy of a model that a transformation works on, because transformations do
-/// not change buffers: an update inside `grad(|model| ..., &model)` is an update of the buffer in
-/// `model`.
+/// content, and so does the copy of a model that a transformation works on: an update inside
+/// `grad(|model| ..., &model)` is an update of the buffer in `model`.
 ///
 /// An update is a function like others, and [hooks](crate::with_hook) see it. Derivatives do not go
-/// through it: under `grad` and `jvp` the buffer holds the value alone. Under `vmap` there is a value
-/// for each batch element, and to store these in a buffer is an error.
+/// through it: under `grad` and `jvp` the buffer stores the value without its derivative. Under
+/// `vmap` there is a value for each batch element, and to store these in a buffer is an error.
 ///
 /// ```
 /// use bibun::array::Array;

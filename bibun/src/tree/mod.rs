@@ -419,8 +419,8 @@ impl Leaves {
 /// assert_eq!(tree_map(|x| 10.0 * x, &x).1.to_vec::<f64>(), [16.0, 24.0]);
 /// ```
 ///
-/// To train a model that was computed, make its parameters leaves: `tree_map(|w|
-/// Variable::new(w.array()), &model)`.
+/// To train a model that was computed, make its parameters leaves:
+/// `tree_map(|w| Variable::new(w.array()), &model)`.
 #[must_use]
 pub fn tree_map<T: Tree>(f: impl FnMut(&Variable) -> Variable, tree: &T) -> T {
     let leaves = Leaves::of(tree);
@@ -430,7 +430,7 @@ pub fn tree_map<T: Tree>(f: impl FnMut(&Variable) -> Variable, tree: &T) -> T {
 
 /// Applies a function to each leaf of `a` and the leaf at the same position in `b`, and returns the
 /// container `a` with the results: sums of models, steps along gradients. At positions where one of
-/// the two is a gradient without a value, the result is that of `a`, so that a step along a gradient
+/// the two is a gradient without a value, the content of `a` stays, so that a step along a gradient
 /// does not change frozen parameters.
 ///
 /// # Panics
