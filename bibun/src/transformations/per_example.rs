@@ -341,10 +341,10 @@ impl<T: Tree> PerExample<'_, T> {
         self.each(|gradient| gradient.weighted_sum(Some(factors)))
     }
 
-    /// Computes the sum of the gradients, each clipped to a norm over all parameters, `Σᵢ gᵢ min(1,
-    /// max_norm / |gᵢ|)`. Examples whose norm is not a number are left out. No rows are stored. (If
-    /// the norms are already known, [`PerExample::weighted_sum`] of their [`clip_factors`] is the
-    /// same.)
+    /// Computes the sum of the gradients, each clipped to a norm over all parameters,
+    /// `Σᵢ gᵢ min(1, max_norm / |gᵢ|)`. Examples whose norm is not a number are left out. No rows are
+    /// stored. (If the norms are already known, [`PerExample::weighted_sum`] of their
+    /// [`clip_factors`] is the same.)
     ///
     /// Source: Abadi et al., "Deep learning with differential privacy", arXiv:1607.00133, 2016; without
     /// a second walk back as in Bu et al., arXiv:2210.00038, 2022.
