@@ -12,13 +12,13 @@ use crate::variable::Variable;
 /// `x + mask` for a mask of floats. What is masked (false, or -∞) is exactly zero; where all along
 /// the axis is masked, all is zero.
 ///
-/// Shapes: x any, mask that broadcasts to it → as x. Types: x floats; integers give f64; mask bool,
-/// or a float, which is cast to the dtype of x.
+/// Shapes: x any, mask that broadcasts to it → as x.
+/// Types: x floats; integers give f64; mask bool, or a float, which is cast to the dtype of x.
 /// Gradient: that of [`softmax`] over the elements that take part, exactly zero to the others,
 /// whatever they are; to a mask of floats as to x.
 ///
 /// # Panics
-/// If there is no such axis, or the mask does not broadcast to x or is of integers: whether 0 and 1
+/// Panics if there is no such axis, or the mask does not broadcast to x or is of integers: whether 0 and 1
 /// choose or are added cannot be known. Say `mask.not_equal(0)`, or cast it to floats.
 ///
 /// ```

@@ -12,14 +12,16 @@ use crate::variable::Variable;
 /// [`attention_weights`] gives.
 ///
 /// Shapes: query `[.., q, d]`, key `[.., k, d]`, value `[.., k, v]`, mask that broadcasts to
-/// `[.., q, k]` → `[.., q, v]`. Types: floats, promoted; the mask bool (true where a query looks) or
-/// float (added to the scores). Gradient: to all, to a mask if it is of floats. A query for which the
-/// mask leaves no key gives zeros.
+/// `[.., q, k]` → `[.., q, v]`.
+/// Types: floats, promoted; the mask bool (true where a query looks) or float (added to the
+/// scores).
+/// Gradient: to all, to a mask if it is of floats. A query for which the mask leaves no key gives
+/// zeros.
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit, or the mask is of integers.
+/// Panics if the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::{functions::attention, Variable};
@@ -46,15 +48,16 @@ pub fn attention(
 /// How much each query looks at each key: `softmax(q kᵀ / √d)` over the keys, or over those where a
 /// mask of bools is true, or with a mask of floats added before the softmax.
 ///
-/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]` →
-/// `[.., q, k]`. Types: floats, promoted; the mask bool or float. Gradient: to query and key, and to
-/// a mask of floats. A query for which the mask leaves no key (all false, or all -∞) has weights of
-/// zero ([`masked_softmax`]).
+/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]`
+/// → `[.., q, k]`.
+/// Types: floats, promoted; the mask bool or float.
+/// Gradient: to query and key, and to a mask of floats. A query for which the mask leaves no key
+/// (all false, or all -∞) has weights of zero ([`masked_softmax`]).
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit, or the mask is of integers.
+/// Panics if the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::functions::{attention_weights, causal_mask};

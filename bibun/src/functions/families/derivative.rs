@@ -26,7 +26,7 @@ use crate::functions::math::of_operation;
 /// ```
 ///
 /// # Panics
-/// If it uses an operation whose derivative is not known, `digamma`.
+/// Panics if it uses an operation whose derivative is not known, `digamma`.
 pub fn derivative(formula: &Formula, input: usize) -> Option<Formula> {
     let mut is_zero = false;
     let inputs = formula.inputs();

@@ -62,15 +62,16 @@ impl From<&Self> for CrossEntropyOptions {
 /// The mean cross entropy of targets and the softmax of scores, `-log softmax(x)[t]`.
 ///
 /// Shapes: x `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example); t class
-/// numbers, integers of the shape of x without the classes, or the probabilities of the classes, float
-/// of the shape of x → `[]`. Class -1 marks examples that are ignored; the mean is over the others,
-/// and 0 if there are none. Types: x floats; integers give f64.
+/// numbers, integers of the shape of x without the classes, or the probabilities of the classes,
+/// float of the shape of x → `[]`. Class -1 marks examples that are ignored; the mean is over the
+/// others, and 0 if there are none.
+/// Types: x floats; integers give f64.
 /// Gradient: `gy (softmax(x) - onehot(t)) / n` to x; to probabilities t `-gy log softmax(x) / n`.
 ///
 /// [`softmax_cross_entropy_with`] has settings.
 ///
 /// # Panics
-/// If the shapes do not fit or a class number is outside of `0..c`.
+/// Panics if the shapes do not fit or a class number is outside of `0..c`.
 ///
 /// ```
 /// use bibun::{functions::softmax_cross_entropy, Variable};
@@ -89,8 +90,8 @@ pub fn softmax_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> 
 /// [`softmax_cross_entropy`] with settings: another reduction, another class number to ignore,
 /// factors for classes.
 ///
-/// Shapes: x, t as there → `[]`, or one loss for each example under [`Reduction::None`]: as t, or as x
-/// without the classes.
+/// Shapes: x, t as there → `[]`, or one loss for each example under [`Reduction::None`]: as t, or
+/// as x without the classes.
 ///
 /// # Panics
 /// As there, or if there is not one factor for each class.
@@ -142,13 +143,14 @@ pub fn softmax_cross_entropy_with(
 /// The mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
 /// [`log_softmax`] gives.
 ///
-/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t integers of its
-/// shape without the classes → `[]`.
-/// Class -1 marks examples that are ignored; the mean is over the others, and 0 if there are none.
-/// Types: p floats; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
+/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t
+/// integers of its shape without the classes → `[]`. Class -1 marks examples that are ignored; the
+/// mean is over the others, and 0 if there are none.
+/// Types: p floats; integers give f64.
+/// Gradient: `-gy / n` where t points to, 0 elsewhere.
 ///
 /// # Panics
-/// If the shapes do not fit or a class number is outside of `0..c`.
+/// Panics if the shapes do not fit or a class number is outside of `0..c`.
 ///
 /// ```
 /// use bibun::{functions::nll_loss, Variable};

@@ -5,11 +5,12 @@ use crate::functions::families::binary;
 binary! {
     /// The squared error of each element, `(a - b)²`; [`mean_squared_error`] is their mean.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted.
     /// Gradient: `2 gy (a - b)` to a, the opposite to b.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::squared_error, Variable};
@@ -24,11 +25,12 @@ binary! {
 
     /// The absolute error of each element, `|a - b|`; [`mean_absolute_error`] is their mean.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted.
     /// Gradient: `gy sign(a - b)` to a, the opposite to b; 0 where they are equal.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::absolute_error, Variable};

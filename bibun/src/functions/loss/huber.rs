@@ -12,7 +12,8 @@ unary! {
     /// Huber's function of a difference, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)` beyond
     /// (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond.
     ///
     /// ```
@@ -29,11 +30,12 @@ unary! {
 
 /// The mean of [`huber`] of the differences of predictions and targets.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64. The mean of no
-/// elements is 0. Gradient: as [`huber`]'s, divided by the number of elements, to x; the opposite to t.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: floats, promoted; integers give f64. The mean of no elements is 0.
+/// Gradient: as [`huber`]'s, divided by the number of elements, to x; the opposite to t.
 ///
 /// # Panics
-/// If the shapes differ: here, broadcasting would be a mistake. `huber(x - t, delta)` broadcasts.
+/// Panics if the shapes differ: here, broadcasting would be a mistake. `huber(x - t, delta)` broadcasts.
 ///
 /// ```
 /// use bibun::{functions::huber_loss, Variable};
@@ -47,8 +49,8 @@ pub fn huber_loss(x: impl Into<Variable>, t: impl Into<Variable>, delta: f64) ->
 
 /// [`huber_loss`] with another reduction: one loss for each element, or their sum.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
-/// without the division.
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as
+/// there, without the division.
 ///
 /// # Panics
 /// As there.

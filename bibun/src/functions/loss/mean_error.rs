@@ -7,11 +7,12 @@ use crate::variable::Variable;
 
 /// The mean squared error, `Σ (x - t)² / size`.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64.
-/// The mean of no elements is 0. Gradient: `2 gy (x - t) / size` to x, the opposite to t.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: floats, promoted; integers give f64. The mean of no elements is 0.
+/// Gradient: `2 gy (x - t) / size` to x, the opposite to t.
 ///
 /// # Panics
-/// If the shapes differ: here, broadcasting would be a mistake. [`squared_error`] broadcasts.
+/// Panics if the shapes differ: here, broadcasting would be a mistake. [`squared_error`] broadcasts.
 ///
 /// ```
 /// use bibun::{functions::mean_squared_error, Variable};
@@ -25,8 +26,8 @@ pub fn mean_squared_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Var
 
 /// [`mean_squared_error`] with another reduction: the squared errors themselves, or their sum.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
-/// without the division.
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as
+/// there, without the division.
 ///
 /// # Panics
 /// As there.
@@ -54,11 +55,12 @@ pub fn mean_squared_error_with(
 
 /// The mean absolute error, `Σ |x - t| / size`.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64.
-/// The mean of no elements is 0. Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: floats, promoted; integers give f64. The mean of no elements is 0.
+/// Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
 ///
 /// # Panics
-/// If the shapes differ: here, broadcasting would be a mistake. [`absolute_error`] broadcasts.
+/// Panics if the shapes differ: here, broadcasting would be a mistake. [`absolute_error`] broadcasts.
 ///
 /// ```
 /// use bibun::{functions::mean_absolute_error, Variable};
@@ -72,8 +74,8 @@ pub fn mean_absolute_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Va
 
 /// [`mean_absolute_error`] with another reduction: the absolute errors themselves, or their sum.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
-/// without the division.
+/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as
+/// there, without the division.
 ///
 /// # Panics
 /// As there.

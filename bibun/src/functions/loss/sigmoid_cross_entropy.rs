@@ -11,12 +11,13 @@ use crate::variable::Variable;
 /// The mean cross entropy of answers and the sigmoid of scores,
 /// `-t log σ(x) - (1 - t) log(1 - σ(x)) = softplus(x) - x t`, stable for all scores.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: x floats; t integers or bool (0 or 1, and -1 for what is
-/// ignored), or float probabilities. The mean is over what is not ignored, and 0 if there is none.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: x floats; t integers or bool (0 or 1, and -1 for what is ignored), or float
+/// probabilities. The mean is over what is not ignored, and 0 if there is none.
 /// Gradient: `gy (σ(x) - t) / n` to x, exact on both tails, to probabilities t `-gy x / n`.
 ///
 /// # Panics
-/// If the shapes differ.
+/// Panics if the shapes differ.
 ///
 /// ```
 /// use bibun::{functions::sigmoid_cross_entropy, Variable};

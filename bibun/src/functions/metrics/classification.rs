@@ -19,7 +19,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit or t is not of integers.
+/// Panics if the shapes do not fit or t is not of integers.
 #[track_caller]
 pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());
@@ -49,7 +49,7 @@ pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// ```
 ///
 /// # Panics
-/// If the shapes differ or t is not of integers.
+/// Panics if the shapes differ or t is not of integers.
 #[track_caller]
 pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());
@@ -74,7 +74,8 @@ pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// How often each class was taken for which: rows are the right classes, columns those with the
 /// largest score.
 ///
-/// Shapes: y `[n, c]`, t `[n]` of integers → `[c, c]` i64. Class -1 marks examples that are ignored.
+/// Shapes: y `[n, c]`, t `[n]` of integers → `[c, c]` i64. Class -1 marks examples that are
+/// ignored.
 ///
 /// ```
 /// use bibun::functions::confusion_matrix;
@@ -85,7 +86,7 @@ pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit, t is not of integers, or a class is not below `c`.
+/// Panics if the shapes do not fit, t is not of integers, or a class is not below `c`.
 #[track_caller]
 pub fn confusion_matrix(y: &Variable, t: impl Into<Variable>) -> Array {
     let (y, t) = (y.array(), t.into().array());

@@ -19,7 +19,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If the shapes differ.
+/// Panics if the shapes differ.
 #[track_caller]
 pub fn r2_score(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());

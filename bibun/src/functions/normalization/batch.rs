@@ -13,12 +13,13 @@ use crate::variable::Variable;
 /// Each channel less its mean over the batch, divided by its standard deviation there:
 /// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ioffe and Szegedy 2015, arXiv:1502.03167).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. The variance is that of the elements (divided by their number).
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x.
+/// Types: x floats; integers give f64. The variance is that of the elements (divided by their
+/// number).
 /// Gradient: through mean and variance too, so examples are not independent of each other.
 ///
 /// # Panics
-/// If x has no axis of channels or one value per channel only (its variance is 0, and so would be
+/// Panics if x has no axis of channels or one value per channel only (its variance is 0, and so would be
 /// the result, whatever x is), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
@@ -40,7 +41,8 @@ pub fn batch_normalization(
 
 /// [`batch_normalization`], and the statistics of the batch: `[y, mean, variance]`.
 ///
-/// Shapes: as there; mean and variance `[c]`. Gradient: of all three.
+/// Shapes: as there; mean and variance `[c]`.
+/// Gradient: of all three.
 ///
 /// # Panics
 /// As there.
@@ -75,11 +77,12 @@ pub fn batch_normalization_with_statistics(
 /// [`batch_normalization`] by a mean and a variance that are given, such as those of all training
 /// examples: every example by itself.
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x. Types: floats,
-/// promoted. Gradient: to all five.
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x.
+/// Types: floats, promoted.
+/// Gradient: to all five.
 ///
 /// # Panics
-/// If x has no axis of channels, one of the others does not fit, or epsilon is negative.
+/// Panics if x has no axis of channels, one of the others does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::fixed_batch_normalization, Variable};

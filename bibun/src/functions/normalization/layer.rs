@@ -15,10 +15,12 @@ use crate::variable::Variable;
 /// arXiv:1607.06450).
 ///
 /// Shapes: x any, gamma and beta, if any, of the shape of x along the axes (for `-1`, `[c]`) → as
-/// x. Types: x floats; integers give f64. Gradient: through mean and variance too.
+/// x.
+/// Types: x floats; integers give f64.
+/// Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If there is no such axis, gamma or beta does not fit, or epsilon is negative.
+/// Panics if there is no such axis, gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::layer_normalization, Variable};
@@ -47,10 +49,11 @@ pub fn layer_normalization(
 /// (Zhang and Sennrich 2019, arXiv:1910.07467).
 ///
 /// Shapes: x any, gamma, if any, of the shape of x along the axes (for `-1`, `[c]`) → as x.
-/// Types: x floats; integers give f64. Gradient: through the mean too.
+/// Types: x floats; integers give f64.
+/// Gradient: through the mean too.
 ///
 /// # Panics
-/// If there is no such axis, gamma does not fit, or epsilon is negative.
+/// Panics if there is no such axis, gamma does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::rms_normalization, Variable};
@@ -75,14 +78,15 @@ pub fn rms_normalization(
 }
 
 /// The channels of each example in groups, each group less its mean, divided by its standard
-/// deviation; then scaled and shifted by channel: `y = gamma (x - mean) / √(variance + epsilon) +
-/// beta` (Wu and He 2018, arXiv:1803.08494).
+/// deviation; then scaled and shifted by channel:
+/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Wu and He 2018, arXiv:1803.08494).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. Gradient: through mean and variance too.
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x.
+/// Types: x floats; integers give f64.
+/// Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If x has no axis of channels, their number is no multiple of `groups`, a group has one value only
+/// Panics if x has no axis of channels, their number is no multiple of `groups`, a group has one value only
 /// (which less its own mean is 0), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
@@ -123,11 +127,12 @@ pub fn group_normalization(
 /// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ulyanov, Vedaldi and Lempitsky 2016,
 /// arXiv:1607.08022).
 ///
-/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. Gradient: through mean and variance too.
+/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → as x.
+/// Types: x floats; integers give f64.
+/// Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If x has no axis behind the channels or one value in each channel only (which less its own mean is
+/// Panics if x has no axis behind the channels or one value in each channel only (which less its own mean is
 /// 0), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```

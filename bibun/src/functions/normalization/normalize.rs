@@ -16,7 +16,7 @@ use crate::variable::Variable;
 /// variance have size 1 along the axes. Without `centered` the mean is taken to be zero.
 ///
 /// # Panics
-/// If epsilon is negative or NaN.
+/// Panics if epsilon is negative or NaN.
 #[track_caller]
 pub(super) fn normalize(
     function: &'static str,
@@ -272,7 +272,7 @@ impl Function for NormalizeGradient {
 /// floats of all of them and of `dtype`, which y came from.
 ///
 /// # Panics
-/// If there is a scale or shift that has not the shape of y along these axes; the message names all.
+/// Panics if there is a scale or shift that has not the shape of y along these axes; the message names all.
 #[track_caller]
 pub(super) fn scaled(
     function: &'static str,

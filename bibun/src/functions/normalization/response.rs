@@ -11,11 +11,12 @@ use crate::variable::Variable;
 /// `y[n, i] = x[n, i] / (k + alpha Σⱼ x[n, j]²)^beta` over the `size` channels j around i, those
 /// outside counted as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3).
 ///
-/// Shapes: x `[n, c, d..]` → the same. Types: x floats; integers give f64. Gradient: through the
-/// sums too.
+/// Shapes: x `[n, c, d..]` → the same.
+/// Types: x floats; integers give f64.
+/// Gradient: through the sums too.
 ///
 /// # Panics
-/// If x has no axis of channels or `size` is not odd.
+/// Panics if x has no axis of channels or `size` is not odd.
 ///
 /// ```
 /// use bibun::{functions::local_response_normalization, Variable};

@@ -14,11 +14,12 @@ const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_avg_pool", "adaptive_avg_pool_trans
 /// counts.
 ///
 /// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down or by
-/// [`Pooling::ceil_mode`] up; likewise over one, three or more axes. Types: floats.
+/// [`Pooling::ceil_mode`] up; likewise over one, three or more axes.
+/// Types: floats.
 /// Gradient: of each window `gy / k` to what it sees.
 ///
 /// # Panics
-/// If a window sees nothing but padding or x has too few axes, or if a size of the kernel, a stride
+/// Panics if a window sees nothing but padding or x has too few axes, or if a size of the kernel, a stride
 /// or a dilation is 0.
 ///
 /// ```
@@ -41,11 +42,12 @@ method!(avg_pool<N>, pooling: impl Into<Pooling<N>>);
 /// The averages of as many windows as `windows` says, which cover each of the last axes: window i
 /// of o along an axis of n sees from `⌊i n / o⌋` to before `⌈(i + 1) n / o⌉`.
 ///
-/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes. Types: floats.
+/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes.
+/// Types: floats.
 /// Gradient: of each window `gy` in equal parts to what it sees.
 ///
 /// # Panics
-/// If there is nothing for a window to see, or x has too few axes.
+/// Panics if there is nothing for a window to see, or x has too few axes.
 ///
 /// ```
 /// use bibun::{functions::adaptive_avg_pool, Variable};
@@ -61,10 +63,12 @@ pub fn adaptive_avg_pool<const N: usize>(x: impl Into<Variable>, windows: [usize
 
 /// The average of each channel: the [`mean`] over all axes behind the second.
 ///
-/// Shapes: x `[n, c, ..]` → `[n, c]`. Types: as [`mean`]. Gradient: that of [`mean`].
+/// Shapes: x `[n, c, ..]` → `[n, c]`.
+/// Types: as [`mean`].
+/// Gradient: that of [`mean`].
 ///
 /// # Panics
-/// If x has fewer than three axes.
+/// Panics if x has fewer than three axes.
 ///
 /// ```
 /// use bibun::{functions::global_avg_pool, Variable};

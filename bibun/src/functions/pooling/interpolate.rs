@@ -66,11 +66,12 @@ impl Interpolation {
 /// Along an axis from n to m, element i of y is read at `(i + ½) n/m − ½`, at the ends cut off;
 /// with `align_corners` at `i (n − 1)/(m − 1)`; of the nearest, at `⌊i n/m⌋`.
 ///
-/// Shapes: x `[.., h, w]` → `[.., size]`, over one, two or more axes. Types: floats.
+/// Shapes: x `[.., h, w]` → `[.., size]`, over one, two or more axes.
+/// Types: floats.
 /// Gradient: `gy` by the same weights to what was read.
 ///
 /// # Panics
-/// If x has too few axes, or an axis with nothing in it shall have a size.
+/// Panics if x has too few axes, or an axis with nothing in it shall have a size.
 ///
 /// ```
 /// use bibun::{functions::{interpolate, Interpolation}, Variable};
@@ -120,11 +121,12 @@ fn interpolated<const N: usize>(
 
 /// The last `N` axes [interpolated](interpolate) to `factor` times their sizes.
 ///
-/// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes. Types: floats.
+/// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes.
+/// Types: floats.
 /// Gradient: that of [`interpolate`].
 ///
 /// # Panics
-/// If x has too few axes or a factor is 0.
+/// Panics if x has too few axes or a factor is 0.
 ///
 /// ```
 /// use bibun::{functions::{upsample, Interpolation}, Variable};

@@ -21,13 +21,14 @@ use crate::variable::Variable;
 /// many as the kernel has numbers. Padding is never the largest; NaN always is.
 ///
 /// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down or by
-/// [`Pooling::ceil_mode`] up; likewise over one, three or more axes. Types: all.
+/// [`Pooling::ceil_mode`] up; likewise over one, three or more axes.
+/// Types: all.
 /// Gradient: of each window `gy` to the element taken, which of equal ones is the first. (Unlike
 /// [`max`], where equal ones share: a window is remembered by one position, so that going back
 /// costs as much as there are windows and not as much as they see.)
 ///
 /// # Panics
-/// If a window sees nothing but padding or x has too few axes, or if a size of the kernel, a stride
+/// Panics if a window sees nothing but padding or x has too few axes, or if a size of the kernel, a stride
 /// or a dilation is 0.
 ///
 /// ```
@@ -50,7 +51,8 @@ method!(max_pool<N>, pooling: impl Into<Pooling<N>>);
 /// [`max_pool`] and the positions of the elements taken, counted in row-major order over the axes
 /// that the windows lie on.
 ///
-/// Shapes: x `[.., h, w]` → twice the shape of [`max_pool`]. Types: all; positions are i64.
+/// Shapes: x `[.., h, w]` → twice the shape of [`max_pool`].
+/// Types: all; positions are i64.
 /// Gradient: that of [`max_pool`]; positions have none.
 ///
 /// # Panics
@@ -75,11 +77,12 @@ pub fn max_pool_with_indices<const N: usize>(
 /// The largest elements of as many windows as `windows` says, which cover each of the last axes:
 /// window i of o along an axis of n sees from `⌊i n / o⌋` to before `⌈(i + 1) n / o⌉`.
 ///
-/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes. Types: all.
+/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes.
+/// Types: all.
 /// Gradient: that of [`max_pool`].
 ///
 /// # Panics
-/// If there is nothing for a window to see, or x has too few axes.
+/// Panics if there is nothing for a window to see, or x has too few axes.
 ///
 /// ```
 /// use bibun::{functions::adaptive_max_pool, Variable};
@@ -95,10 +98,12 @@ pub fn adaptive_max_pool<const N: usize>(x: impl Into<Variable>, windows: [usize
 
 /// The largest element of each channel: [`max`] over all axes behind the second.
 ///
-/// Shapes: x `[n, c, ..]` → `[n, c]`. Types: all. Gradient: that of [`max`].
+/// Shapes: x `[n, c, ..]` → `[n, c]`.
+/// Types: all.
+/// Gradient: that of [`max`].
 ///
 /// # Panics
-/// If x has fewer than three axes, or nothing in them.
+/// Panics if x has fewer than three axes, or nothing in them.
 ///
 /// ```
 /// use bibun::{functions::global_max_pool, Variable};

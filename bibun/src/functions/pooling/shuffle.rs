@@ -9,14 +9,15 @@ use crate::variable::Variable;
 
 /// Channels into places: `y[.., c, h r + i, w r + j] = x[.., c r² + i r + j, h, w]`.
 ///
-/// Shapes: x `[.., c r², h, w]` → `[.., c, h r, w r]`. Types: all. Gradient: `gy`, put back
-/// ([`pixel_unshuffle`]).
+/// Shapes: x `[.., c r², h, w]` → `[.., c, h r, w r]`.
+/// Types: all.
+/// Gradient: `gy`, put back ([`pixel_unshuffle`]).
 ///
 /// Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient
 /// Sub-Pixel Convolutional Neural Network (2016).
 ///
 /// # Panics
-/// If x has fewer than three axes, or r² does not divide its channels.
+/// Panics if x has fewer than three axes, or r² does not divide its channels.
 ///
 /// ```
 /// use bibun::{array::Array, functions::pixel_shuffle, Variable};
@@ -47,11 +48,12 @@ pub fn pixel_shuffle(x: impl Into<Variable>, r: usize) -> Variable {
 /// Places into channels, the inverse of [`pixel_shuffle`]:
 /// `y[.., c r² + i r + j, h, w] = x[.., c, h r + i, w r + j]`.
 ///
-/// Shapes: x `[.., c, h r, w r]` → `[.., c r², h, w]`. Types: all. Gradient: `gy`, put back
-/// ([`pixel_shuffle`]).
+/// Shapes: x `[.., c, h r, w r]` → `[.., c r², h, w]`.
+/// Types: all.
+/// Gradient: `gy`, put back ([`pixel_shuffle`]).
 ///
 /// # Panics
-/// If x has fewer than three axes, or r does not divide the last two.
+/// Panics if x has fewer than three axes, or r does not divide the last two.
 ///
 /// ```
 /// use bibun::{functions::{pixel_shuffle, pixel_unshuffle}, Variable};

@@ -22,11 +22,12 @@ use crate::variable::Variable;
 /// Operands are multiplied from the left to the right, each time by one matrix product, after
 /// summing over what no later operand needs; with many operands their order decides the cost.
 ///
-/// Shapes: as `spec` says. Types: floats and integers, promoted.
+/// Shapes: as `spec` says.
+/// Types: floats and integers, promoted.
 /// Gradient: that of the products, sums and movements it is made of.
 ///
 /// # Panics
-/// If `spec` is not well-formed or the operands do not fit it.
+/// Panics if `spec` is not well-formed or the operands do not fit it.
 ///
 /// ```
 /// use bibun::{functions::einsum, Variable};

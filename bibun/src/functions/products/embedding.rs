@@ -6,12 +6,13 @@ use crate::variable::Variable;
 
 /// Row `ids[i]` of a table for each id; zeros, and no gradient, where the id is `padding`.
 ///
-/// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`. Types: ids integers, w all. `padding` need not be
-/// a row of the table (-1, say); other negative ids count from the end, as in [`take`].
+/// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`.
+/// Types: ids integers, w all. `padding` need not be a row of the table (-1, say); other negative
+/// ids count from the end, as in [`take`].
 /// Gradient: `gy`, added up in the rows picked; ids have none.
 ///
 /// # Panics
-/// If ids are not integers, an id is outside of the table, or w is a scalar.
+/// Panics if ids are not integers, an id is outside of the table, or w is a scalar.
 ///
 /// ```
 /// use bibun::{functions::embedding, Variable};

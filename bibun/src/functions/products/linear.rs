@@ -13,11 +13,12 @@ use crate::variable::Variable;
 
 /// `y = x Wᵀ + b`: a fully connected layer, with the weight as rows of what one output reads.
 ///
-/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`. Types: floats and integers, promoted.
+/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b.
 ///
 /// # Panics
-/// If the shapes do not fit, or all are bool.
+/// Panics if the shapes do not fit, or all are bool.
 ///
 /// ```
 /// use bibun::{functions::linear, Variable};

@@ -17,11 +17,12 @@ use crate::variable::Variable;
 ///
 /// Shapes: a `[.., m, k]`, b `[.., k, n]` → `[.., m, n]`; the axes in front are broadcast. A vector
 /// a is a row and a vector b a column, and the axis of size 1 this adds is taken away again.
-/// Transposed operands are read where they lie. Types: floats and integers, promoted.
+/// Transposed operands are read where they lie.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy bᵀ` to a, `aᵀ gy` to b, summed over what was broadcast.
 ///
 /// # Panics
-/// If an operand is a scalar, the shapes do not fit, or both are bool.
+/// Panics if an operand is a scalar, the shapes do not fit, or both are bool.
 ///
 /// ```
 /// use bibun::{functions::matmul, Variable};
@@ -75,10 +76,11 @@ method!(matmul, b: impl Into<Variable>);
 /// vector), as in NumPy: for two vectors their inner product, for two matrices their product.
 ///
 /// Shapes: a `[.., k]`, b `[.., k, n]` or `[k]` → the other axes of a, then those of b.
-/// Types: floats and integers, promoted. Gradient: that of [`tensordot`].
+/// Types: floats and integers, promoted.
+/// Gradient: that of [`tensordot`].
 ///
 /// # Panics
-/// If an operand is a scalar, the sizes differ, or both are bool.
+/// Panics if an operand is a scalar, the sizes differ, or both are bool.
 ///
 /// ```
 /// use bibun::{functions::dot, Variable};
@@ -99,11 +101,12 @@ method!(dot, b: impl Into<Variable>);
 
 /// All products of an element of a with one of b, `y[i, j] = a[i] b[j]`.
 ///
-/// Shapes: a, b any, taken as vectors → `[a.size(), b.size()]`. Types: floats and integers, promoted.
+/// Shapes: a, b any, taken as vectors → `[a.size(), b.size()]`.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy b` to a, `gyᵀ a` to b.
 ///
 /// # Panics
-/// If both are bool.
+/// Panics if both are bool.
 ///
 /// ```
 /// use bibun::{functions::outer, Variable};
@@ -122,11 +125,12 @@ method!(outer, b: impl Into<Variable>);
 /// The sum of products over pairs of axes: axis `axes_a[i]` of a runs along with `axes_b[i]` of b.
 ///
 /// Shapes: a, b any, equal along the pairs → the other axes of a, then those of b. No pair gives
-/// all products. Types: floats and integers, promoted.
+/// all products.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy` contracted with the other operand over the axes that came from it.
 ///
 /// # Panics
-/// If the sizes differ, an axis does not exist or is named twice, or both are bool.
+/// Panics if the sizes differ, an axis does not exist or is named twice, or both are bool.
 ///
 /// ```
 /// use bibun::{array::Array, functions::tensordot, Variable};

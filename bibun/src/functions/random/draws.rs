@@ -11,7 +11,9 @@ use crate::variable::Variable;
 
 /// Random numbers, equally likely everywhere on `[low, high)`.
 ///
-/// Shapes: as asked. Types: `dtype`, a float. Gradient: none.
+/// Shapes: as asked.
+/// Types: `dtype`, a float.
+/// Gradient: none.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -23,7 +25,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `low` is not below `high`, or `dtype` is no float.
+/// Panics if `low` is not below `high`, or `dtype` is no float.
 #[track_caller]
 pub fn random_uniform(
     shape: impl Into<Shape>,
@@ -39,8 +41,9 @@ pub fn random_uniform(
 
 /// Normally distributed random numbers.
 ///
-/// Shapes: as asked. Types: `dtype`, a float. Gradient: none; `mean + std * random_normal(..)` has
-/// one by `mean` and `std`.
+/// Shapes: as asked.
+/// Types: `dtype`, a float.
+/// Gradient: none; `mean + std * random_normal(..)` has one by `mean` and `std`.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -50,7 +53,7 @@ pub fn random_uniform(
 /// ```
 ///
 /// # Panics
-/// If `std` is negative or not finite, or `dtype` is no float.
+/// Panics if `std` is negative or not finite, or `dtype` is no float.
 #[track_caller]
 pub fn random_normal(
     shape: impl Into<Shape>,
@@ -66,7 +69,9 @@ pub fn random_normal(
 
 /// `true` with probability `p`, else `false`.
 ///
-/// Shapes: as asked. Types: bool. Gradient: none.
+/// Shapes: as asked.
+/// Types: bool.
+/// Gradient: none.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -76,7 +81,7 @@ pub fn random_normal(
 /// ```
 ///
 /// # Panics
-/// If `p` is not between 0 and 1.
+/// Panics if `p` is not between 0 and 1.
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
     let _called = calling("random_bernoulli");

@@ -12,7 +12,9 @@ use crate::variable::Variable;
 /// In training mode each element is zero with probability `rate`, and the others are divided by
 /// `1 - rate`, so that the expectation stays; in test mode x itself (Srivastava et al. 2014).
 ///
-/// Shapes: x any → the same. Types: floats. Gradient: that of the elements that are left.
+/// Shapes: x any → the same.
+/// Types: floats.
+/// Gradient: that of the elements that are left.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -25,7 +27,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `rate` is not in `[0, 1)`.
+/// Panics if `rate` is not in `[0, 1)`.
 #[track_caller]
 pub fn dropout(x: impl Into<Variable>, rate: f64, generator: &mut Generator) -> Variable {
     drop_out(x.into(), rate, |left| left.draw(generator))
