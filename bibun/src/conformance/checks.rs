@@ -185,8 +185,8 @@ fn bits(x: &[Array]) -> Vec<Vec<u64>> {
 
 // ----- values
 
-/// The value is that of the reference, the shape rule returns the actual shape, and inputs are not
-/// changed.
+/// Checks that the value is that of the reference, the shape rule returns the actual shape, and
+/// inputs are not changed.
 pub(super) fn values(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     for _ in 0..3 {
@@ -225,8 +225,8 @@ pub(super) fn values(sample: &Sample) -> Verdict {
 
 // ----- derivatives
 
-/// The forward derivative along a random direction agrees with finite differences, recorded and not
-/// recorded.
+/// Checks that the forward derivative along a random direction agrees with finite differences,
+/// recorded and not recorded.
 fn differences(map: &Map, generator: &mut Generator) -> Verdict {
     let x = map.inputs();
     let v = normal_like(&x, generator);
@@ -249,7 +249,8 @@ fn differences(map: &Map, generator: &mut Generator) -> Verdict {
     Ok(())
 }
 
-/// The reverse derivative is the transpose of the forward one, recorded and not recorded.
+/// Checks that the reverse derivative is the transpose of the forward one, recorded and not
+/// recorded.
 fn transposes(map: &Map, generator: &mut Generator) -> Verdict {
     let x = map.inputs();
     let v = normal_like(&x, generator);
@@ -286,17 +287,17 @@ fn differentiated(
     check(&map, &mut generator)
 }
 
-/// Forward derivatives agree with finite differences.
+/// Checks that forward derivatives agree with finite differences.
 pub(super) fn finite_differences(sample: &Sample) -> Verdict {
     differentiated(sample, 1, differences)
 }
 
-/// Reverse derivatives are the transposes of the forward ones.
+/// Checks that reverse derivatives are the transposes of the forward ones.
 pub(super) fn dot_products(sample: &Sample) -> Verdict {
     differentiated(sample, 1, transposes)
 }
 
-/// Both hold if only some of the inputs have derivatives.
+/// Checks that both hold if only some of the inputs have derivatives.
 pub(super) fn subsets_of_inputs(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for chosen in subsets(map.point.len()) {
@@ -307,7 +308,7 @@ pub(super) fn subsets_of_inputs(sample: &Sample) -> Verdict {
     })
 }
 
-/// Both hold if one Variable is passed for two inputs.
+/// Checks that both hold if one Variable is passed for two inputs.
 pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         let count = sample.inputs.len();
@@ -334,7 +335,7 @@ pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
     })
 }
 
-/// Both hold for the map from inputs and cotangents to gradients.
+/// Checks that both hold for the map from inputs and cotangents to gradients.
 pub(super) fn second_order(sample: &Sample) -> Verdict {
     differentiated(sample, 2, |map, generator| {
         let gradients = map.reversed(generator);
@@ -346,7 +347,7 @@ pub(super) fn second_order(sample: &Sample) -> Verdict {
     })
 }
 
-/// Both hold for the gradients of gradients.
+/// Checks that both hold for the gradients of gradients.
 pub(super) fn third_order(sample: &Sample) -> Verdict {
     differentiated(sample, 3, |map, generator| {
         let second = map.reversed(generator).reversed(generator);
@@ -359,7 +360,8 @@ pub(super) fn third_order(sample: &Sample) -> Verdict {
     })
 }
 
-/// The derivative of the gradient along a direction is the gradient of the derivative along it.
+/// Checks that the derivative of the gradient along a direction is the gradient of the derivative
+/// along it.
 pub(super) fn forward_over_reverse(sample: &Sample) -> Verdict {
     differentiated(sample, 2, |map, generator| {
         let x = map.inputs();
@@ -469,7 +471,7 @@ impl Batches {
     }
 }
 
-/// `vmap` over a batch agrees with a loop over its elements.
+/// Checks that `vmap` over a batch agrees with a loop over its elements.
 fn like_a_loop(map: &Map, batch: &Batches) -> Verdict {
     let found = vmap(|x| map.at(x), &batch.inputs, &batch.signed_axes());
     let singles: Vec<Vec<Array>> = (batch.singles.iter())
@@ -483,7 +485,7 @@ fn like_a_loop(map: &Map, batch: &Batches) -> Verdict {
     )
 }
 
-/// `vmap` agrees with a loop, whatever the axes are.
+/// Checks that `vmap` agrees with a loop, whatever the axes are.
 pub(super) fn batch(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
@@ -496,7 +498,7 @@ pub(super) fn batch(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// `vmap` of gradients and of tangents agrees with a loop over them.
+/// Checks that `vmap` of gradients and of tangents agrees with a loop over them.
 pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         let maps = [
@@ -523,8 +525,8 @@ pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
     })
 }
 
-/// The gradients of `vmap` are those of each batch element, summed for inputs that all batch
-/// elements share.
+/// Checks that the gradients of `vmap` are those of each batch element, summed for inputs that all
+/// batch elements share.
 pub(super) fn gradients_of_vmap(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for axes in choices_of_axes(&map.point, 48) {
@@ -566,7 +568,7 @@ fn gradients_like_a_loop(map: &Map, batch: &Batches, generator: &mut Generator) 
     Ok(())
 }
 
-/// Per-example gradients agree with a loop, whichever axis the examples are on.
+/// Checks that per-example gradients agree with a loop, whichever axis the examples are on.
 pub(super) fn examples(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for chosen in subsets(map.point.len()) {
@@ -645,7 +647,7 @@ fn results(map: &Map, point: &[Array], w: &[Array], v: &[Array]) -> Vec<Array> {
     results
 }
 
-/// The layout of elements in memory makes no difference.
+/// Checks that the layout of elements in memory makes no difference.
 pub(super) fn layouts(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
@@ -698,7 +700,7 @@ pub(super) fn layouts(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// Elementwise functions work for all ranks and sizes, including empty and large ones.
+/// Checks that elementwise functions work for all ranks and sizes, including empty and large ones.
 pub(super) fn shapes(sample: &Sample) -> Verdict {
     if !sample.elementwise {
         return Ok(());
@@ -763,8 +765,8 @@ fn special_inputs(values: &[f64], inputs: usize) -> Vec<Array> {
     (0..inputs).map(input).collect()
 }
 
-/// Nothing panics at special points, and where the function is finite around a point, its
-/// derivative there is not NaN.
+/// Checks that nothing panics at special points, and where the function is finite around a point,
+/// its derivative there is not NaN.
 pub(super) fn special_points(sample: &Sample) -> Verdict {
     if !sample.elementwise {
         return Ok(());
@@ -815,7 +817,8 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// Every float type agrees with a wider one up to its precision, also at special points.
+/// Checks that every float type agrees with a wider one up to its precision, also at special
+/// points.
 pub(super) fn precisions(sample: &Sample) -> Verdict {
     precision(sample, DType::F32, DType::F64)?;
     precision(sample, DType::BF16, DType::F32)?;
@@ -902,7 +905,7 @@ fn precision(sample: &Sample, dtype: DType, wider: DType) -> Verdict {
 
 // ----- repetition
 
-/// The same call gives the same bits.
+/// Checks that the same call gives the same bits.
 pub(super) fn repetition(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
@@ -916,8 +919,8 @@ pub(super) fn repetition(sample: &Sample) -> Verdict {
     }
 }
 
-/// Rules read only values that their functions save, whichever inputs have gradients. (A value that
-/// is not saved does not exist, and reading it is an error.)
+/// Checks that rules read only values that their functions save, whichever inputs have gradients.
+/// (A value that is not saved does not exist, and reading it is an error.)
 pub(super) fn kept_values(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for chosen in subsets(map.point.len()) {
@@ -932,7 +935,7 @@ pub(super) fn kept_values(sample: &Sample) -> Verdict {
     })
 }
 
-/// Given derivatives agree with those derived from the formula of the value.
+/// Checks that given derivatives agree with those derived from the formula of the value.
 pub(super) fn derived_derivatives(sample: &Sample) -> Verdict {
     let Some((function, given)) = &sample.formula else {
         return Ok(());

@@ -32,11 +32,12 @@ unary! {
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
     }
 
-    /// Computes [`elu`] with the constants that keep mean and variance from layer to layer.
+    /// Computes [`elu`] with a fixed `alpha`, times a constant, which together keep mean and variance
+    /// from layer to layer.
     ///
     /// Shapes: x any → the same.
     /// Types: floats; integers give f64.
-    /// Gradient: as of elu, times 1.0507...
+    /// Gradient: that of [`elu`] with this `alpha`, times 1.0507...
     ///
     /// Source: Klambauer, Unterthiner, Mayr and Hochreiter, "Self-Normalizing Neural Networks",
     /// 2017.

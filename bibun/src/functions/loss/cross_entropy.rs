@@ -276,7 +276,7 @@ fn of_classes_too(losses: &Examples, x: &Spec) -> Examples {
     }
 }
 
-/// Returns the losses and, for the derivatives, `log Σ exp(x - shift)` and the shift. The shift
+/// The losses and, for the derivatives, `log Σ exp(x - shift)` and the shift. The shift
 /// cancels in `exp(x - shift) / Σ exp(x - shift)`, and so counts as a constant.
 #[derive(Clone, Copy, Debug)]
 struct SoftmaxCrossEntropy;

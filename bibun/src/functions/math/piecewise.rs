@@ -298,7 +298,7 @@ mod tests {
         x.greater(0).piecewise(x, |x| x.sqrt(), |_| 0.0)
     }
 
-    /// The first, second and third derivative of an elementwise function.
+    /// Computes the first, second and third derivative of an elementwise function.
     fn derivatives(f: impl Fn(&Variable) -> Variable, x: &Variable) -> [Vec<f64>; 3] {
         let first = |x: &Variable| grad(|x| f(x).sum(..), x);
         let second = |x: &Variable| grad(|x| first(x).sum(..), x);

@@ -43,7 +43,7 @@ method!(sum, axes: impl Into<Axes>);
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
 /// Types: floats; integers and bools give f64.
-/// Gradient: `gy / n` to each of the n elements. The mean of nothing is NaN.
+/// Gradient: `gy / n` to each of the n elements. The mean of no elements is NaN.
 ///
 /// # Panics
 /// Panics if there is no such axis.
