@@ -4,7 +4,7 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 
 use crate::functions::families::unary;
 
-/// `e^(-x²)`, with x clipped to where the result is 0 already, so that `0 · ∞` cannot occur.
+/// `e^(-x²)`, with x clipped where the result has underflowed to 0, so that `0 · ∞` cannot occur.
 macro_rules! bell {
     ($x:ident) => {
         (-$x.clip(-30.0, 30.0).square()).exp()

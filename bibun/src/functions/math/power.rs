@@ -96,11 +96,8 @@ unary! {
 /// Computes the power `xᵉ`, for an exponent that is a number or an array. `x⁰` and `1ᵉ` are 1, even
 /// for NaN.
 ///
-/// A number as the exponent is a constant: with the exponents -1 to 4, powers are computed by
-/// products and quotients, and derivatives of every order are right at zero and for negative x.
-///
-/// A number as the exponent is a constant: the exponents -1 and 1 to 4 are then quotients and
-/// products, and derivatives of every order are right at zero and left of it.
+/// A number as the exponent is a constant. The exponents -1 and 1 to 4 are computed by quotients and
+/// products, so that derivatives of every order are right at zero and for negative x.
 ///
 /// Shapes: x, exponent that broadcast → their common shape.
 /// Types: all, promoted; integers to the power of integers wrap around, bool counts as i64.

@@ -11,7 +11,7 @@ use crate::variable::Variable;
 
 /// Draws random numbers from the uniform distribution on `[low, high)`.
 ///
-/// Shapes: `shape`.
+/// Shapes: the given `shape`.
 /// Types: `dtype`, a float.
 /// Gradient: none.
 ///
@@ -41,9 +41,9 @@ pub fn random_uniform(
 
 /// Draws random numbers from a normal distribution.
 ///
-/// Shapes: `shape`.
+/// Shapes: the given `shape`.
 /// Types: `dtype`, a float.
-/// Gradient: none; that of `mean + std * random_normal(..)` goes to `mean` and `std`.
+/// Gradient: none; `mean + std * random_normal(..)` has one with respect to `mean` and `std`.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -69,7 +69,7 @@ pub fn random_normal(
 
 /// Draws bools that are `true` with probability `p`.
 ///
-/// Shapes: `shape`.
+/// Shapes: the given `shape`.
 /// Types: bool.
 /// Gradient: none.
 ///
