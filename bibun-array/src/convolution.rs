@@ -84,7 +84,7 @@ impl Convolution {
     /// The positions of the kernel along each axis.
     ///
     /// # Panics
-    /// If it does not fit.
+    /// Panics if it does not fit.
     pub fn positions(&self) -> Shape {
         let windows = self.sizes.iter().zip(&self.windows);
         let positions = windows.map(|(&size, window)| window.positions(size));
@@ -94,7 +94,7 @@ impl Convolution {
     /// The shape of a part, for `n` examples (which the weights have no axis for).
     ///
     /// # Panics
-    /// If the kernel does not fit.
+    /// Panics if the kernel does not fit.
     pub fn shape(&self, part: ConvolutionPart, n: usize) -> Shape {
         let (first, axes): ([usize; 2], Shape) = match part {
             ConvolutionPart::Input => (
@@ -119,7 +119,7 @@ impl Convolution {
     /// of the gradient by them, from input and output.
     ///
     /// # Panics
-    /// If a shape is not that of its part, or the dtypes are not both f32 or both f64.
+    /// Panics if a shape is not that of its part, or the dtypes are not both f32 or both f64.
     ///
     /// ```
     /// use bibun_array::{Array, Convolution, ConvolutionPart, Window};
@@ -173,7 +173,7 @@ impl Convolution {
     /// with all positions as one axis and the channels of a tap side by side.
     ///
     /// # Panics
-    /// If x has not the shape of the input or is neither f32 nor f64.
+    /// Panics if x has not the shape of the input or is neither f32 nor f64.
     ///
     /// ```
     /// use bibun_array::{Array, Convolution, Window};

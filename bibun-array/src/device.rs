@@ -389,8 +389,8 @@ pub fn cpu() -> &'static dyn Device {
 /// Runs the part of a function that asks for memory.
 ///
 /// # Panics
-/// If the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the function and
-/// the place of its call.
+/// Panics if the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the
+/// function and the place of its call.
 ///
 /// ```
 /// use bibun_array::{allocating, attempt, Array, DType, Error};

@@ -419,7 +419,7 @@ macro_rules! dtypes {
             /// The first element.
             ///
             /// # Panics
-            /// If there is none.
+            /// Panics if there is none.
             pub fn first(&self) -> Scalar {
                 match self {
                     $(Self::$variant(x) => Scalar::$variant(x[0]),)*

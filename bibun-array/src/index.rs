@@ -14,7 +14,7 @@ impl Array {
     /// Rows of an embedding are `table.take(&words, 0)`.
     ///
     /// # Panics
-    /// If `indices` are not integers, an index is out of bounds, or there is no such axis.
+    /// Panics if `indices` are not integers, an index is out of bounds, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -70,8 +70,8 @@ impl Array {
     /// from the end.
     ///
     /// # Panics
-    /// If `indices` are not integers, an index is out of bounds, the shapes do not fit, or there is
-    /// no such axis.
+    /// Panics if `indices` are not integers, an index is out of bounds, the shapes do not fit, or
+    /// there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -119,8 +119,8 @@ impl Array {
     /// of size `classes`. Negative indices count from the end.
     ///
     /// # Panics
-    /// If `indices` are not integers, an index is out of bounds, or the result has more elements than
-    /// memory holds.
+    /// Panics if `indices` are not integers, an index is out of bounds, or the result has more
+    /// elements than memory holds.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -175,7 +175,7 @@ impl Array {
     /// that does not: at once, or where the device does not wait, when elements are next read from it.
     ///
     /// # Panics
-    /// If an element lies outside, or the dtype is not `i64`.
+    /// Panics if an element lies outside, or the dtype is not `i64`.
     ///
     /// ```
     /// use bibun_array::{attempt, Array, Error};
@@ -206,7 +206,7 @@ impl Array {
     /// axes of the array; the others stay: `[count, ..]`, as in NumPy's `x[mask]`.
     ///
     /// # Panics
-    /// If `mask` is not `bool` or its shape does not begin that of the array.
+    /// Panics if `mask` is not `bool` or its shape does not begin that of the array.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -237,7 +237,7 @@ impl Array {
     /// The parts along `axis` where the vector `mask` is `true`.
     ///
     /// # Panics
-    /// If `mask` is not a `bool` vector as long as the axis, or there is no such axis.
+    /// Panics if `mask` is not a `bool` vector as long as the axis, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;

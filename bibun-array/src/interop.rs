@@ -37,7 +37,7 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Arr
 /// The elements as an array of the crate `ndarray`.
 ///
 /// # Errors
-/// If the dtype is not `T` or the rank is not that of `D`.
+/// Returns an error if the dtype is not `T` or the rank is not that of `D`.
 ///
 /// ```
 /// use bibun_array::Array;

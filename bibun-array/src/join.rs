@@ -10,7 +10,7 @@ use crate::{Array, Error, Index, Scalar, Shape, device, normalize_axis, raise};
 /// The arrays one after another along `axis`; their other sizes and their dtypes are equal.
 ///
 /// # Panics
-/// If there are no arrays, no such axis, or the shapes or dtypes do not fit.
+/// Panics if there are no arrays, no such axis, or the shapes or dtypes do not fit.
 ///
 /// ```
 /// use bibun_array::{concat, Array};
@@ -58,7 +58,7 @@ pub fn concat(arrays: &[&Array], axis: isize) -> Array {
 /// `-1`: behind all).
 ///
 /// # Panics
-/// If there are no arrays, no such axis, or the shapes or dtypes differ.
+/// Panics if there are no arrays, no such axis, or the shapes or dtypes differ.
 ///
 /// ```
 /// use bibun_array::{stack, Array};
@@ -81,8 +81,8 @@ impl Array {
     /// `sections` views of equal size, one after another along `axis`.
     ///
     /// # Panics
-    /// If the axis cannot be cut into equal sections (see [`Array::array_split`]) or does not
-    /// exist.
+    /// Panics if the axis cannot be cut into equal sections (see [`Array::array_split`]) or does
+    /// not exist.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -105,7 +105,7 @@ impl Array {
     /// `sections` views along `axis` whose sizes differ by at most one, the larger ones first.
     ///
     /// # Panics
-    /// If `sections` is zero or there is no such axis.
+    /// Panics if `sections` is zero or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -131,7 +131,7 @@ impl Array {
     /// to the second, and from the last to the end. Positions behind the end give empty views.
     ///
     /// # Panics
-    /// If the positions are not in ascending order or there is no such axis.
+    /// Panics if the positions are not in ascending order or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -168,7 +168,7 @@ impl Array {
     /// ```
     ///
     /// # Panics
-    /// If the result has more elements than memory holds.
+    /// Panics if the result has more elements than memory holds.
     #[must_use]
     #[track_caller]
     pub fn tile(&self, repeats: &[usize]) -> Self {
@@ -196,7 +196,7 @@ impl Array {
     /// Each element along `axis` repeated `times` times, its repeats side by side.
     ///
     /// # Panics
-    /// If there is no such axis, or the result has more elements than memory holds.
+    /// Panics if there is no such axis, or the result has more elements than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -220,8 +220,8 @@ impl Array {
     /// The array with `value` around it: `widths[i]` elements before and after axis `i`.
     ///
     /// # Panics
-    /// If there is not one pair of widths for each axis, or the result has more elements than memory
-    /// holds.
+    /// Panics if there is not one pair of widths for each axis, or the result has more elements
+    /// than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -257,7 +257,7 @@ impl Array {
     /// start. A negative shift moves towards the start.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -280,7 +280,7 @@ impl Array {
     /// the upper right).
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -301,7 +301,7 @@ impl Array {
     /// the upper right).
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -322,7 +322,7 @@ impl Array {
     /// counts to the upper right) and zeros elsewhere; [`Array::diagonal`] is the way back.
     ///
     /// # Panics
-    /// If the array has no axes, or the matrices have more elements than memory holds.
+    /// Panics if the array has no axes, or the matrices have more elements than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;

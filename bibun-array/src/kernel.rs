@@ -250,7 +250,7 @@ impl Kernel {
     /// block. For floats, all of one dtype.
     ///
     /// # Panics
-    /// If the formula has several results, or inputs that are no floats.
+    /// Panics if the formula has several results, or inputs that are no floats.
     pub fn from_formula(name: &'static str, formula: &Formula) -> Self {
         Self {
             computed: Computed::Program(Arc::new(Program::new(name, formula))),
@@ -614,7 +614,7 @@ fn elements<T: Element>(x: Slice<'_>) -> &[T] {
 /// An input that is passed by value and shared with nobody gives its memory to the result.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or the inputs are not all floats of one dtype.
+/// Panics if the shapes do not broadcast, or the inputs are not all floats of one dtype.
 #[track_caller]
 pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
     formula: F,
@@ -636,7 +636,7 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
 /// expects.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or the kernel is not for the dtype of the first input.
+/// Panics if the shapes do not broadcast, or the kernel is not for the dtype of the first input.
 #[track_caller]
 pub fn run_kernel(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let (first, rest) = inputs.split_first().expect("a kernel has inputs");

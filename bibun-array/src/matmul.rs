@@ -10,7 +10,7 @@ use crate::{Array, DType, Error, Shape, ops, raise};
 /// they lie. The number of threads does not change a bit of the result.
 ///
 /// # Panics
-/// If an operand is of rank 0, all dtypes are `bool`, or the shapes do not fit.
+/// Panics if an operand is of rank 0, all dtypes are `bool`, or the shapes do not fit.
 ///
 /// ```
 /// use bibun_array::{matmul, Array};
@@ -91,7 +91,7 @@ pub fn dot(a: &Array, b: &Array) -> Array {
 /// All products of an element of `a` with one of `b`: a matrix `[a.size(), b.size()]`.
 ///
 /// # Panics
-/// If both dtypes are `bool`.
+/// Panics if both dtypes are `bool`.
 ///
 /// ```
 /// use bibun_array::{outer, Array};

@@ -95,7 +95,8 @@ impl Distribution {
     /// The distribution of [`Generator::uniform`].
     ///
     /// # Panics
-    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    /// Panics if `low` is not below `high`, their distance is not finite, or `dtype` is no float
+    /// type.
     #[track_caller]
     pub fn uniform(low: f64, high: f64, dtype: DType) -> Self {
         expect_float("uniform", dtype);
@@ -115,7 +116,7 @@ impl Distribution {
     /// The distribution of [`Generator::normal`].
     ///
     /// # Panics
-    /// If `std` is negative or not finite, or `dtype` is no float type.
+    /// Panics if `std` is negative or not finite, or `dtype` is no float type.
     #[track_caller]
     pub fn normal(mean: f64, std: f64, dtype: DType) -> Self {
         if !(std >= 0.0 && std.is_finite()) {
@@ -129,7 +130,7 @@ impl Distribution {
     /// The distribution of [`Generator::bernoulli`].
     ///
     /// # Panics
-    /// If `p` is not between 0 and 1.
+    /// Panics if `p` is not between 0 and 1.
     #[track_caller]
     pub fn bernoulli(p: f64) -> Self {
         if !(0.0..=1.0).contains(&p) {
@@ -289,7 +290,8 @@ impl Generator {
     /// (`F64`) of the interval; see [`Distribution`].
     ///
     /// # Panics
-    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    /// Panics if `low` is not below `high`, their distance is not finite, or `dtype` is no float
+    /// type.
     ///
     /// ```
     /// use bibun_array::{DType, Generator};
@@ -305,7 +307,7 @@ impl Generator {
     /// Normally distributed numbers; see [`Distribution`].
     ///
     /// # Panics
-    /// If `std` is negative or not finite, or `dtype` is no float type.
+    /// Panics if `std` is negative or not finite, or `dtype` is no float type.
     ///
     /// ```
     /// use bibun_array::{DType, Generator};
@@ -322,7 +324,7 @@ impl Generator {
     /// Integers in `low..high`, all exactly equally likely, as `i64`; see [`Distribution`].
     ///
     /// # Panics
-    /// If `low` is not below `high`.
+    /// Panics if `low` is not below `high`.
     ///
     /// ```
     /// use bibun_array::Generator;
@@ -342,7 +344,7 @@ impl Generator {
     /// `true` with probability `p` (rounded to a multiple of 2^-32), else `false`.
     ///
     /// # Panics
-    /// If `p` is not between 0 and 1.
+    /// Panics if `p` is not between 0 and 1.
     ///
     /// ```
     /// use bibun_array::Generator;
@@ -372,7 +374,7 @@ impl Generator {
     /// The parts of `x` along `axis` in random order, all orders equally likely.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::{Array, Generator};
@@ -396,8 +398,8 @@ impl Generator {
     /// reservoir", 2006).
     ///
     /// # Panics
-    /// If there are too few integers (of positive probability) to choose from, or `probabilities`
-    /// is not a vector of `n` finite, nonnegative floats.
+    /// Panics if there are too few integers (of positive probability) to choose from, or
+    /// `probabilities` is not a vector of `n` finite, nonnegative floats.
     ///
     /// ```
     /// use bibun_array::{Array, Generator};

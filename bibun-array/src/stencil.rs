@@ -32,7 +32,7 @@ impl Stencil {
     /// elements.
     ///
     /// # Panics
-    /// If a position is not below `size`.
+    /// Panics if a position is not below `size`.
     #[track_caller]
     pub fn new<I: IntoIterator<Item = (usize, f64)>>(
         size: usize,
@@ -138,7 +138,7 @@ impl Array {
     /// The weighted sums of what windows over the last axes see, `stencil` for each of these axes.
     ///
     /// # Panics
-    /// If the array is not of floats, or has other sizes along these axes.
+    /// Panics if the array is not of floats, or has other sizes along these axes.
     ///
     /// ```
     /// use bibun_array::{Array, Stencil};
@@ -181,7 +181,8 @@ impl Array {
     /// counts as larger than all numbers; of equal elements the first one is taken.
     ///
     /// # Panics
-    /// If the array has other sizes along these axes, there are none, or a window sees nothing.
+    /// Panics if the array has other sizes along these axes, there are none, or a window sees
+    /// nothing.
     ///
     /// ```
     /// use bibun_array::{Array, Stencil};

@@ -55,7 +55,7 @@ impl Buffer {
     /// Memory for `len` elements. What they are is unspecified (but `false` for `bool`).
     ///
     /// # Panics
-    /// If the system refuses it; see [`crate::device::allocating`].
+    /// Panics if the system refuses it; see [`crate::device::allocating`].
     #[track_caller]
     pub(crate) fn new<T: Element>(len: usize) -> Self {
         Self::try_new::<T>(len).unwrap_or_else(|| refused::<T>(len))
@@ -163,7 +163,7 @@ impl Buffer {
     /// Memory for `len` elements, as [`Buffer::new`].
     ///
     /// # Panics
-    /// If the system refuses it; see [`crate::device::allocating`].
+    /// Panics if the system refuses it; see [`crate::device::allocating`].
     #[track_caller]
     pub(crate) fn of(dtype: DType, len: usize) -> Self {
         with_dtype!(dtype, T => Self::new::<T>(len))
@@ -261,7 +261,7 @@ fn class(lines: usize) -> (usize, usize) {
 /// `count` times `value`.
 ///
 /// # Panics
-/// If the system refuses the memory; see [`crate::device::allocating`].
+/// Panics if the system refuses the memory; see [`crate::device::allocating`].
 #[track_caller]
 pub(crate) fn list<T: Clone>(value: T, count: usize) -> Vec<T> {
     let mut list = reserved(count);
@@ -284,7 +284,7 @@ fn refused<T>(elements: usize) -> ! {
 /// An empty list with room for `count` elements.
 ///
 /// # Panics
-/// If the system refuses the memory; see [`crate::device::allocating`].
+/// Panics if the system refuses the memory; see [`crate::device::allocating`].
 #[track_caller]
 pub(crate) fn reserved<T>(count: usize) -> Vec<T> {
     let mut list = Vec::new();

@@ -43,7 +43,7 @@ impl Index {
     /// The same range in other steps.
     ///
     /// # Panics
-    /// If the step is zero or this is not a range.
+    /// Panics if the step is zero or this is not a range.
     #[must_use]
     #[track_caller]
     pub fn step_by(self, step: isize) -> Self {
@@ -137,7 +137,7 @@ impl Array {
     /// memory demands it.
     ///
     /// # Panics
-    /// If the shapes have different sizes.
+    /// Panics if the shapes have different sizes.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -172,7 +172,7 @@ impl Array {
     /// The axes in another order.
     ///
     /// # Panics
-    /// If `axes` does not name each axis once.
+    /// Panics if `axes` does not name each axis once.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -215,7 +215,7 @@ impl Array {
     /// Two axes exchanged.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     #[track_caller]
     pub fn swapaxes(&self, a: isize, b: isize) -> Self {
         let (a, b) = (
@@ -230,7 +230,7 @@ impl Array {
     /// One axis moved to another place; the others keep their order.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     #[track_caller]
     pub fn moveaxis(&self, from: isize, to: isize) -> Self {
         let from = normalize_axis("moveaxis", from, self.rank());
@@ -244,7 +244,7 @@ impl Array {
     /// A new axis of size 1 before `axis`, which may be the rank (or `-1`: behind all).
     ///
     /// # Panics
-    /// If `axis` is greater than the rank.
+    /// Panics if `axis` is greater than the rank.
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
         let axis = normalize_axis("expand_dims", axis, self.rank() + 1);
@@ -261,7 +261,7 @@ impl Array {
     /// Without the axes named, which must have size 1; with none named, without all of size 1.
     ///
     /// # Panics
-    /// If an axis has another size or does not exist.
+    /// Panics if an axis has another size or does not exist.
     #[track_caller]
     pub fn squeeze(&self, axes: &[isize]) -> Self {
         let mut gone = normalize_axes("squeeze", axes, self.rank());
@@ -291,7 +291,7 @@ impl Array {
     /// which the repeats have stride 0.
     ///
     /// # Panics
-    /// If the shapes do not fit.
+    /// Panics if the shapes do not fit.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -325,7 +325,7 @@ impl Array {
     /// taken whole.
     ///
     /// # Panics
-    /// If there are more indices than axes, or an integer index is out of bounds.
+    /// Panics if there are more indices than axes, or an integer index is out of bounds.
     ///
     /// ```
     /// use bibun_array::{s, Array};
@@ -340,7 +340,7 @@ impl Array {
     /// The elements from the last to the first along `axes`, or all axes if none is named.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     #[track_caller]
     pub fn flip(&self, axes: &[isize]) -> Self {
         let axes = normalize_axes("flip", axes, self.rank());
@@ -356,7 +356,7 @@ impl Array {
     /// A diagonal of the last two axes, put last; `offset` counts to the upper right.
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     #[track_caller]
     pub fn diagonal(&self, offset: isize) -> Self {
         let Some(rows) = self.rank().checked_sub(2) else {

@@ -20,7 +20,7 @@ impl Formula {
     /// ```
     ///
     /// # Panics
-    /// If `precision` is none of the two.
+    /// Panics if `precision` is none of the two.
     pub fn cuda(&self, name: &str, precision: Type) -> Option<String> {
         let formula = self.expanded(precision);
         let number = c_type(precision);

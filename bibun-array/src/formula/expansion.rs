@@ -223,7 +223,7 @@ impl Formula {
     /// ```
     ///
     /// # Panics
-    /// If `precision` is none of the two.
+    /// Panics if `precision` is none of the two.
     #[must_use]
     pub fn expanded(&self, precision: Type) -> Self {
         let mut formula = self.typed(precision);

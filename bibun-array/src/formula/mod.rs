@@ -136,7 +136,7 @@ impl Part {
     /// The number.
     ///
     /// # Panics
-    /// If it is something else.
+    /// Panics if it is something else.
     pub fn number(self) -> Number<Symbol> {
         match self {
             Self::Number(x) => x,
@@ -147,7 +147,7 @@ impl Part {
     /// The integer.
     ///
     /// # Panics
-    /// If it is something else.
+    /// Panics if it is something else.
     pub fn integer(self) -> Whole<Symbol<i64>> {
         match self {
             Self::Integer(x) => x,
@@ -158,7 +158,7 @@ impl Part {
     /// The truth.
     ///
     /// # Panics
-    /// If it is something else.
+    /// Panics if it is something else.
     pub fn truth(self) -> Mask<Symbol> {
         match self {
             Self::Truth(truth) => truth,
@@ -265,7 +265,7 @@ impl Formula {
     /// and of all their given numbers behind its own.
     ///
     /// # Panics
-    /// If there is not one for each input.
+    /// Panics if there is not one for each input.
     #[must_use]
     pub fn of(&self, inner: &[&Self]) -> Self {
         assert_eq!(inner.len(), self.inputs, "a formula for each input");

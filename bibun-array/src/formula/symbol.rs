@@ -529,7 +529,7 @@ impl Formula {
     /// ```
     ///
     /// # Panics
-    /// If an input is of another type.
+    /// Panics if an input is of another type.
     pub fn trace_of<Y: super::Traceable>(
         inputs: &[Type],
         given: usize,

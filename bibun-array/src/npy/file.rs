@@ -216,7 +216,7 @@ fn create_beside(path: &Path) -> Result<(PathBuf, File), FileError> {
 /// being written, by whatever process, stays.
 ///
 /// # Errors
-/// If the folder cannot be read, or a file cannot be removed.
+/// Returns an error if the folder cannot be read, or a file cannot be removed.
 ///
 /// ```
 /// use bibun_array::{FileError, remove_unfinished, write_whole};

@@ -30,8 +30,8 @@ impl Array {
     /// do.
     ///
     /// # Errors
-    /// If the file cannot be read, is no such file, ends early, has elements of another kind, or
-    /// holds an unsigned number that `i64` does not.
+    /// Returns an error if the file cannot be read, is no such file, ends early, has elements of
+    /// another kind, or holds an unsigned number that `i64` does not.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -73,7 +73,7 @@ impl Array {
     /// The bytes of a `.npy` file.
     ///
     /// # Panics
-    /// If the shape is too long for a header, which takes thousands of axes.
+    /// Panics if the shape is too long for a header, which takes thousands of axes.
     #[track_caller]
     pub fn to_npy(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -88,7 +88,7 @@ impl Array {
     /// The file appears whole or not at all ([`write_whole`]).
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     ///
     /// ```
     /// use bibun_array::Array;

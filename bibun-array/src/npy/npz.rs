@@ -70,8 +70,8 @@ impl<'a> NpzReader<'a> {
     /// Reads the names of a file.
     ///
     /// # Errors
-    /// If the file cannot be read or is no zip archive; if names are doubled or not in UTF-8, if
-    /// members overlap, or if they claim to be larger than they can be.
+    /// Returns an error if the file cannot be read or is no zip archive; if names are doubled or
+    /// not in UTF-8, if members overlap, or if they claim to be larger than they can be.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let open = || Self::new(BufReader::new(File::open(path)?));
@@ -134,7 +134,7 @@ impl<'a> NpzReader<'a> {
     /// What is under a name; see [`Array::read_npy`] for the dtypes.
     ///
     /// # Errors
-    /// If the file cannot be read, has no such name, or is damaged there.
+    /// Returns an error if the file cannot be read, has no such name, or is damaged there.
     pub fn read(&mut self, name: &str) -> Result<NpzValue, FileError> {
         let file = &self.file;
         let index = self.members.get(name).copied();
@@ -220,7 +220,7 @@ impl<'a> NpzWriter<'a> {
     /// Puts an array under a name.
     ///
     /// # Errors
-    /// If it cannot be written, or there is something of this name.
+    /// Returns an error if it cannot be written, or there is something of this name.
     pub fn array(&mut self, name: &str, x: &Array) -> Result<(), FileError> {
         self.member(name, |member| Ok(write_array(member, x)?))
     }
@@ -228,8 +228,8 @@ impl<'a> NpzWriter<'a> {
     /// Puts a text under a name, as an array of rank 0 of NumPy's dtype `U`.
     ///
     /// # Errors
-    /// If it cannot be written, there is something of this name, or the text ends in a NUL, which
-    /// NumPy would not keep.
+    /// Returns an error if it cannot be written, there is something of this name, or the text ends
+    /// in a NUL, which NumPy would not keep.
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), FileError> {
         self.member(name, |member| write_text(member, text))
     }
@@ -256,7 +256,7 @@ impl<'a> NpzWriter<'a> {
     /// Writes the list of the members, without which the file is none.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn finish(self) -> Result<(), FileError> {
         self.0.finish()?;
         Ok(())
@@ -309,7 +309,7 @@ pub fn read_npz(path: impl AsRef<Path>) -> Result<IndexMap<String, Array>, FileE
 /// Takes the feature `npz`.
 ///
 /// # Errors
-/// If the file cannot be written or two arrays have the same name.
+/// Returns an error if the file cannot be written or two arrays have the same name.
 ///
 /// ```
 /// use bibun_array::{write_npz, Array, FileError};

@@ -58,7 +58,7 @@ binary! {
     /// `a + b`; for `bool` the logical or, as in NumPy.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -73,7 +73,7 @@ binary! {
     /// `a - b`. Two arrays of `bool` are subtracted as `i64`, where NumPy refuses.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -87,7 +87,7 @@ binary! {
     /// `a b`; for `bool` the logical and, as in NumPy.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -102,7 +102,7 @@ binary! {
     /// `a / b`, always a float: integers and `bool` are divided as `f64`, as in NumPy.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -118,7 +118,7 @@ binary! {
     /// `a / b` gives.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -134,7 +134,7 @@ binary! {
     /// and the operator `%` of arrays. Integers by zero give 0, floats NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -151,7 +151,7 @@ binary! {
     /// C's `fmod`. Integers by zero give 0, floats NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -166,7 +166,7 @@ binary! {
     /// The greater of both; NaN if one is NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -181,7 +181,7 @@ binary! {
     /// The lesser of both; NaN if one is NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -196,7 +196,7 @@ binary! {
     /// Bit by bit `a & b` of `bool` or integers: the operator `&`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast or the dtype is a float.
+    /// Panics if the shapes do not broadcast or the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -211,7 +211,7 @@ binary! {
     /// Bit by bit `a | b` of `bool` or integers: the operator `|`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast or the dtype is a float.
+    /// Panics if the shapes do not broadcast or the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -226,7 +226,7 @@ binary! {
     /// Bit by bit `a ^ b` of `bool` or integers: the operator `^`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast or the dtype is a float.
+    /// Panics if the shapes do not broadcast or the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;

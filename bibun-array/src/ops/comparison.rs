@@ -24,7 +24,7 @@ comparisons! {
     /// Where `a == b`, as `bool`. NaN equals nothing.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -35,7 +35,7 @@ comparisons! {
     /// Where `a != b`, as `bool`. NaN differs from everything.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -46,7 +46,7 @@ comparisons! {
     /// Where `a < b`, as `bool`; nowhere beside NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -57,7 +57,7 @@ comparisons! {
     /// Where `a <= b`, as `bool`; nowhere beside NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -68,7 +68,7 @@ comparisons! {
     /// Where `a > b`, as `bool`; nowhere beside NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -79,7 +79,7 @@ comparisons! {
     /// Where `a >= b`, as `bool`; nowhere beside NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -92,7 +92,7 @@ binary! {
     /// Where both are true; numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -107,7 +107,7 @@ binary! {
     /// Where one or both are true; numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -122,7 +122,7 @@ binary! {
     /// Where just one is true; numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -150,7 +150,7 @@ unary! {
     /// Every bit turned over, of `bool` or integers: the operator `!`.
     ///
     /// # Panics
-    /// If the dtype is a float.
+    /// Panics if the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;

@@ -350,7 +350,7 @@ binary! {
     /// counted as C99 does.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -365,7 +365,7 @@ binary! {
     /// `√(a² + b²)`, without overflow on the way.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -380,7 +380,7 @@ binary! {
     /// `log(e^a + e^b)`, without overflow on the way.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -462,7 +462,7 @@ impl Array {
     /// of floats are quotients and products.
     ///
     /// # Panics
-    /// If the shapes do not broadcast, or integers have a negative integer exponent.
+    /// Panics if the shapes do not broadcast, or integers have a negative integer exponent.
     ///
     /// ```
     /// use bibun_array::Array;

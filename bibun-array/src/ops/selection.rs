@@ -137,7 +137,7 @@ impl Array {
     /// Where `low > high` this is `high`; NaN in any of the three gives NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -155,7 +155,7 @@ impl Array {
     /// count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
