@@ -121,8 +121,8 @@ pub fn caller() -> Location {
     }
 }
 
-/// Returns ` (in std)` if the user called the function `std`, or an empty string if the user called
-/// `function` itself.
+/// Returns the name of the function that the user called, in the form ` (in std)`, or an empty
+/// string if that is `function` itself.
 #[track_caller]
 pub fn user_of(function: &str) -> String {
     match Call::running() {

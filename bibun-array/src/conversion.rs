@@ -140,8 +140,8 @@ pub(crate) fn convert(x: Slice<'_>, y: SliceMut<'_>) {
     }
 }
 
-/// Converts by way of an accumulator, which has all values of the one type, or all that the other
-/// keeps.
+/// Converts by way of an accumulator. Nothing is lost: the accumulator has all values of one of the
+/// two types.
 fn indirectly(x: Slice<'_>, mut y: SliceMut<'_>) {
     const BLOCK: usize = 512;
     fn by_way_of<T: Element>(x: Slice<'_>, y: &mut SliceMut<'_>) {

@@ -4,6 +4,8 @@
 //! array of about their size: small ones by the thread that dropped them, large ones for all
 //! threads. Sizes are rounded up to a quarter of a power of two. Memory that something else owns is
 //! read through its owner.
+//!
+//! The other files of the crate with `unsafe` code are `cpu/matmul.rs` and `cpu/product.rs`.
 
 use std::any::TypeId;
 use std::cell::RefCell;

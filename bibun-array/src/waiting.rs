@@ -39,7 +39,7 @@ pub fn set_put_aside(put_aside: fn() -> Box<dyn Any>) {
 // PERF: a thread outside of pools sleeps while it waits, and has nothing to put aside.
 #[inline]
 pub(crate) fn shared<T>(work: impl FnOnce() -> T) -> T {
-    // Everything that kernels compute is computed on the CPU.
+    // Kernels of the CPU compute on the CPU alone.
     let _here = is_another_device().then(|| settle(cpu()));
     match rayon::current_thread_index() {
         None => work(),

@@ -577,7 +577,7 @@ pub trait Float:
         composed::inversion(self, other)
     }
 
-    /// Returns the nearest integer that is not above.
+    /// Returns the greatest integer that is at most `self`.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -586,7 +586,7 @@ pub trait Float:
     #[must_use]
     fn floor(self) -> Self;
 
-    /// Returns the nearest integer that is not below.
+    /// Returns the least integer that is at least `self`.
     ///
     /// ```
     /// # use bibun_array::math::Float;

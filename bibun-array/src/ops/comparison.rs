@@ -3,7 +3,7 @@
 use super::{binary, unary};
 use crate::{Array, DType, Definition};
 
-/// Comparisons for all dtypes; of truths, `false` is less than `true`.
+/// Comparisons for all dtypes. For booleans, `false` is less than `true`.
 macro_rules! comparisons {
     ($(
         $(#[$documentation:meta])*
@@ -21,7 +21,7 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    /// Where `a == b`, as `bool`. NaN equals nothing.
+    /// Returns where `a == b`, as `bool`. NaN equals nothing.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -32,7 +32,7 @@ comparisons! {
     /// ```
     equal(a, b) -> EQUAL: !(a ^ b);
 
-    /// Where `a != b`, as `bool`. NaN differs from everything.
+    /// Returns where `a != b`, as `bool`. NaN differs from everything.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -43,7 +43,7 @@ comparisons! {
     /// ```
     not_equal(a, b) -> NOT_EQUAL: a ^ b;
 
-    /// Where `a < b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a < b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -54,7 +54,7 @@ comparisons! {
     /// ```
     less(a, b) -> LESS: !a & b;
 
-    /// Where `a <= b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a <= b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -65,7 +65,7 @@ comparisons! {
     /// ```
     less_equal(a, b) -> LESS_EQUAL: !a | b;
 
-    /// Where `a > b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a > b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -76,7 +76,7 @@ comparisons! {
     /// ```
     greater(a, b) -> GREATER: a & !b;
 
-    /// Where `a >= b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a >= b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -89,7 +89,7 @@ comparisons! {
 }
 
 binary! {
-    /// Where both are true; numbers count as true unless they are zero.
+    /// Returns where both are true. Numbers count as true unless they are zero.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -104,7 +104,7 @@ binary! {
         @via |_| DType::Bool
     }
 
-    /// Where one or both are true; numbers count as true unless they are zero.
+    /// Returns where one or both are true. Numbers count as true unless they are zero.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -119,7 +119,7 @@ binary! {
         @via |_| DType::Bool
     }
 
-    /// Where just one is true; numbers count as true unless they are zero.
+    /// Returns where exactly one is true. Numbers count as true unless they are zero.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -136,7 +136,7 @@ binary! {
 }
 
 unary! {
-    /// Where this is false; numbers count as true unless they are zero.
+    /// Returns where the array is false. Numbers count as true unless they are zero.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -147,7 +147,7 @@ unary! {
         @via |_| DType::Bool
     }
 
-    /// Every bit turned over, of `bool` or integers: the operator `!`.
+    /// Inverts every bit, of `bool` or integers: the operator `!`.
     ///
     /// # Panics
     /// Panics if the dtype is a float.
@@ -164,7 +164,7 @@ unary! {
     }
 }
 
-/// Predicates of floats, and the one answer for all integers.
+/// Predicates of floats, and their single result for all integers.
 macro_rules! predicates {
     ($(
         $(#[$documentation:meta])*
@@ -193,7 +193,7 @@ macro_rules! predicates {
 }
 
 predicates! {
-    /// Where elements are NaN.
+    /// Returns where elements are NaN.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -201,7 +201,7 @@ predicates! {
     /// ```
     is_nan(x) -> IS_NAN: x.is_nan(), integers: false;
 
-    /// Where elements are neither infinite nor NaN.
+    /// Returns where elements are neither infinite nor NaN.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -209,7 +209,7 @@ predicates! {
     /// ```
     is_finite(x) -> IS_FINITE: x.abs().less(f64::INFINITY), integers: true;
 
-    /// Where elements are infinite, of either sign.
+    /// Returns where elements are infinite, of either sign.
     ///
     /// ```
     /// use bibun_array::Array;
