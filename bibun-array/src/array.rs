@@ -352,7 +352,7 @@ impl Array {
         })
     }
 
-    // ----- what it is
+    // ----- properties
 
     /// Returns the shape: the sizes of the axes.
     pub fn shape(&self) -> &Shape {

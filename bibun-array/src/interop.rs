@@ -1,4 +1,4 @@
-//! Conversions from and to the arrays of the crate `ndarray` (feature `ndarray`, on by default).
+//! Conversions from and to the arrays of the crate `ndarray` (feature `ndarray`).
 //! Elements are copied.
 
 use ndarray::{ArrayBase, Data, Dimension, IxDyn};

@@ -23,7 +23,7 @@ pub enum FileError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The content is not what it should be.
+    /// The content is not as expected.
     Format {
         /// The file; empty if only bytes were read or written.
         file: PathBuf,
