@@ -448,7 +448,7 @@ pub(crate) fn is_used(device: &'static dyn Device) {
 /// Makes computations whose inputs are all repeated single values, which are on every device, run
 /// on this device until the result is dropped. Otherwise they run on the CPU.
 ///
-/// For libraries built on this one: a gradient that is the same everywhere is added to zeros on the
+/// For libraries built on this one: a gradient that is the same everywhere is put into zeros on the
 /// device of the array that it is the gradient of.
 ///
 /// ```
