@@ -161,7 +161,7 @@ impl Mismatch {
     /// #       no_rule("not_negative", "jvp", "")
     /// #   }
     /// #   fn batch(&self, _: [Batched; 1]) -> [Batched; 1] {
-    /// #       no_rule("not_negative", "batch", "lanes would differ in length")
+    /// #       no_rule("not_negative", "batch", "batch elements would differ in length")
     /// #   }
     /// #   fn per_example(&self, _: &Context<'_>, _: [ExampleCotangent; 1]) -> [Option<ExampleGradient>; 1] {
     /// #       [None]

@@ -29,7 +29,7 @@ impl History {
     /// let x = Variable::constant([[1f32, 2.0, 3.0]]);
     /// let y = layers[1].forward(&layers[0].forward(&x).tanh());
     /// let text = history(&y).with_links(&layers).to_string();
-    /// assert!(text.contains("0/w [4, 3], 0/b [4] -> [1, 4]"));
+    /// assert!(text.contains("0/weight [4, 3], 0/bias [4] -> [1, 4]"));
     /// ```
     #[must_use]
     pub fn with_links<C: Chain + ?Sized>(mut self, model: &C) -> Self {

@@ -71,7 +71,7 @@ macro_rules! layer {
             ///     .without_bias()
             ///     .dtype(DType::F64)
             ///     .build(&mut Generator::new(0));
-            #[doc = concat!("assert_eq!(layer.w.shape(), ", $built, ");")]
+            #[doc = concat!("assert_eq!(layer.weight.shape(), ", $built, ");")]
             /// ```
             pub fn builder(
                 inputs: usize,

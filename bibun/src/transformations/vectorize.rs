@@ -338,14 +338,14 @@ fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     let Some((first, element)) = counts.next() else {
         raise(Error::argument(
             "vmap",
-            "no part of the argument has an axis of batch",
+            "no part of the argument has a batch axis",
         ))
     };
     let count = element.count();
     if let Some((other, element)) = counts.find(|(_, element)| element.count() != count) {
         let (a, b) = (count.unwrap_or(0), element.count().unwrap_or(0));
         let what = format!(
-            "the argument has {a} batch at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
+            "the argument has {a} batch elements at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
              None, for each part)"
         );
         raise(Error::argument("vmap", what));

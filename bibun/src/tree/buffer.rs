@@ -216,7 +216,7 @@ impl Function for Change {
     }
 
     fn batch(&self, _: Vec<Batched>) -> Vec<Batched> {
-        let what = "a buffer holds one value, and every batch element of vmap has another for it (in test mode \
+        let what = "a buffer holds one value, and every batch element of vmap has another for it (in evaluation mode \
                     links leave their buffers alone; what is to be held can be handed out of vmap)";
         raise(Error::argument(self.owner, what))
     }
