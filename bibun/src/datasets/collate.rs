@@ -51,7 +51,7 @@ pub trait Collate: Sized + Send + 'static {
     /// The batch of these examples, in their order.
     ///
     /// # Errors
-    /// If there are none, or they do not fit together.
+    /// Returns an error if there are none, or they do not fit together.
     fn collate(examples: Vec<Self>) -> Result<Self::Batch, DataError>;
 }
 
@@ -159,7 +159,7 @@ impl Sequence {
     /// A sequence that is padded with zeros (or `false`).
     ///
     /// # Panics
-    /// If the array has no axis.
+    /// Panics if the array has no axis.
     #[track_caller]
     pub fn new(values: impl Into<Array>) -> Self {
         let values = values.into();

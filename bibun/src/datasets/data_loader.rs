@@ -81,7 +81,7 @@ impl<D: Dataset> DataLoader<D> {
     /// To go on using the data set elsewhere, give an [`Arc`] of it.
     ///
     /// # Panics
-    /// If the batch size is 0 or the data set is empty.
+    /// Panics if the batch size is 0 or the data set is empty.
     #[track_caller]
     pub fn new(dataset: D, batch_size: usize) -> Self {
         let _called = calling("DataLoader");
@@ -135,7 +135,7 @@ impl<D: Dataset> DataLoader<D> {
     /// Leaves out the last batch of an epoch if it is not full.
     ///
     /// # Panics
-    /// If there are fewer examples than a batch has.
+    /// Panics if there are fewer examples than a batch has.
     #[must_use]
     #[track_caller]
     pub fn drop_last(mut self) -> Self {
@@ -165,7 +165,7 @@ impl<D: Dataset> DataLoader<D> {
     /// The next batch; after the last one of an epoch, the first one of the next.
     ///
     /// # Errors
-    /// If an example cannot be had or examples do not fit together. The batch is then left out:
+    /// Returns an error if an example cannot be had or examples do not fit together. The batch is then left out:
     /// the next call gives the one after it.
     pub fn next_batch(&mut self) -> Result<Batch<D>, DataError> {
         let pipeline = self.pipeline.get_or_insert_with(|| {

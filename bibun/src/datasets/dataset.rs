@@ -51,10 +51,10 @@ pub trait Dataset: Send + Sync + 'static {
     /// own: under [`DataLoader`](super::DataLoader) it depends on seed, epoch and index only.
     ///
     /// # Errors
-    /// If the example cannot be had.
+    /// Returns an error if the example cannot be had.
     ///
     /// # Panics
-    /// If there is no such example.
+    /// Panics if there is no such example.
     fn example(&self, index: usize, random: &mut Generator) -> Result<Self::Example, DataError>;
 
     /// Examples as a batch without going through each, where that is quicker. It must be the
@@ -66,7 +66,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// Examples as a batch; number `i` draws from `random.split(i)`.
     ///
     /// # Errors
-    /// If one cannot be had, or they do not fit together.
+    /// Returns an error if one cannot be had, or they do not fit together.
     fn batch(&self, indices: &[usize], random: &Generator) -> Result<Batch<Self>, DataError> {
         if let Some(batch) = self.gathered(indices) {
             return batch;
@@ -98,7 +98,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// The examples with these numbers, in this order.
     ///
     /// # Panics
-    /// If there is no such example.
+    /// Panics if there is no such example.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -151,7 +151,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// random; see [`splits::shuffled`].
     ///
     /// # Panics
-    /// If the parts are more than the whole.
+    /// Panics if the parts are more than the whole.
     ///
     /// ```
     /// use bibun::datasets::{Dataset, Digits};
@@ -174,7 +174,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// Parts in which each class has its share to within one example; see [`splits::stratified`].
     ///
     /// # Panics
-    /// If there are not as many labels as examples, or the parts are more than the whole.
+    /// Panics if there are not as many labels as examples, or the parts are more than the whole.
     ///
     /// ```
     /// use bibun::datasets::{Dataset, Digits};

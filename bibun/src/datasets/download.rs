@@ -78,7 +78,7 @@ pub const FASHION_MNIST: [RemoteFile<'static>; 4] = [
 /// MNIST from a folder; files that are not there are fetched into it first.
 ///
 /// # Errors
-/// If a file is missing and cannot be fetched (the error says how to do it by hand), or cannot be
+/// Returns an error if a file is missing and cannot be fetched (the error says how to do it by hand), or cannot be
 /// used.
 ///
 /// ```no_run
@@ -128,7 +128,7 @@ impl RemoteFile<'_> {
     /// the right content stays; any other is replaced, once the right one is there whole.
     ///
     /// # Errors
-    /// If there is no network, the server has no such file or is silent for 30 seconds, or what
+    /// Returns an error if there is no network, the server has no such file or is silent for 30 seconds, or what
     /// came is shorter, longer or other than it should be.
     pub fn fetch(&self, folder: impl AsRef<Path>) -> Result<PathBuf, DataError> {
         self.fetch_within(folder, Self::PATIENCE)

@@ -53,7 +53,7 @@ impl ImageFolder {
     /// begins with a dot.
     ///
     /// # Errors
-    /// If a folder cannot be read, or there are no images.
+    /// Returns an error if a folder cannot be read, or there are no images.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, DataError> {
         let root = root.as_ref();
         let folders = sorted(root)?.into_iter().filter(|path| path.is_dir());
@@ -89,7 +89,7 @@ impl ImageFolder {
     /// becomes smaller).
     ///
     /// # Panics
-    /// If a side is 0 or above 16,384.
+    /// Panics if a side is 0 or above 16,384.
     #[must_use]
     #[track_caller]
     pub fn resize(mut self, height: usize, width: usize) -> Self {
@@ -131,7 +131,7 @@ impl ImageFolder {
     /// The file of an image.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn file(&self, index: usize) -> &Path {
         &self.files[index].0
     }

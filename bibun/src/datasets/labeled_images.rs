@@ -45,7 +45,7 @@ impl LabeledImages {
     /// The pixels of an image, row after row, 0 for the ground and 255 for full ink.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn pixels(&self, index: usize) -> &[u8] {
         let size = self.height * self.width;
         &self.pixels[index * size..][..size]
@@ -54,7 +54,7 @@ impl LabeledImages {
     /// An image as f32 from 0 to 1, `[1, height, width]`, as convolutions want it.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     ///
     /// ```
     /// use bibun::datasets::Digits;
@@ -87,7 +87,7 @@ impl LabeledImages {
     /// The class of an image.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn label(&self, index: usize) -> u8 {
         self.labels[index]
     }
@@ -96,7 +96,7 @@ impl LabeledImages {
     /// as i64, `[n]`.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn batch(&self, indices: &[usize]) -> (Array, Array) {
         let size = self.height * self.width;
         let mut x = Vec::with_capacity(indices.len() * size);

@@ -59,7 +59,7 @@ macro_rules! tuple_datasets {
         /// alike if both are mapped by the same function.
         ///
         /// # Panics
-        /// If their lengths differ.
+        /// Panics if their lengths differ.
         #[allow(non_snake_case)]
         impl<$first: Dataset, $($other: Dataset),+> Dataset for ($first, $($other),+) {
             type Example = ($first::Example, $($other::Example),+);

@@ -119,7 +119,7 @@ pub enum IdxError {
 /// asked for than that again, whatever its header claims.
 ///
 /// # Errors
-/// If a file is missing, ends early, goes on too long, or is something else than it should be. The
+/// Returns an error if a file is missing, ends early, goes on too long, or is something else than it should be. The
 /// error names the file and what was expected.
 ///
 /// ```

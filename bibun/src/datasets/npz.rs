@@ -10,7 +10,7 @@ use super::DataError;
 /// of them is a [`Dataset`](super::Dataset).
 ///
 /// # Errors
-/// If the file cannot be read, an array is missing, or their first axes differ.
+/// Returns an error if the file cannot be read, an array is missing, or their first axes differ.
 ///
 /// ```
 /// use bibun::array::{Array, write_npz};

@@ -47,7 +47,7 @@ pub struct Fold {
 /// many as their shares together.
 ///
 /// # Panics
-/// If a part is negative, or the parts are more than the whole.
+/// Panics if a part is negative, or the parts are more than the whole.
 ///
 /// ```
 /// use bibun::datasets::splits::shuffled;
@@ -78,7 +78,7 @@ pub fn shuffled<S: SplitSize, const N: usize>(
 /// `labels[i]` is the class of example `i`. Each part is in random order.
 ///
 /// # Panics
-/// If a part is negative, or the parts are more than the whole.
+/// Panics if a part is negative, or the parts are more than the whole.
 ///
 /// ```
 /// use bibun::datasets::splits::stratified;
@@ -103,7 +103,7 @@ pub fn stratified<L: Ord, S: SplitSize, const N: usize>(
 /// parts differ by at most one.
 ///
 /// # Panics
-/// If `k` is below 2 or there are fewer than `k` examples.
+/// Panics if `k` is below 2 or there are fewer than `k` examples.
 ///
 /// ```
 /// use bibun::datasets::splits::folds;
@@ -128,7 +128,7 @@ pub fn folds(len: usize, k: usize, seed: u64) -> Vec<Fold> {
 /// [`stratified`].
 ///
 /// # Panics
-/// If `k` is below 2 or there are fewer than `k` examples.
+/// Panics if `k` is below 2 or there are fewer than `k` examples.
 ///
 /// ```
 /// use bibun::datasets::splits::stratified_folds;

@@ -127,7 +127,7 @@ impl Csv {
     /// The numbers.
     ///
     /// # Errors
-    /// If the file cannot be read, has no such column, or a cell is missing or no number; the
+    /// Returns an error if the file cannot be read, has no such column, or a cell is missing or no number; the
     /// error names file, line and column.
     pub fn read(&self) -> Result<Table, DataError> {
         let (mut reader, header) = self.open()?;

@@ -126,7 +126,7 @@ impl Statistics {
 /// the dtype of `x`.
 ///
 /// # Panics
-/// If `x` is not of floats, or its first axis is not as long as `mean` and `std`.
+/// Panics if `x` is not of floats, or its first axis is not as long as `mean` and `std`.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -194,7 +194,7 @@ fn below(count: usize, random: &mut Generator) -> usize {
 /// `false`) on all sides before.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]` or the window is larger than the padded image.
+/// Panics if `image` is not `[channels, height, width]` or the window is larger than the padded image.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -238,7 +238,7 @@ pub fn random_crop(
 /// The image mirrored, left to right, with a probability.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]`.
+/// Panics if `image` is not `[channels, height, width]`.
 ///
 /// ```
 /// use bibun::array::{Array, Generator};
@@ -291,7 +291,7 @@ impl Default for Affine {
 /// beyond the edges is 0.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]` of f32.
+/// Panics if `image` is not `[channels, height, width]` of f32.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -360,7 +360,7 @@ pub fn random_affine(image: &Array, limits: &Affine, random: &mut Generator) -> 
 /// augmentation", 2017. Rectangles that do not fit are cut to the image.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]`.
+/// Panics if `image` is not `[channels, height, width]`.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -395,7 +395,7 @@ pub fn random_erasing(image: &Array, probability: f64, random: &mut Generator) -
 /// An array of floats, of any shape, with normally distributed noise added.
 ///
 /// # Panics
-/// If `x` is not of floats or `std` is negative.
+/// Panics if `x` is not of floats or `std` is negative.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -411,7 +411,7 @@ pub fn add_noise(x: &Array, std: f64, random: &mut Generator) -> Array {
 /// A class as f32 `[classes]`: 1 at its place and 0 elsewhere.
 ///
 /// # Panics
-/// If there is no such class.
+/// Panics if there is no such class.
 ///
 /// ```
 /// use bibun::datasets::transforms::one_hot;

@@ -47,7 +47,7 @@ pub trait Initializer: fmt::Debug {
     /// The first value of a parameter of this shape and float dtype.
     ///
     /// # Panics
-    /// If the initializer is not made for such a shape, or the dtype is no float type.
+    /// Panics if the initializer is not made for such a shape, or the dtype is not a float type.
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array;
 }
 

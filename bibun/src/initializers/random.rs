@@ -74,7 +74,7 @@ pub struct TruncatedNormal {
 
 impl Initializer for TruncatedNormal {
     /// # Panics
-    /// If `low` is not below `high`, or the standard deviation not above zero.
+    /// Panics if `low` is not below `high`, or the standard deviation not above zero.
     #[track_caller]
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
         let Self {
@@ -139,7 +139,7 @@ pub struct Sparse {
 
 impl Initializer for Sparse {
     /// # Panics
-    /// If the shape is not that of a matrix or the sparsity not between 0 and 1.
+    /// Panics if the shape is not that of a matrix or the sparsity not between 0 and 1.
     #[track_caller]
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
         let Some([rows, columns]) = shape.dims() else {

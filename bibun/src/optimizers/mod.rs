@@ -126,7 +126,7 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
     /// One step, by the gradients that have accumulated.
     ///
     /// # Panics
-    /// If there is nothing to train, for all parameters are frozen, or if a state was loaded that has
+    /// Panics if there is nothing to train, for all parameters are frozen, or if a state was loaded that has
     /// arrays of another shape or dtype for one of them.
     #[track_caller]
     fn update(&mut self, model: &dyn Chain);

@@ -14,7 +14,7 @@ impl State {
     /// The bytes of a `.npz` file; see [`save_npz`].
     ///
     /// # Errors
-    /// If a text ends in a NUL, which NumPy would not keep.
+    /// Returns an error if a text ends in a NUL, which NumPy would not keep.
     ///
     /// ```
     /// use bibun::serializers::State;
@@ -62,7 +62,7 @@ impl State {
 /// [`numpy.load`]: https://numpy.org/doc/stable/reference/generated/numpy.load.html
 ///
 /// # Errors
-/// If the file cannot be written, or a text ends in a NUL, which NumPy would not keep.
+/// Returns an error if the file cannot be written, or a text ends in a NUL, which NumPy would not keep.
 pub fn save_npz(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write(state, file))
 }
@@ -75,7 +75,7 @@ pub fn save_npz(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> 
 /// texts (pickled objects, say, in a trainer's snapshot of Chainer) are left out.
 ///
 /// # Errors
-/// If the file cannot be read, is no `.npz` file or is damaged, or holds an unsigned number that
+/// Returns an error if the file cannot be read, is no `.npz` file or is damaged, or holds an unsigned number that
 /// `i64` does not.
 pub fn load_npz(path: impl AsRef<Path>) -> Result<State, FileError> {
     read(NpzReader::open(&path)?).map_err(|error| error.in_file(path))
@@ -102,7 +102,7 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<State, FileError> {
 /// ```
 ///
 /// # Errors
-/// If the file cannot be written, a text ends in a NUL, or there is something called `checksum`.
+/// Returns an error if the file cannot be written, a text ends in a NUL, or there is something called `checksum`.
 pub fn save_snapshot(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write_snapshot(state, file))
 }
@@ -110,7 +110,7 @@ pub fn save_snapshot(path: impl AsRef<Path>, state: &State) -> Result<(), FileEr
 /// Loads what [`save_snapshot`] saved: exactly that, or an error.
 ///
 /// # Errors
-/// If the file cannot be read, is no snapshot, or is damaged in any way.
+/// Returns an error if the file cannot be read, is no snapshot, or is damaged in any way.
 pub fn load_snapshot(path: impl AsRef<Path>) -> Result<State, FileError> {
     read_snapshot(NpzReader::open(&path)?).map_err(|error| error.in_file(path))
 }

@@ -61,7 +61,7 @@ impl State {
 /// The file appears whole or not at all ([`write_whole`]).
 ///
 /// # Errors
-/// If the file cannot be written, or an array is called `__metadata__`.
+/// Returns an error if the file cannot be written, or an array is called `__metadata__`.
 pub fn save_safetensors(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write(state, file))
 }
@@ -74,7 +74,7 @@ pub fn save_safetensors(path: impl AsRef<Path>, state: &State) -> Result<(), Fil
 /// Integers of a type that arrays do not have become `i64`.
 ///
 /// # Errors
-/// If the file cannot be read, is no `.safetensors` file, has tensors of another dtype, or holds an
+/// Returns an error if the file cannot be read, is no `.safetensors` file, has tensors of another dtype, or holds an
 /// unsigned number that `i64` does not.
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<State, FileError> {
     let load = || read(&fs::read(&path)?);

@@ -66,7 +66,7 @@ pub trait Stateful {
     /// Goes back to where `state` was taken.
     ///
     /// # Errors
-    /// If the state is of something else; then nothing has changed.
+    /// Returns an error if the state is of something else; then nothing has changed.
     fn load_state(&mut self, state: &State) -> Result<(), StateError>;
 }
 
@@ -161,7 +161,7 @@ impl State {
     /// Loads what is under `name/` into a part of something.
     ///
     /// # Errors
-    /// If it does not fit; the error has the whole names.
+    /// Returns an error if it does not fit; the error has the whole names.
     pub fn load_part(
         &self,
         name: &str,
@@ -184,7 +184,7 @@ impl State {
     /// An array.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn array(&self, name: &str) -> Result<&Array, StateError> {
         match self.get(name) {
             Some(Value::Array(array)) => Ok(array),
@@ -196,7 +196,7 @@ impl State {
     /// An array of the same shape and dtype as another.
     ///
     /// # Errors
-    /// If there is none of this name, shape and dtype.
+    /// Returns an error if there is none of this name, shape and dtype.
     pub fn array_like(&self, name: &str, other: &Array) -> Result<&Array, StateError> {
         let array = self.array(name)?;
         same_spec(name, array, other)?;
@@ -206,7 +206,7 @@ impl State {
     /// A text.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn text(&self, name: &str) -> Result<&str, StateError> {
         match self.get(name) {
             Some(Value::Text(text)) => Ok(text),
@@ -218,7 +218,7 @@ impl State {
     /// A number.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn number(&self, name: &str) -> Result<f64, StateError> {
         Ok(self.scalar(name, DType::F64)?.item())
     }
@@ -226,7 +226,7 @@ impl State {
     /// A whole number that is not negative, of 64 bits.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn count(&self, name: &str) -> Result<u64, StateError> {
         Ok(self.scalar(name, DType::I64)?.item::<i64>() as u64)
     }
@@ -234,7 +234,7 @@ impl State {
     /// True or false.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn flag(&self, name: &str) -> Result<bool, StateError> {
         Ok(self.scalar(name, DType::Bool)?.item())
     }

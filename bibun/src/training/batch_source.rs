@@ -19,7 +19,7 @@ pub trait BatchSource: Stateful {
     /// first of the next.
     ///
     /// # Errors
-    /// If the data cannot be read.
+    /// Returns an error if the data cannot be read.
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError>;
 
     /// Passes made so far, with the part of the one that is not complete.

@@ -98,7 +98,7 @@ pub trait Extension<M> {
     /// Goes back to where `state` was taken.
     ///
     /// # Errors
-    /// If the state is of something else.
+    /// Returns an error if the state is of something else.
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         Ok(())
     }
@@ -156,7 +156,7 @@ impl<M> Session<'_, M> {
     /// Where files go.
     ///
     /// # Errors
-    /// If the training has no folder.
+    /// Returns an error if the training has no folder.
     pub fn folder(&self) -> Result<&Path, BoxError> {
         let none = "files go to the folder of the training, but `Trainer::folder` was not called";
         self.folder.ok_or_else(|| none.into())

@@ -53,7 +53,7 @@ impl Folder {
     /// Where it is.
     ///
     /// # Errors
-    /// If it is gone, or another one is in its place: that may be another training's.
+    /// Returns an error if it is gone, or another one is in its place: that may be another training's.
     pub(super) fn path(&self) -> Result<&Path, TrainingError> {
         match self.is_there() {
             Ok(true) => Ok(&self.path),

@@ -91,7 +91,7 @@ impl Log {
     /// Reads the `log.jsonl` of a training. A last line that was cut off is left out.
     ///
     /// # Errors
-    /// If the file cannot be read or another line is no JSON object of numbers.
+    /// Returns an error if the file cannot be read or another line is no JSON object of numbers.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, TrainingError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(TrainingError::io(path))?;

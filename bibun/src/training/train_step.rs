@@ -18,7 +18,7 @@ pub trait TrainStep<M, B>: Stateful {
     /// Learns from a batch.
     ///
     /// # Errors
-    /// If the loss is not finite; then nothing has been learnt.
+    /// Returns an error if the loss is not finite; then nothing has been learnt.
     fn update(&mut self, model: &M, batch: &B, step: &mut Step<'_>) -> Result<(), TrainingError>;
 
     /// The optimizer, or the one to which schedules and the log refer.

@@ -263,7 +263,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     /// are frozen as they were then: to train others from here on, freeze and thaw after this.
     ///
     /// # Errors
-    /// If the folder cannot be read, or the snapshot is of another training; then nothing has
+    /// Returns an error if the folder cannot be read, or the snapshot is of another training; then nothing has
     /// changed.
     pub fn resume(&mut self) -> Result<Resumed, TrainingError> {
         let Examined {
@@ -297,7 +297,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     /// folder.
     ///
     /// # Errors
-    /// If it cannot be read or is of another training; then nothing has changed.
+    /// Returns an error if it cannot be read or is of another training; then nothing has changed.
     pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<Resumed, TrainingError> {
         let file = snapshot.as_ref();
         let state = load_snapshot(file)?;
@@ -341,7 +341,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     /// left them. Nothing of it is deleted.
     ///
     /// # Errors
-    /// If data or files cannot be read or written, or a number is not finite; if somebody else trains
+    /// Returns an error if data or files cannot be read or written, or a number is not finite; if somebody else trains
     /// in the folder, or it has snapshots that the training does not go on from. If there was an error
     /// or a panic in the midst of an earlier step: for the batch has been taken, random numbers have
     /// been drawn and buffers or some of the parameters may have changed. Such a training goes on

@@ -59,7 +59,7 @@ impl Lasting for Cosine {
 /// ```
 ///
 /// # Panics
-/// If `steps` or `multiplier` is 0.
+/// Panics if `steps` or `multiplier` is 0.
 #[track_caller]
 pub fn cosine_restarts(steps: u64, multiplier: u64) -> CosineRestarts {
     if steps == 0 || multiplier == 0 {

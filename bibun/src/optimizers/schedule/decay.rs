@@ -13,7 +13,7 @@ use crate::optimizers::rule::power;
 /// ```
 ///
 /// # Panics
-/// If `steps` is 0.
+/// Panics if `steps` is 0.
 #[track_caller]
 pub fn step_decay(steps: u64, gamma: f64) -> StepDecay {
     if steps == 0 {
@@ -122,7 +122,7 @@ impl Lasting for Polynomial {
 /// ```
 ///
 /// # Panics
-/// If the steps do not ascend.
+/// Panics if the steps do not ascend.
 #[track_caller]
 pub fn piecewise(first: f64, changes: impl Into<Vec<(u64, f64)>>) -> Piecewise {
     let changes = changes.into();

@@ -10,7 +10,7 @@ use crate::training::report::Report;
 use crate::training::{BoxError, Extension, Session, Step, Trigger};
 use crate::variable::Variable;
 
-/// Goes through other data once, in test mode and without history, and tells what the function
+/// Goes through other data once, in evaluation mode and without history, and tells what the function
 /// tells and its loss, with the name of the evaluator in front: `test/loss`, `test/accuracy`.
 ///
 /// The function may be the one that is trained by. Means are over all examples. The random numbers
