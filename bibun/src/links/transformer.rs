@@ -227,7 +227,7 @@ impl TransformerBlockBuilder {
     }
 }
 
-/// Adds to each vector of a sequence an encoding of its position
+/// A link that adds to each vector of a sequence an encoding of its position
 /// ([`sinusoidal_positions`](crate::functions::sinusoidal_positions)).
 ///
 /// Shapes: x `[.., t, size]` → the same. There are no parameters.
