@@ -180,8 +180,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             if let Some(gradient) = parameter.grad()
                 && !parameter.is_frozen()
             {
-                // A parameter of one repeated value has no device of its own, but its gradient has
-                // one.
+                // A parameter of one repeated value is on every device, but its gradient is not.
                 let devices = [gradient.device(), parameter.device()];
                 let home = devices.into_iter().find(|&device| device != cpu());
                 let home = home.unwrap_or(cpu());

@@ -48,7 +48,7 @@ impl Parts {
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
             let own = take(&mut vector, parameter.size());
-            // A parameter of one repeated value has no device of its own, but its gradient has one.
+            // A parameter of one repeated value is on every device, but its gradient is not.
             let places = [
                 parameter.known_device(),
                 parameter
