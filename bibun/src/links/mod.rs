@@ -75,7 +75,7 @@ use crate::variable::Variable;
 /// assert_eq!(stack.parameters()[0].0, "0/weight");
 /// ```
 pub trait Link: Chain + MapLink + Send + Sync {
-    /// The computation of the link. Implement it for a custom link; [`forward`](Link::forward) runs
+    /// Computes the output of the link. Implement this method for a custom link; [`forward`](Link::forward) runs
     /// it.
     fn compute(&self, x: &Variable) -> Variable;
 

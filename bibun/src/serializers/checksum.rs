@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// The length comes first, so that no two lists of texts give the same bytes.
+/// Hashes a text. Its length comes first, so that no two lists of texts give the same bytes.
 fn text(hash: &mut Hash, text: &str) {
     number(hash, text.len());
     hash.update(text);

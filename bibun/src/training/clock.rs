@@ -83,15 +83,15 @@ fn passed(epoch: f64, period: f64) -> f64 {
 /// # let _ = (often, first_steps);
 /// ```
 pub enum Trigger {
-    /// After every this many steps.
+    /// A period in steps.
     Iterations(u64),
-    /// After every this many passes over the data, which may be a fraction of one.
+    /// A period in passes over the data, which may be a fraction of one.
     Epochs(f64),
-    /// After these steps.
+    /// A list of steps, counted from 1.
     At(Vec<u64>),
-    /// Never.
+    /// Never due.
     Never,
-    /// When a function returns true.
+    /// A function that returns whether something is due.
     When(Box<dyn Fn(&Clock) -> bool + Send>),
 }
 

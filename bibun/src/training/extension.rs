@@ -52,42 +52,42 @@ pub trait Extension<M> {
         Vec::new()
     }
 
-    /// Called before the first step, also before the first one after a resume.
+    /// Runs before the first step, also before the first one after a resume.
     ///
     /// # Errors
-    /// An error ends the training.
+    /// Returns an error if the training is to end with it.
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// Called after every step. The report is that of the step.
+    /// Runs after every step. The report is that of the step.
     ///
     /// # Errors
-    /// An error ends the training.
+    /// Returns an error if the training is to end with it.
     fn after_step(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// Called when the extension is due. Values added to the report here go into the log.
+    /// Runs when the extension is due. Values added to the report here go into the log.
     ///
     /// # Errors
-    /// An error ends the training.
+    /// Returns an error if the training is to end with it.
     fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// Called after a line of the log.
+    /// Runs after a line of the log.
     ///
     /// # Errors
-    /// An error ends the training.
+    /// Returns an error if the training is to end with it.
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// Called after the last step, for whatever reason it was the last.
+    /// Runs after the last step, for whatever reason it was the last.
     ///
     /// # Errors
-    /// An error is then the result of the training.
+    /// Returns an error if it is to be the result of the training.
     fn finish(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }

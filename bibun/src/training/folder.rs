@@ -76,7 +76,8 @@ impl Folder {
         }
     }
 
-    /// On other systems a folder cannot be moved while a file in it is open.
+    /// Returns whether the folder is still there. On other systems than Unix, it cannot be moved while a
+    /// file in it is open.
     #[cfg(not(unix))]
     fn is_there(&self) -> io::Result<bool> {
         self.path.join(LOCK).try_exists()

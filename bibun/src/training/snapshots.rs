@@ -25,7 +25,8 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Creates a snapshot whenever one is due, and at the end; the last two are kept.
+    /// Creates the settings for a snapshot whenever the trigger is due, and at the end of training. The
+    /// last two are kept.
     pub fn every(trigger: Trigger) -> Self {
         Self { trigger, keep: 2 }
     }

@@ -47,7 +47,7 @@ impl TensorBoard {
         }
     }
 
-    /// Also writes histograms of all parameters and their gradients, when this trigger is due.
+    /// Adds histograms of all parameters and their gradients, when this trigger is due.
     #[must_use]
     pub fn histograms(mut self, trigger: Trigger) -> Self {
         self.trigger = trigger;
