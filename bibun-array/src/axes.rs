@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use crate::{Error, raise};
 
-/// The axes a function works along: `..` for all, `1`, `-1`, `[0, -1]`; [`keep_dims`] around them
-/// leaves them in the result with size 1.
+/// The axes that a function works along: `..` for all, `1`, `-1`, `[0, -1]`, a `Vec<isize>`;
+/// [`keep_dims`] around them leaves them in the result with size 1.
 ///
 /// ```
 /// use bibun_array::{keep_dims, Axes};
@@ -84,6 +84,26 @@ impl From<&[isize]> for Axes {
 impl<const N: usize> From<[isize; N]> for Axes {
     fn from(axes: [isize; N]) -> Self {
         Self::new(&axes)
+    }
+}
+impl From<usize> for Axes {
+    fn from(axis: usize) -> Self {
+        Self::new(&[axis as isize])
+    }
+}
+impl From<Vec<isize>> for Axes {
+    fn from(axes: Vec<isize>) -> Self {
+        Self::new(&axes)
+    }
+}
+impl From<&Vec<isize>> for Axes {
+    fn from(axes: &Vec<isize>) -> Self {
+        Self::new(axes)
+    }
+}
+impl<const N: usize> From<[usize; N]> for Axes {
+    fn from(axes: [usize; N]) -> Self {
+        Self::new(&axes.map(|axis| axis as isize))
     }
 }
 impl<const N: usize> From<[i32; N]> for Axes {

@@ -277,6 +277,99 @@ impl From<usize> for Shape {
         Self::new(&[size])
     }
 }
+/// The shape to which [`Array::reshape`](crate::Array::reshape) changes an array: a [`Shape`], or
+/// sizes of which one is -1 and is computed from the others.
+///
+/// ```
+/// use bibun_array::{NewShape, Shape};
+/// let shape = NewShape::from([4, -1]).resolve(&Shape::from([2, 6]));
+/// assert_eq!(shape, Ok(Shape::from([4, 3])));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewShape(Result<Shape, SmallVec<[isize; 4]>>);
+
+impl NewShape {
+    /// Returns the shape for an array that has another shape now.
+    ///
+    /// # Errors
+    /// Returns a message if the sizes differ, a size is negative, or more than one is -1.
+    pub fn resolve(self, from: &Shape) -> Result<Shape, String> {
+        let sizes = match self.0 {
+            Ok(shape) if shape.size() == from.size() => return Ok(shape),
+            Ok(shape) => return Err(format!("the sizes differ: x {from} and shape {shape}")),
+            Err(sizes) => sizes,
+        };
+        let is_free = |&&size: &&isize| size == -1;
+        let known = sizes.iter().filter(|size| !is_free(size));
+        if known.clone().any(|&size| size < 0) || sizes.iter().filter(is_free).count() > 1 {
+            return Err(format!(
+                "one size of {sizes:?} may be -1, all others must be at least 0"
+            ));
+        }
+        let known = known.fold(1, |all: usize, &size| all.saturating_mul(size as usize));
+        let free = match known {
+            0 => None,
+            known => (from.size().is_multiple_of(known)).then(|| from.size() / known),
+        };
+        let Some(free) = free else {
+            return Err(format!(
+                "no size in place of -1 makes x {from} fit to {sizes:?}"
+            ));
+        };
+        let size = |&size: &isize| if size == -1 { free } else { size as usize };
+        Ok(sizes.iter().map(size).collect())
+    }
+
+    fn of(sizes: &[isize]) -> Self {
+        match sizes.iter().any(|&size| size < 0) {
+            true => Self(Err(SmallVec::from_slice(sizes))),
+            false => Self(Ok(sizes.iter().map(|&size| size as usize).collect())),
+        }
+    }
+}
+
+macro_rules! new_shape_from {
+    ($($Shape:ty),*; $($size:ty),*) => {
+        $(impl From<$Shape> for NewShape {
+            fn from(shape: $Shape) -> Self {
+                Self(Ok(shape.into()))
+            }
+        })*
+        $(impl From<$size> for NewShape {
+            fn from(size: $size) -> Self {
+                Self::of(&[size as isize])
+            }
+        }
+        impl From<Vec<$size>> for NewShape {
+            fn from(sizes: Vec<$size>) -> Self {
+                Self::of(&sizes.iter().map(|&size| size as isize).collect::<Vec<_>>())
+            }
+        }
+        impl<const N: usize> From<[$size; N]> for NewShape {
+            fn from(sizes: [$size; N]) -> Self {
+                Self::of(&sizes.map(|size| size as isize))
+            }
+        })*
+    };
+}
+new_shape_from!(Shape, &Shape, &[usize], Vec<usize>, &Vec<usize>, (), usize; isize, i32);
+
+impl<const N: usize> From<[usize; N]> for NewShape {
+    fn from(sizes: [usize; N]) -> Self {
+        Self(Ok(sizes.into()))
+    }
+}
+impl<const N: usize> From<&[usize; N]> for NewShape {
+    fn from(sizes: &[usize; N]) -> Self {
+        Self(Ok(sizes.into()))
+    }
+}
+impl From<&[isize]> for NewShape {
+    fn from(sizes: &[isize]) -> Self {
+        Self::of(sizes)
+    }
+}
+
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Self {
         Self::from_sizes(sizes.into_iter().collect())

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::axes::{normalize_axes, normalize_axis};
 use crate::device::{allocating, common};
 use crate::shape::{Layout, Strides};
-use crate::{Array, Error, Shape, raise};
+use crate::{Array, Error, NewShape, Shape, raise};
 
 /// One axis's part of an index: what [`Array::slice`] takes for each axis.
 ///
@@ -57,29 +57,18 @@ impl Index {
     }
 }
 
-impl From<isize> for Index {
-    fn from(at: isize) -> Self {
-        Self::At(at)
-    }
-}
-impl From<i32> for Index {
-    fn from(at: i32) -> Self {
-        Self::At(at as isize)
-    }
-}
-impl From<usize> for Index {
-    fn from(at: usize) -> Self {
-        Self::At(signed(at))
-    }
-}
-
-/// What no `isize` can be lies behind the end of every axis, as does the largest.
+/// A position outside of the range of `isize` is behind the end of every axis, as the largest is.
 fn signed(bound: impl TryInto<isize>) -> isize {
     bound.try_into().unwrap_or(isize::MAX)
 }
 
-macro_rules! index_from_ranges {
+macro_rules! index_from {
     ($($integer:ty),*) => {$(
+        impl From<$integer> for Index {
+            fn from(at: $integer) -> Self {
+                Self::At(signed(at))
+            }
+        }
         impl From<std::ops::Range<$integer>> for Index {
             fn from(range: std::ops::Range<$integer>) -> Self {
                 let (start, stop) = (signed(range.start), signed(range.end));
@@ -98,7 +87,7 @@ macro_rules! index_from_ranges {
         }
     )*};
 }
-index_from_ranges!(isize, i32, usize);
+index_from!(isize, i8, i16, i32, i64, usize, u8, u16, u32, u64);
 impl From<std::ops::RangeFull> for Index {
     fn from(_: std::ops::RangeFull) -> Self {
         Self::ALL
@@ -136,22 +125,22 @@ impl Array {
     /// The same elements in another shape, taken in row-major order. Copies only where the order in
     /// memory demands it.
     ///
+    /// One size may be -1: it is computed from the others.
+    ///
     /// # Panics
-    /// If the shapes have different sizes.
+    /// Panics if the shapes have different sizes.
     ///
     /// ```
     /// use bibun_array::Array;
     /// assert_eq!(Array::arange(0, 6).reshape([2, 3]).shape(), &[2, 3][..]);
+    /// assert_eq!(Array::arange(0, 6).reshape([-1, 2]).shape(), &[3, 2][..]);
     /// ```
     #[track_caller]
-    pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
-        let shape = shape.into();
-        if shape.size() != self.size() {
-            raise(Error::invalid(
-                "reshape",
-                format!("the sizes differ: x {} and shape {shape}", self.shape()),
-            ));
-        }
+    pub fn reshape(&self, shape: impl Into<NewShape>) -> Self {
+        let shape = match shape.into().resolve(self.shape()) {
+            Ok(shape) => shape,
+            Err(what) => raise(Error::invalid("reshape", what)),
+        };
         let shape = shape.addressable("reshape");
         if let Some(value) = self.inline() {
             return Self::constant(value, shape);

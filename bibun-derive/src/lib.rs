@@ -18,8 +18,8 @@ pub fn derive_tree(input: TokenStream) -> TokenStream {
     derive(Derived::Tree, input)
 }
 
-/// Implements `bibun::Tree` for a model, and with it `bibun::links::Chain`: as `Tree`, but
-/// constants in it are buffers, and clones of a Variable are one parameter.
+/// Implements `bibun::links::Chain` for a model, and `bibun::Tree`, which it stands on: as
+/// `derive(Tree)` does, but constants are buffers, and clones of a Variable are one parameter.
 ///
 /// `#[chain(skip)]` leaves a field out; it is cloned.
 #[proc_macro_derive(Chain, attributes(chain))]

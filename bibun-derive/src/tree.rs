@@ -94,7 +94,15 @@ pub(crate) fn derive(derived: Derived, mut input: DeriveInput) -> Result<TokenSt
     }
     let name = &input.ident;
     let (impl_generics, type_generics, clause) = input.generics.split_for_impl();
+    let chain = match derived {
+        Derived::Tree => TokenStream::new(),
+        Derived::Chain => quote! {
+            #[automatically_derived]
+            impl #impl_generics ::bibun::links::Chain for #name #type_generics #clause {}
+        },
+    };
     Ok(quote! {
+        #chain
         #[automatically_derived]
         impl #impl_generics ::bibun::Tree for #name #type_generics #clause {
             #[allow(unused_variables)]

@@ -34,21 +34,25 @@ pub struct GradOptions {
 }
 
 impl GradOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Records history on the way back: for derivatives of derivatives.
     ///
     /// ```
     /// use bibun::{gradients, gradients_with, GradOptions, Variable};
     /// let x = Variable::new(2.0);
     /// let y = &x * &x * &x;
-    /// let dy = gradients_with(&[&y], &[&x], &GradOptions::create_graph()).remove(0).unwrap();
+    /// let dy = gradients_with(&[&y], &[&x], GradOptions::new().create_graph()).remove(0).unwrap();
     /// let ddy = gradients(&[&dy], &[&x]).remove(0).unwrap();
     /// assert_eq!((dy.item::<f64>(), ddy.item::<f64>()), (12.0, 12.0));
     /// ```
-    pub fn create_graph() -> Self {
-        Self {
-            create_graph: true,
-            ..Self::default()
-        }
+    #[must_use]
+    pub fn create_graph(mut self) -> Self {
+        self.create_graph = true;
+        self
     }
 
     /// Starts from these cotangents, one for each output.
@@ -57,14 +61,26 @@ impl GradOptions {
     /// use bibun::{GradOptions, Variable};
     /// let x = Variable::new([1.0, 2.0]);
     /// let y = &x * &x;
-    /// y.backward_with(&GradOptions::cotangents(&[&Variable::constant([1.0, 10.0])]));
+    /// y.backward_with(GradOptions::new().cotangents(&[&Variable::constant([1.0, 10.0])]));
     /// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [2.0, 40.0]);
     /// ```
-    pub fn cotangents(cotangents: &[&Variable]) -> Self {
-        Self {
-            cotangents: cotangents.iter().map(|&gy| gy.clone()).collect(),
-            ..Self::default()
-        }
+    #[must_use]
+    pub fn cotangents(mut self, cotangents: &[&Variable]) -> Self {
+        self.cotangents = cotangents.iter().map(|&gy| gy.clone()).collect();
+        self
+    }
+
+    /// Lets `backward` store the gradients of all Variables on the way, not only of leaves.
+    #[must_use]
+    pub fn retain_grad(mut self) -> Self {
+        self.retain_grad = true;
+        self
+    }
+}
+
+impl From<&Self> for GradOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
     }
 }
 
@@ -77,7 +93,7 @@ impl Variable {
     /// leaf took part, or if a rule fails, with the place of the forward call.
     #[track_caller]
     pub fn backward(&self) {
-        self.backward_with(&GradOptions::default());
+        self.backward_with(GradOptions::new());
     }
 
     /// [`Variable::backward`] from a given cotangent, or recording history on the way.
@@ -88,8 +104,9 @@ impl Variable {
     /// # Panics
     /// If the cotangent does not look like this Variable, and as [`Variable::backward`].
     #[track_caller]
-    pub fn backward_with(&self, options: &GradOptions) {
+    pub fn backward_with(&self, options: impl Into<GradOptions>) {
         let _called = calling("backward");
+        let options = &options.into();
         if let Some(location) = self.edge().lost_at() {
             raise(Error::LeafLost { location });
         }
@@ -136,7 +153,7 @@ impl Variable {
 /// fails, with the place of the forward call.
 #[track_caller]
 pub fn gradients(outputs: &[&Variable], inputs: &[&Variable]) -> Vec<Option<Variable>> {
-    gradients_with(outputs, inputs, &GradOptions::default())
+    gradients_with(outputs, inputs, GradOptions::new())
 }
 
 /// [`gradients`] with options: cotangents of the outputs, and whether to record history.
@@ -147,9 +164,10 @@ pub fn gradients(outputs: &[&Variable], inputs: &[&Variable]) -> Vec<Option<Vari
 pub fn gradients_with(
     outputs: &[&Variable],
     inputs: &[&Variable],
-    options: &GradOptions,
+    options: impl Into<GradOptions>,
 ) -> Vec<Option<Variable>> {
     let _called = calling("gradients");
+    let options = &options.into();
     let seeds = seeded("gradients", outputs, options);
     let targets: Vec<Edge> = inputs.iter().map(|input| input.edge()).collect();
     let (outputs, cotangents): (Vec<Edge>, Vec<Variable>) = seeds.into_iter().unzip();

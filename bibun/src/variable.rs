@@ -817,6 +817,29 @@ impl fmt::Debug for Variable {
     }
 }
 
+/// Writes the elements, as [`Array`] does; where a transformation hides them, the transformation and
+/// what they look like.
+///
+/// ```
+/// use bibun::{vmap, Variable};
+/// assert_eq!(Variable::new([1.0, 2.5]).to_string(), "[1. , 2.5]");
+/// vmap(
+///     |x| {
+///         assert_eq!(x.to_string(), "[3] f64, hidden by vmap");
+///         x.clone()
+///     },
+///     &Variable::new([[1.0, 2.0, 3.0]]),
+/// );
+/// ```
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.value() {
+            Value::Array(x) => fmt::Display::fmt(x, f),
+            Value::Hidden(x) => write!(f, "{}, hidden by {}", x.spec(), x.hidden_by().0),
+        }
+    }
+}
+
 impl<T: Into<Array>> From<T> for Variable {
     /// A constant, as [`Variable::constant`].
     fn from(value: T) -> Self {

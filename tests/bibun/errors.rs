@@ -134,7 +134,7 @@ fn outputs_without_cotangents() {
 fn cotangents_that_do_not_fit() {
     let x = leaf(&[1.0, 2.0]);
     let y = &x * 2.0;
-    let options = GradOptions::cotangents(&[&Variable::constant([1.0, 2.0, 3.0])]);
+    let options = GradOptions::new().cotangents(&[&Variable::constant([1.0, 2.0, 3.0])]);
     let message = "backward: the output is [2] f64, its cotangent [3] f64, called at {here}";
     raises!(y.backward_with(&options), message);
     let message = message.replace("backward", "gradients");
@@ -187,7 +187,7 @@ fn constants_have_no_names() {
 fn arguments_of_vmap() {
     let x = [leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0])];
     let f = <[Variable; 2]>::clone;
-    let with = |axes: BatchAxes| VmapOptions::axes(axes);
+    let with = |axes: BatchAxes| VmapOptions::new().in_axes(axes);
     let message = "vmap: there is no axis for `1` of the argument, called at {here}";
     raises!(vmap_with(f, &x, &with([0].into())), message);
     let message = "vmap: there is an axis for `2`, but the argument has no such part, \
@@ -221,7 +221,10 @@ fn arguments_of_vmap() {
         message
     );
     let message = "vmap: a chunk has no batch elements, called at {here}";
-    raises!(vmap_with(f, &x, &with((0, None).into()).chunk(0)), message);
+    raises!(
+        vmap_with(f, &x, &with((0, None).into()).chunk_size(0)),
+        message
+    );
 }
 
 #[test]

@@ -49,18 +49,61 @@ impl Default for GradientCheckOptions {
     }
 }
 
+impl From<&Self> for GradientCheckOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
+    }
+}
+
 impl GradientCheckOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Checks derivatives up to this order.
     ///
     /// ```
     /// use bibun::GradientCheckOptions;
-    /// assert_eq!(GradientCheckOptions::order(2).order, 2);
+    /// assert_eq!(GradientCheckOptions::new().order(2).order, 2);
     /// ```
-    pub fn order(order: usize) -> Self {
+    #[must_use]
+    pub fn order(self, order: usize) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Sets the relative tolerance. Defaults to 1e-6.
+    #[must_use]
+    pub fn tolerance(self, tolerance: f64) -> Self {
+        Self { tolerance, ..self }
+    }
+
+    /// Sets whether `jvp` is checked, too. Defaults to true.
+    #[must_use]
+    pub fn forward(self, forward: bool) -> Self {
+        Self { forward, ..self }
+    }
+
+    /// Also checks the gradients of each example, which are on this axis of the outputs.
+    #[must_use]
+    pub fn per_example(self, axis: isize) -> Self {
+        let per_example = Some(axis);
         Self {
-            order,
-            ..Self::default()
+            per_example,
+            ..self
         }
+    }
+
+    /// Sets the largest number of elements of an input that are varied. Defaults to 64.
+    #[must_use]
+    pub fn positions(self, positions: usize) -> Self {
+        Self { positions, ..self }
+    }
+
+    /// Sets the seed of cotangents and tangents. Defaults to 0.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 }
 
@@ -144,11 +187,11 @@ pub enum GradientError {
 ///
 /// let inputs = [Variable::new([0.5, -1.5]), Variable::new([2.0, 3.0])];
 /// let product = |x: &[Variable]| (&x[0] * &x[1]).tanh();
-/// gradient_check(product, &inputs, &GradientCheckOptions::order(2)).unwrap();
+/// gradient_check(product, &inputs, GradientCheckOptions::new().order(2)).unwrap();
 ///
 /// // A function that forgets where one of its inputs came from.
 /// let broken = |x: &[Variable]| &x[0] * x[1].detach();
-/// let error = gradient_check(broken, &inputs, &GradientCheckOptions::default()).unwrap_err();
+/// let error = gradient_check(broken, &inputs, GradientCheckOptions::new()).unwrap_err();
 /// assert!(matches!(error, GradientError::Gradient { argument, .. } if argument == "input 1"));
 ///
 /// // Examples along the first axis, taken apart by a rule that gives each twice its gradient.
@@ -167,8 +210,9 @@ pub enum GradientError {
 pub fn gradient_check<R: Into<Vec<Variable>>>(
     f: impl Fn(&[Variable]) -> R,
     inputs: &[Variable],
-    options: &GradientCheckOptions,
+    options: impl Into<GradientCheckOptions>,
 ) -> Result<(), GradientError> {
+    let options = &options.into();
     let (x, fixed): (Vec<_>, Vec<_>) =
         (inputs.iter().enumerate()).partition(|(_, input)| input.dtype().is_float());
     if let Some((i, input)) = x.iter().find(|(_, input)| input.dtype() != DType::F64) {
@@ -209,13 +253,13 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
 /// ```
 /// use bibun::{assert_gradients, GradientCheckOptions, Variable};
 /// let x = Variable::new([[0.5, -1.5], [0.1, 2.0]]);
-/// assert_gradients(|x| (&x[0] * &x[0]).sum(0), &[x], &GradientCheckOptions::order(2));
+/// assert_gradients(|x| (&x[0] * &x[0]).sum(0), &[x], GradientCheckOptions::new().order(2));
 /// ```
 #[track_caller]
 pub fn assert_gradients<R: Into<Vec<Variable>>>(
     f: impl Fn(&[Variable]) -> R,
     inputs: &[Variable],
-    options: &GradientCheckOptions,
+    options: impl Into<GradientCheckOptions>,
 ) {
     if let Err(error) = gradient_check(f, inputs, options) {
         panic!("{error}");
@@ -358,7 +402,7 @@ pub(crate) fn pull(
     let options = GradOptions {
         cotangents: w.to_vec(),
         create_graph,
-        ..GradOptions::default()
+        ..GradOptions::new()
     };
     if y.is_empty() {
         return x.iter().map(zeros_like).collect();

@@ -62,7 +62,7 @@ fn costs(sample: &Sample, wanted: &[usize]) -> String {
         let cotangents = normal_like(&results_alone, &mut generator);
         let options = GradOptions {
             cotangents: cotangents.iter().map(|w| w.to(device)).collect(),
-            ..GradOptions::default()
+            ..GradOptions::new()
         };
         let targets: Vec<&Variable> = wanted.iter().map(|&i| &inputs[i]).collect();
         let (_gradients, backward) =

@@ -16,6 +16,8 @@ mod metrics;
 mod normalization;
 mod operand;
 mod operators;
+mod optional;
+mod per_axis;
 mod pooling;
 #[cfg(test)]
 mod probe;
@@ -35,6 +37,8 @@ pub use math::*;
 pub use metrics::*;
 pub use normalization::*;
 pub use operand::Operand;
+pub use optional::OptionalVariable;
+pub use per_axis::PerAxis;
 pub use pooling::*;
 pub use products::*;
 pub use random::*;

@@ -59,7 +59,7 @@ pub(super) fn assert_finite(name: &str, f: impl Fn(&Variable) -> Variable, point
                     );
                 }
             }
-            let options = GradOptions::create_graph();
+            let options = GradOptions::new().create_graph();
             let gradients = gradients_with(&[&derived.sum(..)], &[&x], &options);
             let gradient = gradients.into_iter().next().flatten();
             derived =

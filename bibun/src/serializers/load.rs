@@ -23,11 +23,11 @@ use super::Names;
 /// state.insert("updater/model:main/body/W", Array::zeros([4, 3], DType::F32));
 /// state.insert("updater/model:main/body/b", Array::ones(4, DType::F32));
 /// state.insert("updater/iteration", 600u64);
-/// let options = LoadOptions::names(Names::Chainer).under("updater/model:main").allow_missing();
+/// let options = LoadOptions::new().names(Names::Chainer).under("updater/model:main").allow_missing();
 /// let loaded = model.load_state_with(&state, &options)?;
 /// assert_eq!(loaded.loaded, ["body/weight", "body/bias"]);
 /// assert_eq!(loaded.missing, ["updater/model:main/head/W", "updater/model:main/head/b"]);
-/// assert_eq!(model.body.b.unwrap().to_vec::<f32>(), [1.0; 4]);
+/// assert_eq!(model.body.bias.unwrap().to_vec::<f32>(), [1.0; 4]);
 /// # Ok::<(), bibun::serializers::StateError>(())
 /// ```
 #[derive(Clone, Default, Debug)]
@@ -52,12 +52,16 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Creates options for a state with the names of a library.
-    pub fn names(names: Names) -> Self {
-        Self {
-            names,
-            ..Self::default()
-        }
+    /// Returns the default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the library whose names the state has. Defaults to bibun.
+    #[must_use]
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
     }
 
     /// Sets the name under which the model is in the state: its names follow this one, and the rest
@@ -76,7 +80,7 @@ impl LoadOptions {
     /// use bibun::serializers::LoadOptions;
     /// let new = |seed| [3, 4].map(|n| Linear::new(n, 2, &mut Generator::new(seed)));
     /// let (trained, fresh) = (new(1), new(2));
-    /// let loaded = fresh.load_state_with(&trained.state(), &LoadOptions::default().only(["1"]))?;
+    /// let loaded = fresh.load_state_with(&trained.state(), &LoadOptions::new().only(["1"]))?;
     /// assert_eq!(loaded.loaded, ["1/weight", "1/bias"]);
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```

@@ -63,7 +63,7 @@ const CHUNK: usize = 1 << 19;
 /// mixed; if all parameters are frozen or one is not a float, or a rule is missing or fails.
 #[track_caller]
 pub fn per_example<'a, T: Tree>(losses: &Variable, parameters: &'a T) -> PerExample<'a, T> {
-    per_example_with(losses, parameters, &GradOptions::default())
+    per_example_with(losses, parameters, GradOptions::new())
 }
 
 /// [`per_example`] with options: with `create_graph` the gradients can be differentiated again; one
@@ -75,9 +75,10 @@ pub fn per_example<'a, T: Tree>(losses: &Variable, parameters: &'a T) -> PerExam
 pub fn per_example_with<'a, T: Tree>(
     losses: &Variable,
     parameters: &'a T,
-    options: &GradOptions,
+    options: impl Into<GradOptions>,
 ) -> PerExample<'a, T> {
     let _called = calling("per_example");
+    let options = options.into();
     let leaves = float_leaves("per_example", parameters);
     let (edge, spec) = unreduced(losses);
     let seed = match &options.cotangents[..] {

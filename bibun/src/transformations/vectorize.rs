@@ -140,7 +140,7 @@ pub struct VmapOptions {
     /// that is the same in every lane.
     pub out_axes: BatchAxes,
     /// How many lanes run at once, all if nothing is said: fewer take less memory.
-    pub chunk: Option<usize>,
+    pub chunk_size: Option<usize>,
     /// Whether each lane draws random numbers of its own, as it does if nothing is said.
     pub randomness: Randomness,
 }
@@ -150,40 +150,50 @@ impl Default for VmapOptions {
         Self {
             in_axes: 0.into(),
             out_axes: 0.into(),
-            chunk: None,
+            chunk_size: None,
             randomness: Randomness::Different,
         }
     }
 }
 
 impl VmapOptions {
-    /// With the lanes of the argument on these axes.
-    pub fn axes(in_axes: impl Into<BatchAxes>) -> Self {
-        Self {
-            in_axes: in_axes.into(),
-            ..Self::default()
-        }
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// With the lanes of the result on these axes.
+    /// Sets the batch axes of the argument. Defaults to axis 0 of every part.
+    #[must_use]
+    pub fn in_axes(mut self, in_axes: impl Into<BatchAxes>) -> Self {
+        self.in_axes = in_axes.into();
+        self
+    }
+
+    /// Sets the batch axes of the result. Defaults to axis 0 of every part.
     #[must_use]
     pub fn out_axes(mut self, out_axes: impl Into<BatchAxes>) -> Self {
         self.out_axes = out_axes.into();
         self
     }
 
-    /// With so many lanes at once.
+    /// Sets how many batch elements are computed at once. Defaults to all.
     #[must_use]
-    pub fn chunk(mut self, batch: usize) -> Self {
-        self.chunk = Some(batch);
+    pub fn chunk_size(mut self, chunk_size: usize) -> Self {
+        self.chunk_size = Some(chunk_size);
         self
     }
 
-    /// With the same random numbers in every lane, or different ones.
+    /// Sets whether batch elements draw different random numbers or the same. Defaults to different ones.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
+    }
+}
+
+impl From<&Self> for VmapOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
     }
 }
 
@@ -213,7 +223,7 @@ impl VmapOptions {
 #[track_caller]
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");
-    let options = VmapOptions::default();
+    let options = VmapOptions::new();
     let (leaves, batch) = batch(x, &options);
     let result = run(f, x, &leaves, &batch, Draw::Own(0));
     let out_axes = options.out_axes.of("result", &result.outputs);
@@ -228,7 +238,7 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 /// let a = Variable::constant([[1.0, 2.0], [3.0, 4.0]]);
 /// let b = Variable::constant([10.0, 1.0]);
 /// // Along the columns of a, with all of b each time.
-/// let y = vmap_with(|(a, b)| (a * b).sum(..), &(a, b), &VmapOptions::axes((1, None)));
+/// let y = vmap_with(|(a, b)| (a * b).sum(..), &(a, b), VmapOptions::new().in_axes((1, None)));
 /// assert_eq!(y.to_vec::<f64>(), [13.0, 24.0]);
 /// ```
 ///
@@ -236,11 +246,16 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
 /// As [`vmap`], and if axes are missing, too many or out of range, a result for which `None` is
 /// said differs between batch elements, or chunks are empty.
 #[track_caller]
-pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &VmapOptions) -> Y {
+pub fn vmap_with<A: Tree, Y: Tree>(
+    mut f: impl FnMut(&A) -> Y,
+    x: &A,
+    options: impl Into<VmapOptions>,
+) -> Y {
     let _called = calling("vmap");
+    let options = &options.into();
     let (leaves, batch) = batch(x, options);
     let count = batch.iter().find_map(Batched::count).unwrap_or(0);
-    let chunk = options.chunk.unwrap_or(count);
+    let chunk = options.chunk_size.unwrap_or(count);
     if chunk >= count {
         let draw = Draw::of(options.randomness, 0);
         let result = run(f, x, &leaves, &batch, draw);

@@ -5,6 +5,7 @@ use bibun_array::Shape;
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
+use crate::functions::OptionalVariable;
 use crate::functions::{cast, expect_mask, float_of, masked_softmax, matmul, softmax, swapaxes};
 use crate::variable::Variable;
 
@@ -28,19 +29,19 @@ use crate::variable::Variable;
 /// let value = Variable::new([[1.0], [3.0]]);
 /// assert_eq!(attention(&query, &key, &value, None).to_vec::<f64>(), [2.0, 1.0]);
 /// let hidden = Variable::constant([0.0, f64::NEG_INFINITY]);
-/// assert_eq!(attention(&query, &key, &value, Some(&hidden)).to_vec::<f64>(), [1.0, 1.0]);
+/// assert_eq!(attention(&query, &key, &value, &hidden).to_vec::<f64>(), [1.0, 1.0]);
 /// ```
 #[track_caller]
 pub fn attention(
     query: impl Into<Variable>,
     key: impl Into<Variable>,
     value: impl Into<Variable>,
-    mask: Option<&Variable>,
+    mask: impl Into<OptionalVariable>,
 ) -> Variable {
     let _whole = composite("attention");
-    let (query, key, value) = (query.into(), key.into(), value.into());
-    check("attention", &query, &key, Some(&value), mask);
-    matmul(weights(query, key, mask), value)
+    let (query, key, value, mask) = (query.into(), key.into(), value.into(), mask.into());
+    check("attention", &query, &key, Some(&value), mask.get());
+    matmul(weights(query, key, mask.get()), value)
 }
 
 /// How much each query looks at each key: `softmax(q kᵀ / √d)` over the keys, or over those where a
@@ -60,19 +61,19 @@ pub fn attention(
 /// use bibun::functions::{attention_weights, causal_mask};
 /// use bibun::Variable;
 /// let x = Variable::new([[0.0, 1.0], [0.0, 1.0]]);
-/// let weights = attention_weights(&x, &x, Some(&causal_mask(2)));
+/// let weights = attention_weights(&x, &x, causal_mask(2));
 /// assert_eq!(weights.to_vec::<f64>(), [1.0, 0.0, 0.5, 0.5]);
 /// ```
 #[track_caller]
 pub fn attention_weights(
     query: impl Into<Variable>,
     key: impl Into<Variable>,
-    mask: Option<&Variable>,
+    mask: impl Into<OptionalVariable>,
 ) -> Variable {
     let _whole = composite("attention_weights");
-    let (query, key) = (query.into(), key.into());
-    check("attention_weights", &query, &key, None, mask);
-    weights(query, key, mask)
+    let (query, key, mask) = (query.into(), key.into(), mask.into());
+    check("attention_weights", &query, &key, None, mask.get());
+    weights(query, key, mask.get())
 }
 
 #[track_caller]

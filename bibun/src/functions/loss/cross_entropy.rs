@@ -19,7 +19,7 @@ use crate::variable::Variable;
 ///
 /// ```
 /// use bibun::functions::{CrossEntropyOptions, Reduction};
-/// let options = CrossEntropyOptions { reduction: Reduction::Sum, ..Default::default() };
+/// let options = CrossEntropyOptions::new().reduction(Reduction::Sum);
 /// assert_eq!(options.ignore_index, -1);
 /// ```
 #[derive(Clone, Debug)]
@@ -40,6 +40,38 @@ impl Default for CrossEntropyOptions {
             reduction: Reduction::Mean,
             ignore_index: -1,
             class_weight: None,
+        }
+    }
+}
+
+impl CrossEntropyOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what is made of the losses. Defaults to their mean.
+    #[must_use]
+    pub fn reduction(self, reduction: Reduction) -> Self {
+        Self { reduction, ..self }
+    }
+
+    /// Sets the class number of examples that are ignored. Defaults to -1.
+    #[must_use]
+    pub fn ignore_index(self, ignore_index: i64) -> Self {
+        Self {
+            ignore_index,
+            ..self
+        }
+    }
+
+    /// Sets a factor for each class, `[c]`. Defaults to none.
+    #[must_use]
+    pub fn class_weight(self, class_weight: impl Into<Variable>) -> Self {
+        let class_weight = Some(class_weight.into());
+        Self {
+            class_weight,
+            ..self
         }
     }
 }
@@ -445,7 +477,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let options = move |reduction, weighted: bool, x: &[Variable]| CrossEntropyOptions {
         reduction,
         class_weight: weighted.then(|| beside(x, Variable::constant(weight))),
-        ..CrossEntropyOptions::default()
+        ..CrossEntropyOptions::new()
     };
     let classes = |shape: &[usize]| match *shape {
         [] => Array::scalar(2i64),
@@ -606,7 +638,7 @@ mod tests {
         let t = Variable::constant([0i64, 2, -1]);
         let loss = softmax_cross_entropy(&x, &t);
         let fused = gradients(&[&loss], &[&x])[0].clone().unwrap();
-        let options = crate::GradOptions::create_graph();
+        let options = crate::GradOptions::new().create_graph();
         let composed = crate::gradients_with(&[&loss], &[&x], &options)[0]
             .clone()
             .unwrap();
@@ -634,7 +666,7 @@ mod tests {
         let weighted = CrossEntropyOptions {
             reduction: Reduction::None,
             class_weight: Some(Variable::constant([1.0, 2.0, 3.0])),
-            ..CrossEntropyOptions::default()
+            ..CrossEntropyOptions::new()
         };
         let probabilities = Variable::constant([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]);
         for options in [CrossEntropyOptions::from(Reduction::None), weighted] {
@@ -672,7 +704,7 @@ mod tests {
             let options = CrossEntropyOptions {
                 reduction,
                 class_weight: Some(factors.clone()),
-                ..CrossEntropyOptions::default()
+                ..CrossEntropyOptions::new()
             };
             softmax_cross_entropy_with(&x, t, options)
         };
@@ -721,7 +753,7 @@ mod tests {
         assert!(second.starts_with("nll: shapes do not fit"), "{second}");
         let options = CrossEntropyOptions {
             class_weight: Some(Variable::constant([1.0])),
-            ..CrossEntropyOptions::default()
+            ..CrossEntropyOptions::new()
         };
         let t = Variable::constant([0i64]);
         let message = attempt(|| softmax_cross_entropy_with(&x, &t, &options)).unwrap_err();

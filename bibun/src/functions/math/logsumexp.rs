@@ -143,13 +143,13 @@ mod tests {
         assert_eq!(y.to_vec::<f64>(), [low, 3.0, f64::INFINITY]);
         let x = Variable::new([[low, low], [low, 3.0], [-1e4, 1e4]]);
         let total = logsumexp(&x, 1).sum(..);
-        let first = gradients_with(&[&total], &[&x], &GradOptions::create_graph());
+        let first = gradients_with(&[&total], &[&x], GradOptions::new().create_graph());
         let first = first[0].clone().unwrap();
         assert_eq!(first.to_vec::<f64>(), [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]);
         let second = gradients_with(
             &[&first.square().sum(..)],
             &[&x],
-            &GradOptions::create_graph(),
+            GradOptions::new().create_graph(),
         );
         assert_eq!(second[0].as_ref().unwrap().to_vec::<f64>(), [0.0; 6]);
     }

@@ -445,7 +445,7 @@ mod tests {
             [2, 0]
         );
         let scalar = Variable::new(4.0);
-        let options = GradOptions::create_graph();
+        let options = GradOptions::new().create_graph();
         let g = gradients_with(&[&root(&scalar)], &[&scalar], &options)[0]
             .clone()
             .unwrap();

@@ -390,7 +390,7 @@ mod tests {
     use crate::{GradOptions, gradients_with};
 
     fn derivative(y: &Variable, x: &Variable) -> Variable {
-        let gradients = gradients_with(&[&y.sum(..)], &[x], &GradOptions::create_graph());
+        let gradients = gradients_with(&[&y.sum(..)], &[x], GradOptions::new().create_graph());
         gradients[0].clone().expect("a gradient")
     }
 

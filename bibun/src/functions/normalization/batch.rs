@@ -6,6 +6,7 @@ use super::normalize::{expect_epsilon, expect_several, normalize, others, scaled
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
+use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::functions::{rsqrt, to_accumulator};
 use crate::variable::Variable;
@@ -24,14 +25,14 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::{functions::batch_normalization, Variable};
 /// let x = Variable::new([[1.0, 10.0], [3.0, 30.0]]);
-/// let y = batch_normalization(&x, None, Some(&Variable::new([0.0, 5.0])), 0.0);
+/// let y = batch_normalization(&x, None, Variable::new([0.0, 5.0]), 0.0);
 /// assert_eq!(y.to_vec::<f64>(), [-1.0, 4.0, 1.0, 6.0]);
 /// ```
 #[track_caller]
 pub fn batch_normalization(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let [y, ..] = batch_normalization_with_statistics(x, gamma, beta, epsilon);
@@ -55,8 +56,8 @@ pub fn batch_normalization(
 #[track_caller]
 pub fn batch_normalization_with_statistics(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> [Variable; 3] {
     let _whole = composite("batch_normalization");
@@ -68,7 +69,13 @@ pub fn batch_normalization_with_statistics(
     expect_several(function, ("x [n, c, d..]", &x), &over, "channel");
     let [y, mean, variance] = normalize(function, x.clone(), &over, true, epsilon);
     let channels = x.shape()[1];
-    let y = scaled(function, y, dtype, &[1], [gamma, beta]);
+    let y = scaled(
+        function,
+        y,
+        dtype,
+        &[1],
+        [gamma.into().get(), beta.into().get()],
+    );
     [y, reshaped(mean, channels), reshaped(variance, channels)]
 }
 
@@ -91,21 +98,22 @@ pub fn batch_normalization_with_statistics(
 #[track_caller]
 pub fn fixed_batch_normalization(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
-    mean: &Variable,
-    variance: &Variable,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
+    mean: impl Into<Variable>,
+    variance: impl Into<Variable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("fixed_batch_normalization");
     let function = "fixed_batch_normalization";
-    let x = x.into();
+    let (x, mean, variance) = (x.into(), mean.into(), variance.into());
+    let (gamma, beta) = (gamma.into(), beta.into());
     let dtype = x.dtype();
     expect_channels(function, &x);
     expect_epsilon(function, epsilon);
     let channels = x.shape()[1];
-    let parameters = [("gamma", gamma), ("beta", beta)];
-    let statistics = [("mean", Some(mean)), ("variance", Some(variance))];
+    let parameters = [("gamma", gamma.get()), ("beta", beta.get())];
+    let statistics = [("mean", Some(&mean)), ("variance", Some(&variance))];
     let named: SmallVec<[(&str, Spec); 5]> = ([("x [n, c, d..]", Some(&x))].into_iter())
         .chain(parameters)
         .chain(statistics)
@@ -118,12 +126,12 @@ pub fn fixed_batch_normalization(
     // What belongs to a channel is put together first, so that x is passed over twice only.
     let x = to_accumulator(x);
     let scale = rsqrt(to_accumulator(variance) + epsilon);
-    let scale = match gamma {
+    let scale = match gamma.get() {
         Some(gamma) => gamma * scale,
         None => scale,
     };
     let shift = -(mean * &scale);
-    let shift = match beta {
+    let shift = match beta.get() {
         Some(beta) => beta + shift,
         None => shift,
     };

@@ -7,6 +7,7 @@ use super::batch::expect_channels;
 use super::normalize::{expect_several, normalize, scaled};
 use crate::call::composite;
 use crate::error::mismatch;
+use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::variable::Variable;
 
@@ -23,15 +24,15 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::{functions::layer_normalization, Variable};
 /// let x = Variable::new([[1.0, 3.0], [20.0, 10.0]]);
-/// let y = layer_normalization(&x, -1, Some(&Variable::new([1.0, 5.0])), None, 0.0);
+/// let y = layer_normalization(&x, -1, Variable::new([1.0, 5.0]), None, 0.0);
 /// assert_eq!(y.to_vec::<f64>(), [-1.0, 5.0, 1.0, -5.0]);
 /// ```
 #[track_caller]
 pub fn layer_normalization(
     x: impl Into<Variable>,
     axes: impl Into<Axes>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("layer_normalization");
@@ -40,7 +41,13 @@ pub fn layer_normalization(
     let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
     let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(function, y, dtype, &over, [gamma, beta])
+    scaled(
+        function,
+        y,
+        dtype,
+        &over,
+        [gamma.into().get(), beta.into().get()],
+    )
 }
 
 /// Elements divided by their root mean square over axes, `y = gamma x / √(mean x² + epsilon)`
@@ -62,7 +69,7 @@ pub fn layer_normalization(
 pub fn rms_normalization(
     x: impl Into<Variable>,
     axes: impl Into<Axes>,
-    gamma: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("rms_normalization");
@@ -71,7 +78,7 @@ pub fn rms_normalization(
     let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
     let [y, ..] = normalize(function, x, &over, false, epsilon);
-    scaled(function, y, dtype, &over, [gamma, None])
+    scaled(function, y, dtype, &over, [gamma.into().get(), None])
 }
 
 /// The channels of each example in groups, each group less its mean, divided by its standard
@@ -95,8 +102,8 @@ pub fn rms_normalization(
 pub fn group_normalization(
     x: impl Into<Variable>,
     groups: usize,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("group_normalization");
@@ -116,7 +123,13 @@ pub fn group_normalization(
     }
     let over: SmallVec<[usize; 4]> = (2..split.rank()).collect();
     let [y, ..] = normalize(function, reshaped(x, &split), &over, true, epsilon);
-    scaled(function, reshaped(y, shape), dtype, &[1], [gamma, beta])
+    scaled(
+        function,
+        reshaped(y, shape),
+        dtype,
+        &[1],
+        [gamma.into().get(), beta.into().get()],
+    )
 }
 
 /// Each channel of each example less its mean, divided by its standard deviation:
@@ -139,8 +152,8 @@ pub fn group_normalization(
 #[track_caller]
 pub fn instance_normalization(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("instance_normalization");
@@ -155,7 +168,13 @@ pub fn instance_normalization(
     let named = ("x [n, c, d, ..]", &x);
     expect_several(function, named, &over, "channel of an example");
     let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(function, y, dtype, &[1], [gamma, beta])
+    scaled(
+        function,
+        y,
+        dtype,
+        &[1],
+        [gamma.into().get(), beta.into().get()],
+    )
 }
 
 #[cfg(test)]

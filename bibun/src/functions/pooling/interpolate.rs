@@ -6,8 +6,9 @@ use bibun_array::{Shape, Stencil, allocating};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
+use crate::functions::PerAxis;
 use crate::functions::families::method;
-use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
+use crate::functions::pooling::window::{WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
 
 const NAMES: [&str; 2] = ["interpolate", "interpolate_transpose"];

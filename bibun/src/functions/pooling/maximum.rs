@@ -305,6 +305,25 @@ mod tests {
     use crate::{attempt, gradients};
 
     #[test]
+    fn same_padding_is_that_of_convolutions() {
+        use crate::functions::{Padding, avg_pool};
+        let x = Variable::new([[4.0, 1.0, 2.0, 3.0, 5.0]]);
+        // One in front and one behind: windows around 0, 2 and 4.
+        let pooling = Pooling::new([3]).stride(2).padding(Padding::Same);
+        assert_eq!(max_pool(&x, pooling).to_vec::<f64>(), [4.0, 3.0, 5.0]);
+        // One behind only.
+        let pooling = Pooling::new([2]).stride(1).padding(Padding::Same);
+        assert_eq!(
+            max_pool(&x, pooling).to_vec::<f64>(),
+            [4.0, 2.0, 3.0, 5.0, 5.0]
+        );
+        let y = avg_pool(&x, pooling.count_include_pad(false));
+        assert_eq!(y.to_vec::<f64>(), [2.5, 1.5, 2.5, 4.0, 5.0]);
+        let pooling = Pooling::new([2]).padding(Padding::Pairs([(1, 0)]));
+        assert_eq!(max_pool(&x, pooling).to_vec::<f64>(), [4.0, 2.0, 5.0]);
+    }
+
+    #[test]
     fn of_equal_elements_the_first_is_taken_in_both_directions() {
         // In row-major order the 3 of the first row comes before that of the first column.
         let x = Variable::new([[1.0, 3.0], [3.0, 3.0]]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape, Stencil, Window, allocating};
+use bibun_array::{Array, Shape, Stencil, allocating};
 
 use crate::batch::Batched;
 use crate::error::{Error, raise};
@@ -10,29 +10,8 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
 use crate::functions::batch_in_front;
 use crate::functions::families::{Linear, LinearRule};
+use crate::functions::{Padding, PerAxis};
 use crate::variable::Variable;
-
-/// A number for each of `N` axes: one for all, or `[..; N]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PerAxis<const N: usize>([usize; N]);
-
-impl<const N: usize> PerAxis<N> {
-    pub(super) fn each(self) -> [usize; N] {
-        self.0
-    }
-}
-
-impl<const N: usize> From<usize> for PerAxis<N> {
-    fn from(all: usize) -> Self {
-        Self([all; N])
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for PerAxis<N> {
-    fn from(each: [usize; N]) -> Self {
-        Self(each)
-    }
-}
 
 /// Where the windows of a pooling over the last `N` axes lie.
 ///
@@ -48,7 +27,7 @@ impl<const N: usize> From<[usize; N]> for PerAxis<N> {
 pub struct Pooling<const N: usize> {
     kernel: [usize; N],
     stride: [usize; N],
-    padding: [usize; N],
+    padding: Padding<N>,
     dilation: [usize; N],
     ceil_mode: bool,
     count_include_pad: bool,
@@ -60,7 +39,7 @@ impl<const N: usize> Pooling<N> {
         Self {
             kernel,
             stride: kernel,
-            padding: [0; N],
+            padding: Padding::Valid,
             dilation: [1; N],
             ceil_mode: false,
             count_include_pad: true,
@@ -70,22 +49,22 @@ impl<const N: usize> Pooling<N> {
     /// How far each window begins behind the one before.
     #[must_use]
     pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(stride) = stride.into();
+        let stride = stride.into().each();
         Self { stride, ..self }
     }
 
-    /// How many elements are added on both sides of each axis: zeros to an average, nothing that
-    /// could be the largest to a maximum.
+    /// Sets what lies around each axis, as for convolutions: zeros to an average, and to a maximum
+    /// nothing that could be the largest. Defaults to no padding.
     #[must_use]
-    pub fn padding(self, padding: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(padding) = padding.into();
+    pub fn padding(self, padding: impl Into<Padding<N>>) -> Self {
+        let padding = padding.into();
         Self { padding, ..self }
     }
 
     /// How far the elements that a window sees are from each other.
     #[must_use]
     pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(dilation) = dilation.into();
+        let dilation = dilation.into().each();
         Self { dilation, ..self }
     }
 
@@ -131,14 +110,10 @@ impl<const N: usize> Pooling<N> {
 
     /// The taps along one axis, if there are windows and none sees nothing.
     fn axis_stencil(&self, axis: usize, size: usize) -> Option<Stencil> {
-        let (stride, padding, dilation) =
-            (self.stride[axis], self.padding[axis], self.dilation[axis]);
-        let window = Window {
-            kernel: self.kernel[axis],
-            stride,
-            padding: [padding; 2],
-            dilation,
-        };
+        let (kernel, stride, dilation) =
+            (self.kernel[axis], self.stride[axis], self.dilation[axis]);
+        let window = (self.padding).window(axis, size, kernel, stride, dilation);
+        let [padding, _] = window.padding;
         let behind = padding.saturating_add(size);
         let padded = window.padded(size);
         let rest = padded.checked_sub(window.extent())?;

@@ -7,6 +7,7 @@ use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
+use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swapaxes};
 use crate::variable::Variable;
@@ -24,12 +25,16 @@ use crate::variable::Variable;
 /// let x = Variable::new([[1.0, 2.0]]);
 /// let w = Variable::new([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
 /// let b = Variable::new([0.0, 10.0, 100.0]);
-/// assert_eq!(linear(&x, &w, Some(&b)).to_vec::<f64>(), [1.0, 12.0, 103.0]);
+/// assert_eq!(linear(&x, &w, &b).to_vec::<f64>(), [1.0, 12.0, 103.0]);
 /// ```
 #[track_caller]
-pub fn linear(x: impl Into<Variable>, w: impl Into<Variable>, b: Option<&Variable>) -> Variable {
+pub fn linear(
+    x: impl Into<Variable>,
+    w: impl Into<Variable>,
+    b: impl Into<OptionalVariable>,
+) -> Variable {
     let mut inputs = vec![x.into(), w.into()];
-    inputs.extend(b.cloned());
+    inputs.extend(b.into().get().cloned());
     let dtypes = inputs.iter().map(Variable::dtype);
     let dtype = dtypes.reduce(DType::promote).expect("at least two");
     let _whole = composite_if(inputs.iter().any(|x| x.dtype() != dtype), "linear");
