@@ -153,9 +153,8 @@ impl<D: Dataset> DataLoader<D> {
         self
     }
 
-    /// Makes up to `batches` batches ahead on `threads` threads. With 0 threads, each batch is made
-    /// when it is requested. With fewer batches than threads, only as many threads are busy as
-    /// there are batches.
+    /// Makes up to `batches` batches, but at least one for each thread, ahead on `threads` threads.
+    /// With 0 threads, each batch is made when it is requested.
     #[must_use]
     pub fn prefetch(mut self, batches: usize, threads: usize) -> Self {
         (self.ahead, self.threads) = (batches.max(threads), threads);

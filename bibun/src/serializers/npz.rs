@@ -71,8 +71,9 @@ pub fn save_npz(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> 
 ///
 /// Requires the feature `npz`.
 ///
-/// `f2` becomes `f32` and all integers become `i64`. Values other than arrays of numbers and single
-/// texts (pickled objects, for example, in a snapshot of a Chainer trainer) are left out.
+/// Numbers keep their dtype if arrays have it; integers of other types become `i64`. Values other
+/// than arrays of numbers and single texts (pickled objects, for example, in a snapshot of a
+/// Chainer trainer) are left out.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is not a `.npz` file or is damaged, or holds an

@@ -28,7 +28,8 @@ pub use clip::{ClipNorm, ClipValue};
 pub use decay::{Lasso, WeightDecay};
 pub use noise::GradientNoise;
 
-/// A change of gradients, by [`RuleOptimizer::hook`](super::RuleOptimizer::hook).
+/// A change of gradients, added to an optimizer by
+/// [`RuleOptimizer::hook`](super::RuleOptimizer::hook).
 ///
 /// ```
 /// use bibun::Variable;
