@@ -11,8 +11,8 @@ use bibun::optimizers::{Adam, AdamW, Lbfgs, MomentumSgd, Optimizer, Sgd};
 use bibun::serializers::{LoadOptions, StateError, Stateful};
 use bibun::training::{BoxError, Extension, Session, Step, Trainer, Trigger, Until};
 use bibun::{
-    Error, GradOptions, Tree, Variable, attempt, checkpoint, grad, gradients, hessian, history,
-    hvp, jacobian, jvp, linearize, per_example, ravel_tree, stop_gradient, tree_map, tree_zip,
+    Error, GradOptions, Variable, attempt, checkpoint, grad, gradients, hessian, history, hvp,
+    jacobian, jvp, linearize, per_example, ravel_tree, stop_gradient, tree_map, tree_zip,
     value_and_grad, vjp, vmap,
 };
 

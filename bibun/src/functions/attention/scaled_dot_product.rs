@@ -1,4 +1,4 @@
-//! Attention: averages whose weights are told by how well keys fit queries.
+//! Attention: averages of values, weighted by the similarity of queries and keys.
 
 use bibun_array::Shape;
 
@@ -9,18 +9,20 @@ use crate::functions::OptionalVariable;
 use crate::functions::{cast, expect_mask, float_of, masked_softmax, matmul, softmax, swapaxes};
 use crate::variable::Variable;
 
-/// Scaled dot-product attention: for each query the average of the values, with the weights that
-/// [`attention_weights`] gives.
+/// Computes scaled dot-product attention: for each query the average of the values, with the
+/// weights of [`attention_weights`].
 ///
 /// Shapes: query `[.., q, d]`, key `[.., k, d]`, value `[.., k, v]`, mask that broadcasts to
-/// `[.., q, k]` → `[.., q, v]`. Types: floats, promoted; the mask bool (true where a query looks) or
-/// float (added to the scores). Gradient: to all, to a mask if it is of floats. A query for which the
-/// mask leaves no key gives zeros.
+/// `[.., q, k]` → `[.., q, v]`.
+/// Types: floats, promoted; the mask bool (true where a query attends to a key) or float (added to
+/// the scores).
+/// Gradient: to all inputs, including a mask of floats. A query for which all keys are masked gives
+/// zeros.
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit, or the mask is of integers.
+/// Panics if the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::{functions::attention, Variable};
@@ -44,18 +46,19 @@ pub fn attention(
     matmul(weights(query, key, mask.get()), value)
 }
 
-/// How much each query looks at each key: `softmax(q kᵀ / √d)` over the keys, or over those where a
-/// mask of bools is true, or with a mask of floats added before the softmax.
+/// Computes the attention of each query to each key: `softmax(q kᵀ / √d)` over the keys, or over
+/// those where a mask of bools is true, or with a mask of floats added before the softmax.
 ///
-/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]` →
-/// `[.., q, k]`. Types: floats, promoted; the mask bool or float. Gradient: to query and key, and to
-/// a mask of floats. A query for which the mask leaves no key (all false, or all -∞) has weights of
-/// zero ([`masked_softmax`]).
+/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]`
+/// → `[.., q, k]`.
+/// Types: floats, promoted; the mask bool or float.
+/// Gradient: to query and key, and to a mask of floats. A query for which all keys are masked (all
+/// false, or all -∞) has weights of zero ([`masked_softmax`]).
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit, or the mask is of integers.
+/// Panics if the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::functions::{attention_weights, causal_mask};
@@ -79,7 +82,7 @@ pub fn attention_weights(
 #[track_caller]
 fn weights(query: Variable, key: Variable, mask: Option<&Variable>) -> Variable {
     let size = query.shape()[query.rank() - 1];
-    // Integers give way to the floats of the key.
+    // An integer query is cast to the floats of the key.
     let dtype = float_of(query.dtype(), [&key]);
     let query = cast(query, dtype);
     let scores = matmul(query * (1.0 / (size as f64).sqrt()), swapaxes(key, -1, -2));
@@ -117,7 +120,7 @@ fn check(
     let Some([q, k]) = sizes else {
         mismatch(function, &named, "sizes of one name must be equal")
     };
-    // Which axes are in front, the product of queries and keys tells by itself.
+    // The axes in front are checked by the product of queries and keys.
     let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);
     if let (Some(mask), Some(front)) = (mask, front(0).broadcast(&front(1))) {
         let shape = front

@@ -1,4 +1,4 @@
-//! Normalisation of channels over the examples of a batch.
+//! Normalization of channels over the examples of a batch.
 
 use smallvec::SmallVec;
 
@@ -11,16 +11,16 @@ use crate::functions::products::reshaped;
 use crate::functions::{rsqrt, to_accumulator};
 use crate::variable::Variable;
 
-/// Each channel less its mean over the batch, divided by its standard deviation there:
-/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ioffe and Szegedy 2015, arXiv:1502.03167).
+/// Normalizes each channel over the batch, `y = gamma (x - mean) / √(variance + epsilon) + beta`
+/// (Ioffe and Szegedy 2015, arXiv:1502.03167).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. The variance is that of the elements (divided by their number).
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → the shape of x.
+/// Types: x floats; integers give f64. The variance is divided by the number of elements.
 /// Gradient: through mean and variance too, so examples are not independent of each other.
 ///
 /// # Panics
-/// If x has no axis of channels or one value per channel only (its variance is 0, and so would be
-/// the result, whatever x is), gamma or beta does not fit, or epsilon is negative.
+/// Panics if x has no axis of channels, it has only one value per channel (whose variance is 0, so
+/// that the result would be 0 whatever x is), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::batch_normalization, Variable};
@@ -39,12 +39,15 @@ pub fn batch_normalization(
     y
 }
 
-/// [`batch_normalization`], and the statistics of the batch: `[y, mean, variance]`.
+/// Computes [`batch_normalization`] and returns the statistics of the batch too:
+/// `[y, mean, variance]`.
 ///
-/// Shapes: as there; mean and variance `[c]`. Gradient: of all three.
+/// Shapes: as for [`batch_normalization`]; mean and variance `[c]`.
+/// Types: those of [`batch_normalization`].
+/// Gradient: from all three results.
 ///
 /// # Panics
-/// As there.
+/// Panics as [`batch_normalization`] does.
 ///
 /// ```
 /// use bibun::{functions::batch_normalization_with_statistics, Variable};
@@ -79,14 +82,16 @@ pub fn batch_normalization_with_statistics(
     [y, reshaped(mean, channels), reshaped(variance, channels)]
 }
 
-/// [`batch_normalization`] by a mean and a variance that are given, such as those of all training
-/// examples: every example by itself.
+/// Computes [`batch_normalization`] with a given mean and variance, such as those of all training
+/// examples, so that examples are independent of each other.
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x. Types: floats,
-/// promoted. Gradient: to all five.
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → the shape of x.
+/// Types: floats, promoted.
+/// Gradient: to all five.
 ///
 /// # Panics
-/// If x has no axis of channels, one of the others does not fit, or epsilon is negative.
+/// Panics if x has no axis of channels, one of the other arguments does not fit, or epsilon is
+/// negative.
 ///
 /// ```
 /// use bibun::{functions::fixed_batch_normalization, Variable};
@@ -123,7 +128,8 @@ pub fn fixed_batch_normalization(
         let named: Vec<(&str, &Spec)> = named.iter().map(|(name, spec)| (*name, spec)).collect();
         mismatch(function, &named, "all others must be [c]");
     }
-    // What belongs to a channel is put together first, so that x is passed over twice only.
+    // The factors and terms of each channel are combined first, so that there are only two passes
+    // over x.
     let x = to_accumulator(x);
     let scale = rsqrt(to_accumulator(variance) + epsilon);
     let scale = match gamma.get() {
@@ -247,7 +253,8 @@ mod tests {
         let expected = "batch_normalization: shapes do not fit: x [n, c, d..] = [1, 2] f64 (there \
                         must be more than one value in a channel";
         assert!(message.starts_with(expected), "{message}");
-        // No value is not one, and a channel has values beside those of the batch.
+        // A batch without values is not one value, and a channel may have several values in one
+        // example.
         let nothing = Variable::new(bibun_array::Array::zeros([0, 2], bibun_array::DType::F64));
         assert_eq!(
             batch_normalization(&nothing, None, None, 1e-5).shape(),

@@ -1,4 +1,4 @@
-//! The fully connected layer's function.
+//! The function of the fully connected layer.
 
 use bibun_array::{Array, DType, Shape};
 
@@ -12,13 +12,14 @@ use crate::functions::products::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swapaxes};
 use crate::variable::Variable;
 
-/// `y = x Wᵀ + b`: a fully connected layer, with the weight as rows of what one output reads.
+/// Computes a fully connected layer, `y = x Wᵀ + b`; each row of the weight belongs to one output.
 ///
-/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`. Types: floats and integers, promoted.
+/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b.
 ///
 /// # Panics
-/// If the shapes do not fit, or all are bool.
+/// Panics if the shapes do not fit, or all are bool.
 ///
 /// ```
 /// use bibun::{functions::linear, Variable};
@@ -46,14 +47,14 @@ pub fn linear(
 #[derive(Clone, Debug)]
 struct LinearLayer;
 
-/// All axes but the last as one.
+/// Returns the shape with all axes but the last merged into one.
 fn folded(shape: &Shape) -> [usize; 2] {
     let (columns, rows) = shape.split_last().expect("checked by the shape rule");
     [rows.iter().product(), *columns]
 }
 
 impl Function for LinearLayer {
-    /// x, w and perhaps b.
+    /// The inputs are x, w and, if there is one, b.
     type Inputs = Variadic;
     type Outputs = Fixed<1>;
 
@@ -194,7 +195,8 @@ impl Function for LinearLayer {
         if examples.axis() + 1 == x_shape.rank() {
             return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
-        // Each example's `[l, ..]`, with all axes but the last as one.
+        // The slices of each example, `[examples, l, ..]`, with all axes between the first and the
+        // last merged.
         let of_each = |x: &Variable| {
             let each = examples.of_each(x);
             let shape = each.shape();
