@@ -1,21 +1,21 @@
-//! How examples become a batch.
+//! Collation of examples into batches.
 
 use bibun_array::{Array, Scalar, bf16, f16, stack};
 
 use super::DataError;
 
-/// Examples of which several can be put together to a batch.
+/// Examples that can be collated into a batch.
 ///
 /// | example | batch |
-/// |---|---|
+/// | [`Array`] of one shape | `Array` with a new first axis |
 /// | [`Array`] of one shape | `Array` with a new first axis |
 /// | [`Sequence`] | [`Padded`] |
-/// | `f32`, `f64`, `i64`, `bool` | `Array` `[n]` of that dtype |
-/// | `u8`, `usize` | `Array` `[n]` of i64 |
+/// | `bool`, `u8`, `i32`, `i64`, `f16`, `bf16`, `f32`, `f64` | `Array` `[n]` of that dtype |
+/// | `usize` | `Array` `[n]` of i64 |
 /// | `String` | `Vec<String>` |
 /// | a tuple of up to four | the tuple of their batches |
 ///
-/// For examples of your own:
+/// Implement it for custom examples:
 ///
 /// ```
 /// use bibun::array::Array;
@@ -45,13 +45,13 @@ use super::DataError;
 /// # Ok::<(), DataError>(())
 /// ```
 pub trait Collate: Sized + Send + 'static {
-    /// Several examples together.
+    /// The batch type of several examples.
     type Batch: Send + 'static;
 
-    /// The batch of these examples, in their order.
+    /// Collates these examples, in order, into a batch.
     ///
     /// # Errors
-    /// If there are none, or they do not fit together.
+    /// Returns an error if there are no examples, or they do not fit together.
     fn collate(examples: Vec<Self>) -> Result<Self::Batch, DataError>;
 }
 
@@ -137,8 +137,8 @@ collate_tuples! {
     (A a, B b, C c, D d)
 }
 
-/// An array whose first axis is time, or a place in a text, and need not be as long as those of
-/// other examples: `[time, ..]`.
+/// An array `[time, ..]` whose first axis, such as time or the position in a text, may differ in
+/// length from that of other examples.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -156,10 +156,10 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// A sequence that is padded with zeros (or `false`).
+    /// Creates a sequence that is padded with zeros (or `false`).
     ///
     /// # Panics
-    /// If the array has no axis.
+    /// Panics if the array has no axis.
     #[track_caller]
     pub fn new(values: impl Into<Array>) -> Self {
         let values = values.into();
@@ -175,31 +175,30 @@ impl Sequence {
         }
     }
 
-    /// Puts another number behind the end; it is brought to the dtype of the array.
+    /// Sets another padding value, which is cast to the dtype of the array. Defaults to zero.
     #[must_use]
     pub fn padded_with(mut self, padding: impl Into<Scalar>) -> Self {
         self.padding = padding.into();
         self
     }
 
-    /// The array, `[time, ..]`.
+    /// Returns the array, `[time, ..]`.
     pub fn values(&self) -> &Array {
         &self.values
     }
 }
 
-/// Sequences of any length in one array, and how long each is.
+/// Sequences of different lengths in one array, with their lengths.
 #[derive(Clone, Debug)]
 pub struct Padded {
-    /// `[n, time, ..]`, where `time` is the length of the longest.
+    /// The values, `[n, time, ..]`, where `time` is the length of the longest sequence.
     pub values: Array,
-    /// The length of each sequence, before its padding.
+    /// The length of each sequence, before padding.
     pub lengths: Vec<usize>,
 }
 
 impl Padded {
-    /// `[n, time]` of bool, `true` where a value is of the sequence and `false` where it is
-    /// padding.
+    /// Returns a mask `[n, time]` of bool: `true` for values of a sequence and `false` for padding.
     ///
     /// ```
     /// use bibun::array::Array;

@@ -1,4 +1,4 @@
-//! The way over a data set, batch by batch.
+//! Iteration over a data set, batch by batch.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -20,17 +20,17 @@ use crate::surroundings::Scopes;
 
 /// The batches of a data set, one epoch after another without end.
 ///
-/// In order as they are, or, after [`DataLoader::shuffle`], in an order that is drawn anew for each
-/// epoch. With [`DataLoader::prefetch`], threads make batches before they are asked for; order and
-/// values are the same for any number of threads.
+/// Examples come in their own order or, after [`DataLoader::shuffle`], in an order that is drawn
+/// anew for each epoch. With [`DataLoader::prefetch`], threads make batches before they are
+/// requested; order and values are the same for any number of threads.
 ///
-/// What comes is determined by the seed, the epoch and the place in it. Order: the permutation
-/// drawn first from `Generator::new(seed).split(epoch)`. What is random about example `i`: the
-/// stream `i` split from that one. The state is where the consumer is; what was made ahead is made
-/// again after a resume.
+/// The batches are determined by the seed, the epoch and the position in it. The order is the first
+/// permutation drawn from `Generator::new(seed).split(epoch)`. The randomness of example `i` comes
+/// from stream `i`, split from that generator. The saved state is the position of the consumer;
+/// batches that were made ahead are made again after a resume.
 ///
-/// A batch that could not be made is an error (or a panic) when its turn comes, once; then it goes
-/// on with the next batch. It is no `Iterator`, for a loop over it would never end.
+/// If a batch cannot be made, its turn gives an error (or a panic) once, and the loader continues
+/// with the next batch. The loader is not an `Iterator`, because a loop over it would never end.
 ///
 /// ```
 /// use bibun::datasets::{DataLoader, Digits};
@@ -51,15 +51,15 @@ use crate::surroundings::Scopes;
 pub struct DataLoader<D: Dataset> {
     dataset: Arc<D>,
     plan: Plan,
-    /// Where the consumer is.
+    /// The position of the consumer.
     cursor: Cursor,
     ahead: usize,
     threads: usize,
-    /// What makes the batches from `cursor` on, once they are asked for.
+    /// The pipeline that makes the batches from `cursor` on, once they are requested.
     pipeline: Option<Pipeline<D, Schedule>>,
 }
 
-/// What batches there are.
+/// The division of the data set into batches.
 #[derive(Clone, Debug)]
 struct Plan {
     examples: usize,
@@ -69,7 +69,7 @@ struct Plan {
     seed: u64,
 }
 
-/// The place of a batch.
+/// The position of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Cursor {
     epoch: u64,
@@ -77,11 +77,11 @@ struct Cursor {
 }
 
 impl<D: Dataset> DataLoader<D> {
-    /// The batches of `batch_size` examples in order; the last one of an epoch has what is left.
-    /// To go on using the data set elsewhere, give an [`Arc`] of it.
+    /// Creates a loader of batches of `batch_size` examples in order; the last one of an epoch has
+    /// the remaining examples. To use the data set elsewhere too, pass an [`Arc`] of it.
     ///
     /// # Panics
-    /// If the batch size is 0 or the data set is empty.
+    /// Panics if the batch size is 0 or the data set is empty.
     #[track_caller]
     pub fn new(dataset: D, batch_size: usize) -> Self {
         let _called = calling("DataLoader");
@@ -117,14 +117,14 @@ impl<D: Dataset> DataLoader<D> {
         }
     }
 
-    /// In an order that is drawn anew for each epoch. The seed is also that of augmentation.
+    /// Draws a new order for each epoch. The seed is also that of augmentation.
     #[must_use]
     pub fn shuffle(mut self, seed: u64) -> Self {
         self.plan.shuffled = true;
         self.seed(seed)
     }
 
-    /// The seed of what is random about examples; 0 if nothing is said.
+    /// Sets the seed of the randomness of examples. Defaults to 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.plan.seed = seed;
@@ -135,7 +135,7 @@ impl<D: Dataset> DataLoader<D> {
     /// Leaves out the last batch of an epoch if it is not full.
     ///
     /// # Panics
-    /// If there are fewer examples than a batch has.
+    /// Panics if there are fewer examples than the batch size.
     #[must_use]
     #[track_caller]
     pub fn drop_last(mut self) -> Self {
@@ -153,8 +153,8 @@ impl<D: Dataset> DataLoader<D> {
         self
     }
 
-    /// Lets `threads` threads make up to `batches` batches ahead. With 0 threads each is made when
-    /// it is asked for. Fewer batches than threads keep only as many threads busy.
+    /// Makes up to `batches` batches, but at least one for each thread, ahead on `threads` threads.
+    /// With 0 threads, each batch is made when it is requested.
     #[must_use]
     pub fn prefetch(mut self, batches: usize, threads: usize) -> Self {
         (self.ahead, self.threads) = (batches.max(threads), threads);
@@ -162,11 +162,11 @@ impl<D: Dataset> DataLoader<D> {
         self
     }
 
-    /// The next batch; after the last one of an epoch, the first one of the next.
+    /// Returns the next batch; after the last one of an epoch, the first one of the next.
     ///
     /// # Errors
-    /// If an example cannot be had or examples do not fit together. The batch is then left out:
-    /// the next call gives the one after it.
+    /// Returns an error if an example cannot be read or examples do not fit together. The batch is
+    /// then skipped: the next call returns the one after it.
     pub fn next_batch(&mut self) -> Result<Batch<D>, DataError> {
         let pipeline = self.pipeline.get_or_insert_with(|| {
             let schedule = Schedule {
@@ -180,9 +180,9 @@ impl<D: Dataset> DataLoader<D> {
         pipeline.next().expect("a schedule does not end")
     }
 
-    /// One pass over all examples in order, for evaluation; it does not move this iterator. The
-    /// last batch is always given. Threads work ahead here as they do there. What is random about
-    /// examples is the same in every such pass.
+    /// Returns an iterator over all examples once, in order, for evaluation. It does not move the
+    /// loader and includes the last batch even if that is not full. Threads work ahead as they do
+    /// for the loader. The randomness of examples is the same in every such pass.
     ///
     /// ```
     /// use bibun::datasets::DataLoader;
@@ -198,7 +198,7 @@ impl<D: Dataset> DataLoader<D> {
             shuffled: false,
             ..self.plan
         };
-        // No epoch of training has this number.
+        // Training never reaches an epoch with this number.
         let mut cursor = Cursor {
             epoch: u64::MAX,
             position: 0,
@@ -215,40 +215,40 @@ impl<D: Dataset> DataLoader<D> {
         Pipeline::new(self.dataset.clone(), jobs, self.ahead, self.threads)
     }
 
-    /// How many passes over the data set are complete.
+    /// Returns the number of complete passes over the data set.
     pub fn epoch(&self) -> u64 {
         self.cursor.epoch
     }
 
-    /// How many examples of this pass have been given.
+    /// Returns the number of examples of this pass that have been returned.
     pub fn position(&self) -> usize {
         self.cursor.position
     }
 
-    /// The passes made, with the part of the one begun.
+    /// Returns the number of passes, including the completed fraction of the current one.
     pub fn epoch_detail(&self) -> f64 {
         let Cursor { epoch, position } = self.cursor;
         epoch as f64 + position as f64 / self.plan.examples_per_epoch() as f64
     }
 
-    /// Whether the last batch ended a pass.
+    /// Returns whether the last batch ended a pass.
     pub fn is_new_epoch(&self) -> bool {
         self.cursor.epoch > 0 && self.cursor.position == 0
     }
 
-    /// The number of batches in a pass.
+    /// Returns the number of batches in a pass.
     pub fn batches_per_epoch(&self) -> usize {
         self.plan
             .examples_per_epoch()
             .div_ceil(self.plan.batch_size)
     }
 
-    /// The number of examples in a batch, but perhaps the last of a pass.
+    /// Returns the number of examples in a batch; the last batch of a pass may have fewer.
     pub fn batch_size(&self) -> usize {
         self.plan.batch_size
     }
 
-    /// The data set.
+    /// Returns the data set.
     pub fn dataset(&self) -> &D {
         &self.dataset
     }
@@ -265,7 +265,8 @@ impl<D: Dataset> fmt::Debug for DataLoader<D> {
     }
 }
 
-/// `epoch`, `position` and `seed`, and the number of examples, which must be the same.
+/// The state has `epoch`, `position` and `seed`, and the number of examples, which must be the
+/// same.
 impl<D: Dataset> Stateful for DataLoader<D> {
     fn state(&self) -> State {
         let values = [
@@ -303,13 +304,13 @@ impl<D: Dataset> Stateful for DataLoader<D> {
 }
 
 impl Plan {
-    /// The stream of an epoch.
+    /// Returns the stream of an epoch.
     fn random(&self, epoch: u64) -> Generator {
         Generator::new(self.seed).split(epoch)
     }
 
-    /// Whether a batch can be given from here on. A position saved with another batch size may
-    /// well do.
+    /// Returns whether a batch can begin at this position. A position saved with another batch size
+    /// may be valid.
     fn begins_batch(&self, position: usize) -> bool {
         let least = if self.drop_last { self.batch_size } else { 1 };
         self.examples
@@ -347,7 +348,7 @@ struct Job {
     random: Generator,
 }
 
-/// All batches from a place on.
+/// All batches from a position on.
 struct Schedule {
     plan: Plan,
     cursor: Cursor,
@@ -358,7 +359,7 @@ struct Schedule {
 struct Epoch {
     number: u64,
     random: Generator,
-    /// Empty if examples come as they are.
+    /// The order; empty if the examples come in their own order.
     order: Vec<i64>,
 }
 
@@ -396,7 +397,7 @@ impl Iterator for Schedule {
     }
 }
 
-/// What came of a job: a batch, an error, or a panic, which is to be the consumer's.
+/// The outcome of a job: a batch, an error, or a panic to be raised in the consumer's thread.
 enum Outcome<B> {
     Made(Result<B, DataError>),
     Raised(Error),
@@ -429,11 +430,11 @@ struct Pipeline<D: Dataset, J> {
     workers: Option<Workers<Batch<D>>>,
 }
 
-/// Threads that wait for jobs, and what they were asked to do.
+/// Threads that wait for jobs, and the jobs that they were given.
 struct Workers<B> {
-    /// With the scopes of the thread that asks.
+    /// The queue of jobs, with the scopes of the requesting thread.
     jobs: Sender<(Job, Scopes, ReplyTo<B>)>,
-    /// Where the outcomes will come, in order.
+    /// The receivers of the outcomes, in order.
     pending: VecDeque<Receiver<Outcome<B>>>,
     stop: Arc<AtomicBool>,
 }
@@ -460,7 +461,7 @@ impl<D: Dataset, J: Iterator<Item = Job>> Iterator for Pipeline<D, J> {
             let Job { indices, random } = self.jobs.next()?;
             return Some(self.dataset.batch(&indices, &random));
         };
-        // The one that is asked for now, and those ahead of it.
+        // The batch that is requested now, and those ahead of it.
         while workers.pending.len() <= self.ahead {
             let Some(job) = self.jobs.next() else { break };
             workers.ask(job);
@@ -487,7 +488,7 @@ impl<B: Send + 'static> Workers<B> {
             let (dataset, queue, stop) = (dataset.clone(), queue.clone(), stop.clone());
             let work = move || {
                 loop {
-                    // The lock is let go before the work begins.
+                    // The lock is released before the work begins.
                     let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((Job { indices, random }, scopes, reply)) = job else {
                         break;
@@ -497,7 +498,7 @@ impl<B: Send + 'static> Workers<B> {
                     }
                     let make = || dataset.batch(&indices, &random);
                     let outcome = Outcome::of(|| scopes.run(make));
-                    // Nobody may be waiting any more.
+                    // The consumer may be gone.
                     let _ = reply.send(outcome);
                 }
             };
@@ -516,14 +517,14 @@ impl<B: Send + 'static> Workers<B> {
 
     fn ask(&mut self, job: Job) {
         let (reply, outcome) = sync_channel(1);
-        // Without a thread to take it, `outcome` says so when its turn comes.
+        // If no thread takes the job, `outcome` reports that when its turn comes.
         let _ = self.jobs.send((job, Scopes::current(), reply));
         self.pending.push_back(outcome);
     }
 }
 
 impl<B> Drop for Workers<B> {
-    /// The threads end after what they are at, and nobody waits for them.
+    /// Tells the threads to end after their present work, without waiting for them.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }

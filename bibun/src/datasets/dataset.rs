@@ -1,4 +1,4 @@
-//! What a data set is, and what can be made of one.
+//! The data set trait and its adapters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use bibun_array::Generator;
 use super::splits::{self, SplitSize};
 use super::{Collate, DataError};
 
-/// The batch that the examples of a data set make.
+/// The batch type of the examples of a data set.
 pub type Batch<D> = <<D as Dataset>::Example as Collate>::Batch;
 
-/// Examples by number.
+/// Examples by index.
 ///
-/// Threads read it at once, so it is shared and does not change. An [`Arc`] of a data set is one.
+/// Threads read a data set at the same time, so it is shared and does not change. An [`Arc`] of a
+/// data set is a data set too.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -36,37 +37,39 @@ pub type Batch<D> = <<D as Dataset>::Example as Collate>::Batch;
 /// # Ok::<(), DataError>(())
 /// ```
 pub trait Dataset: Send + Sync + 'static {
-    /// What there is many of.
+    /// The type of the examples.
     type Example: Collate;
 
-    /// The number of examples.
+    /// Returns the number of examples.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether there are no examples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Example number `index`. What is random about it is drawn from `random`, a stream of its
-    /// own: under [`DataLoader`](super::DataLoader) it depends on seed, epoch and index only.
+    /// Returns the example with this index. Its randomness is drawn from `random`, a separate
+    /// stream for each example: under [`DataLoader`](super::DataLoader) it depends on seed, epoch
+    /// and index only.
     ///
     /// # Errors
-    /// If the example cannot be had.
+    /// Returns an error if the example cannot be read.
     ///
     /// # Panics
-    /// If there is no such example.
+    /// Panics if there is no such example.
     fn example(&self, index: usize, random: &mut Generator) -> Result<Self::Example, DataError>;
 
-    /// Examples as a batch without going through each, where that is quicker. It must be the
-    /// batch that the examples would make. By default there is no such way.
+    /// Returns examples as a batch without going through each of them, if that is faster. The batch
+    /// must equal the one that the examples would make. Defaults to `None`, which stands for no
+    /// such way.
     fn gathered(&self, _indices: &[usize]) -> Option<Result<Batch<Self>, DataError>> {
         None
     }
 
-    /// Examples as a batch; number `i` draws from `random.split(i)`.
+    /// Returns examples as a batch; example `i` draws from `random.split(i)`.
     ///
     /// # Errors
-    /// If one cannot be had, or they do not fit together.
+    /// Returns an error if an example cannot be read, or they do not fit together.
     fn batch(&self, indices: &[usize], random: &Generator) -> Result<Batch<Self>, DataError> {
         if let Some(batch) = self.gathered(indices) {
             return batch;
@@ -77,7 +80,7 @@ pub trait Dataset: Send + Sync + 'static {
         Self::Example::collate(examples.collect::<Result<_, _>>()?)
     }
 
-    /// The data set of `f(example, random)`; see [`transforms`](super::transforms).
+    /// Returns the data set of `f(example, random)`; see [`transforms`](super::transforms).
     ///
     /// ```
     /// use bibun::array::{Array, Generator};
@@ -95,10 +98,10 @@ pub trait Dataset: Send + Sync + 'static {
         Mapped { dataset: self, f }
     }
 
-    /// The examples with these numbers, in this order.
+    /// Returns the data set of the examples with these indices, in this order.
     ///
     /// # Panics
-    /// If there is no such example.
+    /// Panics if there is no such example.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -126,7 +129,7 @@ pub trait Dataset: Send + Sync + 'static {
         }
     }
 
-    /// These examples and then those of another data set.
+    /// Returns the data set of these examples followed by those of another data set.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -147,11 +150,11 @@ pub trait Dataset: Send + Sync + 'static {
         }
     }
 
-    /// Parts of the data set, as shares (`[0.8, 0.2]`) or as counts (`[50_000, 10_000]`), drawn at
-    /// random; see [`splits::shuffled`].
+    /// Splits the data set at random into parts, given as fractions (`[0.8, 0.2]`) or as counts
+    /// (`[50_000, 10_000]`); see [`splits::shuffled`].
     ///
     /// # Panics
-    /// If the parts are more than the whole.
+    /// Panics if the parts together are larger than the whole.
     ///
     /// ```
     /// use bibun::datasets::{Dataset, Digits};
@@ -171,10 +174,12 @@ pub trait Dataset: Send + Sync + 'static {
         parts_of(self, parts)
     }
 
-    /// Parts in which each class has its share to within one example; see [`splits::stratified`].
+    /// Splits the data set into parts that each have their fraction of every class to within one
+    /// example; see [`splits::stratified`].
     ///
     /// # Panics
-    /// If there are not as many labels as examples, or the parts are more than the whole.
+    /// Panics if the numbers of labels and examples differ, or the parts together are larger than
+    /// the whole.
     ///
     /// ```
     /// use bibun::datasets::{Dataset, Digits};
@@ -210,7 +215,7 @@ fn parts_of<D: Dataset, const N: usize>(dataset: D, parts: [Vec<usize>; N]) -> [
     })
 }
 
-/// Some examples of a data set; made by [`Dataset::subset`] and the splits.
+/// Some examples of a data set. Made by [`Dataset::subset`] and the splits.
 #[derive(Clone, Debug)]
 pub struct Subset<D> {
     dataset: D,
@@ -218,12 +223,12 @@ pub struct Subset<D> {
 }
 
 impl<D> Subset<D> {
-    /// The numbers that the examples have in the whole.
+    /// Returns the indices that the examples have in the whole data set.
     pub fn indices(&self) -> &[usize] {
         &self.indices
     }
 
-    /// The whole.
+    /// Returns the whole data set.
     pub fn whole(&self) -> &D {
         &self.dataset
     }
@@ -246,7 +251,7 @@ impl<D: Dataset> Dataset for Subset<D> {
     }
 }
 
-/// A data set and then another; made by [`Dataset::chain`].
+/// A data set followed by another. Made by [`Dataset::chain`].
 #[derive(Clone, Debug)]
 pub struct Chained<A, B> {
     first: A,
@@ -268,7 +273,7 @@ impl<A: Dataset, B: Dataset<Example = A::Example>> Dataset for Chained<A, B> {
     }
 }
 
-/// A data set whose examples go through a function; made by [`Dataset::map`].
+/// A data set whose examples are mapped by a function. Made by [`Dataset::map`].
 #[derive(Clone)]
 pub struct Mapped<D, F> {
     dataset: D,

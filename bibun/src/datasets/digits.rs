@@ -1,8 +1,8 @@
-//! Digits drawn with a pen that nobody leads the same way twice.
+//! Handwritten digits drawn at random by the program.
 //!
-//! A digit is a few strokes through given points. The points are jittered, turned, slanted, scaled,
-//! shifted and moved by an elastic field, and a pen of random width follows them. Source of the
-//! elastic field: Simard, Steinkraus, Platt, "Best practices for convolutional neural networks
+//! A digit is a few strokes through given points. The points are jittered, rotated, slanted,
+//! scaled, shifted and moved by an elastic field, and a pen of random width follows them. Source of
+//! the elastic field: Simard, Steinkraus, Platt, "Best practices for convolutional neural networks
 //! applied to visual document analysis", ICDAR 2003.
 
 use std::ops::Range;
@@ -13,16 +13,16 @@ use super::LabeledImages;
 
 const SIDE: usize = 28;
 const SIZE: usize = SIDE * SIDE;
-/// Random numbers for an image: two fields and more than all else needs.
+/// The number of random numbers for an image: two fields, and more than everything else needs.
 const DRAWS: usize = 2 * SIZE + 128;
 
 type Point = [f32; 2];
 
 /// A movement of the pen through points `x, y, x, y, ...` of a square of side 100, y downwards.
 enum Stroke {
-    /// Smooth.
+    /// A smooth curve.
     Curve(&'static [u8]),
-    /// With corners.
+    /// A line with corners.
     Line(&'static [u8]),
 }
 use Stroke::{Curve, Line};
@@ -111,7 +111,7 @@ const FORMS: [&[&[Stroke]]; 10] = [
 
 /// An endless supply of handwritten digits, 28 by 28 pixels, drawn by the program itself.
 ///
-/// Image `i` of a seed is always the same one, whatever else is drawn, on every machine.
+/// Image `i` of a seed is always the same, on every machine, whatever else is drawn.
 ///
 /// ```
 /// use bibun::datasets::Digits;
@@ -127,14 +127,14 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// The digits of a seed.
+    /// Creates the digits of a seed.
     pub fn new(seed: u64) -> Self {
         Self {
             generator: Generator::new(seed),
         }
     }
 
-    /// The images with these indices. Their classes are random, all equally likely.
+    /// Returns the images with these indices. Their classes are random, all equally likely.
     pub fn images(&self, indices: Range<u64>) -> LabeledImages {
         let mut images = LabeledImages {
             height: SIDE,
@@ -151,13 +151,13 @@ impl Digits {
     }
 }
 
-/// Random numbers that are asked for one by one.
+/// Random numbers that are taken one by one.
 struct Hand {
     numbers: std::vec::IntoIter<f32>,
 }
 
 impl Hand {
-    /// A number between two.
+    /// Returns a number between two others.
     fn between(&mut self, low: f32, high: f32) -> f32 {
         let u = self
             .numbers
@@ -166,13 +166,13 @@ impl Hand {
         low + (high - low) * u
     }
 
-    /// A whole number below `count`.
+    /// Returns a whole number below `count`.
     fn below(&mut self, count: usize) -> usize {
         (self.between(0.0, count as f32) as usize).min(count - 1)
     }
 }
 
-/// An image and its class.
+/// Draws an image and returns it with its class.
 fn draw(generator: &mut Generator) -> ([u8; SIZE], u8) {
     let mut hand = Hand {
         numbers: generator
@@ -201,7 +201,7 @@ fn draw(generator: &mut Generator) -> ([u8; SIZE], u8) {
     (coverage.map(|part| (part * ink).round() as u8), class as u8)
 }
 
-/// The way of the pen in the unit square, with the points jittered.
+/// Returns the path of the pen in the unit square, with the points jittered.
 fn path(stroke: &Stroke, hand: &mut Hand) -> Vec<Point> {
     let (Curve(points) | Line(points)) = stroke;
     let points: Vec<Point> = points
@@ -216,7 +216,8 @@ fn path(stroke: &Stroke, hand: &mut Hand) -> Vec<Point> {
     }
 }
 
-/// The steps in which a span between two points is walked, so that fields can bend it.
+/// The number of steps into which the segment between two points is divided, so that fields can
+/// bend it.
 const STEPS: usize = 6;
 
 fn subdivided(points: &[Point]) -> Vec<Point> {
@@ -228,7 +229,7 @@ fn subdivided(points: &[Point]) -> Vec<Point> {
     path
 }
 
-/// The spline of Catmull and Rom through all points.
+/// Returns the Catmull-Rom spline through all points.
 fn smooth(points: &[Point]) -> Vec<Point> {
     let last = points.len() - 1;
     let mut path = vec![points[0]];
@@ -251,7 +252,7 @@ fn mix(a: Point, b: Point, t: f32) -> Point {
     std::array::from_fn(|k| a[k] + t * (b[k] - a[k]))
 }
 
-/// From the unit square to pixels: turned, slanted, scaled, shifted.
+/// A transformation from the unit square to pixels: rotation, slant, scale and shift.
 struct Slope {
     matrix: [Point; 2],
     center: Point,
@@ -262,8 +263,8 @@ impl Slope {
         let width = hand.between(14.0, 24.0);
         let height = hand.between(18.0, 24.0);
         let slant = hand.between(-0.25, 0.45);
-        // The tangent of half the angle gives its sine and cosine without either function, whose
-        // last digits differ between machines.
+        // The tangent of half the angle gives sine and cosine without calling either function,
+        // because their last digits differ between machines.
         let t = hand.between(-0.13, 0.13);
         let (cos, sin) = ((1.0 - t * t) / (1.0 + t * t), 2.0 * t / (1.0 + t * t));
         let middle = SIDE as f32 / 2.0;
@@ -282,7 +283,7 @@ impl Slope {
     }
 }
 
-/// A smooth random displacement for every pixel, in x and in y.
+/// A smooth random displacement of every pixel, in x and in y.
 struct Bend([[f32; SIZE]; 2]);
 
 impl Bend {
@@ -308,7 +309,7 @@ impl Bend {
     }
 }
 
-/// Three means over 9 pixels along each axis, which are nearly a Gaussian of width 4.5.
+/// Averages three times over 9 pixels along each axis, which is nearly a Gaussian of width 4.5.
 fn blur(field: &mut [f32; SIZE]) {
     for _ in 0..3 {
         for line in 0..SIDE {
@@ -318,12 +319,12 @@ fn blur(field: &mut [f32; SIZE]) {
     }
 }
 
-/// Replaces the elements of a line by means of themselves and four neighbours on either side; what
-/// is beyond the ends counts as 0.
+/// Replaces the elements of a line by the means of themselves and four neighbours on either side;
+/// positions beyond the ends count as 0.
 fn mean_along(field: &mut [f32; SIZE], start: usize, step: usize) {
     const REACH: usize = 4;
     let mut line = [0.0; SIDE + 2 * REACH];
-    // PERF: bare loops, which are quick in programs that are hardly optimised, too.
+    // PERF: plain loops, which are fast even in programs built with little optimisation.
     let mut i = 0;
     while i < SIDE {
         line[i + REACH] = field[start + i * step];
@@ -342,7 +343,7 @@ fn mean_along(field: &mut [f32; SIZE], start: usize, step: usize) {
     }
 }
 
-/// Draws a piece of a stroke; where strokes overlap, the darker one counts.
+/// Draws a segment of a stroke; where strokes overlap, the darker one is kept.
 fn add_segment(coverage: &mut [f32; SIZE], a: Point, b: Point, radius: f32) {
     let reach = radius + 1.0;
     let [columns, rows] = [0, 1].map(|k| {

@@ -1,8 +1,9 @@
-//! Files fetched where the machine has a network, and verified.
+//! Downloaded and verified files.
 //!
-//! The way is plain HTTP: who listens sees what is fetched, but nobody can change it unnoticed,
-//! since a file is used only if its SHA-256 is the one written down here. It gets its name when it
-//! is whole and verified; until then it has another, and it is removed when something goes wrong.
+//! Downloads use plain HTTP. Others on the network can see what is fetched, but nobody can change
+//! it unnoticed, because a file is used only if its SHA-256 is the one written down here. A file
+//! gets its name when it is complete and verified; until then it has another name, and it is
+//! removed if something goes wrong.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -16,14 +17,14 @@ use ureq::Agent;
 
 use super::{DataError, Mnist, mnist};
 
-/// A file of the net: where it is, and what it must be.
+/// A file on the network: its address and its expected content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteFile<'a> {
-    /// The address; the last part of it is the name of the file.
+    /// The address, whose last part is the name of the file.
     pub url: &'a str,
     /// The SHA-256 of its content, in lower-case hexadecimal digits.
     pub sha256: &'a str,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
@@ -75,11 +76,11 @@ pub const FASHION_MNIST: [RemoteFile<'static>; 4] = [
     },
 ];
 
-/// MNIST from a folder; files that are not there are fetched into it first.
+/// Reads MNIST from a folder; missing files are downloaded into it first.
 ///
 /// # Errors
-/// If a file is missing and cannot be fetched (the error says how to do it by hand), or cannot be
-/// used.
+/// Returns an error if a file is missing and cannot be downloaded (the error says how to do it by
+/// hand), or cannot be used.
 ///
 /// ```no_run
 /// let mnist = bibun::datasets::download::mnist_or_download("data/mnist")?;
@@ -90,10 +91,10 @@ pub fn mnist_or_download(folder: impl AsRef<Path>) -> Result<Mnist, DataError> {
     read_or_download(folder.as_ref(), &MNIST)
 }
 
-/// Fashion-MNIST from a folder; files that are not there are fetched into it first.
+/// Reads Fashion-MNIST from a folder; missing files are downloaded into it first.
 ///
 /// # Errors
-/// As [`mnist_or_download`].
+/// Returns an error as [`mnist_or_download`] does.
 ///
 /// ```no_run
 /// let fashion = bibun::datasets::download::fashion_mnist_or_download("data/fashion-mnist")?;
@@ -106,7 +107,7 @@ pub fn fashion_mnist_or_download(folder: impl AsRef<Path>) -> Result<Mnist, Data
 
 fn read_or_download(folder: &Path, sources: &[RemoteFile<'_>]) -> Result<Mnist, DataError> {
     for source in sources {
-        // Uncompressed by hand it is read too, and what is wrong with it is told there.
+        // A file that was decompressed by hand is read too, and errors in it are reported there.
         let plain = folder.join(source.name().trim_end_matches(".gz"));
         if !plain.exists() {
             source.fetch(folder)?;
@@ -116,28 +117,30 @@ fn read_or_download(folder: &Path, sources: &[RemoteFile<'_>]) -> Result<Mnist, 
 }
 
 impl RemoteFile<'_> {
-    /// How long a server may be silent.
+    /// The longest time for which a server may be silent.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub fn name(&self) -> &str {
         self.url.rsplit('/').next().unwrap_or(self.url)
     }
 
-    /// The file in a folder, which is made if there is none. A file that is there already and has
-    /// the right content stays; any other is replaced, once the right one is there whole.
+    /// Downloads the file into a folder, which is created if it does not exist, and returns its
+    /// path. A file that already exists with the right content is kept; any other is replaced once
+    /// the right one is complete.
     ///
     /// # Errors
-    /// If there is no network, the server has no such file or is silent for 30 seconds, or what
-    /// came is shorter, longer or other than it should be.
+    /// Returns an error if there is no network, the server does not have the file or is silent for
+    /// 30 seconds, or the received content is shorter, longer or other than expected.
     pub fn fetch(&self, folder: impl AsRef<Path>) -> Result<PathBuf, DataError> {
         self.fetch_within(folder, Self::PATIENCE)
     }
 
-    /// [`RemoteFile::fetch`] from a server that may be silent for so long.
+    /// Downloads the file as [`RemoteFile::fetch`] does, from a server that may be silent for this
+    /// long.
     ///
     /// # Errors
-    /// As [`RemoteFile::fetch`].
+    /// Returns an error as [`RemoteFile::fetch`] does.
     pub fn fetch_within(
         &self,
         folder: impl AsRef<Path>,
@@ -161,7 +164,7 @@ impl RemoteFile<'_> {
         Ok(file)
     }
 
-    /// Whether a file is there and right.
+    /// Returns whether the file exists with the right content.
     fn is_at(&self, file: &Path) -> bool {
         let right_size = fs::metadata(file).is_ok_and(|found| found.len() == self.bytes);
         let checksum = || {
@@ -175,13 +178,13 @@ impl RemoteFile<'_> {
         right_size && checksum().is_ok_and(|found| found == self.sha256)
     }
 
-    /// Fetches into a file, or says what went wrong.
+    /// Downloads into a file, or returns a description of what went wrong.
     fn download(&self, file: &Path, patience: Duration) -> Result<(), String> {
         let mut config = Agent::config_builder()
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
             .timeout_per_read(Some(patience));
-        // What is on this machine is not asked for elsewhere.
+        // Requests to this machine do not go through a proxy.
         if ["http://127.0.0.1", "http://localhost"]
             .iter()
             .any(|here| self.url.starts_with(here))
@@ -193,7 +196,7 @@ impl RemoteFile<'_> {
             .get(self.url)
             .call()
             .map_err(|error| error.to_string())?;
-        // One byte more tells that it goes on.
+        // One byte more than expected shows that the content is too long.
         let mut body = response
             .body_mut()
             .as_reader()
@@ -231,7 +234,7 @@ impl RemoteFile<'_> {
     }
 }
 
-/// A file that is not whole yet, and goes away if it does not become so.
+/// An incomplete file, which is removed unless it is completed and renamed.
 struct Part(PathBuf);
 
 impl Part {
@@ -246,7 +249,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // After a rename there is nothing under this name.
+        // After the rename there is no file under this name.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with data.
+//! Errors of data sets.
 
 use std::error::Error as StdError;
 use std::io;
@@ -8,10 +8,10 @@ use bibun_array::{DType, FileError, Shape};
 
 use super::IdxError;
 
-/// Why an example or a batch could not be had.
+/// The reason why an example or a batch could not be made.
 ///
-/// The message names the file and what was expected of it. A mistake of the caller (an index out
-/// of bounds, a batch size of 0) panics instead.
+/// The message names the file and what was expected of it. A mistake of the caller (an index out of
+/// bounds, a batch size of 0) panics instead.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -24,84 +24,84 @@ use super::IdxError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// A file of the MNIST kind.
+    /// An error in a file in the MNIST format.
     #[error(transparent)]
     Idx(#[from] IdxError),
-    /// A `.npy` or `.npz` file.
+    /// An error in a `.npy` or `.npz` file.
     #[error(transparent)]
     Numpy(#[from] FileError),
-    /// The operating system says no.
+    /// An error of the operating system.
     #[error("{}: {source}", file.display())]
     Io {
         /// The file or folder.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The content of a file is not what it should be.
+    /// A file has unexpected content.
     #[error("{}: {what}", file.display())]
     Format {
         /// The file or folder.
         file: PathBuf,
-        /// What was met and what was expected.
+        /// A description of what was found and what was expected.
         what: String,
     },
-    /// A cell of a table is not what it should be.
+    /// A cell of a table has unexpected content.
     #[error("{}, line {line}, column `{column}`: {what}", file.display())]
     Cell {
         /// The file.
         file: PathBuf,
-        /// The line of the file, from 1.
+        /// The line in the file, from 1.
         line: u64,
-        /// The name of the column, or its number from 0 where columns have no names.
+        /// The name of the column, or its number from 0 if columns have no names.
         column: String,
-        /// What was met and what was expected.
+        /// A description of what was found and what was expected.
         what: String,
     },
-    /// A file could not be fetched.
+    /// A file could not be downloaded.
     #[error(
         "{url} could not be downloaded to {}: {what}; to do it by hand, fetch the file elsewhere \
          (SHA-256 {sha256}) and put it there", file.display()
     )]
     Download {
-        /// Where it should have come from.
+        /// The address of the file.
         url: String,
-        /// Where it should have gone.
+        /// The path to which the file was to be saved.
         file: PathBuf,
-        /// The checksum it should have.
+        /// The expected checksum.
         sha256: String,
-        /// What happened, and what was expected.
+        /// A description of what happened, and what was expected.
         what: String,
     },
-    /// The arrays of examples that should become one batch have different shapes.
+    /// The arrays of examples for one batch have different shapes.
     #[error(
         "arrays of the shapes {left} and {right} cannot be one batch: bring them to one shape, or \
          make each a `Sequence`, which pads the first axis"
     )]
     Shapes {
-        /// The shape of the first.
+        /// The shape of the first array.
         left: Shape,
-        /// The shape of another.
+        /// The shape of another array.
         right: Shape,
     },
-    /// The arrays of examples that should become one batch have different dtypes.
+    /// The arrays of examples for one batch have different dtypes.
     #[error("arrays of {left} and {right} cannot be one batch: bring them to one dtype")]
     DTypes {
-        /// The dtype of the first.
+        /// The dtype of the first array.
         left: DType,
-        /// The dtype of another.
+        /// The dtype of another array.
         right: DType,
     },
     /// A batch of no examples.
     #[error("no examples make no batch")]
     Empty,
-    /// Whatever a data set of your own has to say.
+    /// An error of a custom data set.
     #[error(transparent)]
     Other(Box<dyn StdError + Send + Sync>),
 }
 
 impl DataError {
-    /// An error of a data set of your own, from another error or from words.
+    /// Creates an error of a custom data set, from another error or from a text.
     ///
     /// ```
     /// use bibun::datasets::DataError;

@@ -9,18 +9,19 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageFormat, Imag
 
 use super::{DataError, Dataset};
 
-/// Images in one folder per class: `root/class/*.png` (also `.jpg`, `.jpeg`), read and decoded
-/// when they are asked for.
+/// Images in one folder per class: `root/class/*.png` (also `.jpg`, `.jpeg`), read and decoded when
+/// they are requested.
 ///
-/// Takes the feature `images`.
+/// Requires the feature `images`.
 ///
-/// Classes are numbered in the order of their names, and images come in the order of class and
-/// name. An example is an image as f32 from 0 to 1, `[channels, height, width]`, and its class.
-/// Images are three colours by default and as large as they are; a batch needs images of one size.
+/// Classes are numbered in the order of their names, and images are in the order of class and name.
+/// An example is an image as f32 from 0 to 1, `[channels, height, width]`, and its class. By
+/// default, images have three colour channels and their original size; a batch needs images of one
+/// size.
 ///
-/// An image may have 16,384 pixels a side, and reading it, from its file to the array that it becomes,
-/// may take 256 MiB ([`memory_limit`](ImageFolder::memory_limit)); whatever would take more is refused
-/// by its header, before the memory is asked for.
+/// An image may have up to 16,384 pixels a side, and reading it, from its file to the resulting
+/// array, may take 256 MiB of memory ([`memory_limit`](ImageFolder::memory_limit)). An image that
+/// would take more is refused because of its header, before the memory is allocated.
 ///
 /// ```
 /// use bibun::datasets::{DataError, Dataset, ImageFolder};
@@ -42,18 +43,18 @@ pub struct ImageFolder {
 }
 
 const LONGEST_SIDE: u32 = 1 << 14;
-/// What else a file brings along (texts, profiles, rows that are unpacked) may take this part of the
-/// memory.
+/// The fraction of the memory, as a divisor, that other contents of a file (texts, profiles,
+/// unpacked rows) may take.
 const PART_FOR_THE_REST: u64 = 8;
-/// Pixels that are converted at a time.
+/// The number of pixels converted at a time.
 const BAND: u32 = 1 << 16;
 
 impl ImageFolder {
-    /// Looks which images there are. What is no image by its name is left alone, and so is what
-    /// begins with a dot.
+    /// Lists the images in the folder. Files whose names are not those of images are ignored, and
+    /// so are names that begin with a dot.
     ///
     /// # Errors
-    /// If a folder cannot be read, or there are no images.
+    /// Returns an error if a folder cannot be read, or there are no images.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, DataError> {
         let root = root.as_ref();
         let folders = sorted(root)?.into_iter().filter(|path| path.is_dir());
@@ -78,18 +79,18 @@ impl ImageFolder {
         })
     }
 
-    /// One channel, the brightness.
+    /// Reads images with one channel, the brightness.
     #[must_use]
     pub fn grey(mut self) -> Self {
         self.grey = true;
         self
     }
 
-    /// Brings every image to this size, by triangles (linear interpolation; averages where it
-    /// becomes smaller).
+    /// Resizes every image to this size with a triangle filter (linear interpolation, or averages
+    /// when it becomes smaller).
     ///
     /// # Panics
-    /// If a side is 0 or above 16,384.
+    /// Panics if a side is 0 or above 16,384.
     #[must_use]
     #[track_caller]
     pub fn resize(mut self, height: usize, width: usize) -> Self {
@@ -102,9 +103,9 @@ impl ImageFolder {
         self
     }
 
-    /// How many bytes of memory reading one image may take at once. Defaults to 256 MiB.
+    /// Sets the number of bytes of memory that reading one image may take. Defaults to 256 MiB.
     ///
-    /// A picture of 16 megapixels that is not resized is an array of 192 MB.
+    /// An image of 16 megapixels that is not resized becomes an array of 192 MB.
     ///
     /// ```
     /// # use bibun::datasets::{DataError, ImageFolder};
@@ -118,20 +119,20 @@ impl ImageFolder {
         self
     }
 
-    /// The names of the classes.
+    /// Returns the names of the classes.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// The class of every image.
+    /// Returns the class of every image.
     pub fn labels(&self) -> Vec<usize> {
         self.files.iter().map(|&(_, class)| class).collect()
     }
 
-    /// The file of an image.
+    /// Returns the file of an image.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn file(&self, index: usize) -> &Path {
         &self.files[index].0
     }
@@ -149,7 +150,7 @@ impl ImageFolder {
         let mut reader = reader.map_err(io)?;
         reader.limits(limits);
         let is_jpeg = reader.format() == Some(ImageFormat::Jpeg);
-        // Decoders of JPEG read the file whole.
+        // JPEG decoders read the whole file into memory.
         let in_file = if is_jpeg { 2 * length } else { 0 };
         let expect_room = |bytes: u64, of: &str| match bytes <= self.memory_limit {
             true => Ok(()),
@@ -178,7 +179,7 @@ impl ImageFolder {
     }
 }
 
-/// What the header of an image says.
+/// The properties that the header of an image claims.
 struct Claim {
     size: [u64; 2],
     color: ColorType,
@@ -186,13 +187,14 @@ struct Claim {
 }
 
 impl Claim {
-    /// The most bytes that are in use at once from the header to the array.
+    /// Returns the largest number of bytes in use at once between reading the header and having the
+    /// array.
     fn memory(&self, new_size: Option<(usize, usize)>, grey: bool) -> u64 {
         let [height, width] = self.size;
         let pixel = u64::from(self.color.bytes_per_pixel());
         let decoded = height * width * pixel;
-        // A JPEG in parts is put together from its coefficients, of two bytes each, in blocks of up to
-        // 32 pixels a side; one in colours may have four channels of them.
+        // A progressive JPEG is assembled from its coefficients, of two bytes each, in blocks of up
+        // to 32 pixels a side; one in colour may have four channels of them.
         let blocks = height.next_multiple_of(32) * width.next_multiple_of(32);
         let channels = if self.color.has_color() { 4 } else { 1 };
         let coefficients = if self.is_jpeg {
@@ -204,7 +206,7 @@ impl Claim {
             None => (0, self.size),
             Some((new_height, new_width)) => {
                 let [new_height, new_width] = [new_height as u64, new_width as u64];
-                // Rows first, in four channels of f32.
+                // Rows are resized first, in four channels of f32.
                 let rows = 16 * new_height * width;
                 (
                     rows + new_height * new_width * pixel,
@@ -212,14 +214,14 @@ impl Claim {
                 )
             }
         };
-        // Buffers have up to a quarter more room than they need.
+        // Buffers may have up to a quarter more capacity than they need.
         let array = height * width * if grey { 1 } else { 3 } * 4;
         let array = array + array / 4 + 16 * u64::from(BAND);
         decoded + coefficients.max(resizing).max(array)
     }
 }
 
-/// `[channels, height, width]`.
+/// Converts an image to an array `[channels, height, width]`.
 fn to_array(image: &DynamicImage, grey: bool) -> Array {
     let (height, width) = (image.height(), image.width());
     let channels = if grey { 1 } else { 3 };
@@ -227,7 +229,7 @@ fn to_array(image: &DynamicImage, grey: bool) -> Array {
     let mut array = Array::zeros(shape, DType::F32);
     let planes = array.as_mut_slice::<f32>();
     let size = height as usize * width as usize;
-    // In bands, so that there is never a second array as large as the first.
+    // Converting in bands avoids a second array as large as the first.
     let rows = (BAND / width.max(1)).max(1);
     for top in (0..height).step_by(rows as usize) {
         let band = image.crop_imm(0, top, width, rows.min(height - top));

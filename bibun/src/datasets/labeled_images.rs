@@ -4,7 +4,7 @@ use bibun_array::{Array, Generator};
 
 use super::{Batch, DataError, Dataset};
 
-/// Grey images of one size, each with the class it belongs to.
+/// Grey images of one size, each with its class.
 ///
 /// ```
 /// use bibun::datasets::Digits;
@@ -22,39 +22,40 @@ pub struct LabeledImages {
 }
 
 impl LabeledImages {
-    /// The number of images.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// Rows of an image.
+    /// Returns the number of rows of an image.
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// Columns of an image.
+    /// Returns the number of columns of an image.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The pixels of an image, row after row, 0 for the ground and 255 for full ink.
+    /// Returns the pixels of an image, row after row, from 0 for the background to 255 for full
+    /// ink.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn pixels(&self, index: usize) -> &[u8] {
         let size = self.height * self.width;
         &self.pixels[index * size..][..size]
     }
 
-    /// An image as f32 from 0 to 1, `[1, height, width]`, as convolutions want it.
+    /// Returns an image as f32 from 0 to 1, `[1, height, width]`, the shape for convolutions.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     ///
     /// ```
     /// use bibun::datasets::Digits;
@@ -66,12 +67,12 @@ impl LabeledImages {
         image.reshape([1, self.height, self.width])
     }
 
-    /// The classes of all images.
+    /// Returns the classes of all images.
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }
 
-    /// The same images with examples of the shape `[1, height, width]`.
+    /// Returns the same images with examples of the shape `[1, height, width]`.
     ///
     /// ```
     /// use bibun::datasets::{DataLoader, Digits};
@@ -84,19 +85,19 @@ impl LabeledImages {
         Planes(self)
     }
 
-    /// The class of an image.
+    /// Returns the class of an image.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn label(&self, index: usize) -> u8 {
         self.labels[index]
     }
 
-    /// The images with these indices as f32 from 0 to 1, `[n, height · width]`, and their classes
-    /// as i64, `[n]`.
+    /// Returns the images with these indices as f32 from 0 to 1, `[n, height · width]`, and their
+    /// classes as i64, `[n]`.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// Panics if there is no such image.
     pub fn batch(&self, indices: &[usize]) -> (Array, Array) {
         let size = self.height * self.width;
         let mut x = Vec::with_capacity(indices.len() * size);
@@ -136,13 +137,13 @@ impl Dataset for LabeledImages {
     }
 }
 
-/// [`LabeledImages`] as convolutions want them: an example is an image `[1, height, width]` and
+/// [`LabeledImages`] in the shape for convolutions: an example is an image `[1, height, width]` and
 /// its class. Made by [`LabeledImages::planes`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Planes(LabeledImages);
 
 impl Planes {
-    /// The images.
+    /// Returns the images.
     pub fn images(&self) -> &LabeledImages {
         &self.0
     }

@@ -5,7 +5,7 @@ use bibun_array::{Array, Generator};
 use super::{Batch, Collate, DataError, Dataset};
 use crate::error::{Error, raise};
 
-/// The parts along the first axis; a batch is one gather.
+/// The slices along the first axis are the examples; a batch is one gather.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -55,11 +55,11 @@ macro_rules! tuple_datasets {
     ($(($first:ident, $($other:ident),+))*) => {$(
         /// Data sets side by side, all of one length: an example is a tuple of theirs.
         ///
-        /// All of them draw from the same stream, so that an image and its mask, say, are turned
-        /// alike if both are mapped by the same function.
+        /// All of them draw from the same stream, so that an image and its mask, for example, are
+        /// transformed alike if both are mapped by the same function.
         ///
         /// # Panics
-        /// If their lengths differ.
+        /// Panics if their lengths differ.
         #[allow(non_snake_case)]
         impl<$first: Dataset, $($other: Dataset),+> Dataset for ($first, $($other),+) {
             type Example = ($first::Example, $($other::Example),+);
@@ -83,7 +83,7 @@ macro_rules! tuple_datasets {
             ) -> Result<Self::Example, DataError> {
                 let start = random.clone();
                 let mut drawn = |stream: &Generator| {
-                    // What draws next goes on behind the one that has drawn most.
+                    // The next draw continues after the stream that has drawn most.
                     if stream.counter() > random.counter() {
                         *random = stream.clone();
                     }

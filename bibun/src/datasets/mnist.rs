@@ -16,36 +16,36 @@ const IMAGE_MAGIC: u32 = 2051;
 const LABEL_MAGIC: u32 = 2049;
 const SIDE: usize = 28;
 const CLASSES: u8 = 10;
-/// More than any file of this kind holds; a header that claims more is damaged.
+/// The largest number of images or labels; a header that claims more is damaged.
 const MOST: u32 = 1_000_000;
 
-/// What MNIST consists of.
+/// The MNIST data sets.
 #[derive(Clone, Debug)]
 pub struct Mnist {
-    /// 60,000 images to learn from.
+    /// The 60,000 images for training.
     pub train: LabeledImages,
-    /// 10,000 to be tested with.
+    /// The 10,000 images for testing.
     pub test: LabeledImages,
 }
 
-/// Why a file could not be used.
+/// The reason why a file could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdxError {
-    /// There is no such file, compressed or not.
+    /// The file does not exist, compressed or not.
     #[error("{0}: no such file, nor {0}.gz; expected {expected}", file.display())]
     Missing {
         /// The file, without `.gz`.
         file: PathBuf,
-        /// What it should be.
+        /// The expected content.
         expected: &'static str,
     },
-    /// The operating system says no, or the compression is damaged.
+    /// An error of the operating system, or damaged compression.
     #[error("{}: {source}", file.display())]
     Io {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file begins with another magic number.
@@ -57,19 +57,19 @@ pub enum IdxError {
         found: u32,
         /// The number it should begin with.
         expected: u32,
-        /// What that number stands for.
+        /// The content that this number stands for.
         what: &'static str,
     },
-    /// The header claims a size that cannot be.
+    /// The header claims an impossible size.
     #[error("{}: the {what} is {found}, expected {expected}", file.display())]
     Size {
         /// The file.
         file: PathBuf,
-        /// Which size.
+        /// The size that is wrong.
         what: &'static str,
-        /// What the header says.
+        /// The size in the header.
         found: u32,
-        /// What it may say.
+        /// The allowed sizes.
         expected: String,
     },
     /// The file ends early.
@@ -77,50 +77,50 @@ pub enum IdxError {
     Truncated {
         /// The file.
         file: PathBuf,
-        /// How many bytes there are.
+        /// The number of bytes in the file.
         found: u64,
-        /// How many there should be.
+        /// The expected number of bytes.
         expected: u64,
     },
-    /// The file goes on after its end.
+    /// The file continues after its expected end.
     #[error("{}: goes on after {expected} bytes, where it should end (uncompressed)", file.display())]
     TrailingBytes {
         /// The file.
         file: PathBuf,
-        /// How many bytes there should be.
+        /// The expected number of bytes.
         expected: u64,
     },
-    /// A label is no class.
+    /// A label is not a class.
     #[error("{}: label {index} is {found}, expected 0 to 9", file.display())]
     Label {
         /// The file.
         file: PathBuf,
         /// The position of the label, from 0.
         index: usize,
-        /// Its value.
+        /// The value of the label.
         found: u8,
     },
-    /// There are not as many labels as images.
+    /// The numbers of labels and images differ.
     #[error("{}: {labels} labels, expected one for each of the {images} images", file.display())]
     Count {
         /// The file with the labels.
         file: PathBuf,
-        /// How many labels it has.
+        /// The number of labels in the file.
         labels: usize,
-        /// How many images there are.
+        /// The number of images.
         images: usize,
     },
 }
 
 /// Reads `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same with `t10k` from a
-/// folder, each as it is or compressed with the ending `.gz`.
+/// folder, each uncompressed or compressed with the extension `.gz`.
 ///
-/// A file may hold a million images, which is 784 MB; beyond what has come out of it, no more memory is
-/// asked for than that again, whatever its header claims.
+/// A file may hold a million images, which is 784 MB. Memory is allocated only as data arrives, at
+/// most as much again at a time, whatever the header claims.
 ///
 /// # Errors
-/// If a file is missing, ends early, goes on too long, or is something else than it should be. The
-/// error names the file and what was expected.
+/// Returns an error if a file is missing, ends early, is too long, or has other content than
+/// expected. The error names the file and what was expected.
 ///
 /// ```
 /// use bibun::datasets::{IdxError, mnist};
@@ -136,11 +136,11 @@ pub fn mnist(folder: impl AsRef<Path>) -> Result<Mnist, IdxError> {
     })
 }
 
-/// Reads Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017) from a folder; its files have the names and the
-/// format of [`mnist`]'s.
+/// Reads Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017) from a folder; its files have the names and
+/// the format of those of [`mnist`].
 ///
 /// # Errors
-/// As [`mnist`].
+/// Returns an error as [`mnist`] does.
 ///
 /// ```
 /// use bibun::datasets::{IdxError, fashion_mnist};
@@ -190,7 +190,7 @@ fn labeled_images(folder: &Path, part: &str) -> Result<LabeledImages, IdxError> 
 /// An IDX file that is being read.
 struct Idx {
     file: PathBuf,
-    /// What the file should hold.
+    /// The expected content.
     content: &'static str,
     reader: Box<dyn Read>,
     /// The bytes read so far, after decompression.
@@ -198,8 +198,8 @@ struct Idx {
 }
 
 impl Idx {
-    /// Opens `file`, or `file.gz` if there is no such file. Whether it is compressed is told by its
-    /// first bytes, for some programs decompress without changing the name.
+    /// Opens `file`, or `file.gz` if `file` does not exist. The first bytes show whether it is
+    /// compressed, because some programs decompress without changing the name.
     fn open(file: &Path, content: &'static str) -> Result<Self, IdxError> {
         let mut compressed = file.as_os_str().to_owned();
         compressed.push(".gz");
@@ -271,10 +271,10 @@ impl Idx {
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// The bytes that are left, which must be just as many.
+    /// Reads the remaining bytes, of which there must be exactly `expected`.
     fn read_rest(&mut self, expected: usize) -> Result<Vec<u8>, IdxError> {
         let bytes = self.read(expected)?;
-        // This also makes the decompressor look at its checksum.
+        // This also makes the decompressor check its checksum.
         match self.reader.read(&mut [0]) {
             Ok(0) => Ok(bytes),
             Ok(_) => Err(IdxError::TrailingBytes {
@@ -292,19 +292,20 @@ impl Idx {
         }
     }
 
-    /// Just so many bytes. The list grows with what is there, not with what was claimed.
+    /// Reads exactly `length` bytes. The list grows with the data that is there, not with the
+    /// claimed length.
     fn read(&mut self, length: usize) -> Result<Vec<u8>, IdxError> {
         const LEAST: usize = 1 << 16;
         let mut bytes = Vec::new();
         while bytes.len() < length {
-            // A header may claim what it wants: there is room for as much again as has come.
+            // The header's claim is not trusted: there is room for as much again as has been read.
             let more = bytes.len().max(LEAST).min(length - bytes.len());
             let reserved = bytes.try_reserve_exact(more).map_err(io::Error::from);
             let mut part = self.reader.by_ref().take(more as u64);
             match reserved.and_then(|()| part.read_to_end(&mut bytes)) {
                 Ok(read) if read == more => {}
                 Ok(_) => break,
-                // A compressed file that was cut off ends early like any other.
+                // A compressed file that was cut off is reported as ending early, like any other.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
                 Err(source) => return Err(self.io(source)),
             }

@@ -1,9 +1,9 @@
-//! Data sets, and the way from them to batches.
+//! Data sets, and how they become batches.
 //!
-//! A [`Dataset`] is examples by number. It may lie in memory (an [`Array`](crate::array::Array)
-//! whose first axis counts examples, a tuple of them, a `Vec`), be read when it is needed, or be
-//! drawn by the program like [`Digits`]. [`Collate`] says how examples become a batch, and
-//! [`DataLoader`] walks over a data set in random order, on threads if wanted, and can be saved and
+//! A [`Dataset`] is examples by index. It may be in memory (an [`Array`](crate::array::Array) whose
+//! first axis counts examples, a tuple of them, a `Vec`), be read when it is needed, or be drawn by
+//! the program like [`Digits`]. [`Collate`] defines how examples become a batch. [`DataLoader`]
+//! iterates over a data set, in random order and on threads if wanted, and can be saved and
 //! resumed.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Data sets in NumPy's archives.
+//! Data sets in NumPy archives.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use bibun_array::{Array, read_npz};
 
 use super::DataError;
 
-/// The arrays with these names of a `.npz` file, whose first axes count the same examples. A tuple
-/// of them is a [`Dataset`](super::Dataset).
+/// Reads the arrays with these names from a `.npz` file; their first axes must count the same
+/// examples. A tuple of them is a [`Dataset`](super::Dataset).
 ///
 /// # Errors
-/// If the file cannot be read, an array is missing, or their first axes differ.
+/// Returns an error if the file cannot be read, an array is missing, or their first axes differ.
 ///
 /// ```
 /// use bibun::array::{Array, write_npz};

@@ -1,4 +1,4 @@
-//! Parts of data sets, drawn at random: who is in which is told by numbers, to be used with
+//! Random splits of data sets, as indices to be used with
 //! [`Dataset::subset`](super::Dataset::subset).
 
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use bibun_array::Generator;
 
 use crate::error::{Error, raise};
 
-/// How large a part is: a share of the whole (`f64`) or a count (`usize`).
+/// The size of a part: a fraction of the whole (`f64`) or a count (`usize`).
 pub trait SplitSize: Copy + sealed::Sealed {
-    /// The size of a part of `total` examples, not yet a whole number.
+    /// Returns the size of a part of `total` examples, not yet rounded.
     #[doc(hidden)]
     fn of(self, total: usize) -> f64;
 }
@@ -32,22 +32,23 @@ mod sealed {
     impl Sealed for usize {}
 }
 
-/// The examples of one fold: all but a part, and that part.
+/// The examples of one fold: all except a part, and that part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fold {
-    /// What to learn from.
+    /// The examples for training.
     pub train: Vec<usize>,
-    /// What to be tested with.
+    /// The examples for testing.
     pub test: Vec<usize>,
 }
 
-/// The numbers `0..len` in random order, cut into parts. What the parts leave is in none of them.
+/// Splits the indices `0..len`, in random order, into parts. Indices beyond the parts are in none
+/// of them.
 ///
-/// A share that is no whole number of examples is rounded, such that the parts together are as
-/// many as their shares together.
+/// A fraction that is not a whole number of examples is rounded, such that the sizes of all parts
+/// add up to the rounded sum of their fractions.
 ///
 /// # Panics
-/// If a part is negative, or the parts are more than the whole.
+/// Panics if a part is negative, or the parts together are larger than the whole.
 ///
 /// ```
 /// use bibun::datasets::splits::shuffled;
@@ -71,14 +72,14 @@ pub fn shuffled<S: SplitSize, const N: usize>(
     })
 }
 
-/// Parts in which each class has its share to within one example: of `c` examples of a class, a
-/// part of the share `s` has `s c` rounded down or up. So the sizes of the parts, too, may differ
-/// from what was asked for by an example or so.
+/// Splits the examples into parts that each have their fraction of every class to within one
+/// example: of `c` examples of a class, a part with the fraction `s` has `s c`, rounded down or up.
+/// The sizes of the parts may therefore differ from the requested ones by an example or so.
 ///
 /// `labels[i]` is the class of example `i`. Each part is in random order.
 ///
 /// # Panics
-/// If a part is negative, or the parts are more than the whole.
+/// Panics if a part is negative, or the parts together are larger than the whole.
 ///
 /// ```
 /// use bibun::datasets::splits::stratified;
@@ -99,11 +100,11 @@ pub fn stratified<L: Ord, S: SplitSize, const N: usize>(
     parts.try_into().expect("as many parts as shares")
 }
 
-/// `k` folds: each example is in the test part of just one, in random order. The sizes of the test
-/// parts differ by at most one.
+/// Returns `k` folds: each example is in the test part of exactly one, in random order. The sizes
+/// of the test parts differ by at most one.
 ///
 /// # Panics
-/// If `k` is below 2 or there are fewer than `k` examples.
+/// Panics if `k` is below 2 or there are fewer than `k` examples.
 ///
 /// ```
 /// use bibun::datasets::splits::folds;
@@ -124,11 +125,11 @@ pub fn folds(len: usize, k: usize, seed: u64) -> Vec<Fold> {
     )
 }
 
-/// `k` folds in whose test parts each class has its share to within one example; see
-/// [`stratified`].
+/// Returns `k` folds whose test parts each have their fraction of every class to within one
+/// example; see [`stratified`].
 ///
 /// # Panics
-/// If `k` is below 2 or there are fewer than `k` examples.
+/// Panics if `k` is below 2 or there are fewer than `k` examples.
 ///
 /// ```
 /// use bibun::datasets::splits::stratified_folds;
@@ -168,10 +169,10 @@ fn permutation(len: usize, seed: u64) -> Vec<usize> {
     order.into_iter().map(|index| index as usize).collect()
 }
 
-/// Shares like 0.1 are not exact; sums of them may be off by so much of an example.
+/// The tolerance, in examples, for sums of fractions like 0.1, which are not exact.
 const SLACK: f64 = 1e-6;
 
-/// The sizes of the parts, not yet whole numbers.
+/// Returns the sizes of the parts, not yet rounded.
 #[track_caller]
 fn sizes<S: SplitSize, const N: usize>(
     function: &'static str,
@@ -194,13 +195,13 @@ fn sizes<S: SplitSize, const N: usize>(
     sizes
 }
 
-/// Parts with the same share of every class.
+/// Returns parts with the same fraction of every class.
 fn strata<L: Ord>(labels: &[L], sizes: &[f64], seed: u64) -> Vec<Vec<usize>> {
     let mut classes: BTreeMap<&L, Vec<usize>> = BTreeMap::new();
     for index in permutation(labels.len(), seed) {
         classes.entry(&labels[index]).or_default().push(index);
     }
-    // The rest, which no part wants, is a part of its own until the end.
+    // The examples that are in no part are treated as one more part until the end.
     let total = labels.len() as f64;
     let rest = (total - sizes.iter().sum::<f64>()).max(0.0);
     let shares: Vec<f64> = sizes
@@ -210,7 +211,7 @@ fn strata<L: Ord>(labels: &[L], sizes: &[f64], seed: u64) -> Vec<Vec<usize>> {
         .collect();
 
     let mut part_of = vec![0; labels.len()];
-    // What each part should have had of the classes so far, less what it got.
+    // What each part should have received of the classes so far, minus what it received.
     let mut owed = vec![0.0; shares.len()];
     for members in classes.values() {
         let mut members = members.as_slice();
@@ -232,8 +233,8 @@ fn strata<L: Ord>(labels: &[L], sizes: &[f64], seed: u64) -> Vec<Vec<usize>> {
     parts
 }
 
-/// `count` by shares that sum to one, each rounded down or up; up goes to those to whom most is
-/// owed.
+/// Divides `count` by shares that sum to one, rounding each down or up; those to which most is owed
+/// are rounded up.
 fn rounded(count: usize, shares: &[f64], owed: &mut [f64]) -> Vec<usize> {
     let exact: Vec<f64> = shares.iter().map(|share| share * count as f64).collect();
     let mut counts: Vec<usize> = exact.iter().map(|x| (x + SLACK).floor() as usize).collect();

@@ -12,9 +12,9 @@ use indexmap::IndexSet;
 
 use super::{Batch, DataError, Dataset};
 
-/// A CSV file, and how it is to be read (RFC 4180: quotes around cells, doubled within them).
+/// A CSV file and the options for reading it (RFC 4180: quotes around cells, doubled within them).
 ///
-/// Takes the feature `csv`.
+/// Requires the feature `csv`.
 ///
 /// ```
 /// use bibun::datasets::{Classes, Csv, Dataset};
@@ -50,41 +50,42 @@ pub enum Column {
     Number(usize),
 }
 
-/// How the cells of a label column become class numbers.
+/// The conversion of the cells of a label column to class numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Classes {
-    /// They are whole numbers already.
+    /// The cells are whole numbers already.
     Numbers,
-    /// They are words, numbered in alphabetical order.
+    /// The cells are words, numbered in alphabetical order.
     Sorted,
-    /// They are words, numbered as they first appear.
+    /// The cells are words, numbered in order of first appearance.
     AsSeen,
 }
 
 /// Numbers from a CSV file.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The names of the columns; their numbers where the file has no names.
+    /// The names of the columns, or their numbers if the file has no names.
     pub names: Vec<String>,
-    /// `[rows, columns]`.
+    /// The numbers, `[rows, columns]`.
     pub values: Array,
 }
 
 /// Numbers from a CSV file, and the class of each row.
 #[derive(Clone, Debug)]
 pub struct LabeledTable {
-    /// The names of the columns; their numbers where the file has no names.
+    /// The names of the columns, or their numbers if the file has no names.
     pub names: Vec<String>,
-    /// `[rows, columns]`.
+    /// The numbers, `[rows, columns]`.
     pub values: Array,
-    /// `[rows]` of i64.
+    /// The class of each row, `[rows]` of i64.
     pub labels: Array,
-    /// The words of the classes; none with [`Classes::Numbers`].
+    /// The words of the classes; empty with [`Classes::Numbers`].
     pub classes: Vec<String>,
 }
 
 impl Csv {
-    /// A file with a header, cells set apart by commas, and numbers read as f32.
+    /// Creates a description of a file with a header, comma-separated cells, and numbers read as
+    /// f32.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -95,40 +96,40 @@ impl Csv {
         }
     }
 
-    /// The first line is data already.
+    /// Reads the first line as data instead of a header.
     #[must_use]
     pub fn no_header(mut self) -> Self {
         self.header = false;
         self
     }
 
-    /// Another byte between cells, such as `b';'` or `b'\t'`.
+    /// Sets the byte between cells, such as `b';'` or `b'\t'`. Defaults to a comma.
     #[must_use]
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
         self
     }
 
-    /// The columns of numbers, by name or number, in this order. By default all but that of the
-    /// labels.
+    /// Sets the columns of numbers, by name or number, in this order. Defaults to all except that
+    /// of the labels.
     #[must_use]
     pub fn columns<C: Into<Column>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
         self.columns = Some(columns.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Numbers are read as f64.
+    /// Reads numbers as f64. Defaults to f32.
     #[must_use]
     pub fn double(mut self) -> Self {
         self.double = true;
         self
     }
 
-    /// The numbers.
+    /// Reads the numbers.
     ///
     /// # Errors
-    /// If the file cannot be read, has no such column, or a cell is missing or no number; the
-    /// error names file, line and column.
+    /// Returns an error if the file cannot be read or lacks a column, or a cell is missing or is
+    /// not a number; the error names file, line and column.
     pub fn read(&self) -> Result<Table, DataError> {
         let (mut reader, header) = self.open()?;
         let columns = self.chosen(&header, None)?;
@@ -144,10 +145,11 @@ impl Csv {
         })
     }
 
-    /// The numbers, and the classes in another column.
+    /// Reads the numbers, and the classes from another column.
     ///
     /// # Errors
-    /// As [`Csv::read`]; also if a label is missing, or is no whole number where it should be one.
+    /// Returns an error as [`Csv::read`] does; also if a label is missing, or is not a whole number
+    /// where it has to be.
     pub fn labeled(
         &self,
         label: impl Into<Column>,
@@ -188,14 +190,14 @@ impl Csv {
         })
     }
 
-    /// The file, and the names of its columns (their numbers where it has none).
+    /// Opens the file and returns it with the names of its columns (their numbers if it has none).
     fn open(&self) -> Result<(Reader<File>, Vec<String>), DataError> {
         let mut reader = ReaderBuilder::new()
             .has_headers(self.header)
             .delimiter(self.delimiter)
             .from_path(&self.file)
             .map_err(|error| self.error(error))?;
-        // Without a header these are the cells of the first row, which is given again.
+        // Without a header, these are the cells of the first row, which the reader returns again.
         let first = reader.headers().map_err(|error| self.error(error))?;
         let header = match self.header {
             true => first.iter().map(|name| name.trim().to_owned()).collect(),
@@ -263,7 +265,7 @@ impl Csv {
     ) -> Result<(), DataError> {
         for &column in columns {
             let cell = self.cell(row, column, header)?;
-            // Straight to f32: by way of f64 it would be rounded twice.
+            // Parsed directly as f32: going through f64 would round twice.
             let value = match self.double {
                 true => cell.parse::<f64>(),
                 false => cell.parse::<f32>().map(f64::from),
@@ -299,8 +301,8 @@ impl Csv {
         }
     }
 
-    /// The line at which a row begins. The reader tells where it began to look for it, and empty
-    /// lines may come first.
+    /// Returns the line at which a row begins. The reader reports where it began to look for the
+    /// row, and empty lines may come first.
     fn line(&self, position: &Position) -> u64 {
         let skipped = || {
             let mut file = BufReader::new(File::open(&self.file)?);

@@ -1,8 +1,8 @@
-//! What is done to examples on their way, mostly to images `[channels, height, width]`; for
+//! Transforms of examples, mostly of images `[channels, height, width]`, for
 //! [`Dataset::map`](super::Dataset::map).
 //!
-//! Each draws from the stream it is given and from nothing else, so that an epoch can be repeated.
-//! They are put together by a plain closure:
+//! Each transform draws only from the stream that it is given, so that an epoch can be repeated. A
+//! plain closure combines them:
 //!
 //! ```
 //! use bibun::datasets::transforms::{random_crop, random_flip};
@@ -24,23 +24,23 @@ use bibun_array::{Array, DType, Generator, Shape, s};
 use super::DataError;
 use crate::error::{Error, raise};
 
-/// Mean and standard deviation of each channel: of each part along the first axis of an example,
-/// that is the planes of an image or the columns of a table.
+/// The mean and standard deviation of each channel, that is, of each slice along the first axis of
+/// an example: the planes of an image or the columns of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Statistics {
-    /// Means.
+    /// The means.
     pub mean: Vec<f64>,
-    /// Standard deviations (of the population: divided by the count).
+    /// The standard deviations (of the population: divided by the count).
     pub std: Vec<f64>,
 }
 
 impl Statistics {
-    /// Those of examples, in one pass. Source: Chan, Golub, LeVeque, "Updating formulae and a
-    /// pairwise algorithm for computing sample variances", 1979.
+    /// Computes the statistics of examples, in one pass. Source: Chan, Golub, LeVeque, "Updating
+    /// formulae and a pairwise algorithm for computing sample variances", 1979.
     ///
     /// # Errors
-    /// The first one among the examples; [`DataError::Empty`] if there are none, and
-    /// [`DataError::Shapes`] if their first axes differ.
+    /// Returns the first error among the examples, [`DataError::Empty`] if there are no elements,
+    /// and [`DataError::Shapes`] if their first axes differ.
     ///
     /// ```
     /// use bibun::array::Array;
@@ -107,10 +107,11 @@ impl Statistics {
         })
     }
 
-    /// An example less the mean, divided by the standard deviation (by 1 where that is 0).
+    /// Subtracts the mean from an example and divides it by the standard deviation (by 1 where that
+    /// is 0).
     ///
     /// # Panics
-    /// As [`normalize`].
+    /// Panics as [`normalize`] does.
     #[track_caller]
     pub fn normalize(&self, example: &Array) -> Array {
         let divisors: Vec<f64> = self
@@ -122,11 +123,12 @@ impl Statistics {
     }
 }
 
-/// `(x - mean) / std` with a mean and a standard deviation for each part along the first axis, in
-/// the dtype of `x`.
+/// Computes `(x - mean) / std` with a mean and a standard deviation for each slice along the first
+/// axis, in the dtype of `x`.
 ///
 /// # Panics
-/// If `x` is not of floats, or its first axis is not as long as `mean` and `std`.
+/// Panics if `x` is not of floats, or the length of its first axis differs from that of `mean` or
+/// `std`.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -163,7 +165,7 @@ fn channels_of(function: &'static str, x: &Array) -> usize {
     }
 }
 
-/// Channels, height and width.
+/// Returns channels, height and width.
 #[track_caller]
 fn image_size(function: &'static str, image: &Array) -> [usize; 3] {
     match image.shape().dims() {
@@ -190,11 +192,12 @@ fn below(count: usize, random: &mut Generator) -> usize {
     random.integers(0, count as i64, ()).item::<i64>() as usize
 }
 
-/// A window of `[height, width]` at a random place of the image, which gets `padding` zeros (or
-/// `false`) on all sides before.
+/// Crops a window of `[height, width]` at a random position of the image, after padding it with
+/// `padding` zeros (or `false`) on all sides.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]` or the window is larger than the padded image.
+/// Panics if `image` is not `[channels, height, width]` or the window is larger than the padded
+/// image.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -235,10 +238,10 @@ pub fn random_crop(
     window(&padded)
 }
 
-/// The image mirrored, left to right, with a probability.
+/// Mirrors the image from left to right, with this probability.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]`.
+/// Panics if `image` is not `[channels, height, width]`.
 ///
 /// ```
 /// use bibun::array::{Array, Generator};
@@ -256,7 +259,7 @@ pub fn random_flip(image: &Array, probability: f64, random: &mut Generator) -> A
     }
 }
 
-/// How far [`random_affine`] may go; nothing by default.
+/// The limits of [`random_affine`]. They default to no change.
 ///
 /// ```
 /// use bibun::datasets::transforms::Affine;
@@ -265,13 +268,13 @@ pub fn random_flip(image: &Array, probability: f64, random: &mut Generator) -> A
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Affine {
-    /// The largest angle in degrees, either way.
+    /// The largest angle in degrees, in either direction.
     pub degrees: f64,
-    /// The longest shift along either axis, as a part of its length.
+    /// The largest shift along either axis, as a fraction of its length.
     pub shift: f64,
-    /// How many times as large the content becomes.
+    /// The range of the factor by which the content is scaled.
     pub scale: RangeInclusive<f64>,
-    /// The largest slant in degrees, either way.
+    /// The largest slant in degrees, in either direction.
     pub shear: f64,
 }
 
@@ -286,12 +289,11 @@ impl Default for Affine {
     }
 }
 
-/// The image turned, shifted, scaled and slanted about its centre at random, all equally likely
-/// within the limits; elements between pixels are interpolated linearly, and what comes from
-/// beyond the edges is 0.
+/// Rotates, shifts, scales and slants the image about its centre at random, uniformly within the
+/// limits. Values between pixels are interpolated linearly, and pixels from beyond the edges are 0.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]` of f32.
+/// Panics if `image` is not `[channels, height, width]` of f32.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -317,7 +319,7 @@ pub fn random_affine(image: &Array, limits: &Affine, random: &mut Generator) -> 
     let down = between(&both_ways(limits.shift), random) * height as f64;
     let right = between(&both_ways(limits.shift), random) * width as f64;
 
-    // From a pixel of the result back to where it comes from.
+    // Maps a pixel of the result back to the position that it comes from.
     let (sin, cos) = angle.sin_cos();
     let (middle_y, middle_x) = ((height as f64 - 1.0) / 2.0, (width as f64 - 1.0) / 2.0);
     let origin = |row: usize, column: usize| {
@@ -355,12 +357,12 @@ pub fn random_affine(image: &Array, limits: &Affine, random: &mut Generator) -> 
     Array::from_vec(result, [channels, height, width])
 }
 
-/// The image with a rectangle set to 0, with a probability: 2 to 33 percent of its area, with
-/// sides between 3:10 and 10:3. Source: Zhong, Zheng, Kang, Li, Yang, "Random erasing data
-/// augmentation", 2017. Rectangles that do not fit are cut to the image.
+/// Sets a rectangle of the image to 0, with this probability: 2 to 33 percent of its area, with
+/// sides between 3:10 and 10:3. Rectangles that do not fit are cut to the image. Source: Zhong,
+/// Zheng, Kang, Li, Yang, "Random erasing data augmentation", 2017.
 ///
 /// # Panics
-/// If `image` is not `[channels, height, width]`.
+/// Panics if `image` is not `[channels, height, width]`.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -376,7 +378,7 @@ pub fn random_erasing(image: &Array, probability: f64, random: &mut Generator) -
         return image.clone();
     }
     let area = between(&(0.02..=0.33), random) * (height * width) as f64;
-    // Equally likely on a logarithmic scale: tall and wide alike.
+    // Uniform on a logarithmic scale, so that tall and wide rectangles are equally likely.
     let ratio = (between(&(-1.0..=1.0), random) * f64::ln(10.0 / 3.0)).exp();
     let side = |length: f64, most: usize| (length.round() as usize).clamp(1, most);
     let rows = side((area * ratio).sqrt(), height);
@@ -392,10 +394,10 @@ pub fn random_erasing(image: &Array, probability: f64, random: &mut Generator) -
     erased
 }
 
-/// An array of floats, of any shape, with normally distributed noise added.
+/// Adds normally distributed noise to an array of floats, of any shape.
 ///
 /// # Panics
-/// If `x` is not of floats or `std` is negative.
+/// Panics if `x` is not of floats or `std` is negative.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -408,10 +410,10 @@ pub fn add_noise(x: &Array, std: f64, random: &mut Generator) -> Array {
     x + &random.normal(x.shape(), 0.0, std, x.dtype())
 }
 
-/// A class as f32 `[classes]`: 1 at its place and 0 elsewhere.
+/// Returns a class as f32 `[classes]`: 1 at its index and 0 elsewhere.
 ///
 /// # Panics
-/// If there is no such class.
+/// Panics if there is no such class.
 ///
 /// ```
 /// use bibun::datasets::transforms::one_hot;

@@ -1,14 +1,14 @@
-//! The same value everywhere.
+//! Initializers with one value everywhere.
 
 use bibun_array::{Array, DType, Generator, Scalar, Shape};
 
 use super::Initializer;
 
-/// Zeros: how biases start.
+/// Zeros, the usual initial value of biases.
 #[derive(Clone, Copy, Debug)]
 pub struct Zero;
 
-/// Ones: how scales start.
+/// Ones, the usual initial value of scales.
 #[derive(Clone, Copy, Debug)]
 pub struct One;
 

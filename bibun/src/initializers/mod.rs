@@ -1,10 +1,12 @@
-//! Initializers: how parameters start.
+//! Initializers of parameters.
 //!
-//! All randomness comes from the [`Generator`] passed in, so one seed makes one model.
+//! All randomness comes from the [`Generator`] that is passed in, so the same seed always gives the
+//! same model.
 //!
-//! The scaled ones depend on the numbers of values that meet in one output, `fan_in`, and that one
-//! input goes to, `fan_out`. Of a weight of shape `[o, i, ...]`, `fan_in` is `i` and `fan_out` is
-//! `o`, each times the size of the rest (the kernel of a convolution).
+//! The scaled initializers depend on the number of inputs that contribute to one output, `fan_in`,
+//! and the number of outputs that one input contributes to, `fan_out`. For a weight of shape
+//! `[o, i, ...]`, `fan_in` is `i` and `fan_out` is `o`, each times the size of the rest (the kernel
+//! of a convolution).
 
 mod constant;
 mod orthogonal;
@@ -26,7 +28,7 @@ pub use scaled::{
     LeCunUniform, Nonlinearity, Spread, VarianceScaling,
 };
 
-/// How a parameter starts.
+/// An initializer of a parameter.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator, Shape};
@@ -44,14 +46,14 @@ pub use scaled::{
 /// assert_eq!(w.to_vec::<f32>(), [2.0, 2.0]);
 /// ```
 pub trait Initializer: fmt::Debug {
-    /// The first value of a parameter of this shape and float dtype.
+    /// Returns the initial value of a parameter of this shape and float dtype.
     ///
     /// # Panics
-    /// If the initializer is not made for such a shape, or the dtype is no float type.
+    /// Panics if the initializer does not support such a shape, or the dtype is not a float type.
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array;
 }
 
-/// One initializer for several parameters.
+/// A shared initializer, for several parameters.
 impl<I: Initializer + ?Sized> Initializer for Arc<I> {
     #[track_caller]
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {

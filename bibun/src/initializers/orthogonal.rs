@@ -1,16 +1,19 @@
-//! Orthonormal rows or columns.
+//! An initializer with orthonormal rows or columns.
 
 use bibun_array::{Array, DType, Generator, Shape};
 
 use super::Initializer;
 use crate::error::{Error, raise};
 
-/// A matrix with orthonormal rows, or columns where there are fewer of them, times a gain.
+/// A matrix with orthonormal rows, or with orthonormal columns if there are fewer columns than
+/// rows, times a gain.
 ///
-/// Of a weight of rank above two, all axes but the first count as one. Uniformly distributed over
-/// all such matrices: the rows of a normally distributed matrix, made orthonormal one after another
-/// (Gram and Schmidt's way, each row twice, in f64). Source: Saxe, McClelland, Ganguli, "Exact
-/// solutions to the nonlinear dynamics of learning in deep linear neural networks", ICLR 2014.
+/// For a weight of rank above two, all axes but the first count as one. The distribution is uniform
+/// over all such matrices: the rows of a normally distributed matrix are made orthonormal one after
+/// another (by the Gram-Schmidt process, each row twice, in f64).
+///
+/// Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in
+/// deep linear neural networks", ICLR 2014.
 ///
 /// ```
 /// use bibun::array::{DType, Generator, matmul};
@@ -23,7 +26,7 @@ use crate::error::{Error, raise};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Orthogonal {
-    /// What the matrix is multiplied by.
+    /// The factor that the matrix is multiplied by.
     pub gain: f64,
 }
 
@@ -52,12 +55,12 @@ impl Initializer for Orthogonal {
     }
 }
 
-/// Makes vectors of the given length, which lie one after another, orthonormal.
+/// Makes vectors of the given length, stored one after another, orthonormal.
 fn orthonormalize(vectors: &mut [f64], length: usize) {
     for start in (0..vectors.len()).step_by(length.max(1)) {
         let (before, rest) = vectors.split_at_mut(start);
         let vector = &mut rest[..length];
-        // Rounding leaves a part along the earlier ones, which a second round takes away.
+        // Rounding leaves a component along the earlier vectors, which a second round removes.
         for _ in 0..2 {
             for other in before.chunks_exact(length) {
                 let along = dot(vector, other);

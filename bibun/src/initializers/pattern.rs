@@ -1,4 +1,4 @@
-//! Weights that do something known: pass on, or enlarge.
+//! Initializers of weights with a known function: passing the input on, or enlarging it.
 
 use bibun_array::{Array, DType, Generator, Shape};
 
@@ -15,7 +15,7 @@ use crate::error::{Error, raise};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// What the diagonal holds.
+    /// The value on the diagonal.
     pub gain: f64,
 }
 
@@ -35,11 +35,12 @@ impl Initializer for Identity {
     }
 }
 
-/// Kernels of a convolution that pass on their input: the middle of the kernel is one where output
-/// and input channel agree, all else zero. Channels that the input does not have give zeros.
+/// Kernels of a convolution that passes its input on: the middle of the kernel is one where output
+/// and input channel are the same, and everything else is zero. Output channels without a
+/// corresponding input channel are zero.
 ///
-/// With groups, the channels of each group pass on those of the group. The middle of an even kernel
-/// is behind the centre. For weights `[o, i / groups, kernel..]`.
+/// With groups, the channels of each group pass on those of the group. The middle of a kernel of
+/// even size is the element after the centre. For weights `[o, i / groups, kernel..]`.
 ///
 /// Source: Zagoruyko, Komodakis, "DiracNets", arXiv:1706.00388, 2017.
 ///
@@ -55,7 +56,7 @@ impl Initializer for Identity {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Dirac {
-    /// The groups of the convolution; 1 for an ordinary one.
+    /// The number of groups of the convolution; 1 for an ordinary one.
     pub groups: usize,
 }
 
@@ -85,10 +86,11 @@ impl Initializer for Dirac {
     }
 }
 
-/// Kernels of a transposed convolution over two axes that enlarges by linear interpolation: with a
-/// stride of `s`, a kernel of `2 s - s % 2` and a padding of `(s - s % 2) / 2`, `s` times.
+/// Kernels of a transposed convolution over two axes that enlarges its input by linear
+/// interpolation: with a stride of `s`, a kernel of `2 s - s % 2` and a padding of
+/// `(s - s % 2) / 2`, it enlarges `s` times.
 ///
-/// Each channel is enlarged by itself. For weights `[i, o, height, width]`.
+/// Each channel is enlarged separately. For weights `[i, o, height, width]`.
 ///
 /// Source: Long, Shelhamer, Darrell, "Fully Convolutional Networks for Semantic Segmentation",
 /// CVPR 2015.
@@ -112,7 +114,7 @@ impl Initializer for LinearUpsampling {
             );
             raise(Error::argument("LinearUpsampling", what));
         }
-        // A tent over the kernel, whose top lies in the middle.
+        // A tent function over the kernel, whose peak is in the middle.
         let height = |at: usize, size: usize| {
             let half = size.div_ceil(2) as f64;
             let middle = if size % 2 == 1 {
@@ -129,7 +131,7 @@ impl Initializer for LinearUpsampling {
     }
 }
 
-/// An array whose elements are told by their index.
+/// Creates an array whose elements are computed from their index.
 fn from_elements(shape: &Shape, dtype: DType, element: impl Fn(&[usize]) -> f64) -> Array {
     let mut index = vec![0; shape.rank()];
     let elements: Vec<f64> = (0..shape.size())

@@ -1,4 +1,4 @@
-//! Random numbers of a given spread.
+//! Initializers with random numbers of a given spread.
 
 use bibun_array::{Array, DType, Generator, Scalar, Shape};
 
@@ -28,7 +28,7 @@ impl Initializer for Normal {
     }
 }
 
-/// Numbers equally likely everywhere on `[low, high)`.
+/// Numbers uniformly distributed on `[low, high)`.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -39,9 +39,9 @@ impl Initializer for Normal {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Uniform {
-    /// The lower end, which is included.
+    /// The lower end, inclusive.
     pub low: f64,
-    /// The upper end, which is not.
+    /// The upper end, exclusive.
     pub high: f64,
 }
 
@@ -51,7 +51,7 @@ impl Initializer for Uniform {
     }
 }
 
-/// Normally distributed numbers of which only those between two ends are taken.
+/// Normally distributed numbers, restricted to those between two ends.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -62,9 +62,9 @@ impl Initializer for Uniform {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TruncatedNormal {
-    /// The mean of the distribution before it is cut.
+    /// The mean of the distribution before truncation.
     pub mean: f64,
-    /// Its standard deviation.
+    /// The standard deviation of the distribution before truncation.
     pub std: f64,
     /// The lower end.
     pub low: f64,
@@ -74,7 +74,8 @@ pub struct TruncatedNormal {
 
 impl Initializer for TruncatedNormal {
     /// # Panics
-    /// If `low` is not below `high`, or the standard deviation not above zero.
+    /// Panics if `low` is not below `high`, the standard deviation is not positive, or the mean or
+    /// the standard deviation is not finite.
     #[track_caller]
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
         let Self {
@@ -88,8 +89,8 @@ impl Initializer for TruncatedNormal {
             let what = format!("{self:?} has no numbers between its ends");
             raise(Error::argument("TruncatedNormal", what));
         }
-        // In standard deviations from the mean: the ends, the likeliest point between them, and how
-        // far from it the density matters, where it has fallen by e⁻⁴⁰.
+        // In standard deviations from the mean: the ends, the most likely point between them, and
+        // the distance from it at which the density has fallen by e⁻⁴⁰ and no longer matters.
         let (from, to) = ((low - mean) / std, (high - mean) / std);
         let peak = 0f64.clamp(from, to);
         let reach = (peak * peak + 80.0).sqrt() - peak.abs();
@@ -100,7 +101,8 @@ impl Initializer for TruncatedNormal {
         while elements.len() < shape.size() {
             let missing = shape.size() - elements.len();
             let count = 2 * missing + 16;
-            // Von Neumann's way: points under a box, of which those under the density are kept.
+            // Rejection sampling (von Neumann): of points under a box, those under the density are
+            // accepted.
             let points = generator
                 .uniform(count, from, to, DType::F64)
                 .to_vec::<f64>();
@@ -117,7 +119,7 @@ impl Initializer for TruncatedNormal {
     }
 }
 
-/// Normally distributed numbers with mean 0, of which in each column a part is zero: of a weight
+/// Normally distributed numbers with mean 0, with a part of each column set to zero: in a weight
 /// `[o, i]`, each input reaches only some outputs.
 ///
 /// Source: Martens, "Deep Learning via Hessian-free Optimization", ICML 2010.
@@ -131,15 +133,15 @@ impl Initializer for TruncatedNormal {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sparse {
-    /// The part of each column that is zero, rounded up to whole elements.
+    /// The fraction of each column that is zero, rounded up to whole elements.
     pub sparsity: f64,
-    /// The standard deviation of the rest.
+    /// The standard deviation of the other elements.
     pub std: f64,
 }
 
 impl Initializer for Sparse {
     /// # Panics
-    /// If the shape is not that of a matrix or the sparsity not between 0 and 1.
+    /// Panics if the shape is not that of a matrix or the sparsity is not between 0 and 1.
     #[track_caller]
     fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
         let Some([rows, columns]) = shape.dims() else {

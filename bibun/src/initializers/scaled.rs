@@ -1,11 +1,13 @@
-//! Random numbers scaled so that signals neither die out nor blow up on their way through layers.
+//! Random initializers, scaled so that signals neither vanish nor explode on their way through
+//! layers.
 
 use bibun_array::{Array, DType, Generator, Shape};
 
 use super::{Initializer, TruncatedNormal, Uniform};
 use crate::error::{Error, raise};
 
-/// How many values meet in one output of a weight, and how many outputs one input reaches.
+/// Returns the number of inputs that contribute to one output of a weight, and the number of
+/// outputs that one input contributes to.
 #[track_caller]
 fn fans(initializer: &'static str, shape: &Shape) -> (f64, f64) {
     let [outputs, inputs, kernel @ ..] = &**shape else {
@@ -81,24 +83,25 @@ macro_rules! scaled {
 }
 
 scaled! {
-    /// Saved the size of signals through linear layers and those with `selu`. Source: LeCun,
-    /// Bottou, Orr, Müller, "Efficient BackProp", 1998.
+    /// Keeps the size of signals through linear layers and through layers with `selu`. Source:
+    /// LeCun, Bottou, Orr, Müller, "Efficient BackProp", 1998.
     |fan_in, _fan_out| 1.0 / fan_in,
     "`√(1 / fan_in)`", "`√(3 / fan_in)`",
     LeCunNormal, LeCunUniform
 }
 
 scaled! {
-    /// A compromise between keeping the size of signals forward and of gradients backward, for
-    /// layers with `tanh` and the like. Source: Glorot, Bengio, "Understanding the difficulty of
-    /// training deep feedforward neural networks", AISTATS 2010.
+    /// A compromise between keeping the size of signals in the forward pass and that of gradients
+    /// in the backward pass, for layers with `tanh` and similar activations. Source: Glorot,
+    /// Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
+    /// 2010.
     |fan_in, fan_out| 2.0 / (fan_in + fan_out),
     "`√(2 / (fan_in + fan_out))`", "`√(6 / (fan_in + fan_out))`",
     GlorotNormal, GlorotUniform
 }
 
 scaled! {
-    /// Saved the size of signals through layers with `relu`, which halves their variance. Source:
+    /// Keeps the size of signals through layers with `relu`, which halves their variance. Source:
     /// He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
     |fan_in, _fan_out| 2.0 / fan_in,
     "`√(2 / fan_in)`", "`√(6 / fan_in)`",
@@ -106,15 +109,16 @@ scaled! {
 }
 
 scaled! {
-    /// How PyTorch draws the weights of its linear and convolutional layers. Its biases are uniform
-    /// on the same range, which their own shape does not tell: see [`FanInUniform::of_bias`].
+    /// [`FanInUniform`] is PyTorch's distribution of the weights of linear and convolutional
+    /// layers. PyTorch's biases are uniform on the same range, which cannot be derived from their
+    /// own shape: see [`FanInUniform::of_bias`].
     |fan_in, _fan_out| 1.0 / (3.0 * fan_in),
     "`√(1 / (3 fan_in))`", "`1 / √fan_in`",
     FanInNormal, FanInUniform
 }
 
 impl FanInUniform {
-    /// How PyTorch draws the biases of a layer in whose outputs `fan_in` values meet: uniform on
+    /// Returns PyTorch's initializer for the biases of a layer with this `fan_in`: uniform on
     /// ±1/√fan_in.
     ///
     /// ```
@@ -136,32 +140,33 @@ impl FanInUniform {
     }
 }
 
-/// What [`VarianceScaling`] divides by.
+/// The number by which [`VarianceScaling`] divides the variance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fan {
-    /// How many values meet in one output: keeps the size of signals.
+    /// The number of inputs that contribute to one output: keeps the size of signals.
     In,
-    /// How many outputs one input reaches: keeps the size of gradients.
+    /// The number of outputs that one input contributes to: keeps the size of gradients.
     Out,
     /// The mean of both.
     Average,
 }
 
-/// How the numbers of [`VarianceScaling`] are spread.
+/// The distribution of the numbers of [`VarianceScaling`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
     /// Normally distributed.
     Normal,
-    /// Equally likely on an interval around zero.
+    /// Uniformly distributed on an interval around zero.
     Uniform,
-    /// Normally distributed within two standard deviations; the variance is that after the cut.
+    /// Normally distributed within two standard deviations; the variance is that after truncation.
     TruncatedNormal,
 }
 
-/// Mean 0 and a variance of `gain² / fan`: all scaled initializers, with choices of one's own.
+/// Numbers with mean 0 and a variance of `gain² / fan`: the general form of the scaled
+/// initializers.
 ///
-/// Kaiming's and Xavier's, with the parameters that PyTorch gives them, are
-/// [`kaiming`](Self::kaiming) and [`xavier`](Self::xavier).
+/// The Kaiming and Xavier initializers with PyTorch's parameters are [`kaiming`](Self::kaiming) and
+/// [`xavier`](Self::xavier).
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -174,14 +179,14 @@ pub enum Spread {
 pub struct VarianceScaling {
     /// The square root of the variance times the fan.
     pub gain: f64,
-    /// What the variance is divided by.
+    /// The number that the variance is divided by.
     pub fan: Fan,
-    /// How the numbers are spread.
+    /// The distribution of the numbers.
     pub spread: Spread,
 }
 
 impl VarianceScaling {
-    /// For layers followed by a nonlinearity: the gain is the nonlinearity's.
+    /// Creates a Kaiming initializer, for layers followed by a nonlinearity, whose gain it uses.
     ///
     /// Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
     pub fn kaiming(nonlinearity: Nonlinearity, fan: Fan, spread: Spread) -> Self {
@@ -192,7 +197,7 @@ impl VarianceScaling {
         }
     }
 
-    /// The mean of both fans, with a gain.
+    /// Creates a Xavier initializer: the mean of both fans, with this gain.
     ///
     /// Source: Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural
     /// networks", AISTATS 2010.
@@ -246,14 +251,15 @@ impl Initializer for VarianceScaling {
     }
 }
 
-/// The standard deviation of the standard normal distribution that is cut at ±2,
+/// The standard deviation of the standard normal distribution truncated at ±2,
 /// `√(1 - 4 φ(2) / (2 Φ(2) - 1))`.
 const WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
 
-/// What follows a layer, for the gain that keeps the size of its signals.
+/// The nonlinearity that follows a layer, which determines the gain that keeps the size of its
+/// signals.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Nonlinearity {
-    /// Nothing.
+    /// No nonlinearity.
     Linear,
     /// `sigmoid`.
     Sigmoid,
@@ -268,7 +274,7 @@ pub enum Nonlinearity {
 }
 
 impl Nonlinearity {
-    /// What the weights in front are multiplied by, as PyTorch has it: 1 for `Linear` and
+    /// Returns the gain of the weights before this nonlinearity, as in PyTorch: 1 for `Linear` and
     /// `Sigmoid`, 5/3 for `Tanh`, √2 for `Relu`, `√(2 / (1 + slope²))` for `LeakyRelu`, 3/4 for
     /// `Selu`.
     ///

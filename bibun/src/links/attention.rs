@@ -1,4 +1,4 @@
-//! Attention with several heads.
+//! Multi-head attention.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::functions::{
 use crate::initializers::{GlorotUniform, Initializer, Zero};
 use crate::variable::Variable;
 
-/// Attention with several heads: queries, keys and values are projected, each head compares its own
-/// part of them ([`attention`](crate::functions::attention)), and what all heads give is projected
-/// once more.
+/// Multi-head attention: queries, keys and values are projected, each head attends with its own
+/// part of them ([`attention`](crate::functions::attention)), and the outputs of all heads are
+/// joined and projected once more.
 ///
 /// Shapes: queries `[.., q, size]`, keys `[.., k, key size]`, values `[.., k, value size]` →
-/// `[.., q, size]`. Parameters: query/w, key/w, value/w, output/w, and the biases. A query for which
-/// a mask leaves no key gets weights of zero, never NaN: the output is that of zeros. Cloning shares
-/// the parameters.
+/// `[.., q, size]`. Parameters: `query/weight`, `key/weight`, `value/weight`, `output/weight`, and
+/// the biases. A query for which the mask leaves no key gets weights of zero, never NaN: its output
+/// is the projection of zeros. Cloning shares the parameters.
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
@@ -41,13 +41,13 @@ use crate::variable::Variable;
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct MultiHeadAttention {
-    /// What the queries are put through.
+    /// The projection of the queries.
     pub query: Linear,
-    /// What the keys are put through.
+    /// The projection of the keys.
     pub key: Linear,
-    /// What the values are put through.
+    /// The projection of the values.
     pub value: Linear,
-    /// What the results of all heads are put through.
+    /// The projection of the joined outputs of all heads.
     pub output: Linear,
     heads: usize,
     is_causal: bool,
@@ -55,16 +55,16 @@ pub struct MultiHeadAttention {
 }
 
 impl MultiHeadAttention {
-    /// Attention in f32 with weights from [`GlorotUniform`] and biases of zero.
+    /// Creates attention in f32 with weights from [`GlorotUniform`] and biases of zero.
     ///
     /// # Panics
-    /// If the size is no multiple of the number of heads.
+    /// Panics if the size is not a multiple of the number of heads.
     #[track_caller]
     pub fn new(size: usize, heads: usize, generator: &mut Generator) -> Self {
         Self::builder(size, heads).build(generator)
     }
 
-    /// Attention with choices of one's own.
+    /// Returns a builder of attention with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -91,19 +91,19 @@ impl MultiHeadAttention {
         }
     }
 
-    /// The number of heads.
+    /// Returns the number of heads.
     pub fn heads(&self) -> usize {
         self.heads
     }
 
-    /// What queries find among keys and values. Where a mask of bools is false they do not look; a mask
-    /// of floats is added to the scores of every head. It broadcasts to `[.., q, k]`: `[q, k]`,
-    /// `[n, 1, k]` (the keys that are there, from [`length_mask`](crate::functions::length_mask)) or
-    /// `[n, q, k]`.
+    /// Computes the attention of queries to keys and values. Where a bool mask is false, a query
+    /// does not attend to the key; a float mask is added to the scores of every head. The mask
+    /// broadcasts to `[.., q, k]`: `[q, k]`, `[n, 1, k]` (which keys are present, from
+    /// [`length_mask`](crate::functions::length_mask)) or `[n, q, k]`.
     ///
     /// # Panics
-    /// If the shapes do not fit, the mask is of integers, or the attention is causal and there are not as many keys as
-    /// queries; the message has all shapes.
+    /// Panics if the shapes do not fit, the mask is of integers, or the attention is causal and the
+    /// numbers of keys and queries differ; the message has all shapes.
     #[track_caller]
     pub fn attend(
         &self,
@@ -116,7 +116,7 @@ impl MultiHeadAttention {
             self.check(query, key, value, mask);
             let [q, k, v] = [(&self.query, query), (&self.key, key), (&self.value, value)]
                 .map(|(layer, x)| self.to_heads(&layer.forward(x)));
-            // All heads see the same.
+            // All heads use the same mask.
             let mask = mask.map(|mask| match mask.rank() {
                 0..3 => mask.clone(),
                 _ => expand_dims(mask, -3),
@@ -142,10 +142,10 @@ impl MultiHeadAttention {
         })
     }
 
-    /// [`attend`](Self::attend) of a sequence to itself.
+    /// Computes the attention of a sequence to itself under a mask; see [`attend`](Self::attend).
     ///
     /// # Panics
-    /// If the shapes do not fit; the message has all.
+    /// Panics if the shapes do not fit; the message has all of them.
     ///
     /// ```
     /// use bibun::array::{Array, DType, Generator};
@@ -162,7 +162,7 @@ impl MultiHeadAttention {
         self.attend(x, x, x, Some(mask))
     }
 
-    /// `[.., t, heads · d]` as `[.., heads, t, d]`.
+    /// Returns `[.., t, heads · d]` as `[.., heads, t, d]`.
     fn to_heads(&self, x: &Variable) -> Variable {
         let (shape, last) = (x.shape(), x.rank() - 1);
         let parted = shape.replaced(last, shape[last] / self.heads);
@@ -205,16 +205,16 @@ impl MultiHeadAttention {
 }
 
 impl Link for MultiHeadAttention {
-    /// What a sequence finds in itself: x `[.., t, size]` → the same shape.
+    /// Computes the attention of a sequence to itself: x `[.., t, size]` → the same shape.
     ///
     /// # Panics
-    /// If x has another shape; the message has it.
+    /// Panics if x has another shape; the message has it.
     fn compute(&self, x: &Variable) -> Variable {
         self.attend(x, x, x, None)
     }
 }
 
-/// What a [`MultiHeadAttention`] will be; see [`MultiHeadAttention::builder`].
+/// A builder of a [`MultiHeadAttention`]; see [`MultiHeadAttention::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct MultiHeadAttentionBuilder {
@@ -230,53 +230,54 @@ pub struct MultiHeadAttentionBuilder {
 }
 
 impl MultiHeadAttentionBuilder {
-    /// The sizes of keys and values, if they are not those of the queries.
+    /// Sets the sizes of keys and values. Both default to the size of the queries.
     pub fn memory_sizes(mut self, key_size: usize, value_size: usize) -> Self {
         (self.key_size, self.value_size) = (key_size, value_size);
         self
     }
 
-    /// Lets no position look at those after it.
+    /// Makes the attention causal: no position attends to later ones.
     pub fn causal(mut self) -> Self {
         self.is_causal = true;
         self
     }
 
-    /// Leaves out each weight of the attention with this probability in training mode.
+    /// Sets the probability with which each attention weight is dropped in training mode. Defaults
+    /// to no dropout.
     pub fn dropout(mut self, rate: f64) -> Self {
         self.dropout = Some(rate);
         self
     }
 
-    /// How the weights start; [`GlorotUniform`] if nothing is said.
+    /// Sets the initializer of the weights. Defaults to [`GlorotUniform`].
     pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
         self.w = Arc::new(w);
         self
     }
 
-    /// How the biases start; [`Zero`] if nothing is said.
+    /// Sets the initializer of the biases. Defaults to [`Zero`].
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.b = Some(Arc::new(b));
         self
     }
 
-    /// Leaves the biases out.
+    /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
         self.b = None;
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the attention.
     ///
     /// # Panics
-    /// If the size is no multiple of the number of heads, the dtype is no float type, or the rate
-    /// of dropout is not in `[0, 1)`.
+    /// Panics if the size is not a multiple of the number of heads, the dtype is not a float type,
+    /// or the dropout rate is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> MultiHeadAttention {
         let _called = calling("MultiHeadAttention");

@@ -1,4 +1,4 @@
-//! The Chain: anything with parameters, walked by name.
+//! The Chain: anything with parameters, which are walked by name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -18,15 +18,15 @@ use crate::variable::Variable;
 /// A model: a link, a struct of links that derives it with `#[derive(Chain)]`, a list or a tuple of
 /// models, or a single Variable. Every Chain is a [`Tree`], whose leaves are its parameters.
 ///
-/// A parameter is a leaf Variable, made by [`Variable::new`]; inside a transformation, what stands in
-/// its place. A constant Variable in a Chain is a *buffer*: part of the model's state (running
-/// statistics, say), but nothing to be optimized.
-/// Numbers, strings and the like in a Chain are neither, and need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
-/// place is visited, but [`parameters`](Chain::parameters) lists it once, and an optimizer updates
-/// it once.
+/// A parameter is a leaf Variable, made by [`Variable::new`], or, inside a transformation, the
+/// Variable that replaces it there. A constant Variable in a Chain is a *buffer*: part of the
+/// model's state (running statistics, for example) that is not optimized. Numbers, strings and the
+/// like in a Chain are neither, and need no attribute. Clones of a Variable are one parameter: a
+/// tied weight is visited in every place, but [`parameters`](Chain::parameters) lists it once, and
+/// an optimizer updates it once.
 ///
-/// A [frozen](Chain::freeze) parameter is a parameter by its name, which is listed, counted, saved and
-/// loaded, but takes no gradient and is not trained.
+/// A [frozen](Chain::freeze) parameter is still a parameter: it is listed, counted, saved and
+/// loaded, but it gets no gradient and is not trained.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -51,7 +51,8 @@ use crate::variable::Variable;
 /// assert_eq!(model.parameter_count(), 4 * 3 + 3 + 3 * 3 + 3 + 3 * 2 + 2);
 /// ```
 pub trait Chain: Tree {
-    /// Every parameter with its name, such as `layers/0/weight`; a shared one once, by its first name.
+    /// Returns every parameter with its name, such as `layers/0/weight`; a shared one once, by its
+    /// first name.
     fn parameters(&self) -> Vec<(String, Variable)> {
         let mut parameters = Vec::new();
         for_each_parameter(self, |name, parameter| {
@@ -60,22 +61,23 @@ pub trait Chain: Tree {
         parameters
     }
 
-    /// The [parameters](Chain::parameters) that are not frozen: those that an optimizer moves.
+    /// Returns the [parameters](Chain::parameters) that are not frozen: those that an optimizer
+    /// updates.
     fn trainable_parameters(&self) -> Vec<(String, Variable)> {
         let mut parameters = self.parameters();
         parameters.retain(|(_, parameter)| !parameter.is_frozen());
         parameters
     }
 
-    /// Freezes all parameters: they take no gradient and no optimizer moves them, until they are
-    /// [thawed](Chain::unfreeze). A part of a model is a Chain as well, and so is a single Variable:
-    /// `model.encoder.freeze()`, `model.encoder.weight.unfreeze()`.
+    /// Freezes all parameters: they get no gradient and no optimizer updates them, until they are
+    /// [unfrozen](Chain::unfreeze). A part of a model is a Chain as well, and so is a single
+    /// Variable: `model.encoder.freeze()`, `model.encoder.weight.unfreeze()`.
     ///
-    /// What runs through frozen parameters alone leaves no history: a frozen encoder costs no walk
-    /// back. Weights are saved from frozen parameters and loaded into them as ever. It is the
-    /// parameter that is frozen, in every place where it is shared; [buffers](Chain::buffers) are not
-    /// concerned: the statistics of a `BatchNorm` move in training mode
-    /// ([`eval_mode`](crate::eval_mode) keeps them still).
+    /// A computation that uses only frozen parameters records no history: a frozen encoder adds
+    /// nothing to the backward pass. Frozen parameters are saved and loaded as usual. A shared
+    /// parameter is frozen in every place where it is used. [Buffers](Chain::buffers) are not
+    /// affected: the statistics of a `BatchNorm` are still updated in training mode
+    /// ([`eval_mode`](crate::eval_mode) prevents that).
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -97,23 +99,24 @@ pub trait Chain: Tree {
     /// ```
     ///
     /// # Panics
-    /// If a parameter is no leaf, as inside of transformations: freeze the model before.
+    /// Panics if a parameter is not a leaf, as inside a transformation. Freeze the model
+    /// beforehand.
     #[track_caller]
     fn freeze(&self) {
         set_frozen(self, "freeze", true);
     }
 
-    /// Thaws all parameters: they are trained again. What an optimizer remembers of them is what it
-    /// was.
+    /// Unfreezes all parameters, so that they are trained again. The state that an optimizer holds
+    /// for them is unchanged.
     ///
     /// # Panics
-    /// If a frozen parameter is no leaf, as inside of transformations.
+    /// Panics if a frozen parameter is not a leaf, as inside a transformation.
     #[track_caller]
     fn unfreeze(&self) {
         set_frozen(self, "unfreeze", false);
     }
 
-    /// Every constant Variable with its name: the state of a model that is not optimized.
+    /// Returns every constant Variable with its name: the state of a model that is not optimized.
     ///
     /// ```
     /// use bibun::links::Chain;
@@ -137,8 +140,8 @@ pub trait Chain: Tree {
         buffers
     }
 
-    /// Everything that makes this model the one it has become: parameters and buffers by name, a
-    /// shared one once, by its first name.
+    /// Returns the complete state of the model: parameters and buffers by name, a shared one once,
+    /// by its first name.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -155,9 +158,9 @@ pub trait Chain: Tree {
             .collect()
     }
 
-    /// What is trained of this model, and nothing else: the parameters that are not frozen, as adapters
-    /// beside a frozen model. Buffers are not in it; if some have moved,
-    /// [`State::filter`] can choose them from [`state`](Chain::state).
+    /// Returns the trained part of the state: the parameters that are not frozen, for example
+    /// adapters beside a frozen model. It has no buffers; if some have changed, [`State::filter`]
+    /// can select them from [`state`](Chain::state).
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -182,11 +185,12 @@ pub trait Chain: Tree {
             .collect()
     }
 
-    /// Puts the parameters that are not frozen back as they were when
-    /// [`trainable_state`](Chain::trainable_state) was taken.
+    /// Sets the parameters that are not frozen to their values in a
+    /// [`trainable_state`](Chain::trainable_state).
     ///
     /// # Errors
-    /// If the state has others than these: of a frozen parameter, too. Then nothing has changed.
+    /// Returns an error if the state does not have exactly these parameters; an entry for a frozen
+    /// parameter is an error too. Nothing has changed then.
     fn load_trainable_state(&self, state: &State) -> Result<(), StateError> {
         let trainable = |place: &Place| match &place.cell {
             Cell::Leaf(leaf) => !leaf.is_frozen(),
@@ -198,26 +202,28 @@ pub trait Chain: Tree {
         Ok(())
     }
 
-    /// Puts parameters and buffers back as they were when `state` was taken.
+    /// Sets parameters and buffers to their values in `state`.
     ///
-    /// A constant Variable that is no [`Buffer`] cannot change; it must be what it is.
+    /// A constant Variable that is not a [`Buffer`] cannot change: the state must have an equal
+    /// value for it.
     ///
     /// # Errors
-    /// If the state is of another model: the error lists what is missing, unexpected or of another
-    /// shape or dtype, and nothing has changed.
+    /// Returns an error if the state is of another model: the error lists the names that are
+    /// missing, unexpected or of another shape or dtype, and nothing has changed.
     fn load_state(&self, state: &State) -> Result<(), StateError> {
         self.load_state_with(state, &LoadOptions::new())?;
         Ok(())
     }
 
-    /// Loads a state of other names, a part of one, or one that does not fit in everything; see
-    /// [`LoadOptions`].
+    /// Loads a state that has other names, only a part of one, or one that does not fit everywhere;
+    /// see [`LoadOptions`].
     ///
-    /// Where a weight is tied, the state may have it under any of its names, or under several with
-    /// equal elements.
+    /// The state may have a tied weight under any of its names, or under several with equal
+    /// elements.
     ///
     /// # Errors
-    /// What the options do not allow; then nothing has changed.
+    /// Returns an error if there is a difference that the options do not allow; nothing has changed
+    /// then.
     fn load_state_with(&self, state: &State, options: &LoadOptions) -> Result<Loaded, StateError> {
         let mut places = places(self);
         let mut others = Vec::new();
@@ -232,15 +238,15 @@ pub trait Chain: Tree {
         load(&places, &others, state, options)
     }
 
-    /// Forgets the gradients of all parameters, before a backward walk that shall not add to them.
+    /// Clears the gradients of all parameters, before a backward pass that is not to add to them.
     fn clear_grads(&self) {
         for_each_parameter(self, |_, parameter| parameter.clear_grad());
     }
 
-    /// Moves every parameter, with its gradient, and every [`Buffer`] to a device. The parameters stay
-    /// the same Variables: an optimizer goes on with them, and what it remembers of them follows.
+    /// Moves every parameter, with its gradient, and every [`Buffer`] to a device. The parameters
+    /// stay the same Variables: an optimizer continues with them, and its state for them follows.
     ///
-    /// What was computed before stays where it was.
+    /// Values computed before stay on their device.
     ///
     /// ```
     /// use bibun::array::{cpu, Generator};
@@ -251,8 +257,9 @@ pub trait Chain: Tree {
     /// ```
     ///
     /// # Panics
-    /// If something else than a parameter or a Buffer is on another device, such as a constant in the
-    /// model, which cannot change: inside of transformations, the parameters; move the model before.
+    /// Panics if anything that is neither a parameter nor a Buffer is on another device, because it
+    /// cannot be moved: a constant in the model or, inside a transformation, the parameters. Move
+    /// the model beforehand.
     #[track_caller]
     fn to(&self, device: &'static dyn Device) {
         let places = places(self);
@@ -280,14 +287,14 @@ pub trait Chain: Tree {
         }
     }
 
-    /// The number of elements of all parameters together, frozen ones included.
+    /// Returns the number of elements of all parameters together, including frozen ones.
     fn parameter_count(&self) -> usize {
         let mut count = 0;
         for_each_parameter(self, |_, parameter| count += parameter.size());
         count
     }
 
-    /// The number of elements of the parameters that are not frozen.
+    /// Returns the number of elements of the parameters that are not frozen.
     fn trainable_parameter_count(&self) -> usize {
         let parameters = self.trainable_parameters();
         parameters
@@ -296,8 +303,9 @@ pub trait Chain: Tree {
             .sum()
     }
 
-    /// Puts the gradients that [`value_and_grad`](crate::value_and_grad) gave in place of the
-    /// accumulated ones, for an optimizer to use. Frozen parameters keep what they have.
+    /// Sets the gradients of the parameters to those that [`value_and_grad`](crate::value_and_grad)
+    /// returned, for an optimizer to use. They replace the accumulated ones. Frozen parameters keep
+    /// theirs.
     ///
     /// ```
     /// use bibun::links::Chain;
@@ -315,7 +323,8 @@ pub trait Chain: Tree {
     /// ```
     ///
     /// # Panics
-    /// If a parameter that is not frozen is no leaf, or its gradient is missing or looks different.
+    /// Panics if a parameter that is not frozen is not a leaf, or if its gradient is missing or has
+    /// another shape or dtype.
     #[track_caller]
     fn set_gradients(&self, gradients: &Self)
     where
@@ -363,23 +372,23 @@ where
 }
 impl<M: Chain> Chain for Evaluation<M> {}
 
-/// A place of a model's state.
+/// A place in a model's state.
 struct Place {
-    /// All its names, in order: several where it is shared.
+    /// All its names, in order: several if it is shared.
     names: Vec<String>,
     now: Array,
     cell: Cell,
 }
 
-/// What holds the elements of a [`Place`].
+/// The holder of the elements of a [`Place`].
 enum Cell {
     Leaf(Variable),
     Buffer(Buffer),
-    /// Nothing that can be changed.
+    /// A constant, which cannot be changed.
     Constant,
 }
 
-/// The places of a model's state, a shared one once.
+/// Returns the places of a model's state, each shared one once.
 fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
     let mut seen = FxHashMap::default();
     let mut places: Vec<Place> = Vec::new();
@@ -403,7 +412,7 @@ fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
     places
 }
 
-/// Whether two arrays of one dtype have the same elements, NaN included.
+/// Returns whether two arrays of one dtype have the same elements, including NaN.
 fn has_same_bits(a: &Array, b: &Array) -> bool {
     let bits = |x: &Array| -> Vec<u64> {
         let x = x.cast(DType::F64).to_vec::<f64>();
@@ -412,13 +421,13 @@ fn has_same_bits(a: &Array, b: &Array) -> bool {
     bits(a) == bits(b)
 }
 
-/// Whether this name is that of a part, or of what is in it.
+/// Returns whether this is the name of a part or of something in it.
 fn is_within(name: &str, part: &str) -> bool {
     let rest = name.strip_prefix(part);
     part.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// That the model has every part that is to be loaded.
+/// Checks that the model has every part that is to be loaded.
 fn check_parts(parts: &[String], places: &[Place]) -> Result<(), StateError> {
     let names = places.iter().flat_map(|place| &place.names);
     let unknown = parts
@@ -432,7 +441,7 @@ fn check_parts(parts: &[String], places: &[Place]) -> Result<(), StateError> {
     .or_ok()
 }
 
-/// Loads these places. What the state has for `others` is not looked at.
+/// Loads these places. Entries of the state for `others` are ignored.
 fn load(
     places: &[Place],
     others: &[Place],
@@ -454,7 +463,7 @@ fn load(
                 loaded.loaded.push(place.names[0].clone());
                 found.push((at, x));
             }
-            // Nothing of which the other library knows.
+            // The other library has nothing that corresponds to this place.
             Ok(None) => {}
             Err(error) => {
                 loaded.missing.extend(error.missing);
@@ -500,8 +509,8 @@ fn load(
     Ok(loaded)
 }
 
-/// The library whose names a state has: one by whose names more of the model is found in it than by
-/// those it was said to have.
+/// Returns the library whose names the state seems to have: one under whose names more of the model
+/// is found than under those of the options.
 fn names_of(state: &State, places: &[Place], options: &LoadOptions) -> Option<Names> {
     let found = |names: Names| {
         let options = LoadOptions {
@@ -519,13 +528,13 @@ fn names_of(state: &State, places: &[Place], options: &LoadOptions) -> Option<Na
     (found(best) > found(options.names)).then_some(best)
 }
 
-/// Whether this is no part of a model: the header of a file of PyTorch has texts, under names of
-/// their own or of tied weights that it leaves out.
+/// Returns whether this entry is not part of a model. The header of a PyTorch file has texts, under
+/// names of their own or under those of tied weights that it leaves out.
 fn is_remark(value: &Value, options: &LoadOptions) -> bool {
     options.names == Names::PyTorch && matches!(value, Value::Text(_))
 }
 
-/// What a place is called in a state.
+/// Returns the names of a place in a state.
 fn theirs(place: &Place, options: &LoadOptions) -> Vec<String> {
     let names = place.names.iter();
     let theirs = names.filter_map(|name| options.names.of(name, &place.now));
@@ -536,7 +545,7 @@ fn theirs(place: &Place, options: &LoadOptions) -> Vec<String> {
     theirs.map(whole).collect()
 }
 
-/// What a state has for a place, under one of its names there or under several.
+/// Returns the value that a state has for a place, under one of its names there or under several.
 fn find(
     place: &Place,
     names: &[String],
@@ -578,7 +587,7 @@ fn find(
     }
 }
 
-/// Calls `f` with every parameter and its name, with a shared one once.
+/// Calls `f` with every parameter and its name, once for a shared one.
 pub(crate) fn for_each_parameter<C: Chain + ?Sized>(chain: &C, mut f: impl FnMut(&str, &Variable)) {
     let mut seen = FxHashSet::default();
     chain.visit(&mut Visitor::new(&mut |name, x, _| {
@@ -588,7 +597,7 @@ pub(crate) fn for_each_parameter<C: Chain + ?Sized>(chain: &C, mut f: impl FnMut
     }));
 }
 
-/// Freezes or thaws every parameter, or none if one is no leaf.
+/// Freezes or unfreezes every parameter, or none if one is not a leaf.
 #[track_caller]
 fn set_frozen<C: Chain + ?Sized>(chain: &C, function: &'static str, frozen: bool) {
     let mut parameters = chain.parameters();

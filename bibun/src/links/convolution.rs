@@ -1,4 +1,4 @@
-//! Layers that convolve.
+//! Convolutional layers.
 
 use bibun_array::{Array, DType, Generator, Shape};
 
@@ -9,17 +9,17 @@ use crate::functions::{ConvOptions, ConvTransposeOptions, Padding, PerAxis, conv
 use crate::initializers::{HeNormal, Initializer, Zero};
 use crate::variable::Variable;
 
-/// A layer that convolves over one axis; see [`Conv`].
+/// A convolutional layer over one axis; see [`Conv`].
 pub type Conv1d = Conv<1>;
-/// A layer that convolves over two axes; see [`Conv`].
+/// A convolutional layer over two axes; see [`Conv`].
 pub type Conv2d = Conv<2>;
-/// A layer that convolves over three axes; see [`Conv`].
+/// A convolutional layer over three axes; see [`Conv`].
 pub type Conv3d = Conv<3>;
-/// The transposed convolution over one axis; see [`ConvTranspose`].
+/// A transposed convolution over one axis; see [`ConvTranspose`].
 pub type ConvTranspose1d = ConvTranspose<1>;
-/// The transposed convolution over two axes; see [`ConvTranspose`].
+/// A transposed convolution over two axes; see [`ConvTranspose`].
 pub type ConvTranspose2d = ConvTranspose<2>;
-/// The transposed convolution over three axes; see [`ConvTranspose`].
+/// A transposed convolution over three axes; see [`ConvTranspose`].
 pub type ConvTranspose3d = ConvTranspose<3>;
 
 /// Declares a layer and its builder.
@@ -41,11 +41,11 @@ macro_rules! layer {
         }
 
         impl<const N: usize> $Layer<N> {
-            /// A layer in f32 with a stride of 1, no padding, weights from [`HeNormal`] and biases
-            /// of zero.
+            /// Creates a layer in f32 with a stride of 1, no padding, weights from [`HeNormal`] and
+            /// biases of zero.
             ///
             /// # Panics
-            /// If the kernel is 0 along an axis.
+            /// Panics if the kernel size is 0 along an axis.
             #[track_caller]
             pub fn new(
                 inputs: usize,
@@ -56,7 +56,7 @@ macro_rules! layer {
                 Self::builder(inputs, outputs, kernel).build(generator)
             }
 
-            /// A layer with choices of one's own.
+            /// Returns a builder of a layer with custom options.
             ///
             /// ```
             /// use bibun::array::{DType, Generator};
@@ -89,14 +89,14 @@ macro_rules! layer {
                 }
             }
 
-            /// How the layer moves its kernels.
+            /// Returns the options of the convolution.
             pub fn options(&self) -> &$Options<N> {
                 &self.options
             }
         }
 
         impl<const N: usize> Link for $Layer<N> {
-            /// The function of x with the layer's parameters.
+            /// Applies the convolution to x with the layer's parameters.
             ///
             /// # Panics
             #[doc = concat!("If x is not `", $shape, "` or too small; the message has all shapes.")]
@@ -119,56 +119,56 @@ macro_rules! layer {
         }
 
         impl<const N: usize> $Builder<N> {
-            /// How far apart the kernel's positions are; 1 if nothing is said.
+            /// Sets the stride, the distance between positions of the kernel. Defaults to 1.
             pub fn stride(mut self, stride: impl Into<PerAxis<N>>) -> Self {
                 self.options.stride = stride.into().each();
                 self
             }
 
-            /// What lies around the axes that the kernel moves on; nothing if nothing is said.
+            /// Sets the padding. Defaults to no padding.
             pub fn padding(mut self, padding: impl Into<Padding<N>>) -> Self {
                 self.options.padding = padding.into();
                 self
             }
 
-            /// How far apart the elements under a kernel are; 1 if nothing is said.
+            /// Sets the dilation, the distance between the elements under a kernel. Defaults to 1.
             pub fn dilation(mut self, dilation: impl Into<PerAxis<N>>) -> Self {
                 self.options.dilation = dilation.into().each();
                 self
             }
 
-            /// How many groups the channels are in; 1 if nothing is said.
+            /// Sets the number of groups that the channels are divided into. Defaults to 1.
             pub fn groups(mut self, groups: usize) -> Self {
                 self.options.groups = groups;
                 self
             }
 
-            /// How the weights start; [`HeNormal`] if nothing is said.
+            /// Sets the initializer of the weights. Defaults to [`HeNormal`].
             pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
                 self.w = Box::new(w);
                 self
             }
 
-            /// How the biases start; [`Zero`] if nothing is said.
+            /// Sets the initializer of the biases. Defaults to [`Zero`].
             pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
                 self.b = Some(Box::new(b));
                 self
             }
 
-            /// Leaves the biases out.
+            /// Leaves out the biases.
             pub fn without_bias(mut self) -> Self {
                 self.b = None;
                 self
             }
 
-            /// The dtype of the parameters, `f32` if nothing is said.
+            /// Sets the dtype of the parameters. Defaults to `f32`.
             pub fn dtype(mut self, dtype: DType) -> Self {
                 self.dtype = dtype;
                 self
             }
 
-            /// The weights `[outputs, inputs / groups, kernel..]`, in which an initializer sees how
-            /// many values meet in an output, and the biases.
+            /// Draws the weights `[outputs, inputs / groups, kernel..]`, a shape from which an
+            /// initializer sees the fan-in of an output, and the biases.
             #[track_caller]
             fn draw(&self, generator: &mut Generator) -> (Array, Option<Variable>) {
                 let name = stringify!($Layer);
@@ -199,7 +199,7 @@ macro_rules! layer {
 }
 
 layer! {
-    /// The layer that convolves over `N` axes, [`conv2d`](crate::functions::conv2d) and its like;
+    /// A convolutional layer over `N` axes ([`conv2d`](crate::functions::conv2d) and its like):
     /// [`Conv1d`], [`Conv2d`], [`Conv3d`].
     ///
     /// Shapes: x `[n, inputs, ..]` → `[n, outputs, ..]`. Cloning shares the parameters.
@@ -218,9 +218,9 @@ layer! {
 }
 
 layer! {
-    /// The layer of the transposed convolution over `N` axes,
-    /// [`conv_transpose2d`](crate::functions::conv_transpose2d) and its like; [`ConvTranspose1d`],
-    /// [`ConvTranspose2d`], [`ConvTranspose3d`].
+    /// A layer of transposed convolution over `N` axes
+    /// ([`conv_transpose2d`](crate::functions::conv_transpose2d) and its like):
+    /// [`ConvTranspose1d`], [`ConvTranspose2d`], [`ConvTranspose3d`].
     ///
     /// Shapes: x `[n, inputs, ..]` → `[n, outputs, ..]`. Cloning shares the parameters.
     ///
@@ -239,11 +239,11 @@ layer! {
 }
 
 impl<const N: usize> ConvBuilder<N> {
-    /// Draws the parameters.
+    /// Draws the parameters and builds the layer.
     ///
     /// # Panics
-    /// If the dtype is no float type, the kernel is 0 along an axis, or the groups do not divide the
-    /// channels.
+    /// Panics if the dtype is not a float type, the kernel size is 0 along an axis, or the groups
+    /// do not divide the channels.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Conv<N> {
         let _called = calling("Conv");
@@ -257,17 +257,17 @@ impl<const N: usize> ConvBuilder<N> {
 }
 
 impl<const N: usize> ConvTransposeBuilder<N> {
-    /// How much longer the output is at its end; 0 if nothing is said.
+    /// Sets the number of positions added at the end of the output. Defaults to 0.
     pub fn output_padding(mut self, output_padding: impl Into<PerAxis<N>>) -> Self {
         self.options.output_padding = output_padding.into().each();
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the layer.
     ///
     /// # Panics
-    /// If the dtype is no float type, the kernel is 0 along an axis, or the groups do not divide the
-    /// channels.
+    /// Panics if the dtype is not a float type, the kernel size is 0 along an axis, or the groups
+    /// do not divide the channels.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> ConvTranspose<N> {
         let _called = calling("ConvTranspose");
@@ -297,7 +297,7 @@ mod tests {
             let w = w.to_vec::<f32>();
             (w.iter().map(|x| f64::from(x * x)).sum::<f64>() / w.len() as f64).sqrt()
         };
-        // 2 / (24 / 2 · 9), for both.
+        // 2 / (24 / 2 · 9) for both layers.
         let expected = (2.0 / 108.0f64).sqrt();
         let layer = Conv2d::builder(24, 64, 3).groups(2).build(generator);
         assert!((deviation(&layer.weight) / expected - 1.0).abs() < 0.05);

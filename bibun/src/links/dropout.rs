@@ -1,4 +1,4 @@
-//! Dropout with random numbers of its own.
+//! Dropout with its own random numbers.
 
 use bibun_array::{Array, Generator};
 
@@ -7,12 +7,13 @@ use crate::error::{Error, raise};
 use crate::functions::dropout_of_call;
 use crate::variable::Variable;
 
-/// [`dropout`](crate::functions::dropout) as a link: in training mode zeros in random places, in
-/// test mode its input.
+/// [`dropout`](crate::functions::dropout) as a link: it sets random elements to zero in training
+/// mode and returns its input in evaluation mode.
 ///
-/// Shapes: x any → the same. The link owns a stream of random numbers, and each call draws from a
-/// part of it that belongs to this call alone, on whatever thread it is made. Clones, and the copy
-/// of a model that a transformation works on, share the stream; two links have each their own.
+/// Shapes: x any → the same. The link owns a stream of random numbers. Each call draws from a part
+/// of the stream that belongs to this call alone, whichever thread makes it. Clones, and the copy
+/// of a model that a transformation works on, share the stream; separate links have separate
+/// streams.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -27,17 +28,17 @@ use crate::variable::Variable;
 #[derive(Chain, Clone, Debug)]
 pub struct Dropout {
     rate: f64,
-    /// The key of the stream and the number of calls so far: saved with a model, so that training
-    /// that is resumed draws what it would have drawn.
+    /// The key of the stream and the number of calls so far. They are saved with a model, so that
+    /// resumed training draws the same numbers as uninterrupted training.
     stream: Buffer,
 }
 
 impl Dropout {
-    /// A link that leaves out elements with probability `rate`; its stream is drawn from the
+    /// Creates a link that drops elements with probability `rate`; its stream is drawn from the
     /// generator.
     ///
     /// # Panics
-    /// If `rate` is not in `[0, 1)`.
+    /// Panics if `rate` is not in `[0, 1)`.
     #[track_caller]
     pub fn new(rate: f64, generator: &mut Generator) -> Self {
         if !(0.0..1.0).contains(&rate) {
@@ -51,22 +52,22 @@ impl Dropout {
         }
     }
 
-    /// A link, where there is a rate.
+    /// Creates a link if there is a rate.
     #[track_caller]
     pub(super) fn of_rate(rate: Option<f64>, generator: &mut Generator) -> Option<Self> {
         Some(Self::new(rate?, generator))
     }
 
-    /// The probability with which an element is left out.
+    /// Returns the probability with which an element is dropped.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 }
 
 impl Link for Dropout {
-    /// In training mode x with zeros in random places; in test mode x.
+    /// Sets random elements of x to zero in training mode; returns x in evaluation mode.
     fn compute(&self, x: &Variable) -> Variable {
-        // Evaluation in between shall not change what training draws.
+        // Evaluation in between must not change the numbers that training draws.
         dropout_of_call(x, self.rate, || {
             let old = self.stream.change("Dropout", [], true, |stream, []| {
                 let [key, calls] = stream.to_vec::<i64>()[..] else {

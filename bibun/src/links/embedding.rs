@@ -1,4 +1,4 @@
-//! A table of vectors.
+//! A learned table of vectors.
 
 use bibun_array::{Array, DType, Generator, Index};
 
@@ -9,9 +9,9 @@ use crate::functions::embedding;
 use crate::initializers::{Initializer, Normal};
 use crate::variable::Variable;
 
-/// A vector for each id, learned ([`embedding`](crate::functions::embedding)).
+/// A learned vector for each id ([`embedding`](crate::functions::embedding)).
 ///
-/// Shapes: ids `[i..]`, integers → `[i.., d]`, with w `[n, d]`. Cloning shares the parameter.
+/// Shapes: ids `[i..]`, integers → `[i.., d]`, with weight `[n, d]`. Cloning shares the parameter.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -29,14 +29,14 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// A table in f32 of `count` vectors with `size` elements, from a normal distribution with
-    /// standard deviation 1.
+    /// Creates a table in f32 of `count` vectors with `size` elements, drawn from a normal
+    /// distribution with standard deviation 1.
     #[track_caller]
     pub fn new(count: usize, size: usize, generator: &mut Generator) -> Self {
         Self::builder(count, size).build(generator)
     }
 
-    /// A table with choices of one's own.
+    /// Returns a builder of a table with custom options.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -60,16 +60,16 @@ impl Embedding {
 }
 
 impl Link for Embedding {
-    /// The vectors of ids.
+    /// Returns the vectors of the ids.
     ///
     /// # Panics
-    /// If ids are not integers, or there is no vector for one.
+    /// Panics if the ids are not integers, or there is no vector for one of them.
     fn compute(&self, ids: &Variable) -> Variable {
         embedding(ids, &self.weight, self.padding)
     }
 }
 
-/// What an [`Embedding`] will be; see [`Embedding::builder`].
+/// A builder of an [`Embedding`]; see [`Embedding::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct EmbeddingBuilder {
@@ -81,29 +81,30 @@ pub struct EmbeddingBuilder {
 }
 
 impl EmbeddingBuilder {
-    /// How the vectors start.
+    /// Sets the initializer of the vectors. Defaults to a normal distribution with standard
+    /// deviation 1.
     pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
         self.w = Box::new(w);
         self
     }
 
-    /// The id that stands for nothing: its vector is zero and not learned. It need not be in the
-    /// table.
+    /// Sets the id that stands for padding: its vector is zero and not learned. The id need not be
+    /// in the table.
     pub fn padding(mut self, id: i64) -> Self {
         self.padding = Some(id);
         self
     }
 
-    /// The dtype of the vectors, `f32` if nothing is said.
+    /// Sets the dtype of the vectors. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Draws the vectors; that of the padding is zero.
+    /// Draws the vectors and builds the table; the vector of the padding id is zero.
     ///
     /// # Panics
-    /// If the dtype is no float type.
+    /// Panics if the dtype is not a float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Embedding {
         let _called = calling("Embedding");

@@ -1,4 +1,4 @@
-//! A model that is in use, on whatever thread.
+//! A model in evaluation mode on every thread.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use super::{Link, Mapper, Tree, Visitor};
 use crate::scope::eval_mode;
 use crate::variable::Variable;
 
-/// A model in test mode, by its type: on any thread, in any pool, inside of any scope, dropout passes
-/// its input on and batch normalisation uses its running statistics and leaves them alone.
+/// A model in evaluation mode by its type: on any thread, in any pool and inside any scope, dropout
+/// returns its input and batch normalisation uses its running statistics without updating them.
 ///
-/// [`eval_mode`](crate::eval_mode) holds for the thread that calls it. A server whose threads share a model
-/// hands them this instead, and none of them can forget the mode. It says nothing of history:
-/// [`no_grad`](crate::no_grad) is for that.
+/// [`eval_mode`](crate::eval_mode) applies to the thread that calls it. A server whose threads
+/// share a model gives them this type instead, so that no thread can forget the mode. It does not
+/// turn off history; use [`no_grad`](crate::no_grad) for that.
 ///
-/// In a walk it is the model itself: parameters have the names that they have there, and files of the
-/// model load into it.
+/// In a walk it is the model itself: the parameters have the same names, and the model's files load
+/// into it.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -32,13 +32,14 @@ use crate::variable::Variable;
 pub struct Evaluation<M>(M);
 
 impl<M> Evaluation<M> {
-    /// Returns the model in test mode. Where the model is a clone, both share parameters and buffers,
-    /// so the one may go on learning.
+    /// Returns the model in evaluation mode. If the model is a clone, both share parameters and
+    /// buffers, so the original can still be trained.
     pub fn new(model: M) -> Self {
         Self(model)
     }
 
-    /// Returns what `f` makes of the model, in test mode: for a model that is no [`Link`].
+    /// Calls `f` with the model in evaluation mode and returns its result: for a model that is not
+    /// a [`Link`].
     ///
     /// ```
     /// use bibun::is_training;
@@ -49,14 +50,14 @@ impl<M> Evaluation<M> {
         eval_mode(|| f(&self.0))
     }
 
-    /// Returns the model, which is in the mode of the thread that uses it again.
+    /// Returns the model, which again follows the mode of the thread that uses it.
     pub fn into_inner(self) -> M {
         self.0
     }
 }
 
 impl<M: Link + Tree + 'static> Link for Evaluation<M> {
-    /// What the model computes in test mode.
+    /// Applies the model in evaluation mode.
     fn compute(&self, x: &Variable) -> Variable {
         self.run(|model| model.forward(x))
     }

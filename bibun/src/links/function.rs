@@ -8,8 +8,8 @@ use crate::variable::Variable;
 
 /// A function of one Variable, as a link without parameters.
 ///
-/// Shapes: those of the function. Variables that a closure has captured are not seen by walks over
-/// the model: what shall be learned belongs in a link.
+/// Shapes: those of the function. Walks over the model do not see Variables that a closure has
+/// captured: a learned value belongs in a link.
 ///
 /// ```
 /// use bibun::links::{FunctionLink, Link};
@@ -25,7 +25,7 @@ pub struct FunctionLink(#[chain(skip)] Arc<Function>);
 type Function = dyn Fn(&Variable) -> Variable + Send + Sync;
 
 impl FunctionLink {
-    /// The link of a function.
+    /// Creates a link from a function.
     pub fn new(function: impl Fn(&Variable) -> Variable + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
     }

@@ -8,9 +8,9 @@ use crate::functions::sigmoid;
 use crate::initializers::{Constant, Initializer};
 use crate::variable::Variable;
 
-/// A fully connected layer with a gate that lets part of the input pass as it is,
-/// `y = t f(x wᵀ + b) + (1 - t) x` with `t = sigmoid(x vᵀ + c)`: plain/w, plain/b, transform/w and
-/// transform/b.
+/// A fully connected layer with a gate that lets part of the input pass unchanged,
+/// `y = t f(x wᵀ + b) + (1 - t) x` with `t = sigmoid(x vᵀ + c)`. Here `w` and `b` are
+/// `plain/weight` and `plain/bias`, `v` and `c` are `transform/weight` and `transform/bias`.
 ///
 /// Shapes: x `[.., size]` → the same. Cloning shares the parameters.
 ///
@@ -25,22 +25,23 @@ use crate::variable::Variable;
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Highway {
-    /// The layer.
+    /// The layer that computes the candidate output.
     pub plain: Linear,
-    /// The gate.
+    /// The layer that computes the gate.
     pub transform: Linear,
     activation: FunctionLink,
 }
 
 impl Highway {
-    /// A layer in f32 with `relu`, weights from [`HeNormal`](crate::initializers::HeNormal), biases
-    /// of zero and those of the gate -1, so that at first most passes.
+    /// Creates a layer in f32 with `relu`, weights from
+    /// [`HeNormal`](crate::initializers::HeNormal), biases of zero and gate biases of -1, so that
+    /// at first most of the input passes.
     #[track_caller]
     pub fn new(size: usize, generator: &mut Generator) -> Self {
         Self::builder(size).build(generator)
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -64,10 +65,10 @@ impl Highway {
 }
 
 impl Link for Highway {
-    /// The mixture of the layer's result and the input.
+    /// Computes the mixture of the layer's result and the input.
     ///
     /// # Panics
-    /// If x is not `[.., size]`; the message has both shapes.
+    /// Panics if x is not `[.., size]`; the message has both shapes.
     fn compute(&self, x: &Variable) -> Variable {
         let y = self.activation.forward(&self.plain.forward(x));
         let gate = sigmoid(self.transform.forward(x));
@@ -75,7 +76,7 @@ impl Link for Highway {
     }
 }
 
-/// What a [`Highway`] will be; see [`Highway::builder`].
+/// A builder of a [`Highway`]; see [`Highway::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct HighwayBuilder {
@@ -85,7 +86,7 @@ pub struct HighwayBuilder {
 }
 
 impl HighwayBuilder {
-    /// What the result of the layer is put through; `relu` if nothing is said.
+    /// Sets the activation applied to the result of the layer. Defaults to `relu`.
     pub fn activation(
         mut self,
         activation: impl Fn(&Variable) -> Variable + Send + Sync + 'static,
@@ -94,44 +95,44 @@ impl HighwayBuilder {
         self
     }
 
-    /// How the weights of layer and gate start; [`HeNormal`](crate::initializers::HeNormal) if
-    /// nothing is said.
+    /// Sets the initializer of the weights of layer and gate. Defaults to
+    /// [`HeNormal`](crate::initializers::HeNormal).
     pub fn initializer(mut self, w: impl Initializer + Clone + 'static) -> Self {
         self.plain = self.plain.initializer(w.clone());
         self.transform = self.transform.initializer(w);
         self
     }
 
-    /// How the biases of the layer start; [`Zero`](crate::initializers::Zero) if nothing is said.
+    /// Sets the initializer of the layer's biases. Defaults to [`Zero`](crate::initializers::Zero).
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.plain = self.plain.bias_initializer(b);
         self
     }
 
-    /// How the biases of the gate start; -1 if nothing is said.
+    /// Sets the initializer of the gate's biases. Defaults to -1.
     pub fn gate_bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.transform = self.transform.bias_initializer(b);
         self
     }
 
-    /// Leaves the biases of layer and gate out.
+    /// Leaves out the biases of layer and gate.
     pub fn without_bias(mut self) -> Self {
         self.plain = self.plain.without_bias();
         self.transform = self.transform.without_bias();
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.plain = self.plain.dtype(dtype);
         self.transform = self.transform.dtype(dtype);
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the link.
     ///
     /// # Panics
-    /// If the dtype is no float type.
+    /// Panics if the dtype is not a float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Highway {
         let _called = calling("Highway");

@@ -9,9 +9,10 @@ use crate::functions::linear;
 use crate::initializers::{HeNormal, Initializer, Zero};
 use crate::variable::Variable;
 
-/// The fully connected layer, `y = x wᵀ + b`.
+/// The fully connected layer, `y = x wᵀ + b` with w the weight and b the bias.
 ///
-/// Shapes: x `[.., i]` → `[.., o]`, with w `[o, i]` and b `[o]`. Cloning shares the parameters.
+/// Shapes: x `[.., i]` → `[.., o]`, with weight `[o, i]` and bias `[o]`. Cloning shares the
+/// parameters.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -31,13 +32,13 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer in f32 with weights from [`HeNormal`] and biases of zero.
+    /// Creates a layer in f32 with weights from [`HeNormal`] and biases of zero.
     #[track_caller]
     pub fn new(inputs: usize, outputs: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, outputs).build(generator)
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -62,16 +63,16 @@ impl Linear {
 }
 
 impl Link for Linear {
-    /// `x wᵀ + b`.
+    /// Computes `x wᵀ + b`.
     ///
     /// # Panics
-    /// If x is not `[.., inputs]`; the message has both shapes.
+    /// Panics if x is not `[.., inputs]`; the message has both shapes.
     fn compute(&self, x: &Variable) -> Variable {
         linear(x, &self.weight, self.bias.as_ref())
     }
 }
 
-/// What a [`Linear`] will be; see [`Linear::builder`].
+/// A builder of a [`Linear`]; see [`Linear::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct LinearBuilder {
@@ -83,34 +84,34 @@ pub struct LinearBuilder {
 }
 
 impl LinearBuilder {
-    /// How the weights start; [`HeNormal`] if nothing is said.
+    /// Sets the initializer of the weights. Defaults to [`HeNormal`].
     pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
         self.w = Box::new(w);
         self
     }
 
-    /// How the biases start; [`Zero`] if nothing is said.
+    /// Sets the initializer of the biases. Defaults to [`Zero`].
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.b = Some(Box::new(b));
         self
     }
 
-    /// Leaves the biases out.
+    /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
         self.b = None;
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the link.
     ///
     /// # Panics
-    /// If the dtype is no float type.
+    /// Panics if the dtype is not a float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Linear {
         let _called = calling("Linear");

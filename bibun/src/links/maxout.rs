@@ -9,11 +9,11 @@ use crate::functions::maxout;
 use crate::initializers::Initializer;
 use crate::variable::Variable;
 
-/// A fully connected layer of which each output is the greatest of `pool_size` values,
-/// `y_o = max_k (x wᵀ + b)_{o, k}`: an activation that is learned.
+/// A fully connected layer in which each output is the greatest of `pool_size` values,
+/// `y_o = max_k (x wᵀ + b)_{o, k}`: a learned activation.
 ///
-/// Shapes: x `[.., i]` → `[.., o]`, with linear/w `[o · pool_size, i]`, those of one output next to
-/// each other. Cloning shares the parameters.
+/// Shapes: x `[.., i]` → `[.., o]`, with `linear/weight` `[o · pool_size, i]`; the rows of one
+/// output are next to each other. Cloning shares the parameters.
 ///
 /// Source: Goodfellow, Warde-Farley, Mirza, Courville, Bengio, "Maxout Networks", ICML 2013.
 ///
@@ -27,23 +27,23 @@ use crate::variable::Variable;
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Maxout {
-    /// The layer that gives all values.
+    /// The layer that computes the values of all pools.
     pub linear: Linear,
     pool_size: usize,
 }
 
 impl Maxout {
-    /// A layer in f32 with weights from [`HeNormal`](crate::initializers::HeNormal) and biases of
-    /// zero.
+    /// Creates a layer in f32 with weights from [`HeNormal`](crate::initializers::HeNormal) and
+    /// biases of zero.
     ///
     /// # Panics
-    /// If `pool_size` is 0.
+    /// Panics if `pool_size` is 0.
     #[track_caller]
     pub fn new(inputs: usize, outputs: usize, pool_size: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, outputs, pool_size).build(generator)
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -60,16 +60,16 @@ impl Maxout {
 }
 
 impl Link for Maxout {
-    /// The greatest of each pool of values.
+    /// Computes the greatest value of each pool.
     ///
     /// # Panics
-    /// If x is not `[.., inputs]`; the message has both shapes.
+    /// Panics if x is not `[.., inputs]`; the message has both shapes.
     fn compute(&self, x: &Variable) -> Variable {
         maxout(self.linear.forward(x), self.pool_size, -1)
     }
 }
 
-/// What a [`Maxout`] will be; see [`Maxout::builder`].
+/// A builder of a [`Maxout`]; see [`Maxout::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct MaxoutBuilder {
@@ -78,34 +78,34 @@ pub struct MaxoutBuilder {
 }
 
 impl MaxoutBuilder {
-    /// How the weights start; [`HeNormal`](crate::initializers::HeNormal) if nothing is said.
+    /// Sets the initializer of the weights. Defaults to [`HeNormal`](crate::initializers::HeNormal).
     pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
         self.linear = self.linear.initializer(w);
         self
     }
 
-    /// How the biases start; [`Zero`](crate::initializers::Zero) if nothing is said.
+    /// Sets the initializer of the biases. Defaults to [`Zero`](crate::initializers::Zero).
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.linear = self.linear.bias_initializer(b);
         self
     }
 
-    /// Leaves the biases out.
+    /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
         self.linear = self.linear.without_bias();
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.linear = self.linear.dtype(dtype);
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the link.
     ///
     /// # Panics
-    /// If the pool size is 0 or the dtype no float type.
+    /// Panics if the pool size is 0 or the dtype is not a float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Maxout {
         let _called = calling("Maxout");

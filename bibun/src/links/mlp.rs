@@ -10,11 +10,11 @@ use crate::error::{Error, raise};
 use crate::initializers::{HeNormal, Initializer, Zero};
 use crate::variable::Variable;
 
-/// The multilayer perceptron: fully connected layers with an activation between them, and perhaps
-/// dropout after each activation.
+/// The multilayer perceptron: fully connected layers with an activation between them, and
+/// optionally dropout after each activation.
 ///
-/// Shapes: x `[.., first size]` → `[.., last size]`. Cloning shares the parameters, `layers/0/weight` and
-/// so on.
+/// Shapes: x `[.., first size]` → `[.., last size]`. Parameters: `layers/0/weight`, `layers/0/bias`
+/// and so on. Cloning shares them.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -34,17 +34,17 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Layers in f32 between these sizes, of input, hidden values and output, with `relu` between
-    /// them, weights from [`HeNormal`] and biases of zero.
+    /// Creates layers in f32 between these sizes (of the input, the hidden values and the output),
+    /// with `relu` between them, weights from [`HeNormal`] and biases of zero.
     ///
     /// # Panics
-    /// If there are fewer than two sizes.
+    /// Panics if there are fewer than two sizes.
     #[track_caller]
     pub fn new(sizes: &[usize], generator: &mut Generator) -> Self {
         Self::builder(sizes).build(generator)
     }
 
-    /// Layers with choices of one's own.
+    /// Returns a builder of layers with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -72,10 +72,10 @@ impl Mlp {
 }
 
 impl Link for Mlp {
-    /// What the last layer gives; no activation follows it.
+    /// Computes the output of the last layer; no activation follows it.
     ///
     /// # Panics
-    /// If x is not `[.., first size]`; the message has all shapes.
+    /// Panics if x is not `[.., first size]`; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
         let mut y = self.layers[0].forward(x);
         for layer in &self.layers[1..] {
@@ -89,7 +89,7 @@ impl Link for Mlp {
     }
 }
 
-/// What an [`Mlp`] will be; see [`Mlp::builder`].
+/// A builder of an [`Mlp`]; see [`Mlp::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct MlpBuilder {
@@ -102,7 +102,7 @@ pub struct MlpBuilder {
 }
 
 impl MlpBuilder {
-    /// What stands between the layers; `relu` if nothing is said.
+    /// Sets the activation between the layers. Defaults to `relu`.
     pub fn activation(
         mut self,
         activation: impl Fn(&Variable) -> Variable + Send + Sync + 'static,
@@ -111,41 +111,42 @@ impl MlpBuilder {
         self
     }
 
-    /// Leaves out each hidden value with this probability in training mode.
+    /// Sets the probability with which each hidden value is dropped in training mode. Defaults to
+    /// no dropout.
     pub fn dropout(mut self, rate: f64) -> Self {
         self.dropout = Some(rate);
         self
     }
 
-    /// How the weights start; [`HeNormal`] if nothing is said.
+    /// Sets the initializer of the weights. Defaults to [`HeNormal`].
     pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
         self.w = Arc::new(w);
         self
     }
 
-    /// How the biases start; [`Zero`] if nothing is said.
+    /// Sets the initializer of the biases. Defaults to [`Zero`].
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.b = Some(Arc::new(b));
         self
     }
 
-    /// Leaves the biases out.
+    /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
         self.b = None;
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the link.
     ///
     /// # Panics
-    /// If there are fewer than two sizes, the dtype is no float type, or the rate of dropout is not
-    /// in `[0, 1)`.
+    /// Panics if there are fewer than two sizes, the dtype is not a float type, or the dropout rate
+    /// is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Mlp {
         let _called = calling("Mlp");

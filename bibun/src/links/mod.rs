@@ -1,4 +1,5 @@
-//! Links: parameters and the computation that uses them, and Chains of them, walked by name.
+//! Links, which hold parameters and the computation that uses them, and Chains, whose parameters
+//! are walked by name.
 
 mod attention;
 mod chain;
@@ -51,7 +52,7 @@ pub use crate::tree::Buffer;
 use crate::tree::{Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
-/// A Chain that makes one Variable from one.
+/// A Chain that computes one Variable from another.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -74,14 +75,14 @@ use crate::variable::Variable;
 /// assert_eq!(stack.parameters()[0].0, "0/weight");
 /// ```
 pub trait Link: Chain + MapLink + Send + Sync {
-    /// The computation of the link: what a link of one's own says, and [`forward`](Link::forward)
-    /// runs.
+    /// Computes the output of the link. Implement this method for a custom link; [`forward`](Link::forward) runs
+    /// it.
     fn compute(&self, x: &Variable) -> Variable;
 
-    /// What the link computes.
+    /// Applies the link to `x`.
     ///
-    /// A mistake in it names the line of the call, also of a `dyn Link`, and which part of the model
-    /// made it:
+    /// The location of an error is the line of this call, also for a `dyn Link`, and the error
+    /// names the part of the model that raised it:
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -95,18 +96,18 @@ pub trait Link: Chain + MapLink + Send + Sync {
     /// ```
     ///
     /// # Panics
-    /// If the link does not take `x`, with [`Error::InLink`](crate::Error::InLink) where it is a part
-    /// of another.
+    /// Panics if the link does not accept `x`, with [`Error::InLink`](crate::Error::InLink) if the
+    /// link is a part of another.
     #[track_caller]
     fn forward(&self, x: &Variable) -> Variable {
         within(self, || self.compute(x))
     }
 }
 
-/// What lets a `Box<dyn Link>` be mapped like any other [`Tree`]: every Link of a type of its own
-/// has it.
+/// Support for mapping a `Box<dyn Link>` like any other [`Tree`]. Every sized [`Link`] implements
+/// it.
 pub trait MapLink {
-    /// The same link with other Variables.
+    /// Returns the same link with its Variables mapped.
     fn map_link(&self, mapper: &mut Mapper<'_>) -> Box<dyn Link>;
 }
 

@@ -1,4 +1,4 @@
-//! Links that normalise.
+//! Normalisation layers.
 
 use std::fmt;
 
@@ -13,19 +13,20 @@ use crate::functions::{
 use crate::scope;
 use crate::variable::Variable;
 
-/// Batch normalisation with running statistics: in training mode by mean and variance of the batch
-/// ([`batch_normalization`](crate::functions::batch_normalization)), in test mode by the running
-/// ones ([`fixed_batch_normalization`](crate::functions::fixed_batch_normalization)).
+/// Batch normalisation with running statistics. In training mode it uses the mean and variance of
+/// the batch ([`batch_normalization`](crate::functions::batch_normalization)), in evaluation mode
+/// the running ones ([`fixed_batch_normalization`](crate::functions::fixed_batch_normalization)).
 ///
-/// Shapes: x `[n, c, d..]`, with any number of axes behind the channels → as x.
+/// Shapes: x `[n, c, d..]`, with any number of axes after the channels → as x.
 ///
-/// Every call in training mode moves the running statistics by a part `momentum` towards those of
-/// the batch; towards an estimate of the variance that is unbiased (divided by `n - 1`); a batch
-/// without elements moves nothing. Under [`grad`](crate::grad) and [`jvp`](crate::jvp) they change as
-/// without, in the model that was handed in; under [`checkpoint`](crate::checkpoint) once, when it runs
-/// first. Under [`vmap`](crate::vmap) every lane has a batch of its own, and for the statistics to
-/// follow them all is an error; in test mode they serve all lanes. Cloning shares parameters and
-/// statistics.
+/// Every call in training mode moves the running statistics by a fraction `momentum` towards those
+/// of the batch. For the variance this is the unbiased estimate (divided by `n - 1`). A batch
+/// without elements changes nothing. Under [`grad`](crate::grad) and [`jvp`](crate::jvp) the
+/// statistics change as usual, in the model that was passed in; under
+/// [`checkpoint`](crate::checkpoint) they change once, in the first run. Under
+/// [`vmap`](crate::vmap) each batch element has its own batch, and updating the statistics from all
+/// of them is an error; in evaluation mode all batch elements use the same statistics. Cloning
+/// shares parameters and statistics.
 ///
 /// ```
 /// use bibun::links::{BatchNorm, Chain, Link};
@@ -54,13 +55,13 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// A layer in f32 with scales of one and shifts of zero, a momentum of 0.1 and an epsilon of
-    /// 1e-5.
+    /// Creates a layer in f32 with scales of one and shifts of zero, a momentum of 0.1 and an
+    /// epsilon of 1e-5.
     pub fn new(channels: usize) -> Self {
         Self::builder(channels).build()
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     ///
     /// ```
     /// use bibun::links::BatchNorm;
@@ -78,7 +79,8 @@ impl BatchNorm {
         })
     }
 
-    /// Moves the running statistics towards those of a batch with `count` elements to a channel.
+    /// Moves the running statistics towards those of a batch with `count` elements for each
+    /// channel.
     fn observe(&self, mean: &Variable, variance: &Variable, count: usize) {
         if count == 0 {
             return;
@@ -98,18 +100,19 @@ impl BatchNorm {
 }
 
 impl Link for BatchNorm {
-    /// The normalised batch; in training mode the running statistics move.
+    /// Normalises the batch; in training mode it also updates the running statistics.
     ///
     /// # Panics
-    /// If x is not `[n, channels, ..]`, or in training mode has one value per channel only, as a last
-    /// batch of one example has ([`DataLoader`](crate::datasets::DataLoader) can drop it); the message has
-    /// all shapes. In training mode under `vmap`, if it hides x.
+    /// Panics if x is not `[n, channels, ..]`, or if in training mode it has only one value per
+    /// channel, as happens with a last batch of one example
+    /// ([`DataLoader`](crate::datasets::DataLoader) can drop it); the message has all shapes. In
+    /// training mode it also panics under `vmap` if x is batched there.
     fn compute(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
         let (mean, variance) = (self.running_mean.get(), self.running_variance.get());
         let shape = x.shape();
         if !scope::is_training() || shape.get(1).is_none_or(|&c| mean.shape() != [c]) {
-            // What does not fit is told there, also in training mode.
+            // This function reports a mismatch of shapes, in training mode too.
             return fixed_batch_normalization(x, gamma, beta, &mean, &variance, self.epsilon);
         }
         let [y, mean, variance] = batch_normalization_with_statistics(x, gamma, beta, self.epsilon);
@@ -141,13 +144,13 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// A layer in f32 over last axes of this shape (a number for one axis), with scales of one,
-    /// shifts of zero and an epsilon of 1e-5.
+    /// Creates a layer in f32 over last axes of this shape (a number for one axis), with scales of
+    /// one, shifts of zero and an epsilon of 1e-5.
     pub fn new(shape: impl Into<Shape>) -> Self {
         Self::builder(shape).build()
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     pub fn builder(shape: impl Into<Shape>) -> NormBuilder<Self> {
         let shape = shape.into();
         let rank = shape.rank();
@@ -161,10 +164,10 @@ impl LayerNorm {
 }
 
 impl Link for LayerNorm {
-    /// The input, normalised over its last axes.
+    /// Normalises the input over its last axes.
     ///
     /// # Panics
-    /// If x does not end in the layer's shape; the message has all shapes.
+    /// Panics if x does not end in the layer's shape; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
         let axes = last_axes(self.rank);
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
@@ -193,13 +196,13 @@ pub struct RmsNorm {
 }
 
 impl RmsNorm {
-    /// A layer in f32 over last axes of this shape (a number for one axis), with scales of one and
-    /// an epsilon of 1e-5.
+    /// Creates a layer in f32 over last axes of this shape (a number for one axis), with scales of
+    /// one and an epsilon of 1e-5.
     pub fn new(shape: impl Into<Shape>) -> Self {
         Self::builder(shape).build()
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     pub fn builder(shape: impl Into<Shape>) -> NormBuilder<Self> {
         let shape = shape.into();
         let rank = shape.rank();
@@ -212,10 +215,10 @@ impl RmsNorm {
 }
 
 impl Link for RmsNorm {
-    /// The input, divided by its root mean square over the last axes.
+    /// Divides the input by its root mean square over the last axes.
     ///
     /// # Panics
-    /// If x does not end in the layer's shape; the message has all shapes.
+    /// Panics if x does not end in the layer's shape; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
         let axes = last_axes(self.rank);
         rms_normalization(x, &axes[..], self.gamma.as_ref(), self.epsilon)
@@ -246,19 +249,19 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    /// A layer in f32 with scales of one, shifts of zero and an epsilon of 1e-5.
+    /// Creates a layer in f32 with scales of one, shifts of zero and an epsilon of 1e-5.
     ///
     /// # Panics
-    /// If the number of channels is no multiple of `groups`.
+    /// Panics if the number of channels is not a multiple of `groups`.
     #[track_caller]
     pub fn new(groups: usize, channels: usize) -> Self {
         Self::builder(groups, channels).build()
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     ///
     /// # Panics
-    /// If the number of channels is no multiple of `groups`.
+    /// Panics if the number of channels is not a multiple of `groups`.
     #[track_caller]
     pub fn builder(groups: usize, channels: usize) -> NormBuilder<Self> {
         if groups == 0 || !channels.is_multiple_of(groups) {
@@ -275,10 +278,10 @@ impl GroupNorm {
 }
 
 impl Link for GroupNorm {
-    /// The input, each group of channels of each example normalised.
+    /// Normalises each group of channels of each example.
     ///
     /// # Panics
-    /// If x is not `[n, channels, ..]`; the message has all shapes.
+    /// Panics if x is not `[n, channels, ..]`; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
         let (gamma, beta) = (self.gamma.as_ref(), self.beta.as_ref());
         group_normalization(x, self.groups, gamma, beta, self.epsilon)
@@ -308,12 +311,12 @@ pub struct InstanceNorm {
 }
 
 impl InstanceNorm {
-    /// A layer in f32 with scales of one, shifts of zero and an epsilon of 1e-5.
+    /// Creates a layer in f32 with scales of one, shifts of zero and an epsilon of 1e-5.
     pub fn new(channels: usize) -> Self {
         Self::builder(channels).build()
     }
 
-    /// A layer with choices of one's own.
+    /// Returns a builder of a layer with custom options.
     pub fn builder(channels: usize) -> NormBuilder<Self> {
         NormBuilder::new("InstanceNorm", channels, |parts| Self {
             gamma: parts.gamma,
@@ -324,21 +327,21 @@ impl InstanceNorm {
 }
 
 impl Link for InstanceNorm {
-    /// The input, each channel of each example normalised.
+    /// Normalises each channel of each example.
     ///
     /// # Panics
-    /// If x is not `[n, channels, d, ..]`; the message has all shapes.
+    /// Panics if x is not `[n, channels, d, ..]`; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
         instance_normalization(x, self.gamma.as_ref(), self.beta.as_ref(), self.epsilon)
     }
 }
 
-/// The last axes, counted from the end.
+/// Returns the last `rank` axes, counted from the end.
 fn last_axes(rank: usize) -> Vec<isize> {
     (1..=rank as isize).rev().map(|axis| -axis).collect()
 }
 
-/// What a link that normalises is made of.
+/// The parts that a normalisation layer is made of.
 struct Parts {
     gamma: Option<Variable>,
     beta: Option<Variable>,
@@ -347,7 +350,7 @@ struct Parts {
     epsilon: f64,
 }
 
-/// What a link that normalises will be; see [`BatchNorm::builder`].
+/// A builder of a normalisation layer; see [`BatchNorm::builder`].
 #[must_use = "nothing is made before `build`"]
 pub struct NormBuilder<L> {
     link: &'static str,
@@ -378,34 +381,35 @@ impl<L> NormBuilder<L> {
         }
     }
 
-    /// Leaves the scales out.
+    /// Leaves out the scales.
     pub fn without_gamma(mut self) -> Self {
         self.has_gamma = false;
         self
     }
 
-    /// Leaves the shifts out.
+    /// Leaves out the shifts.
     pub fn without_beta(mut self) -> Self {
         self.has_beta = false;
         self
     }
 
-    /// What is added to the variance, 1e-5 if nothing is said.
+    /// Sets the number added to the variance. Defaults to 1e-5.
     pub fn epsilon(mut self, epsilon: f64) -> Self {
         self.epsilon = epsilon;
         self
     }
 
-    /// The dtype of parameters and buffers, `f32` if nothing is said.
+    /// Sets the dtype of parameters and buffers. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Makes the link.
+    /// Builds the link.
     ///
     /// # Panics
-    /// If the dtype is no float type, epsilon is negative or momentum not between 0 and 1.
+    /// Panics if the dtype is not a float type, epsilon is negative or NaN, or momentum is not
+    /// between 0 and 1.
     #[track_caller]
     pub fn build(self) -> L {
         if !self.dtype.is_float() {
@@ -434,8 +438,8 @@ impl<L> NormBuilder<L> {
 }
 
 impl NormBuilder<BatchNorm> {
-    /// How far the running statistics move towards those of a batch: 0 is not at all, 1 all the
-    /// way; 0.1 if nothing is said.
+    /// Sets the fraction by which the running statistics move towards those of a batch: 0 leaves
+    /// them unchanged, 1 replaces them. Defaults to 0.1.
     pub fn momentum(mut self, momentum: f64) -> Self {
         self.momentum = momentum;
         self

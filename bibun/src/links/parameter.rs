@@ -1,4 +1,4 @@
-//! A parameter by itself.
+//! A single parameter as a link.
 
 use bibun_array::{Array, DType, Generator, Shape};
 
@@ -7,10 +7,10 @@ use crate::error::{Error, raise};
 use crate::initializers::Initializer;
 use crate::variable::Variable;
 
-/// A link that is nothing but a parameter: a learned array that takes no input.
+/// A link that is only a parameter: a learned array that takes no input.
 ///
-/// Shapes: → that of w. Cloning shares the parameter. A field of type [`Variable`] does the same
-/// under its own name.
+/// Shapes: → that of the weight. Cloning shares the parameter. A field of type [`Variable`] does
+/// the same under its own name.
 ///
 /// ```
 /// use bibun::links::{Chain, Parameter};
@@ -25,10 +25,10 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// A parameter that starts as this array.
+    /// Creates a parameter with this initial value.
     ///
     /// # Panics
-    /// If the dtype is no float type.
+    /// Panics if the dtype is not a float type.
     #[track_caller]
     pub fn new(array: impl Into<Array>) -> Self {
         let array = array.into();
@@ -38,10 +38,10 @@ impl Parameter {
         }
     }
 
-    /// A parameter that starts as an initializer says.
+    /// Creates a parameter whose initial value comes from an initializer.
     ///
     /// # Panics
-    /// If the dtype is no float type.
+    /// Panics if the dtype is not a float type.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -62,7 +62,7 @@ impl Parameter {
         Self::new(initializer.initialize(&shape.into(), dtype, generator))
     }
 
-    /// The parameter.
+    /// Returns the parameter.
     pub fn forward(&self) -> Variable {
         self.weight.clone()
     }

@@ -1,4 +1,4 @@
-//! Which link of a model a mistake was made in.
+//! The path of the link in which an error occurred.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::surroundings::{Aside, keep_to_this_task};
 use crate::tree::{Tree, Visitor};
 
 impl LinkPath {
-    /// The path from a link around.
+    /// Returns the path as seen from an enclosing link.
     fn seen_from<L: Tree + ?Sized>(self, link: &L) -> Self {
         let (mut inner, mut anchor) = (None, None);
         link.visit(&mut Visitor::new(&mut |name, x, _| {
@@ -39,7 +39,7 @@ fn joined(outer: &str, inner: &str) -> String {
     }
 }
 
-/// What went wrong, and where as far as is known.
+/// Splits an error into its path, as far as it is known, and its cause.
 fn taken_apart(error: Error) -> (LinkPath, Box<Error>) {
     match error {
         Error::InLink { path, source } => (path, source),
@@ -55,11 +55,11 @@ pub(crate) fn put_aside() -> impl Sized {
     Aside::of(&AROUND, 0)
 }
 
-/// Runs what a link computes: a mistake names the caller's line and the path of the link, as it is
-/// seen from the outermost one that is running.
+/// Runs the computation of a link. An error names the caller's location and the path of the link,
+/// as seen from the outermost link that is running.
 ///
-/// [`Link::forward`](crate::links::Link::forward) does so; it is for links that take more than one
-/// Variable and have a method of their own.
+/// [`Link::forward`](crate::links::Link::forward) calls this function. Call it in links that take
+/// more than one Variable and so have a method of their own.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -84,7 +84,7 @@ pub(crate) fn put_aside() -> impl Sized {
 /// ```
 ///
 /// # Panics
-/// If `f` does; a mistake in a part of the link with [`Error::InLink`].
+/// Panics if `f` does, with [`Error::InLink`] if the error is in a part of the link.
 #[track_caller]
 pub fn within<L: Tree + ?Sized, T>(link: &L, f: impl FnOnce() -> T) -> T {
     struct Leave;
@@ -110,7 +110,8 @@ pub fn within<L: Tree + ?Sized, T>(link: &L, f: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs a part of a link that has this name in it, for parts without a Variable to be found by.
+/// Runs a part of a link under this name. For parts that have no Variable by which the path could
+/// be found.
 #[track_caller]
 pub(super) fn part<T>(name: impl fmt::Display, f: impl FnOnce() -> T) -> T {
     let error = match attempt(f) {

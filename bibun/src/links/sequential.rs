@@ -1,4 +1,4 @@
-//! Links one after another.
+//! Links applied one after another.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use super::path::part;
 use super::{Chain, FunctionLink, Link};
 use crate::variable::Variable;
 
-/// Links one after another: the result of each is the input of the next.
+/// Links applied one after another: the result of each is the input of the next.
 ///
-/// Shapes: from what the first takes to what the last gives; without links, the input itself.
+/// Shapes: the input of the first link → the output of the last; without links, the input itself.
 /// Parameters are named by position: `0/weight`, `2/bias`.
 ///
 /// ```
@@ -29,19 +29,19 @@ use crate::variable::Variable;
 pub struct Sequential(Vec<Box<dyn Link>>);
 
 impl Sequential {
-    /// No links yet.
+    /// Creates a sequence without links.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more link at the end.
+    /// Adds a link at the end.
     #[must_use]
     pub fn then(mut self, link: impl Link + 'static) -> Self {
         self.0.push(Box::new(link));
         self
     }
 
-    /// The same with one more function at the end; see [`FunctionLink`].
+    /// Adds a function at the end; see [`FunctionLink`].
     #[must_use]
     pub fn then_function(
         self,
@@ -50,7 +50,7 @@ impl Sequential {
         self.then(FunctionLink::new(function))
     }
 
-    /// The links in their order.
+    /// Returns the links in order.
     ///
     /// ```
     /// use bibun::{links::Sequential, Variable};
@@ -68,10 +68,10 @@ impl FromIterator<Box<dyn Link>> for Sequential {
 }
 
 impl Link for Sequential {
-    /// What the last link gives.
+    /// Applies all links in order and returns the output of the last.
     ///
     /// # Panics
-    /// If a link does not take what the one before it gives.
+    /// Panics if a link does not accept the output of the one before it.
     fn compute(&self, x: &Variable) -> Variable {
         let mut y = x.clone();
         for (i, link) in self.0.iter().enumerate() {

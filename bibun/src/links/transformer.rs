@@ -1,4 +1,4 @@
-//! The transformer's block and the positions it needs.
+//! The transformer block and its position encoding.
 
 use bibun_array::{DType, Generator};
 
@@ -12,19 +12,20 @@ use crate::functions::sinusoidal_positions;
 use crate::initializers::GlorotUniform;
 use crate::variable::Variable;
 
-/// One block of a transformer: attention of a sequence to itself and a perceptron for each position,
-/// each with a normalisation and a way around it.
+/// A transformer block: self-attention and a perceptron for each position, each with a
+/// normalisation and a residual connection.
 ///
-/// With the normalisation in front (the default), `h = x + attention(norm(x))` and
-/// `y = h + feed_forward(norm(h))`; with it behind, `h = norm(x + attention(x))` and
-/// `y = norm(h + feed_forward(h))`. Dropout, if there is any, is put on the weights of the attention,
-/// on the hidden values of the perceptron, and on what each of the two adds.
+/// With the normalisation before them (the default), `h = x + attention(norm(x))` and
+/// `y = h + feed_forward(norm(h))`; with the normalisation after them, `h = norm(x + attention(x))`
+/// and `y = norm(h + feed_forward(h))`. Dropout, if there is any, applies to the attention weights,
+/// to the hidden values of the perceptron, and to the output of each of the two before it is added.
 ///
-/// Shapes: x `[.., t, size]` → the same. Parameters: attention/query/w and so on,
-/// attention_norm/gamma, feed_forward/layers/0/w, feed_forward_norm/gamma. Cloning shares them.
+/// Shapes: x `[.., t, size]` → the same. Parameters: `attention/query/weight` and so on,
+/// `attention_norm/gamma`, `feed_forward/layers/0/weight`, `feed_forward_norm/gamma`. Cloning
+/// shares them.
 ///
 /// Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Xiong et al., "On Layer
-/// Normalization in the Transformer Architecture", ICML 2020, for the normalisation in front.
+/// Normalization in the Transformer Architecture", ICML 2020, for the normalisation before them.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -38,28 +39,30 @@ use crate::variable::Variable;
 pub struct TransformerBlock {
     /// The attention.
     pub attention: MultiHeadAttention,
-    /// The normalisation beside the attention.
+    /// The normalisation of the attention's input, or with
+    /// [`post_norm`](TransformerBlockBuilder::post_norm) of the sum after it.
     pub attention_norm: LayerNorm,
-    /// What each position is put through.
+    /// The perceptron applied to each position.
     pub feed_forward: Mlp,
-    /// The normalisation beside the perceptron.
+    /// The normalisation of the perceptron's input, or with
+    /// [`post_norm`](TransformerBlockBuilder::post_norm) of the sum after it.
     pub feed_forward_norm: LayerNorm,
     dropout: Option<Dropout>,
     is_post_norm: bool,
 }
 
 impl TransformerBlock {
-    /// A block in f32 with the normalisation in front, `4 size` hidden values and `gelu`, weights
-    /// from [`GlorotUniform`], and no dropout.
+    /// Creates a block in f32 with the normalisation before attention and perceptron, `4 size`
+    /// hidden values and `gelu`, weights from [`GlorotUniform`], and no dropout.
     ///
     /// # Panics
-    /// If the size is no multiple of the number of heads.
+    /// Panics if the size is not a multiple of the number of heads.
     #[track_caller]
     pub fn new(size: usize, heads: usize, generator: &mut Generator) -> Self {
         Self::builder(size, heads).build(generator)
     }
 
-    /// A block with choices of one's own.
+    /// Returns a builder of a block with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -87,11 +90,11 @@ impl TransformerBlock {
         }
     }
 
-    /// The block's result for a sequence that looks at itself under a mask, of bools or of floats; see
+    /// Applies the block to a sequence under an attention mask, of bools or floats; see
     /// [`MultiHeadAttention::attend`].
     ///
     /// # Panics
-    /// If the shapes do not fit; the message has all.
+    /// Panics if the shapes do not fit; the message has all of them.
     ///
     /// ```
     /// use bibun::array::{Array, DType, Generator};
@@ -130,16 +133,16 @@ impl TransformerBlock {
 }
 
 impl Link for TransformerBlock {
-    /// The block's result for a sequence.
+    /// Applies the block to a sequence.
     ///
     /// # Panics
-    /// If x is not `[.., t, size]`; the message has all shapes.
+    /// Panics if x is not `[.., t, size]`; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
         self.run(x, None)
     }
 }
 
-/// What a [`TransformerBlock`] will be; see [`TransformerBlock::builder`].
+/// A builder of a [`TransformerBlock`]; see [`TransformerBlock::builder`].
 #[derive(Debug)]
 #[must_use = "nothing is made before `build`"]
 pub struct TransformerBlockBuilder {
@@ -153,13 +156,13 @@ pub struct TransformerBlockBuilder {
 }
 
 impl TransformerBlockBuilder {
-    /// The number of hidden values of the perceptron, `4 size` if nothing is said.
+    /// Sets the number of hidden values of the perceptron. Defaults to `4 size`.
     pub fn feed_forward(mut self, hidden: usize) -> Self {
         self.hidden = hidden;
         self
     }
 
-    /// The activation of the perceptron, `gelu` if nothing is said.
+    /// Sets the activation of the perceptron. Defaults to `gelu`.
     pub fn activation(
         mut self,
         activation: impl Fn(&Variable) -> Variable + Send + Sync + 'static,
@@ -168,35 +171,36 @@ impl TransformerBlockBuilder {
         self
     }
 
-    /// Puts the normalisations behind the sums, as in the first transformers.
+    /// Puts the normalisations after the sums, as in the original transformer.
     pub fn post_norm(mut self) -> Self {
         self.is_post_norm = true;
         self
     }
 
-    /// Lets no position look at those after it.
+    /// Makes the attention causal: no position attends to later ones.
     pub fn causal(mut self) -> Self {
         self.attention = self.attention.causal();
         self
     }
 
-    /// The probability with which elements are left out in training mode.
+    /// Sets the probability with which elements are dropped in training mode. Defaults to no
+    /// dropout.
     pub fn dropout(mut self, rate: f64) -> Self {
         self.dropout = Some(rate);
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the block.
     ///
     /// # Panics
-    /// If the size is no multiple of the number of heads, the dtype is no float type, or the rate
-    /// of dropout is not in `[0, 1)`.
+    /// Panics if the size is not a multiple of the number of heads, the dtype is not a float type,
+    /// or the dropout rate is not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> TransformerBlock {
         let _called = calling("TransformerBlock");
@@ -223,7 +227,7 @@ impl TransformerBlockBuilder {
     }
 }
 
-/// Adds to each vector of a sequence one that tells its position
+/// A link that adds to each vector of a sequence an encoding of its position
 /// ([`sinusoidal_positions`](crate::functions::sinusoidal_positions)).
 ///
 /// Shapes: x `[.., t, size]` → the same. There are no parameters.
@@ -239,10 +243,10 @@ impl TransformerBlockBuilder {
 pub struct SinusoidalPositions;
 
 impl Link for SinusoidalPositions {
-    /// x and its positions.
+    /// Returns x plus the encoding of the positions.
     ///
     /// # Panics
-    /// If x has fewer than two axes or is no float.
+    /// Panics if x has fewer than two axes or is not of floats.
     fn compute(&self, x: &Variable) -> Variable {
         let Some(&[length, size]) = x.shape().last_chunk::<2>() else {
             let what = format!("x is {}, expected [.., t, size]", x.spec());

@@ -1,16 +1,18 @@
-//! Weights as length times direction.
+//! Weights as a length times a direction.
 
 use super::{Chain, Conv, Linear, Link};
 use crate::functions::{norm2, reshape};
 use crate::variable::Variable;
 use bibun_array::{Shape, keep_dims};
 
-/// A link whose weight is told by length and direction, `w = g v / ‖v‖`, for each of its outputs: the
-/// norm is that of all of `v` that belongs to one output.
+/// A link whose weight is given by a length and a direction, `w = g v / ‖v‖`, for each of its
+/// outputs: the norm is over all elements of `v` that belong to one output.
 ///
-/// The link's own weight is `v`; the parameters are `g` and those of the link: `g`, `link/weight`,
-/// `link/bias`. At first `w` is what the link's weight was. Shapes: as the link, with g `[o]`. An output
-/// whose `v` is zero has no direction: its weights are NaN. Cloning shares the parameters.
+/// The wrapped link's own weight is `v`. The parameters are `g` and those of the link: `g`,
+/// `link/weight`, `link/bias`. At first `w` equals the link's original weight.
+///
+/// Shapes: as the link, with g `[o]`. An output whose `v` is zero has no direction: its weights are
+/// NaN. Cloning shares the parameters.
 ///
 /// Source: Salimans, Kingma, "Weight Normalization", NeurIPS 2016.
 ///
@@ -33,7 +35,8 @@ pub struct WeightNorm<L> {
 }
 
 impl<L: Weighted> WeightNorm<L> {
-    /// The link with its weight taken apart; it shares the other parameters with `link`.
+    /// Wraps a link, splitting its weight into length and direction; it shares the other parameters
+    /// with `link`.
     pub fn new(link: L) -> Self {
         let v = link.weight();
         let g = norms(v).array().reshape(v.shape()[0]);
@@ -43,7 +46,7 @@ impl<L: Weighted> WeightNorm<L> {
         }
     }
 
-    /// The weight, `g v / ‖v‖`.
+    /// Computes the weight, `g v / ‖v‖`.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -58,7 +61,7 @@ impl<L: Weighted> WeightNorm<L> {
         v * (reshape(&self.g, outputs) / norms(v))
     }
 
-    /// The link with the weight put together: the same function, for use without training.
+    /// Returns the link with the combined weight: the same function, for use without training.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -73,22 +76,22 @@ impl<L: Weighted> WeightNorm<L> {
 }
 
 impl<L: Weighted + Link + 'static> Link for WeightNorm<L> {
-    /// What the link makes of x with the weight `g v / ‖v‖`.
+    /// Applies the link to x with the weight `g v / ‖v‖`.
     ///
     /// # Panics
-    /// If the link does not take x.
+    /// Panics if the link does not accept x.
     fn compute(&self, x: &Variable) -> Variable {
         self.link.with_weight(self.weight()).forward(x)
     }
 }
 
-/// The lengths of what belongs to each output, with axes of size 1.
+/// Returns the norms for each output, keeping the other axes with size 1.
 fn norms(v: &Variable) -> Variable {
     let rest: Vec<isize> = (1..v.rank() as isize).collect();
     norm2(v, keep_dims(&rest[..]))
 }
 
-/// A link with a weight that has its outputs along the first axis.
+/// A link whose weight has its outputs along the first axis.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -98,9 +101,9 @@ fn norms(v: &Variable) -> Variable {
 /// assert_eq!(double.weight.shape(), [2, 3]);
 /// ```
 pub trait Weighted: Chain {
-    /// The weight, `[o, ..]`.
+    /// Returns the weight, `[o, ..]`.
     fn weight(&self) -> &Variable;
-    /// The same link with another weight; the other parameters are shared.
+    /// Returns the same link with another weight; the other parameters are shared.
     #[must_use]
     fn with_weight(&self, w: Variable) -> Self;
 }

@@ -15,7 +15,7 @@ use super::rule_optimizer::RuleOptimizer;
 /// w ← w - η s
 /// ```
 ///
-/// The paper and Chainer have no learning rate, which is `η = 1`.
+/// The paper and Chainer have no learning rate, which corresponds to `η = 1`.
 ///
 /// Source: Zeiler, "ADADELTA: an adaptive learning rate method", 2012, algorithm 1.
 ///
@@ -30,7 +30,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type AdaDelta = RuleOptimizer<AdaDeltaRule, 2, 4>;
 
 impl AdaDelta {
-    /// With learning rate η, 1 in the paper, and `ρ = 0.95`, `ε = 10⁻⁶`.
+    /// Creates the optimizer with learning rate η, which is 1 in the paper, and `ρ = 0.95`,
+    /// `ε = 10⁻⁶`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = AdaDeltaRule {
             rho: 0.95,
@@ -39,13 +40,13 @@ impl AdaDelta {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With another `ρ`.
+    /// Sets `ρ`. Defaults to 0.95.
     #[must_use]
     pub fn rho(self, rho: f64) -> Self {
         self.with(|rule| rule.rho = rho)
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁶`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -55,9 +56,9 @@ impl AdaDelta {
 /// The rule of [`AdaDelta`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdaDeltaRule {
-    /// ρ.
+    /// The decay ρ of the running averages.
     pub rho: f64,
-    /// ε.
+    /// The number ε added under the roots.
     pub epsilon: f64,
 }
 

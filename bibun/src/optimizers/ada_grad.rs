@@ -24,12 +24,12 @@ use super::rule_optimizer::RuleOptimizer;
 pub type AdaGrad = RuleOptimizer<AdaGradRule, 1, 2>;
 
 impl AdaGrad {
-    /// With learning rate η, commonly 0.01, and `ε = 10⁻⁸`.
+    /// Creates the optimizer with learning rate η, commonly 0.01, and `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdaGradRule { epsilon: 1e-8 })
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁸`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -39,7 +39,7 @@ impl AdaGrad {
 /// The rule of [`AdaGrad`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdaGradRule {
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
 }
 

@@ -14,8 +14,9 @@ use super::rule_optimizer::RuleOptimizer;
 /// w ← w - η m̂ / (√v̂ + ε)
 /// ```
 ///
-/// Source: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. (Chainer
-/// has `√v + ε` and the correction of `v` in the learning rate, as in the text after it.)
+/// Source: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1.
+/// (Chainer uses `√v + ε` and puts the correction of `v` into the learning rate, as in the text
+/// after the algorithm.)
 ///
 /// ```
 /// use bibun::optimizers::{Adam, Optimizer};
@@ -31,18 +32,19 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Adam = RuleOptimizer<AdamRule, 2, 9>;
 
 impl Adam {
-    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`.
+    /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
+    /// `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdamRule::default())
     }
 
-    /// With other `β₁` and `β₂`.
+    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
     #[must_use]
     pub fn betas(self, first: f64, second: f64) -> Self {
         self.with(|rule| rule.betas = [first, second])
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁸`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -52,9 +54,9 @@ impl Adam {
 /// The rule of [`Adam`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdamRule {
-    /// β₁ and β₂.
+    /// The decay rates β₁ and β₂ of the moments.
     pub betas: [f64; 2],
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
 }
 
@@ -87,8 +89,8 @@ impl UpdateRule<2, 9> for AdamRule {
     }
 }
 
-/// The numbers given to Adam and its relatives, computed in f64 once for all elements: β₁, β₂, 1 - β₁,
-/// 1 - β₂, the corrections of m and √v, ε, η and λ.
+/// Returns the numbers given to Adam and its relatives, computed in f64 once for all elements: β₁,
+/// β₂, 1 - β₁, 1 - β₂, the corrections of m and √v, ε, η and λ.
 pub(super) fn moments(betas: [f64; 2], epsilon: f64, number: u64, ends: [f64; 2]) -> [f64; 9] {
     let [unbias_m, unbias_v] = betas.map(|beta| 1.0 / (1.0 - power(beta, number)));
     let ([a, b], [rate, decay], root_unbias_v) = (betas, ends, unbias_v.sqrt());
@@ -106,7 +108,7 @@ pub(super) fn moments(betas: [f64; 2], epsilon: f64, number: u64, ends: [f64; 2]
     ]
 }
 
-/// The moments one step further.
+/// Returns the moments after one more step.
 #[inline(always)]
 pub(super) fn follow<T: Float>(
     [m, v]: [Number<T>; 2],
@@ -116,7 +118,7 @@ pub(super) fn follow<T: Float>(
     [beta_m * m + rest_m * gw, beta_v * v + rest_v * gw * gw]
 }
 
-/// `m̂ / (√v̂ + ε)`.
+/// Computes `m̂ / (√v̂ + ε)`.
 #[inline(always)]
 pub(super) fn ratio<T: Float>(
     [m, v]: [Number<T>; 2],

@@ -1,4 +1,4 @@
-//! AdamW: Adam with the decay of the weights beside it.
+//! AdamW: Adam with decoupled weight decay.
 
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
@@ -7,11 +7,11 @@ use super::adam::{follow, moments, ratio};
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// AdamW: [`Adam`](super::Adam) whose weight decay does not go through the moments,
+/// AdamW: [`Adam`](super::Adam) with a weight decay that does not go through the moments,
 /// `w ← w - η (m̂ / (√v̂ + ε) + λ w)`.
 ///
-/// As in PyTorch the decay is `η λ`, with the learning rate in it; in the paper it is λ times the
-/// schedule's factor alone.
+/// As in PyTorch, the decay is `η λ`, which includes the learning rate; in the paper it is λ times
+/// the schedule's factor alone.
 ///
 /// Source: Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2.
 ///
@@ -26,7 +26,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type AdamW = RuleOptimizer<AdamWRule, 2, 9>;
 
 impl AdamW {
-    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`, `λ = 0.01`.
+    /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
+    /// `ε = 10⁻⁸`, `λ = 0.01`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = AdamWRule {
             betas: [0.9, 0.999],
@@ -36,19 +37,19 @@ impl AdamW {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With other `β₁` and `β₂`.
+    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
     #[must_use]
     pub fn betas(self, first: f64, second: f64) -> Self {
         self.with(|rule| rule.betas = [first, second])
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁸`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
     }
 
-    /// With another `λ`.
+    /// Sets the weight decay `λ`. Defaults to 0.01.
     #[must_use]
     pub fn weight_decay(self, weight_decay: f64) -> Self {
         self.with(|rule| rule.weight_decay = weight_decay)
@@ -58,11 +59,11 @@ impl AdamW {
 /// The rule of [`AdamW`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdamWRule {
-    /// β₁ and β₂.
+    /// The decay rates β₁ and β₂ of the moments.
     pub betas: [f64; 2],
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
-    /// λ.
+    /// The weight decay λ.
     pub weight_decay: f64,
 }
 

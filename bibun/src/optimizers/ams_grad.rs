@@ -7,11 +7,11 @@ use super::adam::{follow, moments, ratio};
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// AMSGrad: [`Adam`](super::Adam) with the largest second moment so far in place of the present one,
+/// AMSGrad: [`Adam`](super::Adam) with the largest second moment so far instead of the present one,
 /// `u ← max(u, v)`, `w ← w - η m̂ / (√û + ε)`.
 ///
-/// The moments are corrected for their bias as in Adam, the second one after the maximum was taken,
-/// as in PyTorch; the paper has no correction and no ε. In the state u is called `largest`.
+/// The moments are corrected for their bias as in Adam, the second one after taking the maximum, as
+/// in PyTorch; the paper has no correction and no ε. In the state, u is called `largest`.
 ///
 /// Source: Reddi, Kale, Kumar, "On the convergence of Adam and beyond", ICLR 2018, algorithm 2.
 ///
@@ -28,7 +28,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type AmsGrad = RuleOptimizer<AmsGradRule, 3, 9>;
 
 impl AmsGrad {
-    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸`.
+    /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
+    /// `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = AmsGradRule {
             betas: [0.9, 0.999],
@@ -37,13 +38,13 @@ impl AmsGrad {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With other `β₁` and `β₂`.
+    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
     #[must_use]
     pub fn betas(self, first: f64, second: f64) -> Self {
         self.with(|rule| rule.betas = [first, second])
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁸`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -53,9 +54,9 @@ impl AmsGrad {
 /// The rule of [`AmsGrad`].
 #[derive(Clone, Copy, Debug)]
 pub struct AmsGradRule {
-    /// β₁ and β₂.
+    /// The decay rates β₁ and β₂ of the moments.
     pub betas: [f64; 2],
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Eve: Adam whose learning rate follows the changes of the loss.
+//! Eve: Adam with a learning rate that follows the changes of the loss.
 
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
@@ -7,17 +7,17 @@ use super::adam::{AdamRule, moments};
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, an average of how much the loss
-/// `f` changes from one step to the next, relative to its distance from the least one, `f*`. At
-/// step t, from `d = 1` at the first:
+/// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, a running average of the
+/// change of the loss `f` from one step to the next, relative to its distance from the least loss,
+/// `f*`. At step t, starting from `d = 1` at the first:
 ///
 /// ```text
 /// d ← β₃ d + (1 - β₃) clip(|fₜ - fₜ₋₁| / (min(fₜ, fₜ₋₁) - f*), 1/c, c)
 /// w ← w - η/d m̂ / (√v̂ + ε)
 /// ```
 ///
-/// The loss is known to [`minimize`](super::Optimizer::minimize); after a lone
-/// [`update`](super::Optimizer::update), `d` stays as it is. A quotient that is not a number, because
+/// The loss is known in [`minimize`](super::Optimizer::minimize) only; a call of
+/// [`update`](super::Optimizer::update) alone does not change `d`. A quotient that is NaN, because
 /// the loss stays at `f*`, counts as `1/c`, and so does a negative one.
 ///
 /// Source: Hayashi, Koushik, Neubig, "Eve: a gradient based optimization method with locally and
@@ -37,8 +37,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Eve = RuleOptimizer<EveRule, 2, 9>;
 
 impl Eve {
-    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `β₃ = 0.999`, `c = 10`,
-    /// `ε = 10⁻⁸`, `f* = 0`.
+    /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
+    /// `β₃ = 0.999`, `c = 10`, `ε = 10⁻⁸`, `f* = 0`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = EveRule {
             betas: [0.9, 0.999, 0.999],
@@ -51,25 +51,25 @@ impl Eve {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With other `β₁`, `β₂` and `β₃`.
+    /// Sets `β₁`, `β₂` and `β₃`. They default to 0.9, 0.999 and 0.999.
     #[must_use]
     pub fn betas(self, first: f64, second: f64, third: f64) -> Self {
         self.with(|rule| rule.betas = [first, second, third])
     }
 
-    /// With another `c`.
+    /// Sets the bound `c`. Defaults to 10.
     #[must_use]
     pub fn bound(self, bound: f64) -> Self {
         self.with(|rule| rule.bound = bound)
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁸`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
     }
 
-    /// With another `f*`, the least loss that can be.
+    /// Sets `f*`, the least possible loss. Defaults to 0.
     #[must_use]
     pub fn least(self, least: f64) -> Self {
         self.with(|rule| rule.least = least)
@@ -79,17 +79,17 @@ impl Eve {
 /// The rule of [`Eve`].
 #[derive(Clone, Copy, Debug)]
 pub struct EveRule {
-    /// β₁, β₂ and β₃.
+    /// The decay rates β₁ and β₂ of the moments and β₃ of `d`.
     pub betas: [f64; 3],
-    /// c.
+    /// The bound c of the relative change.
     pub bound: f64,
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
-    /// f*.
+    /// The least possible loss f*.
     pub least: f64,
-    /// d.
+    /// The running average d.
     average: f64,
-    /// The loss of the step before, NaN before the first.
+    /// The loss of the previous step; NaN before the first.
     last: f64,
 }
 
@@ -118,7 +118,7 @@ impl UpdateRule<2, 9> for EveRule {
             return;
         }
         let change = (loss - last).abs() / (loss.min(last) - self.least);
-        // In this order a quotient that is NaN becomes the lower bound.
+        // In this order, a quotient that is NaN becomes the lower bound.
         let change = change.max(1.0 / self.bound).min(self.bound);
         self.average = self.betas[2] * self.average + (1.0 - self.betas[2]) * change;
     }

@@ -1,4 +1,4 @@
-//! LAMB: Adam with steps in proportion to each parameter's length.
+//! LAMB: Adam with steps in proportion to each parameter's norm.
 
 use bibun_array::math::Float;
 use bibun_array::{ElementFormula, Given, Kernel, Number, elementwise};
@@ -8,16 +8,17 @@ use super::adam_w::AdamWRule;
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// LAMB: [`Adam`](super::Adam)'s direction, made as long as the parameter. With `m̂` and `v̂` as there:
+/// LAMB: [`Adam`](super::Adam)'s direction, scaled to the norm of the parameter. With `m̂` and `v̂`
+/// as in Adam:
 ///
 /// ```text
 /// r = m̂ / (√v̂ + ε) + λ w
 /// w ← w - η ‖w‖₂ / ‖r‖₂ r
 /// ```
 ///
-/// The norms are over the whole parameter; where one of them is 0 their ratio counts as 1. The
-/// paper's bounds φ of `‖w‖` are left out, as in most implementations. As the norms must be known
-/// first, there are two passes over each parameter.
+/// The norms are over the whole parameter; if one of them is 0, their ratio counts as 1. The
+/// paper's bounds φ of `‖w‖` are left out, as in most implementations. Because the norms must be
+/// known first, there are two passes over each parameter.
 ///
 /// Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
 /// ICLR 2020, algorithm 2.
@@ -33,7 +34,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Lamb = RuleOptimizer<LambRule, 2, 9>;
 
 impl Lamb {
-    /// With learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁶`, `λ = 0.01`.
+    /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
+    /// `ε = 10⁻⁶`, `λ = 0.01`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = LambRule {
             betas: [0.9, 0.999],
@@ -43,19 +45,19 @@ impl Lamb {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With other `β₁` and `β₂`.
+    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
     #[must_use]
     pub fn betas(self, first: f64, second: f64) -> Self {
         self.with(|rule| rule.betas = [first, second])
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁶`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
     }
 
-    /// With another `λ`.
+    /// Sets the weight decay `λ`. Defaults to 0.01.
     #[must_use]
     pub fn weight_decay(self, weight_decay: f64) -> Self {
         self.with(|rule| rule.weight_decay = weight_decay)
@@ -65,11 +67,11 @@ impl Lamb {
 /// The rule of [`Lamb`].
 #[derive(Clone, Copy, Debug)]
 pub struct LambRule {
-    /// β₁ and β₂.
+    /// The decay rates β₁ and β₂ of the moments.
     pub betas: [f64; 2],
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
-    /// λ.
+    /// The weight decay λ.
     pub weight_decay: f64,
 }
 
@@ -104,7 +106,7 @@ impl UpdateRule<2, 9> for LambRule {
     }
 }
 
-/// r, of the parameter, its gradient and the moments.
+/// The direction r, from the parameter, its gradient and the moments.
 struct Direction;
 
 impl ElementFormula<4, 9> for Direction {
@@ -117,7 +119,7 @@ impl ElementFormula<4, 9> for Direction {
     }
 }
 
-/// `η ‖w‖ / ‖r‖`, of the squares of the norms.
+/// `η ‖w‖ / ‖r‖`, from the squares of the norms.
 struct Rate;
 
 impl ElementFormula<2, 1> for Rate {

@@ -22,7 +22,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Lion = RuleOptimizer<LionRule, 1, 6>;
 
 impl Lion {
-    /// With learning rate η, a third to a tenth of Adam's, and `β₁ = 0.9`, `β₂ = 0.99`, `λ = 0`.
+    /// Creates the optimizer with learning rate η, commonly a third to a tenth of Adam's, and
+    /// `β₁ = 0.9`, `β₂ = 0.99`, `λ = 0`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = LionRule {
             betas: [0.9, 0.99],
@@ -31,13 +32,13 @@ impl Lion {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With other `β₁` and `β₂`.
+    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.99.
     #[must_use]
     pub fn betas(self, first: f64, second: f64) -> Self {
         self.with(|rule| rule.betas = [first, second])
     }
 
-    /// With another `λ`.
+    /// Sets the weight decay `λ`. Defaults to 0.
     #[must_use]
     pub fn weight_decay(self, weight_decay: f64) -> Self {
         self.with(|rule| rule.weight_decay = weight_decay)
@@ -47,9 +48,9 @@ impl Lion {
 /// The rule of [`Lion`].
 #[derive(Clone, Copy, Debug)]
 pub struct LionRule {
-    /// β₁ and β₂.
+    /// The decay rates β₁ and β₂.
     pub betas: [f64; 2],
-    /// λ.
+    /// The weight decay λ.
     pub weight_decay: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Optimizers: how parameters follow their gradients.
+//! Optimizers, which update parameters by their gradients.
 //!
 //! ```
 //! use bibun::optimizers::{Optimizer, Sgd};
@@ -15,14 +15,14 @@
 //!
 //! | | | state of each element |
 //! |---|---|---|
-//! | [`Sgd`], [`MomentumSgd`], [`NesterovAg`] | down the gradient | none; `v`; `v` |
+//! | [`Sgd`], [`MomentumSgd`], [`NesterovAg`] | along the negative gradient | none; `v`; `v` |
 //! | [`AdaGrad`], [`AdaDelta`], [`RmsProp`], [`RmsPropGraves`], [`Smorms3`] | scaled by past gradients | `h`; `g`, `d`; `v`; `n`, `g`, `d`; `g`, `v`, `memory` |
-//! | [`Adam`], [`AdamW`], [`AmsGrad`], [`Eve`], [`Lamb`] | momentum and scale | `m`, `v`; AMSGrad also `largest` |
-//! | [`Rprop`], [`Lion`] | by sign alone | `step`, `g`; `m` |
-//! | [`Lbfgs`] | by curvature, for losses that can be evaluated again | vectors of its history |
+//! | [`Adam`], [`AdamW`], [`AmsGrad`], [`Eve`], [`Lamb`] | momentum and scaling | `m`, `v`; AMSGrad also `largest` |
+//! | [`Rprop`], [`Lion`] | by the sign alone | `s`, `g`; `m` |
+//! | [`Lbfgs`] | by curvature, for losses that can be evaluated repeatedly | vectors of its history |
 //!
-//! All but L-BFGS are a [`RuleOptimizer`]: a [`UpdateRule`] of a few lines with groups, [`hooks`] and
-//! [schedules](schedule) around it.
+//! All except L-BFGS are a [`RuleOptimizer`]: an [`UpdateRule`] of a few lines, to which
+//! `RuleOptimizer` adds groups, [`hooks`] and [schedules](schedule).
 //!
 //! ```
 //! use bibun::array::Generator;
@@ -93,17 +93,19 @@ use crate::links::{Chain, for_each_parameter};
 use crate::serializers::Stateful;
 use crate::variable::Variable;
 
-/// Moves the parameters of a [`Chain`] by their gradients.
+/// An algorithm that updates the parameters of a [`Chain`] by their gradients.
 ///
-/// Parameters are updated in their own memory, in one pass over parameter, gradient and state, as
-/// long as no history holds the old values: let go of the loss first. A parameter without a
-/// gradient is left alone, together with its state, and so is a [frozen](Chain::freeze) one, whether
-/// it has a gradient or not: nothing decays it. When it is thawed it goes on with the state that it
-/// had. A shared parameter is updated once. An
-/// optimizer keeps the parameters that it has state for, and the names under which it saw them
-/// first: its [`state`](Stateful::state) is by these names, and goes into an optimizer of the same
-/// kind for a model with parameters of the same names, before or after its first update. Training
-/// that goes on from there gives the same bits as if it had never stopped.
+/// Parameters are updated in place, in one pass over parameter, gradient and state, as long as no
+/// history holds the old values, so drop the loss first. A parameter without a gradient is not
+/// changed, nor is its state. The same is true of a [frozen](Chain::freeze) parameter, whether it
+/// has a gradient or not: no decay applies to it, and when it is unfrozen it continues with the
+/// state that it had. A shared parameter is updated once.
+///
+/// An optimizer holds the parameters that it has state for, and the names under which it first saw
+/// them. Its [`state`](Stateful::state) uses these names, and can be loaded into an optimizer of
+/// the same kind for a model with parameters of the same names, before or after its first update.
+/// Training that resumes from such a state gives the same bits as training that was not
+/// interrupted.
 ///
 /// ```
 /// use bibun::Variable;
@@ -123,21 +125,21 @@ use crate::variable::Variable;
 /// # Ok::<(), bibun::serializers::StateError>(())
 /// ```
 pub trait Optimizer: Stateful + fmt::Debug + Send {
-    /// One step, by the gradients that have accumulated.
+    /// Makes one step, by the accumulated gradients.
     ///
     /// # Panics
-    /// If there is nothing to train, for all parameters are frozen, or if a state was loaded that has
-    /// arrays of another shape or dtype for one of them.
+    /// Panics if there is nothing to train because all parameters are frozen or there are none, or
+    /// if a loaded state has arrays of another shape or dtype for one of the parameters.
     #[track_caller]
     fn update(&mut self, model: &dyn Chain);
 
-    /// Clears the gradients, computes the loss, walks back, lets go of the history and makes one
-    /// step. Gives the loss as it was before the step, detached.
+    /// Clears the gradients, computes the loss, runs the backward pass, releases the history and
+    /// makes one step. Returns the loss from before the step, detached.
     ///
-    /// [`Eve`] wants to know the loss, and [`Lbfgs`] may compute it several times.
+    /// [`Eve`] needs to know the loss, and [`Lbfgs`] may compute it several times.
     ///
     /// # Panics
-    /// As [`update`](Optimizer::update) and [`Variable::backward`].
+    /// Panics as [`update`](Optimizer::update) and [`Variable::backward`] do.
     #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
         let loss = evaluate(model, objective);
@@ -145,17 +147,18 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
         loss
     }
 
-    /// The length of the next step: the base learning rate times the schedule's factor.
+    /// Returns the learning rate of the next step: the base learning rate times the schedule's
+    /// factor.
     fn learning_rate(&self) -> f64;
 
-    /// The learning rate before the schedule.
+    /// Returns the learning rate before the schedule's factor.
     fn base_learning_rate(&self) -> f64;
 
-    /// Changes the base learning rate for the steps to come. The learning rates of groups change
-    /// by the same ratio.
+    /// Sets the base learning rate for the following steps. The learning rates of groups change by
+    /// the same ratio.
     fn set_learning_rate(&mut self, learning_rate: f64);
 
-    /// How many steps have been made.
+    /// Returns the number of steps made.
     fn steps(&self) -> u64;
 }
 
@@ -185,7 +188,8 @@ impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
     }
 }
 
-/// The loss, detached, and its gradients in the parameters; nothing holds its history any more.
+/// Computes the loss and its gradients in the parameters; returns the loss detached, with its
+/// history released.
 #[track_caller]
 fn evaluate(model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
     check_trainable("minimize", model);
@@ -195,7 +199,7 @@ fn evaluate(model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Varia
     loss.detach()
 }
 
-/// That there is something to train.
+/// Checks that there is something to train.
 #[track_caller]
 fn check_trainable(function: &'static str, model: &dyn Chain) {
     let (mut all, mut frozen) = (0, 0);

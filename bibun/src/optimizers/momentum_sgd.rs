@@ -8,8 +8,8 @@ use super::rule_optimizer::RuleOptimizer;
 
 /// Stochastic gradient descent with momentum: `v ← μ v - η gw`, `w ← w + v`, from `v = 0`.
 ///
-/// The learning rate is in `v`, as in Chainer: a new one acts on later gradients only. PyTorch's `v`
-/// is `μ v + gw` and its step `η v`, which is the same as long as η does not change.
+/// The learning rate is part of `v`, as in Chainer: a new one affects later gradients only.
+/// PyTorch's `v` is `μ v + gw` and its step `η v`, which is the same as long as η does not change.
 ///
 /// Source: Polyak, "Some methods of speeding up the convergence of iteration methods", 1964.
 ///
@@ -26,7 +26,7 @@ use super::rule_optimizer::RuleOptimizer;
 pub type MomentumSgd = RuleOptimizer<MomentumSgdRule, 1, 2>;
 
 impl MomentumSgd {
-    /// With learning rate η and momentum μ, commonly 0.9.
+    /// Creates the optimizer with learning rate η and momentum μ, commonly 0.9.
     pub fn new(learning_rate: f64, momentum: f64) -> Self {
         Self::with_rule(learning_rate, MomentumSgdRule { momentum })
     }
@@ -35,7 +35,7 @@ impl MomentumSgd {
 /// The rule of [`MomentumSgd`].
 #[derive(Clone, Copy, Debug)]
 pub struct MomentumSgdRule {
-    /// μ.
+    /// The momentum μ.
     pub momentum: f64,
 }
 

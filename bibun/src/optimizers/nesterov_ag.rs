@@ -8,8 +8,8 @@ use super::rule_optimizer::RuleOptimizer;
 
 /// Nesterov's accelerated gradient: `v ← μ v - η gw`, `w ← w + μ v - η gw`, from `v = 0`.
 ///
-/// Here `w` is the point ahead, at which the gradient is taken, as in Chainer and PyTorch; the
-/// paper of Sutskever et al. writes the same for the point `w - μ v` behind it.
+/// Here `w` is the look-ahead point, at which the gradient is taken, as in Chainer and PyTorch;
+/// Sutskever et al. write the same for the point `w - μ v` behind it.
 ///
 /// Source: Nesterov, "A method of solving a convex programming problem with convergence rate
 /// O(1/k²)", 1983; Sutskever et al., "On the importance of initialization and momentum in deep
@@ -28,7 +28,7 @@ use super::rule_optimizer::RuleOptimizer;
 pub type NesterovAg = RuleOptimizer<NesterovAgRule, 1, 2>;
 
 impl NesterovAg {
-    /// With learning rate η and momentum μ, commonly 0.9.
+    /// Creates the optimizer with learning rate η and momentum μ, commonly 0.9.
     pub fn new(learning_rate: f64, momentum: f64) -> Self {
         Self::with_rule(learning_rate, NesterovAgRule { momentum })
     }
@@ -37,7 +37,7 @@ impl NesterovAg {
 /// The rule of [`NesterovAg`].
 #[derive(Clone, Copy, Debug)]
 pub struct NesterovAgRule {
-    /// μ.
+    /// The momentum μ.
     pub momentum: f64,
 }
 

@@ -24,7 +24,7 @@ use super::rule_optimizer::RuleOptimizer;
 pub type RmsProp = RuleOptimizer<RmsPropRule, 1, 4>;
 
 impl RmsProp {
-    /// With learning rate η, commonly 0.01, and `α = 0.99`, `ε = 10⁻⁸`.
+    /// Creates the optimizer with learning rate η, commonly 0.01, and `α = 0.99`, `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = RmsPropRule {
             alpha: 0.99,
@@ -33,13 +33,13 @@ impl RmsProp {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With another `α`.
+    /// Sets `α`. Defaults to 0.99.
     #[must_use]
     pub fn alpha(self, alpha: f64) -> Self {
         self.with(|rule| rule.alpha = alpha)
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁸`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -49,9 +49,9 @@ impl RmsProp {
 /// The rule of [`RmsProp`].
 #[derive(Clone, Copy, Debug)]
 pub struct RmsPropRule {
-    /// α.
+    /// The decay rate α of the running average.
     pub alpha: f64,
-    /// ε.
+    /// The number ε added to the root.
     pub epsilon: f64,
 }
 

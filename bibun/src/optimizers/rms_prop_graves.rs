@@ -6,7 +6,7 @@ use bibun_array::{Given, Number};
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// RMSprop with momentum and the mean taken out. From `n = g = d = 0`:
+/// RMSprop with momentum and with the mean of the gradients subtracted. From `n = g = d = 0`:
 ///
 /// ```text
 /// n ← α n + (1 - α) gw²
@@ -29,7 +29,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type RmsPropGraves = RuleOptimizer<RmsPropGravesRule, 3, 5>;
 
 impl RmsPropGraves {
-    /// With learning rate η, `10⁻⁴` in the paper, and its `α = 0.95`, `μ = 0.9`, `ε = 10⁻⁴`.
+    /// Creates the optimizer with learning rate η, which is `10⁻⁴` in the paper, and the paper's
+    /// `α = 0.95`, `μ = 0.9`, `ε = 10⁻⁴`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = RmsPropGravesRule {
             alpha: 0.95,
@@ -39,19 +40,19 @@ impl RmsPropGraves {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With another `α`.
+    /// Sets `α`. Defaults to 0.95.
     #[must_use]
     pub fn alpha(self, alpha: f64) -> Self {
         self.with(|rule| rule.alpha = alpha)
     }
 
-    /// With another `μ`.
+    /// Sets the momentum `μ`. Defaults to 0.9.
     #[must_use]
     pub fn momentum(self, momentum: f64) -> Self {
         self.with(|rule| rule.momentum = momentum)
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻⁴`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -61,11 +62,11 @@ impl RmsPropGraves {
 /// The rule of [`RmsPropGraves`].
 #[derive(Clone, Copy, Debug)]
 pub struct RmsPropGravesRule {
-    /// α.
+    /// The decay rate α of the running averages.
     pub alpha: f64,
-    /// μ.
+    /// The momentum μ.
     pub momentum: f64,
-    /// ε.
+    /// The number ε added under the root.
     pub epsilon: f64,
 }
 

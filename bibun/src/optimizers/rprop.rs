@@ -1,4 +1,4 @@
-//! Rprop: steps by the signs of gradients.
+//! Rprop: steps by the signs of the gradients.
 
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
@@ -6,8 +6,8 @@ use bibun_array::{Given, Number};
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// Rprop: every element has a step length of its own, which grows while its gradient keeps its sign
-/// and shrinks when it turns. From `s = 1` and no last gradient, `g = 0`:
+/// Rprop: every element has its own step length, which grows while its gradient keeps its sign and
+/// shrinks when the sign changes. From `s = 1` and, for lack of a last gradient, `g = 0`:
 ///
 /// ```text
 /// gw g > 0:   s ← min(η₊ s, s_max)
@@ -15,10 +15,11 @@ use super::rule_optimizer::RuleOptimizer;
 /// w ← w - η s sign gw,                g ← gw
 /// ```
 ///
-/// For whole batches: the signs of noise say nothing. Step lengths are in units of the learning
-/// rate, so that it can be changed and scheduled; with a constant one this is the rule of the paper
-/// with `Δ₀ = η`, and bounds that are multiples of it. After a change of sign the element waits for
-/// one step, as in PyTorch and Chainer (the paper goes back to where it was).
+/// This rule is for full batches, because the signs of noisy gradients are not informative. Step
+/// lengths are in units of the learning rate, so that it can be changed and scheduled; with a
+/// constant learning rate this is the paper's rule with `Δ₀ = η` and bounds that are multiples of
+/// η. After a change of sign the element skips one step, as in PyTorch and Chainer (the paper
+/// undoes the previous step).
 ///
 /// Source: Riedmiller, Braun, "A direct adaptive method for faster backpropagation learning: the
 /// RPROP algorithm", 1993; in this form iRprop⁻, Igel, Hüsken, "Improving the Rprop learning
@@ -38,8 +39,8 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Rprop = RuleOptimizer<RpropRule, 2, 5>;
 
 impl Rprop {
-    /// With the first step length η, commonly 0.01 or 0.1, and `η₋ = 0.5`, `η₊ = 1.2`,
-    /// `s_min = 10⁻⁵`, `s_max = 500`: the paper's bounds for `η = 0.1`.
+    /// Creates the optimizer with the first step length η, commonly 0.01 or 0.1, and `η₋ = 0.5`,
+    /// `η₊ = 1.2`, `s_min = 10⁻⁵`, `s_max = 500`, which are the paper's bounds for `η = 0.1`.
     pub fn new(learning_rate: f64) -> Self {
         let rule = RpropRule {
             factors: [0.5, 1.2],
@@ -48,13 +49,14 @@ impl Rprop {
         Self::with_rule(learning_rate, rule)
     }
 
-    /// With other `η₋` and `η₊`.
+    /// Sets the factors `η₋` and `η₊`. They default to 0.5 and 1.2.
     #[must_use]
     pub fn factors(self, shrink: f64, grow: f64) -> Self {
         self.with(|rule| rule.factors = [shrink, grow])
     }
 
-    /// With other bounds of the step lengths, as multiples of the learning rate.
+    /// Sets the bounds of the step lengths, as multiples of the learning rate. They default to
+    /// `10⁻⁵` and 500.
     #[must_use]
     pub fn bounds(self, smallest: f64, largest: f64) -> Self {
         self.with(|rule| rule.bounds = [smallest, largest])
@@ -64,9 +66,9 @@ impl Rprop {
 /// The rule of [`Rprop`].
 #[derive(Clone, Copy, Debug)]
 pub struct RpropRule {
-    /// η₋ and η₊.
+    /// The factors η₋ and η₊.
     pub factors: [f64; 2],
-    /// The smallest and the largest step, as multiples of the learning rate.
+    /// The smallest and the largest step length, as multiples of the learning rate.
     pub bounds: [f64; 2],
 }
 
@@ -86,7 +88,7 @@ impl UpdateRule<2, 5> for RpropRule {
         [s, g]: [Number<T>; 2],
         [rate, shrink, grow, smallest, largest]: [Number<T>; 5],
     ) -> (Number<T>, [Number<T>; 2]) {
-        // The product of the gradients could underflow.
+        // The product of signs is used because the product of the gradients could underflow.
         let agreement = gw.sign() * g.sign();
         let turned = agreement.less(0.0);
         let grown = (agreement.greater(0.0)).where_((s * grow).minimum(largest), s);

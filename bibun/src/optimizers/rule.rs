@@ -1,16 +1,17 @@
-//! The rule of an optimizer: how the elements of a parameter follow their gradients.
+//! The update rule of an optimizer for the elements of a parameter.
 
 use std::fmt;
 
 use bibun_array::math::Float;
 use bibun_array::{Array, Given, Kernel, Number};
 
-/// How elements of a parameter follow their gradients, with `N` numbers of state for each and `G` given
-/// numbers that are the same for all: all that an optimizer of one's own needs.
+/// The update rule of an optimizer for each element of a parameter, with `N` numbers of state per
+/// element and `G` given numbers that are the same for all elements. A custom optimizer needs only
+/// this.
 ///
-/// [`RuleOptimizer`](super::RuleOptimizer) does the rest: state for each parameter, its names in
-/// a snapshot, groups, hooks and schedules. What happens at an element is a formula, in one loop on the
-/// CPU and readable for any other device.
+/// [`RuleOptimizer`](super::RuleOptimizer) does the rest: state for each parameter, its names in a
+/// snapshot, groups, hooks and schedules. The update of an element is a formula, which runs in one
+/// loop on the CPU and which any other device can read.
 ///
 /// ```
 /// use bibun::Variable;
@@ -51,17 +52,19 @@ pub trait UpdateRule<const N: usize, const G: usize>: Clone + fmt::Debug + Send 
     /// The names of the numbers of state.
     const STATE: [&'static str; N];
 
-    /// What the numbers of state are before the first step.
+    /// The values of the numbers of state before the first step.
     const INITIAL: [f64; N] = [0.0; N];
 
-    /// Whether the rule wants to [`observe`](UpdateRule::observe) the loss, for which every step waits.
+    /// Whether the rule [`observe`](UpdateRule::observe)s the loss. Every step then waits for the
+    /// loss.
     const OBSERVES: bool = false;
 
-    /// The numbers given to [`element`](UpdateRule::element) in a step of a parameter.
+    /// Returns the numbers given to [`element`](UpdateRule::element) in a step of a parameter.
     fn given(&self, step: &ParameterStep) -> [Given; G];
 
-    /// What an element of a parameter, `w`, and its state become by its gradient, `gw`. Mark it as
-    /// `#[inline(always)]`, and the loop around it becomes vector instructions.
+    /// Computes the new value of an element of a parameter, `w`, and of its state from its
+    /// gradient, `gw`. Mark the implementation as `#[inline(always)]`, so that the loop around it
+    /// is compiled to vector instructions.
     fn element<T: Float>(
         w: Number<T>,
         gw: Number<T>,
@@ -69,40 +72,44 @@ pub trait UpdateRule<const N: usize, const G: usize>: Clone + fmt::Debug + Send 
         given: [Number<T>; G],
     ) -> (Number<T>, [Number<T>; N]);
 
-    /// What must be measured of a whole parameter before [`given`](UpdateRule::given) is asked, for
-    /// [`ParameterStep::squares`]: what this kernel of `w`, `gw` and the numbers of state gives at each element. It
-    /// takes a second pass over the parameter's memory. Defaults to nothing.
+    /// Returns a kernel to measure over a whole parameter before [`given`](UpdateRule::given) is
+    /// called, for [`ParameterStep::squares`]. The kernel computes a value from `w`, `gw` and the
+    /// numbers of state at each element. Measuring takes a second pass over the parameter's memory.
+    /// Defaults to no measurement.
     fn measured(&self, step: &ParameterStep) -> Option<Kernel> {
         let _ = step;
         None
     }
 
-    /// Is told the loss before a step, by [`Optimizer::minimize`](super::Optimizer::minimize), if it
-    /// [wants](UpdateRule::OBSERVES) to be.
+    /// Receives the loss before a step, from [`Optimizer::minimize`](super::Optimizer::minimize),
+    /// if [`OBSERVES`](UpdateRule::OBSERVES) is true.
     fn observe(&mut self, loss: f64) {
         let _ = loss;
     }
 
-    /// The numbers of the rule itself that change in training, with their names in the state.
+    /// Returns the numbers of the rule itself that change in training, with their names in the
+    /// state.
     fn numbers(&mut self) -> Vec<(&'static str, &mut f64)> {
         Vec::new()
     }
 }
 
-/// What a [`UpdateRule`] may know of a step of one parameter.
+/// The information about one step of a parameter that an [`UpdateRule`] can use.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ParameterStep {
-    /// η of the parameter in this step: that of its group, times the schedule's factor.
+    /// The learning rate η of the parameter in this step: that of its group, times the schedule's
+    /// factor.
     pub learning_rate: f64,
-    /// Which step of this parameter it is, from 1.
+    /// The number of this step of the parameter, from 1.
     pub number: u64,
-    /// `Σ w²` over the parameter, and `Σ r²` of what [`UpdateRule::measured`] says: single elements of `f64`,
-    /// where the parameter is. Zeros if nothing is measured.
+    /// `Σ w²` over the parameter, and `Σ r²` of the values r of the kernel from
+    /// [`UpdateRule::measured`]: single elements of `f64`, on the parameter's device. Zeros if
+    /// nothing is measured.
     pub squares: [Array; 2],
 }
 
-/// `xⁿ` by squaring, which rounds alike on every machine.
+/// Computes `xⁿ` by squaring, which rounds the same on every machine.
 pub(super) fn power(mut x: f64, mut n: u64) -> f64 {
     let mut power = 1.0;
     while n > 0 {

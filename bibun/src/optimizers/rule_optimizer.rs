@@ -1,4 +1,5 @@
-//! An optimizer made of a rule: state for each parameter, groups, hooks, a schedule.
+//! An optimizer made of an update rule, with state for each parameter, groups, hooks and a
+//! schedule.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,18 +16,18 @@ use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
 
-/// An optimizer that follows a [`UpdateRule`] of `N` numbers of state for each element.
+/// An optimizer that follows an [`UpdateRule`] with `N` numbers of state for each element.
 ///
-/// [`Adam`](super::Adam) and most others are names for one. A step is one
-/// [`Update`](bibun_array::Update) of each parameter where the parameter is: on the CPU, block by block
-/// the gradient is changed by the hooks and used by the rule while it is in the processor's first
-/// cache. A hook that needs a norm over all gradients reads them once before, and a rule that needs one
-/// over its parameter too.
+/// [`Adam`](super::Adam) and most others are type aliases of it. A step makes one
+/// [`Update`](bibun_array::Update) of each parameter on the parameter's device. On the CPU this
+/// goes block by block: the hooks change a block of the gradient and the rule uses it while it is
+/// in the processor's first-level cache. A hook that needs a norm over all gradients reads them
+/// once beforehand, and so does a rule that needs a norm over its parameter.
 ///
 /// Its state has `steps`, `learning_rate` (the base), the numbers of the rule if it has any, and
-/// for each parameter such as `l1/weight` the arrays of the rule and the number of steps that it has
-/// made: `parameters/l1/weight/m`, `parameters/l1/weight/steps`. Hooks, schedule and the other settings
-/// belong to the program.
+/// for each parameter such as `l1/weight` the arrays of the rule and the number of steps that the
+/// parameter has made: `parameters/l1/weight/m`, `parameters/l1/weight/steps`. Hooks, the schedule
+/// and the other settings belong to the program and are not in the state.
 #[derive(Debug)]
 pub struct RuleOptimizer<R, const N: usize, const G: usize> {
     choice: Choice<R>,
@@ -35,43 +36,43 @@ pub struct RuleOptimizer<R, const N: usize, const G: usize> {
     slots: Slots<N>,
 }
 
-/// Which settings a parameter has at a step.
+/// The settings that a parameter has at a step.
 #[derive(Debug)]
 struct Choice<R> {
     base: Settings<R>,
     groups: Vec<Group<R>>,
     schedule: Box<dyn Schedule>,
-    /// The base learning rate as it is now.
+    /// The current base learning rate.
     learning_rate: f64,
 }
 
-/// What a group of parameters has of its own: a learning rate, and the rule's settings.
+/// The settings of a group of parameters: a learning rate and the rule.
 #[derive(Clone, Debug)]
 pub struct Settings<R> {
-    /// η, before the schedule.
+    /// The learning rate η, before the schedule's factor.
     pub learning_rate: f64,
     /// The rule.
     pub rule: R,
 }
 
-/// Parameters with settings of their own.
+/// A group of parameters with separate settings.
 struct Group<R> {
     contains: Names,
     settings: Settings<R>,
 }
 
-/// What a step has to do for one parameter.
+/// The work of a step for one parameter.
 struct Task {
     slot: usize,
-    /// Its number among the parameters of the model.
+    /// The parameter's number among the parameters of the model.
     number: usize,
     gradient: Array,
-    /// Where the parameter belongs.
+    /// The device that the parameter belongs on.
     home: &'static dyn Device,
 }
 
 impl Task {
-    /// What some of the hooks make of the gradient.
+    /// Returns the changes that the first hooks, one for each of `squares`, make to the gradient.
     fn changes(&self, hooks: &Hooks, name: &str, step: u64, squares: &[Array]) -> Vec<Change> {
         hooks.changes(squares, |squares| Site {
             name,
@@ -85,7 +86,7 @@ impl Task {
 }
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
-    /// With a learning rate and a rule.
+    /// Creates an optimizer with a learning rate and a rule.
     pub fn with_rule(learning_rate: f64, rule: R) -> Self {
         Self {
             choice: Choice {
@@ -103,7 +104,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         }
     }
 
-    /// With other settings of the rule, for all parameters in no [`group`](Self::group).
+    /// Changes settings of the rule, for all parameters that are in no [`group`](Self::group).
     ///
     /// ```
     /// use bibun::optimizers::Adam;
@@ -115,9 +116,9 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         self
     }
 
-    /// With settings of their own for the parameters whose names satisfy a condition: those that all
-    /// have by now, `change`d. A parameter belongs to the first group that fits, under the name by
-    /// which the optimizer saw it first.
+    /// Adds a group: the parameters whose names satisfy a condition get separate settings, which
+    /// are the present common ones after `change`. A parameter belongs to the first group whose
+    /// condition it satisfies, by the name under which the optimizer first saw it.
     ///
     /// ```
     /// use bibun::Variable;
@@ -147,13 +148,13 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         self
     }
 
-    /// With a change of the gradients of all parameters, after those that were added before.
+    /// Adds a hook that changes the gradients of all parameters, after the hooks added before.
     #[must_use]
     pub fn hook(self, hook: impl Hook) -> Self {
         self.hook_where(|_| true, hook)
     }
 
-    /// [`hook`](Self::hook), for the parameters whose names satisfy a condition.
+    /// Adds a [`hook`](Self::hook) for the parameters whose names satisfy a condition.
     #[must_use]
     pub fn hook_where(
         mut self,
@@ -164,14 +165,14 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         self
     }
 
-    /// With learning rates that are, at each step, the given ones times the factor of a schedule.
+    /// Sets a schedule, whose factor multiplies the learning rates at each step.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Self {
         self.choice.schedule = Box::new(schedule);
         self
     }
 
-    /// The parameters that have a gradient and are not frozen.
+    /// Returns a task for each parameter that has a gradient and is not frozen.
     fn tasks(&mut self, model: &dyn Chain) -> Vec<Task> {
         let mut tasks = Vec::new();
         let mut number = 0;
@@ -179,7 +180,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             if let Some(gradient) = parameter.grad()
                 && !parameter.is_frozen()
             {
-                // A parameter of one repeated value is on every device, its gradient is not.
+                // A parameter of one repeated value is on every device, but its gradient is not.
                 let devices = [gradient.device(), parameter.device()];
                 let home = devices.into_iter().find(|&device| device != cpu());
                 let home = home.unwrap_or(cpu());
@@ -195,8 +196,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         tasks
     }
 
-    /// `Σ gw²` over all gradients that a hook is for, as the hooks before it leave them, for each hook
-    /// that wants it.
+    /// Returns, for each hook that measures, `Σ gw²` over all gradients that the hook changes, as
+    /// the hooks before it leave them; for the other hooks zero.
     fn squares(&self, tasks: &[Task]) -> Vec<Array> {
         let mut squares: Vec<Array> = Vec::new();
         for hook in 0..self.hooks.len() {
@@ -222,7 +223,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
 }
 
 impl<R> Choice<R> {
-    /// The learning rate and the rule of a parameter at the step after `steps`.
+    /// Returns the learning rate and the rule of a parameter at the step after `steps`.
     fn of(&self, name: &str, steps: u64) -> (f64, &R) {
         let factor = self.schedule.factor(steps);
         let group = self.groups.iter().find(|group| (group.contains)(name));
@@ -238,7 +239,7 @@ impl<R> Choice<R> {
         }
     }
 
-    /// The rules: the base's, then the groups'.
+    /// Returns the rules: the base rule, then those of the groups.
     fn rules(&self) -> impl Iterator<Item = &R> {
         let groups = self.groups.iter().map(|group| &group.settings.rule);
         std::iter::once(&self.base.rule).chain(groups)
@@ -250,7 +251,7 @@ impl<R> Choice<R> {
     }
 }
 
-/// What a number of a rule is called in a state: those of groups are apart.
+/// Returns the name of a number of a rule in a state; groups have names of their own.
 fn number_name(rule: usize, name: &str) -> String {
     match rule.checked_sub(1) {
         None => name.to_owned(),

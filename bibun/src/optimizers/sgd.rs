@@ -21,7 +21,7 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Sgd = RuleOptimizer<SgdRule, 0, 1>;
 
 impl Sgd {
-    /// With learning rate η.
+    /// Creates the optimizer with learning rate η.
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, SgdRule)
     }

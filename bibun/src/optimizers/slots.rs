@@ -1,4 +1,4 @@
-//! What an optimizer remembers of each parameter, by name.
+//! The state that an optimizer has for each parameter, by name.
 
 use bibun_array::{Array, Scalar};
 use indexmap::map::Entry;
@@ -12,12 +12,12 @@ use crate::node::Key;
 use crate::serializers::{State, StateError};
 use crate::variable::Variable;
 
-/// What is remembered of one parameter.
+/// The state of one parameter.
 #[derive(Debug)]
 pub(super) struct Slot<const N: usize> {
-    /// Also keeps the key from being given to another parameter.
+    /// Holding the parameter also keeps its key from being reused for another.
     pub parameter: Variable,
-    /// The name under which the parameter was seen first, a number behind it if another has it.
+    /// The name under which the parameter was first seen, with a number appended if another has it.
     pub name: String,
     pub memory: Memory<N>,
 }
@@ -29,8 +29,8 @@ pub(super) struct Memory<const N: usize> {
     pub arrays: [Array; N],
 }
 
-/// What is remembered of every parameter that has had a gradient, and of those in a loaded state
-/// that have not been seen yet.
+/// The state of every parameter that has had a gradient, and of those in a loaded state that have
+/// not been seen yet.
 #[derive(Debug, Default)]
 pub(super) struct Slots<const N: usize> {
     seen: IndexMap<Key, Slot<N>, FxBuildHasher>,
@@ -38,7 +38,7 @@ pub(super) struct Slots<const N: usize> {
 }
 
 impl<const N: usize> Slots<N> {
-    /// The place of a parameter.
+    /// Returns the index of a parameter's slot, adding one if it is new.
     pub(super) fn find<R: UpdateRule<N, G>, const G: usize>(
         &mut self,
         name: &str,
@@ -87,7 +87,7 @@ impl<const N: usize> Slots<N> {
         &mut self.seen[place]
     }
 
-    /// Everything, as `name/m`, `name/steps`.
+    /// Returns the whole state, as `name/m`, `name/steps`.
     pub(super) fn state<R: UpdateRule<N, G>, const G: usize>(&self) -> State {
         let mut state = State::new();
         let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
@@ -100,7 +100,7 @@ impl<const N: usize> Slots<N> {
         state
     }
 
-    /// What is in a state, if it fits to the rule and to the parameters that have been seen.
+    /// Reads a state, if it fits the rule and the parameters that have been seen.
     pub(super) fn read<R: UpdateRule<N, G>, const G: usize>(
         &self,
         state: &State,
@@ -142,7 +142,8 @@ impl<const N: usize> Slots<N> {
         error.or_ok().map(|()| memories)
     }
 
-    /// Goes on from what was read; what is not in it has made no step yet.
+    /// Continues from the memories that were read; a parameter without one counts as not having
+    /// made a step.
     pub(super) fn replace(&mut self, mut memories: IndexMap<String, Memory<N>>) {
         self.seen
             .retain(|_, slot| match memories.shift_remove(&slot.name) {
@@ -159,7 +160,7 @@ impl<const N: usize> Slots<N> {
 /// The name of the number of steps of a parameter.
 const STEPS: &str = "steps";
 
-/// The name of a part of what is remembered of a parameter; a lone parameter has no name.
+/// Returns the name of a part of a parameter's state; a lone parameter has no name.
 pub(super) fn within(name: &str, part: &str) -> String {
     match name {
         "" => part.to_owned(),
@@ -167,7 +168,8 @@ pub(super) fn within(name: &str, part: &str) -> String {
     }
 }
 
-/// This name, or with the first number from 2 that makes it another than those that are used.
+/// Returns this name if it is not used, otherwise this name with the first number from 2 that makes
+/// it unused.
 pub(super) fn unused(name: &str, is_used: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{name}#{number}"));
     std::iter::once(name.to_owned())
@@ -176,14 +178,15 @@ pub(super) fn unused(name: &str, is_used: impl Fn(&str) -> bool) -> String {
         .expect("there is no end of numbers")
 }
 
-/// What the state of a parameter looks like. It is not rounded to 16 bits: a step changes less of it
-/// than those tell.
+/// Returns the shape and dtype of a parameter's state. The state is not rounded to 16 bits, because
+/// a step may change it by less than their precision.
 fn spec_of_state(parameter: &Variable) -> Spec {
     let Spec { shape, dtype } = parameter.spec();
     Spec::new(shape, dtype.accumulator())
 }
 
-/// A loaded array must look like the state of the parameter that has appeared for it.
+/// Checks that a loaded array has the shape and dtype of the state of the parameter that has
+/// appeared for it.
 #[track_caller]
 pub(super) fn expect_spec(name: &str, part: &str, array: &Array, expected: &Spec) {
     let found = Spec::new(array.shape(), array.dtype());

@@ -1,4 +1,4 @@
-//! SMORMS3: steps scaled by how much recent gradients agree.
+//! SMORMS3: steps scaled by the agreement of recent gradients.
 
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
@@ -30,12 +30,12 @@ use super::rule_optimizer::RuleOptimizer;
 pub type Smorms3 = RuleOptimizer<Smorms3Rule, 3, 2>;
 
 impl Smorms3 {
-    /// With learning rate η, commonly 0.001, and `ε = 10⁻¹⁶`.
+    /// Creates the optimizer with learning rate η, commonly 0.001, and `ε = 10⁻¹⁶`.
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, Smorms3Rule { epsilon: 1e-16 })
     }
 
-    /// With another `ε`.
+    /// Sets `ε`. Defaults to `10⁻¹⁶`.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> Self {
         self.with(|rule| rule.epsilon = epsilon)
@@ -45,7 +45,7 @@ impl Smorms3 {
 /// The rule of [`Smorms3`].
 #[derive(Clone, Copy, Debug)]
 pub struct Smorms3Rule {
-    /// ε.
+    /// The number ε added in the denominators.
     pub epsilon: f64,
 }
 

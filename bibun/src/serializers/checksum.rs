@@ -9,8 +9,8 @@ use super::elements::little_endian;
 use super::{State, Value};
 
 impl State {
-    /// SHA-256 over all names and values, in hexadecimal digits: equal for states that have the
-    /// same names with the same dtypes, shapes and bits, in whatever order.
+    /// Computes the SHA-256 checksum over all names and values, in hexadecimal digits. It is equal
+    /// for states that have the same names with the same dtypes, shapes and bits, in any order.
     ///
     /// Source: FIPS 180-4.
     ///
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// The length stands before, so that no two lists of texts give the same bytes.
+/// Hashes a text. Its length comes first, so that no two lists of texts give the same bytes.
 fn text(hash: &mut Hash, text: &str) {
     number(hash, text.len());
     hash.update(text);

@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType, Element, bf16, cpu, f16};
 
-/// Calls `each` with the bytes of the elements in row-major order, some at a time.
+/// Calls `each` with the bytes of the elements in row-major order, in chunks.
 pub(super) fn little_endian<E>(
     x: &Array,
     each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -24,7 +24,7 @@ fn convert<T: Element, const N: usize, E>(
     convert: impl Fn(T) -> [u8; N],
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    /// Elements converted at a time.
+    /// The number of elements converted at a time.
     const CHUNK: usize = 4096;
     let x = x.to(cpu()).to_row_major();
     let repeated;

@@ -1,10 +1,9 @@
-//! How a State is loaded into a model.
+//! Options for loading a State into a model.
 
 use super::Names;
 
-/// How a model is loaded from a [`State`](super::State) by
-/// [`Chain::load_state_with`](crate::links::Chain::load_state_with). If nothing is said, all names
-/// are bibun's own, and everything must fit.
+/// Options of [`Chain::load_state_with`](crate::links::Chain::load_state_with), which loads a model
+/// from a [`State`](super::State). By default, all names are bibun's own, and everything must fit.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -33,47 +32,47 @@ use super::Names;
 /// ```
 #[derive(Clone, Default, Debug)]
 pub struct LoadOptions {
-    /// Whose names the state has.
+    /// The library whose names the state has.
     pub names: Names,
-    /// Where in the state the model is: the part of all names before its own, without the
-    /// separator. What is elsewhere is not looked at.
+    /// The part of all names in the state that comes before the model's own, without the separator.
+    /// Entries elsewhere in the state are ignored.
     pub under: Option<String>,
-    /// The parts of the model that are loaded, by their names in bibun: `encoder` is all that is in
-    /// there. The others stay as they are, and what the state has for these is not looked at. Nothing
-    /// stands for the whole model.
+    /// The parts of the model that are loaded, by their names in bibun: `encoder` stands for
+    /// everything in it. The other parts keep their values, and entries of the state for them are
+    /// ignored. `None` stands for the whole model.
     pub only: Option<Vec<String>>,
-    /// Whether places of the model may be missing in the state; they stay as they are.
+    /// Whether places of the model may be missing in the state; they keep their values.
     pub allow_missing: bool,
-    /// Whether the state may have what the model has not.
+    /// Whether the state may have entries that the model does not have.
     pub allow_unexpected: bool,
-    /// Whether values of another shape or dtype are left out, as if they were missing.
+    /// Whether values of another shape or dtype are skipped, as if they were missing.
     pub skip_wrong: bool,
-    /// Whether floats of one width become those of the other where the model has these.
+    /// Whether floats are converted to the width that the model has.
     pub convert_floats: bool,
 }
 
 impl LoadOptions {
-    /// Returns the defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whose names the state has. Defaults to bibun's.
+    /// Sets the library whose names the state has. Defaults to bibun.
     #[must_use]
     pub fn names(mut self, names: Names) -> Self {
         self.names = names;
         self
     }
 
-    /// The model is a part of the state: its names stand behind this one, and the rest is not
-    /// looked at.
+    /// Sets the name under which the model is in the state: its names follow this one, and the rest
+    /// of the state is ignored.
     #[must_use]
     pub fn under(mut self, name: impl Into<String>) -> Self {
         self.under = Some(name.into());
         self
     }
 
-    /// Only these parts of the model are loaded, and all of them.
+    /// Loads only these parts of the model, and each of them entirely.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -91,28 +90,28 @@ impl LoadOptions {
         self
     }
 
-    /// What is missing in the state stays as it is in the model.
+    /// Allows places of the model to be missing in the state; they keep their values.
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
         self.allow_missing = true;
         self
     }
 
-    /// What the model has not is left out.
+    /// Allows entries of the state that the model does not have; they are ignored.
     #[must_use]
     pub fn allow_unexpected(mut self) -> Self {
         self.allow_unexpected = true;
         self
     }
 
-    /// What has another shape or dtype is left out.
+    /// Skips values of another shape or dtype.
     #[must_use]
     pub fn skip_wrong(mut self) -> Self {
         self.skip_wrong = true;
         self
     }
 
-    /// Floats of one width become those of the other where the model has these.
+    /// Converts floats to the width that the model has.
     #[must_use]
     pub fn convert_floats(mut self) -> Self {
         self.convert_floats = true;
@@ -120,15 +119,15 @@ impl LoadOptions {
     }
 }
 
-/// What [`Chain::load_state_with`](crate::links::Chain::load_state_with) did.
+/// The result of [`Chain::load_state_with`](crate::links::Chain::load_state_with).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Loaded {
     /// The places of the model that have been loaded, by their names in bibun.
     pub loaded: Vec<String>,
-    /// What the model has and the state has not, by its name in the state.
+    /// The places that the model has and the state does not, by their names in the state.
     pub missing: Vec<String>,
-    /// What the state has and the model has not, by its name in the state.
+    /// The entries that the state has and the model does not, by their names in the state.
     pub unexpected: Vec<String>,
-    /// What is of another kind, shape or dtype and was left out, and how.
+    /// The entries of another kind, shape or dtype that were skipped, each with a description.
     pub wrong: Vec<(String, String)>,
 }

@@ -1,5 +1,5 @@
-//! Serializers: what is kept of models, optimizers and all that changes in training, and the files
-//! it is kept in.
+//! Serializers: the states of models, optimizers and everything else that changes in training, and
+//! the files that hold them.
 //!
 //! | files          | written by                              | read by                                 |
 //! |----------------|-----------------------------------------|-----------------------------------------|
@@ -7,8 +7,8 @@
 //! | `.safetensors` | [`save_safetensors`], [`State::to_safetensors`] | [`load_safetensors`], [`State::from_safetensors`] |
 //! | snapshots      | [`save_snapshot`], [`State::to_snapshot`] | [`load_snapshot`], [`State::from_snapshot`] |
 //!
-//! A file appears under its name whole or not at all. Whatever is in a file that is read, the
-//! outcome is a state or an error.
+//! A file appears under its name complete or not at all. Reading a file with any contents results
+//! in a state or an error.
 //!
 //! ```
 //! use bibun::array::Generator;
@@ -38,8 +38,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Models of Chainer and PyTorch are loaded and saved by their own [`Names`], in whole or in part
-//! ([`LoadOptions`]):
+//! Models of Chainer and PyTorch are loaded and saved under their own [`Names`], in whole or in
+//! part ([`LoadOptions`]):
 //!
 //! ```
 //! use bibun::links::{BatchNorm, Chain};

@@ -4,11 +4,11 @@ use bibun_array::{Array, DType};
 
 use super::{State, Value};
 
-/// Whose names the parameters and buffers in a [`State`] have.
+/// The library whose names the parameters and buffers in a [`State`] have.
 ///
-/// | of what                         | bibun              | Chainer    | PyTorch               |
+/// | item                            | bibun              | Chainer    | PyTorch               |
 /// |---------------------------------|--------------------|------------|-----------------------|
-/// | between the parts of a name     | `/`                | `/`        | `.`                   |
+/// | separator of a name's parts     | `/`                | `/`        | `.`                   |
 /// | weights, also of an `Embedding` | `weight`           | `W`        | `weight`              |
 /// | biases                          | `bias`             | `b`        | `bias`                |
 /// | scales of a normalisation       | `gamma`            | `gamma`    | `weight`              |
@@ -18,29 +18,30 @@ use super::{State, Value};
 /// | number of batches seen          |                    | `N`        | `num_batches_tracked` |
 /// | a [`Dropout`]'s random numbers  | `stream`           |            |                       |
 ///
-/// Everything else is called the same. Shapes and axes are the same everywhere: weights of linear
+/// Everything else has the same name. Shapes and axes are the same everywhere: weights of linear
 /// layers are `[outputs, inputs]`, of convolutions `[outputs, inputs / groups, kernel..]`, of
-/// transposed ones `[inputs, outputs / groups, kernel..]`. None of the three stores momentum or
-/// epsilon; the latter is 1e-5 in bibun and PyTorch if nothing is said, in Chainer 2e-5 for batch
-/// normalisation and 1e-6 for layer normalisation.
+/// transposed ones `[inputs, outputs / groups, kernel..]`. None of the three libraries stores
+/// momentum or epsilon; epsilon defaults to 1e-5 in bibun and PyTorch, and in Chainer to 2e-5 for
+/// batch normalisation and 1e-6 for layer normalisation.
 ///
 /// [`Dropout`]: crate::links::Dropout
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Names {
-    /// Those of the fields: `layers/0/weight`.
+    /// The names of the fields: `layers/0/weight`.
     #[default]
     Bibun,
-    /// Those of Chainer 7: `layers/0/W`.
+    /// The names in Chainer 7: `layers/0/W`.
     Chainer,
-    /// Those of PyTorch's `state_dict`: `layers.0.weight`.
+    /// The names in PyTorch's `state_dict`: `layers.0.weight`.
     PyTorch,
 }
 
 impl Names {
     pub(crate) const ALL: [Self; 3] = [Self::Bibun, Self::Chainer, Self::PyTorch];
 
-    /// What is called `name` in bibun; nothing if there is no such thing.
+    /// Returns this library's name of the value that is called `name` in bibun, or `None` if the
+    /// library has no such value.
     pub(crate) fn of(self, name: &str, value: &Array) -> Option<String> {
         let (path, leaf) = match name.rsplit_once('/') {
             Some((path, leaf)) => (Some(path), leaf),
@@ -69,7 +70,7 @@ impl Names {
         })
     }
 
-    /// What stands between the parts of a name.
+    /// Returns the separator between the parts of a name.
     pub(crate) fn separator(self) -> char {
         match self {
             Self::Bibun | Self::Chainer => '/',
@@ -77,7 +78,7 @@ impl Names {
         }
     }
 
-    /// The name of the number of batches, beside that of a running mean.
+    /// Returns the name of the number of batches that belongs to a running mean.
     pub(crate) fn batches(self, name: &str) -> Option<String> {
         let (mean, batches) = match self {
             Self::Bibun => return None,
@@ -89,14 +90,15 @@ impl Names {
     }
 }
 
-/// Whether this is what a Dropout keeps.
+/// Returns whether this is the stream of a Dropout.
 fn is_random(x: &Array) -> bool {
     x.dtype() == DType::I64 && x.shape()[..] == [2]
 }
 
 impl State {
-    /// The state of a model, with the names that another library has for the same; complete, so
-    /// that it loads it strictly: a number of batches, 0, is put beside each running mean.
+    /// Returns the state of a model under the names that another library has for the same values.
+    /// It is complete, so that the library can load it strictly: a number of batches, 0, is added
+    /// beside each running mean.
     ///
     /// ```
     /// use bibun::array::Generator;

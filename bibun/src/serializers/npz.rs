@@ -7,14 +7,14 @@ use bibun_array::{FileError, NpzReader, NpzValue, NpzWriter, write_whole};
 
 use super::{State, Value};
 
-/// The name under which a snapshot has its checksum.
+/// The name of the checksum in a snapshot.
 const CHECKSUM: &str = "checksum";
 
 impl State {
-    /// The bytes of a `.npz` file; see [`save_npz`].
+    /// Returns the bytes of a `.npz` file; see [`save_npz`].
     ///
     /// # Errors
-    /// If a text ends in a NUL, which NumPy would not keep.
+    /// Returns an error if a text ends in a NUL, which NumPy would drop.
     ///
     /// ```
     /// use bibun::serializers::State;
@@ -27,66 +27,67 @@ impl State {
         in_memory(|bytes| write(self, bytes))
     }
 
-    /// What the bytes of a `.npz` file hold; see [`load_npz`].
+    /// Reads a state from the bytes of a `.npz` file; see [`load_npz`].
     ///
     /// # Errors
-    /// As for [`load_npz`].
+    /// Returns an error as [`load_npz`] does.
     pub fn from_npz(bytes: &[u8]) -> Result<Self, FileError> {
         read(NpzReader::new(Cursor::new(bytes))?)
     }
 
-    /// The bytes of a snapshot; see [`save_snapshot`].
+    /// Returns the bytes of a snapshot; see [`save_snapshot`].
     ///
     /// # Errors
-    /// As for [`save_snapshot`], as far as it is not about files.
+    /// Returns an error as [`save_snapshot`] does, except for errors of files.
     pub fn to_snapshot(&self) -> Result<Vec<u8>, FileError> {
         in_memory(|bytes| write_snapshot(self, bytes))
     }
 
-    /// What the bytes of a snapshot hold; see [`load_snapshot`].
+    /// Reads a state from the bytes of a snapshot; see [`load_snapshot`].
     ///
     /// # Errors
-    /// As for [`load_snapshot`].
+    /// Returns an error as [`load_snapshot`] does.
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, FileError> {
         read_snapshot(NpzReader::new(Cursor::new(bytes))?)
     }
 }
 
-/// Saves a state as a `.npz` file, as [`numpy.load`] reads it: arrays by name, texts as strings of
+/// Saves a state as a `.npz` file, which [`numpy.load`] reads: arrays by name, texts as strings of
 /// rank 0.
 ///
-/// Takes the feature `npz`.
+/// Requires the feature `npz`.
 ///
-/// The file appears whole or not at all ([`write_whole`]).
+/// The file appears complete or not at all ([`write_whole`]).
 ///
 /// [`numpy.load`]: https://numpy.org/doc/stable/reference/generated/numpy.load.html
 ///
 /// # Errors
-/// If the file cannot be written, or a text ends in a NUL, which NumPy would not keep.
+/// Returns an error if the file cannot be written, or a text ends in a NUL, which NumPy would drop.
 pub fn save_npz(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write(state, file))
 }
 
-/// Loads what a `.npz` file holds, of bibun, NumPy or Chainer.
+/// Loads a state from a `.npz` file written by bibun, NumPy or Chainer.
 ///
-/// Takes the feature `npz`.
+/// Requires the feature `npz`.
 ///
-/// `f2` becomes `f32` and all integers become `i64`. Arrays of anything else but numbers and single
-/// texts (pickled objects, say, in a trainer's snapshot of Chainer) are left out.
+/// Numbers keep their dtype if arrays have it; integers of other types become `i64`. Values other
+/// than arrays of numbers and single texts (pickled objects, for example, in a snapshot of a
+/// Chainer trainer) are left out.
 ///
 /// # Errors
-/// If the file cannot be read, is no `.npz` file or is damaged, or holds an unsigned number that
-/// `i64` does not.
+/// Returns an error if the file cannot be read, is not a `.npz` file or is damaged, or holds an
+/// unsigned number that does not fit in `i64`.
 pub fn load_npz(path: impl AsRef<Path>) -> Result<State, FileError> {
     read(NpzReader::open(&path)?).map_err(|error| error.in_file(path))
 }
 
-/// Saves a state so that no damage can go unnoticed: a `.npz` file with one more text in it,
+/// Saves a state so that any damage is detected: a `.npz` file with one more text in it,
 /// `checksum`, which is [`State::checksum`].
 ///
-/// Takes the feature `npz`.
+/// Requires the feature `npz`.
 ///
-/// The file appears whole or not at all, and is on the disk when this function returns
+/// The file appears complete or not at all, and is on the disk when this function returns
 /// ([`write_whole`]).
 ///
 /// ```
@@ -102,15 +103,16 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<State, FileError> {
 /// ```
 ///
 /// # Errors
-/// If the file cannot be written, a text ends in a NUL, or there is something called `checksum`.
+/// Returns an error if the file cannot be written, a text ends in a NUL, or a value of the state is
+/// called `checksum`.
 pub fn save_snapshot(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write_snapshot(state, file))
 }
 
-/// Loads what [`save_snapshot`] saved: exactly that, or an error.
+/// Loads a state saved by [`save_snapshot`]: exactly that state, or an error.
 ///
 /// # Errors
-/// If the file cannot be read, is no snapshot, or is damaged in any way.
+/// Returns an error if the file cannot be read, is not a snapshot, or is damaged in any way.
 pub fn load_snapshot(path: impl AsRef<Path>) -> Result<State, FileError> {
     read_snapshot(NpzReader::open(&path)?).map_err(|error| error.in_file(path))
 }

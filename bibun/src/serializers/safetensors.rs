@@ -16,18 +16,19 @@ use serde_json::json;
 use super::elements::little_endian;
 use super::{State, Value};
 
-/// The key under which the header has texts.
+/// The key of the texts in the header.
 const METADATA: &str = "__metadata__";
-/// Longer headers are refused: the largest models have some hundred thousand bytes.
+/// The length above which headers are refused: those of the largest models have some hundred
+/// thousand bytes.
 const LONGEST_HEADER: u64 = 1 << 24;
-/// As for `.npy` files.
+/// The same limit as for `.npy` files.
 const LARGEST_RANK: usize = 64;
 
 impl State {
-    /// The bytes of a `.safetensors` file; see [`save_safetensors`].
+    /// Returns the bytes of a `.safetensors` file; see [`save_safetensors`].
     ///
     /// # Errors
-    /// As for [`save_safetensors`], as far as it is not about files.
+    /// Returns an error as [`save_safetensors`] does, except for errors of files.
     ///
     /// ```
     /// use bibun::serializers::State;
@@ -42,40 +43,40 @@ impl State {
         Ok(bytes)
     }
 
-    /// What the bytes of a `.safetensors` file hold; see [`load_safetensors`].
+    /// Reads a state from the bytes of a `.safetensors` file; see [`load_safetensors`].
     ///
     /// # Errors
-    /// As for [`load_safetensors`].
+    /// Returns an error as [`load_safetensors`] does.
     pub fn from_safetensors(bytes: &[u8]) -> Result<Self, FileError> {
         read(bytes)
     }
 }
 
-/// Saves a state as a `.safetensors` file, as PyTorch's package reads it. Texts are kept in the
-/// header, in `__metadata__`. Equal states give equal files.
+/// Saves a state as a `.safetensors` file, which the package for PyTorch reads. Texts are stored in
+/// the header, in `__metadata__`. Equal states give equal files.
 ///
-/// Takes the feature `safetensors`.
+/// Requires the feature `safetensors`.
 ///
 /// Source: the format's description in the repository huggingface/safetensors.
 ///
-/// The file appears whole or not at all ([`write_whole`]).
+/// The file appears complete or not at all ([`write_whole`]).
 ///
 /// # Errors
-/// If the file cannot be written, or an array is called `__metadata__`.
+/// Returns an error if the file cannot be written, or an array is called `__metadata__`.
 pub fn save_safetensors(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write(state, file))
 }
 
-/// Loads what a `.safetensors` file holds, of bibun or PyTorch: tensors in the order of their data,
-/// and the header's texts.
+/// Loads a state from a `.safetensors` file written by bibun or PyTorch: tensors in the order of
+/// their data, and the texts of the header.
 ///
-/// Takes the feature `safetensors`.
+/// Requires the feature `safetensors`.
 ///
 /// Integers of a type that arrays do not have become `i64`.
 ///
 /// # Errors
-/// If the file cannot be read, is no `.safetensors` file, has tensors of another dtype, or holds an
-/// unsigned number that `i64` does not.
+/// Returns an error if the file cannot be read, is not a `.safetensors` file, has tensors of
+/// another dtype, or holds an unsigned number that does not fit in `i64`.
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<State, FileError> {
     let load = || read(&fs::read(&path)?);
     load().map_err(|error| error.in_file(&path))
@@ -162,7 +163,7 @@ fn read(bytes: &[u8]) -> Result<State, FileError> {
     Ok(state)
 }
 
-/// A map in which no key is there twice, which the package would let pass.
+/// A map in which no key occurs twice. The package would accept duplicates.
 struct OnlyOnce;
 
 impl<'de> Deserialize<'de> for OnlyOnce {
@@ -230,7 +231,7 @@ fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
     }
 }
 
-/// Elements of `N` bytes each.
+/// Decodes elements of `N` bytes each.
 fn elements<T: Element, const N: usize>(
     data: &[u8],
     shape: &[usize],

@@ -1,4 +1,4 @@
-//! What is kept of things that change: names and values.
+//! The state of things that change, as names and values.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 use super::Names;
 use crate::function::Spec;
 
-/// What has to be kept of something so that it can be put back as it was: arrays and texts by
-/// name, in order.
+/// The state of something that changes, from which it can be restored: arrays and texts by name, in
+/// order.
 ///
 /// Parts have names with a slash: the state of `optimizer` is under `optimizer/`. Numbers are
 /// arrays of rank 0.
@@ -32,15 +32,15 @@ pub struct State(IndexMap<String, Value>);
 /// One value of a [`State`].
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Numbers.
+    /// An array, or a number as an array of rank 0.
     Array(Array),
-    /// Words.
+    /// A text.
     Text(String),
 }
 
-/// Something that changes while a program runs, and whose state can be kept and put back.
+/// Something that changes while a program runs, and whose state can be saved and restored.
 ///
-/// What cannot change (sizes, formulae, folders) belongs to the program, not to the state.
+/// Settings that cannot change (sizes, formulas, folders) belong to the program, not to the state.
 ///
 /// ```
 /// use bibun::serializers::{State, StateError, Stateful};
@@ -60,13 +60,13 @@ pub enum Value {
 /// # Ok::<(), StateError>(())
 /// ```
 pub trait Stateful {
-    /// Everything that has to be known to go on from here.
+    /// Returns everything that is needed to continue from here.
     fn state(&self) -> State;
 
-    /// Goes back to where `state` was taken.
+    /// Restores the state that was taken.
     ///
     /// # Errors
-    /// If the state is of something else; then nothing has changed.
+    /// Returns an error if the state is of something else; nothing has changed then.
     fn load_state(&mut self, state: &State) -> Result<(), StateError>;
 }
 
@@ -80,56 +80,57 @@ impl<T: Stateful + ?Sized> Stateful for Box<T> {
     }
 }
 
-/// As many names of each kind are written in the message of an error; of more, the rest is counted.
+/// The number of names of each kind that an error message lists; the rest are counted.
 const LISTED: usize = 8;
 
-/// In what a [`State`] does not fit to what it is loaded into: all of it, not only the first.
+/// The ways in which a [`State`] does not fit what it is loaded into: all of them, not only the
+/// first.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct StateError {
-    /// What is wanted and not there.
+    /// The names that are expected and absent.
     pub missing: Vec<String>,
-    /// What is there and not wanted.
+    /// The names that are present and not expected.
     pub unexpected: Vec<String>,
-    /// What is there but of another kind, shape or dtype, and how.
+    /// The names that are present with another kind, shape or dtype, each with a description.
     pub wrong: Vec<(String, String)>,
-    /// Whose names the state has, if they are another library's than was said.
+    /// The library whose names the state seems to have, if it is not the one that the options say.
     pub names_of: Option<Names>,
 }
 
 impl State {
-    /// Nothing.
+    /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Puts a value under a name, in place of one that may have been there.
+    /// Inserts a value under a name, replacing the previous one if there is one.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Takes a value away, if there is one.
+    /// Removes a value and returns it, if there is one.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.0.shift_remove(name)
     }
 
-    /// Puts all values of a part under `name/`.
+    /// Inserts all values of a part under `name/`.
     pub fn insert_part(&mut self, name: &str, part: State) {
         for (inner, value) in part.0 {
             self.0.insert(format!("{name}/{inner}"), value);
         }
     }
 
-    /// What is under `name/`, with the rest of the names.
+    /// Returns the part under `name/`, with the rest of the names.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let inner = |(whole, value): (&String, &Value)| {
@@ -139,7 +140,7 @@ impl State {
         Self(self.0.iter().filter_map(inner).collect())
     }
 
-    /// What has a name that satisfies a condition.
+    /// Returns the values whose names satisfy a condition.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -158,10 +159,10 @@ impl State {
         )
     }
 
-    /// Loads what is under `name/` into a part of something.
+    /// Loads the part under `name/` into a part of something.
     ///
     /// # Errors
-    /// If it does not fit; the error has the whole names.
+    /// Returns an error if it does not fit; the error has the full names.
     pub fn load_part(
         &self,
         name: &str,
@@ -171,20 +172,20 @@ impl State {
             .map_err(|error| error.within(name))
     }
 
-    /// Names and values, in order.
+    /// Returns an iterator over names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The value of a name, if there is one.
+    /// Returns the value of a name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// An array.
+    /// Returns the array of a name.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is no array of this name.
     pub fn array(&self, name: &str) -> Result<&Array, StateError> {
         match self.get(name) {
             Some(Value::Array(array)) => Ok(array),
@@ -193,20 +194,20 @@ impl State {
         }
     }
 
-    /// An array of the same shape and dtype as another.
+    /// Returns the array of a name, which must have the same shape and dtype as another.
     ///
     /// # Errors
-    /// If there is none of this name, shape and dtype.
+    /// Returns an error if there is no array of this name, shape and dtype.
     pub fn array_like(&self, name: &str, other: &Array) -> Result<&Array, StateError> {
         let array = self.array(name)?;
         same_spec(name, array, other)?;
         Ok(array)
     }
 
-    /// A text.
+    /// Returns the text of a name.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is no text of this name.
     pub fn text(&self, name: &str) -> Result<&str, StateError> {
         match self.get(name) {
             Some(Value::Text(text)) => Ok(text),
@@ -215,26 +216,26 @@ impl State {
         }
     }
 
-    /// A number.
+    /// Returns the number of a name.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is no number of this name.
     pub fn number(&self, name: &str) -> Result<f64, StateError> {
         Ok(self.scalar(name, DType::F64)?.item())
     }
 
-    /// A whole number that is not negative, of 64 bits.
+    /// Returns the count of a name: a whole number of 64 bits that is not negative.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is no count of this name.
     pub fn count(&self, name: &str) -> Result<u64, StateError> {
         Ok(self.scalar(name, DType::I64)?.item::<i64>() as u64)
     }
 
-    /// True or false.
+    /// Returns the truth value of a name.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// Returns an error if there is no truth value of this name.
     pub fn flag(&self, name: &str) -> Result<bool, StateError> {
         Ok(self.scalar(name, DType::Bool)?.item())
     }
@@ -245,7 +246,7 @@ impl State {
     }
 }
 
-/// Whether an array has the shape and dtype that are expected.
+/// Checks that an array has the expected shape and dtype.
 pub(crate) fn same_spec(name: &str, array: &Array, other: &Array) -> Result<(), StateError> {
     let [found, expected] = [array, other].map(|x| Spec::new(x.shape(), x.dtype()));
     match found == expected {
@@ -306,7 +307,7 @@ impl From<f64> for Value {
 }
 
 impl From<u64> for Value {
-    /// The 64 bits, as those of an `i64`.
+    /// Stores the 64 bits as those of an `i64`.
     fn from(count: u64) -> Self {
         Self::Array(Array::scalar(count as i64))
     }
@@ -319,7 +320,7 @@ impl From<bool> for Value {
 }
 
 impl StateError {
-    /// One value is not there.
+    /// Creates the error that one value is missing.
     pub fn missing(name: impl Into<String>) -> Self {
         Self {
             missing: vec![name.into()],
@@ -327,7 +328,8 @@ impl StateError {
         }
     }
 
-    /// One value is of another kind: `what` goes on after its name.
+    /// Creates the error that one value is of another kind: in the message, `what` follows its
+    /// name.
     pub fn wrong(name: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             wrong: vec![(name.into(), what.into())],
@@ -335,7 +337,7 @@ impl StateError {
         }
     }
 
-    /// The same where the whole is a part called `name`.
+    /// Returns the same error for a state in which this one is a part called `name`.
     #[must_use]
     pub fn within(mut self, name: &str) -> Self {
         let wrong = self.wrong.iter_mut().map(|(inner, _)| inner);
@@ -350,7 +352,7 @@ impl StateError {
         self
     }
 
-    /// All of another error too.
+    /// Adds the contents of another error.
     pub(crate) fn add(&mut self, other: Self) {
         self.missing.extend(other.missing);
         self.unexpected.extend(other.unexpected);
@@ -358,7 +360,7 @@ impl StateError {
         self.names_of = self.names_of.or(other.names_of);
     }
 
-    /// This error, unless there is nothing in it.
+    /// Returns this error, or `Ok` if it is empty.
     pub(crate) fn or_ok(self) -> Result<(), Self> {
         match self == Self::default() {
             true => Ok(()),

@@ -1,36 +1,36 @@
-//! Where batches come from.
+//! Sources of batches.
 
 use std::error::Error;
 
 use crate::datasets::{Batch, DataLoader, Dataset};
 use crate::serializers::Stateful;
 
-/// What can go wrong outside of the program: files, data, devices.
+/// An error from outside of the program: files, data, devices.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An endless supply of batches that knows where it stands, so that it can be resumed.
+/// An endless supply of batches that knows its position, so that it can be resumed.
 ///
-/// [`DataLoader`](crate::datasets::DataLoader) of a data set is one.
+/// A [`DataLoader`](crate::datasets::DataLoader) is a source of batches.
 pub trait BatchSource: Stateful {
-    /// What the model is given.
+    /// The type of the batches that the model is given.
     type Batch;
 
-    /// The next batch, and the number of examples in it. After the last one of a pass comes the
-    /// first of the next.
+    /// Returns the next batch, and the number of examples in it. After the last batch of a pass
+    /// comes the first of the next.
     ///
     /// # Errors
-    /// If the data cannot be read.
+    /// Returns an error if the data cannot be read.
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError>;
 
-    /// Passes made so far, with the part of the one that is not complete.
+    /// Returns the number of passes so far, including the completed fraction of the current one.
     fn epoch(&self) -> f64;
 
-    /// One pass through all examples in order, with their numbers, that moves nothing: for
-    /// evaluation.
+    /// Returns an iterator over all examples once, in order, as batches with their numbers of
+    /// examples. It does not change the position; it is for evaluation.
     fn once(&self) -> Once<'_, Self::Batch>;
 }
 
-/// One pass through a [`BatchSource`].
+/// One pass over a [`BatchSource`].
 pub type Once<'a, B> = Box<dyn Iterator<Item = Result<(B, usize), BoxError>> + 'a>;
 
 impl<D: Dataset> BatchSource for DataLoader<D> {

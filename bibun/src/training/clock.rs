@@ -1,11 +1,11 @@
-//! Where training stands, and when things are due.
+//! The progress of training, and triggers.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::serializers::{State, StateError, Stateful};
 
-/// Where training stands, after the step that has just been made.
+/// The progress of training, after the step that has just been made.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Clock {
     pub(super) iteration: u64,
@@ -16,27 +16,28 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Steps made so far.
+    /// Returns the number of steps made so far.
     pub fn iteration(&self) -> u64 {
         self.iteration
     }
 
-    /// Passes through the data, with the part of the one that is not complete.
+    /// Returns the number of passes over the data, including the completed fraction of the current
+    /// one.
     pub fn epoch(&self) -> f64 {
         self.epoch
     }
 
-    /// Complete passes through the data.
+    /// Returns the number of complete passes over the data.
     pub fn epochs(&self) -> u64 {
         passed(self.epoch, 1.0) as u64
     }
 
-    /// Examples seen so far, each as often as it was.
+    /// Returns the number of examples seen so far, counting repetitions.
     pub fn examples(&self) -> u64 {
         self.examples
     }
 
-    /// Time spent in training, also before it was resumed.
+    /// Returns the time spent in training, including the time before it was resumed.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
@@ -67,12 +68,13 @@ impl Stateful for Clock {
     }
 }
 
-/// How many periods are over at `epoch`; sums of parts of an epoch count as what they stand for.
+/// Returns the number of periods that are over at `epoch`, with a tolerance because sums of
+/// fractions of an epoch are not exact.
 fn passed(epoch: f64, period: f64) -> f64 {
     (epoch / period + 1e-9).floor()
 }
 
-/// When something is due.
+/// The times at which something is due.
 ///
 /// ```
 /// use bibun::training::Trigger;
@@ -81,25 +83,25 @@ fn passed(epoch: f64, period: f64) -> f64 {
 /// # let _ = (often, first_steps);
 /// ```
 pub enum Trigger {
-    /// After each so many steps.
+    /// A period in steps.
     Iterations(u64),
-    /// After each so many passes through the data, or each such part of one.
+    /// A period in passes over the data, which may be a fraction of one.
     Epochs(f64),
-    /// After these steps.
+    /// A list of steps, counted from 1.
     At(Vec<u64>),
-    /// Never.
+    /// Never due.
     Never,
-    /// When a function says so.
+    /// A function that returns whether something is due.
     When(Box<dyn Fn(&Clock) -> bool + Send>),
 }
 
 impl Trigger {
-    /// When a function of the [`Clock`] says so.
+    /// Creates a trigger that is due when a function of the [`Clock`] returns true.
     pub fn when(due: impl Fn(&Clock) -> bool + Send + 'static) -> Self {
         Self::When(Box::new(due))
     }
 
-    /// Whether it is time, after the step that has just been made.
+    /// Returns whether the trigger is due after the step that has just been made.
     pub fn is_due(&self, clock: &Clock) -> bool {
         match self {
             Self::Iterations(period) => clock.iteration.is_multiple_of((*period).max(1)),
@@ -125,26 +127,26 @@ impl fmt::Debug for Trigger {
     }
 }
 
-/// How long to train.
+/// The length of the training.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Until {
-    /// So many steps.
+    /// A number of steps.
     Iterations(u64),
-    /// So many passes through the data.
+    /// A number of passes over the data.
     Epochs(f64),
-    /// So much time, also counting what was spent before training was resumed.
+    /// A time, including the time spent before training was resumed.
     Elapsed(Duration),
 }
 
 impl Until {
-    /// Which part of the way has been made, at most 1.
+    /// Returns the fraction of the training that has been made, at most 1.
     pub fn progress(self, clock: &Clock) -> f64 {
         let part = match self {
             Self::Iterations(iterations) => clock.iteration as f64 / iterations as f64,
             Self::Epochs(epochs) => (clock.epoch + 1e-9) / epochs,
             Self::Elapsed(time) => clock.elapsed.as_secs_f64() / time.as_secs_f64(),
         };
-        // Nothing to do is done.
+        // A training of length zero is finished.
         if part.is_nan() { 1.0 } else { part.min(1.0) }
     }
 }
@@ -153,7 +155,7 @@ impl Until {
 mod tests {
     use super::*;
 
-    /// The iterations after which a trigger is due, with `steps` steps an epoch.
+    /// Returns the iterations after which a trigger is due, with `steps` steps an epoch.
     fn due(trigger: &Trigger, steps: u64, iterations: u64) -> Vec<u64> {
         let at = |iteration: u64| iteration as f64 / steps as f64;
         let clocks = (1..=iterations).map(|iteration| Clock {

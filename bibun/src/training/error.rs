@@ -1,4 +1,4 @@
-//! What can end training early.
+//! Errors that end training early.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use super::batch_source::BoxError;
 use crate::error::Error;
 use crate::serializers::{FileError, StateError};
 
-/// Why training could not go on.
+/// The reason why training could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainingError {
-    /// A number that training rests on is infinite or none at all.
+    /// The loss or a parameter is infinite or NaN.
     #[error("{what} is {value} at iteration {iteration}{}", because(anomaly))]
     NotFinite {
         /// The step, counted from 1.
         iteration: u64,
-        /// Which number: the loss, or a parameter by its name.
+        /// The name of the number: the loss, or a parameter by its name.
         what: String,
-        /// What it is.
+        /// The value.
         value: f64,
-        /// The first function that gave such a value, if it was found.
+        /// The first function that produced such a value, if it was found.
         anomaly: Option<Box<Error>>,
     },
     /// The data cannot be read.
@@ -29,7 +29,7 @@ pub enum TrainingError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A snapshot is not of this training.
+    /// A snapshot belongs to another training.
     #[error(
         "{}: {source} (it is of another model, optimizer or data set: choose another folder, or move \
          this one away)",
@@ -38,10 +38,10 @@ pub enum TrainingError {
     OtherTraining {
         /// The snapshot.
         file: PathBuf,
-        /// In what it differs.
+        /// The differences.
         source: StateError,
     },
-    /// The folder holds snapshots that the training does not go on from.
+    /// The folder contains snapshots that the training does not continue from.
     #[error(
         "{}: there are snapshots of another run in here, such as {}; go on from them by `resume`, \
          choose another folder, or move this one away",
@@ -53,7 +53,7 @@ pub enum TrainingError {
         /// The name of one of them.
         snapshot: PathBuf,
     },
-    /// Another training works in the folder.
+    /// Another training is using the folder.
     #[error(
         "{}: {} trains in this folder; wait until it has ended, or choose another folder",
         folder.display(), who(*process)
@@ -61,16 +61,16 @@ pub enum TrainingError {
     FolderInUse {
         /// The folder.
         folder: PathBuf,
-        /// The number of the process, if it can be read.
+        /// The id of the process, if it can be read.
         process: Option<u32>,
     },
-    /// The folder is not there any more, or another one is in its place.
+    /// The folder no longer exists, or another one is in its place.
     #[error("{}: the folder was moved, deleted or replaced while it was trained in", folder.display())]
     FolderGone {
         /// The folder.
         folder: PathBuf,
     },
-    /// An error or a panic has ended a step in the midst of it.
+    /// An error or a panic ended a step before it was complete.
     #[error(
         "step {iteration} was broken off by an error or a panic, and how much of it has been done is \
          not known; go back to a snapshot by `resume`, or begin anew"
@@ -82,18 +82,18 @@ pub enum TrainingError {
     /// An extension failed.
     #[error("{extension}: {source}")]
     Extension {
-        /// Its name.
+        /// The name of the extension.
         extension: String,
-        /// What went wrong.
+        /// The cause.
         source: BoxError,
     },
-    /// Interrupts cannot be listened to, for another part of the program does.
+    /// Interrupts cannot be handled, because another part of the program handles them.
     #[error("interrupts: {0}")]
     Interrupts(BoxError),
 }
 
 impl TrainingError {
-    /// What the operating system says of a file.
+    /// Returns a function that wraps an error of the operating system on a file.
     pub(super) fn io(file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let file = file.into();
         move |source| Self::File(FileError::Io { file, source })

@@ -1,4 +1,4 @@
-//! What goes on beside the steps of training.
+//! Extensions, which run beside the steps of training.
 
 use std::fmt;
 use std::path::Path;
@@ -11,11 +11,12 @@ use super::{Clock, Trigger, Until};
 use crate::optimizers::Optimizer;
 use crate::serializers::{State, StateError};
 
-/// Something that goes on beside the steps of training: evaluation, plots, early stopping.
+/// Something that runs beside the steps of training: evaluation, plots, early stopping.
 ///
-/// After each step every extension is told of it (`after_step`), in the order of adding; then those
-/// that are due `run`; then, if a line of the log is due, it is written and all are shown it
-/// (`logged`). A snapshot comes last, so that it holds all of this.
+/// After each step `after_step` of every extension is called, in the order in which they were
+/// added. Then `run` of those that are due is called. Then, if a line of the log is due, it is
+/// written and `logged` of all is called with it. A snapshot comes last, so that it includes all of
+/// this.
 ///
 /// ```
 /// use bibun::links::Chain;
@@ -35,70 +36,71 @@ use crate::serializers::{State, StateError};
 /// ```
 #[allow(unused_variables)]
 pub trait Extension<M> {
-    /// Under which its state is saved; of several with one name, the second is called `name_2`.
+    /// Returns the name under which the extension's state is saved; if several have the same name,
+    /// the second is called `name_2`.
     fn name(&self) -> &str;
 
-    /// When [`run`](Self::run) is due.
+    /// Returns the trigger for [`run`](Self::run).
     fn trigger(&self) -> &Trigger {
         &Trigger::Never
     }
 
-    /// The files that it writes in the folder and replaces as a whole, by their names there. Where
-    /// training goes back and takes another way, they are set aside; see
-    /// [`Trainer::run`](super::Trainer::run).
+    /// Returns the names, in the folder, of the files that the extension writes and replaces as a
+    /// whole. When training goes back to an earlier step and continues differently, these files are
+    /// set aside; see [`Trainer::run`](super::Trainer::run).
     fn files(&self) -> Vec<&Path> {
         Vec::new()
     }
 
-    /// Before the first step, also the first after a resumption.
+    /// Runs before the first step, also before the first one after a resume.
     ///
     /// # Errors
-    /// What ends the training.
+    /// Returns an error if the training is to end with it.
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// After every step. The report is that of the step.
+    /// Runs after every step. The report is that of the step.
     ///
     /// # Errors
-    /// What ends the training.
+    /// Returns an error if the training is to end with it.
     fn after_step(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// When it is due. What is put in the report here goes into the log.
+    /// Runs when the extension is due. Values added to the report here go into the log.
     ///
     /// # Errors
-    /// What ends the training.
+    /// Returns an error if the training is to end with it.
     fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// After a line of the log.
+    /// Runs after a line of the log.
     ///
     /// # Errors
-    /// What ends the training.
+    /// Returns an error if the training is to end with it.
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// After the last step, however it came to be the last.
+    /// Runs after the last step, for whatever reason it was the last.
     ///
     /// # Errors
-    /// What is then the result of the training.
+    /// Returns an error if it is to be the result of the training.
     fn finish(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// What a snapshot has to keep of it.
+    /// Returns the state that a snapshot saves for the extension.
     fn state(&self) -> State {
         State::new()
     }
 
-    /// Goes back to where `state` was taken.
+    /// Restores the state that was taken.
     ///
     /// # Errors
-    /// If the state is of something else.
+    /// Returns an error if the state is of something else.
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         Ok(())
     }
@@ -118,61 +120,61 @@ pub struct Session<'a, M> {
 }
 
 impl<M> Session<'_, M> {
-    /// The model that is being trained.
+    /// Returns the model that is being trained.
     pub fn model(&self) -> &M {
         self.model
     }
 
-    /// The optimizer.
+    /// Returns the optimizer.
     pub fn optimizer(&mut self) -> &mut dyn Optimizer {
         self.optimizer
     }
 
-    /// Where training stands.
+    /// Returns the progress of training.
     pub fn clock(&self) -> &Clock {
         self.clock
     }
 
-    /// Which part of the training has been made, from 0 to 1.
+    /// Returns the fraction of the training that has been made, from 0 to 1.
     pub fn progress(&self) -> f64 {
         self.until.progress(self.clock)
     }
 
-    /// How long the training shall be.
+    /// Returns the length of the training.
     pub fn until(&self) -> Until {
         self.until
     }
 
-    /// What is told of this step.
+    /// Returns the report of this step.
     pub fn report(&mut self) -> &mut Report {
         self.report
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub fn log(&self) -> &Log {
         self.log
     }
 
-    /// Where files go.
+    /// Returns the folder for files.
     ///
     /// # Errors
-    /// If the training has no folder.
+    /// Returns an error if the training has no folder.
     pub fn folder(&self) -> Result<&Path, BoxError> {
         let none = "files go to the folder of the training, but `Trainer::folder` was not called";
         self.folder.ok_or_else(|| none.into())
     }
 
-    /// Prints a line, above a progress bar that may be there.
+    /// Prints a line, above the progress bar if there is one.
     pub fn print(&self, line: impl fmt::Display) {
         self.terminal.print(line);
     }
 
-    /// The terminal.
+    /// Returns the terminal.
     pub(super) fn terminal(&mut self) -> &mut Terminal {
         self.terminal
     }
 
-    /// Ends the training after this step.
+    /// Ends the training after this step, with a reason.
     pub fn stop(&mut self, reason: impl Into<String>) {
         self.stop.get_or_insert_with(|| reason.into());
     }

@@ -1,4 +1,4 @@
-//! The folder of a training, as long as it trains there.
+//! The folder of a training, locked while it trains there.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -8,11 +8,11 @@ use std::process;
 use super::TrainingError;
 use crate::serializers::remove_unfinished;
 
-/// The file that whoever trains in the folder has locked. It has the number of the process in it.
+/// The file that the training in the folder keeps locked. It contains the id of the process.
 const LOCK: &str = ".lock";
 
-/// A folder in which nobody else trains. The system lets go of it when this is dropped, and when the
-/// process dies.
+/// A folder in which no other training runs. The system releases the lock when this is dropped, and
+/// when the process dies.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, if there is none, and takes it.
+    /// Creates the folder, if it does not exist, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, TrainingError> {
         fs::create_dir_all(path).map_err(TrainingError::io(path))?;
         let file = path.join(LOCK);
@@ -37,11 +37,11 @@ impl Folder {
                     process: read.and_then(|_| text.trim().parse().ok()),
                 });
             }
-            // A file system without locks is no reason not to train.
+            // A file system without locks should not prevent training.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(TrainingError::io(file)(error)),
         }
-        // Only to be read in the error above.
+        // The process id is only for the error above.
         let _ = lock
             .set_len(0)
             .and_then(|()| writeln!(lock, "{}", process::id()));
@@ -50,10 +50,11 @@ impl Folder {
         Ok(Self { path, lock })
     }
 
-    /// Where it is.
+    /// Returns the path.
     ///
     /// # Errors
-    /// If it is gone, or another one is in its place: that may be another training's.
+    /// Returns an error if the folder is gone, or if another one is in its place, which may belong
+    /// to another training.
     pub(super) fn path(&self) -> Result<&Path, TrainingError> {
         match self.is_there() {
             Ok(true) => Ok(&self.path),
@@ -75,15 +76,15 @@ impl Folder {
         }
     }
 
-    /// Elsewhere a folder stays where it is as long as a file in it is open.
+    /// Returns whether the folder is still there. On other systems than Unix, it cannot be moved while a
+    /// file in it is open.
     #[cfg(not(unix))]
     fn is_there(&self) -> io::Result<bool> {
         self.path.join(LOCK).try_exists()
     }
 
     /// Moves files into a new folder in this one, `set_aside_1`, `set_aside_2` and so on, in the
-    /// order in which they are given. Files that are not there, or not below this folder, are left
-    /// out.
+    /// given order. Files that do not exist, or are not below this folder, are skipped.
     pub(super) fn set_aside<F: AsRef<Path>>(
         &self,
         files: impl IntoIterator<Item = F>,

@@ -1,4 +1,4 @@
-//! Ctrl-C.
+//! Handling of Ctrl-C.
 
 use std::process;
 use std::sync::OnceLock;
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::TrainingError;
 
-/// Interrupts that no training has answered. Signals come to the process as a whole.
+/// The number of interrupts that no training has answered. Signals come to the process as a whole.
 static HEARD: AtomicUsize = AtomicUsize::new(0);
-/// Trainings that listen.
+/// The number of trainings that listen for interrupts.
 static LISTENING: AtomicUsize = AtomicUsize::new(0);
 
-/// Listens to Ctrl-C (and to being asked to end, where the system has that) as long as it lives.
+/// A listener for Ctrl-C (and for termination requests, on systems that have them) while it lives.
 #[derive(Debug)]
 pub(super) struct Interrupts(());
 
 impl Interrupts {
-    /// Begins to listen. An interrupt that is not answered yet when the next one comes, or that comes
-    /// when nobody listens any more, ends the program at once, as it would have otherwise.
+    /// Begins to listen. If an interrupt comes before the previous one is answered, or when nothing
+    /// listens any more, it ends the program at once, as it would have otherwise.
     pub(super) fn listen() -> Result<Self, TrainingError> {
         static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
         let installed = INSTALLED.get_or_init(|| {
@@ -36,7 +36,7 @@ impl Interrupts {
         Ok(Self(()))
     }
 
-    /// Whether there was an interrupt since the last time this was asked.
+    /// Returns whether there was an interrupt since the last call.
     pub(super) fn heard(&self) -> bool {
         HEARD.swap(0, Ordering::SeqCst) > 0
     }

@@ -1,4 +1,4 @@
-//! What training has told so far.
+//! The log of training.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,36 +14,36 @@ use crate::serializers::{FileError, State, StateError, Stateful, write_whole};
 /// The file of the log in the folder of a training.
 pub(super) const FILE: &str = "log.jsonl";
 
-/// One line of the [`Log`]: numbers by name. Always there are `iteration`, `epoch`, `elapsed_time`
-/// (seconds) and `learning_rate`; the rest is what steps and evaluations told since the line
+/// One line of the [`Log`]: numbers by name. It always has `iteration`, `epoch`, `elapsed_time`
+/// (seconds) and `learning_rate`; the rest was reported by steps and evaluations since the line
 /// before.
 #[derive(Clone, Default, Debug)]
 pub struct Entry(IndexMap<String, f64>);
 
-/// The lines that training has written so far.
+/// The lines that training has logged so far.
 ///
-/// In the folder of a training they are in `log.jsonl`, a line of JSON each; numbers that are not
-/// finite are `null` there.
+/// In the folder of a training they are in `log.jsonl`, each as a line of JSON; numbers that are
+/// not finite are `null` there.
 #[derive(Clone, Default, Debug)]
 pub struct Log {
     entries: Vec<Entry>,
-    /// What was told since the last line.
+    /// The values reported since the last line.
     pub(super) interval: Report,
 }
 
 impl Entry {
-    /// A number by its name.
+    /// Returns a number by its name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
 
-    /// Names and numbers, in order.
+    /// Returns an iterator over names and numbers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
     fn to_json(&self) -> String {
-        // Whole numbers without a point, but for a zero whose sign would be lost.
+        // Whole numbers are written without a point, except -0, whose sign would be lost.
         let is_whole = |value: f64| {
             value.fract() == 0.0 && value.abs() < 1e15 && value.to_bits() != (-0.0f64).to_bits()
         };
@@ -71,27 +71,27 @@ impl Entry {
 }
 
 impl Log {
-    /// All lines, the oldest first.
+    /// Returns all lines, the oldest first.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The last line, if there is one.
+    /// Returns the last line, if there is one.
     pub fn last(&self) -> Option<&Entry> {
         self.entries.last()
     }
 
-    /// All values of a name, each with its line.
+    /// Returns an iterator over all values of a name, each with its line.
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a Entry, f64)> {
         self.entries
             .iter()
             .filter_map(move |entry| Some((entry, entry.get(name)?)))
     }
 
-    /// Reads the `log.jsonl` of a training. A last line that was cut off is left out.
+    /// Reads the `log.jsonl` of a training. A truncated last line is left out.
     ///
     /// # Errors
-    /// If the file cannot be read or another line is no JSON object of numbers.
+    /// Returns an error if the file cannot be read or another line is not a JSON object of numbers.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, TrainingError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(TrainingError::io(path))?;
@@ -111,7 +111,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Closes the interval: a line of what was told in it.
+    /// Closes the interval: adds a line with the values that were reported in it.
     pub(super) fn close(&mut self, clock: &Clock, learning_rate: f64) -> &Entry {
         let mut entry = Entry::default();
         entry.0.insert("epoch".to_owned(), clock.epoch());
@@ -131,7 +131,7 @@ impl Log {
         self.entries.last().expect("just put there")
     }
 
-    /// The file with all lines, in place of what was there.
+    /// Writes all lines to the file, replacing its contents.
     pub(super) fn write(&self, folder: &Path) -> Result<(), TrainingError> {
         let file = folder.join(FILE);
         let lines: String = self
@@ -144,7 +144,7 @@ impl Log {
         })?)
     }
 
-    /// The last line added to the file.
+    /// Appends the last line to the file.
     pub(super) fn append(&self, folder: &Path) -> Result<(), TrainingError> {
         let Some(entry) = self.last() else {
             return Ok(());

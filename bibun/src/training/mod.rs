@@ -1,20 +1,20 @@
-//! Training: a loop that watches, stops, resumes and saves, and what can be hung onto it.
+//! Training: a loop that monitors, stops, resumes and saves, with extensions.
 //!
-//! A [`Trainer`] takes batches from a [`BatchSource`], lets an [`TrainStep`] learn from each, and lets
-//! [`Extension`]s do the rest:
+//! A [`Trainer`] takes batches from a [`BatchSource`], lets a [`TrainStep`] learn from each, and
+//! leaves the rest to [`Extension`]s:
 //!
 //! | | |
 //! |---|---|
-//! | [`Evaluator`] | how good the model is on other data |
+//! | [`Evaluator`] | evaluation of the model on other data |
 //! | [`PrintReport`], [`ProgressBar`] | the log and the progress on the terminal |
 //! | [`Plot`], [`Histograms`], [`TensorBoard`] | pictures, and files for TensorBoard |
-//! | [`EarlyStopping`], [`LowerRateOnPlateau`] | what to do when nothing gets better |
+//! | [`EarlyStopping`], [`LowerRateOnPlateau`] | a stop or a lower learning rate when a value stops improving |
 //! | [`KeepBest`] | the best model so far, in a file |
-//! | [`Callback`] | a function of one's own at times |
+//! | [`Callback`] | a custom function at chosen times |
 //!
-//! What a [`Trigger`] is asked for happens after steps or epochs. The [`Log`] has a line for each epoch,
-//! or whenever [`Trainer::log_every`] says. With a [`Trainer::folder`] it is written there as
-//! `log.jsonl`, [`Snapshots`] are written and resumed from, and pictures drawn:
+//! A [`Trigger`] makes something due after steps or epochs. The [`Log`] has a line for each epoch,
+//! or for each time set by [`Trainer::log_every`]. With a [`Trainer::folder`] the log is written
+//! there as `log.jsonl`, [`Snapshots`] are written there and resumed from, and pictures are drawn:
 //!
 //! ```no_run
 //! use bibun::optimizers::Adam;

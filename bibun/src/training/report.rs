@@ -1,4 +1,4 @@
-//! What steps and evaluations tell.
+//! The values that steps and evaluations report.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use super::Clock;
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
 
-/// Values by name, each the mean of all that was told under its name, weighted by the number of
-/// examples each was told for.
+/// Values by name, each the mean of all values reported under its name, weighted by the numbers of
+/// examples they were reported for.
 #[derive(Clone, Default, Debug)]
 pub struct Report(IndexMap<String, Mean>);
 
@@ -21,9 +21,9 @@ struct Mean {
 }
 
 impl Report {
-    /// Tells a value that holds for so many examples (or whatever else shall be the weight).
+    /// Adds a value with a weight, which is usually the number of examples that it holds for.
     pub fn add(&mut self, name: impl Into<String>, value: f64, weight: f64) {
-        // A mean over nothing says nothing, not even if it is no number.
+        // A value without weight is ignored, even if it is NaN.
         if weight == 0.0 {
             return;
         }
@@ -37,31 +37,31 @@ impl Report {
         whole.weight += mean.weight;
     }
 
-    /// The mean of what was told, if anything was.
+    /// Returns the mean of the values reported under a name, if there are any.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).map(Mean::value)
     }
 
-    /// Names and means, in the order in which they were first told.
+    /// Returns an iterator over names and means, in the order in which they were first reported.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0
             .iter()
             .map(|(name, mean)| (name.as_str(), mean.value()))
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Adds all that was told to another.
+    /// Adds everything that was reported to another.
     pub(super) fn merge(&mut self, other: &Self) {
         for (name, mean) in &other.0 {
             self.include(name.clone(), *mean);
         }
     }
 
-    /// Adds all that was told to another, under `prefix/`.
+    /// Adds everything that was reported to another, under `prefix/`.
     pub(super) fn merge_part(&mut self, prefix: &str, part: &Self) {
         for (name, mean) in &part.0 {
             self.include(format!("{prefix}/{name}"), *mean);
@@ -98,8 +98,8 @@ impl Stateful for Report {
     }
 }
 
-/// One use of a model on one batch, in training or evaluation: what can be told, and what can be
-/// drawn.
+/// One use of a model on one batch, in training or evaluation: it takes reported values and
+/// provides random numbers.
 pub struct Step<'a> {
     pub(super) report: &'a mut Report,
     pub(super) random: Generator,
@@ -119,42 +119,41 @@ impl fmt::Debug for Step<'_> {
 }
 
 impl Step<'_> {
-    /// Tells a mean over the batch: logged as the mean over all examples.
+    /// Reports a mean over the batch, which is logged as the mean over all examples.
     pub fn report(&mut self, name: &str, mean: f64) {
         self.report.add(name, mean, self.weight);
     }
 
-    /// What the means of this batch count from here on, the loss among them, in place of its number
-    /// of examples: its number of words, say, where the loss is a mean over words.
+    /// Sets the weight of the following means of this batch, including the loss, instead of its
+    /// number of examples: for example its number of words, if the loss is a mean over words.
     pub fn set_weight(&mut self, weight: f64) {
         self.weight = weight;
     }
 
-    /// Tells a mean with a weight of its own, such as the number of words in the batch.
+    /// Reports a mean with its own weight, such as the number of words in the batch.
     pub fn report_weighted(&mut self, name: &str, mean: f64, weight: f64) {
         self.report.add(name, mean, weight);
     }
 
-    /// Random numbers that belong to this step: the same whenever and however often training was
-    /// resumed.
+    /// Returns the random numbers of this step: the same however often training was resumed.
     pub fn random(&mut self) -> &mut Generator {
         &mut self.random
     }
 
-    /// Shows a loss with its history to whoever wants to look at it: the picture of the graph is
-    /// made here.
+    /// Shows a loss with its history, from which the picture of the graph is drawn if one is
+    /// wanted.
     pub fn show(&mut self, loss: &Variable) {
         if let Some(look) = &mut self.look {
             look(loss);
         }
     }
 
-    /// The number of examples in the batch.
+    /// Returns the number of examples in the batch.
     pub fn examples(&self) -> usize {
         self.examples
     }
 
-    /// Where training stood before this step.
+    /// Returns the progress of training before this step.
     pub fn clock(&self) -> &Clock {
         self.clock
     }

@@ -1,4 +1,4 @@
-//! Snapshots: everything, in files.
+//! Snapshots: the complete state of training, in files.
 
 use std::fs;
 use std::io;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use super::{TrainingError, Trigger};
 use crate::serializers::{FileError, State, load_snapshot, save_snapshot};
 
-/// When snapshots are made, and how many are kept.
+/// The times at which snapshots are made, and the number of them that are kept.
 ///
-/// A snapshot has everything: parameters, which of them are frozen, buffers, optimizer, place in the
-/// data, random numbers, log, extensions. Training that is resumed from one goes on bit for bit as if it had never
-/// stopped. It is an `.npz` file that NumPy can open; it appears whole or not at all and has a
-/// checksum of all that is in it.
+/// A snapshot contains everything: parameters, which of them are frozen, buffers, optimizer,
+/// position in the data, random numbers, log, extensions. Training that is resumed from one
+/// continues bit for bit as if it had not stopped. A snapshot is an `.npz` file that NumPy can
+/// open; it appears complete or not at all and has a checksum of its contents.
 ///
 /// Only snapshots of the present line are ever removed, the oldest first: those that this training
-/// has written or was resumed from, and older ones that could be read when it was resumed. What is
-/// damaged, or of later steps than the one that training was resumed from, does not count and is set
-/// aside; see [`Trainer::run`](super::Trainer::run).
+/// has written or was resumed from, and older ones that could be read when it was resumed.
+/// Snapshots that are damaged, or of later steps than the one from which training was resumed, are
+/// not counted and are set aside; see [`Trainer::run`](super::Trainer::run).
 #[derive(Debug)]
 pub struct Snapshots {
     pub(super) trigger: Trigger,
@@ -25,19 +25,21 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// A snapshot whenever it is due, and at the end; the last two are kept.
+    /// Creates the settings for a snapshot whenever the trigger is due, and at the end of training. The
+    /// last two are kept.
     pub fn every(trigger: Trigger) -> Self {
         Self { trigger, keep: 2 }
     }
 
-    /// Saved so many of the newest, at least one.
+    /// Sets the number of newest snapshots to keep, at least one. Defaults to two.
     #[must_use]
     pub fn keep(mut self, count: usize) -> Self {
         self.keep = count.max(1);
         self
     }
 
-    /// Writes the next snapshot of a line, and removes those of it that are too old.
+    /// Writes the next snapshot of a line, and removes the oldest of the line beyond the number to
+    /// keep.
     pub(super) fn save(
         &self,
         folder: &Path,
@@ -60,12 +62,12 @@ impl Snapshots {
     }
 }
 
-/// What the snapshot after so many steps is called.
+/// Returns the name of the snapshot after this many steps.
 pub(super) fn name(iteration: u64) -> String {
     format!("snapshot_{iteration:08}.npz")
 }
 
-/// The snapshots in a folder by their steps, the latest first; none if there is no folder.
+/// Returns the steps of the snapshots in a folder, the latest first; none if there is no folder.
 fn found(folder: &Path) -> Result<Vec<u64>, TrainingError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -86,33 +88,33 @@ fn found(folder: &Path) -> Result<Vec<u64>, TrainingError> {
     Ok(found)
 }
 
-/// The snapshots in a folder, as far as a training knows them: by their steps.
+/// The snapshots in a folder that a training knows, by their steps.
 #[derive(Default, Debug)]
 pub(super) struct Line {
-    /// Those that it goes on from, the oldest first. All of them could be read.
+    /// The snapshots that the training continues from, the oldest first. All of them could be read.
     kept: Vec<u64>,
-    /// Those that are damaged, or of later steps, the latest first.
+    /// The snapshots that are damaged, or of later steps, the latest first.
     strange: Vec<u64>,
 }
 
 impl Line {
-    /// Whether the snapshot after so many steps is one of them.
+    /// Returns whether the snapshot after this many steps is in the line.
     pub(super) fn has(&self, iteration: u64) -> bool {
         self.kept.contains(&iteration)
     }
 
-    /// The snapshots that are to be set aside, the latest first.
+    /// Returns the snapshots that are to be set aside, the latest first.
     pub(super) fn strange(&self) -> impl Iterator<Item = u64> + '_ {
         self.strange.iter().copied()
     }
 
-    /// Nothing is left that would have to be set aside.
+    /// Records that no snapshots are left to be set aside.
     pub(super) fn forget_strange(&mut self) {
         self.strange.clear();
     }
 
-    /// Compares with what is in the folder now. Somebody else may have trained there since it was
-    /// looked into.
+    /// Compares the line with the present contents of the folder. Another training may have run
+    /// there since the folder was examined.
     pub(super) fn check(&mut self, folder: &Path) -> Result<(), TrainingError> {
         let found = found(folder)?;
         let is_known =
@@ -130,20 +132,20 @@ impl Line {
     }
 }
 
-/// What snapshots there are in a folder.
+/// The snapshots found in a folder.
 #[derive(Default, Debug)]
 pub(super) struct Examined {
-    /// The newest one that can be read, of those that were read.
+    /// The newest of those that were read successfully.
     pub(super) newest: Option<(PathBuf, State)>,
-    /// Those that cannot be read, and why.
+    /// The errors of those that cannot be read.
     pub(super) damaged: Vec<FileError>,
-    /// Those of later steps.
+    /// The snapshots of later steps.
     pub(super) later: Vec<PathBuf>,
     pub(super) line: Line,
 }
 
-/// Reads the snapshots in a folder, for a training that goes on from one of them: from the newest
-/// that can be read, or from that of a step, which has been read already.
+/// Reads the snapshots in a folder, for a training that continues from one of them: from the newest
+/// that can be read, or from that of a given step, which has been read already.
 pub(super) fn examine(folder: &Path, from: Option<u64>) -> Result<Examined, TrainingError> {
     let mut examined = Examined::default();
     for iteration in found(folder)? {
@@ -159,7 +161,7 @@ pub(super) fn examine(folder: &Path, from: Option<u64>) -> Result<Examined, Trai
                     examined.line.kept.push(iteration);
                     examined.newest.get_or_insert((file, state));
                 }
-                // Whoever trains there has removed it, and written another one before: begin again.
+                // Another training has removed it, after writing a newer one: begin again.
                 Err(_) if is_gone(&file) => return examine(folder, from),
                 Err(error) => {
                     examined.line.strange.push(iteration);

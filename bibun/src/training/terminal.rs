@@ -5,14 +5,14 @@ use std::io::{self, Write};
 
 use indicatif::ProgressBar;
 
-/// Where lines are printed, above a bar if there is one.
+/// The place where lines are printed, above a bar if there is one.
 #[derive(Default, Debug)]
 pub(super) struct Terminal {
     pub(super) bar: Option<ProgressBar>,
 }
 
 impl Terminal {
-    /// Prints a line. Nobody listening is no reason to stop training.
+    /// Prints a line. A closed standard output does not stop the training.
     pub(super) fn print(&self, line: impl fmt::Display) {
         let print = || {
             let _ = writeln!(io::stdout(), "{line}");

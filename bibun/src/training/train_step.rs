@@ -12,27 +12,27 @@ use crate::serializers::{State, StateError, Stateful};
 use crate::surroundings::Surroundings;
 use crate::variable::Variable;
 
-/// What a step of training does with a batch. [`GradientStep`] is what most training is; two models
-/// against each other, or several optimizers, are an `TrainStep` of one's own.
+/// The treatment of a batch in one train step. [`GradientStep`] suits most training; two models
+/// trained against each other, or several optimizers, need a custom `TrainStep`.
 pub trait TrainStep<M, B>: Stateful {
     /// Learns from a batch.
     ///
     /// # Errors
-    /// If the loss is not finite; then nothing has been learnt.
+    /// Returns an error if the loss is not finite; the model has learned nothing then.
     fn update(&mut self, model: &M, batch: &B, step: &mut Step<'_>) -> Result<(), TrainingError>;
 
-    /// The optimizer, or the one to which schedules and the log refer.
+    /// Returns the optimizer; if there are several, the one to which schedules and the log refer.
     fn optimizer(&mut self) -> &mut dyn Optimizer;
 }
 
-/// One loss that one optimizer makes smaller.
+/// A train step in which one optimizer minimizes one loss.
 pub struct GradientStep<F> {
     optimizer: Box<dyn Optimizer>,
     loss: F,
 }
 
 impl<F> GradientStep<F> {
-    /// By an optimizer, with the loss as a function of model and batch.
+    /// Creates a train step from an optimizer and a loss, which is a function of model and batch.
     pub fn new(optimizer: impl Optimizer + 'static, loss: F) -> Self {
         let optimizer = Box::new(optimizer);
         Self { optimizer, loss }
@@ -61,13 +61,14 @@ where
     M: Chain,
     F: Fn(&M, &B, &mut Step<'_>) -> Variable,
 {
-    /// One step of the optimizer; tells `loss`.
+    /// Makes one step of the optimizer and reports `loss`.
     fn update(&mut self, model: &M, batch: &B, step: &mut Step<'_>) -> Result<(), TrainingError> {
         let Self { optimizer, loss } = self;
         let random = step.random.clone();
         let mut not_finite = None;
         let mut objective = || {
-            // An optimizer may look at the loss several times; the last one counts.
+            // An optimizer may evaluate the loss several times; the last evaluation is the one
+            // reported.
             step.report.clear();
             step.random = random.clone();
             let (value, seen) = Surroundings::record(|| loss(model, batch, step));
@@ -82,7 +83,7 @@ where
             if let Some(found) = unusual(&value) {
                 let again = || detect_anomaly(|| drop(loss(model, batch, step)));
                 not_finite = Some((found, attempt(|| seen.again(again)).err()));
-                // Nothing may be learnt from this loss.
+                // The model must not learn from this loss.
                 raise(Error::argument("GradientStep", "the loss is not finite"));
             }
             step.report("loss", value.item());
@@ -106,7 +107,7 @@ where
     }
 }
 
-/// The loss, if it is not finite.
+/// Returns the loss, if it is not finite.
 fn unusual(loss: &Variable) -> Option<f64> {
     Some(loss.item::<f64>()).filter(|value| !value.is_finite())
 }

@@ -1,4 +1,4 @@
-//! The loop.
+//! The training loop.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ use crate::scope::train_mode;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::variable::Variable;
 
-/// Trains a model: takes batches from a [`BatchSource`], learns from each by an [`TrainStep`], and lets
-/// [`Extension`]s watch, evaluate, draw, stop and save.
+/// A training loop: takes batches from a [`BatchSource`], learns from each by a [`TrainStep`], and
+/// lets [`Extension`]s monitor, evaluate, draw, stop and save.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -72,24 +72,24 @@ pub struct Trainer<M, S: BatchSource> {
     stopped: Option<String>,
     /// The snapshots in the folder.
     line: Line,
-    /// The step that was begun and has not ended, counted from 1.
+    /// The step that was begun and has not been completed, counted from 1.
     begun: Option<u64>,
 }
 
-/// An extension and the name it is saved under.
+/// An extension and the name under which its state is saved.
 struct Added<M> {
     name: String,
     extension: Box<dyn Extension<M>>,
 }
 
-/// How a training ended.
+/// The way in which a training ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It is as long as it was to be.
+    /// The training reached its full length.
     Finished,
-    /// An extension has stopped it, and why.
+    /// An extension stopped the training, with this reason.
     Stopped(String),
-    /// Somebody has interrupted it.
+    /// An interrupt stopped the training.
     Interrupted,
 }
 
@@ -104,18 +104,20 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What [`Trainer::resume`] and [`Trainer::resume_from`] have found.
+/// The result of [`Trainer::resume`] and [`Trainer::resume_from`].
 #[derive(Debug)]
 pub struct Resumed {
-    /// The snapshot from which training goes on; none if there was none.
+    /// The snapshot from which training continues, or `None` if there is no snapshot.
     pub snapshot: Option<PathBuf>,
-    /// Snapshots in the folder that could not be read, and why. [`Trainer::run`] sets them aside.
+    /// The errors of snapshots in the folder that could not be read. [`Trainer::run`] sets these
+    /// snapshots aside.
     pub damaged: Vec<FileError>,
-    /// Snapshots in the folder of later steps, which are given up. [`Trainer::run`] sets them aside.
+    /// The snapshots of later steps in the folder, which are abandoned. [`Trainer::run`] sets them
+    /// aside.
     pub abandoned: Vec<PathBuf>,
 }
 
-/// From where training goes on, and what was passed over.
+/// The snapshot from which training continues, and the ones that were passed over.
 impl fmt::Display for Resumed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for damaged in &self.damaged {
@@ -132,7 +134,7 @@ impl fmt::Display for Resumed {
 }
 
 impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
-    /// Training by an optimizer, with the loss as a function of model and batch.
+    /// Creates a training from an optimizer and a loss, which is a function of model and batch.
     pub fn new<F>(model: M, source: S, optimizer: impl Optimizer + 'static, loss: F) -> Self
     where
         F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable + 'static,
@@ -140,7 +142,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         Self::with_train_step(model, source, GradientStep::new(optimizer, loss))
     }
 
-    /// Training by steps of one's own.
+    /// Creates a training with a custom train step.
     pub fn with_train_step(
         model: M,
         source: S,
@@ -168,22 +170,22 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         }
     }
 
-    /// How long to train; one epoch if nothing is said.
+    /// Sets the length of the training. Defaults to one epoch.
     #[must_use]
     pub fn until(mut self, until: Until) -> Self {
         self.until = until;
         self
     }
 
-    /// The seed of the random numbers that [`Step::random`] gives, 0 if nothing is said.
+    /// Sets the seed of the random numbers from [`Step::random`]. Defaults to 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Where the log, snapshots and pictures go. Without a folder nothing is written. One training at
-    /// a time runs in a folder.
+    /// Sets the folder for the log, snapshots and pictures. Without a folder nothing is written.
+    /// Only one training at a time can run in a folder.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
@@ -198,24 +200,24 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         self
     }
 
-    /// When a line of the log is due: each epoch, if nothing is said.
+    /// Sets when a line of the log is due. Defaults to every epoch.
     #[must_use]
     pub fn log_every(mut self, trigger: Trigger) -> Self {
         self.log_trigger = trigger;
         self
     }
 
-    /// Draws the history of the first loss into a file of the folder: a page (`.html`) to look
-    /// around in, or `.svg`, `.dot`, `.txt`; see [`History::save`].
+    /// Draws the history of the first loss into a file in the folder: an interactive page
+    /// (`.html`), or `.svg`, `.dot`, `.txt`; see [`History::save`].
     #[must_use]
     pub fn draw_graph(mut self, file: impl Into<PathBuf>) -> Self {
         self.graph = Some(file.into());
         self
     }
 
-    /// Lets Ctrl-C end the training after the step that is being made, with a snapshot if there are
-    /// snapshots. A second Ctrl-C ends the program at once. Interrupts come to the process as a
-    /// whole: this is for programs that do not listen to them themselves.
+    /// Lets Ctrl-C end the training after the current step, with a snapshot if there are snapshots.
+    /// A second Ctrl-C ends the program at once. Interrupts come to the process as a whole, so this
+    /// is for programs that do not handle them themselves.
     #[must_use]
     pub fn stop_on_interrupt(mut self) -> Self {
         self.interruptible = true;
@@ -237,34 +239,35 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         self
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &M {
         &self.model
     }
 
-    /// The model, when training is over.
+    /// Returns the model and consumes the trainer.
     pub fn into_model(self) -> M {
         self.model
     }
 
-    /// What training has told so far.
+    /// Returns the log so far.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Where training stands.
+    /// Returns the progress of training.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Goes to where the newest snapshot in the folder was made, if there is one; else training
-    /// begins at the beginning. All snapshots in the folder are read, and those that are damaged are
-    /// passed over. Nothing is written: [`run`](Self::run) sets aside what is passed over. Parameters
-    /// are frozen as they were then: to train others from here on, freeze and thaw after this.
+    /// Restores the state of the newest snapshot in the folder, if there is one; otherwise training
+    /// begins from the start. All snapshots in the folder are read, and damaged ones are passed
+    /// over. Nothing is written: [`run`](Self::run) sets aside the ones that were passed over. The
+    /// same parameters are frozen as in the snapshot: to train others from here on, freeze and
+    /// unfreeze after this call.
     ///
     /// # Errors
-    /// If the folder cannot be read, or the snapshot is of another training; then nothing has
-    /// changed.
+    /// Returns an error if the folder cannot be read, or the snapshot is of another training;
+    /// nothing has changed then.
     pub fn resume(&mut self) -> Result<Resumed, TrainingError> {
         let Examined {
             newest,
@@ -290,14 +293,14 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         })
     }
 
-    /// Goes to where a snapshot was made.
+    /// Restores the state of a snapshot.
     ///
-    /// If it is one of those in the folder, what came after it there is given up:
-    /// [`run`](Self::run) sets it aside. If it is from elsewhere, there must be no snapshots in the
-    /// folder.
+    /// If it is one of those in the folder, later snapshots there are abandoned: [`run`](Self::run)
+    /// sets them aside. If it is from elsewhere, the folder must not contain snapshots.
     ///
     /// # Errors
-    /// If it cannot be read or is of another training; then nothing has changed.
+    /// Returns an error if the snapshot cannot be read or is of another training; nothing has
+    /// changed then.
     pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<Resumed, TrainingError> {
         let file = snapshot.as_ref();
         let state = load_snapshot(file)?;
@@ -331,28 +334,32 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             })
     }
 
-    /// Trains from where it stands until it is done, stopped or interrupted. What an extension has
-    /// stopped stays so, also when it is resumed; what was interrupted goes on.
+    /// Trains from the present state until the training is finished, stopped or interrupted. A
+    /// training that an extension has stopped stays stopped, even when it is resumed; an
+    /// interrupted one continues.
     ///
-    /// As long as it runs, the folder is its own: nobody else can train there. Before the first
-    /// step, snapshots that [`resume`](Self::resume) or [`resume_from`](Self::resume_from) has passed
-    /// over move to a new folder in this one, `set_aside_1`; and where they are of later steps, so do
-    /// the log and the files of extensions ([`Extension::files`]), as the line that is given up has
-    /// left them. Nothing of it is deleted.
+    /// While it runs, the folder is locked: no other training can use it. Before the first step,
+    /// snapshots that [`resume`](Self::resume) or [`resume_from`](Self::resume_from) has passed
+    /// over are moved to a new folder in it, `set_aside_1`. If some of them are of later steps, so
+    /// are the log and the files of extensions ([`Extension::files`]), as the abandoned training
+    /// left them. Nothing is deleted.
     ///
     /// # Errors
-    /// If data or files cannot be read or written, or a number is not finite; if somebody else trains
-    /// in the folder, or it has snapshots that the training does not go on from. If there was an error
-    /// or a panic in the midst of an earlier step: for the batch has been taken, random numbers have
-    /// been drawn and buffers or some of the parameters may have changed. Such a training goes on
-    /// once [`resume`](Self::resume), [`resume_from`](Self::resume_from) or
-    /// [`load_state`](Stateful::load_state) has put all of it back as it was; but where an optimizer's
-    /// rule or hook has panicked in the midst of a parameter, that parameter is lost, and only a new
-    /// model in a new `Trainer` goes on. An error in writing a snapshot comes after the step: then it
-    /// may simply run again.
+    /// Returns an error if data or files cannot be read or written, a number is not finite, another
+    /// training uses the folder, or the folder has snapshots that this training does not continue
+    /// from.
+    ///
+    /// Returns an error also if an error or a panic ended an earlier step before it was complete,
+    /// because the batch has been taken, random numbers have been drawn, and buffers or some of the
+    /// parameters may have changed. Such a training can continue after [`resume`](Self::resume),
+    /// [`resume_from`](Self::resume_from) or [`load_state`](Stateful::load_state) has restored
+    /// everything. However, if an optimizer's rule or hook has panicked in the middle of a
+    /// parameter, that parameter is lost, and only a new model in a new `Trainer` can continue. An
+    /// error in writing a snapshot comes after the step: then the training can simply be run again.
     ///
     /// # Panics
-    /// Mistakes in the loss (shapes that do not fit) panic with their place, as everywhere.
+    /// Panics if there is a mistake in the loss (shapes that do not fit), with its location, as
+    /// everywhere.
     #[track_caller]
     pub fn run(&mut self) -> Result<Outcome, TrainingError> {
         let _called = calling("");
@@ -367,7 +374,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         };
         self.each(|extension, session| extension.start(session))?;
         let outcome = self.go_on(folder, interrupts.as_ref());
-        // Extensions let go of the terminal also when something went wrong.
+        // Extensions release the terminal even if something went wrong.
         let finished = self.each(|extension, session| extension.finish(session));
         self.terminal.bar = None;
         let outcome = outcome?;
@@ -375,7 +382,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         Ok(outcome)
     }
 
-    /// Takes the folder, and brings what is in it to where the training stands.
+    /// Opens the folder, and brings its contents to the present state of the training.
     fn open_folder(&mut self) -> Result<Option<Folder>, TrainingError> {
         let Some(path) = &self.folder else {
             return Ok(None);
@@ -391,7 +398,8 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
                 files.extend(extension.files().into_iter().map(Path::to_owned));
             }
         }
-        // If this is broken off, what is left in the folder is always a line with an end.
+        // Snapshots are moved last, the latest first, so that if this is interrupted, the rest can
+        // be resumed from.
         let snapshots = self
             .line
             .strange()
@@ -399,7 +407,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         folder.set_aside(files.into_iter().chain(snapshots))?;
         self.line.forget_strange();
         self.log.write(folder.path()?)?;
-        // Resumed from elsewhere: from now on it can be resumed from here.
+        // A training resumed from elsewhere can be resumed from this folder from now on.
         if iteration > 0 {
             self.save(Some(&folder))?;
         }
@@ -423,7 +431,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             if interrupts.is_some_and(Interrupts::heard) {
                 break Outcome::Interrupted;
             }
-            // An error or a panic leaves it so.
+            // An error or a panic leaves this set.
             self.begun = Some(self.clock.iteration + 1);
             self.step(folder, || before + start.elapsed())?;
             self.begun = None;
@@ -436,7 +444,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         Ok(outcome)
     }
 
-    /// One step and all that is due after it, but for a snapshot.
+    /// Makes one step and everything that is due after it, except a snapshot.
     fn step(
         &mut self,
         folder: Option<&Folder>,
@@ -444,7 +452,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     ) -> Result<(), TrainingError> {
         let (batch, examples) = self.source.next_batch().map_err(TrainingError::Data)?;
         self.learn(&batch, examples)?;
-        // The next batch may have the memory of this one.
+        // The next batch may reuse the memory of this one.
         drop(batch);
         self.clock.iteration += 1;
         self.clock.epoch_before = self.clock.epoch;
@@ -499,7 +507,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         drawn
     }
 
-    /// That nothing is logged or kept as good which is not.
+    /// Checks that all parameters are finite before they are logged or saved.
     fn check_parameters(&self) -> Result<(), TrainingError> {
         for (name, parameter) in self.model.parameters() {
             if let Some((_, value, _)) = parameter.first_non_finite() {
@@ -514,7 +522,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         Ok(())
     }
 
-    /// A snapshot of this step, unless there is one.
+    /// Saves a snapshot of this step, unless there is one.
     fn save(&mut self, folder: Option<&Folder>) -> Result<(), TrainingError> {
         let iteration = self.clock.iteration;
         let (Some(snapshots), Some(folder)) = (&self.snapshots, folder) else {
@@ -528,7 +536,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         snapshots.save(folder.path()?, &mut self.line, iteration, &state)
     }
 
-    /// Shows the session to every extension in turn.
+    /// Calls `f` with every extension in turn, and the session.
     fn each(
         &mut self,
         mut f: impl FnMut(&mut dyn Extension<M>, &mut Session<'_, M>) -> Result<(), BoxError>,
@@ -577,7 +585,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         for Added { name, extension } in &mut self.extensions {
             let name = format!("extensions/{name}");
             let part = state.part(&name);
-            // One that has been added since begins at its beginning.
+            // An extension added since then starts from its initial state.
             if !part.is_empty() {
                 extension
                     .load_state(&part)
@@ -612,7 +620,7 @@ impl<M: Chain + 'static, S: BatchSource> Stateful for Trainer<M, S> {
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         let before = self.state();
-        // A panic on the way leaves it half loaded.
+        // A panic in the middle leaves the training partly loaded.
         let begun = self.begun.replace(self.clock.iteration);
         if let Err(error) = self.load_parts(state) {
             self.load_parts(&before)
@@ -621,14 +629,14 @@ impl<M: Chain + 'static, S: BatchSource> Stateful for Trainer<M, S> {
             return Err(error);
         }
         self.begun = None;
-        // What a step that was broken off has left.
+        // Gradients may be left from an incomplete step.
         self.model.clear_grads();
         self.line = Line::default();
         Ok(())
     }
 }
 
-/// Whether a file is the snapshot of a step in a folder.
+/// Returns whether a file is the snapshot of a step in a folder.
 fn is_in(file: &Path, folder: &Path, iteration: u64) -> bool {
     let parent = file.parent().filter(|parent| *parent != Path::new(""));
     let parent = parent.unwrap_or(Path::new("."));

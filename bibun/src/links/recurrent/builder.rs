@@ -1,4 +1,4 @@
-//! How cells and networks of them are made.
+//! Builders of recurrent cells and networks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::initializers::{Constant, Initializer, LeCunNormal, Orthogonal, Zero};
 use crate::links::Dropout;
 use crate::variable::Variable;
 
-/// The parameters of a cell, as they are drawn: weights of all gates, one after the other along the
-/// first axis.
+/// The parameters of a cell as drawn: the weights of all gates, concatenated along the first axis.
 pub(super) struct Weights {
     pub(super) wx: Variable,
     pub(super) wh: Variable,
@@ -22,19 +21,19 @@ pub(super) struct Weights {
     pub(super) bn: Option<Variable>,
 }
 
-/// What one kind of cell needs.
+/// The properties of one kind of cell.
 #[derive(Clone)]
 pub(super) struct Kind<C> {
     pub(super) name: &'static str,
     pub(super) gates: usize,
-    /// Which gate has a bias that starts at one.
+    /// The gate whose bias starts at one, if there is one.
     pub(super) open_gate: Option<usize>,
     /// Whether the last gate has a second bias.
     pub(super) has_bn: bool,
     pub(super) make: fn(Weights) -> C,
 }
 
-/// What a cell will be; see [`LstmCell::builder`](super::LstmCell::builder).
+/// A builder of a cell; see [`LstmCell::builder`](super::LstmCell::builder).
 ///
 /// Initializers see the weights of one gate at a time, `[units, inputs]` or `[units, units]`.
 #[must_use = "nothing is made before `build`"]
@@ -61,41 +60,43 @@ impl<C> CellBuilder<C> {
         }
     }
 
-    /// How the weights of the input start; [`LeCunNormal`] if nothing is said.
+    /// Sets the initializer of the weights of the input. Defaults to [`LeCunNormal`].
     pub fn initializer(mut self, wx: impl Initializer + 'static) -> Self {
         self.wx = Arc::new(wx);
         self
     }
 
-    /// How the weights of the state start; [`Orthogonal`] if nothing is said.
+    /// Sets the initializer of the weights of the state. Defaults to [`Orthogonal`] with a gain of
+    /// 1.
     pub fn recurrent_initializer(mut self, wh: impl Initializer + 'static) -> Self {
         self.wh = Arc::new(wh);
         self
     }
 
-    /// How all biases start; if nothing is said, [`Zero`], and the forget gate of an LSTM one.
+    /// Sets the initializer of all biases. Defaults to [`Zero`], with one for the forget gate of an
+    /// LSTM.
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.b = Some(Arc::new(b));
         self.kind.open_gate = None;
         self
     }
 
-    /// Leaves the biases out.
+    /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
         self.b = None;
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Draws the parameters.
+    /// Draws the parameters and builds the cell.
     ///
     /// # Panics
-    /// If the dtype is no float type.
+    /// Panics if the dtype is not a float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> C {
         let _called = calling("RecurrentCell");
@@ -135,7 +136,7 @@ impl<C> CellBuilder<C> {
     }
 }
 
-/// Parts one after the other, as a parameter.
+/// Concatenates the parts into one parameter.
 fn joined(parts: Vec<Array>) -> Variable {
     Variable::new(concat(&parts.iter().collect::<Vec<_>>(), 0))
 }
@@ -150,7 +151,7 @@ impl<C> fmt::Debug for CellBuilder<C> {
     }
 }
 
-/// What a [`Recurrent`] network will be; see [`Lstm::builder`](super::Lstm).
+/// A builder of a [`Recurrent`] network; see [`Lstm::builder`](super::Lstm).
 #[must_use = "nothing is made before `build`"]
 pub struct RecurrentBuilder<C> {
     pub(super) cell: CellBuilder<C>,
@@ -169,49 +170,51 @@ impl<C> RecurrentBuilder<C> {
         }
     }
 
-    /// The number of layers; 1 if nothing is said.
+    /// Sets the number of layers. Defaults to 1.
     pub fn layers(mut self, layers: usize) -> Self {
         self.layers = layers;
         self
     }
 
-    /// Adds to each layer a cell that goes from the end of the sequence to its beginning.
+    /// Adds to each layer a cell that runs from the end of the sequence to its beginning.
     pub fn bidirectional(mut self) -> Self {
         self.bidirectional = true;
         self
     }
 
-    /// Leaves out what goes from layer to layer with this probability in training mode.
+    /// Sets the probability with which each value passed from layer to layer is dropped in training
+    /// mode. Defaults to no dropout.
     pub fn dropout(mut self, rate: f64) -> Self {
         self.dropout = Some(rate);
         self
     }
 
-    /// How the weights of the inputs start; see [`CellBuilder::initializer`].
+    /// Sets the initializer of the weights of the inputs; see [`CellBuilder::initializer`].
     pub fn initializer(mut self, wx: impl Initializer + 'static) -> Self {
         self.cell = self.cell.initializer(wx);
         self
     }
 
-    /// How the weights of the states start; see [`CellBuilder::recurrent_initializer`].
+    /// Sets the initializer of the weights of the states; see
+    /// [`CellBuilder::recurrent_initializer`].
     pub fn recurrent_initializer(mut self, wh: impl Initializer + 'static) -> Self {
         self.cell = self.cell.recurrent_initializer(wh);
         self
     }
 
-    /// How all biases start; see [`CellBuilder::bias_initializer`].
+    /// Sets the initializer of all biases; see [`CellBuilder::bias_initializer`].
     pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
         self.cell = self.cell.bias_initializer(b);
         self
     }
 
-    /// Leaves the biases out.
+    /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
         self.cell = self.cell.without_bias();
         self
     }
 
-    /// The dtype of the parameters, `f32` if nothing is said.
+    /// Sets the dtype of the parameters. Defaults to `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.cell = self.cell.dtype(dtype);
         self
@@ -219,10 +222,10 @@ impl<C> RecurrentBuilder<C> {
 }
 
 impl<C: RecurrentCell> RecurrentBuilder<C> {
-    /// Draws the parameters.
+    /// Draws the parameters and builds the network.
     ///
     /// # Panics
-    /// If there are no layers, the dtype is no float type, or the rate of dropout is not in
+    /// Panics if there are no layers, the dtype is not a float type, or the dropout rate is not in
     /// `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Recurrent<C> {

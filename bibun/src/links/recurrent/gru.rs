@@ -21,16 +21,17 @@ use crate::variable::Variable;
 pub type Gru = Recurrent<GruCell>;
 
 /// One step of the gated recurrent unit: `r = sigmoid(x rₓᵀ + h rₕᵀ + bᵣ)`,
-/// `z = sigmoid(x zₓᵀ + h zₕᵀ + b_z)`, `n = tanh(x nₓᵀ + b + r (h nₕᵀ + bn))`, and
+/// `z = sigmoid(x zₓᵀ + h zₕᵀ + b_z)`, `n = tanh(x nₓᵀ + bₙ + r (h nₕᵀ + bₕₙ))`, and
 /// `h' = (1 - z) n + z h`.
 ///
 /// The reset gate `r` is applied *after* the product with the state, as in PyTorch and cuDNN; Cho
-/// et al. and Chainer apply it before, so their weights mean something else. The rows of weights and
-/// biases are those of `r`, `z`, `n`, in this order, as PyTorch has them; its two biases of `r` and
-/// of `z` are one here, their sum, and `bn` is the one of the state for `n`.
+/// et al. and Chainer apply it before, so their weights are not interchangeable with these. The
+/// rows of weights and biases are those of `r`, `z`, `n`, in this order, as in PyTorch. PyTorch has
+/// two biases for each of `r` and `z`; here there is one, their sum. `bias_hn` is `bₕₙ`, the bias
+/// of the state in `n`.
 ///
-/// Shapes: x `[.., i]`, state h `[.., o]` → `[.., o]`, with wx `[3 o, i]`, wh `[3 o, o]`, b `[3 o]`,
-/// bn `[o]`. Cloning shares the parameters.
+/// Shapes: x `[.., i]`, state h `[.., o]` → `[.., o]`, with weight_ih `[3 o, i]`, weight_hh
+/// `[3 o, o]`, bias `[3 o]`, bias_hn `[o]`. Cloning shares the parameters.
 ///
 /// Source: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", EMNLP 2014.
 ///
@@ -68,25 +69,25 @@ impl GruCell {
         },
     };
 
-    /// A cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal) and
-    /// [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
+    /// Creates a cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal)
+    /// and [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
     pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, units).build(generator)
     }
 
-    /// A cell with choices of one's own.
+    /// Returns a builder of a cell with custom options.
     pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
         CellBuilder::new(Self::KIND, inputs, units)
     }
 }
 
 impl Gru {
-    /// A network of one layer in f32; see [`GruCell::new`].
+    /// Creates a network of one layer in f32; see [`GruCell::new`].
     pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, units).build(generator)
     }
 
-    /// A network with choices of one's own.
+    /// Returns a builder of a network with custom options.
     pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<GruCell> {
         RecurrentBuilder::new(GruCell::builder(inputs, units))
     }

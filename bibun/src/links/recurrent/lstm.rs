@@ -24,15 +24,16 @@ use crate::variable::Variable;
 /// ```
 pub type Lstm = Recurrent<LstmCell>;
 
-/// One step of long short-term memory: gates `i`, `f`, `o` and the candidate `g` from
-/// `x wxᵀ + h whᵀ + b`, through `sigmoid`, `g` through `tanh`; then `c' = f c + i g` and
-/// `h' = o tanh(c')`.
+/// One step of long short-term memory. The gates `i`, `f`, `o` and the candidate `g` are the parts
+/// of `x wxᵀ + h whᵀ + b`, through `sigmoid` for the gates and `tanh` for `g`; then
+/// `c' = f c + i g` and `h' = o tanh(c')`. Here `wx` is weight_ih, `wh` is weight_hh and `b` is
+/// bias.
 ///
-/// The rows of weights and biases are those of `i`, `f`, `g`, `o`, in this order, as PyTorch has
-/// them; its two biases are one here, their sum. There are no peepholes.
+/// The rows of weights and biases are those of `i`, `f`, `g`, `o`, in this order, as in PyTorch.
+/// PyTorch has two biases; here there is one, their sum. There are no peepholes.
 ///
-/// Shapes: x `[.., i]`, state h, c `[.., o]` → the same, with wx `[4 o, i]`, wh `[4 o, o]`,
-/// b `[4 o]`. Cloning shares the parameters.
+/// Shapes: x `[.., i]`, states h and c `[.., o]` → the same, with weight_ih `[4 o, i]`, weight_hh
+/// `[4 o, o]`, bias `[4 o]`. Cloning shares the parameters.
 ///
 /// Sources: Hochreiter, Schmidhuber, "Long Short-Term Memory", Neural Computation 9, 1997; Gers,
 /// Schmidhuber, Cummins, "Learning to Forget", Neural Computation 12, 2000.
@@ -55,12 +56,12 @@ pub struct LstmCell {
     pub bias: Option<Variable>,
 }
 
-/// What an [`LstmCell`] keeps from step to step.
+/// The state that an [`LstmCell`] carries from step to step.
 #[derive(Tree, Clone, Debug)]
 pub struct LstmState {
     /// The output, `[.., o]`.
     pub h: Variable,
-    /// The memory, `[.., o]`.
+    /// The memory cell, `[.., o]`.
     pub c: Variable,
 }
 
@@ -92,14 +93,15 @@ impl LstmCell {
         },
     };
 
-    /// A cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal) and
-    /// [`Orthogonal`](crate::initializers::Orthogonal), biases of zero, and those of the forget gate
-    /// one, so that at first it remembers (Jozefowicz, Zaremba, Sutskever, ICML 2015).
+    /// Creates a cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal)
+    /// and [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero, except that those
+    /// of the forget gate are one, so that at first the cell remembers (Jozefowicz, Zaremba,
+    /// Sutskever, ICML 2015).
     pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, units).build(generator)
     }
 
-    /// A cell with choices of one's own.
+    /// Returns a builder of a cell with custom options.
     ///
     /// ```
     /// use bibun::array::{DType, Generator};
@@ -119,12 +121,12 @@ impl LstmCell {
 }
 
 impl Lstm {
-    /// A network of one layer in f32; see [`LstmCell::new`].
+    /// Creates a network of one layer in f32; see [`LstmCell::new`].
     pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, units).build(generator)
     }
 
-    /// A network with choices of one's own.
+    /// Returns a builder of a network with custom options.
     pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<LstmCell> {
         RecurrentBuilder::new(LstmCell::builder(inputs, units))
     }

@@ -1,6 +1,6 @@
-//! Links that go through sequences step by step.
+//! Links that process sequences step by step.
 //!
-//! A [`Cell`](RecurrentCell) makes one step; a [`Recurrent`] network takes layers of cells through
+//! A [`Cell`](RecurrentCell) computes one step; a [`Recurrent`] network runs layers of cells over
 //! whole sequences, in one direction or both.
 
 mod builder;
@@ -24,55 +24,56 @@ pub use gru::{Gru, GruCell};
 pub use lstm::{Lstm, LstmCell, LstmState};
 pub use rnn::{Rnn, RnnCell};
 
-/// One step of a recurrent network: what is kept from step to step, and how it changes.
+/// A recurrent cell: the state carried from step to step, and how one step changes it.
 pub trait RecurrentCell: Tree + Clone + fmt::Debug + Send + Sync + 'static {
-    /// What is kept from step to step.
+    /// The state carried from step to step.
     type State: RecurrentState;
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     fn inputs(&self) -> usize;
 
-    /// The number of elements of the output.
+    /// Returns the number of elements of the output.
     fn units(&self) -> usize;
 
-    /// The dtype of the parameters.
+    /// Returns the dtype of the parameters.
     fn dtype(&self) -> DType;
 
-    /// The part of a step that depends on the input only, so that it can be computed for all steps
-    /// at once: x `[.., inputs]` → `[.., projected]`.
+    /// Computes the part of a step that depends only on the input, so that it can be computed for
+    /// all steps at once: x `[.., inputs]` → `[.., projected]`.
     ///
     /// # Panics
-    /// If x is not `[.., inputs]`.
+    /// Panics if x is not `[.., inputs]`.
     fn project(&self, x: &Variable) -> Variable;
 
-    /// The state after a step, from the projected input and the state before.
+    /// Computes the state after a step from the projected input and the previous state.
     ///
     /// # Panics
-    /// If their shapes do not fit.
+    /// Panics if the shapes do not fit.
     fn advance(&self, projected: &Variable, state: &Self::State) -> Self::State;
 
-    /// The state of zeros with these axes in front: `&[batch]`, or `&[]` for a single sequence.
+    /// Returns a state of zeros with these leading axes: `&[batch]`, or `&[]` for a single
+    /// sequence.
     fn zero_state(&self, leading: &[usize]) -> Self::State;
 
-    /// The state after one step.
+    /// Computes the state after one step.
     ///
     /// # Panics
-    /// If x is not `[.., inputs]` or the state not `[.., units]`.
+    /// Panics if x is not `[.., inputs]` or the state is not `[.., units]`.
     #[track_caller]
     fn step(&self, x: &Variable, state: &Self::State) -> Self::State {
         self.advance(&self.project(x), state)
     }
 }
 
-/// What a [`RecurrentCell`] keeps from step to step.
+/// The state that a [`RecurrentCell`] carries from step to step.
 pub trait RecurrentState: Tree + Clone + fmt::Debug {
-    /// What the step gives to the outside, `[.., units]`.
+    /// Returns the output of the step, `[.., units]`.
     fn output(&self) -> &Variable;
 
-    /// All Variables of the state, each `[.., units]`, with a name.
+    /// Returns all Variables of the state, each `[.., units]`, with a name.
     fn parts(&self) -> Vec<(&'static str, &Variable)>;
 
-    /// This state where the condition, `[.., 1]`, holds, and the other elsewhere.
+    /// Returns this state where the condition, `[.., 1]`, holds, and the other elsewhere.
     #[must_use]
     fn where_(&self, condition: &Variable, other: &Self) -> Self;
 }
@@ -92,13 +93,13 @@ impl RecurrentState for Variable {
 /// A recurrent network of one or more layers, each in one direction or both: [`Rnn`], [`Lstm`],
 /// [`Gru`].
 ///
-/// Sequences are `[.., time, features]`: `[batch, time, features]`, or `[time, features]` for one
-/// alone. The output of a layer is the input of the next; with both directions it is that of the
-/// forward one and that of the backward one, one after the other along the last axis.
+/// Sequences are `[.., time, features]`: `[batch, time, features]`, or `[time, features]` for a
+/// single one. The output of a layer is the input of the next. With both directions, the output is
+/// that of the forward cell and that of the backward cell, concatenated along the last axis.
 ///
-/// States are a list with one for each layer, with both directions two for each layer, the forward
-/// one first. Parameters are named `layers/0/forward/weight_ih`, `layers/0/backward/weight_ih` and so on. Cloning
-/// shares them.
+/// States are a list with one for each layer or, with both directions, two for each layer, the
+/// forward one first. Parameters are named `layers/0/forward/weight_ih`,
+/// `layers/0/backward/weight_ih` and so on. Cloning shares them.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
@@ -114,7 +115,7 @@ impl RecurrentState for Variable {
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Recurrent<C> {
-    /// The layers, from the input on.
+    /// The layers, in order from the input.
     pub layers: Vec<RecurrentLayer<C>>,
     dropout: Option<Dropout>,
 }
@@ -129,7 +130,7 @@ pub struct RecurrentLayer<C> {
 }
 
 impl<C: RecurrentCell> Recurrent<C> {
-    /// A network of one's own layers, with dropout between them if there is any.
+    /// Creates a network of custom layers, with dropout between them if it is given.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -140,7 +141,7 @@ impl<C: RecurrentCell> Recurrent<C> {
     /// ```
     ///
     /// # Panics
-    /// If there is no layer, or one does not take what the one before it gives.
+    /// Panics if there is no layer, or a layer does not accept the output of the one before it.
     #[track_caller]
     pub fn of_layers(layers: Vec<RecurrentLayer<C>>, dropout: Option<Dropout>) -> Self {
         let outputs = |layer: &RecurrentLayer<C>| layer.cells().map(C::units).sum::<usize>();
@@ -159,20 +160,21 @@ impl<C: RecurrentCell> Recurrent<C> {
         Self { layers, dropout }
     }
 
-    /// The states of zeros for all layers and directions, with these axes in front.
+    /// Returns states of zeros for all layers and directions, with these leading axes.
     pub fn zero_states(&self, leading: &[usize]) -> Vec<C::State> {
         let cells = self.layers.iter().flat_map(RecurrentLayer::cells);
         cells.map(|cell| cell.zero_state(leading)).collect()
     }
 
-    /// The outputs of all steps and the last states, from initial states or zeros.
+    /// Computes the outputs of all steps and the last states, from the initial states or from
+    /// zeros.
     ///
-    /// Shapes: x `[.., time, inputs]`, states `[.., units]` → outputs `[.., time, units]` (twice the
-    /// units with both directions), states as the initial ones. The last state of a backward cell
-    /// is that after the first step.
+    /// Shapes: x `[.., time, inputs]`, states `[.., units]` → outputs `[.., time, units]` (twice
+    /// the units with both directions), states as the initial ones. The last state of a backward
+    /// cell is the one at the first time step, where that cell ends.
     ///
     /// # Panics
-    /// If x or the initial states have other shapes; the message has all.
+    /// Panics if x or the initial states have other shapes; the message has all of them.
     ///
     /// ```
     /// use bibun::array::{Array, DType, Generator};
@@ -199,18 +201,18 @@ impl<C: RecurrentCell> Recurrent<C> {
         })
     }
 
-    /// [`forward_sequence`](Self::forward_sequence) of sequences of different lengths that have been
-    /// filled up to one: the results are those of each sequence alone.
+    /// Computes [`forward_sequence`](Self::forward_sequence) of sequences of different lengths that
+    /// have been padded to one length: the results are those of each sequence alone.
     ///
-    /// Outputs beyond a length are zero, the last state is that at the sequence's own end, and
-    /// backward cells start from there. What x is filled up with does not matter, and has the
-    /// gradient zero. The states of an empty sequence stay what they were.
+    /// Outputs beyond a sequence's length are zero, its last state is the one at its own end, and
+    /// backward cells start there. The padding in x does not affect the results and has a gradient
+    /// of zero. The states of an empty sequence are returned unchanged.
     ///
-    /// Shapes: x `[batch, time, inputs]`, one length for each sequence.
+    /// Shapes: x `[batch, time, inputs]`, one length for each sequence → as `forward_sequence`.
     ///
     /// # Panics
-    /// If x is not `[batch, time, inputs]`, there is not one length for each sequence, one is above
-    /// the time, or the initial states have other shapes.
+    /// Panics if x is not `[batch, time, inputs]`, there is not one length for each sequence, a
+    /// length exceeds the number of steps, or the initial states have other shapes.
     ///
     /// ```
     /// use bibun::array::{Array, DType, Generator};
@@ -248,7 +250,7 @@ impl<C: RecurrentCell> Recurrent<C> {
                 return self.run(x.clone(), initial, &vec![None; steps]);
             }
             let inside = length_mask(lengths, steps).to(x.device());
-            // Nothing that x is filled up with gets into a product.
+            // The padding of x must not get into a product.
             let x = where_(expand_dims(&inside, -1), x, 0.0);
             let columns = inside.array();
             let running = (0..steps).map(|step| {
@@ -260,12 +262,13 @@ impl<C: RecurrentCell> Recurrent<C> {
         })
     }
 
-    /// The states after one step, for decoding and the like; the output is that of the last.
+    /// Computes the states after one step, for decoding and the like; the output of the network is
+    /// that of the last state.
     ///
-    /// Shapes: x `[.., inputs]`, states `[.., units]`.
+    /// Shapes: x `[.., inputs]`, states `[.., units]` → states of the same shapes.
     ///
     /// # Panics
-    /// If the network goes in both directions, or the shapes do not fit.
+    /// Panics if the network has both directions, or the shapes do not fit.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -306,7 +309,7 @@ impl<C: RecurrentCell> Recurrent<C> {
         })
     }
 
-    /// What x is, if it is sequences for this network.
+    /// Returns the spec of x if it is a batch of sequences for this network, and panics otherwise.
     #[track_caller]
     fn check(&self, x: &Variable) -> Spec {
         let (spec, inputs) = (x.spec(), self.layers[0].forward.inputs());
@@ -339,8 +342,8 @@ impl<C: RecurrentCell> Recurrent<C> {
         }
     }
 
-    /// All layers through all steps. `running` has for each step where it is within the sequence,
-    /// or nothing if it is so everywhere.
+    /// Runs all layers through all steps. For each step, `running` holds a mask of the sequences
+    /// that have not ended, or `None` if none has.
     #[track_caller]
     fn run(
         &self,
@@ -379,24 +382,24 @@ impl<C: RecurrentCell> Recurrent<C> {
 }
 
 impl<C> RecurrentLayer<C> {
-    /// The cells in the order of their states.
+    /// Returns the cells in the order of their states.
     fn cells(&self) -> impl Iterator<Item = &C> {
         [&self.forward].into_iter().chain(&self.backward)
     }
 }
 
 impl<C: RecurrentCell> Link for Recurrent<C> {
-    /// The outputs of all steps, from states of zero: x `[.., time, inputs]` →
+    /// Computes the outputs of all steps from states of zero: x `[.., time, inputs]` →
     /// `[.., time, units]`.
     ///
     /// # Panics
-    /// If x has another shape; the message has it.
+    /// Panics if x has another shape; the message has it.
     fn compute(&self, x: &Variable) -> Variable {
         self.forward_sequence(x, None).0
     }
 }
 
-/// One cell through all steps: the outputs and the last state.
+/// Runs one cell through all steps; returns the outputs and the last state.
 fn walk<C: RecurrentCell>(
     cell: &C,
     x: &Variable,
@@ -433,14 +436,14 @@ fn walk<C: RecurrentCell>(
     (stack(&outputs, time as isize), state)
 }
 
-/// `projected + h whᵀ`, which has a clear message if h does not fit.
+/// Returns `projected + h whᵀ`. The check gives a clear message if h does not fit.
 #[track_caller]
 fn from_both(cell: &'static str, projected: &Variable, h: &Variable, wh: &Variable) -> Variable {
     check_state(cell, projected, h, wh);
     projected + linear(h, wh, None)
 }
 
-/// That a part of a state goes with the projected input.
+/// Checks that a part of a state fits the projected input.
 #[track_caller]
 fn check_state(cell: &'static str, projected: &Variable, state: &Variable, wh: &Variable) {
     let (shape, units) = (projected.shape(), wh.shape()[1]);
@@ -460,7 +463,7 @@ fn mismatch(named: &[(&str, &Spec)], must_hold: String) -> ! {
     crate::error::mismatch("Recurrent", named, must_hold)
 }
 
-/// Zeros for a state with these axes in front.
+/// Returns zeros for a state with these leading axes.
 fn zeros(leading: &[usize], wh: &Variable) -> Variable {
     let shape: Shape = leading.iter().copied().chain([wh.shape()[1]]).collect();
     Variable::constant(Array::zeros(shape, wh.dtype()))

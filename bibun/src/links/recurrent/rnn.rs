@@ -20,11 +20,11 @@ use crate::variable::Variable;
 /// ```
 pub type Rnn = Recurrent<RnnCell>;
 
-/// One step of the plain recurrent network, `h' = tanh(x wxᵀ + h whᵀ + b)`, or with `relu` in place
-/// of `tanh`.
+/// One step of the plain recurrent network, `h' = tanh(x wxᵀ + h whᵀ + b)`, or with `relu` instead
+/// of `tanh`; `wx` is weight_ih, `wh` is weight_hh and `b` is bias.
 ///
-/// Shapes: x `[.., i]`, state h `[.., o]` → `[.., o]`, with wx `[o, i]`, wh `[o, o]`, b `[o]`.
-/// Cloning shares the parameters.
+/// Shapes: x `[.., i]`, state h `[.., o]` → `[.., o]`, with weight_ih `[o, i]`, weight_hh `[o, o]`,
+/// bias `[o]`. Cloning shares the parameters.
 ///
 /// Source: Elman, "Finding Structure in Time", Cognitive Science 14, 1990; Le, Jaitly, Hinton,
 /// arXiv:1504.00941, 2015, for `relu`.
@@ -67,20 +67,21 @@ impl RnnCell {
         }
     }
 
-    /// A cell in f32 with `tanh`, weights from [`LeCunNormal`](crate::initializers::LeCunNormal) and
+    /// Creates a cell in f32 with `tanh`, weights from
+    /// [`LeCunNormal`](crate::initializers::LeCunNormal) and
     /// [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
     pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, units).build(generator)
     }
 
-    /// A cell with choices of one's own.
+    /// Returns a builder of a cell with custom options.
     pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
         CellBuilder::new(Self::KIND, inputs, units)
     }
 }
 
 impl CellBuilder<RnnCell> {
-    /// Puts `relu` in the place of `tanh`.
+    /// Uses `relu` instead of `tanh`.
     pub fn relu(mut self) -> Self {
         self.kind.make = |weights| RnnCell::of(weights, true);
         self
@@ -88,19 +89,19 @@ impl CellBuilder<RnnCell> {
 }
 
 impl Rnn {
-    /// A network of one layer in f32; see [`RnnCell::new`].
+    /// Creates a network of one layer in f32; see [`RnnCell::new`].
     pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
         Self::builder(inputs, units).build(generator)
     }
 
-    /// A network with choices of one's own.
+    /// Returns a builder of a network with custom options.
     pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<RnnCell> {
         RecurrentBuilder::new(RnnCell::builder(inputs, units))
     }
 }
 
 impl RecurrentBuilder<RnnCell> {
-    /// Puts `relu` in the place of `tanh`.
+    /// Uses `relu` instead of `tanh`.
     pub fn relu(mut self) -> Self {
         self.cell = self.cell.relu();
         self

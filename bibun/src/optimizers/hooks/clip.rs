@@ -1,11 +1,11 @@
-//! Bounds for gradients.
+//! Clipping of gradients.
 
 use bibun_array::math::Float;
 use bibun_array::{Change, ElementFormula, Number, elementwise};
 
 use super::{Hook, Site};
 
-/// Clipping by value: every element of the gradients is brought into `-c ..= c`. NaN stays.
+/// Clipping by value: every element of the gradients is limited to `-c ..= c`. NaN stays NaN.
 ///
 /// ```
 /// use bibun::Variable;
@@ -18,7 +18,7 @@ use super::{Hook, Site};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ClipValue(
-    /// c.
+    /// The bound c.
     pub f64,
 );
 
@@ -38,13 +38,13 @@ impl Hook for ClipValue {
     }
 }
 
-/// Clipping by norm: all gradients together, as one vector, are made no longer than `c`:
-/// `gw ← gw · min(1, c / ‖gw‖₂)`, where the norm is over the parameters that the hook is for and of
-/// the gradients as the hooks before it left them.
+/// Clipping by norm: all gradients together, as one vector, are limited to the length `c`:
+/// `gw ← gw · min(1, c / ‖gw‖₂)`. The norm is over the parameters that the hook applies to, of the
+/// gradients as the hooks before it left them.
 ///
-/// A norm that is not finite clips nothing, so that the infinities and NaNs that are in the
-/// gradients stay where they are and do not spread to parameters without them. (With gradients of
-/// `f64` whose squares have no finite sum, which begins at about 10¹⁵⁴, that is so too.)
+/// If the norm is not finite, nothing is clipped, so that infinities and NaNs in the gradients do
+/// not spread to parameters without them. (The same holds for gradients of `f64` so large that the
+/// sum of their squares overflows, from about 10¹⁵⁴ on.)
 ///
 /// Source: Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
 /// ICML 2013. PyTorch's `clip_grad_norm_` divides by `‖gw‖₂ + 10⁻⁶`.
@@ -62,7 +62,7 @@ impl Hook for ClipValue {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ClipNorm(
-    /// c.
+    /// The bound c.
     pub f64,
 );
 
@@ -73,7 +73,7 @@ impl Hook for ClipNorm {
 
     fn change(&self, site: &Site<'_>) -> Option<Change> {
         let factor = elementwise(Factor, [site.squares.clone()], [self.0]);
-        // Where it can be known without waiting, nothing is done for nothing.
+        // If the factor is known to be one without waiting for it, there is no change to make.
         let is_one = factor.known_item() == Some(1.0);
         let factor = factor
             .cast(site.gradient.dtype().accumulator())
@@ -91,7 +91,7 @@ impl ElementFormula<3> for ClipNorm {
     }
 }
 
-/// What gradients are multiplied by, from the square of their norm and its bound.
+/// The factor of the gradients, from the square of their norm and its bound.
 struct Factor;
 
 impl ElementFormula<1, 1> for Factor {

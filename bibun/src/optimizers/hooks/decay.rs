@@ -7,8 +7,8 @@ use super::{Hook, Site};
 
 /// Weight decay: `gw ← gw + λ w`, the gradient of the penalty `λ/2 Σ w²`.
 ///
-/// With a rule that scales gradients it is not what [`AdamW`](crate::optimizers::AdamW) does, which
-/// decays the parameters beside the rule.
+/// With a rule that scales gradients, this is not the same as [`AdamW`](crate::optimizers::AdamW),
+/// which applies the decay to the parameters directly.
 ///
 /// Source: Krogh, Hertz, "A simple weight decay can improve generalization", NIPS 1991.
 ///
@@ -23,7 +23,7 @@ use super::{Hook, Site};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WeightDecay(
-    /// λ.
+    /// The weight decay λ.
     pub f64,
 );
 
@@ -42,8 +42,8 @@ impl Hook for WeightDecay {
     }
 }
 
-/// L1 penalty: `gw ← gw + λ sign w`, a subgradient of the penalty `λ Σ |w|`; at `w = 0` nothing is
-/// added.
+/// L1 penalty: `gw ← gw + λ sign w`, a subgradient of the penalty `λ Σ |w|`; at `w = 0` it adds
+/// nothing.
 ///
 /// Source: Tibshirani, "Regression shrinkage and selection via the lasso", 1996.
 ///
@@ -58,7 +58,7 @@ impl Hook for WeightDecay {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lasso(
-    /// λ.
+    /// The factor λ of the penalty.
     pub f64,
 );
 

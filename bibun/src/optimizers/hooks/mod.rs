@@ -1,9 +1,9 @@
-//! Hooks: changes of the gradients between the backward walk and the rule of an optimizer.
+//! Hooks: changes of the gradients between the backward pass and the rule of an optimizer.
 //!
-//! They run in the order in which they were added, each on the gradients as the ones before it
-//! left them, for all parameters or for those of certain names. The gradients that
-//! [`Variable::grad`](crate::Variable::grad) gives do not change: on the CPU, hooks write what they make
-//! of a block at a time, and other devices read them as formulas.
+//! Hooks run in the order in which they were added, each on the gradients as the ones before it
+//! left them, for all parameters or for those with certain names. The gradients that
+//! [`Variable::grad`](crate::Variable::grad) returns do not change: on the CPU, hooks write their
+//! results for one block at a time, and other devices read the hooks as formulas.
 //!
 //! ```
 //! use bibun::Variable;
@@ -28,7 +28,8 @@ pub use clip::{ClipNorm, ClipValue};
 pub use decay::{Lasso, WeightDecay};
 pub use noise::GradientNoise;
 
-/// A change of gradients, by [`RuleOptimizer::hook`](super::RuleOptimizer::hook).
+/// A change of gradients, added to an optimizer by
+/// [`RuleOptimizer::hook`](super::RuleOptimizer::hook).
 ///
 /// ```
 /// use bibun::Variable;
@@ -64,39 +65,40 @@ pub use noise::GradientNoise;
 /// assert_eq!(w.item::<f64>(), 1.0 + 0.5 + 0.25);
 /// ```
 pub trait Hook: fmt::Debug + Send + 'static {
-    /// What happens to the gradient of a parameter: a formula of `w` and `gw`, or nothing.
+    /// Returns the change to the gradient of a parameter, a formula of `w` and `gw`, or `None` for
+    /// no change.
     fn change(&self, site: &Site<'_>) -> Option<Change>;
 
-    /// Whether the gradients must be measured before, for [`Site::squares`]: one more pass that reads
-    /// them. Defaults to `false`.
+    /// Returns whether the gradients must be measured beforehand, for [`Site::squares`], in one
+    /// more pass that reads them. Defaults to `false`.
     fn measures(&self) -> bool {
         false
     }
 }
 
-/// Where a [`Hook`] is at work.
+/// The parameter and step at which a [`Hook`] is applied.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Site<'a> {
     /// The name of the parameter.
     pub name: &'a str,
-    /// Which of the model's parameters it is, from 0.
+    /// The number of the parameter among the model's parameters, from 0.
     pub number: usize,
-    /// How many steps the optimizer has made before this one.
+    /// The number of steps that the optimizer has made before this one.
     pub step: u64,
     /// The gradient before all hooks.
     pub gradient: &'a Array,
-    /// Where it is changed.
+    /// The device on which the gradient is changed.
     pub device: &'static dyn Device,
-    /// `Σ gw²` over all gradients that the hook will change, if it [measures](Hook::measures) them: a
+    /// `Σ gw²` over all gradients that the hook changes, if it [measures](Hook::measures) them: a
     /// single element of `f64`.
     pub squares: &'a Array,
 }
 
-/// Which parameters, by their names.
+/// A condition on the names of parameters.
 pub(super) type Names = Box<dyn Fn(&str) -> bool + Send>;
 
-/// The hooks of an optimizer, in order, each with the parameters that it is for.
+/// The hooks of an optimizer, in order, each with the condition on the parameters it applies to.
 #[derive(Default)]
 pub(super) struct Hooks(Vec<(Names, Box<dyn Hook>)>);
 
@@ -109,13 +111,14 @@ impl Hooks {
         self.0.len()
     }
 
-    /// Whether a hook, by its number, needs the gradient of a parameter measured.
+    /// Returns whether a hook, by its number, needs the gradient of a parameter measured.
     pub(super) fn measures(&self, number: usize, name: &str) -> bool {
         let (contains, hook) = &self.0[number];
         hook.measures() && contains(name)
     }
 
-    /// What the first hooks, as many as there are sums of squares, make of the gradient of a parameter.
+    /// Returns the changes that the first hooks, one for each sum of squares, make to a parameter's
+    /// gradient.
     pub(super) fn changes<'a>(
         &self,
         squares: &'a [Array],

@@ -7,8 +7,8 @@ use super::{Hook, Site};
 
 /// Gradient noise: `gw ← gw + N(0, σ²)` with `σ² = η / (1 + t)^γ` at step t from 0.
 ///
-/// The numbers depend on the seed, the step, the place of the parameter in the model and that of
-/// the element in the parameter, and on nothing else.
+/// The noise depends only on the seed, the step, the position of the parameter in the model and
+/// that of the element in the parameter.
 ///
 /// Source: Neelakantan et al., "Adding gradient noise improves learning for very deep networks",
 /// 2015, where η is 0.01, 0.3 or 1 and γ is 0.55.
@@ -34,7 +34,7 @@ pub struct GradientNoise {
 }
 
 impl GradientNoise {
-    /// With the variance η of the first step, and `γ = 0.55`.
+    /// Creates the hook with the variance η of the first step, and `γ = 0.55`.
     pub fn new(variance: f64, seed: u64) -> Self {
         Self {
             variance,
@@ -43,7 +43,7 @@ impl GradientNoise {
         }
     }
 
-    /// With another γ.
+    /// Sets the decay γ. Defaults to 0.55.
     #[must_use]
     pub fn decay(mut self, decay: f64) -> Self {
         self.decay = decay;

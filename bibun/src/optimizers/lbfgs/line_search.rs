@@ -3,7 +3,7 @@
 /// A point on the ray of a line search.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
-    /// How far along.
+    /// The distance from the start, in units of the direction.
     pub length: f64,
     pub loss: f64,
     /// The derivative of the loss along the ray.
@@ -12,15 +12,16 @@ pub(super) struct Trial {
     pub gw: Vec<f64>,
 }
 
-/// How much of the decrease that the first slope promises must come true.
+/// The part of the decrease predicted by the first slope that must be achieved.
 const DECREASE: f64 = 1e-4;
-/// What part of the first slope may be left.
+/// The part of the first slope that may remain.
 const CURVATURE: f64 = 0.9;
-/// How often the loss may be evaluated.
+/// The largest number of evaluations of the loss.
 const EVALUATIONS: usize = 25;
 
-/// A point where the loss has become less and flat enough. `first` is tried first, from `start`,
-/// whose slope is negative; `None` if no length was found that is any good.
+/// Finds a point where the loss has decreased and become flat enough. `first` is tried first, from
+/// `start`, whose slope is negative. If that fails, returns the best point with enough decrease, or
+/// `None` if there is none.
 ///
 /// Source: Nocedal, Wright, "Numerical optimization", 2nd edition, 2006, algorithms 3.5 and 3.6.
 pub(super) fn strong_wolfe(
@@ -32,7 +33,7 @@ pub(super) fn strong_wolfe(
         trial.loss <= start.loss + DECREASE * trial.length * start.slope && trial.slope.is_finite()
     };
     let is_flat = |trial: &Trial| trial.slope.abs() <= -CURVATURE * start.slope;
-    // The lower end satisfies the first condition; `high` bounds the interval once there is one.
+    // The lower end satisfies the first condition; `high` bounds the interval once it is set.
     let (mut low, mut high) = (start.clone(), None::<Trial>);
     let mut length = first;
     for _ in 0..EVALUATIONS {
@@ -42,7 +43,7 @@ pub(super) fn strong_wolfe(
         } else if is_flat(&trial) {
             return Some(trial);
         } else {
-            // The minimum is on the side to which the loss goes down from the new lower end.
+            // The minimum is on the side to which the loss decreases from the new lower end.
             let ahead = high.as_ref().map_or(f64::INFINITY, |high| high.length) - trial.length;
             let old = std::mem::replace(&mut low, trial);
             if low.slope * ahead >= 0.0 {
@@ -61,7 +62,7 @@ pub(super) fn strong_wolfe(
     (low.length > 0.0).then_some(low)
 }
 
-/// A length beyond `b`, which is beyond `a`, where the loss still falls.
+/// Returns a length beyond `b`, which is beyond `a`, where the loss still decreases.
 fn extrapolate(a: &Trial, b: &Trial) -> f64 {
     let (least, most) = (b.length + 0.1 * (b.length - a.length), 10.0 * b.length);
     match cubic(a, b) {
@@ -71,7 +72,7 @@ fn extrapolate(a: &Trial, b: &Trial) -> f64 {
     }
 }
 
-/// A length between two points, not too near to one of them.
+/// Returns a length between two points, not too near to either.
 fn interpolate(a: &Trial, b: &Trial) -> f64 {
     let margin = 0.1 * (b.length - a.length).abs();
     let (least, most) = (a.length.min(b.length), a.length.max(b.length));
@@ -82,8 +83,8 @@ fn interpolate(a: &Trial, b: &Trial) -> f64 {
     }
 }
 
-/// Where the cubic polynomial with the losses and slopes of two points has its minimum; not finite
-/// if it has none or they are not.
+/// Returns the minimum of the cubic polynomial with the losses and slopes of two points; it is not
+/// finite if there is no minimum or they are not finite.
 ///
 /// Source: as above, equation 3.59.
 fn cubic(a: &Trial, b: &Trial) -> f64 {

@@ -1,4 +1,4 @@
-//! L-BFGS: steps by the curvature that the last gradients tell.
+//! L-BFGS: steps by the curvature estimated from the last gradients.
 
 mod line_search;
 mod vectors;
@@ -15,26 +15,27 @@ use crate::links::Chain;
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
 
-/// L-BFGS: goes along `-H ∇f`, where H, an approximation of the inverse Hessian, is known from the
-/// last pairs of steps and changes of the gradient. For losses that give the same value when they
-/// are evaluated again: whole batches, fits, small problems.
+/// L-BFGS: steps along `-H ∇f`, where H is an approximation of the inverse Hessian from the last
+/// pairs of steps and changes of the gradient. It is for losses that give the same value when they
+/// are evaluated again: full batches, fits, small problems.
 ///
-/// [`minimize`](Optimizer::minimize) is what it is for: up to [`iterations`](Self::iterations)
-/// iterations, each with a line search for the strong Wolfe conditions (`c₁ = 10⁻⁴`, `c₂ = 0.9`) that
-/// begins at the learning rate, until no element of the gradient is larger than the
-/// [`tolerance`](Self::tolerance). Every line search evaluates the loss once or more. If it is not
-/// finite at the beginning, nothing is changed. [`update`](Optimizer::update) alone makes a step
-/// of the learning rate times the direction. The very first direction is the negative gradient, made
-/// shorter if the sum of its elements' sizes is over 1.
+/// Use it through [`minimize`](Optimizer::minimize), which makes up to
+/// [`iterations`](Self::iterations) iterations, until no element of the gradient is larger than the
+/// [`tolerance`](Self::tolerance). Each iteration has a line search for the strong Wolfe conditions
+/// (`c₁ = 10⁻⁴`, `c₂ = 0.9`) that begins at the learning rate and evaluates the loss once or more.
+/// If the loss is not finite at the beginning, nothing is changed. [`update`](Optimizer::update)
+/// alone makes a step of the learning rate times the direction. The very first direction is the
+/// negative gradient, shortened if the sum of its elements' absolute values is over 1.
 ///
-/// All parameters that have a gradient and are not frozen are one vector, of `f64`. If these become
-/// others, the history begins anew. There are no groups, hooks or schedules, which would make the gradient
-/// another than that of the loss; put penalties into the loss.
+/// All parameters that have a gradient and are not frozen are treated as one vector, of `f64`. If
+/// the set of these parameters changes, the history starts anew. There are no groups, hooks or
+/// schedules, because they would make the gradient differ from that of the loss; add penalties to
+/// the loss instead.
 ///
-/// Its state has `steps`, `learning_rate`, the number of `pairs`, whether there is a `last` point of
-/// a lone update, and for each parameter the pairs, `parameters/l1/weight/s0`, `parameters/l1/weight/y0` and
-/// so on from the oldest, and that point and its gradient, `parameters/l1/weight/weight` and
-/// `parameters/l1/weight/g`.
+/// Its state has `steps`, `learning_rate`, the number of `pairs`, whether there is a `last` point
+/// of an `update` alone, and for each parameter the pairs, `parameters/l1/weight/s0`,
+/// `parameters/l1/weight/y0` and so on from the oldest, and that point and its gradient,
+/// `parameters/l1/weight/w` and `parameters/l1/weight/g`.
 ///
 /// Source: Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; Nocedal, Wright,
 /// "Numerical optimization", 2nd edition, 2006, algorithms 7.4, 7.5, 3.5 and 3.6.
@@ -60,23 +61,23 @@ pub struct Lbfgs {
     waiting: Option<Loaded>,
 }
 
-/// What is known of the curvature.
+/// The known curvature.
 #[derive(Clone, Default, Debug)]
 struct History {
-    /// From the oldest.
+    /// The pairs, from the oldest.
     pairs: VecDeque<Pair>,
-    /// Where the last lone update began, and the gradient there.
+    /// The point from which the last `update` started, and the gradient there.
     last: Option<[Vec<f64>; 2]>,
 }
 
-/// A step, and how the gradient changed by it.
+/// A step and the change of the gradient over it.
 #[derive(Clone, Debug)]
 struct Pair {
     s: Vec<f64>,
     y: Vec<f64>,
 }
 
-/// A state that was loaded and not used yet.
+/// A state that was loaded and has not been used yet.
 #[derive(Debug)]
 struct Loaded {
     pairs: usize,
@@ -86,8 +87,8 @@ struct Loaded {
 }
 
 impl Lbfgs {
-    /// With the learning rate η, commonly 1, and a memory of 10 pairs, 20 iterations for each call
-    /// of `minimize`, and a tolerance of `10⁻⁷`.
+    /// Creates the optimizer with the learning rate η, commonly 1, a memory of 10 pairs, 20
+    /// iterations for each call of `minimize`, and a tolerance of `10⁻⁷`.
     pub fn new(learning_rate: f64) -> Self {
         Self {
             learning_rate,
@@ -101,28 +102,28 @@ impl Lbfgs {
         }
     }
 
-    /// With another number of pairs that are kept.
+    /// Sets the number of pairs in memory. Defaults to 10.
     #[must_use]
     pub fn memory(mut self, pairs: usize) -> Self {
         self.memory = pairs;
         self
     }
 
-    /// With another number of iterations that a call of `minimize` makes at most.
+    /// Sets the largest number of iterations in a call of `minimize`. Defaults to 20.
     #[must_use]
     pub fn iterations(mut self, iterations: usize) -> Self {
         self.iterations = iterations;
         self
     }
 
-    /// With another size of the gradient's elements at which `minimize` has arrived.
+    /// Sets the size of the gradient's elements at which `minimize` stops. Defaults to `10⁻⁷`.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// Takes up the parameters that have gradients now: with their history, if they have one.
+    /// Takes the parameters that have gradients now, with their history if they have one.
     #[track_caller]
     fn settle(&mut self, model: &dyn Chain) {
         let parts = Parts::of(model);
@@ -138,7 +139,7 @@ impl Lbfgs {
 }
 
 impl History {
-    /// Adds the pair of two points, if the loss is curved upward between them.
+    /// Adds the pair of two points, if the loss has positive curvature between them.
     fn remember(&mut self, from: [&[f64]; 2], to: [&[f64]; 2], memory: usize) {
         let difference = |i: usize| -> Vec<f64> {
             let pairs = to[i].iter().zip(from[i]);
@@ -153,7 +154,7 @@ impl History {
         }
     }
 
-    /// `-H g` by two loops over the pairs; at the very beginning `-g / max(1, Σ|g|)`.
+    /// Computes `-H g` by two loops over the pairs; without pairs, `-g / max(1, Σ|g|)`.
     fn direction(&self, g: &[f64]) -> Vec<f64> {
         let Some(newest) = self.pairs.back() else {
             let size: f64 = g.iter().map(|g| g.abs()).sum();
@@ -176,7 +177,7 @@ impl History {
     }
 }
 
-/// `x + factor y`, in the place of x.
+/// Computes `x + factor y` in place of x.
 fn add(x: &mut [f64], factor: f64, y: &[f64]) {
     for (x, y) in x.iter_mut().zip(y) {
         *x += factor * y;
@@ -233,7 +234,7 @@ impl Optimizer for Lbfgs {
                     length,
                     loss,
                     slope: dot(&gw, &direction),
-                    // What the parameters really are, which f32 rounds.
+                    // The actual values of the parameters, which f32 rounds.
                     w: self.parts.values(),
                     gw,
                 }
@@ -250,7 +251,7 @@ impl Optimizer for Lbfgs {
                     here = next;
                 }
                 None if self.history.pairs.is_empty() => break,
-                // What is known of the curvature misleads.
+                // The known curvature is misleading.
                 None => self.history.pairs.clear(),
             }
         }
@@ -338,7 +339,7 @@ impl Stateful for Lbfgs {
     }
 }
 
-/// The names of the vectors of a history in a state.
+/// Returns the names of the vectors of a history in a state.
 fn vector_names(pairs: usize, has_last: bool) -> impl Iterator<Item = String> {
     let pairs = (0..pairs).flat_map(|i| [format!("s{i}"), format!("y{i}")]);
     let last = has_last.then(|| ["w", "g"].map(str::to_owned));
@@ -346,7 +347,7 @@ fn vector_names(pairs: usize, has_last: bool) -> impl Iterator<Item = String> {
 }
 
 impl Loaded {
-    /// The vectors of the parameters that have appeared.
+    /// Returns the history, with vectors joined from the arrays of these parameters.
     #[track_caller]
     fn into_history(self, parts: &Parts) -> History {
         let mut vectors = parts

@@ -36,7 +36,7 @@ impl Parts {
         self.0.values().flat_map(elements).collect()
     }
 
-    /// Zeros for parameters that have no gradient any more.
+    /// Returns the gradients, with zeros for parameters that no longer have one.
     pub(super) fn gradients(&self) -> Vec<f64> {
         let elements = |parameter: &Variable| match parameter.grad() {
             Some(gradient) => gradient.array().cast(DType::F64).to_vec(),
@@ -48,7 +48,7 @@ impl Parts {
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
             let own = take(&mut vector, parameter.size());
-            // A parameter of one repeated value is on every device, its gradient is not.
+            // A parameter of one repeated value is on every device, but its gradient is not.
             let places = [
                 parameter.known_device(),
                 parameter
@@ -64,7 +64,7 @@ impl Parts {
         }
     }
 
-    /// What each parameter has of each vector, in its shape.
+    /// Returns, for each parameter, its part of each vector, in its shape.
     pub(super) fn split(&self, vectors: &[&[f64]]) -> IndexMap<String, Vec<Array>> {
         let mut vectors = vectors.to_vec();
         let parts = self.0.iter().map(|(name, parameter)| {
@@ -76,7 +76,7 @@ impl Parts {
         parts.collect()
     }
 
-    /// The inverse of [`Parts::split`], for arrays that were loaded.
+    /// Joins loaded arrays into vectors: the inverse of [`Parts::split`].
     #[track_caller]
     pub(super) fn join<N: Iterator<Item = String>>(
         &self,
@@ -98,7 +98,7 @@ impl Parts {
         vectors
     }
 
-    /// The arrays of each parameter in a state, if they fit to those that have been seen.
+    /// Reads the arrays of each parameter in a state, if they fit those that have been seen.
     pub(super) fn read<N: Iterator<Item = String>>(
         &self,
         state: &State,
@@ -132,7 +132,7 @@ impl Parts {
     }
 }
 
-/// The first elements, which are taken away.
+/// Removes the first elements and returns them.
 fn take<'a>(vector: &mut &'a [f64], size: usize) -> &'a [f64] {
     let (first, rest) = vector.split_at(size);
     *vector = rest;

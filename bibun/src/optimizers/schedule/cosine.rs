@@ -1,11 +1,11 @@
-//! Half a wave down.
+//! Cosine schedules.
 
 use std::f64::consts::PI;
 
 use super::{Lasting, Schedule, between, progress};
 use crate::error::{Error, raise};
 
-/// Cosine annealing: `(1 + cos(π t/n)) / 2` for `n` steps, then 0.
+/// Creates cosine annealing: `(1 + cos(π t/n)) / 2` for `n` steps, then 0.
 ///
 /// Source: Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017.
 ///
@@ -18,7 +18,7 @@ pub fn cosine(steps: u64) -> Cosine {
     Cosine { steps, end: 0.0 }
 }
 
-/// By [`cosine()`].
+/// The schedule of [`cosine()`].
 #[derive(Clone, Copy, Debug)]
 pub struct Cosine {
     steps: u64,
@@ -26,7 +26,7 @@ pub struct Cosine {
 }
 
 impl Cosine {
-    /// With another end than 0.
+    /// Sets the factor at the end. Defaults to 0.
     #[must_use]
     pub fn down_to(mut self, end: f64) -> Self {
         self.end = end;
@@ -46,7 +46,7 @@ impl Lasting for Cosine {
     }
 }
 
-/// Cosine annealing with warm restarts: periods of `steps`, `steps · multiplier`,
+/// Creates cosine annealing with warm restarts: periods of `steps`, `steps · multiplier`,
 /// `steps · multiplier²`... steps, each from 1 down to 0.
 ///
 /// Source: Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017.
@@ -59,7 +59,7 @@ impl Lasting for Cosine {
 /// ```
 ///
 /// # Panics
-/// If `steps` or `multiplier` is 0.
+/// Panics if `steps` or `multiplier` is 0.
 #[track_caller]
 pub fn cosine_restarts(steps: u64, multiplier: u64) -> CosineRestarts {
     if steps == 0 || multiplier == 0 {
@@ -73,7 +73,7 @@ pub fn cosine_restarts(steps: u64, multiplier: u64) -> CosineRestarts {
     }
 }
 
-/// By [`cosine_restarts`].
+/// The schedule of [`cosine_restarts`].
 #[derive(Clone, Copy, Debug)]
 pub struct CosineRestarts {
     steps: u64,
@@ -82,7 +82,7 @@ pub struct CosineRestarts {
 }
 
 impl CosineRestarts {
-    /// With another end of each period than 0.
+    /// Sets the factor at the end of each period. Defaults to 0.
     #[must_use]
     pub fn down_to(mut self, end: f64) -> Self {
         self.end = end;
@@ -106,7 +106,7 @@ impl Schedule for CosineRestarts {
     }
 }
 
-/// From 1 down to 0 as `progress` goes from 0 to 1.
+/// Returns a half wave from 1 down to 0 as `progress` goes from 0 to 1.
 pub(super) fn half_wave(progress: f64) -> f64 {
     0.5 * (1.0 + (PI * progress).cos())
 }

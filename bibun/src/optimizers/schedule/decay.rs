@@ -1,10 +1,10 @@
-//! Factors that become smaller, or whatever is said.
+//! Decaying and piecewise constant factors.
 
 use super::{Lasting, Schedule, between, progress};
 use crate::error::{Error, raise};
 use crate::optimizers::rule::power;
 
-/// Steps down: `γ^⌊t/n⌋`, another factor of γ every `steps` steps.
+/// Creates a step decay: `γ^⌊t/n⌋`, one more factor of γ every `steps` steps.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, step_decay};
@@ -13,7 +13,7 @@ use crate::optimizers::rule::power;
 /// ```
 ///
 /// # Panics
-/// If `steps` is 0.
+/// Panics if `steps` is 0.
 #[track_caller]
 pub fn step_decay(steps: u64, gamma: f64) -> StepDecay {
     if steps == 0 {
@@ -22,7 +22,7 @@ pub fn step_decay(steps: u64, gamma: f64) -> StepDecay {
     StepDecay { steps, gamma }
 }
 
-/// By [`step_decay`].
+/// The schedule of [`step_decay`].
 #[derive(Clone, Copy, Debug)]
 pub struct StepDecay {
     steps: u64,
@@ -35,7 +35,7 @@ impl Schedule for StepDecay {
     }
 }
 
-/// Exponential decay: `γᵗ`.
+/// Creates an exponential decay: `γᵗ`.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, exponential};
@@ -45,7 +45,7 @@ pub fn exponential(gamma: f64) -> Exponential {
     Exponential { gamma }
 }
 
-/// By [`exponential`].
+/// The schedule of [`exponential`].
 #[derive(Clone, Copy, Debug)]
 pub struct Exponential {
     gamma: f64,
@@ -57,7 +57,7 @@ impl Schedule for Exponential {
     }
 }
 
-/// Polynomial decay: `(1 - t/n)ᵖ` for `n` steps, then 0.
+/// Creates a polynomial decay: `(1 - t/n)ᵖ` for `n` steps, then 0.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, polynomial};
@@ -72,7 +72,7 @@ pub fn polynomial(steps: u64, power: f64) -> Polynomial {
     }
 }
 
-/// Linear decay: `1 - t/n` for `n` steps, then 0.
+/// Creates a linear decay: `1 - t/n` for `n` steps, then 0.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, linear};
@@ -83,7 +83,7 @@ pub fn linear(steps: u64) -> Polynomial {
     polynomial(steps, 1.0)
 }
 
-/// By [`polynomial`] and [`linear`].
+/// The schedule of [`polynomial`] and [`linear`].
 #[derive(Clone, Copy, Debug)]
 pub struct Polynomial {
     steps: u64,
@@ -92,7 +92,7 @@ pub struct Polynomial {
 }
 
 impl Polynomial {
-    /// With another end than 0.
+    /// Sets the factor at the end. Defaults to 0.
     #[must_use]
     pub fn down_to(mut self, end: f64) -> Self {
         self.end = end;
@@ -113,7 +113,8 @@ impl Lasting for Polynomial {
     }
 }
 
-/// Constant pieces: `first`, and from each of the steps of `changes` on the factor beside it.
+/// Creates a piecewise constant schedule: `first`, and from each step in `changes` on the factor
+/// paired with it.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, piecewise};
@@ -122,7 +123,7 @@ impl Lasting for Polynomial {
 /// ```
 ///
 /// # Panics
-/// If the steps do not ascend.
+/// Panics if the steps are not in ascending order.
 #[track_caller]
 pub fn piecewise(first: f64, changes: impl Into<Vec<(u64, f64)>>) -> Piecewise {
     let changes = changes.into();
@@ -134,7 +135,7 @@ pub fn piecewise(first: f64, changes: impl Into<Vec<(u64, f64)>>) -> Piecewise {
     Piecewise { first, changes }
 }
 
-/// By [`piecewise`].
+/// The schedule of [`piecewise`].
 #[derive(Clone, Debug)]
 pub struct Piecewise {
     first: f64,

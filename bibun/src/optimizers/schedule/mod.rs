@@ -1,9 +1,9 @@
-//! Schedules: how the learning rate changes with the steps.
+//! Schedules: changes of the learning rate over the steps.
 //!
-//! A [`Schedule`] gives a factor for each step, from 0, by which an optimizer multiplies its learning
-//! rate. It is a function of the step alone, so a resumed optimizer goes on in it without more ado.
-//! Schedules with an end ([`Lasting`]) are joined by [`then`](Lasting::then); any two are multiplied
-//! by [`times`](Schedule::times); a number is a schedule that is constant.
+//! A [`Schedule`] is a factor for each step, counted from 0, by which an optimizer multiplies its
+//! learning rate. It is a function of the step alone, so a resumed optimizer continues it without
+//! further state. Schedules with an end ([`Lasting`]) are joined by [`then`](Lasting::then); any
+//! two are multiplied by [`times`](Schedule::times); a number is a constant schedule.
 //!
 //! ```
 //! use bibun::optimizers::schedule::{Lasting, Schedule, cosine, warm_up};
@@ -27,7 +27,7 @@
 //! | [`one_cycle(n)`](one_cycle) | up from 1/25 to 1, down to 1/250,000 at `t = n - 1` |
 //! | [`piecewise(f, [(t₁, f₁), ...])`](piecewise) | `f`, from `t₁` on `f₁`, ... |
 //!
-//! [`ReduceOnPlateau`] looks at a metric instead, and sets the learning rate of an optimizer.
+//! [`ReduceOnPlateau`] observes a metric instead, and sets the learning rate of an optimizer.
 
 mod cosine;
 mod decay;
@@ -66,10 +66,10 @@ pub use rise::{OneCycle, WarmUp, one_cycle, warm_up};
 /// assert_eq!(optimizer.learning_rate(), 0.25);
 /// ```
 pub trait Schedule: fmt::Debug + Send + Sync {
-    /// The factor of a step, counted from 0.
+    /// Returns the factor of a step, counted from 0.
     fn factor(&self, step: u64) -> f64;
 
-    /// The product of two schedules.
+    /// Returns the product of two schedules.
     fn times<S: Schedule>(self, other: S) -> Times<Self, S>
     where
         Self: Sized,
@@ -77,7 +77,8 @@ pub trait Schedule: fmt::Debug + Send + Sync {
         Times(self, other)
     }
 
-    /// The first `steps` steps of a schedule, after which it stays as it is at step `steps`.
+    /// Returns the schedule limited to its first `steps` steps; after them it keeps its factor of
+    /// step `steps`.
     fn for_steps(self, steps: u64) -> ForSteps<Self>
     where
         Self: Sized,
@@ -89,12 +90,12 @@ pub trait Schedule: fmt::Debug + Send + Sync {
     }
 }
 
-/// A [`Schedule`] with an end, behind which it is constant.
+/// A [`Schedule`] with an end, after which it is constant.
 pub trait Lasting: Schedule {
-    /// How many steps it has.
+    /// Returns the number of steps of the schedule.
     fn steps(&self) -> u64;
 
-    /// Another schedule, from its step 0, when this one has ended.
+    /// Returns this schedule followed, after its end, by another one from its step 0.
     fn then<S: Schedule>(self, next: S) -> Then<Self, S>
     where
         Self: Sized,
@@ -115,7 +116,7 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
     }
 }
 
-/// By [`Schedule::times`].
+/// The schedule of [`Schedule::times`].
 #[derive(Clone, Copy, Debug)]
 pub struct Times<A, B>(A, B);
 
@@ -131,7 +132,7 @@ impl<A: Lasting, B: Lasting> Lasting for Times<A, B> {
     }
 }
 
-/// By [`Schedule::for_steps`].
+/// The schedule of [`Schedule::for_steps`].
 #[derive(Clone, Copy, Debug)]
 pub struct ForSteps<S> {
     schedule: S,
@@ -150,7 +151,7 @@ impl<S: Schedule> Lasting for ForSteps<S> {
     }
 }
 
-/// By [`Lasting::then`].
+/// The schedule of [`Lasting::then`].
 #[derive(Clone, Copy, Debug)]
 pub struct Then<A, B>(A, B);
 
@@ -169,7 +170,7 @@ impl<A: Lasting, B: Lasting> Lasting for Then<A, B> {
     }
 }
 
-/// What part of `steps` is over, at most 1.
+/// Returns the fraction of `steps` that is over, at most 1.
 fn progress(step: u64, steps: u64) -> f64 {
     match step < steps {
         true => step as f64 / steps as f64,
@@ -177,7 +178,7 @@ fn progress(step: u64, steps: u64) -> f64 {
     }
 }
 
-/// From `start` to `end` as `remaining` goes from 1 to 0.
+/// Interpolates from `start` to `end` as `remaining` goes from 1 to 0.
 fn between(start: f64, end: f64, remaining: f64) -> f64 {
     start * remaining + end * (1.0 - remaining)
 }

@@ -1,15 +1,15 @@
-//! A learning rate that becomes smaller when nothing becomes better.
+//! A learning rate that is reduced when a metric stops improving.
 
 use crate::optimizers::Optimizer;
 use crate::serializers::{State, StateError, Stateful};
 
-/// Multiplies the learning rate of an optimizer by `factor` when a metric has not become better for
-/// more than `patience` observations one after the other.
+/// A reduction of the learning rate of an optimizer: multiplies it by `factor` when a metric has not
+/// improved for more than `patience` observations in a row.
 ///
-/// A metric is better if it is below the best one so far, `b`, by more than `threshold · |b|`
-/// (above it, with [`largest`](Self::largest)); NaN never is. As in PyTorch, `patience` bad
-/// observations are borne and the next one reduces; unlike there, the threshold has the right sign
-/// for a negative `b` too.
+/// A metric has improved if it is below the best one so far, `b`, by more than `threshold · |b|`
+/// (above it, with [`largest`](Self::largest)); NaN never counts as better. As in PyTorch,
+/// `patience` bad observations are tolerated and the next one reduces. Unlike in PyTorch, the
+/// threshold has the right sign for a negative `b` too.
 ///
 /// ```
 /// use bibun::optimizers::schedule::ReduceOnPlateau;
@@ -29,17 +29,17 @@ pub struct ReduceOnPlateau {
     cooldown: u64,
     minimum: f64,
     sign: f64,
-    /// The best metric so far, with its sign turned if the largest is the best.
+    /// The best metric so far, negated if the largest is the best.
     best: f64,
-    /// Observations since then.
+    /// The number of bad observations since then.
     bad: u64,
-    /// Observations that will not be counted as bad.
+    /// The number of coming observations that are not counted as bad.
     cooling: u64,
 }
 
 impl ReduceOnPlateau {
-    /// With the factor, commonly 0.1, and a patience of 10 observations, a threshold of `10⁻⁴`, no
-    /// cooldown and no minimum.
+    /// Creates the schedule with the factor, commonly 0.1, a patience of 10 observations, a
+    /// threshold of `10⁻⁴`, no cooldown and no minimum.
     pub fn new(factor: f64) -> Self {
         Self {
             factor,
@@ -54,42 +54,44 @@ impl ReduceOnPlateau {
         }
     }
 
-    /// With another number of observations without progress that are borne.
+    /// Sets the number of tolerated observations without improvement. Defaults to 10.
     #[must_use]
     pub fn patience(mut self, observations: u64) -> Self {
         self.patience = observations;
         self
     }
 
-    /// With another part of the best metric by which the next one must be better.
+    /// Sets the fraction of the best metric by which the next one must be better. Defaults to
+    /// `10⁻⁴`.
     #[must_use]
     pub fn threshold(mut self, threshold: f64) -> Self {
         self.threshold = threshold;
         self
     }
 
-    /// With a number of observations after a reduction in which none is counted as bad.
+    /// Sets the number of observations after a reduction that are not counted as bad. Defaults to
+    /// 0.
     #[must_use]
     pub fn cooldown(mut self, observations: u64) -> Self {
         self.cooldown = observations;
         self
     }
 
-    /// With a base learning rate below which it is not reduced.
+    /// Sets a base learning rate below which there is no reduction. Defaults to 0.
     #[must_use]
     pub fn minimum(mut self, learning_rate: f64) -> Self {
         self.minimum = learning_rate;
         self
     }
 
-    /// For a metric of which the largest is the best, an accuracy say.
+    /// Treats the largest metric as the best, for an accuracy for example.
     #[must_use]
     pub fn largest(mut self) -> Self {
         self.sign = -1.0;
         self
     }
 
-    /// Looks at a metric, and tells whether it reduced the base learning rate of the optimizer.
+    /// Observes a metric, and returns whether it reduced the base learning rate of the optimizer.
     pub fn observe(&mut self, metric: f64, optimizer: &mut dyn Optimizer) -> bool {
         let metric = self.sign * metric;
         let is_first = self.best == f64::INFINITY && metric < self.best;

@@ -1,10 +1,10 @@
-//! Factors that grow first.
+//! Factors that increase at first.
 
 use super::cosine::half_wave;
 use super::{Lasting, Schedule, between, progress};
 
-/// Linear warm-up: `(t + 1) / n` for `n` steps, then 1. The first step is `1/n`, not 0, and the last
-/// one 1.
+/// Creates a linear warm-up: `(t + 1) / n` for `n` steps, then 1. The factor of the first step is
+/// `1/n`, not 0, and that of the last one is 1.
 ///
 /// Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", 2017.
 ///
@@ -17,7 +17,7 @@ pub fn warm_up(steps: u64) -> WarmUp {
     WarmUp { steps }
 }
 
-/// By [`warm_up`].
+/// The schedule of [`warm_up`].
 #[derive(Clone, Copy, Debug)]
 pub struct WarmUp {
     steps: u64,
@@ -35,13 +35,13 @@ impl Lasting for WarmUp {
     }
 }
 
-/// One cycle of `n` steps: half a wave up from 1/25 to 1, which is reached with the 0.3 `n`-th step,
-/// then half a wave down to 1/250,000 at the last step, `t = n - 1`, where it stays. The learning rate
-/// of the optimizer is the largest.
+/// Creates one cycle of `n` steps: half a wave up from 1/25 to 1, which the 0.3 `n`-th step
+/// reaches, then half a wave down to 1/250,000 at the last step, `t = n - 1`, where it stays. The
+/// learning rate of the optimizer is the largest one.
 ///
 /// Source: Smith, Topin, "Super-convergence: very fast training of neural networks using large
-/// learning rates", 2019; the factors are those of PyTorch's `OneCycleLR`, which moves the momentum
-/// too unless told not to, while this is about the learning rate only.
+/// learning rates", 2019; the factors are those of PyTorch's `OneCycleLR`. PyTorch also moves the
+/// momentum unless that is turned off; this schedule changes the learning rate only.
 ///
 /// ```
 /// use bibun::optimizers::schedule::{Schedule, one_cycle};
@@ -59,7 +59,7 @@ pub fn one_cycle(steps: u64) -> OneCycle {
     }
 }
 
-/// By [`one_cycle`].
+/// The schedule of [`one_cycle`].
 #[derive(Clone, Copy, Debug)]
 pub struct OneCycle {
     steps: u64,
@@ -71,30 +71,31 @@ pub struct OneCycle {
 }
 
 impl OneCycle {
-    /// With another part of the steps that go up than 0.3 (PyTorch's `pct_start`).
+    /// Sets the fraction of the steps in which the factor rises (PyTorch's `pct_start`). Defaults
+    /// to 0.3.
     #[must_use]
     pub fn rise(mut self, rise: f64) -> Self {
         self.rise = rise;
         self
     }
 
-    /// With other factors at the first step and at the end (in PyTorch `1 / div_factor`, and that by
-    /// `final_div_factor`).
+    /// Sets the factors at the first step and at the end (in PyTorch, `1 / div_factor`, and that
+    /// divided by `final_div_factor`). They default to 1/25 and 1/250,000.
     #[must_use]
     pub fn from_to(mut self, start: f64, end: f64) -> Self {
         (self.start, self.end) = (start, end);
         self
     }
 
-    /// Along straight lines in place of half waves (PyTorch's `anneal_strategy="linear"`).
+    /// Uses straight lines instead of half waves (PyTorch's `anneal_strategy="linear"`).
     #[must_use]
     pub fn linearly(mut self) -> Self {
         self.is_linear = true;
         self
     }
 
-    /// In three phases: up, down to where it began in as many steps, and from there to the end
-    /// (PyTorch's `three_phase=True`).
+    /// Uses three phases: up, down to the starting factor in as many steps, and from there to the
+    /// end (PyTorch's `three_phase=True`).
     #[must_use]
     pub fn three_phases(mut self) -> Self {
         self.has_three_phases = true;
@@ -106,7 +107,7 @@ impl Schedule for OneCycle {
     fn factor(&self, step: u64) -> f64 {
         let last = self.steps.saturating_sub(1);
         let (step, last) = (step.min(last) as f64, last as f64);
-        // The step of the largest rate; below 0 where the rise has no step of its own.
+        // The step of the largest factor; below 0 if the rise has no step of its own.
         let peak = self.rise * self.steps as f64 - 1.0;
         let up = (peak, self.start, 1.0);
         let phases: &[(f64, f64, f64)] = match self.has_three_phases {

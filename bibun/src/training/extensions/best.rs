@@ -7,10 +7,10 @@ use crate::links::Chain;
 use crate::serializers::{State, StateError, save_npz};
 use crate::training::{BoxError, Entry, Extension, Session};
 
-/// Writes the model to a file of the folder whenever a logged value is better than ever: parameters
-/// and buffers, to be loaded by [`Chain::load_state`].
+/// An extension that writes the model to a file in the folder whenever a logged value is better
+/// than all before: parameters and buffers, to be loaded by [`Chain::load_state`].
 ///
-/// Snapshots hold the best model, too: where training is resumed, the file is written again as it
+/// Snapshots contain the best model, too: when training is resumed, the file is written again as it
 /// was then.
 ///
 /// ```
@@ -27,7 +27,8 @@ pub struct KeepBest {
 }
 
 impl KeepBest {
-    /// Writes `file` when the value of this name is better than ever.
+    /// Creates an extension that writes `file` when the value of this name is better than all
+    /// before.
     pub fn new(file: impl Into<String>, value: impl Into<String>, goal: Goal) -> Self {
         Self {
             file: file.into(),
@@ -37,7 +38,7 @@ impl KeepBest {
         }
     }
 
-    /// Not a number, if there is none yet.
+    /// Returns the best value, or NaN if there is none yet.
     fn best_value(&self) -> f64 {
         self.best.as_ref().map_or(f64::NAN, |(best, _)| *best)
     }
@@ -60,7 +61,7 @@ impl<M: Chain> Extension<M> for KeepBest {
     }
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        // What is in the folder may be of another line, or of no line at all.
+        // The file in the folder may belong to another line of snapshots, or to none at all.
         self.write(session.folder()?)
     }
 

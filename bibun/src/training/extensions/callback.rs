@@ -1,10 +1,11 @@
-//! A function at times.
+//! A function called at chosen times.
 
 use std::fmt;
 
 use crate::training::{BoxError, Extension, Session, Trigger};
 
-/// Calls a function whenever it is due: to draw what a model makes, to look at something, to stop.
+/// An extension that calls a function whenever it is due: to draw a model's results, to inspect
+/// something, to stop.
 ///
 /// ```
 /// use bibun::training::{Callback, Trigger};
@@ -23,7 +24,7 @@ pub struct Callback<F> {
 }
 
 impl<F> Callback<F> {
-    /// Calls `function` when it is due.
+    /// Creates an extension that calls `function` when it is due.
     pub fn new<M>(name: impl Into<String>, trigger: Trigger, function: F) -> Self
     where
         F: FnMut(&mut Session<'_, M>) -> Result<(), BoxError>,

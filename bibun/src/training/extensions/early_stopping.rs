@@ -1,12 +1,13 @@
-//! Stopping when nothing gets better.
+//! Stopping when a value stops improving.
 
 use super::Goal;
 use crate::serializers::{State, StateError};
 use crate::training::{BoxError, Entry, Extension, Session};
 
-/// Stops the training when a logged value has not got better for so many lines of the log.
+/// An extension that stops the training when a logged value has not improved for a number of lines
+/// of the log.
 ///
-/// BatchSource: Prechelt, "Early stopping, but when?", in: Neural networks: tricks of the trade, 1998.
+/// Source: Prechelt, "Early stopping, but when?", in: Neural networks: tricks of the trade, 1998.
 ///
 /// ```
 /// use bibun::training::{EarlyStopping, Goal};
@@ -24,7 +25,8 @@ pub struct EarlyStopping {
 }
 
 impl EarlyStopping {
-    /// Stops when the value of this name has not got better for three lines.
+    /// Creates an extension that stops when the value of this name has not improved for three
+    /// lines.
     pub fn new(value: impl Into<String>, goal: Goal) -> Self {
         Self {
             value: value.into(),
@@ -36,14 +38,16 @@ impl EarlyStopping {
         }
     }
 
-    /// How many lines without anything better there may be before the training stops.
+    /// Sets the number of lines without improvement after which the training stops. Defaults to
+    /// three.
     #[must_use]
     pub fn patience(mut self, lines: u64) -> Self {
         self.patience = lines.max(1);
         self
     }
 
-    /// By how much a value must be better to count.
+    /// Sets the difference by which a value must be better to count as an improvement. Defaults to
+    /// 0.
     #[must_use]
     pub fn margin(mut self, margin: f64) -> Self {
         self.margin = margin;
@@ -57,7 +61,7 @@ impl<M> Extension<M> for EarlyStopping {
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        // A line without the value says nothing about it.
+        // A line without the value is not counted.
         let Some(value) = entry.get(&self.value) else {
             return Ok(());
         };

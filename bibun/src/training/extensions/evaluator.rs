@@ -1,4 +1,4 @@
-//! How good the model is on data that it does not learn from.
+//! Evaluation of the model on data that it does not learn from.
 
 use std::fmt;
 
@@ -10,11 +10,12 @@ use crate::training::report::Report;
 use crate::training::{BoxError, Extension, Session, Step, Trigger};
 use crate::variable::Variable;
 
-/// Goes through other data once, in test mode and without history, and tells what the function
-/// tells and its loss, with the name of the evaluator in front: `test/loss`, `test/accuracy`.
+/// An extension that passes over other data once, in evaluation mode and without history. It
+/// reports the values that the function reports and its loss, with the name of the evaluator as a
+/// prefix: `test/loss`, `test/accuracy`.
 ///
-/// The function may be the one that is trained by. Means are over all examples. The random numbers
-/// of a batch are the same in each evaluation.
+/// The function may be the same as in training. Means are over all examples. The random numbers of
+/// a batch are the same in each evaluation.
 pub struct Evaluator<S, F> {
     name: String,
     source: S,
@@ -23,7 +24,7 @@ pub struct Evaluator<S, F> {
 }
 
 impl<S: BatchSource, F> Evaluator<S, F> {
-    /// Evaluates after each epoch.
+    /// Creates an evaluator that runs after each epoch.
     pub fn new<M>(name: impl Into<String>, source: S, loss: F) -> Self
     where
         F: Fn(&M, &S::Batch, &mut Step<'_>) -> Variable,
@@ -36,7 +37,7 @@ impl<S: BatchSource, F> Evaluator<S, F> {
         }
     }
 
-    /// Evaluates at other times.
+    /// Sets when to evaluate. Defaults to every epoch.
     #[must_use]
     pub fn every(mut self, trigger: Trigger) -> Self {
         self.trigger = trigger;

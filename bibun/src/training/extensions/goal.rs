@@ -1,18 +1,19 @@
-//! Which values are better.
+//! The comparison of logged values.
 
-/// Which of two values of a name is the better one.
+/// The direction in which a value improves.
 ///
-/// Not a number is worse than any number.
+/// NaN is worse than any number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Goal {
-    /// The lower one: losses, errors.
+    /// Lower values are better: losses, errors.
     Lowest,
-    /// The higher one: accuracies.
+    /// Higher values are better: accuracies.
     Highest,
 }
 
 impl Goal {
-    /// Whether `value` is better than `best` by more than `margin`; any number is better than none.
+    /// Returns whether `value` is better than `best` by more than `margin`; any number is better
+    /// than NaN.
     pub fn is_better(self, value: f64, best: f64, margin: f64) -> bool {
         match self {
             _ if value.is_nan() => false,

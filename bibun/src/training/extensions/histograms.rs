@@ -1,4 +1,4 @@
-//! How parameters and gradients are distributed.
+//! Histograms of parameters and gradients.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::plot::{Picture, axis_label};
 use crate::links::Chain;
 use crate::training::{BoxError, Extension, Session, Trigger};
 
-/// Draws histograms of all parameters and their gradients into a file of the folder, `.svg`,
-/// whenever it is due.
+/// An extension that draws histograms of all parameters and their gradients into an `.svg` file in
+/// the folder, whenever it is due.
 ///
-/// Takes the feature `plots`.
+/// Requires the feature `plots`.
 ///
 /// Numbers that are not finite are left out of a histogram and counted above it.
 ///
@@ -28,7 +28,7 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// Draws `file` after each epoch.
+    /// Creates an extension that draws `file` after each epoch.
     pub fn new(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -36,7 +36,7 @@ impl Histograms {
         }
     }
 
-    /// Draws at other times.
+    /// Sets when to draw. Defaults to every epoch.
     #[must_use]
     pub fn every(mut self, trigger: Trigger) -> Self {
         self.trigger = trigger;
@@ -44,7 +44,7 @@ impl Histograms {
     }
 }
 
-/// How many numbers lie in each of some ranges of equal width.
+/// The numbers of values in ranges of equal width.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     pub(super) min: f64,
@@ -54,13 +54,13 @@ pub(super) struct Counts {
     #[cfg_attr(not(feature = "tensorboard"), allow(dead_code))]
     pub(super) sum_of_squares: f64,
     pub(super) counts: Vec<u64>,
-    /// How many numbers are infinite or none.
+    /// The number of infinities and NaNs.
     pub(super) not_finite: u64,
 }
 
 impl Counts {
-    /// The elements of an array in `bins` ranges between the smallest and the largest; `None` if no
-    /// element is finite.
+    /// Counts the elements of an array in `bins` ranges between the smallest and the largest;
+    /// returns `None` if no element is finite.
     pub(super) fn of(x: &Array, bins: usize) -> Option<Self> {
         let all = x.cast(DType::F64).to_vec::<f64>();
         let finite: Vec<f64> = all.iter().copied().filter(|x| x.is_finite()).collect();
@@ -69,7 +69,7 @@ impl Counts {
         let mut counts = vec![0; bins];
         for x in &finite {
             let place = (x - min) / (max - min) * bins as f64;
-            // All the same: the first range has them.
+            // If all values are equal, they are counted in the first range.
             let place = if place.is_nan() { 0 } else { place as usize };
             counts[place.min(bins - 1)] += 1;
         }
@@ -83,7 +83,7 @@ impl Counts {
         })
     }
 
-    /// Where each range ends.
+    /// Returns the upper limits of the ranges.
     pub(super) fn upper_limits(&self) -> impl Iterator<Item = f64> {
         let bins = self.counts.len();
         let width = (self.max - self.min) / bins as f64;
@@ -148,7 +148,7 @@ fn draw(file: &Path, title: &str, rows: &[[(String, Option<Counts>); 2]]) -> Res
                 continue;
             };
             let highest = counts.counts.iter().copied().max().unwrap_or(1) as f64;
-            // A range of no width has no axis.
+            // A range without width would have no axis.
             let room = if counts.max > counts.min {
                 0.0
             } else {

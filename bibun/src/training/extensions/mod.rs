@@ -1,4 +1,4 @@
-//! What can be hung onto a training.
+//! Extensions for training.
 
 mod best;
 mod callback;

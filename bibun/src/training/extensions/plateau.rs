@@ -1,11 +1,11 @@
-//! Smaller steps where nothing gets better.
+//! A lower learning rate when a value stops improving.
 
 use crate::optimizers::schedule::ReduceOnPlateau;
 use crate::serializers::{State, StateError, Stateful};
 use crate::training::{BoxError, Entry, Extension, Session};
 
-/// Lowers the learning rate when a logged value has not got better for some lines of the log, as
-/// [`ReduceOnPlateau`] says.
+/// An extension that lowers the learning rate when a logged value has not improved for some lines
+/// of the log, by the rule of [`ReduceOnPlateau`].
 ///
 /// ```
 /// use bibun::optimizers::schedule::ReduceOnPlateau;
@@ -20,7 +20,7 @@ pub struct LowerRateOnPlateau {
 }
 
 impl LowerRateOnPlateau {
-    /// Watches the value of this name.
+    /// Creates an extension that observes the value of this name.
     pub fn new(value: impl Into<String>, rule: ReduceOnPlateau) -> Self {
         let value = value.into();
         Self { value, rule }

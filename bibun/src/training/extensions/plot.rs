@@ -1,4 +1,4 @@
-//! Logged values as curves.
+//! Curves of logged values.
 
 use std::io::Write;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use plotters::prelude::*;
 use crate::serializers::write_whole;
 use crate::training::{BoxError, Entry, Extension, Log, Session};
 
-/// Draws logged values over the epochs or steps into a file of the folder, `.svg`, anew with every
-/// line of the log.
+/// An extension that draws logged values over the epochs or steps into an `.svg` file in the
+/// folder, again with every line of the log.
 ///
-/// Takes the feature `plots`.
+/// Requires the feature `plots`.
 ///
 /// Values that are not finite leave a gap.
 ///
@@ -35,7 +35,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Draws the values of these names over the epochs.
+    /// Creates an extension that draws the values of these names over the epochs.
     pub fn new<N: Into<String>>(
         file: impl Into<String>,
         values: impl IntoIterator<Item = N>,
@@ -48,14 +48,14 @@ impl Plot {
         }
     }
 
-    /// Draws over another value: `iteration`, `elapsed_time`.
+    /// Sets the value on the horizontal axis: `iteration`, `elapsed_time`. Defaults to `epoch`.
     #[must_use]
     pub fn over(mut self, name: impl Into<String>) -> Self {
         self.over = name.into();
         self
     }
 
-    /// Equal ratios have equal heights; values that are not positive are left out.
+    /// Uses a logarithmic vertical axis; values that are not positive are left out.
     #[must_use]
     pub fn logarithmic(mut self) -> Self {
         self.logarithmic = true;
@@ -89,7 +89,7 @@ impl Plot {
                 .margin(14)
                 .x_label_area_size(40)
                 .y_label_area_size(60);
-            // The two kinds of axis are two types.
+            // The two kinds of axis have different types.
             if self.logarithmic {
                 let low = ys.iter().copied().fold(f64::INFINITY, f64::min);
                 let y = low / 1.2..y.end * 1.2;
@@ -111,7 +111,7 @@ impl Plot {
     }
 }
 
-/// Powers of ten, and where these are few twice and five times them.
+/// Returns powers of ten and, if these are few, also twice and five times them.
 fn logarithmic_ticks(range: &Range<f64>) -> Vec<f64> {
     let exponents = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
     let steps: &[f64] = if exponents.clone().count() > 5 {
@@ -142,7 +142,7 @@ impl<M> Extension<M> for Plot {
     }
 }
 
-/// A little more than all values; `None` if there are none.
+/// Returns a range slightly larger than all values, or `None` if there are no values.
 fn range(values: &[f64]) -> Option<Range<f64>> {
     let low = values.iter().copied().reduce(f64::min)?;
     let high = values.iter().copied().reduce(f64::max)?;
@@ -166,7 +166,7 @@ const COLORS: [RGBColor; 8] = [
 
 type Chart<'a, B, Y> = ChartContext<'a, B, Cartesian2d<RangedCoordf64, Y>>;
 
-/// The axes, the curves, and which is which.
+/// Draws the axes, the curves and the legend.
 fn curves_in<'a, B, Y>(
     mut chart: Chart<'a, B, Y>,
     curves: &[(&str, Vec<(f64, f64)>)],
@@ -215,9 +215,10 @@ where
     Ok(())
 }
 
-/// A number beside an axis of some length, in as many digits as it takes.
+/// Formats a number beside an axis of some length, with as many digits as it needs.
 pub(super) fn axis_label(value: f64, length: f64) -> String {
-    // Steps of 0.1 add up to 0.30000000000000004, and down to 1e-17.
+    // Multiples of 0.1 are rounded: their sums reach 0.30000000000000004, and their differences
+    // 1e-17.
     let value = if value.abs() < length * 1e-9 {
         0.0
     } else {
@@ -231,11 +232,11 @@ pub(super) fn axis_label(value: f64, length: f64) -> String {
     }
 }
 
-/// Pictures in files.
+/// Picture files.
 pub(super) struct Picture;
 
 impl Picture {
-    /// Draws on white ground; the file appears whole or not at all.
+    /// Draws on a white background; the file appears complete or not at all.
     pub(super) fn draw(
         file: &Path,
         size: (u32, u32),

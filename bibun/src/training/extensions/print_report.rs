@@ -1,8 +1,8 @@
-//! The log on the terminal.
+//! Printing of the log on the terminal.
 
 use crate::training::{BoxError, Entry, Extension, Session};
 
-/// Prints chosen values of each line of the log, in columns under a heading.
+/// An extension that prints chosen values of each line of the log, in columns under a heading.
 ///
 /// ```text
 ///   epoch        loss   test/loss  test/accuracy  elapsed_time
@@ -10,7 +10,7 @@ use crate::training::{BoxError, Entry, Extension, Session};
 ///       2    0.109302    0.096812       0.970500          5.20
 /// ```
 ///
-/// A value that a line does not have leaves its place empty.
+/// If a line does not have a value, its cell is empty.
 ///
 /// ```
 /// use bibun::training::PrintReport;
@@ -23,7 +23,7 @@ pub struct PrintReport {
 }
 
 impl PrintReport {
-    /// The values of these names.
+    /// Creates an extension that prints the values of these names.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = N>) -> Self {
         Self {
             columns: columns.into_iter().map(Into::into).collect(),
@@ -43,7 +43,7 @@ impl PrintReport {
     }
 }
 
-/// Six digits that count, whole numbers as such.
+/// Formats a number with about six significant digits, and whole numbers without a point.
 fn shown(value: f64) -> String {
     match value {
         _ if !value.is_finite() => value.to_string(),
@@ -62,7 +62,7 @@ impl<M> Extension<M> for PrintReport {
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         session.print(self.row(str::to_owned));
-        // A training that goes on shows what it has done so far.
+        // A resumed training prints its log so far.
         for entry in session.log().entries() {
             session.print(self.line(entry));
         }

@@ -1,4 +1,4 @@
-//! How far training has come, on the terminal.
+//! The progress of training on the terminal.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,11 @@ use indicatif::{ProgressBar as Bar, ProgressStyle};
 
 use crate::training::{BoxError, Extension, Session, Until};
 
-/// A bar on the terminal with the loss, steps and examples per second, and the time that remains.
+/// A progress bar on the terminal, with the loss, steps and examples per second, and the remaining
+/// time.
 ///
-/// Nothing is drawn where standard error is no terminal. The cursor stays visible, so that a program
-/// that is killed leaves the terminal as it was.
+/// Nothing is drawn if standard error is not a terminal. The cursor stays visible, so that a
+/// program that is killed leaves the terminal unchanged.
 ///
 /// ```
 /// let bar = bibun::training::ProgressBar::new();
@@ -18,7 +19,7 @@ use crate::training::{BoxError, Extension, Session, Until};
 #[derive(Debug, Default)]
 pub struct ProgressBar {
     bar: Option<Bar>,
-    /// Where and when this run began.
+    /// The time and progress at the start of this run.
     start: Option<(Instant, Moment)>,
     drawn: Option<Instant>,
 }
@@ -30,13 +31,13 @@ struct Moment {
     progress: f64,
 }
 
-/// Parts of the bar; the terminal shows fewer.
+/// The number of parts of the bar; the terminal shows fewer.
 const PARTS: u64 = 10_000;
-/// Redrawing more often costs more than it shows.
+/// The time between redraws; redrawing more often is not worth its cost.
 const PERIOD: Duration = Duration::from_millis(100);
 
 impl ProgressBar {
-    /// A bar.
+    /// Creates a progress bar.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,7 +51,7 @@ fn moment<M>(session: &Session<'_, M>) -> Moment {
     }
 }
 
-/// A rate in three digits.
+/// Formats a rate with three digits.
 fn rate(count: u64, seconds: f64) -> String {
     let rate = count as f64 / seconds;
     match rate {
@@ -60,7 +61,7 @@ fn rate(count: u64, seconds: f64) -> String {
     }
 }
 
-/// Hours, minutes and seconds.
+/// Formats a time in hours, minutes and seconds.
 fn time(seconds: f64) -> String {
     if !(0.0..1e7).contains(&seconds) {
         return "?".to_owned();

@@ -12,17 +12,18 @@ use crate::links::Chain;
 use crate::serializers::{State, StateError};
 use crate::training::{BoxError, Entry, Extension, Session, TrainingError, Trigger};
 
-/// Writes all logged values, and histograms of parameters and gradients if they are wanted, to a
-/// file that TensorBoard shows: `tensorboard --logdir FOLDER`.
+/// An extension that writes all logged values, and optionally histograms of parameters and
+/// gradients, to a file that TensorBoard shows: `tensorboard --logdir FOLDER`.
 ///
-/// Takes the feature `tensorboard`.
+/// Requires the feature `tensorboard`.
 ///
-/// A training that is resumed writes a new file, which tells TensorBoard to forget what older ones say
-/// of later steps; so these stay where they are also when training goes back. The order of the files
-/// and the times in them hold whatever is done to the clock: where it was set back, the times go on
-/// from the last one.
+/// A resumed training writes a new file, which tells TensorBoard to discard the later steps in
+/// older files. These files therefore stay in place even when training goes back. The order of the
+/// files and the times in them are correct even if the system clock is changed: if it was set back,
+/// the times continue from the last one.
 ///
-/// BatchSource: the messages `Event`, `Summary` and `HistogramProto` and the record format of TensorFlow.
+/// Source: the messages `Event`, `Summary` and `HistogramProto` and the record format of
+/// TensorFlow.
 ///
 /// ```
 /// use bibun::training::{TensorBoard, Trigger};
@@ -37,7 +38,7 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// All logged values.
+    /// Creates an extension that writes all logged values.
     pub fn new() -> Self {
         Self {
             trigger: Trigger::Never,
@@ -46,7 +47,7 @@ impl TensorBoard {
         }
     }
 
-    /// Histograms of all parameters and their gradients, too.
+    /// Adds histograms of all parameters and their gradients, when this trigger is due.
     #[must_use]
     pub fn histograms(mut self, trigger: Trigger) -> Self {
         self.trigger = trigger;
@@ -76,9 +77,9 @@ impl Default for TensorBoard {
 /// Times that never go back.
 #[derive(Debug)]
 struct Times {
-    /// The last one, in seconds since 1970.
+    /// The last time, in seconds since 1970.
     last: f64,
-    /// When it was given, by a clock that nobody sets.
+    /// The moment at which it was returned, by a monotonic clock.
     at: Instant,
 }
 
@@ -97,13 +98,13 @@ impl Times {
     }
 }
 
-/// What the names of event files begin with. TensorBoard knows them by that.
+/// The prefix of the names of event files, by which TensorBoard recognizes them.
 const PREFIX: &str = "events.out.tfevents.";
 
-/// The number of a file that comes after all that are in the folder: TensorBoard reads them in the
-/// order of their names. It is the time, unless there are files of a later one.
+/// Returns a number for a file that comes after all those in the folder, because TensorBoard reads
+/// files in the order of their names. It is the time, unless there are files with a later one.
 fn number_of_next(folder: &Path, time: f64) -> io::Result<u64> {
-    // All have ten digits, so that the names are in the order of the numbers.
+    // All numbers have ten digits, so that the names sort like the numbers.
     let mut number = (time as u64).min(9_000_000_000);
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
@@ -116,9 +117,9 @@ fn number_of_next(folder: &Path, time: f64) -> io::Result<u64> {
     Ok(number)
 }
 
-/// A record: its length, a checksum of that, the bytes, and a checksum of these.
+/// Writes a record: its length, a checksum of the length, the bytes, and a checksum of the bytes.
 fn write_record(writer: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    /// A checksum of data that hold checksums is bad; so it is turned and moved.
+    /// Checksums of data that contain checksums are weak, so the checksum is rotated and offset.
     fn masked(bytes: &[u8]) -> [u8; 4] {
         let sum = crc32c::crc32c(bytes);
         sum.rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
@@ -149,8 +150,8 @@ impl<M: Chain> Extension<M> for TensorBoard {
         self.file = Some((path, BufWriter::new(file)));
         let step = session.clock().iteration();
         self.write(What::FileVersion("brain.Event:2".to_owned()), 0)?;
-        // From here on what older files say is void. TensorBoard takes the first of these that it
-        // sees for the beginning, so all files have one.
+        // From here on, the contents of older files are void. TensorBoard takes the first such
+        // event that it sees as the beginning, so all files have one.
         let start = SessionLog {
             status: SessionLog::START,
         };
@@ -206,7 +207,7 @@ impl<M: Chain> Extension<M> for TensorBoard {
     }
 }
 
-// The messages, as far as they are used here.
+// The parts of the messages that are used here.
 
 #[derive(Message)]
 struct Event {
