@@ -16,7 +16,7 @@ fn main() {
     let ones = Variable::constant([1.0; 4]);
     y.backward_with(&GradOptions {
         retain_grad: true,
-        ..GradOptions::cotangents(&[&ones])
+        ..GradOptions::new().cotangents(&[&ones])
     });
 
     // From the end of the chain to its beginning: 1, 4, 12, 24.
@@ -32,7 +32,7 @@ fn main() {
     let gradients: Vec<Vec<f64>> = (0..3)
         .rev()
         .map(|k| {
-            let options = GradOptions::cotangents(&[&ones]);
+            let options = GradOptions::new().cotangents(&[&ones]);
             let gw = gradients_with(&[&layers[k + 1]], &[&weights[k]], &options).remove(0);
             gw.expect("the layer uses its parameter").to_vec()
         })

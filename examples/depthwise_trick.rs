@@ -25,7 +25,7 @@ impl Layer {
     fn options(&self) -> ConvOptions<2> {
         ConvOptions {
             padding: Padding::from(self.padding),
-            ..ConvOptions::default()
+            ..ConvOptions::new()
         }
     }
 }
@@ -33,7 +33,7 @@ impl Layer {
 /// The gradient of `Σ gy · conv(x, w)` for the whole batch.
 fn ordinary(layer: &Layer, [x, gy]: [&Variable; 2], w: &Variable) -> Variable {
     let y = conv2d(x, w, None, &layer.options());
-    let gradients = gradients_with(&[&y], &[w], &GradOptions::cotangents(&[gy]));
+    let gradients = gradients_with(&[&y], &[w], GradOptions::new().cotangents(&[gy]));
     gradients.into_iter().flatten().next().expect("a gradient")
 }
 

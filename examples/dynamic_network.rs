@@ -44,7 +44,11 @@ fn main() {
             assert!((found[i] - difference).abs() < 1e-5 * found[i].abs().max(1.0));
         }
         // And it can be differentiated again.
-        let gradient = gradients_with(&[&network(&x, &w).0], &[&w], &GradOptions::create_graph());
+        let gradient = gradients_with(
+            &[&network(&x, &w).0],
+            &[&w],
+            GradOptions::new().create_graph(),
+        );
         assert!(
             gradient[0].as_ref().unwrap().requires_grad() || y.creator().unwrap().name() == "sum"
         );

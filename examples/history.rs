@@ -56,7 +56,7 @@ fn main() {
     // Gradients of everything between too, for the page to show.
     loss.backward_with(&GradOptions {
         retain_grad: true,
-        ..GradOptions::default()
+        ..GradOptions::new()
     });
     let history = history(&loss).with_links(&layers);
     println!("\n{history}");

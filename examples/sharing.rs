@@ -39,7 +39,7 @@ fn main() {
     let b = &a * 10.0;
     (&b * 1.0).backward_with(&GradOptions {
         retain_grad: true,
-        ..GradOptions::default()
+        ..GradOptions::new()
     });
     assert_eq!(b.grad().unwrap().item::<f64>(), 1.0);
     assert_eq!(a.grad().unwrap().item::<f64>(), 12.0);

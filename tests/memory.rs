@@ -63,7 +63,7 @@ fn ten_thousand_training_steps() {
         for parameter in [&w, &b] {
             parameter.clear_grad();
         }
-        let options = GradOptions::create_graph();
+        let options = GradOptions::new().create_graph();
         let gradient = gradients_with(&[&loss()], &[&w], &options)
             .remove(0)
             .expect("a gradient");

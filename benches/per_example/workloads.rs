@@ -335,7 +335,7 @@ impl Convolution {
 }
 
 fn pull_back(y: &Variable, gy: &Variable, w: &Variable) -> Variable {
-    let gradients = gradients_with(&[y], &[w], &GradOptions::cotangents(&[gy]));
+    let gradients = gradients_with(&[y], &[w], GradOptions::new().cotangents(&[gy]));
     gradients.into_iter().flatten().next().expect("a gradient")
 }
 

@@ -1,13 +1,14 @@
-//! The operators of arrays: `+ - * / %`, `& | ^`, `-x`, `!x`, and `+=` and its like.
+//! The operators of arrays: `+ - * / %`, `& | ^`, `-x`, `!x`, and assignments such as `+=`.
 //!
-//! Either side may be an [`Array`], a `&Array` or a Rust number (see [`ArrayLike`] for the dtypes).
-//! An array that is moved in and shared with nobody gives its memory to the result. Broadcasting
-//! and what happens at the ends of the integers are told with the methods of the same meaning, such
-//! as [`Array::add`] and [`Array::remainder`].
+//! Either operand may be an [`Array`], a `&Array` or a Rust number (see [`ArrayLike`] for the
+//! dtypes). An array that is moved in and that no other array shares gives its memory to the
+//! result. Broadcasting and the behaviour at the ends of the integers are described at the methods
+//! of the same meaning, such as [`Array::add`] and [`Array::remainder`].
 //!
-//! On the left stand `f64`, `i32` and, for the bitwise ones, `bool`. With a second float type there
-//! Rust would not know what `1.0` is in time for `(1.0 - x).log()`, and the dtype of the result is
-//! that of `x` in any case: a variable of type `f32` goes in as `f64::from(scale)`, without loss.
+//! A number on the left may be an `f64`, an `i32` or, for the bitwise operators, a `bool`. With a
+//! second float type, Rust could not infer the type of `1.0` in `(1.0 - x).log()`. The dtype of the
+//! result is that of `x` in any case: write a variable of type `f32` as `f64::from(scale)`, which
+//! loses nothing.
 //!
 //! ```
 //! use bibun_array::Array;
@@ -22,8 +23,8 @@ use std::ops::{
 
 use crate::{Array, ArrayLike, Error, ops, raise};
 
-/// One implementation for every right side keeps the type of `x + 1.0` known, so that methods may
-/// follow it.
+/// With a single implementation for every right operand, the type of `x + 1.0` is known, so that
+/// methods can be called on it.
 macro_rules! operators {
     ($(
         $Trait:ident $method:ident, $Assign:ident $assign:ident: $function:ident,
@@ -104,8 +105,8 @@ prefix_operators! {
     Not not: invert;
 }
 
-/// `x = function(x, b)`, in the memory of `x` if nobody shares it. As in NumPy, `x` keeps its
-/// shape, and its dtype, into which the result must fit without a change of kind.
+/// Computes `x = function(x, b)`, in the memory of `x` if no other array shares it. As in NumPy,
+/// `x` keeps its shape and its dtype, and the result must fit that dtype without a change of kind.
 #[track_caller]
 fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array, b: ArrayLike) {
     let dtype = x.dtype();
@@ -114,8 +115,8 @@ fn assign(x: &mut Array, name: &'static str, function: fn(Array, Array) -> Array
         let what = format!("x {} cannot take in b {}", x.shape(), b.shape());
         raise(Error::invalid(name, what));
     }
-    // Single values tell the dtype of the result, and raise what the function has against it, while
-    // x is still whole.
+    // Single values determine the dtype of the result, and raise any error of the function, while x
+    // is still intact.
     let result = function(Array::zeros((), dtype), Array::zeros((), b.dtype())).dtype();
     if result.kind() > dtype.kind() {
         let what = format!("the result is {result} and cannot be kept as {dtype}");

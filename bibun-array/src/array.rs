@@ -9,14 +9,14 @@ use crate::shape::{Layout, Strides};
 use crate::storage::{self, Buffer, Word};
 use crate::{DType, Element, Error, Scalar, Shape, SliceMut, raise};
 
-/// An n-dimensional array of numbers or truths; [`DType`] names what they may be.
+/// An n-dimensional array of numbers or booleans. [`DType`] lists the types of elements.
 ///
-/// Cloning and every view (`reshape` of dense arrays, `transpose`, slices, `broadcast_to`) share
-/// the elements and cost a few nanoseconds. Elements are written only where nobody else holds
-/// them; otherwise they are copied first, so no array ever changes under another's feet.
+/// Clones and views (`reshape` of dense arrays, `transpose`, slices, `broadcast_to`) share the
+/// elements and cost a few nanoseconds. Writing to an array copies its elements first if another
+/// array shares them, so no array changes because another one does.
 ///
-/// Arrays are made on the CPU, and [`Array::to`] moves them to another [`Device`]. What is computed
-/// from arrays of a device is made there; arrays of two devices are not computed with. A single
+/// Arrays are created on the CPU, and [`Array::to`] moves them to another [`Device`]. Results are
+/// computed on the device of their inputs; arrays on two devices cannot be combined. A single
 /// repeated value, such as a number or [`Array::zeros`], takes no memory and is on every device.
 ///
 /// ```
@@ -32,8 +32,8 @@ pub struct Array {
     data: Data,
 }
 
-/// A single value, repeated to any shape (or to none), lies in the array itself; the rest in shared
-/// memory.
+/// A single value, repeated to any shape (an empty one, too), is stored in the array itself; all
+/// other elements are in shared memory.
 #[derive(Clone, Debug)]
 enum Data {
     Inline(Scalar),
@@ -43,10 +43,10 @@ enum Data {
 impl Array {
     // ----- construction
 
-    /// An array of `shape` from its elements in row-major order.
+    /// Creates an array of `shape` from its elements in row-major order.
     ///
     /// # Panics
-    /// If the number of elements is not the size of `shape`.
+    /// Panics if the number of elements is not the size of `shape`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -58,10 +58,10 @@ impl Array {
         Self::from_slice(&elements, shape)
     }
 
-    /// [`Array::from_vec`] from a slice.
+    /// Creates an array of `shape` from a slice of its elements in row-major order.
     ///
     /// # Panics
-    /// If the number of elements is not the size of `shape`.
+    /// Panics if the number of elements is not the size of `shape`.
     #[track_caller]
     pub fn from_slice<T: Element>(elements: &[T], shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
@@ -84,12 +84,12 @@ impl Array {
         }
     }
 
-    /// An array over elements that something else owns, such as a file mapped into memory or a buffer
-    /// of another library, without a copy. They are only read: an array that is written to copies
-    /// them first. The owner is dropped with the last array that looks at them.
+    /// Creates an array over elements that something else owns, such as a file mapped into memory
+    /// or a buffer of another library, without a copy. The elements are only read: writing to the
+    /// array copies them first. The owner is dropped with the last array that uses it.
     ///
     /// # Panics
-    /// If the number of elements is not the size of `shape`.
+    /// Panics if the number of elements is not the size of `shape`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -116,10 +116,10 @@ impl Array {
         Self::of_buffer(Buffer::lent(owner), layout)
     }
 
-    /// A row-major array over the memory of a device: for those who make devices.
+    /// Creates a row-major array over the memory of a device. For implementations of devices.
     ///
     /// # Panics
-    /// If the memory has not as many bytes as the elements of `shape`.
+    /// Panics if the number of bytes in the memory is not that of the elements of `shape`.
     #[track_caller]
     pub fn from_memory(memory: Arc<dyn Memory>, shape: impl Into<Shape>) -> Self {
         let (dtype, shape) = (memory.dtype(), shape.into());
@@ -137,11 +137,11 @@ impl Array {
         }
     }
 
-    /// The same window on other memory, such as that of which this array's is the image; a repeated
-    /// single value, which has no memory, is left as it is. For those who make devices.
+    /// Replaces the memory and keeps the window on it; a repeated single value, which has no
+    /// memory, is left unchanged. For implementations of devices.
     ///
     /// # Panics
-    /// If the other memory has not the dtype or not as many bytes.
+    /// Panics if the new memory has another dtype or another number of bytes.
     #[must_use]
     #[track_caller]
     pub fn map_memory(self, other: impl FnOnce(Arc<dyn Memory>) -> Arc<dyn Memory>) -> Self {
@@ -164,11 +164,11 @@ impl Array {
         Self { data, ..self }
     }
 
-    /// An array whose elements a function writes, given the row-major slice (of unspecified
-    /// content) to fill.
+    /// Creates an array whose elements the function `fill` writes. It is passed the row-major slice
+    /// to fill, whose content is unspecified.
     ///
     /// # Panics
-    /// If the system refuses the memory; see [`allocating`].
+    /// Panics if the system refuses the memory; see [`allocating`].
     #[track_caller]
     pub(crate) fn filled_by<T: Element>(shape: Shape, fill: impl FnOnce(&mut [T])) -> Self {
         let mut fill = Some(fill);
@@ -178,8 +178,8 @@ impl Array {
         })
     }
 
-    /// [`Array::filled_by`] for elements that are moved and not looked at: as words of the size of the
-    /// dtype's elements.
+    /// [`Array::filled_by`] for elements that are moved without being interpreted, as words of the
+    /// size of the dtype's elements.
     #[track_caller]
     pub(crate) fn moved<W: Word>(dtype: DType, shape: Shape, fill: impl FnOnce(&mut [W])) -> Self {
         let mut buffer = Buffer::of(dtype, shape.size());
@@ -191,7 +191,8 @@ impl Array {
         }
     }
 
-    /// [`Array::filled_by`] for any dtype and dense layout, whose memory order the run then has.
+    /// [`Array::filled_by`] for any dtype and dense layout. The run passed to `fill` is in memory
+    /// order.
     #[track_caller]
     pub(crate) fn dense(dtype: DType, layout: Layout, fill: &mut dyn FnMut(SliceMut<'_>)) -> Self {
         let size = layout.shape.size();
@@ -226,7 +227,7 @@ impl Array {
         }
     }
 
-    /// `value` at every index of `shape`, without memory of its own.
+    /// An array of `value` at every index of `shape`, without memory of its own.
     pub(crate) fn constant(value: Scalar, shape: Shape) -> Self {
         debug_assert!(shape.is_addressable(), "{shape}");
         let strides = shape.no_steps();
@@ -241,7 +242,7 @@ impl Array {
         }
     }
 
-    /// An array filled with one value (which takes no memory until it is written).
+    /// Creates an array filled with one value. It takes no memory until it is written to.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -249,36 +250,36 @@ impl Array {
     /// ```
     ///
     /// # Panics
-    /// If no array can have the shape; see [`Shape::is_addressable`].
+    /// Panics if no array can have the shape; see [`Shape::is_addressable`].
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>) -> Self {
         Self::constant(value.into(), shape.into().addressable("full"))
     }
 
-    /// Zeros (`false` for bool).
+    /// Creates an array of zeros (`false` for bool).
     ///
     /// # Panics
-    /// If no array can have the shape; see [`Shape::is_addressable`].
+    /// Panics if no array can have the shape; see [`Shape::is_addressable`].
     #[track_caller]
     pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Self {
         Self::constant(Scalar::zero(dtype), shape.into().addressable("zeros"))
     }
 
-    /// Ones (`true` for bool).
+    /// Creates an array of ones (`true` for bool).
     ///
     /// # Panics
-    /// If no array can have the shape; see [`Shape::is_addressable`].
+    /// Panics if no array can have the shape; see [`Shape::is_addressable`].
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Self {
         Self::constant(Scalar::one(dtype), shape.into().addressable("ones"))
     }
 
-    /// An array of rank 0.
+    /// Creates an array of rank 0.
     pub fn scalar(value: impl Into<Scalar>) -> Self {
         Self::constant(value.into(), Shape::default())
     }
 
-    /// The integers `start..stop` as `i64`.
+    /// Creates an array of the integers `start..stop` as `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -286,7 +287,7 @@ impl Array {
     /// ```
     ///
     /// # Panics
-    /// If there are more than memory holds.
+    /// Panics if there are more integers than memory holds.
     #[track_caller]
     pub fn arange(start: i64, stop: i64) -> Self {
         let count = if start < stop {
@@ -305,7 +306,8 @@ impl Array {
         })
     }
 
-    /// `count` numbers in equal steps from `start` to `stop`, both included, as `f64`.
+    /// Creates an array of `count` numbers in equal steps from `start` to `stop`, both included, as
+    /// `f64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -313,7 +315,7 @@ impl Array {
     /// ```
     ///
     /// # Panics
-    /// If there are more than memory holds.
+    /// Panics if there are more numbers than memory holds.
     #[track_caller]
     pub fn linspace(start: f64, stop: f64, count: usize) -> Self {
         let last = count.saturating_sub(1);
@@ -332,10 +334,10 @@ impl Array {
         })
     }
 
-    /// The identity matrix.
+    /// Creates the identity matrix.
     ///
     /// # Panics
-    /// If it has more elements than memory holds.
+    /// Panics if the matrix has more elements than memory holds.
     #[track_caller]
     pub fn eye(size: usize, dtype: DType) -> Self {
         let shape = Shape::from([size, size]).addressable("eye");
@@ -350,40 +352,40 @@ impl Array {
         })
     }
 
-    // ----- what it is
+    // ----- properties
 
-    /// The sizes of the axes.
+    /// Returns the shape: the sizes of the axes.
     pub fn shape(&self) -> &Shape {
         &self.layout.shape
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.layout.shape.rank()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn size(&self) -> usize {
         self.layout.shape.size()
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Steps between neighbours of each axis, in elements.
+    /// Returns the steps between neighbours along each axis, in elements.
     pub fn strides(&self) -> &[isize] {
         &self.layout.strides
     }
 
-    /// The position of the first element in the memory, in elements.
+    /// Returns the position of the first element in the memory, in elements.
     pub fn offset(&self) -> usize {
         self.layout.offset
     }
 
-    /// The memory that holds the elements; `None` for a repeated single value, which lies in the array
-    /// itself.
+    /// Returns the memory that holds the elements, or `None` for a repeated single value, which is
+    /// stored in the array itself.
     pub fn memory(&self) -> Option<&dyn Memory> {
         match &self.data {
             Data::Inline(_) => None,
@@ -391,13 +393,14 @@ impl Array {
         }
     }
 
-    /// The device that holds the elements; of a repeated single value, which is on all of them, the CPU.
+    /// Returns the device that holds the elements. For a repeated single value, which is on every
+    /// device, this is the CPU.
     pub fn device(&self) -> &'static dyn Device {
         self.memory().map_or_else(cpu, Memory::device)
     }
 
-    /// The elements on a device: the array itself if it is there already, as a repeated single value
-    /// is; else a row-major copy.
+    /// Returns the array on a device: the array itself if it is there already, as a repeated single
+    /// value is, or else a row-major copy.
     ///
     /// ```
     /// use bibun_array::{cpu, Array, DType};
@@ -417,8 +420,8 @@ impl Array {
         }
     }
 
-    /// Bytes of memory that this array keeps alive (0 for a repeated single value, which lies in
-    /// the array itself).
+    /// Returns the number of bytes of memory that this array keeps alive (0 for a repeated single
+    /// value, which is stored in the array itself).
     pub fn memory_bytes(&self) -> usize {
         match &self.data {
             Data::Inline(_) => 0,
@@ -426,8 +429,8 @@ impl Array {
         }
     }
 
-    /// What tells the memory of this array from other arrays' as long as either lives; `None` for a
-    /// repeated single value, which lies in the array itself.
+    /// Returns a key that identifies the memory of this array while it is alive, or `None` for a
+    /// repeated single value, which is stored in the array itself.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -443,7 +446,7 @@ impl Array {
         }
     }
 
-    /// Whether both arrays look at the same memory.
+    /// Returns whether both arrays use the same memory.
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         match (&self.data, &other.data) {
             (Data::Shared(a), Data::Shared(b)) => Arc::ptr_eq(a, b),
@@ -453,11 +456,11 @@ impl Array {
 
     // ----- elements
 
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order.
     ///
     /// # Panics
-    /// If the dtype is not `T`, and `T` does not [hold](DType::holds) all its values either (see
-    /// [`Array::cast`]).
+    /// Panics if the dtype is not `T`, and `T` does not [hold](DType::holds) all its values either
+    /// (see [`Array::cast`]).
     ///
     /// ```
     /// use bibun_array::Array;
@@ -485,10 +488,10 @@ impl Array {
         })
     }
 
-    /// The single element of an array of size 1, converted to `T`.
+    /// Returns the single element of an array of size 1, converted to `T`.
     ///
     /// # Panics
-    /// If there are more elements, or none.
+    /// Panics if the array has more elements, or none.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -503,8 +506,8 @@ impl Array {
         T::from_scalar(self.element_for("item", &vec![0; self.rank()]))
     }
 
-    /// The single element of an array of size 1, if it is known without a look at another device's
-    /// memory, which has to be waited for.
+    /// Returns the single element of an array of size 1 if it is on the CPU, or `None`. Unlike
+    /// [`Array::item`], this never waits for another device.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -515,10 +518,10 @@ impl Array {
         (self.size() == 1 && self.device() == cpu()).then(|| self.item())
     }
 
-    /// The element at an index, one number for each axis.
+    /// Returns the element at an index, which has one number for each axis.
     ///
     /// # Panics
-    /// If the index has another length than the rank or is out of bounds.
+    /// Panics if the length of the index is not the rank, or the index is out of bounds.
     #[track_caller]
     pub fn element(&self, index: &[usize]) -> Scalar {
         self.element_for("element", index)
@@ -556,7 +559,8 @@ impl Array {
         }
     }
 
-    /// The elements, if they lie on the CPU in row-major order without gaps and have type `T`.
+    /// Returns the elements if they are on the CPU in row-major order without gaps and have type
+    /// `T`.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if self.dtype != T::DTYPE || !self.layout.is_row_major() {
             return None;
@@ -573,11 +577,11 @@ impl Array {
         }
     }
 
-    /// The elements in row-major order, to be written. They are copied first if they lie otherwise
-    /// or another array shares them.
+    /// Returns the elements in row-major order as a mutable slice. They are copied first if they
+    /// are in another order or if another array shares them.
     ///
     /// # Panics
-    /// If the dtype is another than `T`, or the array is not on the CPU.
+    /// Panics if the dtype is not `T`, or the array is not on the CPU.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -616,7 +620,7 @@ impl Array {
         }
     }
 
-    /// Copies the elements if they are not in row-major order in memory of this array alone.
+    /// Copies the elements unless they are in row-major order in memory that no other array shares.
     #[track_caller]
     fn make_unique(&mut self) {
         if self.layout.is_row_major() && self.unique_buffer().is_some() {
@@ -628,7 +632,7 @@ impl Array {
         });
     }
 
-    /// A copy in row-major order, or the array itself if it lies so already.
+    /// Returns a copy in row-major order, or the array itself if it is in that order already.
     #[must_use]
     #[track_caller]
     pub fn to_row_major(&self) -> Self {
@@ -640,7 +644,7 @@ impl Array {
 
     // ----- for the rest of the crate
 
-    /// [`Array::as_mut_slice`] of words; of an array of two elements or more.
+    /// [`Array::as_mut_slice`] as words, for an array of two elements or more.
     #[track_caller]
     pub(crate) fn as_mut_words<W: Word>(&mut self) -> &mut [W] {
         self.make_unique();
@@ -655,7 +659,7 @@ impl Array {
         &buffer.as_words()[self.layout.offset..][..self.size()]
     }
 
-    /// A word everywhere, in memory.
+    /// An array of this shape that has memory, with one word everywhere.
     pub(crate) fn spread<W: Word>(&self, word: W) -> Self {
         Self::moved(self.dtype, self.shape().clone(), |out: &mut [W]| {
             out.fill(word)
@@ -666,7 +670,7 @@ impl Array {
         &self.layout
     }
 
-    /// The elements in row-major order on the CPU, for a function that has to see them.
+    /// The elements in row-major order on the CPU, for a function that reads them.
     #[track_caller]
     pub(crate) fn on_host(&self, asked_by: &'static str) -> Self {
         match self.device() == cpu() {
@@ -687,7 +691,7 @@ impl Array {
         }
     }
 
-    /// The one value that an array without memory repeats.
+    /// The single value that an array without memory repeats.
     pub(crate) fn inline(&self) -> Option<Scalar> {
         match self.data {
             Data::Inline(scalar) => Some(scalar),
@@ -695,7 +699,7 @@ impl Array {
         }
     }
 
-    /// The CPU's memory under the array, whole.
+    /// All of the CPU's memory under the array.
     pub(crate) fn buffer(&self) -> Option<&Buffer> {
         (self.memory()? as &dyn Any).downcast_ref()
     }
@@ -732,7 +736,7 @@ fn as_unique_buffer(memory: &mut Arc<dyn Memory>) -> Option<&mut Buffer> {
 }
 
 impl Strides {
-    /// Whether every element is the same one.
+    /// Whether every index is the same element.
     pub(crate) fn repeat_one(&self, shape: &Shape) -> bool {
         self.iter()
             .zip(shape.iter())
@@ -750,7 +754,7 @@ where
 }
 
 impl From<&Array> for Array {
-    /// The same elements, shared.
+    /// Returns the same array, which shares its elements.
     fn from(x: &Array) -> Self {
         x.clone()
     }

@@ -1,15 +1,15 @@
-//! What may stand beside an array in a formula, and the dtype that both are computed in.
+//! What may be used with an array in a formula, and the dtype in which both are computed.
 
 use half::{bf16, f16};
 
 use crate::{Array, DType, Error, Kind, Scalar, ops, raise};
 
-/// An array or a Rust number beside an array: what operators and functions of two arguments take.
+/// An array or a Rust number: an argument of operators and of functions of two arguments.
 ///
 /// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
-/// array beside it, so that `x + 1.0` keeps an `f32` array `f32`, with one exception: it never
-/// loses its kind. A float beside an array of integers or `bool` makes both `f64`, and an integer
-/// beside an array of `bool` makes both `i64`, as in NumPy.
+/// array that it is combined with, so that `x + 1.0` keeps an `f32` array `f32`, with one
+/// exception: the number never loses its kind. A float with an array of integers or `bool` makes
+/// both `f64`, and an integer with an array of `bool` makes both `i64`, as in NumPy.
 ///
 /// ```
 /// use bibun_array::{Array, DType};
@@ -21,15 +21,15 @@ use crate::{Array, DType, Error, Kind, Scalar, ops, raise};
 pub enum ArrayLike {
     /// An array, which has its own dtype.
     Array(Array),
-    /// A number, which follows the array beside it.
+    /// A number, which takes the dtype of the array that it is combined with.
     Number(Scalar),
 }
 
 impl ArrayLike {
-    /// The operand as an array, beside one of dtype `other`.
+    /// Returns the operand as an array to be combined with one of dtype `other`.
     ///
     /// # Panics
-    /// If the number is an integer that the dtype, another one of integers, does not have.
+    /// Panics if `other` is an integer dtype and the number is an integer out of its range.
     ///
     /// ```
     /// use bibun_array::{DType, ArrayLike};
@@ -44,7 +44,7 @@ impl ArrayLike {
         }
     }
 
-    /// Two operands as arrays; two numbers keep the dtypes they have in Rust.
+    /// Two operands as arrays. Two numbers keep the dtypes that they have in Rust.
     #[track_caller]
     pub(crate) fn pair(a: Self, b: Self) -> (Array, Array) {
         let dtype = |x: &Self| match x {
@@ -57,11 +57,12 @@ impl ArrayLike {
 }
 
 impl Scalar {
-    /// The number as it is computed beside an array of a dtype: in that dtype, unless it would lose its
-    /// kind. A float beside integers or `bool` is `f64`, an integer beside `bool` is `i64`.
+    /// Returns the number as it is computed with an array of dtype `other`: in that dtype, unless
+    /// it would lose its kind. A float with integers or `bool` is `f64`, an integer with `bool` is
+    /// `i64`.
     ///
     /// # Panics
-    /// If the number is an integer that the dtype, another one of integers, does not have.
+    /// Panics if `other` is an integer dtype and the number is an integer out of its range.
     ///
     /// ```
     /// use bibun_array::{DType, Scalar};

@@ -1,11 +1,11 @@
-//! Axes as a caller names them.
+//! Axes as arguments of functions.
 
 use smallvec::SmallVec;
 
 use crate::{Error, raise};
 
-/// The axes a function works along: `..` for all, `1`, `-1`, `[0, -1]`; [`keep_dims`] around them
-/// leaves them in the result with size 1.
+/// The axes that a function works along: `..` for all, `1`, `-1`, `[0, -1]`, a `Vec<isize>`.
+/// [`keep_dims`] around them leaves them in the result with size 1.
 ///
 /// ```
 /// use bibun_array::{keep_dims, Axes};
@@ -16,12 +16,12 @@ use crate::{Error, raise};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Axes {
-    /// `None` for all.
+    /// `None` for all axes.
     axes: Option<SmallVec<[isize; 4]>>,
     keep_dims: bool,
 }
 
-/// The same axes, left in the result with size 1.
+/// Returns the same axes, to be left in the result with size 1.
 ///
 /// ```
 /// use bibun_array::{keep_dims, Array};
@@ -36,7 +36,7 @@ pub fn keep_dims(axes: impl Into<Axes>) -> Axes {
 }
 
 impl Axes {
-    /// Axes from numbers, which may be negative; none at all is allowed and means none.
+    /// Creates axes from numbers, which may be negative. An empty list means no axes.
     pub fn new(axes: &[isize]) -> Self {
         Self {
             axes: Some(SmallVec::from_slice(axes)),
@@ -44,10 +44,10 @@ impl Axes {
         }
     }
 
-    /// The axes of an array of this rank, sorted, and whether they stay with size 1.
+    /// Returns the axes of an array of this rank, sorted, and whether they stay with size 1.
     ///
     /// # Panics
-    /// If there is no such axis or one is named twice.
+    /// Panics if there is no such axis or one is named twice.
     #[track_caller]
     pub fn resolve(&self, function: &'static str, rank: usize) -> (SmallVec<[usize; 4]>, bool) {
         let axes = match &self.axes {
@@ -86,16 +86,36 @@ impl<const N: usize> From<[isize; N]> for Axes {
         Self::new(&axes)
     }
 }
+impl From<usize> for Axes {
+    fn from(axis: usize) -> Self {
+        Self::new(&[axis as isize])
+    }
+}
+impl From<Vec<isize>> for Axes {
+    fn from(axes: Vec<isize>) -> Self {
+        Self::new(&axes)
+    }
+}
+impl From<&Vec<isize>> for Axes {
+    fn from(axes: &Vec<isize>) -> Self {
+        Self::new(axes)
+    }
+}
+impl<const N: usize> From<[usize; N]> for Axes {
+    fn from(axes: [usize; N]) -> Self {
+        Self::new(&axes.map(|axis| axis as isize))
+    }
+}
 impl<const N: usize> From<[i32; N]> for Axes {
     fn from(axes: [i32; N]) -> Self {
         Self::new(&axes.map(|axis| axis as isize))
     }
 }
 
-/// An axis counted from the front, or from the back where negative, as NumPy counts.
+/// Returns the axis counted from the front. A negative axis counts from the back, as in NumPy.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 #[track_caller]
 pub fn normalize_axis(function: &'static str, axis: isize, rank: usize) -> usize {
     let normal = if axis < 0 { axis + rank as isize } else { axis };
@@ -108,10 +128,10 @@ pub fn normalize_axis(function: &'static str, axis: isize, rank: usize) -> usize
     normal as usize
 }
 
-/// Sorted, distinct axes from axes counted as by [`normalize_axis`].
+/// Returns sorted, distinct axes, each as by [`normalize_axis`].
 ///
 /// # Panics
-/// If there is no such axis or one is named twice.
+/// Panics if there is no such axis or one is named twice.
 #[track_caller]
 pub fn normalize_axes(function: &'static str, axes: &[isize], rank: usize) -> SmallVec<[usize; 4]> {
     let mut normal: SmallVec<[usize; 4]> = SmallVec::new();

@@ -1,25 +1,26 @@
-//! Whose call it is: the line to blame, however deep inside of a library an error is raised.
+//! The call that is running: the line to blame for an error, however deep inside a library it is
+//! raised.
 //!
-//! `#[track_caller]` hands the line on from function to function, but not through closures, trait
-//! objects and stored functions. So whoever runs something for a user [enters](Call::enter) the
-//! user's call, and what is raised inside names that line instead of one of the library's.
+//! `#[track_caller]` passes the line on from function to function, but not through closures, trait
+//! objects and stored functions. So code that runs something for a user [enters](Call::enter) the
+//! user's call, and errors raised inside name that line instead of one of the library's.
 
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-/// A place in the source.
+/// A location in the source.
 pub type Location = &'static std::panic::Location<'static>;
 
-/// A call by a user of a library, while it runs.
+/// A running call by a user of a library.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// The function that the user called; empty where it has no name to speak of.
+    /// The function that the user called; empty if it has no name to report.
     pub function: &'static str,
-    /// The user's line.
+    /// The location of the user's call.
     pub location: Location,
-    /// The folder of the library's sources: what was called there was not called by the user.
+    /// The folder of the library's sources. Calls from there are not calls by the user.
     pub sources: &'static str,
-    /// Whether the function is made of others, which then are parts of it.
+    /// Whether the function is made of others, which are then parts of it.
     pub is_composite: bool,
 }
 
@@ -30,7 +31,7 @@ thread_local! {
 /// The folder of this crate's sources.
 const SOURCES: &str = folder(file!(), "call.rs");
 
-/// The folder of the standard library's sources, as a function learns it that is called from there.
+/// The folder of the standard library's sources, as a function that is called from there sees it.
 static STANDARD: LazyLock<&str> = LazyLock::new(|| {
     #[track_caller]
     fn here((): ()) -> Location {
@@ -41,7 +42,7 @@ static STANDARD: LazyLock<&str> = LazyLock::new(|| {
     file.split_at(file.find("core/src").unwrap_or(file.len())).0
 });
 
-/// The folder of a source file: `file!()` without the name at its end.
+/// Returns the folder of a source file: `file!()` without the name at its end.
 ///
 /// ```
 /// assert_eq!(bibun_array::folder("bibun/src/call.rs", "call.rs"), "bibun/src/");
@@ -51,21 +52,22 @@ pub const fn folder(file: &'static str, name: &str) -> &'static str {
 }
 
 impl Call {
-    /// The innermost call that is running on this thread.
+    /// Returns the innermost call that is running on this thread.
     #[inline]
     pub fn running() -> Option<Self> {
         RUNNING.get()
     }
 
-    /// Makes this the call that is running, until the result is dropped.
+    /// Makes this the running call until the result is dropped.
     #[inline]
     pub fn enter(self) -> Entered {
         Entered(RUNNING.replace(Some(self)))
     }
 
-    /// Whether what was called at this place is a part of this call: at a line of the library, or at
-    /// that of this very call, which functions with `#[track_caller]` hand on. The standard library
-    /// belongs to nobody, but a line of it is of no use: functions called by `map` are "called" there.
+    /// Returns whether a call at this location is a part of this call: at a line of the library, or
+    /// at the line of this very call, which functions with `#[track_caller]` pass on. The standard
+    /// library belongs to no user, but a line of it is useless in a message: functions passed to
+    /// `map` are "called" there.
     pub fn is_around(&self, location: Location) -> bool {
         let file = location.file();
         std::ptr::eq(location, self.location)
@@ -75,7 +77,8 @@ impl Call {
     }
 }
 
-/// A call that has been [entered](Call::enter); when it is dropped, the one around it goes on.
+/// A call that has been [entered](Call::enter). Dropping this makes the surrounding call the
+/// running one again.
 #[derive(Debug)]
 #[must_use = "the call ends when this is dropped"]
 pub struct Entered(Option<Call>);
@@ -87,19 +90,19 @@ impl Drop for Entered {
     }
 }
 
-/// Puts the call that is running aside until the result is dropped.
+/// Puts the running call aside until the result is dropped.
 pub(crate) fn put_aside() -> Entered {
     Entered(RUNNING.take())
 }
 
-/// The line that a mistake here is to be reported at: that of the caller, or if it is the library's
-/// own, that of the user's call which is running.
+/// Returns the location at which to report a mistake: that of the caller, or, if that is in the
+/// library itself, the location of the user's running call.
 ///
 /// ```
 /// use bibun_array::{caller, Call};
 /// let call = Call {
 ///     function: "demo",
-///     location: std::panic::std::panic::Location::caller(),
+///     location: std::panic::Location::caller(),
 ///     sources: file!(),
 ///     is_composite: false,
 /// };
@@ -118,7 +121,8 @@ pub fn caller() -> Location {
     }
 }
 
-/// Says which function the user called, if it is another than the one that speaks: ` (in std)`.
+/// Returns the name of the function that the user called, in the form ` (in std)`, or an empty
+/// string if that is `function` itself.
 #[track_caller]
 pub fn user_of(function: &str) -> String {
     match Call::running() {

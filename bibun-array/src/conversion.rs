@@ -13,9 +13,9 @@ enum Widest {
 }
 
 impl Scalar {
-    /// The value as another type, converted as Rust's `as` does: floats to integers round towards
-    /// zero and are held in the range, integers to smaller ones wrap around, everything but zero is
-    /// `true`, and what a float type does not have is rounded once, to the nearest or even one.
+    /// Converts the value to another type, as Rust's `as` does: floats to integers round towards
+    /// zero and saturate, integers to smaller ones wrap around, everything but zero is `true`, and
+    /// a number that a float type does not have is rounded once, to the nearest, ties to even.
     #[inline]
     pub fn cast(self, dtype: DType) -> Self {
         if self.dtype() == dtype {
@@ -59,7 +59,7 @@ impl Scalar {
         }
     }
 
-    /// The value as `f64`.
+    /// Returns the value as `f64`.
     #[inline]
     pub fn to_f64(self) -> f64 {
         match self.widest() {
@@ -69,8 +69,8 @@ impl Scalar {
     }
 }
 
-/// An integer as a float that rounds to 16 bits as the integer would: of what `f64` has no place for,
-/// its last digit tells whether there was any.
+/// An integer as a float that rounds to 16 bits as the integer would: the digits that `f64` has no
+/// room for are replaced by one last digit, which is set if any of them is.
 fn sticky(x: i64) -> f64 {
     const LOST: i64 = (1 << 11) - 1;
     match x.unsigned_abs() >> 53 {
@@ -79,15 +79,15 @@ fn sticky(x: i64) -> f64 {
     }
 }
 
-/// A number of single precision that rounds to 16 bits as `x` does: what is not exact ends in an odd
-/// digit, so that it is never halfway between two (Boldo and Melquiond, Emulation of FMA and correctly
-/// rounded sums, 2008).
+/// A number of single precision that rounds to 16 bits as `x` does: an inexact one ends in an odd
+/// digit, so that it is never halfway between two (Boldo and Melquiond, Emulation of FMA and
+/// correctly rounded sums, 2008).
 #[inline(always)]
 fn to_odd(x: f64) -> f32 {
     let near = x as f32;
     let back = f64::from(near);
     let bits = near.to_bits();
-    // One step towards zero where it was rounded away from it; then the last digit.
+    // One step towards zero if it was rounded away from zero; then the last digit is set.
     let cut = bits - u32::from(back.abs() > x.abs());
     f32::from_bits(if back == x || x.is_nan() {
         bits
@@ -98,7 +98,7 @@ fn to_odd(x: f64) -> f32 {
 
 /// Converts a run of elements to another dtype, as [`Scalar::cast`] does.
 pub(crate) fn convert(x: Slice<'_>, y: SliceMut<'_>) {
-    /// The pairs that have a loop of their own.
+    /// The pairs of types that have their own loop.
     macro_rules! loops {
         ($($X:ident($x:ident) -> $Y:ident: $value:expr;)*) => {
             match (x, y) {
@@ -140,7 +140,8 @@ pub(crate) fn convert(x: Slice<'_>, y: SliceMut<'_>) {
     }
 }
 
-/// Converts by way of an accumulator, which holds what there was or loses nothing that is kept.
+/// Converts by way of an accumulator. Nothing is lost: the accumulator has all values of one of the
+/// two types.
 fn indirectly(x: Slice<'_>, mut y: SliceMut<'_>) {
     const BLOCK: usize = 512;
     fn by_way_of<T: Element>(x: Slice<'_>, y: &mut SliceMut<'_>) {
@@ -192,14 +193,14 @@ mod tests {
     use super::*;
     use crate::dtype::with_dtype;
 
-    /// Values of a dtype, the awkward ones among them.
+    /// Values of a dtype, including awkward ones.
     fn values(dtype: DType) -> Vec<Scalar> {
         let mut state = 7u64;
         let random = (0..3000).map(|i| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            // Few bits are small integers and subnormals, all of them any number.
+            // Few bits are small integers and subnormals; all bits are any number.
             state >> (i % 64)
         });
         let awkward = [
@@ -260,7 +261,8 @@ mod tests {
     #[test]
     fn sixteen_bits_get_the_nearest_number() {
         for to in [DType::F16, DType::BF16] {
-            // Finite numbers in order, and the middle of each two; an even one wins a tie.
+            // Finite numbers in order, and the middle of each two neighbours. Ties go to the even
+            // one.
             let count = if to == DType::F16 { 0x7c00 } else { 0x7f80u64 };
             let number = |bits| Scalar::from_bits(to, bits).to_f64();
             for bits in 0..count - 1 {

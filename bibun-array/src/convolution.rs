@@ -1,10 +1,10 @@
-//! Convolutions over any number of axes, and the two products that their derivatives are made of.
+//! Convolutions over any number of axes, and the two products that their derivatives consist of.
 
 use smallvec::SmallVec;
 
 use crate::{Array, Error, Shape, raise};
 
-/// How a kernel moves along one axis.
+/// The movement of a kernel along one axis.
 ///
 /// ```
 /// use bibun_array::Window;
@@ -13,18 +13,19 @@ use crate::{Array, Error, Shape, raise};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Window {
-    /// How many elements the kernel reads.
+    /// The number of elements that the kernel reads.
     pub kernel: usize,
-    /// How far it moves from one position to the next.
+    /// The step from one position of the kernel to the next.
     pub stride: usize,
-    /// How many zeros lie before and after the axis.
+    /// The numbers of zeros before and after the axis.
     pub padding: [usize; 2],
-    /// How far apart the elements are that it reads.
+    /// The distance between neighbouring elements that the kernel reads.
     pub dilation: usize,
 }
 
 impl Window {
-    /// How many elements lie from the first that the kernel reads to the last, with both.
+    /// Returns the number of elements from the first that the kernel reads to the last, both
+    /// included.
     pub fn extent(&self) -> usize {
         match self.kernel {
             0 => 0,
@@ -32,69 +33,71 @@ impl Window {
         }
     }
 
-    /// An axis of `size` with its padding.
+    /// Returns the size of an axis of `size` elements with its padding.
     pub fn padded(&self, size: usize) -> usize {
         let [before, behind] = self.padding;
         before.saturating_add(size).saturating_add(behind)
     }
 
-    /// How many positions the kernel has on an axis of `size`; `None` if it does not fit.
+    /// Returns the number of positions of the kernel on an axis of `size` elements, or `None` if it
+    /// does not fit.
     pub fn positions(&self, size: usize) -> Option<usize> {
         let room = self.padded(size).checked_sub(self.extent())?;
         Some((room / self.stride).saturating_add(1))
     }
 }
 
-/// What a convolution connects.
+/// One of the three arrays of a convolution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConvolutionPart {
-    /// What the kernels move over.
+    /// The array that the kernels move over.
     Input,
     /// The kernels.
     Weights,
-    /// What they give.
+    /// The result.
     Output,
 }
 
-/// The sizes of a convolution over any number of axes, from which all shapes follow.
+/// The sizes of a convolution over any number of axes, which determine all shapes.
 ///
-/// Input x `[n, groups * inputs, sizes..]`, weights w `[groups * outputs, inputs, kernel..]`,
-/// output y `[n, groups * outputs, positions..]`. With `s` the place that position `p` reads for
-/// the element `k` of the kernel, `y[n, o, p] = Σ_{c, k} x[n, c, s(p, k)] w[o, c, k]`, where an
-/// output channel reads the input channels of its group only and x is 0 in the padding.
+/// The input x is `[n, groups * inputs, sizes..]`, the weights w
+/// `[groups * outputs, inputs, kernel..]` and the output y `[n, groups * outputs, positions..]`. If
+/// `s(p, k)` is the element that the kernel reads at position `p` for its element `k`, then
+/// `y[n, o, p] = Σ_{c, k} x[n, c, s(p, k)] w[o, c, k]`, where an output channel reads the input
+/// channels of its group only and x is 0 in the padding.
 ///
 /// The sum `Σ x[n, c, s(p, k)] w[o, c, k] y[n, o, p]` over everything is linear in each of the
-/// three parts, and what stands beside one of them in it is the product of the other two:
+/// three parts, and the factor of one part in it is the product of the other two:
 /// [`Convolution::product`]. All derivatives of a convolution are such products.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Convolution {
-    /// How many groups the channels are in.
+    /// The number of groups of channels.
     pub groups: usize,
-    /// Input channels of a group.
+    /// The number of input channels of a group.
     pub inputs: usize,
-    /// Output channels of a group.
+    /// The number of output channels of a group.
     pub outputs: usize,
-    /// The sizes of the input along the axes that the kernel moves on.
+    /// The sizes of the input along the axes that the kernel moves over.
     pub sizes: Shape,
-    /// How it moves, for each of these axes.
+    /// The movement of the kernel along each of these axes.
     pub windows: SmallVec<[Window; 3]>,
 }
 
 impl Convolution {
-    /// The positions of the kernel along each axis.
+    /// Returns the number of positions of the kernel along each axis.
     ///
     /// # Panics
-    /// If it does not fit.
+    /// Panics if the kernel does not fit.
     pub fn positions(&self) -> Shape {
         let windows = self.sizes.iter().zip(&self.windows);
         let positions = windows.map(|(&size, window)| window.positions(size));
         positions.map(|count| count.expect("it fits")).collect()
     }
 
-    /// The shape of a part, for `n` examples (which the weights have no axis for).
+    /// Returns the shape of a part for `n` examples (the weights have no axis for them).
     ///
     /// # Panics
-    /// If the kernel does not fit.
+    /// Panics if the kernel does not fit.
     pub fn shape(&self, part: ConvolutionPart, n: usize) -> Shape {
         let (first, axes): ([usize; 2], Shape) = match part {
             ConvolutionPart::Input => (
@@ -114,12 +117,12 @@ impl Convolution {
         first.iter().chain(axes.iter()).copied().collect()
     }
 
-    /// The part `made` from the other two, in their order: the output is the convolution of input
-    /// and weights; the input the transposed convolution of weights and output; the weights those
-    /// of the gradient by them, from input and output.
+    /// Computes the part `made` from the other two, which are passed in their order. The output is
+    /// the convolution of input and weights, the input is the transposed convolution of weights and
+    /// output, and the weights are their own gradient, from input and output.
     ///
     /// # Panics
-    /// If a shape is not that of its part, or the dtypes are not both f32 or both f64.
+    /// Panics if a shape is not that of its part, or the dtypes are not equal float types.
     ///
     /// ```
     /// use bibun_array::{Array, Convolution, ConvolutionPart, Window};
@@ -166,14 +169,15 @@ impl Convolution {
 }
 
 impl Convolution {
-    /// What the kernels see of each example at each position: the output is the product of these
-    /// patches with the kernels.
+    /// Extracts the patches that the kernels see of each example at each position. The output is
+    /// the product of these patches with the kernels.
     ///
-    /// Shapes: x, the input `[n, groups * inputs, sizes..]` → `[n, groups, positions, stencil * inputs]`,
-    /// with all positions as one axis and the channels of a tap side by side.
+    /// Shapes: x, the input `[n, groups * inputs, sizes..]` →
+    /// `[n, groups, positions, stencil * inputs]`, where all positions are one axis, `stencil` is
+    /// the number of elements of a kernel, and the channels of one of these are side by side.
     ///
     /// # Panics
-    /// If x has not the shape of the input or is neither f32 nor f64.
+    /// Panics if x does not have the shape of the input or its dtype is not a float.
     ///
     /// ```
     /// use bibun_array::{Array, Convolution, Window};
@@ -214,7 +218,7 @@ impl Convolution {
         })
     }
 
-    /// Raises unless all elements between the padding can be counted.
+    /// Raises an error unless the elements with their padding can be counted.
     #[track_caller]
     fn expect_padded(&self, function: &'static str) {
         let channels = self.groups.saturating_mul(self.inputs.max(self.outputs));
@@ -226,7 +230,7 @@ impl Convolution {
 }
 
 impl ConvolutionPart {
-    /// The other two, in the order input, weights, output.
+    /// Returns the other two parts, in the order input, weights, output.
     pub fn others(self) -> [Self; 2] {
         match self {
             Self::Input => [Self::Weights, Self::Output],

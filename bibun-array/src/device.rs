@@ -1,7 +1,7 @@
-//! What a device must be able to do for arrays to live on it.
+//! The interface of a device on which arrays are stored and computed.
 //!
-//! [`Array`] knows shapes, strides and dtypes and asks its device for everything that touches
-//! elements. The CPU is one implementation; nothing above this file would change for another.
+//! [`Array`] knows shapes, strides and dtypes, and leaves everything that touches elements to its
+//! device. The CPU is one implementation; nothing above this file would change for another.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -20,65 +20,66 @@ use crate::{Array, Change, DType, Error, Location, Shape, Slice, Stencil, Update
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
-    /// The device it is on.
+    /// Returns the device that the memory is on.
     fn device(&self) -> &'static dyn Device;
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     fn dtype(&self) -> DType;
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     fn bytes(&self) -> usize;
 }
 
-/// What becomes of an element that must not be there: the error to raise.
+/// The error to raise for an element that is not allowed, made from that element.
 pub type Complaint = Box<dyn FnOnce(i64) -> Error + Send>;
 
 /// A reduction over axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduce {
-    /// Sum (of bools: how many are true, as `i64`).
+    /// The sum (of bools: the number of `true`, as `i64`).
     Sum,
-    /// Product (of bools as `i64`).
+    /// The product (of bools as `i64`).
     Product,
-    /// Largest value; NaN if there is any.
+    /// The largest value, or NaN if there is one.
     Max,
-    /// Smallest value; NaN if there is any.
+    /// The smallest value, or NaN if there is one.
     Min,
-    /// Position of the first largest value (or the first NaN), as `i64`; over one axis.
+    /// The position of the first largest value (or the first NaN), as `i64`; over one axis.
     ArgMax,
-    /// Position of the first smallest value (or the first NaN), as `i64`; over one axis.
+    /// The position of the first smallest value (or the first NaN), as `i64`; over one axis.
     ArgMin,
-    /// Whether all are true (nonzero).
+    /// Whether all elements are true (nonzero).
     All,
-    /// Whether any is true (nonzero).
+    /// Whether any element is true (nonzero).
     Any,
 }
 
 /// A running reduction along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scan {
-    /// Running sum.
+    /// The running sum.
     Sum,
-    /// Running product.
+    /// The running product.
     Product,
 }
 
-/// What is done to elements when they are normalised.
+/// The rule of a normalisation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Normalization {
     /// Whether the mean is subtracted.
     pub centered: bool,
-    /// What is added to the variance before its root is taken.
+    /// The number added to the variance before its root is taken.
     pub epsilon: f64,
 }
 
-/// Where arrays live, and what computes there. Callers have checked shapes, dtypes and bounds.
+/// A place where arrays are stored and computed. Callers have checked shapes, dtypes and bounds.
 ///
-/// A new device needs memory, that is [`upload`](Device::upload) and [`download`](Device::download),
-/// and is right at once: every operation goes through the host until the device has one of its own.
-/// All arrays given to a device are its own, or repeat a single value, which is on every device.
+/// A new device needs memory, that is, [`upload`](Device::upload) and
+/// [`download`](Device::download), and is then complete: every other operation goes through the
+/// host until the device implements it. All arrays passed to a device are its own, or repeat a
+/// single value, which is on every device.
 ///
-/// A device is a `static`, or is never freed, and two are equal if they are one and the same object.
+/// A device is a `static`, or is never freed. Two devices are equal if they are the same object.
 ///
 /// ```
 /// use bibun_array::{cpu, Array};
@@ -87,29 +88,30 @@ pub struct Normalization {
 /// assert!(x.to(cpu()).shares_memory_with(&x));
 /// ```
 pub trait Device: Any + fmt::Debug + Send + Sync {
-    /// A name for people, such as `cpu`.
+    /// Returns a name for display, such as `cpu`.
     fn name(&self) -> &str;
 
     /// Copies elements from the host.
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory>;
 
-    /// A row-major copy of an array, as memory on the host. This waits for the device, as nothing but
-    /// [`nonzero`](Device::nonzero) does, and here it raises what [`check`](Device::check) has found meanwhile. `asked_by` names the
-    /// function that wants to see elements, such as `to_vec`, for messages and profiles.
+    /// Returns a row-major copy of an array in memory on the host. This waits for the device, which
+    /// otherwise only [`nonzero`](Device::nonzero) does, and raises the errors that
+    /// [`check`](Device::check) has found in the meantime. `asked_by` is the name of the function
+    /// that reads the elements, such as `to_vec`, for messages and profiles.
     fn download(&'static self, x: &Array, asked_by: &'static str) -> Array;
 
-    /// A row-major copy of an array.
+    /// Returns a row-major copy of an array.
     fn copy(&'static self, x: &Array) -> Array {
         on_host(self, "copy", [x], |[x]| x)
     }
 
-    /// A row-major array of unspecified content, to be written by [`Device::assign`].
+    /// Returns a row-major array of unspecified content, to be written by [`Device::assign`].
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
         uploaded(self, cpu().empty(shape, dtype))
     }
 
-    /// Computes a kernel at every element; the inputs have one shape. The device may take the
-    /// memory of an input that nobody else holds for the result.
+    /// Computes a kernel at every element. The inputs have one shape. The device may use the memory
+    /// of an input that no other array shares for the result.
     fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
         let inputs = inputs.iter().map(|x| downloaded(self, kernel.name(), x));
         uploaded(
@@ -118,9 +120,10 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         )
     }
 
-    /// Changes a parameter and its state, arrays of one shape, in their own memory: at each element as
-    /// the [`Update`] says, by the gradient, which has that shape too. What is shared is copied first.
-    /// The gradient has the dtype of the parameter, the state that or its [accumulator](DType::accumulator).
+    /// Changes a parameter and its state in their own memory, at each element by the [`Update`] and
+    /// the gradient. All of these arrays have one shape. An array that is shared is copied first.
+    /// The gradient has the dtype of the parameter; the state has that dtype or its
+    /// [accumulator](DType::accumulator).
     fn update(
         &'static self,
         update: &Update,
@@ -138,8 +141,8 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         }
     }
 
-    /// `Σ g²` of a gradient as some changes leave it: a single element of `f64`. The squares are of
-    /// `f64` too, or those of an `f32` would overflow.
+    /// Computes `Σ g²` of a gradient after some changes, as a single element of `f64`. The squares
+    /// are `f64`, too, because those of an `f32` could overflow.
     fn sum_of_squares(
         &'static self,
         changes: &[Change],
@@ -152,9 +155,9 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         uploaded(self, cpu().sum_of_squares(&changes, &parameter, &gradient))
     }
 
-    /// Writes `value` over the elements that `part` sees, a window on the elements of `target` in
-    /// row-major order; the shapes of `part` and `value` are equal and no element of `part` is
-    /// seen twice. A `target` that is shared or lies in another order is copied first.
+    /// Writes `value` over the elements in `part`, a window on the elements of `target` in
+    /// row-major order. The shapes of `part` and `value` are equal, and `part` contains no element
+    /// twice. A `target` that is shared or stored in another order is copied first.
     fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
         *target = on_host(self, "assign", [target, value], |[mut target, value]| {
             cpu().assign(&mut target, part, &value);
@@ -162,37 +165,40 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         });
     }
 
-    /// Reduces `axes` (sorted), which are left out of the result's shape. `Max` to `ArgMin` get at
-    /// least one element for each of the result.
+    /// Reduces `axes` (sorted), which are left out of the result's shape. For `Max` to `ArgMin`,
+    /// each element of the result has at least one element to choose from.
     fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
         on_host(self, "reduce", [x], |[x]| cpu().reduce(reduction, &x, axes))
     }
 
-    /// Looks whether all of `x`, of `i64`, is within `bounds`, and if an element is not, raises what
-    /// `complaint` says of it: at once, or at the next [`download`](Device::download). What is
-    /// computed with such elements until then does not matter, but must do no harm.
+    /// Checks that all elements of `x`, of `i64`, are within `bounds`. If an element is not, raises
+    /// the error that `complaint` makes from it: at once, or at the next
+    /// [`download`](Device::download). Results that are computed from such elements until then do
+    /// not matter, but must do no harm.
     fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
         cpu().check(&downloaded(self, "check", x), bounds, complaint);
     }
 
-    /// The indices of the elements that are not zero (or `true`), in row-major order, as the rows
-    /// of an `i64` matrix `[count, rank]`. NaN is not zero. This waits, for the shape of the result is
-    /// not known before.
+    /// Returns the indices of the elements that are not zero (or `true`), in row-major order, as
+    /// the rows of an `i64` matrix `[count, rank]`. NaN is not zero. This waits, because the shape
+    /// of the result is not known before.
     fn nonzero(&'static self, x: &Array) -> Array {
         on_host(self, "nonzero", [x], |[x]| cpu().nonzero(&x))
     }
 
-    /// Picks along `axis`: `y[.., i.., ..] = x[.., indices[i..], ..]`, with the axes of `indices`
-    /// in the place of `axis`. Indices are within the axis, and negative ones count from its end.
+    /// Picks elements along `axis`: `y[.., i.., ..] = x[.., indices[i..], ..]`, with the axes of
+    /// `indices` in the place of `axis`. Indices are within the axis, and negative ones count from
+    /// its end.
     fn take(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
         on_host(self, "take", [x, indices], |[x, indices]| {
             cpu().take(&x, &indices, axis)
         })
     }
 
-    /// Adds `value` into `target` at `indices` along `axis`: what [`Device::take`] picks, spread
-    /// again; equal indices add up, in their order (for bools, by "or"). The shape of `value` is
-    /// that of what `take` would pick. The memory of `target` is reused if nobody else holds it.
+    /// Adds `value` to the elements of `target` that [`Device::take`] would pick at `indices` along
+    /// `axis`. Values at equal indices add up in their order (bools combine by "or"). The shape of
+    /// `value` is that of the result of `take`. The memory of `target` is reused if no other array
+    /// shares it.
     fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
         let inputs = [&target, indices, value];
         on_host(self, "add_at", inputs, |[target, indices, value]| {
@@ -200,15 +206,16 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         })
     }
 
-    /// Picks along `axis` with one index per element: `y[..i..] = x[..indices[..i..]..]`; apart
-    /// from `axis` the shapes are equal. Indices are as those of [`Device::take`].
+    /// Picks elements along `axis` with one index per element: `y[..i..] = x[..indices[..i..]..]`.
+    /// The shapes are equal except along `axis`. Indices are as in [`Device::take`].
     fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
         on_host(self, "gather", [x, indices], |[x, indices]| {
             cpu().gather(&x, &indices, axis)
         })
     }
 
-    /// Adds `value` into `target` where [`Device::gather`] would pick, as [`Device::add_at`] does.
+    /// Adds `value` to the elements of `target` that [`Device::gather`] would pick, as
+    /// [`Device::add_at`] does.
     fn scatter_add(
         &'static self,
         target: Array,
@@ -222,9 +229,9 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         })
     }
 
-    /// Numbers drawn from Philox streams, from block `counter` on: an equal part of the elements, in
-    /// row-major order, from the stream of each of the `keys`. Which words make which element is part
-    /// of [`Distribution`]'s definition, so that all devices draw alike.
+    /// Draws numbers from Philox streams, starting at block `counter`: each of the `keys` is a
+    /// stream for an equal part of the elements, in row-major order. [`Distribution`] defines which
+    /// words make which element, so that all devices draw the same numbers.
     fn random(
         &'static self,
         distribution: Distribution,
@@ -235,17 +242,17 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         uploaded(self, cpu().random(distribution, keys, counter, shape))
     }
 
-    /// `alpha a b + beta c` with the matrix products of the last two axes; all axes before are
-    /// equal, `c` broadcasts to the shape of the result and is not read if `beta` is 0. The
-    /// dtypes are one of `f32`, `f64` and `i64`. The device may take the memory of `c`.
+    /// Computes `alpha a b + beta c` with the matrix products of the last two axes. All axes before
+    /// them are equal. `c` broadcasts to the shape of the result and is not read if `beta` is 0.
+    /// All arrays have one dtype of numbers. The device may use the memory of `c`.
     fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
         on_host(self, "gemm", [a, b, &c], |[a, b, c]| {
             cpu().gemm(alpha, &a, &b, beta, c)
         })
     }
 
-    /// One part of a convolution from the other two; see [`Convolution::product`]. Both are of `f32`
-    /// or both of `f64`.
+    /// Computes one part of a convolution from the other two; see [`Convolution::product`]. Both
+    /// are floats of one dtype.
     fn convolve(
         &'static self,
         convolution: &Convolution,
@@ -258,25 +265,26 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         })
     }
 
-    /// What the kernels of a convolution see; see [`Convolution::patches`]. `x` is of floats.
+    /// Computes the patches of a convolution; see [`Convolution::patches`]. `x` has a float dtype.
     fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {
         on_host(self, "patches", [x], |[x]| cpu().patches(convolution, &x))
     }
 
-    /// Runs along `axis`; `x` is not of `bool`.
+    /// Computes a running reduction along `axis`. `x` is not `bool`.
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
         on_host(self, "scan", [x], |[x]| cpu().scan(scan, &x, axis))
     }
 
-    /// `[y, mean, variance]` over `axes` (sorted) of an array of floats; see [`Array::normalize`].
+    /// Computes `[y, mean, variance]` over `axes` (sorted) of an array of floats; see
+    /// [`Array::normalize`].
     fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
         let x = downloaded(self, "normalize", x);
         let results = cpu().normalize(rule, &x, axes);
         results.map(|result| uploaded(self, result))
     }
 
-    /// The cotangent of what was normalised over `axes`, from the results `[y, variance]` and the
-    /// cotangents `[gy, gmean, gvariance]`.
+    /// Computes the cotangent of an array that was normalised over `axes`, from the results
+    /// `[y, variance]` and the cotangents `[gy, gmean, gvariance]`.
     fn normalize_gradient(
         &'static self,
         rule: Normalization,
@@ -293,43 +301,44 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         )
     }
 
-    /// The positions along `axis` of its `count` first elements in ascending or descending order,
-    /// as `i64`. NaN is greater than all numbers; equal elements stay in their order.
+    /// Returns the positions along `axis` of the first `count` elements in ascending or descending
+    /// order, as `i64`. NaN is greater than all numbers, and equal elements stay in their order.
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
         on_host(self, "argsort", [x], |[x]| {
             cpu().argsort(&x, axis, descending, count)
         })
     }
 
-    /// The weighted sums of what `stencil` read along `axis`; `x` is of floats.
+    /// Computes the weighted sums of the elements that `stencil` reads along `axis`. `x` has a
+    /// float dtype.
     fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
         on_host(self, "reduce_window", [x], |[x]| {
             cpu().reduce_window(&x, axis, stencil)
         })
     }
 
-    /// The largest of what windows over the last two axes see and its position, as `i64` in
-    /// row-major order over these axes. NaN is larger than all numbers, the first of equal elements
-    /// is taken, and no window is empty.
+    /// Returns the largest element in each window over the last two axes and its position, as `i64`
+    /// in row-major order over these axes. NaN is larger than all numbers, of equal elements the
+    /// first is taken, and no window is empty.
     fn window_max(&'static self, x: &Array, rows: &Stencil, columns: &Stencil) -> (Array, Array) {
         let x = downloaded(self, "window_max", x);
         let (largest, positions) = cpu().window_max(&x, rows, columns);
         (uploaded(self, largest), uploaded(self, positions))
     }
 
-    /// Waits until everything asked so far has been done.
+    /// Waits until all work given to the device so far is done.
     fn synchronize(&'static self) {}
 }
 
 impl PartialEq for dyn Device {
-    /// Whether both are the same object. (One without a size has no address of its own, but is told
-    /// from all others by its type.)
+    /// Whether both are the same object. A device of size zero has no address of its own, but its
+    /// type distinguishes it from all others.
     fn eq(&self, other: &Self) -> bool {
         self.type_id() == other.type_id() && (size_of_val(self) == 0 || ptr::addr_eq(self, other))
     }
 }
 
-/// What the CPU makes of arrays of a device, for the device.
+/// The result of the CPU for arrays of a device, moved to the device.
 fn on_host<D: Device + ?Sized, const N: usize>(
     device: &'static D,
     operation: &'static str,
@@ -340,7 +349,7 @@ fn on_host<D: Device + ?Sized, const N: usize>(
     uploaded(device, work(inputs))
 }
 
-/// The elements on the host.
+/// The array on the host.
 fn downloaded<D: Device + ?Sized>(device: &'static D, asked_by: &'static str, x: &Array) -> Array {
     match x.inline() {
         Some(_) => x.clone(),
@@ -348,7 +357,7 @@ fn downloaded<D: Device + ?Sized>(device: &'static D, asked_by: &'static str, x:
     }
 }
 
-/// An array of the host's on a device.
+/// An array of the host, moved to a device.
 pub(crate) fn uploaded<D: Device + ?Sized>(device: &'static D, x: Array) -> Array {
     if x.inline().is_some() {
         return x;
@@ -365,23 +374,23 @@ pub(crate) fn uploaded<D: Device + ?Sized>(device: &'static D, x: Array) -> Arra
 pub struct View(pub(crate) Layout);
 
 impl View {
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn shape(&self) -> &Shape {
         &self.0.shape
     }
 
-    /// Steps between neighbours of each axis, in elements.
+    /// Returns the steps between neighbours along each axis, in elements.
     pub fn strides(&self) -> &[isize] {
         &self.0.strides
     }
 
-    /// The position of the first element.
+    /// Returns the position of the first element.
     pub fn offset(&self) -> usize {
         self.0.offset
     }
 }
 
-/// The CPU.
+/// Returns the CPU.
 pub fn cpu() -> &'static dyn Device {
     &CPU
 }
@@ -389,8 +398,8 @@ pub fn cpu() -> &'static dyn Device {
 /// Runs the part of a function that asks for memory.
 ///
 /// # Panics
-/// If the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the function and
-/// the place of its call.
+/// Panics if the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the
+/// function and the location of its call.
 ///
 /// ```
 /// use bibun_array::{allocating, attempt, Array, DType, Error};
@@ -420,27 +429,27 @@ thread_local! {
     static SETTLED: Cell<Option<&'static dyn Device>> = const { Cell::new(None) };
 }
 
-/// Whether there is memory, or ever was, on another device than the CPU.
+/// Whether there has ever been memory on a device other than the CPU.
 static IS_ANOTHER: AtomicBool = AtomicBool::new(false);
 
-/// Whether another device than the CPU has been used in this program.
+/// Returns whether a device other than the CPU has been used in this program.
 #[inline]
 pub fn is_another_device() -> bool {
     IS_ANOTHER.load(Ordering::Relaxed)
 }
 
-/// Notes that there is memory of a device.
+/// Notes that there is memory on a device.
 pub(crate) fn is_used(device: &'static dyn Device) {
     if device != cpu() {
         IS_ANOTHER.store(true, Ordering::Relaxed);
     }
 }
 
-/// Has what is computed from repeated single values alone, which are on every device, computed on
-/// this one until the result is dropped. Else that is done on the CPU.
+/// Makes computations whose inputs are all repeated single values, which are on every device, run
+/// on this device until the result is dropped. Otherwise they run on the CPU.
 ///
-/// For libraries above this one: a gradient that is the same everywhere is put into zeros on the
-/// device of what it is the gradient of.
+/// For libraries built on this one: a gradient that is the same everywhere is put into zeros on the
+/// device of the array that it is the gradient of.
 ///
 /// ```
 /// use bibun_array::{cpu, settle, Array, DType};
@@ -451,7 +460,7 @@ pub fn settle(device: &'static dyn Device) -> Settled {
     Settled(SETTLED.replace(Some(device)))
 }
 
-/// See [`settle`].
+/// A choice of a device, in force until this is dropped; see [`settle`].
 #[derive(Debug)]
 #[must_use = "it is over when this is dropped"]
 pub struct Settled(Option<&'static dyn Device>);
@@ -462,12 +471,13 @@ impl Drop for Settled {
     }
 }
 
-/// Puts aside what is [settled](settle) until the result is dropped.
+/// Puts the [settled](settle) device aside until the result is dropped.
 pub(crate) fn put_aside() -> Settled {
     Settled(SETTLED.take())
 }
 
-/// The one device that holds all of the inputs; arrays of a single repeated value are everywhere.
+/// The one device that holds all of the inputs. Arrays of a single repeated value are on every
+/// device.
 #[track_caller]
 pub(crate) fn common<'a>(
     function: &'static str,

@@ -1,23 +1,23 @@
-//! Arrays as text, laid out as NumPy does: `Display` like `str`, `Debug` like `repr`.
+//! Arrays as text, formatted as NumPy does: `Display` like `str`, `Debug` like `repr`.
 //!
-//! Floats have the fewest digits that tell them apart, but at most eight behind the point; all of
-//! an array are written with a power of ten if one is 1e8 or more (1e6 in `f32`, 1e3 in types of 16
-//! bits), one is below 1e-4, or the largest exceeds the smallest a thousand times. Lines hold 75
-//! columns. Arrays of more than 1000 elements show three at either end of each axis.
+//! Floats have the fewest digits that distinguish them, but at most eight after the point. All
+//! floats of an array are written with a power of ten if one is 1e8 or more (1e6 in `f32`, 1e3 in
+//! types of 16 bits), one is below 1e-4, or the largest is more than a thousand times the smallest.
+//! Lines have 75 columns. Arrays of more than 1000 elements show three at either end of each axis.
 
 use std::fmt::{self, Write};
 
 use crate::{Array, DType, Kind, Scalar};
 
-/// Digits behind the point.
+/// The number of digits after the point.
 const PRECISION: usize = 8;
 const LINE_WIDTH: usize = 75;
 /// Larger arrays are summarised.
 const THRESHOLD: usize = 1000;
-/// Elements shown at either end of an axis that is summarised.
+/// The number of elements shown at either end of a summarised axis.
 const EDGE: usize = 3;
 
-/// The elements as NumPy's `str` writes them.
+/// Formats the elements as NumPy's `str` does.
 ///
 /// ```
 /// use bibun_array::Array;
@@ -34,7 +34,8 @@ impl fmt::Display for Array {
     }
 }
 
-/// The elements and, where they do not tell it, the dtype and the shape, as NumPy's `repr` does.
+/// Formats the elements and, if they do not imply them, the dtype and the shape, as NumPy's `repr`
+/// does.
 ///
 /// ```
 /// use bibun_array::Array;
@@ -77,10 +78,10 @@ impl fmt::Debug for Array {
     }
 }
 
-/// The elements to be shown, each written alike.
+/// The elements to be shown, all written in the same format.
 struct Words {
     words: Vec<String>,
-    /// How many elements an axis has, if all are shown; `None` stands for the edges.
+    /// The number of elements of each axis if all are shown, or `None` if only the edges are.
     axes: Vec<Option<usize>>,
 }
 
@@ -103,7 +104,7 @@ impl Words {
                 })
                 .collect();
         }
-        // One copy from wherever the array lies, unless most of it is left out.
+        // One copy from wherever the array is, unless most of it is left out.
         let x = if summarise {
             x.clone()
         } else {
@@ -124,7 +125,7 @@ impl Words {
         Self { words, axes }
     }
 
-    /// The words in nested brackets; `indent` columns stand before the first one already.
+    /// The words in nested brackets. `indent` columns come before the first one.
     fn laid_out(&self, separator: &str, indent: usize, width: usize) -> String {
         if self.words.is_empty() {
             return "[]".to_owned();
@@ -132,8 +133,8 @@ impl Words {
         self.axis(0, &mut self.words.iter(), separator, indent, width)
     }
 
-    /// One bracket along `axis`, or a single word behind the last one. Every bracket that closes
-    /// behind this one takes a column of the line.
+    /// One bracket along `axis`, or a single word after the last axis. Every bracket that closes
+    /// after this one takes a column of the line.
     fn axis(
         &self,
         axis: usize,
@@ -186,7 +187,7 @@ fn python_bool(x: Scalar) -> &'static str {
     }
 }
 
-/// The words set flush right, at least `width` wide.
+/// The words aligned to the right, at least `width` wide.
 fn aligned(words: Vec<String>, width: usize) -> Vec<String> {
     let width = words.iter().map(String::len).max().unwrap_or(0).max(width);
     words.iter().map(|word| format!("{word:>width$}")).collect()
@@ -233,7 +234,7 @@ fn floats(elements: &[Scalar], dtype: DType) -> Vec<String> {
     aligned(words.collect(), 0)
 }
 
-/// How short a float is: 0 for `f64`, 1 for `f32`, 2 for those of 16 bits.
+/// The class of a float by size: 0 for `f64`, 1 for `f32`, 2 for types of 16 bits.
 fn shortness(dtype: DType) -> usize {
     match dtype.size() {
         8 => 0,
@@ -242,14 +243,14 @@ fn shortness(dtype: DType) -> usize {
     }
 }
 
-/// The value, with the fewest decimal digits that tell it from its neighbours, as a type that Rust
-/// writes with the fewest digits.
+/// The value, rounded to the fewest decimal digits that distinguish it from its neighbours, as a
+/// type that Rust writes with the fewest digits.
 pub(crate) fn decimal(x: Scalar) -> Scalar {
     let dtype = x.dtype();
     if dtype.size() > 2 || !x.to_f64().is_finite() {
         return x;
     }
-    // Five digits tell all numbers of 16 bits apart.
+    // Five digits distinguish all numbers of 16 bits.
     let written = (0..5).map(|digits| {
         let text = format!("{:.digits$e}", x.to_f64());
         Scalar::F64(text.parse().expect("a number"))
@@ -258,9 +259,9 @@ pub(crate) fn decimal(x: Scalar) -> Scalar {
     back.next().unwrap_or(Scalar::F64(x.to_f64()))
 }
 
-/// A float taken apart for its columns.
+/// The parts of a float, for its columns.
 enum Parts {
-    /// The digits before and behind the point.
+    /// The digits before and after the point.
     Positional(String, String),
     /// The same, and the sign and digits of the power of ten.
     Scientific(String, String, String),
@@ -301,7 +302,7 @@ fn positional_parts(x: Scalar) -> Parts {
     Parts::Positional(whole.to_owned(), fraction.trim_end_matches('0').to_owned())
 }
 
-/// `x` with a power of ten of at least two digits and at most `precision` digits behind the point.
+/// `x` with a power of ten of at least two digits and at most `precision` digits after the point.
 fn scientific_parts(x: Scalar, precision: usize) -> Parts {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -329,7 +330,7 @@ fn scientific_parts(x: Scalar, precision: usize) -> Parts {
     Parts::Scientific(whole, fraction, exponent)
 }
 
-/// A float alone, with all the digits that it needs, as Python writes it.
+/// A single float with all the digits that it needs, as Python writes it.
 fn number(x: Scalar) -> String {
     let value = x.to_f64();
     if value.is_nan() {

@@ -5,8 +5,8 @@ use std::mem;
 
 use crate::{Error, raise};
 
-/// Where streams of random numbers stood when a piece of code drew from them, in the order of its
-/// draws: what is needed to run it again with the same numbers, whatever generators it holds.
+/// The positions of streams of random numbers at which a piece of code drew from them, in order.
+/// They allow it to be run again with the same numbers, whatever generators it holds.
 ///
 /// ```
 /// use bibun_array::{Draws, Generator};
@@ -23,7 +23,7 @@ pub struct Draws(Vec<Position>);
 /// A key and a counter.
 type Position = (u64, u64);
 
-/// What becomes of the draws on a thread; of several, the innermost first.
+/// How the draws on a thread are treated. Layers nest.
 enum Layer {
     Recording(Vec<Position>),
     Repeating { draws: Vec<Position>, next: usize },
@@ -35,7 +35,7 @@ thread_local! {
 }
 
 impl Draws {
-    /// Runs `f` and returns its draws, too.
+    /// Runs `f` and returns its result and its draws.
     pub fn record<T>(f: impl FnOnce() -> T) -> (T, Self) {
         let layer = Inside::of(Layer::Recording(Vec::new()));
         let result = f();
@@ -45,11 +45,11 @@ impl Draws {
         (result, Self(draws))
     }
 
-    /// Runs `f` with the numbers of these draws in place of its own. The generators that it draws from
-    /// stay where they are.
+    /// Runs `f` with the numbers of these draws in place of its own. The generators that it draws
+    /// from do not advance.
     ///
     /// # Panics
-    /// If `f` draws more often than there are draws.
+    /// Panics if `f` draws more often than there are draws.
     pub fn repeat<T>(&self, f: impl FnOnce() -> T) -> T {
         let draws = self.0.clone();
         let _layer = Inside::of(Layer::Repeating { draws, next: 0 });
@@ -57,7 +57,7 @@ impl Draws {
     }
 }
 
-/// A layer in force; it ends with this, also when a panic passes.
+/// A layer in force. It ends when this is dropped, also by a panic.
 struct Inside;
 
 impl Inside {
@@ -86,7 +86,8 @@ fn pop() -> Layer {
     })
 }
 
-/// The place from which a generator that stands at `own` draws, and whether it moves.
+/// The position from which a generator at the position `own` draws, and whether the generator
+/// advances.
 #[track_caller]
 pub(crate) fn position(own: Position) -> (Position, bool) {
     if !ARE_ANY.get() {
@@ -147,11 +148,11 @@ mod tests {
             (first, Draws::record(|| toss(&mut g)))
         });
         let after = g.clone();
-        // A recording inside of a repetition records what is repeated.
+        // A recording inside a repetition records the draws that are repeated.
         let again = outer.repeat(|| (toss(&mut g), Draws::record(|| toss(&mut g))));
         assert_eq!((first, inner.clone()), again);
         assert_eq!(inner.1.repeat(|| toss(&mut g)), inner.0);
-        // A repetition inside of a recording leaves nothing there.
+        // A repetition inside a recording adds nothing to it.
         let (_, none) = Draws::record(|| inner.1.repeat(|| toss(&mut g)));
         assert_eq!((none, g.clone()), (Draws::default(), after));
         let more = attempt::<_, Error>(|| inner.1.repeat(|| (toss(&mut g), toss(&mut g))));

@@ -1,13 +1,13 @@
-//! The element types of an array, runs of elements, and single values.
+//! The element types of arrays, slices of elements, and single values.
 //!
-//! The table at the end has a row for each type; enums, conversions, promotion and the codes in files
-//! follow from it.
+//! The table at the end has a row for each type. Enums, conversions, promotion and the names in
+//! files follow from it.
 
 use std::fmt;
 
 use crate::display::decimal;
 
-/// What a dtype counts, from the least to the most general.
+/// A kind of elements, from the least to the most general.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// `true` and `false`.
@@ -18,7 +18,7 @@ pub enum Kind {
     Float,
 }
 
-/// As what elements are moved; see [`Word`](crate::storage::Word).
+/// The size of the words as which elements are moved; see [`Word`](crate::storage::Word).
 pub(crate) enum WordSize {
     Truth,
     One,
@@ -27,7 +27,7 @@ pub(crate) enum WordSize {
     Eight,
 }
 
-/// The types in which elements are computed: their own accumulators.
+/// The types in which elements are computed. Each of them is its own accumulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Accumulator {
     Bool,
@@ -37,24 +37,24 @@ pub(crate) enum Accumulator {
 }
 
 impl DType {
-    /// How many there are.
+    /// The number of dtypes.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// Whether this is a type of floating-point numbers: one that can carry a gradient.
+    /// Returns whether this is a floating-point type, which can carry a gradient.
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Float)
     }
 
-    /// Whether this is a type of integers (`bool` is none).
+    /// Returns whether this is an integer type (`bool` is not).
     #[inline]
     pub const fn is_integer(self) -> bool {
         matches!(self.kind(), Kind::Integer)
     }
 
-    /// The type of `a ∘ b` for operands of two types, as in JAX: the first type in the order
-    /// `Bool < U8 < I32 < I64 < F16, BF16 < F32 < F64` that both can become, so that integers never
-    /// widen a float and the two types of 16 bits meet in `F32`.
+    /// Returns the type of `a ∘ b` for operands of two types, as in JAX: the first type in the
+    /// order `Bool < U8 < I32 < I64 < F16, BF16 < F32 < F64` that both can become. So integers
+    /// never widen a float, and the two types of 16 bits meet in `F32`.
     ///
     /// ```
     /// use bibun_array::DType;
@@ -66,8 +66,8 @@ impl DType {
         PROMOTED[self as usize][other as usize]
     }
 
-    /// The type of sums and products over elements: floats stay what they are, and everything else is
-    /// counted in `I64`, as in NumPy and PyTorch.
+    /// Returns the type of sums and products over elements: floats keep their type, and all others
+    /// are summed as `I64`, as in NumPy and PyTorch.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -82,7 +82,7 @@ impl DType {
         }
     }
 
-    /// The lowest finite value of a float type, or the smallest integer.
+    /// Returns the lowest finite value of a float type, or the smallest integer.
     ///
     /// ```
     /// use bibun_array::{DType, Scalar};
@@ -102,7 +102,7 @@ impl DType {
         }
     }
 
-    /// The highest finite value of a float type, or the largest integer.
+    /// Returns the highest finite value of a float type, or the largest integer.
     ///
     /// ```
     /// use bibun_array::{DType, Scalar};
@@ -122,7 +122,7 @@ impl DType {
         }
     }
 
-    /// As what the elements are moved.
+    /// The size of the words as which elements are moved.
     pub(crate) const fn word(self) -> WordSize {
         match (self.kind(), self.size()) {
             (Kind::Truth, _) => WordSize::Truth,
@@ -134,7 +134,7 @@ impl DType {
         }
     }
 
-    /// Whether [`promote`](DType::promote) may turn this into `other`.
+    /// Whether [`promote`](DType::promote) may turn this type into `other`.
     const fn widens_to(self, other: Self) -> bool {
         if self as usize == other as usize {
             return true;
@@ -149,7 +149,7 @@ impl DType {
         false
     }
 
-    /// Whether every value of `other` is one of this type too.
+    /// Returns whether every value of `other` is a value of this type, too.
     ///
     /// ```
     /// use bibun_array::DType;
@@ -190,12 +190,12 @@ impl fmt::Display for DType {
 }
 
 impl Scalar {
-    /// Zero (or `false`) of a dtype.
+    /// Returns the zero (or `false`) of a dtype.
     pub fn zero(dtype: DType) -> Self {
         Self::from_bits(dtype, 0)
     }
 
-    /// One (or `true`) of a dtype.
+    /// Returns the one (or `true`) of a dtype.
     pub fn one(dtype: DType) -> Self {
         Self::Bool(true).cast(dtype)
     }
@@ -210,29 +210,29 @@ mod sealed {
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static
 {
-    /// The type's name among the dtypes.
+    /// The dtype of this type.
     const DTYPE: DType;
-    /// The type in which it is computed; see [`DType::accumulator`].
+    /// The type in which elements are computed; see [`DType::accumulator`].
     type Accumulator: Element;
-    /// The value as a [`Scalar`].
+    /// Returns the value as a [`Scalar`].
     fn to_scalar(self) -> Scalar;
-    /// The value of a [`Scalar`], converted as by [`Scalar::cast`].
+    /// Returns the value of a [`Scalar`], converted as by [`Scalar::cast`].
     fn from_scalar(scalar: Scalar) -> Self;
-    /// The typed slice inside, if it has this type.
+    /// Returns the typed slice inside, if it has this type.
     fn from_slice(slice: Slice<'_>) -> Option<&[Self]>;
-    /// The typed mutable slice inside, if it has this type.
+    /// Returns the typed mutable slice inside, if it has this type.
     fn from_slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]>;
     /// Wraps a typed slice.
     fn to_slice(slice: &[Self]) -> Slice<'_>;
     /// Wraps a typed mutable slice.
     fn to_slice_mut(slice: &mut [Self]) -> SliceMut<'_>;
-    /// The element inside a scalar of this very type, by reference.
+    /// Returns the element inside a scalar of exactly this type, by reference.
     fn borrow_scalar(scalar: &Scalar) -> Option<&Self>;
-    /// The element inside a scalar of this very type, by mutable reference.
+    /// Returns the element inside a scalar of exactly this type, by mutable reference.
     fn borrow_scalar_mut(scalar: &mut Scalar) -> Option<&mut Self>;
 }
 
-/// Everything that is told once for each dtype.
+/// Defines everything that has one case for each dtype.
 macro_rules! dtypes {
     ($d:tt $(
         $(#[$documentation:meta])*
@@ -256,10 +256,10 @@ macro_rules! dtypes {
         )*}
 
         impl DType {
-            /// All of them.
+            /// All dtypes.
             pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
 
-            /// What it counts.
+            /// Returns the kind of the elements.
             #[inline]
             pub const fn kind(self) -> Kind {
                 match self {
@@ -267,7 +267,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// Bytes of one element.
+            /// Returns the number of bytes of one element.
             #[inline]
             pub const fn size(self) -> usize {
                 match self {
@@ -275,29 +275,30 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The name, as Rust has it.
+            /// Returns the name that the type has in Rust.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// The name by which files of the safetensors format know it.
+            /// Returns the name of the type in files of the safetensors format.
             pub const fn safetensors(self) -> &'static str {
                 match self {
                     $(Self::$variant => $safetensors,)*
                 }
             }
 
-            /// The type of files of the npy format. NumPy itself has no bfloat16, and JAX and others
-            /// write its elements as two bytes of no type.
+            /// Returns the name of the type in files of the npy format. NumPy itself has no
+            /// bfloat16; JAX and others write its elements as two bytes without a type.
             pub const fn numpy(self) -> &'static str {
                 match self {
                     $(Self::$variant => $numpy,)*
                 }
             }
 
-            /// The type in which elements are computed and added up, before they are rounded once.
+            /// Returns the type in which elements are computed and added up before they are rounded
+            /// once.
             ///
             /// ```
             /// use bibun_array::DType;
@@ -310,7 +311,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// [`DType::accumulator`], for what has code for each.
+            /// [`DType::accumulator`] as an enum, for matches with code for each.
             #[inline]
             pub(crate) const fn computed(self) -> Accumulator {
                 match self {
@@ -318,14 +319,14 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The types next after it that it may become beside others.
+            /// The next wider types that this one may become when combined with others.
             const fn wider(self) -> &'static [Self] {
                 match self {
                     $(Self::$variant => &[$(Self::$wider),*],)*
                 }
             }
 
-            /// How many binary digits in a row its numbers may have.
+            /// The number of binary digits of its numbers.
             const fn digits(self) -> u32 {
                 match self {
                     $(Self::$variant => $digits,)*
@@ -333,7 +334,7 @@ macro_rules! dtypes {
             }
         }
 
-        /// One value of any dtype.
+        /// A single value of any dtype.
         ///
         /// ```
         /// use bibun_array::{DType, Scalar};
@@ -347,7 +348,7 @@ macro_rules! dtypes {
         )*}
 
         impl Scalar {
-            /// The type of the value.
+            /// Returns the type of the value.
             #[inline]
             pub const fn dtype(self) -> DType {
                 match self {
@@ -355,7 +356,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The value of these bits, as many as it has.
+            /// The value that has these bits, in its lowest bits.
             pub(crate) fn from_bits(dtype: DType, bits: u64) -> Self {
                 match dtype {
                     $(DType::$variant => {
@@ -365,7 +366,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The bits of the value, the others zero.
+            /// The bits of the value; all higher bits are zero.
             pub(crate) fn to_bits(self) -> u64 {
                 match self {
                     $(Self::$variant(x) => {
@@ -384,7 +385,7 @@ macro_rules! dtypes {
             }
         }
 
-        /// A run of elements of some dtype.
+        /// A slice of elements of any dtype.
         #[derive(Clone, Copy, Debug)]
         pub enum Slice<'a> {$(
             $(#[$documentation])*
@@ -392,14 +393,14 @@ macro_rules! dtypes {
         )*}
 
         impl<'a> Slice<'a> {
-            /// The run of one element.
+            /// Creates a slice of one element.
             pub fn of_scalar(scalar: &'a Scalar) -> Self {
                 match scalar {
                     $(Scalar::$variant(x) => Self::$variant(std::slice::from_ref(x)),)*
                 }
             }
 
-            /// The type of the elements.
+            /// Returns the type of the elements.
             #[inline]
             pub fn dtype(&self) -> DType {
                 match self {
@@ -407,7 +408,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// How many there are.
+            /// Returns the number of elements.
             #[inline]
             #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
             pub fn len(&self) -> usize {
@@ -416,17 +417,17 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The first element.
+            /// Returns the first element.
             ///
             /// # Panics
-            /// If there is none.
+            /// Panics if there is none.
             pub fn first(&self) -> Scalar {
                 match self {
                     $(Self::$variant(x) => Scalar::$variant(x[0]),)*
                 }
             }
 
-            /// A part of the run.
+            /// Returns a part of the slice.
             pub fn range(self, start: usize, len: usize) -> Self {
                 match self {
                     $(Self::$variant(x) => Self::$variant(&x[start..start + len]),)*
@@ -434,7 +435,7 @@ macro_rules! dtypes {
             }
         }
 
-        /// A run of elements of some dtype, to be written.
+        /// A mutable slice of elements of any dtype.
         #[derive(Debug)]
         pub enum SliceMut<'a> {$(
             $(#[$documentation])*
@@ -442,14 +443,14 @@ macro_rules! dtypes {
         )*}
 
         impl<'a> SliceMut<'a> {
-            /// The run of one element.
+            /// Creates a mutable slice of one element.
             pub fn of_scalar(scalar: &'a mut Scalar) -> Self {
                 match scalar {
                     $(Scalar::$variant(x) => Self::$variant(std::slice::from_mut(x)),)*
                 }
             }
 
-            /// The type of the elements.
+            /// Returns the type of the elements.
             #[inline]
             pub fn dtype(&self) -> DType {
                 match self {
@@ -457,7 +458,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// How many there are.
+            /// Returns the number of elements.
             #[inline]
             #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
             pub fn len(&self) -> usize {
@@ -466,14 +467,14 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The elements, to be read.
+            /// Returns the elements, to be read.
             pub fn as_slice(&self) -> Slice<'_> {
                 match self {
                     $(Self::$variant(x) => Slice::$variant(x),)*
                 }
             }
 
-            /// A part of the run.
+            /// Returns a part of the slice.
             pub fn range(&mut self, start: usize, len: usize) -> SliceMut<'_> {
                 match self {
                     $(Self::$variant(x) => SliceMut::$variant(&mut x[start..start + len]),)*
@@ -544,9 +545,10 @@ macro_rules! dtypes {
     };
 }
 
-// To add a dtype, write its row, with the types that it becomes beside others, and its conversions in
-// `conversion.rs`. If its accumulator is another type, all functions have it then: they convert what
-// they read and what they write. The compiler asks for the rest where a function must know.
+// To add a dtype, write its row, with the types that it becomes when combined with others, and its
+// conversions in `conversion.rs`. If its accumulator is another type, all functions work with it
+// then: they convert what they read and what they write. The compiler points out other places to
+// change.
 dtypes! { $
     /// `bool`.
     Bool(bool) {
@@ -560,7 +562,7 @@ dtypes! { $
         to_bits: u64::from,
         from_bits: |bits| bits != 0,
     }
-    /// Integers of 8 bits without a sign: the channels of images. Sums of them are `I64`.
+    /// Unsigned 8-bit integers, such as the channels of images. Sums of them are `I64`.
     U8(u8) {
         kind: Integer,
         name: "u8",
@@ -596,7 +598,7 @@ dtypes! { $
         to_bits: |x| x.cast_unsigned(),
         from_bits: |bits| bits.cast_signed(),
     }
-    /// Half precision of IEEE 754, with 11 digits and 5 bits of exponent: no number beyond 65,504.
+    /// Half precision of IEEE 754, with 11 binary digits and 5 bits of exponent: at most 65,504.
     F16(half::f16) {
         kind: Float,
         name: "f16",
@@ -608,7 +610,7 @@ dtypes! { $
         to_bits: |x| u64::from(x.to_bits()),
         from_bits: |bits| half::f16::from_bits(bits as u16),
     }
-    /// The upper half of an `F32`, with 8 digits and its range.
+    /// The upper half of an `F32`, with 8 binary digits and the range of `F32`.
     BF16(half::bf16) {
         kind: Float,
         name: "bf16",
@@ -671,7 +673,7 @@ macro_rules! with_accumulator {
 }
 pub(crate) use with_accumulator;
 
-/// [`with_accumulator`] for what the caller has made sure are floats.
+/// [`with_accumulator`] for dtypes that the caller has checked to be floats.
 macro_rules! with_float {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $crate::DType::computed($dtype) {
@@ -691,8 +693,8 @@ macro_rules! with_float {
 }
 pub(crate) use with_float;
 
-/// Runs `$body` with the type alias `$W` bound to the [`Word`](crate::storage::Word) that has the size
-/// of a dtype, for what moves elements without a look at them.
+/// Runs `$body` with the type alias `$W` bound to the [`Word`](crate::storage::Word) that has the
+/// size of a dtype, for functions that move elements without interpreting them.
 macro_rules! with_word {
     ($dtype:expr, $W:ident => $body:expr) => {
         match $crate::DType::word($dtype) {

@@ -1,8 +1,8 @@
-//! Errors, and how a caller's mistake is raised.
+//! Errors, and how mistakes in calls are raised.
 //!
-//! A mistake in a call (shapes, dtypes, axes) panics, so that formulae stay formulae, and the panic
-//! carries the typed error: [`attempt`] runs any piece of code and hands such an error back as a
-//! `Result`. One body thus serves both styles.
+//! A mistake in a call (shapes, dtypes, axes) panics, so that formulae need no `?`, and the panic
+//! carries the typed error. [`attempt`] runs any piece of code and returns such an error as a
+//! `Result`, so one implementation serves both styles.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 use crate::call::{Location, caller, user_of};
 use crate::{DType, Shape};
 
-/// What can go wrong in an array operation.
+/// An error of an array operation.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,9 +20,9 @@ pub enum Error {
     Invalid {
         /// The function that was called.
         function: &'static str,
-        /// The shapes or values met, and what must hold.
+        /// The shapes or values found, and the condition that they do not meet.
         what: String,
-        /// Where the function was called.
+        /// The location of the call.
         location: Location,
     },
     /// Two shapes cannot be broadcast against each other.
@@ -33,10 +33,10 @@ pub enum Error {
         left: Shape,
         /// The second shape.
         right: Shape,
-        /// Where the function was called.
+        /// The location of the call.
         location: Location,
     },
-    /// An array has another dtype than the one asked for.
+    /// An array has another dtype than the one needed.
     DType {
         /// The function that was called.
         function: &'static str,
@@ -44,25 +44,25 @@ pub enum Error {
         found: DType,
         /// The dtype that is needed.
         expected: DType,
-        /// Where the function was called.
+        /// The location of the call.
         location: Location,
     },
     /// A result would have more elements than memory has addresses.
     TooLarge {
         /// The function that was called.
         function: &'static str,
-        /// The shape of the result; sizes that cannot be counted are `usize::MAX`.
+        /// The shape of the result. Sizes that cannot be counted are `usize::MAX`.
         shape: Shape,
-        /// Where the function was called.
+        /// The location of the call.
         location: Location,
     },
     /// The system refuses memory.
     OutOfMemory {
         /// The function that was called.
         function: &'static str,
-        /// How many bytes were asked for at once.
+        /// The number of bytes asked for at once.
         bytes: usize,
-        /// Where the function was called.
+        /// The location of the call.
         location: Location,
     },
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// An [`Error::Invalid`] at the place of the [caller](caller()).
+    /// Creates an [`Error::Invalid`] at the location of the [caller](caller()).
     #[track_caller]
     pub fn invalid(function: &'static str, what: impl Into<String>) -> Self {
         Self::Invalid {
@@ -115,7 +115,7 @@ impl Error {
         }
     }
 
-    /// Where the function was called.
+    /// Returns the location of the call.
     pub fn location(&self) -> Location {
         match self {
             Self::Invalid { location, .. }
@@ -126,7 +126,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::OutOfMemory`] of so many elements at the caller's place.
+    /// An [`Error::OutOfMemory`] for this number of elements, at the location of the caller.
     #[cold]
     #[track_caller]
     pub(crate) fn out_of_memory<T>(elements: usize) -> Self {
@@ -142,7 +142,7 @@ thread_local! {
     static ATTEMPTS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Puts it aside, that a thread is inside of [`attempt`], until the result is dropped.
+/// Makes the thread count as outside of [`attempt`] until the result is dropped.
 pub(crate) fn put_aside() -> impl Drop {
     struct PutBack(usize);
     impl Drop for PutBack {
@@ -153,7 +153,7 @@ pub(crate) fn put_aside() -> impl Drop {
     PutBack(ATTEMPTS.replace(0))
 }
 
-/// Panics with `error`. Inside [`attempt`] nothing is printed and the error is handed on whole.
+/// Panics with `error`. Inside [`attempt`] nothing is printed, and `attempt` returns the error.
 ///
 /// ```should_panic
 /// bibun_array::raise(bibun_array::Error::invalid("demo", "nothing fits"));
@@ -167,9 +167,9 @@ pub fn raise<E: std::error::Error + Send + 'static>(error: E) -> ! {
     panic!("{error}")
 }
 
-/// Runs `f` and returns the error of type `E` that it raised, if any; every other panic goes on.
+/// Runs `f` and returns the error of type `E` that it raised, if any. Every other panic goes on.
 ///
-/// In a program that aborts on panic nothing can be caught, and an error prints its message.
+/// In a program that aborts on panic nothing can be caught: the error's message is printed.
 ///
 /// ```
 /// use bibun_array::{attempt, Array, Error};
@@ -182,8 +182,9 @@ pub fn attempt<T, E: 'static>(f: impl FnOnce() -> T) -> Result<T, E> {
     attempt_with(f, |payload| Ok(*payload.downcast::<E>()?))
 }
 
-/// Runs `f` and returns the error that `error` finds in what `f` panicked with; where `error` gives that
-/// back, the panic goes on. [`attempt`] is this for errors of one type.
+/// Runs `f` and returns the error that `error` finds in the payload of a panic of `f`. If `error`
+/// returns the payload as its `Err`, the panic goes on. [`attempt`] does this for errors of one
+/// type.
 ///
 /// ```
 /// use bibun_array::attempt_with;
@@ -204,10 +205,10 @@ pub fn attempt_with<T, E>(
     }
 }
 
-/// What a panic carries.
+/// The payload of a panic.
 type Payload = Box<dyn Any + Send>;
 
-/// Catches what `f` raises; compiled once for all functions.
+/// Catches a panic of `f`. Not generic, so that it is compiled once.
 fn caught(f: &mut dyn FnMut()) -> Result<(), Payload> {
     struct Attempting;
     impl Drop for Attempting {

@@ -1,4 +1,4 @@
-//! Picking elements by index or mask, adding and writing them back, and finding them.
+//! Picking elements by index or mask, adding to them, writing them, and finding them.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use crate::view::sliced;
 use crate::{Array, DType, Error, Index, Shape, View, device, normalize_axis, raise, user_of};
 
 impl Array {
-    /// Picks along `axis` (NumPy's `take`): the axes of `indices` (integers, any shape) come in the
-    /// place of `axis`. Negative indices count from the end.
+    /// Picks elements along `axis` (NumPy's `take`): the axes of `indices` (integers, of any shape)
+    /// replace `axis`. Negative indices count from the end.
     ///
     /// Rows of an embedding are `table.take(&words, 0)`.
     ///
     /// # Panics
-    /// If `indices` are not integers, an index is out of bounds, or there is no such axis.
+    /// Panics if `indices` are not integers, an index is out of bounds, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -31,7 +31,7 @@ impl Array {
         device::allocating("take", || device.take(self, indices, axis))
     }
 
-    /// The shape of what [`Array::take`] picks.
+    /// The shape of the result of [`Array::take`].
     #[track_caller]
     fn picked(&self, function: &'static str, indices: &Shape, axis: usize) -> Shape {
         let (before, behind) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
@@ -39,13 +39,13 @@ impl Array {
         picked.copied().collect::<Shape>().addressable(function)
     }
 
-    /// `x` with `value` added to what [`Array::take`] picks; equal indices add up, in their order
-    /// and for any number of threads alike (integers wrap around, bools combine by "or"). `value`
-    /// is broadcast to the shape that `take` gives. An array that nobody else holds is changed in
-    /// place.
+    /// Adds `value` to the elements that [`Array::take`] picks, and returns the array. Values at
+    /// equal indices add up in their order, whatever the number of threads (integers wrap around,
+    /// bools combine by "or"). `value` is broadcast to the shape of the result of `take`. An array
+    /// that no other array shares is changed in place.
     ///
     /// # Panics
-    /// As [`Array::take`], and if `value` has another dtype or its shape does not fit.
+    /// Panics as [`Array::take`] does, and if `value` has another dtype or its shape does not fit.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -64,14 +64,14 @@ impl Array {
         device::allocating("add_at", || device.add_at(self, indices, axis, &value))
     }
 
-    /// Picks along `axis` with one index for each element of the result (NumPy's
-    /// `take_along_axis`): `y[i][j] = x[indices[i][j]][j]` for `axis` 0 of a matrix. Apart from
-    /// `axis` the shapes of `indices` (integers) and of the array are equal. Negative indices count
+    /// Picks elements along `axis` with one index for each element of the result (NumPy's
+    /// `take_along_axis`): `y[i][j] = x[indices[i][j]][j]` for `axis` 0 of a matrix. The shapes of
+    /// `indices` (integers) and of the array are equal except along `axis`. Negative indices count
     /// from the end.
     ///
     /// # Panics
-    /// If `indices` are not integers, an index is out of bounds, the shapes do not fit, or there is
-    /// no such axis.
+    /// Panics if `indices` are not integers, an index is out of bounds, the shapes do not fit, or
+    /// there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -88,13 +88,14 @@ impl Array {
         device::allocating("gather", || device.gather(self, indices, axis))
     }
 
-    /// `x` with `value` added to what [`Array::gather`] picks; equal indices add up, in their
-    /// order and for any number of threads alike (integers wrap around, bools combine by "or").
-    /// `value` is broadcast to the shape of `indices`. An array that nobody else holds is changed
-    /// in place.
+    /// Adds `value` to the elements that [`Array::gather`] picks, and returns the array. Values at
+    /// equal indices add up in their order, whatever the number of threads (integers wrap around,
+    /// bools combine by "or"). `value` is broadcast to the shape of `indices`. An array that no
+    /// other array shares is changed in place.
     ///
     /// # Panics
-    /// As [`Array::gather`], and if `value` has another dtype or its shape does not fit.
+    /// Panics as [`Array::gather`] does, and if `value` has another dtype or its shape does not
+    /// fit.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -115,12 +116,12 @@ impl Array {
         })
     }
 
-    /// Ones at the classes that `indices` (integers) name and zeros elsewhere, along a new last axis
-    /// of size `classes`. Negative indices count from the end.
+    /// Creates an array with ones at the classes in `indices` (integers) and zeros elsewhere, along
+    /// a new last axis of size `classes`. Negative indices count from the end.
     ///
     /// # Panics
-    /// If `indices` are not integers, an index is out of bounds, or the result has more elements than
-    /// memory holds.
+    /// Panics if `indices` are not integers, an index is out of bounds, or the result has more
+    /// elements than memory holds.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -141,8 +142,8 @@ impl Array {
         })
     }
 
-    /// The indices of the elements that are not zero (or `true`), in row-major order, as the rows
-    /// of an `i64` matrix `[count, rank]`. NaN is not zero.
+    /// Returns the indices of the elements that are not zero (or `true`), in row-major order, as
+    /// the rows of an `i64` matrix `[count, rank]`. NaN is not zero.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -155,8 +156,9 @@ impl Array {
         device::allocating("nonzero", || device.nonzero(self))
     }
 
-    /// The positions, in row-major order, of the elements that are not zero (or `true`): what
-    /// [`Array::mask_select`] picks from the flattened array. NaN is not zero.
+    /// Returns the positions, in row-major order, of the elements that are not zero (or `true`).
+    /// These are the positions in the flattened array that [`Array::mask_select`] picks. NaN is not
+    /// zero.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -171,11 +173,12 @@ impl Array {
         })
     }
 
-    /// Raises unless all elements, of `i64`, lie within `bounds`, with what is said of the first one
-    /// that does not: at once, or where the device does not wait, when elements are next read from it.
+    /// Checks that all elements, of `i64`, are within `bounds`. If one is not, raises an error with
+    /// the description that `what` makes from the first such element: at once, or, if the device
+    /// does not wait, when elements are next read from it.
     ///
     /// # Panics
-    /// If an element lies outside, or the dtype is not `i64`.
+    /// Panics if an element is out of bounds, or the dtype is not `i64`.
     ///
     /// ```
     /// use bibun_array::{attempt, Array, Error};
@@ -202,11 +205,13 @@ impl Array {
         self.device().check(self, bounds, complaint);
     }
 
-    /// The elements where `mask` is `true`, in row-major order. The axes of `mask` are the first
-    /// axes of the array; the others stay: `[count, ..]`, as in NumPy's `x[mask]`.
+    /// Returns the elements where `mask` is `true`, in row-major order. The axes of `mask` are the
+    /// first axes of the array, and the remaining axes stay: `[count, ..]`, as in NumPy's
+    /// `x[mask]`.
     ///
     /// # Panics
-    /// If `mask` is not `bool` or its shape does not begin that of the array.
+    /// Panics if `mask` is not `bool`, or the shape of the array does not begin with that of
+    /// `mask`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -234,10 +239,10 @@ impl Array {
         device::allocating("mask_select", || device.take(&inputs[0], &inputs[1], 0))
     }
 
-    /// The parts along `axis` where the vector `mask` is `true`.
+    /// Returns the slices along `axis` at which the vector `mask` is `true`.
     ///
     /// # Panics
-    /// If `mask` is not a `bool` vector as long as the axis, or there is no such axis.
+    /// Panics if `mask` is not a `bool` vector as long as the axis, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -262,12 +267,13 @@ impl Array {
         device::allocating("compress", || device.take(self, &inputs[1], axis))
     }
 
-    /// `x[index] = value`: writes `value`, broadcast, over the part that [`Array::slice`] would
-    /// show. If another array shares the elements they are copied first, so that only this one
-    /// changes.
+    /// Writes `value`, broadcast, over the part that [`Array::slice`] would return:
+    /// `x[index] = value`. If another array shares the elements, they are copied first, so that
+    /// only this array changes.
     ///
     /// # Panics
-    /// As [`Array::slice`], and if `value` has another dtype or cannot be broadcast to the part.
+    /// Panics as [`Array::slice`] does, and if `value` has another dtype or cannot be broadcast to
+    /// the part.
     ///
     /// ```
     /// use bibun_array::{s, Array, DType};
@@ -282,11 +288,12 @@ impl Array {
         self.write(part, &value);
     }
 
-    /// `x[index] += value`: adds `value`, broadcast, to the part that [`Array::slice`] would show,
-    /// in place as [`Array::assign`] (integers wrap around, bools combine by "or").
+    /// Adds `value`, broadcast, to the part that [`Array::slice`] would return:
+    /// `x[index] += value`. It works in place as [`Array::assign`] does (integers wrap around,
+    /// bools combine by "or").
     ///
     /// # Panics
-    /// As [`Array::assign`].
+    /// Panics as [`Array::assign`] does.
     ///
     /// ```
     /// use bibun_array::{s, Array};
@@ -311,7 +318,7 @@ impl Array {
         self.write(part, &sum);
     }
 
-    /// Writes over a window on the elements in row-major order; shapes and dtypes are equal.
+    /// Writes over a window on the elements in row-major order. Shapes and dtypes are equal.
     #[track_caller]
     pub(crate) fn write(&mut self, part: Layout, value: &Self) {
         if value.size() == 0 {
@@ -328,7 +335,7 @@ impl Array {
     }
 }
 
-/// Integers as `i64`, after their device has looked whether they lie within the axis.
+/// Integers as `i64`, after a check by their device that they are within the axis.
 #[track_caller]
 fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
     let (size, shape) = (shape[axis] as i64, shape.clone());
@@ -343,7 +350,7 @@ fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -
     indices
 }
 
-/// Raises unless the indices have the shape of the array, apart from `axis`.
+/// Raises an error unless the indices have the shape of the array, apart from `axis`.
 #[track_caller]
 fn expect_aligned(function: &'static str, indices: &Array, shape: &Shape, axis: usize) {
     let fits = indices.rank() == shape.rank()

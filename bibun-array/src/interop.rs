@@ -1,11 +1,11 @@
-//! Conversions from and to the arrays of the crate `ndarray` (feature `ndarray`, on by default).
+//! Conversions from and to the arrays of the crate `ndarray` (feature `ndarray`).
 //! Elements are copied.
 
 use ndarray::{ArrayBase, Data, Dimension, IxDyn};
 
 use crate::{Array, Element, Error, Shape};
 
-/// An array or view of the crate `ndarray`, of any rank.
+/// Copies an array or view of the crate `ndarray`, of any rank.
 ///
 /// ```
 /// use bibun_array::Array;
@@ -18,7 +18,7 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> From<ArrayBase<S, D>> for Arra
     }
 }
 
-/// The same from a reference.
+/// Copies an array or view of the crate `ndarray` from a reference.
 impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Array {
     fn from(x: &ArrayBase<S, D>) -> Self {
         let shape = Shape::new(x.shape());
@@ -34,10 +34,10 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Arr
     }
 }
 
-/// The elements as an array of the crate `ndarray`.
+/// Converts an array to one of the crate `ndarray`.
 ///
 /// # Errors
-/// If the dtype is not `T` or the rank is not that of `D`.
+/// Returns an error if the dtype is not `T` or the rank is not that of `D`.
 ///
 /// ```
 /// use bibun_array::Array;
@@ -70,7 +70,7 @@ impl<T: Element, D: Dimension> TryFrom<&Array> for ndarray::Array<T, D> {
     }
 }
 
-/// The same by value.
+/// Converts an array by value to one of the crate `ndarray`.
 impl<T: Element, D: Dimension> TryFrom<Array> for ndarray::Array<T, D> {
     type Error = Error;
     #[track_caller]

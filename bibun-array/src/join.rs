@@ -1,4 +1,4 @@
-//! Arrays put together, taken apart, repeated and shifted. Everything is said in views and in
+//! Joining, splitting, repeating and shifting arrays. Everything is done by views and
 //! [`Device::assign`](crate::Device::assign), which copies contiguous parts whole.
 
 use smallvec::SmallVec;
@@ -7,10 +7,10 @@ use crate::shape::Layout;
 use crate::view::sliced;
 use crate::{Array, Error, Index, Scalar, Shape, device, normalize_axis, raise};
 
-/// The arrays one after another along `axis`; their other sizes and their dtypes are equal.
+/// Concatenates arrays along `axis`. Their sizes along all other axes and their dtypes are equal.
 ///
 /// # Panics
-/// If there are no arrays, no such axis, or the shapes or dtypes do not fit.
+/// Panics if there are no arrays, no such axis, or the shapes or dtypes do not fit.
 ///
 /// ```
 /// use bibun_array::{concat, Array};
@@ -54,11 +54,11 @@ pub fn concat(arrays: &[&Array], axis: isize) -> Array {
     })
 }
 
-/// The arrays, all of one shape and dtype, along a new axis at `axis`, which may be the rank (or
-/// `-1`: behind all).
+/// Stacks arrays, all of one shape and dtype, along a new axis at `axis`, which may be the rank (or
+/// `-1`: after all axes).
 ///
 /// # Panics
-/// If there are no arrays, no such axis, or the shapes or dtypes differ.
+/// Panics if there are no arrays, no such axis, or the shapes or dtypes differ.
 ///
 /// ```
 /// use bibun_array::{stack, Array};
@@ -78,11 +78,11 @@ pub fn stack(arrays: &[&Array], axis: isize) -> Array {
 }
 
 impl Array {
-    /// `sections` views of equal size, one after another along `axis`.
+    /// Splits the array into `sections` views of equal size along `axis`.
     ///
     /// # Panics
-    /// If the axis cannot be cut into equal sections (see [`Array::array_split`]) or does not
-    /// exist.
+    /// Panics if the axis cannot be cut into equal sections (see [`Array::array_split`]) or does
+    /// not exist.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -102,10 +102,11 @@ impl Array {
         self.array_split(sections, axis as isize)
     }
 
-    /// `sections` views along `axis` whose sizes differ by at most one, the larger ones first.
+    /// Splits the array into `sections` views along `axis` whose sizes differ by at most one, the
+    /// larger ones first.
     ///
     /// # Panics
-    /// If `sections` is zero or there is no such axis.
+    /// Panics if `sections` is zero or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -127,11 +128,12 @@ impl Array {
             .collect()
     }
 
-    /// Views along `axis`, cut before each of `positions`: from the start to the first, from there
-    /// to the second, and from the last to the end. Positions behind the end give empty views.
+    /// Splits the array into views along `axis`, cut before each of `positions`: from the start to
+    /// the first position, from there to the second, and from the last to the end. Positions beyond
+    /// the end make empty views.
     ///
     /// # Panics
-    /// If the positions are not in ascending order or there is no such axis.
+    /// Panics if the positions are not in ascending order or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -156,9 +158,8 @@ impl Array {
             .collect()
     }
 
-    /// The array repeated as a whole, `repeats[i]` times along axis `i`. If there are fewer
-    /// repeats than axes they belong to the last axes; if there are more, the array gets new axes
-    /// in front.
+    /// Repeats the array as a whole, `repeats[i]` times along axis `i`. If there are fewer repeats
+    /// than axes, they are for the last axes; if there are more, the array gets new axes in front.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -168,7 +169,7 @@ impl Array {
     /// ```
     ///
     /// # Panics
-    /// If the result has more elements than memory holds.
+    /// Panics if the result has more elements than memory holds.
     #[must_use]
     #[track_caller]
     pub fn tile(&self, repeats: &[usize]) -> Self {
@@ -193,10 +194,10 @@ impl Array {
         })
     }
 
-    /// Each element along `axis` repeated `times` times, its repeats side by side.
+    /// Repeats each element along `axis` `times` times, with its repeats side by side.
     ///
     /// # Panics
-    /// If there is no such axis, or the result has more elements than memory holds.
+    /// Panics if there is no such axis, or the result has more elements than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -217,11 +218,11 @@ impl Array {
         })
     }
 
-    /// The array with `value` around it: `widths[i]` elements before and after axis `i`.
+    /// Pads the array with `value`: `widths[i]` elements before and after axis `i`.
     ///
     /// # Panics
-    /// If there is not one pair of widths for each axis, or the result has more elements than memory
-    /// holds.
+    /// Panics if there is not one pair of widths for each axis, or the result has more elements
+    /// than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -253,11 +254,11 @@ impl Array {
         padded
     }
 
-    /// The elements moved on by `shift` along `axis`; what leaves at the end comes in at the
+    /// Shifts the elements by `shift` along `axis`. Elements that leave at the end come in at the
     /// start. A negative shift moves towards the start.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -276,11 +277,11 @@ impl Array {
         concat(&[&parts[0], &parts[1]], axis as isize)
     }
 
-    /// The lower triangle of the last two axes: zero above the diagonal `offset` (which counts to
-    /// the upper right).
+    /// Returns the lower triangle of the last two axes, with zeros above the diagonal `offset`
+    /// (positive to the upper right).
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -297,11 +298,11 @@ impl Array {
         })
     }
 
-    /// The upper triangle of the last two axes: zero below the diagonal `offset` (which counts to
-    /// the upper right).
+    /// Returns the upper triangle of the last two axes, with zeros below the diagonal `offset`
+    /// (positive to the upper right).
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -318,11 +319,11 @@ impl Array {
         })
     }
 
-    /// The square matrices that have the vectors of the last axis on the diagonal `offset` (which
-    /// counts to the upper right) and zeros elsewhere; [`Array::diagonal`] is the way back.
+    /// Creates square matrices that have the vectors of the last axis on the diagonal `offset`
+    /// (positive to the upper right) and zeros elsewhere. [`Array::diagonal`] is the inverse.
     ///
     /// # Panics
-    /// If the array has no axes, or the matrices have more elements than memory holds.
+    /// Panics if the array has no axes, or the matrices have more elements than memory holds.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -351,7 +352,7 @@ impl Array {
         matrices
     }
 
-    /// A copy with zeros in the columns that `zeros(row, columns)` names in each row of the last
+    /// A copy with zeros in the columns that `zeros(row, columns)` returns for each row of the last
     /// two axes.
     #[track_caller]
     fn with_zeros_in_rows(
@@ -378,7 +379,7 @@ impl Array {
     }
 }
 
-/// `start..stop` along an axis of a row-major array.
+/// The layout of `start..stop` along an axis of a row-major array.
 fn along(shape: &Shape, axis: usize, start: usize, stop: usize) -> Layout {
     let layout = Layout::row_major(shape.clone());
     sliced("concat", &layout, &range_of(axis, start, stop))
@@ -389,7 +390,7 @@ fn range_of(axis: usize, start: usize, stop: usize) -> SmallVec<[Index; 4]> {
     before.chain([Index::from(start..stop)]).collect()
 }
 
-/// The first of the arrays, after a check that there is one and all have its dtype.
+/// The first of the arrays, after a check that there is one and that all have its dtype.
 #[track_caller]
 fn same_dtype<'a>(function: &'static str, arrays: &[&'a Array]) -> &'a Array {
     let Some(&first) = arrays.first() else {

@@ -1,9 +1,9 @@
-//! Elementwise kernels: what is computed at each element, apart from where the elements lie.
+//! Elementwise kernels: the computation at each element, apart from where the elements are stored.
 //!
 //! A [`Kernel`] has a [`Formula`], which any device can read, and for the CPU a loop over runs of
-//! neighbouring elements, compiled from the same text for each instruction set that the machine may
-//! have. Where there is no loop, the CPU goes through the formula block by block. Broadcasting,
-//! strides, threads and memory are the device's business.
+//! neighbouring elements, compiled from the same source for each instruction set that the machine
+//! may have. If there is no loop, the CPU goes through the formula block by block. Broadcasting,
+//! strides, threads and memory are left to the device.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,12 +21,12 @@ use crate::{
     Array, DType, Element, Error, Kind, Mask, Number, Scalar, Slice, SliceMut, Whole, raise,
 };
 
-/// A formula of `N` inputs and `G` given numbers, as a type: what an elementwise function computes,
-/// for every precision and every device.
+/// A formula of `N` inputs and `G` given numbers, as a type: the computation of an elementwise
+/// function, for every precision and every device.
 ///
-/// Mark `value` as `#[inline(always)]`, and the loop around it becomes vector instructions. Rust
-/// code around the operations (constants, loops of fixed length) is run once, when the formula is
-/// read; a branch on a value does not compile.
+/// Mark `value` as `#[inline(always)]`, so that the loop around it becomes vector instructions.
+/// Rust code around the operations (constants, loops of fixed length) runs once, when the formula
+/// is read; a branch on a value does not compile.
 ///
 /// ```
 /// use bibun_array::math::Float;
@@ -45,14 +45,14 @@ use crate::{
 /// assert_eq!(elementwise(Axpy, [x, y], [3.0]).to_vec::<f32>(), [13.0, 26.0]);
 /// ```
 pub trait ElementFormula<const N: usize, const G: usize = 0>: 'static {
-    /// The name, as it stands in error messages and profiles.
+    /// The name in error messages and profiles.
     const NAME: &'static str;
-    /// The result at one element, from the inputs there and the given numbers.
+    /// Computes the result at one element, from the inputs there and the given numbers.
     fn value<T: Float>(x: [Number<T>; N], given: [Number<T>; G]) -> Number<T>;
 }
 
-/// What is computed at each element of some arrays, one output element from one element of each: a
-/// [`Formula`] and the numbers given to it, or code of the host.
+/// A computation at each element of some arrays, which makes one output element from one element of
+/// each: a [`Formula`] and the numbers given to it, or code of the host.
 pub struct Kernel {
     computed: Computed,
     given: Given,
@@ -61,7 +61,8 @@ pub struct Kernel {
 /// The numbers given with a call.
 type Given = SmallVec<[f64; 2]>;
 
-// PERF: `into` and `clone` take a hundred instructions for none at all, a copy by `from_slice` twenty.
+// PERF: `into` and `clone` take a hundred instructions even for no numbers, a copy by `from_slice`
+// twenty.
 #[inline]
 fn given_numbers(given: &[f64]) -> Given {
     match given {
@@ -76,29 +77,30 @@ enum Computed {
     Program(Arc<Program>),
 }
 
-/// A loop on the CPU: fills the last from runs of the same length, one of each input.
+/// A loop on the CPU. It fills the last argument from runs of the same length, one of each input.
 pub type Run = fn(given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>);
 
 /// A kernel that is known when the library is compiled, apart from the numbers given to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
     name: &'static str,
-    /// Whether elements come and go as they are stored, and not in the type of their accumulator.
+    /// Whether elements are passed in their own dtype, and not in that of their accumulator.
     stored: bool,
-    /// What is computed where the first input is of each [`Kind`], if anything is.
+    /// The computation for a first input of each [`Kind`], if there is one.
     cases: [Option<Case>; 3],
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    /// The dtype of the result, if it is another than that of the first input.
+    /// The dtype of the result, if it is not that of the first input.
     output: Option<DType>,
-    /// Reads what is computed of a first input of a dtype; `None` of code that only the host can run.
+    /// Returns the formula for a first input of a dtype, or `None` for code that only the host can
+    /// run.
     formula: fn(DType) -> Option<Formula>,
     run: Run,
 }
 
-/// The kinds of elements that a kernel has a formula for, each with the loop over it.
+/// The kinds of elements for which a kernel can have a formula, each with the loop over it.
 macro_rules! cases {
     ($($(#[$documentation:meta])* $name:ident: $Formula:ident => $Kind:ident, $output:expr,
         $formula:expr, $run:expr;)*) => {$(
@@ -114,7 +116,7 @@ macro_rules! cases {
 }
 
 impl Definition {
-    /// One that computes nothing yet.
+    /// A definition that computes nothing yet.
     pub(crate) const fn named(name: &'static str) -> Self {
         Self {
             name,
@@ -154,7 +156,7 @@ impl Definition {
         self.integer_to_bool::<N, F>().float_to_bool::<N, F>()
     }
 
-    /// A choice by truths.
+    /// A choice by conditions.
     pub(crate) const fn choice(
         output: Option<DType>,
         formula: fn(DType) -> Option<Formula>,
@@ -168,7 +170,7 @@ impl Definition {
         Self::named("where_").case(Kind::Truth, case)
     }
 
-    /// A change of the dtype to that of `T`.
+    /// A conversion to the dtype of `T`.
     pub(crate) const fn cast<T: Element>() -> Self {
         let case = Case {
             output: Some(T::DTYPE),
@@ -182,9 +184,10 @@ impl Definition {
         }
     }
 
-    /// Code of the host, which other devices send their elements to: what it fills, for a first
-    /// input of any dtype of the kernel's (`output`: the dtype of the result if it is another). All
-    /// elements come and go in the type of their [accumulator](DType::accumulator).
+    /// Creates a kernel of host code, to which other devices send their elements: `run` fills the
+    /// output for a first input of any dtype (`output`: the dtype of the result, if it is not that
+    /// of the first input). All elements are passed in the type of their
+    /// [accumulator](DType::accumulator).
     pub const fn host(name: &'static str, output: Option<DType>, run: Run) -> Self {
         let formula: fn(DType) -> Option<Formula> = |_| None;
         let case = Case {
@@ -199,7 +202,7 @@ impl Definition {
         }
     }
 
-    /// A formula, with loops for f32 and f64.
+    /// Creates a kernel of a formula, with loops for f32 and f64.
     pub const fn of<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
         let case = Case {
             output: None,
@@ -209,7 +212,7 @@ impl Definition {
         Self::named(F::NAME).case(Kind::Float, case)
     }
 
-    /// Whether there is something to compute where the first input is of this dtype.
+    /// Whether the kernel is defined for a first input of this dtype.
     pub(crate) fn takes(&self, input: DType) -> bool {
         self.cases[input.kind() as usize].is_some()
     }
@@ -223,13 +226,13 @@ impl Definition {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What is computed where the first input is of this dtype, in the types of accumulators; `None` of
-    /// code that only the host can run, and where nothing is computed.
+    /// Returns the formula for a first input of this dtype, in the types of accumulators, or `None`
+    /// for code that only the host can run and for dtypes that the kernel does not take.
     pub fn formula(&self, input: DType) -> Option<Formula> {
         let case = self.cases[input.kind() as usize].as_ref()?;
         (case.formula)(input)
@@ -237,7 +240,7 @@ impl Definition {
 }
 
 impl Kernel {
-    /// A kernel that is known, with the numbers given to it.
+    /// Creates the kernel of a definition, with the numbers given to it.
     #[inline]
     pub fn new(definition: &'static Definition, given: &[f64]) -> Self {
         Self {
@@ -246,11 +249,11 @@ impl Kernel {
         }
     }
 
-    /// A kernel of a formula, of one result, that is known only now: the CPU goes through it block by
-    /// block. For floats, all of one dtype.
+    /// Creates a kernel from a formula with one result that is known only at run time. The CPU goes
+    /// through it block by block. It takes floats, all of one dtype.
     ///
     /// # Panics
-    /// If the formula has several results, or inputs that are no floats.
+    /// Panics if the formula has several results, or inputs that are not floats.
     pub fn from_formula(name: &'static str, formula: &Formula) -> Self {
         Self {
             computed: Computed::Program(Arc::new(Program::new(name, formula))),
@@ -258,7 +261,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel of a formula that is a type.
+    /// Creates the kernel of a formula that is a type.
     ///
     /// ```
     /// use bibun_array::math::Float;
@@ -282,7 +285,7 @@ impl Kernel {
         Self::new(const { &Definition::of::<N, G, F>() }, &given)
     }
 
-    /// The same kernel with other given numbers.
+    /// Returns the same kernel with other given numbers.
     #[must_use]
     #[inline]
     pub fn with_given(&self, given: &[f64]) -> Self {
@@ -292,7 +295,7 @@ impl Kernel {
         }
     }
 
-    /// The name, as it stands in error messages and profiles.
+    /// Returns the name in error messages and profiles.
     pub fn name(&self) -> &'static str {
         match &self.computed {
             Computed::Loop(definition) => definition.name,
@@ -300,7 +303,7 @@ impl Kernel {
         }
     }
 
-    /// The dtype of the result for a first input of this dtype.
+    /// Returns the dtype of the result for a first input of this dtype.
     pub fn output(&self, input: DType) -> DType {
         match &self.computed {
             Computed::Loop(definition) => {
@@ -311,7 +314,7 @@ impl Kernel {
         }
     }
 
-    /// Whether there is something to compute where the first input is of this dtype.
+    /// Whether the kernel is defined for a first input of this dtype.
     fn takes(&self, input: DType) -> bool {
         match &self.computed {
             Computed::Loop(definition) => definition.takes(input),
@@ -319,7 +322,7 @@ impl Kernel {
         }
     }
 
-    /// The dtype in which elements of this one come and go.
+    /// The dtype in which elements of this dtype are passed to the kernel.
     pub(crate) fn computed(&self, stored: DType) -> DType {
         match &self.computed {
             Computed::Loop(Definition { stored: true, .. }) => stored,
@@ -327,8 +330,8 @@ impl Kernel {
         }
     }
 
-    /// What is computed where the first input is of this dtype, in the types of
-    /// [accumulators](DType::accumulator); `None` of code that only the host can run.
+    /// Returns the formula for a first input of this dtype, in the types of
+    /// [accumulators](DType::accumulator), or `None` for code that only the host can run.
     pub fn formula(&self, input: DType) -> Option<Formula> {
         match &self.computed {
             Computed::Loop(definition) => definition.formula(input),
@@ -336,13 +339,13 @@ impl Kernel {
         }
     }
 
-    /// The numbers given to the formula.
+    /// Returns the numbers given to the formula.
     pub fn given(&self) -> &[f64] {
         &self.given
     }
 
-    /// Fills `out` from runs of the same length, one of each input, on the CPU; all of them in the type
-    /// of their [accumulator](DType::accumulator), but for casts.
+    /// Fills `out` from runs of the same length, one of each input, on the CPU. All runs are in the
+    /// type of their [accumulator](DType::accumulator), except in casts.
     pub fn run(&self, inputs: &[Slice<'_>], out: SliceMut<'_>) {
         match &self.computed {
             Computed::Loop(definition) => definition.run(&self.given, inputs, out),
@@ -370,7 +373,8 @@ pub(crate) fn trace<const N: usize, const G: usize, F: ElementFormula<N, G>>() -
     })
 }
 
-/// The elements, each as `f` gives it: by a pointer, so that it is not compiled anew for each kernel.
+/// The elements, each converted by `f`. It is a function pointer so that this is not compiled anew
+/// for each kernel.
 fn array<const N: usize, X, Y>(x: &[X], f: fn(&X) -> Y) -> [Y; N] {
     std::array::from_fn(|i| f(&x[i]))
 }
@@ -417,12 +421,12 @@ impl<const N: usize, const G: usize, F: ElementFormula<N, G>, T: Machine + Eleme
     }
 }
 
-/// A comparison: as an [`ElementFormula`], but with an answer.
+/// A comparison: an [`ElementFormula`] with a boolean result.
 pub(crate) trait TruthFormula<const N: usize>: 'static {
     fn value<T: Float>(x: [Number<T>; N]) -> Mask<T>;
 }
 
-/// What is computed of integers.
+/// A formula over integers.
 pub(crate) trait IntegerFormula<const N: usize>: 'static {
     fn value<T: Integer>(x: [Whole<T>; N]) -> Whole<T>;
 }
@@ -432,12 +436,12 @@ pub(crate) trait IntegerTruthFormula<const N: usize>: 'static {
     fn value<T: Integer>(x: [Whole<T>; N]) -> T::Truth;
 }
 
-/// What is computed of truths.
+/// A formula over booleans.
 pub(crate) trait LogicFormula<const N: usize>: 'static {
     fn value<B: Truth>(x: [B; N]) -> B;
 }
 
-/// What loops over integers, and so is no formula.
+/// Code with a loop over integers, which therefore is not a formula.
 pub(crate) trait IntegerLoop<const N: usize>: 'static {
     fn value(x: [i64; N]) -> i64;
 }
@@ -485,7 +489,7 @@ macro_rules! loop_of {
         impl<const N: usize, F, T> Copy for $Loop<N, F, T> {}
     };
 }
-/// Runs over integers or truths, as a formula of this type says.
+/// Defines loops over integers or booleans by a formula of this type.
 macro_rules! other_loops {
     ($($run:ident, $Loop:ident, $Formula:ident: $input:ty => $item:ty => $output:ty,
         |$x:ident| $to_item:expr, |$y:ident| $to_output:expr;)*) => {$(
@@ -539,11 +543,11 @@ impl<const N: usize, F: TruthFormula<N>, T: Machine + Element> ElementLoop<N>
     }
 }
 
-/// What a loop computes at one element, from inputs of one type.
+/// The computation of a loop at one element, from inputs of one type.
 pub(crate) trait ElementLoop<const N: usize>: Copy + Sync {
     /// The type of every input.
     type Input: Element;
-    /// What an element is in the expression.
+    /// The type that an element has in the expression.
     type Item: Copy;
     /// The type of the result.
     type Output: Element;
@@ -562,8 +566,8 @@ impl<const N: usize, K: ElementLoop<N>> NullaryFnOnce for Loop<'_, N, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        // Bare loops: iterators, and the functions of arrays of any length, would be compiled anew for
-        // every kernel, and are slow where nothing is optimised.
+        // Bare loops: iterators, and functions of arrays of any length, would be compiled anew for
+        // every kernel, and are slow without optimisation.
         let Self {
             kernel,
             mut inputs,
@@ -611,10 +615,10 @@ fn elements<T: Element>(x: Slice<'_>) -> &[T] {
 
 /// Computes a formula at every element of the inputs, broadcast against each other.
 ///
-/// An input that is passed by value and shared with nobody gives its memory to the result.
+/// An input that is passed by value and that no other array shares gives its memory to the result.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or the inputs are not all floats of one dtype.
+/// Panics if the shapes do not broadcast, or the inputs are not all floats of one dtype.
 #[track_caller]
 pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
     formula: F,
@@ -632,11 +636,12 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
     run_kernel(&Kernel::of(formula, given), &mut inputs)
 }
 
-/// [`elementwise`] for a kernel that has been made before; the dtypes of the inputs must be what it
-/// expects.
+/// Runs a kernel at every element of the inputs, as [`elementwise`] does for a formula. The dtypes
+/// of the inputs must be those that the kernel expects.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or the kernel is not for the dtype of the first input.
+/// Panics if the shapes do not broadcast, or the kernel is not defined for the dtype of the first
+/// input.
 #[track_caller]
 pub fn run_kernel(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let (first, rest) = inputs.split_first().expect("a kernel has inputs");
@@ -654,7 +659,7 @@ pub fn run_kernel(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     crate::device::allocating(kernel.name(), || device.elementwise(kernel, inputs))
 }
 
-/// Gives all inputs their common shape.
+/// Broadcasts all inputs to their common shape.
 #[track_caller]
 fn broadcast(kernel: &Kernel, inputs: &mut [Array]) {
     // Closures have no caller of their own.
@@ -679,7 +684,7 @@ fn broadcast(kernel: &Kernel, inputs: &mut [Array]) {
 }
 
 /// The result, if all inputs repeat a single value.
-// PERF: in arrays, for what most kernels have: lists that may grow cost more than the arithmetic.
+// PERF: most kernels fit into arrays, because lists that can grow cost more than the arithmetic.
 fn of_repeated(kernel: &Kernel, inputs: &[Array]) -> Option<Array> {
     const MOST: usize = 4;
     let dtype = kernel.output(inputs[0].dtype());

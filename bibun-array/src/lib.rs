@@ -64,7 +64,7 @@ pub use npy::{FileError, remove_unfinished, write_whole};
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 pub use number::{Mask, Number, Whole};
 pub use random::{Distribution, Generator};
-pub use shape::Shape;
+pub use shape::{NewShape, Shape};
 pub use stencil::Stencil;
 pub use storage::{pooled_bytes, set_pool_limit};
 pub use update::{Change, ElementUpdate, Given, Update};

@@ -2,15 +2,16 @@
 
 use crate::{Array, DType, Error, Shape, ops, raise};
 
-/// Matrix product as in NumPy: of the last two axes, all axes before are broadcast. A vector on
-/// the left is a row, one on the right a column, and the axis that this adds is taken away again.
+/// Computes the matrix product as in NumPy: over the last two axes, with all axes before them
+/// broadcast. A vector on the left is a row, one on the right a column, and the axis that this adds
+/// is removed from the result.
 ///
-/// For floats and integers (which wrap around), in [`DType::promote`] of the dtypes. Transposed
-/// and sliced operands are read where
-/// they lie. The number of threads does not change a bit of the result.
+/// Takes floats and integers (which wrap around), and computes in [`DType::promote`] of the dtypes.
+/// Transposed and sliced operands are read in place. The result does not depend on the number of
+/// threads, not even in the last bit.
 ///
 /// # Panics
-/// If an operand is of rank 0, all dtypes are `bool`, or the shapes do not fit.
+/// Panics if an operand has rank 0, all dtypes are `bool`, or the shapes do not fit.
 ///
 /// ```
 /// use bibun_array::{matmul, Array};
@@ -23,13 +24,13 @@ pub fn matmul(a: &Array, b: &Array) -> Array {
     product("matmul", 1.0, a, b, None)
 }
 
-/// `alpha a b + beta c`, with the product as by [`matmul`]. `c` is broadcast to the shape of the
-/// product, so it can be a bias; passed by value and shared with nobody, it gives its memory to
-/// the result. It is not read if `beta` is 0.
+/// Computes `alpha a b + beta c`, with the product as in [`matmul`]. `c` is broadcast to the shape
+/// of the product, so it can be a bias. If it is passed by value and no other array shares it, it
+/// gives its memory to the result. It is not read if `beta` is 0.
 ///
 /// # Panics
-/// As [`matmul`]; and if `c` does not broadcast to the product, or a factor is not a whole number
-/// where the elements are.
+/// Panics as [`matmul`] does, and if `c` does not broadcast to the product, or if the dtype is an
+/// integer and `alpha` or `beta` is not.
 ///
 /// ```
 /// use bibun_array::{gemm, Array};
@@ -44,12 +45,12 @@ pub fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
     product("gemm", alpha, a, b, Some((beta, c)))
 }
 
-/// Sum of products over the last axis of `a` and the last but one of `b` (the only one of a
-/// vector), as in NumPy: for two vectors their inner product; the axes of the result are the
-/// others of `a`, then the others of `b`.
+/// Computes the sum of products over the last axis of `a` and the second-to-last of `b` (the only
+/// one of a vector), as in NumPy. For two vectors this is their inner product. The axes of the
+/// result are the remaining axes of `a`, then those of `b`.
 ///
 /// # Panics
-/// As [`matmul`].
+/// Panics as [`matmul`] does.
 ///
 /// ```
 /// use bibun_array::{dot, Array};
@@ -88,10 +89,11 @@ pub fn dot(a: &Array, b: &Array) -> Array {
     product("dot", 1.0, &a.reshape([rows, *k]), &flat_b, None).reshape(shape)
 }
 
-/// All products of an element of `a` with one of `b`: a matrix `[a.size(), b.size()]`.
+/// Computes the products of each element of `a` with each element of `b`: a matrix
+/// `[a.size(), b.size()]`.
 ///
 /// # Panics
-/// If both dtypes are `bool`.
+/// Panics if both dtypes are `bool`.
 ///
 /// ```
 /// use bibun_array::{outer, Array};
@@ -161,7 +163,7 @@ fn product(
     }
     let full = full.addressable(function);
 
-    // The result of vectors has fewer axes; `c` is written for those.
+    // The result of vectors has fewer axes, and `c` is broadcast to those.
     let mut shape = full.clone();
     if b.rank() == 1 {
         shape = shape.removed(shape.rank() - 1);

@@ -1,18 +1,18 @@
-//! Normalisation: elements less their mean, divided by their standard deviation.
+//! Normalisation: elements minus their mean, divided by their standard deviation.
 
 use crate::device::{Normalization, allocating, common};
 use crate::{Array, DType, Error, normalize_axes, raise};
 
 impl Array {
-    /// Normalises over `axes`: `[y, mean, variance]` with
-    /// `y = (x - mean) / √(variance + epsilon)`. Mean and variance (divided by `n`) have size 1
-    /// along the axes. Without [`centered`](Normalization::centered) the mean is taken to be zero,
-    /// and the variance is the mean square.
+    /// Normalises over `axes` and returns `[y, mean, variance]` with
+    /// `y = (x - mean) / √(variance + epsilon)`. The mean and the variance (divided by `n`) have
+    /// size 1 along the axes. Without [`centered`](Normalization::centered) the mean is taken to be
+    /// zero, and the variance is the mean square.
     ///
-    /// Sums of `f32` are kept in double precision, and the mean is subtracted before squaring.
+    /// Sums of `f32` are computed in double precision, and the mean is subtracted before squaring.
     ///
     /// # Panics
-    /// If the array has no floats, or an axis does not exist or is named twice.
+    /// Panics if the dtype is not a float, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::{Array, Normalization};
@@ -33,11 +33,12 @@ impl Array {
     }
 }
 
-/// The cotangent of what [`Array::normalize`] normalised, from its results `[y, variance]` and the
-/// cotangents `[gy, gmean, gvariance]` of its results.
+/// Computes the cotangent of the input of [`Array::normalize`], from its results `[y, variance]`
+/// and the cotangents `[gy, gmean, gvariance]` of its results.
 ///
 /// # Panics
-/// If the arrays have no floats, or are not of the shapes that [`Array::normalize`] gives.
+/// Panics if the dtype is not a float, or the arrays do not have the shapes that
+/// [`Array::normalize`] returns.
 ///
 /// ```
 /// use bibun_array::{normalize_gradient, Array, DType, Normalization};

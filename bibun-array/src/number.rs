@@ -1,8 +1,8 @@
-//! Numbers inside of kernels: `f32` and `f64` under one notation, mixed freely with literals, and
-//! integers under the same.
+//! Numbers inside kernels: `f32` and `f64` under one notation, mixed freely with literals, and
+//! integers in the same way.
 //!
-//! An expression such as `gy * (1.0 - y * y)` means the same for [`Number<f32>`], for
-//! `Number<f64>` and for whole arrays, so that a formula written once can become one vector loop.
+//! An expression such as `gy * (1.0 - y * y)` means the same for [`Number<f32>`], for `Number<f64>`
+//! and for whole arrays, so that a formula written once can become one vector loop.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
@@ -18,7 +18,7 @@ use crate::math::{Float, Integer};
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Number<T>(pub T);
 
-/// The answer of a comparison in a kernel.
+/// The result of a comparison in a kernel.
 ///
 /// ```
 /// use bibun_array::Number;
@@ -135,28 +135,28 @@ impl<T: Float> Number<T> {
         trunc
     );
 
-    /// The natural logarithm; see [`Float::ln`].
+    /// Computes the natural logarithm; see [`Float::ln`].
     #[inline(always)]
     #[must_use]
     pub fn log(self) -> Self {
         Self(self.0.ln())
     }
 
-    /// The greater of two, NaN if either is; see [`Float::maximum`].
+    /// Returns the greater of two numbers, or NaN if either is NaN; see [`Float::maximum`].
     #[inline(always)]
     #[must_use]
     pub fn maximum(self, other: impl Into<Self>) -> Self {
         Self(self.0.maximum(other.into().0))
     }
 
-    /// The smaller of two, NaN if either is; see [`Float::minimum`].
+    /// Returns the smaller of two numbers, or NaN if either is NaN; see [`Float::minimum`].
     #[inline(always)]
     #[must_use]
     pub fn minimum(self, other: impl Into<Self>) -> Self {
         Self(self.0.minimum(other.into().0))
     }
 
-    /// `self` held between two numbers, NaN if it is NaN.
+    /// Clamps `self` between two numbers. NaN stays NaN.
     #[inline(always)]
     #[must_use]
     pub fn clip(self, low: impl Into<Self>, high: impl Into<Self>) -> Self {
@@ -167,57 +167,57 @@ impl<T: Float> Number<T> {
         atan2, copysign, direction, fmod, hypot, inversion, logaddexp, remainder
     );
 
-    /// `self^exponent`; see [`Float::powf`].
+    /// Computes `self^exponent`; see [`Float::powf`].
     #[inline(always)]
     #[must_use]
     pub fn pow(self, exponent: impl Into<Self>) -> Self {
         Self(self.0.powf(exponent.into().0))
     }
 
-    /// The largest finite number.
+    /// Returns the largest finite number.
     #[inline(always)]
     #[must_use]
     pub fn largest() -> Self {
         Self(T::largest())
     }
 
-    /// Whether this is NaN.
+    /// Returns whether this is NaN.
     #[inline(always)]
     pub fn is_nan(self) -> Mask<T> {
         Mask(Float::is_nan(self.0))
     }
 
-    /// `self == other`.
+    /// Returns whether `self == other`.
     #[inline(always)]
     pub fn equal(self, other: impl Into<Self>) -> Mask<T> {
         Mask(Float::equal(self.0, other.into().0))
     }
 
-    /// `self != other`.
+    /// Returns whether `self != other`.
     #[inline(always)]
     pub fn not_equal(self, other: impl Into<Self>) -> Mask<T> {
         Mask(!Float::equal(self.0, other.into().0))
     }
 
-    /// `self > other`.
+    /// Returns whether `self > other`.
     #[inline(always)]
     pub fn greater(self, other: impl Into<Self>) -> Mask<T> {
         Mask(Float::greater(self.0, other.into().0))
     }
 
-    /// `self >= other`.
+    /// Returns whether `self >= other`.
     #[inline(always)]
     pub fn greater_equal(self, other: impl Into<Self>) -> Mask<T> {
         Mask(Float::greater_equal(self.0, other.into().0))
     }
 
-    /// `self < other`.
+    /// Returns whether `self < other`.
     #[inline(always)]
     pub fn less(self, other: impl Into<Self>) -> Mask<T> {
         Mask(Float::less(self.0, other.into().0))
     }
 
-    /// `self <= other`.
+    /// Returns whether `self <= other`.
     #[inline(always)]
     pub fn less_equal(self, other: impl Into<Self>) -> Mask<T> {
         Mask(Float::less_equal(self.0, other.into().0))
@@ -225,27 +225,27 @@ impl<T: Float> Number<T> {
 }
 
 impl<T: Float> Mask<T> {
-    /// `a` where the comparison holds, `b` elsewhere.
+    /// Returns `a` where the comparison holds, `b` elsewhere.
     #[inline(always)]
     pub fn where_(self, a: impl Into<Number<T>>, b: impl Into<Number<T>>) -> Number<T> {
         Number(T::select(self.0, a.into().0, b.into().0))
     }
 
-    /// Whether both hold.
+    /// Returns whether both hold.
     #[inline(always)]
     #[must_use]
     pub fn logical_and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether it does not hold.
+    /// Returns whether the comparison does not hold.
     #[inline(always)]
     #[must_use]
     pub fn logical_not(self) -> Self {
         Self(!self.0)
     }
 
-    /// Whether one or both hold.
+    /// Returns whether one or both hold.
     #[inline(always)]
     #[must_use]
     pub fn logical_or(self, other: Self) -> Self {
@@ -308,92 +308,92 @@ impl<T: Integer> Not for Whole<T> {
 }
 
 impl<T: Integer> Whole<T> {
-    /// `a` where `condition` holds, `b` elsewhere.
+    /// Returns `a` where `condition` holds, `b` elsewhere.
     #[inline(always)]
     pub fn where_(condition: T::Truth, a: impl Into<Self>, b: impl Into<Self>) -> Self {
         Self(T::select(condition, a.into().0, b.into().0))
     }
 
-    /// The magnitude; the smallest number stays as it is.
+    /// Returns the magnitude. That of the smallest integer is the smallest integer itself.
     #[inline(always)]
     #[must_use]
     pub fn abs(self) -> Self {
         Self::where_(self.less(0), -self, self)
     }
 
-    /// -1, 0 or 1.
+    /// Returns the sign: -1, 0 or 1.
     #[inline(always)]
     #[must_use]
     pub fn sign(self) -> Self {
         self.minimum(1).maximum(-1)
     }
 
-    /// The greater of two.
+    /// Returns the greater of two integers.
     #[inline(always)]
     #[must_use]
     pub fn maximum(self, other: impl Into<Self>) -> Self {
         Self(self.0.maximum(other.into().0))
     }
 
-    /// The lesser of two.
+    /// Returns the lesser of two integers.
     #[inline(always)]
     #[must_use]
     pub fn minimum(self, other: impl Into<Self>) -> Self {
         Self(self.0.minimum(other.into().0))
     }
 
-    /// `self` held between two numbers.
+    /// Clamps `self` between two integers.
     #[inline(always)]
     #[must_use]
     pub fn clip(self, low: impl Into<Self>, high: impl Into<Self>) -> Self {
         self.maximum(low).minimum(high)
     }
 
-    /// The quotient rounded towards zero; see [`Integer::quotient`].
+    /// Returns the quotient rounded towards zero; see [`Integer::quotient`].
     #[inline(always)]
     #[must_use]
     pub fn quotient(self, other: Self) -> Self {
         Self(self.0.quotient(other.0))
     }
 
-    /// What [`quotient`](Whole::quotient) leaves; see [`Integer::rest`].
+    /// Returns the remainder of [`quotient`](Whole::quotient); see [`Integer::rest`].
     #[inline(always)]
     #[must_use]
     pub fn rest(self, other: Self) -> Self {
         Self(self.0.rest(other.0))
     }
 
-    /// `self == other`.
+    /// Returns whether `self == other`.
     #[inline(always)]
     pub fn equal(self, other: impl Into<Self>) -> T::Truth {
         self.0.equal(other.into().0)
     }
 
-    /// `self != other`.
+    /// Returns whether `self != other`.
     #[inline(always)]
     pub fn not_equal(self, other: impl Into<Self>) -> T::Truth {
         !self.equal(other)
     }
 
-    /// `self < other`.
+    /// Returns whether `self < other`.
     #[inline(always)]
     pub fn less(self, other: impl Into<Self>) -> T::Truth {
         self.0.less(other.into().0)
     }
 
-    /// `self <= other`.
+    /// Returns whether `self <= other`.
     #[inline(always)]
     pub fn less_equal(self, other: impl Into<Self>) -> T::Truth {
         !other.into().less(self)
     }
 
-    /// `self > other`.
+    /// Returns whether `self > other`.
     #[inline(always)]
     pub fn greater(self, other: impl Into<Self>) -> T::Truth {
         other.into().less(self)
     }
 
-    /// `self >= other`.
+    /// Returns whether `self >= other`.
     #[inline(always)]
     pub fn greater_equal(self, other: impl Into<Self>) -> T::Truth {
         !self.less(other)

@@ -2,8 +2,8 @@
 //!
 //! Block `c` of the stream with key `k` is a fixed scrambling of `(c, k)`, so any element of any
 //! draw can be computed alone. Results are the same for every number of threads and on every
-//! device: transformations of the random words use additions, multiplications, divisions and
-//! square roots only, which IEEE 754 rounds alike everywhere.
+//! device: transformations of the random words use only additions, multiplications, divisions and
+//! square roots, which IEEE 754 rounds in the same way everywhere.
 //!
 //! Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as
 //! 1, 2, 3", SC 2011.
@@ -17,17 +17,18 @@ use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, draws, raise};
 
 /// A stream of random numbers: a key and the next counter.
 ///
-/// Drawing moves the counter on, by whole blocks of 128 bits. Equal keys and counters give equal
-/// numbers; streams with different keys are independent for all practical purposes (there are
-/// 2^64 keys, so collisions matter only from about 2^32 streams on). A key has 2^64 blocks.
+/// A draw advances the counter by whole blocks of 128 bits. Equal keys and counters yield equal
+/// numbers; streams with different keys are independent for all practical purposes (there are 2^64
+/// keys, so collisions matter only from about 2^32 streams on). A key has 2^64 blocks.
 ///
 /// | draw of n elements | blocks |
 /// |---|---|
-/// | `uniform` and `normal` of `F32`, `bernoulli` | n / 4, rounded up |
+/// | `uniform` and `normal` of `F32`, `F16` and `BF16`, `bernoulli` | n / 4, rounded up |
 /// | `uniform` and `normal` of `F64`, `integers`, `permutation`, `choice` | n / 2, rounded up |
 ///
-/// In `permutation` n is the number of elements permuted. In `choice` it is the number of elements
-/// drawn; but with probabilities and without replacement it is the number of probabilities.
+/// For `permutation`, n is the number of elements permuted. For `choice`, it is the number of
+/// elements drawn, but with probabilities and without replacement it is the number of
+/// probabilities.
 ///
 /// ```
 /// use bibun_array::{DType, Generator};
@@ -45,57 +46,59 @@ pub struct Generator {
     counter: u64,
 }
 
-/// What is drawn, and how it is made from the words of the stream.
+/// A distribution to draw from, with its definition from the words of the stream.
 ///
-/// Block `c` holds four 32-bit words, or two 64-bit words whose first half is the low one. Elements
-/// take the words in their order: element `i` of an array of 32-bit words takes word `i % 4` of
-/// block `i / 4`.
+/// Block `c` has four 32-bit words, or two 64-bit words whose first half is the low one. Elements
+/// use the words in order: element `i` of an array of 32-bit words uses word `i % 4` of block
+/// `i / 4`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Distribution {
-    /// Floats on `[low, high)`: `low + (high - low) * u` where `u` is, for `f64`, the 53 high bits of a
-    /// 64-bit word divided by 2^53, and for all others, which are computed as `f32`, the 24 high bits of
-    /// a 32-bit word divided by 2^24. A result that was rounded up to `high` is the number below it.
+    /// Floats on `[low, high)`: `low + (high - low) * u`, where `u` is, for `f64`, the 53 high bits
+    /// of a 64-bit word divided by 2^53, and for all other types, which are computed as `f32`, the
+    /// 24 high bits of a 32-bit word divided by 2^24. A result that was rounded up to `high`
+    /// becomes the number below it.
     Uniform {
-        /// Smallest value.
+        /// The smallest value.
         low: f64,
-        /// Bound, not reached.
+        /// The upper bound, which is not reached.
         high: f64,
-        /// Type of the elements, which has both.
+        /// The type of the elements. `low` and `high` are numbers of this type.
         dtype: DType,
     },
-    /// Normally distributed floats by the Box–Muller transformation (1958): two words, of 64 bits for
-    /// `f64` and of 32 for all others, which are computed as `f32`, make `r cos t` and `r sin t`, where
-    /// the first, made odd and divided by 2^32, is `exp(-r²/2)`, and the second divided by 2^32 is the
-    /// angle `t` in turns, less an eighth. No value is farther than 6.7 standard deviations from the
-    /// mean (9.5 for `f64`).
+    /// Normally distributed floats by the Box–Muller transformation (1958): two words, of 64 bits
+    /// for `f64` and of 32 for all other types, which are computed as `f32`, make `r cos t` and
+    /// `r sin t`, where the first word, made odd and divided by 2^32 (2^64 for `f64`), is
+    /// `exp(-r²/2)`, and the second, divided by the same, is the angle `t` in turns plus an eighth.
+    /// No value is farther than 6.7 standard deviations from the mean (9.5 for `f64`).
     Normal {
-        /// Mean.
+        /// The mean.
         mean: f64,
-        /// Standard deviation.
+        /// The standard deviation.
         std: f64,
-        /// Type of the elements.
+        /// The type of the elements.
         dtype: DType,
     },
     /// `i64` in `low..high`, all equally likely: the high half of the product of a 64-bit word and
-    /// `high - low`. Where the low half is below `2^64 mod (high - low)` the word would favour
-    /// some values and is drawn again: as the same word of the same block, with the number of the
-    /// attempt in the third word of the counter. Source: D. Lemire, "Fast random integer
-    /// generation in an interval", 2019.
+    /// `high - low`. If the low half is below `2^64 mod (high - low)`, the word would favour some
+    /// values and is drawn again: as the same word of the same block, with the number of the
+    /// attempt in the third word of the counter. Source: D. Lemire, "Fast random integer generation
+    /// in an interval", 2019.
     Integers {
-        /// Smallest value.
+        /// The smallest value.
         low: i64,
-        /// Bound, not reached.
+        /// The upper bound, which is not reached.
         high: i64,
     },
-    /// `bool`, `true` where a 32-bit word is below the number given (2^32: always).
+    /// `bool`, `true` if a 32-bit word is below this number (2^32: always).
     Bernoulli(u64),
 }
 
 impl Distribution {
-    /// The distribution of [`Generator::uniform`].
+    /// Creates the distribution of [`Generator::uniform`].
     ///
     /// # Panics
-    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    /// Panics if `low` is not below `high`, their distance is not finite, or `dtype` is not a
+    /// float.
     #[track_caller]
     pub fn uniform(low: f64, high: f64, dtype: DType) -> Self {
         expect_float("uniform", dtype);
@@ -112,10 +115,10 @@ impl Distribution {
         }
     }
 
-    /// The distribution of [`Generator::normal`].
+    /// Creates the distribution of [`Generator::normal`].
     ///
     /// # Panics
-    /// If `std` is negative or not finite, or `dtype` is no float type.
+    /// Panics if `std` is negative or not finite, or `dtype` is not a float.
     #[track_caller]
     pub fn normal(mean: f64, std: f64, dtype: DType) -> Self {
         if !(std >= 0.0 && std.is_finite()) {
@@ -126,10 +129,10 @@ impl Distribution {
         Self::Normal { mean, std, dtype }
     }
 
-    /// The distribution of [`Generator::bernoulli`].
+    /// Creates the distribution of [`Generator::bernoulli`].
     ///
     /// # Panics
-    /// If `p` is not between 0 and 1.
+    /// Panics if `p` is not between 0 and 1.
     #[track_caller]
     pub fn bernoulli(p: f64) -> Self {
         if !(0.0..=1.0).contains(&p) {
@@ -141,7 +144,7 @@ impl Distribution {
         Self::Bernoulli((p * TWO_POW_32).round() as u64)
     }
 
-    /// How many elements a block makes.
+    /// Returns the number of elements that a block makes.
     pub const fn elements_per_block(self) -> usize {
         match self {
             Self::Uniform { dtype, .. } | Self::Normal { dtype, .. } => {
@@ -152,7 +155,7 @@ impl Distribution {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub const fn dtype(self) -> DType {
         match self {
             Self::Uniform { dtype, .. } | Self::Normal { dtype, .. } => dtype,
@@ -162,35 +165,36 @@ impl Distribution {
     }
 }
 
-/// The fourth word of the counter keeps apart what blocks are used for.
+/// The fourth word of the counter separates the uses of blocks.
 const FOR_NUMBERS: u32 = 0;
 const FOR_KEYS: u32 = 1;
-const FOR_LANES: u32 = 2;
+const FOR_BATCH: u32 = 2;
 
 impl Generator {
-    /// The stream of a seed: the seed is the key, the counter starts at 0.
+    /// Creates the stream of a seed. The seed is the key, and the counter starts at 0.
     pub fn new(seed: u64) -> Self {
         Self::from_state(seed, 0)
     }
 
-    /// A stream at a place saved before by [`Generator::key`] and [`Generator::counter`].
+    /// Creates a stream at a position saved before from [`Generator::key`] and
+    /// [`Generator::counter`].
     pub fn from_state(key: u64, counter: u64) -> Self {
         Self { key, counter }
     }
 
-    /// The key, which tells streams apart.
+    /// Returns the key, which distinguishes streams.
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// The number of blocks drawn so far.
+    /// Returns the number of blocks drawn so far.
     pub fn counter(&self) -> u64 {
         self.counter
     }
 
-    /// The stream number `stream` below this one: its key is a Philox block of this key and the
-    /// number (in a range of counters that no numbers are drawn from), its counter 0. It does not
-    /// depend on what has been drawn here.
+    /// Creates the stream with the number `stream` below this one. Its key is a Philox block of
+    /// this key and the number (in a range of counters from which no numbers are drawn), and its
+    /// counter is 0. It does not depend on what has been drawn from this stream.
     ///
     /// ```
     /// use bibun_array::Generator;
@@ -236,17 +240,19 @@ impl Generator {
         let drawn = allocating(function, || {
             device.random(distribution, &[key], counter, &shape)
         });
-        // Nothing was drawn where there was no memory.
+        // If there was no memory, nothing is drawn.
         self.counter = next;
         drawn
     }
 
-    /// Draws for lanes that are numbered from `batch.start` on, an array of this shape for each: the
-    /// numbers of a lane are those of a stream that belongs to the key and the number of the lane
-    /// alone, so they do not depend on how many other lanes there are. Of several ranges each lane of
-    /// the first has the lanes of the second, and so on.
+    /// Draws for batch elements that are numbered from `batch.start` on, an array of this shape for
+    /// each. The numbers of a batch element come from a stream that depends only on the key and on
+    /// the number of the batch element, not on how many other batch elements there are. If there
+    /// are several ranges, each batch element of the first has the batch elements of the second,
+    /// and so on.
     ///
-    /// Shapes: a lane's behind the numbers of lanes. The counter moves as by a draw of one lane.
+    /// Shapes: the numbers of batch elements, then `shape`. The counter advances as by a draw of
+    /// one batch element.
     ///
     /// ```
     /// use bibun_array::{cpu, Distribution, Generator};
@@ -268,7 +274,7 @@ impl Generator {
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
         let (key, counter, next) = self.position(blocks);
         let key_of = |key: u64, element: u64| {
-            let [low, high, ..] = block(key, element, 0, FOR_LANES);
+            let [low, high, ..] = block(key, element, 0, FOR_BATCH);
             join_words(low, high)
         };
         let keys = batch.iter().fold(vec![key], |keys, batch| {
@@ -285,11 +291,12 @@ impl Generator {
         drawn
     }
 
-    /// Numbers equally likely everywhere on `[low, high)`, in steps of 2^-24 (`F32`) or 2^-53
+    /// Draws numbers equally likely everywhere on `[low, high)`, in steps of 2^-24 (`F32`) or 2^-53
     /// (`F64`) of the interval; see [`Distribution`].
     ///
     /// # Panics
-    /// If `low` is not below `high`, their distance is not finite, or `dtype` is no float type.
+    /// Panics if `low` is not below `high`, their distance is not finite, or `dtype` is not a
+    /// float.
     ///
     /// ```
     /// use bibun_array::{DType, Generator};
@@ -302,10 +309,10 @@ impl Generator {
         self.drawn("uniform", distribution, shape.into(), cpu())
     }
 
-    /// Normally distributed numbers; see [`Distribution`].
+    /// Draws normally distributed numbers; see [`Distribution`].
     ///
     /// # Panics
-    /// If `std` is negative or not finite, or `dtype` is no float type.
+    /// Panics if `std` is negative or not finite, or `dtype` is not a float.
     ///
     /// ```
     /// use bibun_array::{DType, Generator};
@@ -319,10 +326,10 @@ impl Generator {
         self.drawn("normal", distribution, shape.into(), cpu())
     }
 
-    /// Integers in `low..high`, all exactly equally likely, as `i64`; see [`Distribution`].
+    /// Draws integers in `low..high`, all exactly equally likely, as `i64`; see [`Distribution`].
     ///
     /// # Panics
-    /// If `low` is not below `high`.
+    /// Panics if `low` is not below `high`.
     ///
     /// ```
     /// use bibun_array::Generator;
@@ -339,10 +346,10 @@ impl Generator {
         self.drawn("integers", integers, shape.into(), cpu())
     }
 
-    /// `true` with probability `p` (rounded to a multiple of 2^-32), else `false`.
+    /// Draws `true` with probability `p` (rounded to a multiple of 2^-32), else `false`.
     ///
     /// # Panics
-    /// If `p` is not between 0 and 1.
+    /// Panics if `p` is not between 0 and 1.
     ///
     /// ```
     /// use bibun_array::Generator;
@@ -355,8 +362,8 @@ impl Generator {
         self.drawn("bernoulli", Distribution::bernoulli(p), shape.into(), cpu())
     }
 
-    /// The integers `0..n` in random order, all orders equally likely, as `i64` (the shuffle of
-    /// Fisher and Yates, from the front).
+    /// Draws the integers `0..n` in random order, all orders equally likely, as `i64` (the shuffle
+    /// of Fisher and Yates, from the front).
     ///
     /// ```
     /// use bibun_array::Generator;
@@ -369,10 +376,10 @@ impl Generator {
         Array::from(allocating("permutation", || self.distinct(n, n)))
     }
 
-    /// The parts of `x` along `axis` in random order, all orders equally likely.
+    /// Returns the slices of `x` along `axis` in random order, all orders equally likely.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::{Array, Generator};
@@ -386,18 +393,18 @@ impl Generator {
         x.take(&self.permutation(x.shape()[axis]), axis as isize)
     }
 
-    /// Integers in `0..n` as `i64`, with or without replacement, all equally likely or with the
-    /// `probabilities` given (a vector of `n` numbers that need not sum to one).
+    /// Draws integers in `0..n` as `i64`, with or without replacement, all equally likely or with
+    /// the given `probabilities` (a vector of `n` numbers that need not sum to one).
     ///
     /// With replacement and probabilities, a uniform `f64` is looked up in the running sums of the
-    /// probabilities. Without replacement, each choice has the probabilities given among those not
-    /// chosen yet: the smallest of `n` exponentially distributed numbers with these rates are
-    /// taken, in their order (P. S. Efraimidis, P. G. Spirakis, "Weighted random sampling with a
-    /// reservoir", 2006).
+    /// probabilities. Without replacement, each choice has the given probabilities among the
+    /// integers not chosen yet: the smallest of `n` exponentially distributed numbers with these
+    /// rates are taken, in their order (P. S. Efraimidis, P. G. Spirakis, "Weighted random sampling
+    /// with a reservoir", 2006).
     ///
     /// # Panics
-    /// If there are too few integers (of positive probability) to choose from, or `probabilities`
-    /// is not a vector of `n` finite, nonnegative floats.
+    /// Panics if there are too few integers (of positive probability) to choose from, or
+    /// `probabilities` is not a vector of `n` finite, nonnegative floats.
     ///
     /// ```
     /// use bibun_array::{Array, Generator};
@@ -448,7 +455,7 @@ impl Generator {
                 let last = last.expect("there is a candidate");
                 let at = self.uniform(size, 0.0, 1.0, DType::F64).to_vec::<f64>();
                 let chosen = at.iter().map(|u| {
-                    // Rounding may reach the total, which no candidate lies above.
+                    // Rounding may reach the total, above which there is no candidate.
                     sums.partition_point(|&sum| sum <= u * total).min(last) as i64
                 });
                 Array::from_vec(chosen.collect(), shape)
@@ -484,7 +491,7 @@ impl Generator {
             order.truncate(count);
             return order;
         }
-        // Few of many: the same swaps, but only places that have been touched take memory.
+        // Few of many: the same swaps, but only positions that have been touched take memory.
         let mut moved: HashMap<usize, i64> = HashMap::new();
         order.extend((0..count).map(|i| {
             let j = partner(i);
@@ -498,7 +505,7 @@ impl Generator {
         order
     }
 
-    /// The key and the counter from which `blocks` blocks are to be taken, and the counter after that.
+    /// The key and the counter from which to take `blocks` blocks, and the counter after them.
     #[track_caller]
     fn position(&self, blocks: usize) -> (u64, u64, u64) {
         let blocks = blocks as u64;
@@ -510,7 +517,7 @@ impl Generator {
         (key, counter, next)
     }
 
-    /// Moves on by so many blocks, and returns the key and the counter that they begin at.
+    /// Advances by this number of blocks, and returns the key and the counter at which they begin.
     #[track_caller]
     pub fn advance(&mut self, blocks: usize) -> (u64, u64) {
         let (key, counter, next) = self.position(blocks);
@@ -541,8 +548,8 @@ fn weights_of(probabilities: &Array, n: usize) -> Vec<f64> {
     weights.iter().map(|&x| rescaled(x, largest)).collect()
 }
 
-/// A weight times the power of two that brings the largest one to where sums of weights do not
-/// overflow and quotients by them neither. What is positive stays so.
+/// A weight times the power of two that brings the largest weight into a range where neither sums
+/// of weights nor quotients by them overflow. A positive weight stays positive.
 fn rescaled(weight: f64, largest: f64) -> f64 {
     const PLACE: i32 = 900;
     let exponent = (largest.to_bits() >> 52) as i32 - (f64::MAX_EXP - 1);
@@ -597,7 +604,7 @@ fn block(key: u64, counter: u64, attempt: u32, purpose: u32) -> [u32; 4] {
     philox([low, high, attempt, purpose], halves(key))
 }
 
-/// The block that numbers are made from; attempts after the first are for words rejected.
+/// The block from which numbers are made. Attempts after the first are for rejected words.
 #[inline(always)]
 pub(crate) fn number_block(key: u64, counter: u64, attempt: u32) -> [u32; 4] {
     block(key, counter, attempt, FOR_NUMBERS)
@@ -608,14 +615,14 @@ pub(crate) fn join_words(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// The 64-bit word number `i` from block `counter` on.
+/// The 64-bit word with the number `i`, counted from block `counter`.
 pub(crate) fn word(key: u64, counter: u64, i: usize, attempt: u32) -> u64 {
     let words = number_block(key, counter.wrapping_add(i as u64 / 2), attempt);
     let [low, high] = [words[i % 2 * 2], words[i % 2 * 2 + 1]];
     join_words(low, high)
 }
 
-/// A number below `range`, all equally likely, from the words of as many attempts as it takes.
+/// A number below `range`, all equally likely, from the words of as many attempts as necessary.
 #[inline(always)]
 pub(crate) fn below(range: u64, mut word: impl FnMut(u32) -> u64) -> u64 {
     for attempt in 0.. {
@@ -699,7 +706,7 @@ fn ln_f64(x: f64) -> f64 {
 pub(crate) fn normal_pair_f32(first: u32, second: u32) -> [f32; 2] {
     let radius = (-2.0 * ln_f32(unit_f32(first))).sqrt();
     let turn = (std::f64::consts::FRAC_PI_2 / TWO_POW_32) as f32;
-    // The 30 bits below the two that name the quarter, less an eighth of a turn.
+    // The 30 bits below the two for the quarter, less an eighth of a turn.
     let x = (second << 2 ^ 1 << 31) as i32 as f32 * turn;
     let z = x * x;
     let cos = polynomial!(z, 1.0, -1.0 / 2.0, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40_320.0);
@@ -721,7 +728,7 @@ pub(crate) fn normal_pair_f32(first: u32, second: u32) -> [f32; 2] {
 #[inline(always)]
 pub(crate) fn normal_pair_f64(first: u64, second: u64) -> [f64; 2] {
     let radius = (-2.0 * ln_f64(unit_f64(first))).sqrt();
-    // The 52 bits below the two that name the quarter, as a number around 1.5.
+    // The 52 bits below the two for the quarter, as a number around 1.5.
     let fraction = f64::from_bits(0x3FF0_0000_0000_0000 | second << 2 >> 12) - 1.5;
     let x = fraction * std::f64::consts::FRAC_PI_2;
     let z = x * x;
@@ -759,7 +766,7 @@ pub(crate) fn normal_pair_f64(first: u64, second: u64) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    /// The known answers that come with the authors' own implementation, Random123.
+    /// The known answers that come with Random123, the authors' own implementation.
     #[test]
     fn philox_gives_the_published_answers() {
         let cases = [
@@ -784,7 +791,7 @@ mod tests {
         }
     }
 
-    /// One element, straight from the definition of the distribution.
+    /// One element, directly from the definition of the distribution.
     fn element(distribution: Distribution, key: u64, counter: u64, i: usize) -> f64 {
         let block = number_block(key, counter.wrapping_add(i as u64 / 4), 0);
         let word32 = block[i % 4];
@@ -934,7 +941,7 @@ mod tests {
             let radius = (-2.0 * (f64::from(first | 1) / TWO_POW_32).ln()).sqrt();
             let t = angle(f64::from(b) / TWO_POW_32);
             let [x, y] = normal_pair_f32(first, b);
-            // Near radius 0 the distance of the f32 fraction from 1 decides.
+            // Near radius 0, the error is that of the distance of the f32 fraction from 1.
             let tolerance = 1e-6 * radius + if radius < 0.1 { 1e-3 } else { 2e-6 };
             assert!(
                 (f64::from(x) - radius * t.cos()).abs() < tolerance,

@@ -1,4 +1,4 @@
-//! Reductions: sums, products, extremes, means, truths.
+//! Reductions: sums, products, extremes, means, `all` and `any`.
 
 use crate::device::{Reduce, allocating};
 use crate::kernel::elementwise;
@@ -6,17 +6,17 @@ use crate::math::Float;
 use crate::{Array, Axes, DType, ElementFormula, Error, Number, ops, raise};
 
 impl Array {
-    /// Sum over axes; of `bool` the number of `true`, as `i64`. Nothing sums to 0, integers wrap
-    /// around.
+    /// Computes the sum over axes. The sum of `bool` is the number of `true`, as `i64`. The sum of
+    /// no elements is 0, and integers wrap around.
     ///
     /// Elements of `f32` are added up in double precision and rounded once. Those of `f64` are
     /// added up in parts of at most 16 elements, 32 parts are joined (up to 32 elements one after
     /// another), and these are collected in twice the precision: the error is below 32 ε Σ|x| with
-    /// ε = 2⁻⁵³, however many elements there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). The number of
-    /// threads does not change a bit of the result.
+    /// ε = 2⁻⁵³, however many elements there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops:
+    /// n ε Σ|x|). The result does not depend on the number of threads, not even in the last bit.
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::{keep_dims, Array};
@@ -31,11 +31,11 @@ impl Array {
         self.reduced("sum", Reduce::Sum, &axes.into())
     }
 
-    /// Product over axes; of `bool` as `i64`. The product of nothing is 1, integers wrap around,
-    /// elements of `f32` are multiplied in double precision.
+    /// Computes the product over axes, of `bool` as `i64`. The product of no elements is 1,
+    /// integers wrap around, and elements of `f32` are multiplied in double precision.
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -47,10 +47,10 @@ impl Array {
         self.reduced("prod", Reduce::Product, &axes.into())
     }
 
-    /// Largest value over axes; NaN if there is one.
+    /// Computes the largest value over axes, or NaN if there is one.
     ///
     /// # Panics
-    /// If there is nothing to choose from, or an axis does not exist or is named twice.
+    /// Panics if there are no elements to choose from, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -63,10 +63,10 @@ impl Array {
         self.extreme("max", Reduce::Max, &axes.into())
     }
 
-    /// Smallest value over axes; NaN if there is one.
+    /// Computes the smallest value over axes, or NaN if there is one.
     ///
     /// # Panics
-    /// If there is nothing to choose from, or an axis does not exist or is named twice.
+    /// Panics if there are no elements to choose from, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -79,11 +79,11 @@ impl Array {
         self.extreme("min", Reduce::Min, &axes.into())
     }
 
-    /// Position along `axis` of the largest value as `i64`: the first of equal ones, and the first
-    /// NaN before all others.
+    /// Returns the position along `axis` of the largest value, as `i64`. This is the first of equal
+    /// values, or the first NaN if there is one.
     ///
     /// # Panics
-    /// If there is nothing to choose from, or no such axis.
+    /// Panics if there are no elements to choose from, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -96,11 +96,11 @@ impl Array {
         self.extreme("argmax", Reduce::ArgMax, &Axes::from(axis))
     }
 
-    /// Position along `axis` of the smallest value as `i64`: the first of equal ones, and the first
-    /// NaN before all others.
+    /// Returns the position along `axis` of the smallest value, as `i64`. This is the first of
+    /// equal values, or the first NaN if there is one.
     ///
     /// # Panics
-    /// If there is nothing to choose from, or no such axis.
+    /// Panics if there are no elements to choose from, or there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -113,10 +113,11 @@ impl Array {
         self.extreme("argmin", Reduce::ArgMin, &Axes::from(axis))
     }
 
-    /// Whether all elements are true, that is, not zero (so NaN is true); of nothing: true.
+    /// Returns whether all elements over axes are true, that is, not zero (so NaN is true). For no
+    /// elements this is true.
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -129,10 +130,11 @@ impl Array {
         self.reduced("all", Reduce::All, &axes.into())
     }
 
-    /// Whether any element is true, that is, not zero (so NaN is true); of nothing: false.
+    /// Returns whether any element over axes is true, that is, not zero (so NaN is true). For no
+    /// elements this is false.
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -144,10 +146,11 @@ impl Array {
         self.reduced("any", Reduce::Any, &axes.into())
     }
 
-    /// Arithmetic mean over axes; of integers and bools as `f64`, of nothing NaN.
+    /// Computes the arithmetic mean over axes. For integers and bools it is `f64`; for no elements
+    /// it is NaN.
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -163,14 +166,16 @@ impl Array {
         ops::cast(sum / count as f64, dtype)
     }
 
-    /// Variance over axes: the squared distances from the mean, summed and divided by `n - ddof`.
-    /// `ddof` 0 gives the variance of the values themselves, 1 the unbiased estimate for what they
-    /// were drawn from. NaN or infinite if `n <= ddof`; of integers and bools as `f64`.
+    /// Computes the variance over axes: the squared distances from the mean, summed and divided by
+    /// `n - ddof`. `ddof` 0 is for the variance of the values themselves, 1 for the unbiased
+    /// estimate of the variance of the population that they are a sample of. The result is NaN or
+    /// infinite if `n <= ddof`, and `f64` for integers and bools.
     ///
-    /// The mean is subtracted before squaring (two passes), so values far from zero lose nothing.
+    /// The mean is subtracted before squaring (two passes), so values far from zero lose no
+    /// precision.
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -184,10 +189,10 @@ impl Array {
         ops::cast(variance, dtype)
     }
 
-    /// Standard deviation over axes: the square root of [`Array::var`].
+    /// Computes the standard deviation over axes: the square root of [`Array::var`].
     ///
     /// # Panics
-    /// If an axis does not exist or is named twice.
+    /// Panics if an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -212,7 +217,7 @@ impl Array {
         y
     }
 
-    /// [`Array::reduced`] where nothing has no result.
+    /// [`Array::reduced`], which raises an error if there are no elements to choose from.
     #[track_caller]
     fn extreme(&self, function: &'static str, reduction: Reduce, axes: &Axes) -> Self {
         let (reduced, _) = axes.resolve(function, self.rank());
@@ -226,14 +231,14 @@ impl Array {
         self.reduced(function, reduction, axes)
     }
 
-    /// How many elements go into each element of a reduction.
+    /// The number of elements that go into each element of a reduction.
     #[track_caller]
     fn count_over(&self, function: &'static str, axes: &Axes) -> usize {
         let (axes, _) = axes.resolve(function, self.rank());
         axes.iter().map(|&axis| self.shape()[axis]).product()
     }
 
-    /// The variance in the type in which it is computed, and the type that it is to have.
+    /// The variance in the type in which it is computed, and the dtype of the result.
     #[track_caller]
     fn variance(&self, function: &'static str, axes: &Axes, ddof: usize) -> (Self, DType) {
         let (x, dtype) = self.to_float();
@@ -250,7 +255,7 @@ impl Array {
         (sum / count.saturating_sub(ddof) as f64, dtype)
     }
 
-    /// The elements in the type in which a mean of them is computed, and the type that it is to have.
+    /// The elements in the type in which their mean is computed, and the dtype of the result.
     #[track_caller]
     fn to_float(&self) -> (Self, DType) {
         let dtype = match self.dtype().is_float() {

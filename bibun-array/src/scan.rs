@@ -4,14 +4,14 @@ use crate::device::{Scan, allocating, common};
 use crate::{Array, DType, normalize_axis};
 
 impl Array {
-    /// Running sum along `axis`: each element is the sum of those up to and with it. Of `bool` as
-    /// `i64`; integers wrap around.
+    /// Computes the running sum along `axis`: each element of the result is the sum of all elements
+    /// up to and including that position. `bool` is summed as `i64`, and integers wrap around.
     ///
-    /// Sums of `f32` are kept in double precision and those of `f64` in twice that, so that each
-    /// result is nearly the exact sum rounded.
+    /// Sums of `f32` are computed in double precision and those of `f64` in twice that, so that
+    /// each result is nearly the exact sum rounded.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -24,11 +24,12 @@ impl Array {
         self.scanned("cumsum", Scan::Sum, axis)
     }
 
-    /// Running product along `axis`: each element is the product of those up to and with it. Of
-    /// `bool` as `i64`; integers wrap around. Products of `f32` are kept in double precision.
+    /// Computes the running product along `axis`: each element of the result is the product of all
+    /// elements up to and including that position. `bool` is multiplied as `i64`, and integers wrap
+    /// around. Products of `f32` are computed in double precision.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::{Error, raise};
 
-/// The sizes of an array's axes; `[]` is a scalar. Cloning it costs next to nothing.
+/// The sizes of an array's axes; `[]` is the shape of a scalar. A clone costs next to nothing.
 ///
 /// ```
 /// use bibun_array::Shape;
@@ -17,12 +17,12 @@ use crate::{Error, raise};
 /// assert_eq!(shape.size(), 6);
 /// assert_eq!(shape.to_string(), "[2, 3]");
 /// ```
-// PERF: a pointer, and none for a scalar: arrays are moved and cloned all the time, their shapes are
-// made once.
+// PERF: a pointer, which is null for a scalar: arrays are moved and cloned all the time, and their
+// shapes are created once.
 #[derive(Clone, Default)]
 pub struct Shape(Option<Arc<Sizes>>);
 
-/// The sizes of one or more axes and what follows from them.
+/// The sizes of one or more axes and the values that follow from them.
 struct Sizes {
     sizes: SmallVec<[usize; 4]>,
     row_major: SmallVec<[isize; 4]>,
@@ -30,21 +30,22 @@ struct Sizes {
     is_addressable: bool,
 }
 
-/// As many elements as an array may have: the bytes of the widest are counted by an `isize`.
+/// The largest number of elements of an array, so that an `isize` can count the bytes of the
+/// widest.
 const MOST_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
 
-/// Steps between neighbouring elements of each axis, in elements; they may be zero or negative.
+/// Steps between neighbouring elements of each axis, in elements. They may be zero or negative.
 #[derive(Clone)]
 pub(crate) enum Strides {
-    /// Zero, for so many axes.
+    /// Zero for this number of axes.
     Zero(usize),
-    /// Those of the row-major order of a shape.
+    /// The strides of the row-major order of a shape.
     RowMajor(Shape),
     List(Arc<[isize]>),
 }
 
 impl Shape {
-    /// A shape from its sizes.
+    /// Creates a shape from its sizes.
     pub fn new(sizes: &[usize]) -> Self {
         Self::from_sizes(SmallVec::from_slice(sizes))
     }
@@ -60,8 +61,8 @@ impl Shape {
             step = step.wrapping_mul(size as isize);
         }
         let size = sizes.iter().copied().fold(1, usize::saturating_mul);
-        // Strides are products of sizes, so those must not overflow even where a zero stands among
-        // them.
+        // Strides are products of sizes, so the products must not overflow even if there is a zero
+        // among the sizes.
         let others = sizes.iter().filter(|&&size| size > 0).copied();
         let is_addressable = others.fold(1, usize::saturating_mul) <= MOST_ELEMENTS;
         Self(Some(Arc::new(Sizes {
@@ -72,20 +73,20 @@ impl Shape {
         })))
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     #[inline]
     pub fn rank(&self) -> usize {
         self.len()
     }
 
-    /// The number of elements; `usize::MAX` if there are more.
+    /// Returns the number of elements, or `usize::MAX` if there are more.
     #[inline]
     pub fn size(&self) -> usize {
         self.0.as_ref().map_or(1, |sizes| sizes.size)
     }
 
-    /// Whether an array can have this shape: all sizes but zeros multiply to less than 2⁶⁰, so that
-    /// elements, their bytes and the steps between them can be counted.
+    /// Returns whether an array can have this shape: all sizes but zeros multiply to less than 2⁶⁰,
+    /// so that elements, their bytes and the steps between them can be counted.
     ///
     /// ```
     /// use bibun_array::Shape;
@@ -98,11 +99,11 @@ impl Shape {
         self.0.as_ref().is_none_or(|sizes| sizes.is_addressable)
     }
 
-    /// The shape itself.
+    /// Returns the shape itself, after checking that an array can have it.
     ///
     /// # Panics
-    /// If no array can have it ([`Shape::is_addressable`]), with the name of the function whose
-    /// result it is.
+    /// Panics if no array can have it ([`Shape::is_addressable`]), with the name of the function
+    /// whose result it is.
     ///
     /// ```
     /// use bibun_array::{attempt, Error, Shape};
@@ -123,33 +124,34 @@ impl Shape {
         self
     }
 
-    /// The sizes as an array, if there are just `N` axes.
+    /// Returns the sizes as a Rust array, or `None` if the number of axes is not `N`.
     pub fn dims<const N: usize>(&self) -> Option<[usize; N]> {
         (**self).try_into().ok()
     }
 
-    /// The shape with one more axis of size `size` in front of `axis`.
+    /// Returns the shape with one more axis of size `size` before `axis`.
     pub fn inserted(&self, axis: usize, size: usize) -> Self {
         let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes.insert(axis, size);
         Self::from_sizes(sizes)
     }
 
-    /// The shape without `axis`.
+    /// Returns the shape without `axis`.
     pub fn removed(&self, axis: usize) -> Self {
         let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes.remove(axis);
         Self::from_sizes(sizes)
     }
 
-    /// The shape with another size at `axis`.
+    /// Returns the shape with another size at `axis`.
     pub fn replaced(&self, axis: usize, size: usize) -> Self {
         let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes[axis] = size;
         Self::from_sizes(sizes)
     }
 
-    /// The shape after `axes` have been reduced: left out, or of size 1 where `keep_dims`.
+    /// Returns the shape after `axes` have been reduced: without them, or with size 1 there if
+    /// `keep_dims` is set.
     pub fn reduced(&self, axes: &[usize], keep_dims: bool) -> Self {
         let kept = self.iter().enumerate().filter_map(|(axis, &size)| {
             if !axes.contains(&axis) {
@@ -161,7 +163,7 @@ impl Shape {
         kept.collect()
     }
 
-    /// The shape that both broadcast to (NumPy's rule), or `None` if there is none.
+    /// Returns the shape that both broadcast to by NumPy's rule, or `None` if there is none.
     ///
     /// ```
     /// use bibun_array::Shape;
@@ -277,6 +279,99 @@ impl From<usize> for Shape {
         Self::new(&[size])
     }
 }
+/// The shape to which [`Array::reshape`](crate::Array::reshape) changes an array: a [`Shape`], or
+/// sizes of which one is -1 and is computed from the others.
+///
+/// ```
+/// use bibun_array::{NewShape, Shape};
+/// let shape = NewShape::from([4, -1]).resolve(&Shape::from([2, 6]));
+/// assert_eq!(shape, Ok(Shape::from([4, 3])));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewShape(Result<Shape, SmallVec<[isize; 4]>>);
+
+impl NewShape {
+    /// Returns the shape for an array that has another shape now.
+    ///
+    /// # Errors
+    /// Returns a message if the sizes differ, a size is negative, or more than one is -1.
+    pub fn resolve(self, from: &Shape) -> Result<Shape, String> {
+        let sizes = match self.0 {
+            Ok(shape) if shape.size() == from.size() => return Ok(shape),
+            Ok(shape) => return Err(format!("the sizes differ: x {from} and shape {shape}")),
+            Err(sizes) => sizes,
+        };
+        let is_free = |&&size: &&isize| size == -1;
+        let known = sizes.iter().filter(|size| !is_free(size));
+        if known.clone().any(|&size| size < 0) || sizes.iter().filter(is_free).count() > 1 {
+            return Err(format!(
+                "one size of {sizes:?} may be -1, all others must be at least 0"
+            ));
+        }
+        let known = known.fold(1, |all: usize, &size| all.saturating_mul(size as usize));
+        let free = match known {
+            0 => None,
+            known => (from.size().is_multiple_of(known)).then(|| from.size() / known),
+        };
+        let Some(free) = free else {
+            return Err(format!(
+                "no size in place of -1 makes x {from} fit to {sizes:?}"
+            ));
+        };
+        let size = |&size: &isize| if size == -1 { free } else { size as usize };
+        Ok(sizes.iter().map(size).collect())
+    }
+
+    fn of(sizes: &[isize]) -> Self {
+        match sizes.iter().any(|&size| size < 0) {
+            true => Self(Err(SmallVec::from_slice(sizes))),
+            false => Self(Ok(sizes.iter().map(|&size| size as usize).collect())),
+        }
+    }
+}
+
+macro_rules! new_shape_from {
+    ($($Shape:ty),*; $($size:ty),*) => {
+        $(impl From<$Shape> for NewShape {
+            fn from(shape: $Shape) -> Self {
+                Self(Ok(shape.into()))
+            }
+        })*
+        $(impl From<$size> for NewShape {
+            fn from(size: $size) -> Self {
+                Self::of(&[size as isize])
+            }
+        }
+        impl From<Vec<$size>> for NewShape {
+            fn from(sizes: Vec<$size>) -> Self {
+                Self::of(&sizes.iter().map(|&size| size as isize).collect::<Vec<_>>())
+            }
+        }
+        impl<const N: usize> From<[$size; N]> for NewShape {
+            fn from(sizes: [$size; N]) -> Self {
+                Self::of(&sizes.map(|size| size as isize))
+            }
+        })*
+    };
+}
+new_shape_from!(Shape, &Shape, &[usize], Vec<usize>, &Vec<usize>, (), usize; isize, i32);
+
+impl<const N: usize> From<[usize; N]> for NewShape {
+    fn from(sizes: [usize; N]) -> Self {
+        Self(Ok(sizes.into()))
+    }
+}
+impl<const N: usize> From<&[usize; N]> for NewShape {
+    fn from(sizes: &[usize; N]) -> Self {
+        Self(Ok(sizes.into()))
+    }
+}
+impl From<&[isize]> for NewShape {
+    fn from(sizes: &[isize]) -> Self {
+        Self::of(sizes)
+    }
+}
+
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Self {
         Self::from_sizes(sizes.into_iter().collect())
@@ -293,7 +388,7 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
     }
 }
 
-/// What [`Strides::Zero`] shows.
+/// The strides of [`Strides::Zero`].
 static ZEROS: [isize; 16] = [0; 16];
 
 impl Deref for Strides {
@@ -327,12 +422,12 @@ impl FromIterator<isize> for Strides {
     }
 }
 
-/// Where the elements of an array lie in its memory.
+/// The positions of an array's elements in its memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
     pub(crate) strides: Strides,
-    /// The element at index zero of every axis.
+    /// The position of the element at index zero of every axis.
     pub(crate) offset: usize,
 }
 
@@ -346,7 +441,7 @@ impl Layout {
         }
     }
 
-    /// Dense strides in which the axes follow each other in `order`, outermost first.
+    /// Dense strides with the axes in `order`, outermost first.
     pub(crate) fn in_order(shape: Shape, order: &[usize]) -> Self {
         let mut strides: SmallVec<[isize; 4]> = SmallVec::from_elem(0, shape.rank());
         let mut step = 1;
@@ -361,7 +456,7 @@ impl Layout {
         }
     }
 
-    /// Whether the elements follow each other in row-major order without gaps.
+    /// Whether the elements are in row-major order without gaps.
     pub(crate) fn is_row_major(&self) -> bool {
         if matches!(self.strides, Strides::RowMajor(_)) {
             return true;
@@ -376,7 +471,7 @@ impl Layout {
         true
     }
 
-    /// The axes from the largest step to the smallest; axes of equal step keep their order.
+    /// The axes from the largest step to the smallest. Axes of equal step keep their order.
     pub(crate) fn order(&self) -> SmallVec<[usize; 4]> {
         let mut order: SmallVec<[usize; 4]> = (0..self.shape.rank()).collect();
         order.sort_by_key(|&axis| std::cmp::Reverse(self.strides[axis].unsigned_abs()));
@@ -392,7 +487,7 @@ impl Layout {
         self.has_steps_of(&dense)
     }
 
-    /// Whether two layouts of one shape step through memory alike.
+    /// Whether two layouts of one shape have the same steps through memory.
     pub(crate) fn has_steps_of(&self, other: &Self) -> bool {
         let mut axes = self
             .shape

@@ -4,11 +4,11 @@ use crate::device::{allocating, common};
 use crate::{Array, Error, normalize_axis, raise};
 
 impl Array {
-    /// The positions, as `i64`, that put `axis` in ascending order: NaN is last, and equal elements
-    /// (the two zeros among them) stay in their order.
+    /// Returns the positions, as `i64`, that put `axis` in ascending order. NaN is last, and equal
+    /// elements (such as the two zeros) stay in their order.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -25,10 +25,10 @@ impl Array {
         })
     }
 
-    /// The elements of `axis` in ascending order; see [`Array::argsort`].
+    /// Sorts the elements along `axis` in ascending order; see [`Array::argsort`].
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -46,11 +46,12 @@ impl Array {
         })
     }
 
-    /// The `k` largest elements of `axis`, largest first, and their positions as `i64`. NaN counts
-    /// as larger than all numbers, as for [`Array::max`]; of equal elements the first comes first.
+    /// Returns the `k` largest elements along `axis`, largest first, and their positions as `i64`.
+    /// NaN counts as larger than all numbers, as in [`Array::max`]. Of equal elements, the first
+    /// comes first.
     ///
     /// # Panics
-    /// If there is no such axis or it has fewer than `k` elements.
+    /// Panics if there is no such axis, or it has fewer than `k` elements.
     ///
     /// ```
     /// use bibun_array::Array;

@@ -1,4 +1,4 @@
-//! Windows along axes: what each element of a result reads, and the sum and the largest of it.
+//! Windows along axes: the elements that each element of a result reads, and their sum and maximum.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::device::{allocating, common};
 use crate::storage::reserved;
 use crate::{Array, Error, Shape, raise};
 
-/// Which elements along an axis each element of a result reads, and by which weights: a sparse
+/// The elements along an axis that each element of a result reads, and their weights: a sparse
 /// matrix, row by row.
 ///
 /// Pooling, resizing and their transposes are one such matrix for each axis.
@@ -21,18 +21,18 @@ use crate::{Array, Error, Shape, raise};
 #[derive(Clone, PartialEq)]
 pub struct Stencil {
     size: usize,
-    /// Where the taps of each element of the result end.
+    /// The end of the taps of each element of the result.
     ends: Vec<usize>,
     positions: Vec<usize>,
     weights: Vec<f64>,
 }
 
 impl Stencil {
-    /// The taps, as positions and weights, of each element of the result, on an axis of `size`
-    /// elements.
+    /// Creates a stencil from the taps, as positions and weights, of each element of the result, on
+    /// an axis of `size` elements.
     ///
     /// # Panics
-    /// If a position is not below `size`.
+    /// Panics if a position is not below `size`.
     #[track_caller]
     pub fn new<I: IntoIterator<Item = (usize, f64)>>(
         size: usize,
@@ -62,24 +62,25 @@ impl Stencil {
         }
     }
 
-    /// How many elements the axis has that is read.
+    /// Returns the number of elements of the axis that is read.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// How many elements the result has.
+    /// Returns the number of elements of the result.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The positions and weights of one element of the result.
+    /// Returns the positions and weights of one element of the result.
     pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let range = self.range(i);
         let weights = self.weights[range.clone()].iter().copied();
         self.positions[range].iter().copied().zip(weights)
     }
 
-    /// The transposed matrix: which elements of the result read each element of the axis.
+    /// Returns the transposed matrix: the elements of the result that read each element of the
+    /// axis.
     ///
     /// ```
     /// use bibun_array::Stencil;
@@ -98,7 +99,7 @@ impl Stencil {
         Self::new(self.count(), readers)
     }
 
-    /// The taps on two axes taken as one, those of `self` in front.
+    /// The stencil on two axes joined into one, with the axis of `self` first.
     fn joined(&self, inner: &Self) -> Self {
         let pairs = (0..self.count()).flat_map(|i| (0..inner.count()).map(move |j| (i, j)));
         let stencil = pairs.map(|(i, j)| {
@@ -135,10 +136,11 @@ impl fmt::Debug for Stencil {
 }
 
 impl Array {
-    /// The weighted sums of what windows over the last axes see, `stencil` for each of these axes.
+    /// Computes weighted sums over windows on the last axes, with one `stencil` for each of these
+    /// axes.
     ///
     /// # Panics
-    /// If the array is not of floats, or has other sizes along these axes.
+    /// Panics if the dtype is not a float, or the array has other sizes along these axes.
     ///
     /// ```
     /// use bibun_array::{Array, Stencil};
@@ -156,7 +158,8 @@ impl Array {
             raise(Error::invalid("reduce_window", what));
         }
         let device = common("windows", [self]);
-        // Rows are added faster than columns, so columns are left for when there is less to add.
+        // Rows are added up faster than columns, so columns are left for when there is less to add
+        // up.
         let (before, after) = stencil
             .iter()
             .fold((1usize, 1usize), |(before, after), stencil| {
@@ -176,12 +179,13 @@ impl Array {
         })
     }
 
-    /// The largest of what windows over the last axes see, `stencil` for each of these axes (weights
-    /// are not read), and its position as `i64`, counted in row-major order over these axes. NaN
-    /// counts as larger than all numbers; of equal elements the first one is taken.
+    /// Returns the largest element in each window on the last axes, with one `stencil` for each of
+    /// these axes (weights are not read), and its position as `i64`, in row-major order over these
+    /// axes. NaN counts as larger than all numbers, and of equal elements the first one is taken.
     ///
     /// # Panics
-    /// If the array has other sizes along these axes, there are none, or a window sees nothing.
+    /// Panics if the array has other sizes along these axes, `stencil` is empty, or a window is
+    /// empty.
     ///
     /// ```
     /// use bibun_array::{Array, Stencil};
@@ -217,7 +221,7 @@ impl Array {
         (y.reshape(&shape), positions.reshape(&shape))
     }
 
-    /// The first of the axes that windows lie on.
+    /// The first of the axes that the windows are on.
     #[track_caller]
     fn expect_windows(&self, function: &'static str, stencil: &[Stencil]) -> usize {
         let first = self.rank().checked_sub(stencil.len());

@@ -1,10 +1,11 @@
-//! Memory: aligned buffers that go back to a pool when they are dropped.
+//! Memory: aligned buffers that return to a pool when they are dropped.
 //!
-//! A fresh page costs about ten times what a reused one does, so buffers are kept for the next
-//! array of about their size: small ones by the thread that dropped them, large ones for all.
-//! Sizes are rounded up to a quarter of a power of two. Memory of somebody else is read through its
-//! owner. This is one of the crate's two files with
-//! `unsafe` code (the other calls the matrix product).
+//! A fresh page costs about ten times as much as a reused one, so buffers are kept for the next
+//! array of about their size: small ones by the thread that dropped them, large ones for all
+//! threads. Sizes are rounded up to a quarter of a power of two. Memory that something else owns is
+//! read through its owner.
+//!
+//! The other files of the crate with `unsafe` code are `cpu/matmul.rs` and `cpu/product.rs`.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::dtype::with_dtype;
 use crate::{DType, Element, Error, Scalar, Slice, SliceMut, raise};
 
-/// One cache line; the unit and the alignment of all memory.
+/// One cache line: the unit and the alignment of all memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
@@ -30,14 +31,14 @@ pub(crate) struct Buffer {
     bytes: usize,
 }
 
-/// Whose memory it is.
+/// The owner of memory.
 enum Source {
     Pool(Vec<Line>),
-    /// Somebody else's, to be read alone.
+    /// Memory that something else owns. It is only read.
     Lent(Box<dyn Lender>),
 }
 
-/// What owns elements.
+/// An owner of elements.
 trait Lender: Send + Sync {
     fn elements(&self) -> Slice<'_>;
 }
@@ -52,21 +53,21 @@ impl<T: Element, O: AsRef<[T]> + Send + Sync> Lender for Owner<T, O> {
 }
 
 impl Buffer {
-    /// Memory for `len` elements. What they are is unspecified (but `false` for `bool`).
+    /// Memory for `len` elements. Their values are unspecified (but `false` for `bool`).
     ///
     /// # Panics
-    /// If the system refuses it; see [`crate::device::allocating`].
+    /// Panics if the system refuses the memory; see [`crate::device::allocating`].
     #[track_caller]
     pub(crate) fn new<T: Element>(len: usize) -> Self {
         Self::try_new::<T>(len).unwrap_or_else(|| refused::<T>(len))
     }
 
-    /// The same, or `None` if the system refuses it.
+    /// [`Buffer::new`], or `None` if the system refuses the memory.
     pub(crate) fn try_new<T: Element>(len: usize) -> Option<Self> {
         let bytes = len.checked_mul(size_of::<T>())?;
         let mut lines = POOL.take(bytes.div_ceil(LINE))?;
         if T::DTYPE == DType::Bool {
-            // Whatever lay here before, a bool must be 0 or 1.
+            // Whatever bytes were here before, a bool must be 0 or 1.
             lines.fill(Line([0; LINE]));
         }
         Some(Self {
@@ -76,7 +77,7 @@ impl Buffer {
         })
     }
 
-    /// The memory of somebody else.
+    /// The memory of another owner.
     pub(crate) fn lent<T: Element>(owner: impl AsRef<[T]> + Send + Sync + 'static) -> Self {
         Self {
             bytes: size_of_val(owner.as_ref()),
@@ -85,7 +86,7 @@ impl Buffer {
         }
     }
 
-    /// Whether it may be written.
+    /// Whether the memory may be written.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self.source, Source::Pool(_))
     }
@@ -95,7 +96,7 @@ impl Buffer {
         self.dtype
     }
 
-    /// How many bytes the elements take.
+    /// The number of bytes of the elements.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -119,7 +120,7 @@ impl Buffer {
         }
     }
 
-    /// The elements, to be written.
+    /// The elements as a mutable slice.
     pub(crate) fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
         debug_assert_eq!(T::DTYPE, self.dtype);
         let Source::Pool(lines) = &mut self.source else {
@@ -132,7 +133,8 @@ impl Buffer {
     }
 }
 
-/// What elements are moved as: all of one size alike, but for `bool`, which has only two values.
+/// A word as which elements are moved: one type for all elements of a size, except `bool`, which
+/// has only two values.
 pub(crate) trait Word: Copy + Send + Sync + 'static {
     fn of(scalar: Scalar) -> Self;
     fn to_le_bytes(self) -> impl AsRef<[u8]>;
@@ -160,10 +162,10 @@ words! {
 }
 
 impl Buffer {
-    /// Memory for `len` elements, as [`Buffer::new`].
+    /// Memory for `len` elements; see [`Buffer::new`].
     ///
     /// # Panics
-    /// If the system refuses it; see [`crate::device::allocating`].
+    /// Panics if the system refuses the memory; see [`crate::device::allocating`].
     #[track_caller]
     pub(crate) fn of(dtype: DType, len: usize) -> Self {
         with_dtype!(dtype, T => Self::new::<T>(len))
@@ -187,7 +189,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// The elements as words, to be written.
+    /// The elements as mutable words.
     pub(crate) fn as_mut_words<W: Word>(&mut self) -> &mut [W] {
         assert!(self.is_of::<W>(), "words of another size");
         let (start, len) = with_dtype!(self.dtype, T => {
@@ -198,12 +200,12 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 
-    /// The elements, whatever they are.
+    /// The elements, of any dtype.
     pub(crate) fn as_run(&self) -> Slice<'_> {
         with_dtype!(self.dtype, T => T::to_slice(self.as_slice::<T>()))
     }
 
-    /// The elements, whatever they are, to be written.
+    /// The elements, of any dtype, as a mutable slice.
     pub(crate) fn as_mut_run(&mut self) -> SliceMut<'_> {
         with_dtype!(self.dtype, T => T::to_slice_mut(self.as_mut_slice::<T>()))
     }
@@ -225,9 +227,9 @@ impl fmt::Debug for Buffer {
 
 /// Buffers of at most this many lines (64 KiB) stay with their thread.
 const SMALL: usize = 1024;
-/// As many small buffers of one size are kept by a thread.
+/// The number of small buffers of one size that a thread keeps.
 const SMALL_KEPT: usize = 64;
-/// As many bytes of large buffers are kept unless [`set_pool_limit`] says otherwise.
+/// The number of bytes of large buffers that are kept, unless [`set_pool_limit`] changes it.
 const LARGE_KEPT: usize = 1 << 30;
 
 struct Pool {
@@ -246,8 +248,8 @@ thread_local! {
     static SMALL_POOL: RefCell<Vec<Vec<Vec<Line>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The class of buffers that hold at least `lines` lines, and how many those hold: four classes
-/// for each power of two.
+/// The class of buffers that hold at least `lines` lines, and the number of lines that they hold:
+/// there are four classes for each power of two.
 fn class(lines: usize) -> (usize, usize) {
     if lines <= 4 {
         return (lines, lines);
@@ -258,10 +260,10 @@ fn class(lines: usize) -> (usize, usize) {
     ((power - 2) * 4 + quarters, quarters * quarter)
 }
 
-/// `count` times `value`.
+/// A list of `count` times `value`.
 ///
 /// # Panics
-/// If the system refuses the memory; see [`crate::device::allocating`].
+/// Panics if the system refuses the memory; see [`crate::device::allocating`].
 #[track_caller]
 pub(crate) fn list<T: Clone>(value: T, count: usize) -> Vec<T> {
     let mut list = reserved(count);
@@ -269,8 +271,8 @@ pub(crate) fn list<T: Clone>(value: T, count: usize) -> Vec<T> {
     list
 }
 
-/// The system refuses memory for so many elements. A thread of a pool hands that on in silence: who
-/// waits for its part of the work will tell.
+/// Raises that the system refuses memory for this number of elements. A thread of a pool passes the
+/// error on without a message, because the thread that waits for it reports it.
 #[cold]
 #[track_caller]
 fn refused<T>(elements: usize) -> ! {
@@ -284,7 +286,7 @@ fn refused<T>(elements: usize) -> ! {
 /// An empty list with room for `count` elements.
 ///
 /// # Panics
-/// If the system refuses the memory; see [`crate::device::allocating`].
+/// Panics if the system refuses the memory; see [`crate::device::allocating`].
 #[track_caller]
 pub(crate) fn reserved<T>(count: usize) -> Vec<T> {
     let mut list = Vec::new();
@@ -317,7 +319,7 @@ impl Pool {
         kept.or_else(|| {
             let mut fresh = Vec::new();
             if fresh.try_reserve_exact(capacity).is_err() {
-                // What waits for its next use may be what is missing.
+                // The buffers that the pool keeps may be just the memory that is missing.
                 self.free();
                 fresh.try_reserve_exact(capacity).ok()?;
             }
@@ -352,7 +354,7 @@ impl Pool {
             kept[class].push(buffer);
         };
         if lines <= SMALL {
-            // While a thread ends its pool may be gone; then the buffer is simply freed.
+            // When a thread ends, its pool may already be gone. The buffer is then simply freed.
             let _ = SMALL_POOL.try_with(|pool| {
                 let mut pool = pool.borrow_mut();
                 if pool.get(class).is_none_or(|kept| kept.len() < SMALL_KEPT) {
@@ -374,13 +376,13 @@ impl Pool {
     }
 }
 
-/// Bytes of large buffers that wait in the pool for their next use.
+/// Returns the number of bytes of large buffers in the pool.
 pub fn pooled_bytes() -> usize {
     POOL.kept.load(Ordering::Relaxed)
 }
 
-/// Sets how many bytes of large buffers the pool may keep (1 GiB at the start) and frees what is
-/// kept now. Results do not depend on it.
+/// Sets the number of bytes of large buffers that the pool may keep, and frees those that it keeps
+/// now. Defaults to 1 GiB. Results do not depend on it.
 pub fn set_pool_limit(bytes: usize) {
     POOL.limit.store(bytes, Ordering::Relaxed);
     POOL.free();

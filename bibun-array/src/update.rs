@@ -1,4 +1,4 @@
-//! Updates in place: what a step of an optimizer does at each element of a parameter.
+//! Updates in place: the step of an optimizer at each element of a parameter.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use crate::kernel::Kernel;
 use crate::math::{Float, Machine};
 use crate::{Array, DType, ElementFormula, Number};
 
-/// What an element of a parameter and its `N` numbers of state become, by its gradient and `G` given
-/// numbers: a formula of `1 + N` results, for every precision and every device. Mark `value` as
-/// `#[inline(always)]`, as that of an [`ElementFormula`].
+/// A rule that changes an element of a parameter and its `N` numbers of state by its gradient and
+/// `G` given numbers: a formula of `1 + N` results, for every precision and every device. Mark
+/// `value` as `#[inline(always)]`, like that of an [`ElementFormula`].
 ///
 /// ```
 /// use bibun_array::math::Float;
@@ -46,9 +46,9 @@ use crate::{Array, DType, ElementFormula, Number};
 /// assert_eq!(state[0].to_vec::<f64>(), [-0.5, 1.0]);
 /// ```
 pub trait ElementUpdate<const N: usize, const G: usize>: 'static {
-    /// The name, as it stands in error messages and profiles.
+    /// The name in error messages and profiles.
     const NAME: &'static str;
-    /// What an element and its state become.
+    /// Computes the new values of an element and its state.
     fn value<T: Float>(
         x: Number<T>,
         gradient: Number<T>,
@@ -60,11 +60,11 @@ pub trait ElementUpdate<const N: usize, const G: usize>: 'static {
 /// A number given to an [`Update`], the same for all elements.
 #[derive(Clone, Debug)]
 pub enum Given {
-    /// One that the host knows.
+    /// A number that the host knows.
     Number(f64),
-    /// The single element of an array of the parameter's dtype, which may be on a device and is not
+    /// The single element of an array of the parameter's dtype. It may be on a device, and is not
     /// waited for.
-    // PERF: boxed, for most are numbers.
+    // PERF: boxed, because most are numbers.
     Element(Box<Array>),
 }
 
@@ -80,7 +80,7 @@ impl From<Array> for Given {
     }
 }
 
-/// A change of a gradient at each element, of which an [`Update`] may have several in front.
+/// A change of a gradient at each element. An [`Update`] may apply several before its own rule.
 #[derive(Clone, Debug)]
 pub struct Change {
     kernel: Kernel,
@@ -88,15 +88,15 @@ pub struct Change {
 }
 
 impl Change {
-    /// What a kernel of the parameter, its gradient and some other arrays gives is the new gradient.
-    /// The other arrays have a single element or the shape of the parameter, and its dtype or the
-    /// [accumulator](crate::DType::accumulator) of that.
+    /// Creates a change whose kernel computes the new gradient from the parameter, its gradient and
+    /// some other arrays. The other arrays have a single element or the shape of the parameter, and
+    /// its dtype or the [accumulator](crate::DType::accumulator) of that.
     pub fn new(kernel: Kernel, others: impl Into<Vec<Array>>) -> Self {
         let others = others.into();
         Self { kernel, others }
     }
 
-    /// The change by a formula: see [`Change::new`].
+    /// Creates a change by a formula; see [`Change::new`].
     pub fn of<F: ElementFormula<N, G>, const N: usize, const G: usize>(
         formula: F,
         others: impl Into<Vec<Array>>,
@@ -105,18 +105,18 @@ impl Change {
         Self::new(Kernel::of(formula, given), others)
     }
 
-    /// What is computed, of the parameter, the gradient and the other arrays.
+    /// Returns the kernel, whose inputs are the parameter, the gradient and the other arrays.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// The other arrays.
+    /// Returns the other arrays.
     pub fn others(&self) -> &[Array] {
         &self.others
     }
 
-    /// The same change with other arrays in the places of its own, such as their images on the host.
-    /// For those who make devices.
+    /// Returns the same change with other arrays in the place of its own, such as their copies on
+    /// the host. For implementations of devices.
     #[must_use]
     pub fn map(&self, other: impl FnMut(&Array) -> Array) -> Self {
         Self::new(
@@ -126,8 +126,8 @@ impl Change {
     }
 }
 
-/// What a [`Device`](crate::Device) does with a parameter in one pass: some changes of the gradient,
-/// then an [`ElementUpdate`] of parameter and state.
+/// A change of a parameter by a [`Device`](crate::Device) in one pass: some changes of the
+/// gradient, then an [`ElementUpdate`] of parameter and state.
 #[derive(Clone)]
 pub struct Update {
     changes: Vec<Change>,
@@ -143,7 +143,8 @@ struct Definition {
     double: Run<f64>,
 }
 
-/// Changes a run of a parameter and those of its state: given numbers, parameter, gradient, state.
+/// Changes a run of a parameter and of its state. The arguments are given numbers, parameter,
+/// gradient and state.
 pub(crate) type Run<T> = fn(&[f64], &mut [T], &[T], &mut [&mut [T]]);
 
 impl Definition {
@@ -158,7 +159,7 @@ impl Definition {
 }
 
 impl Update {
-    /// An update by a formula, of what the changes leave of the gradient.
+    /// Creates an update by a formula, which is applied after the changes of the gradient.
     pub fn new<F: ElementUpdate<N, G>, const N: usize, const G: usize>(
         _formula: F,
         changes: Vec<Change>,
@@ -171,25 +172,25 @@ impl Update {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         self.definition.name
     }
 
-    /// The changes of the gradient, in their order.
+    /// Returns the changes of the gradient, in their order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The numbers given to the update, without those of the changes.
+    /// Returns the numbers given to the update, without those of the changes.
     pub fn given(&self) -> &[Given] {
         &self.given
     }
 
-    /// The whole as one formula. Its inputs are the parameter, the gradient, the state, the other arrays
-    /// of each change and the given numbers that are elements; its given numbers are those of each
-    /// change and those of the update; its results are the parameter and the state. `None` if a
-    /// change is code of the host.
+    /// Returns the whole update as one formula, or `None` if a change is code of the host. Its
+    /// inputs are the parameter, the gradient, the state, the other arrays of each change and the
+    /// given numbers that are elements; its given numbers are those of each change and those of the
+    /// update; its results are the parameter and the state.
     pub fn formula(&self) -> Option<Formula> {
         let kernels = self
             .changes
@@ -225,8 +226,8 @@ impl Update {
         }))
     }
 
-    /// The same update with other arrays in the places of its own, such as their images on the host.
-    /// For those who make devices.
+    /// Returns the same update with other arrays in the place of its own, such as their copies on
+    /// the host. For implementations of devices.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(&Array) -> Array) -> Self {
         let changes = self.changes.iter().map(|change| change.map(&mut other));
@@ -301,7 +302,7 @@ impl<const N: usize, const G: usize, F: ElementUpdate<N, G>, T: Machine> Nullary
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        // A bare loop, as that of a kernel.
+        // A bare loop, like that of a kernel.
         let Self {
             given, x, gradient, ..
         } = self;

@@ -1,34 +1,34 @@
 //! Views: new shapes over the same elements. None of them copies, except `reshape` of an array
-//! whose elements do not lie in row-major order.
+//! whose elements are not in row-major order.
 
 use smallvec::SmallVec;
 
 use crate::axes::{normalize_axes, normalize_axis};
 use crate::device::{allocating, common};
 use crate::shape::{Layout, Strides};
-use crate::{Array, Error, Shape, raise};
+use crate::{Array, Error, NewShape, Shape, raise};
 
-/// One axis's part of an index: what [`Array::slice`] takes for each axis.
+/// The index of one axis, as [`Array::slice`] takes it for each axis.
 ///
-/// Made from a Rust range (`1..3`, `..`, `-2..`), an integer (which removes the axis), or by
+/// It is made from a Rust range (`1..3`, `..`, `-2..`), an integer (which removes the axis), or by
 /// [`s!`](crate::s) and the constructors here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Index {
-    /// One element; the axis disappears. Negative counts from the end.
+    /// One element; the axis is removed. A negative number counts from the end.
     At(isize),
-    /// `start..stop` in steps; bounds left out run to the ends, negative ones count from the end,
-    /// and bounds outside of the axis are cut off, all as in Python.
+    /// `start..stop` in steps. Omitted bounds run to the ends, negative ones count from the end,
+    /// and bounds outside the axis are cut off, all as in Python.
     Range {
-        /// First element, by default the first in the direction of the step.
+        /// The first element. Defaults to the first one in the direction of the step.
         start: Option<isize>,
-        /// End, not included.
+        /// The end, not included.
         stop: Option<isize>,
-        /// Step, not zero; may be negative.
+        /// The step, which is not zero and may be negative.
         step: isize,
     },
     /// A new axis of size 1.
     NewAxis,
-    /// As many whole axes as are left over.
+    /// All axes that the other indices leave over, whole.
     Ellipsis,
 }
 
@@ -40,10 +40,10 @@ impl Index {
         step: 1,
     };
 
-    /// The same range in other steps.
+    /// Returns the same range with another step.
     ///
     /// # Panics
-    /// If the step is zero or this is not a range.
+    /// Panics if the step is zero or this is not a range.
     #[must_use]
     #[track_caller]
     pub fn step_by(self, step: isize) -> Self {
@@ -57,29 +57,18 @@ impl Index {
     }
 }
 
-impl From<isize> for Index {
-    fn from(at: isize) -> Self {
-        Self::At(at)
-    }
-}
-impl From<i32> for Index {
-    fn from(at: i32) -> Self {
-        Self::At(at as isize)
-    }
-}
-impl From<usize> for Index {
-    fn from(at: usize) -> Self {
-        Self::At(signed(at))
-    }
-}
-
-/// What no `isize` can be lies behind the end of every axis, as does the largest.
+/// A position outside of the range of `isize` is behind the end of every axis, as the largest is.
 fn signed(bound: impl TryInto<isize>) -> isize {
     bound.try_into().unwrap_or(isize::MAX)
 }
 
-macro_rules! index_from_ranges {
+macro_rules! index_from {
     ($($integer:ty),*) => {$(
+        impl From<$integer> for Index {
+            fn from(at: $integer) -> Self {
+                Self::At(signed(at))
+            }
+        }
         impl From<std::ops::Range<$integer>> for Index {
             fn from(range: std::ops::Range<$integer>) -> Self {
                 let (start, stop) = (signed(range.start), signed(range.end));
@@ -98,15 +87,15 @@ macro_rules! index_from_ranges {
         }
     )*};
 }
-index_from_ranges!(isize, i32, usize);
+index_from!(isize, i8, i16, i32, i64, usize, u8, u16, u32, u64);
 impl From<std::ops::RangeFull> for Index {
     fn from(_: std::ops::RangeFull) -> Self {
         Self::ALL
     }
 }
 
-/// The index of [`Array::slice`], written as in NumPy: ranges, integers, `start..stop; step`,
-/// `new` for a new axis and `...` for the axes left over.
+/// Creates the index of [`Array::slice`] in NumPy's notation: ranges, integers,
+/// `start..stop; step`, `new` for a new axis and `...` for the axes left over.
 ///
 /// ```
 /// use bibun_array::{s, Array};
@@ -133,25 +122,25 @@ macro_rules! s {
 }
 
 impl Array {
-    /// The same elements in another shape, taken in row-major order. Copies only where the order in
-    /// memory demands it.
+    /// Returns the elements in another shape, in row-major order. They are copied only if their
+    /// order in memory requires it.
+    ///
+    /// One size may be -1: it is computed from the others.
     ///
     /// # Panics
-    /// If the shapes have different sizes.
+    /// Panics if the shapes have different sizes.
     ///
     /// ```
     /// use bibun_array::Array;
     /// assert_eq!(Array::arange(0, 6).reshape([2, 3]).shape(), &[2, 3][..]);
+    /// assert_eq!(Array::arange(0, 6).reshape([-1, 2]).shape(), &[3, 2][..]);
     /// ```
     #[track_caller]
-    pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
-        let shape = shape.into();
-        if shape.size() != self.size() {
-            raise(Error::invalid(
-                "reshape",
-                format!("the sizes differ: x {} and shape {shape}", self.shape()),
-            ));
-        }
+    pub fn reshape(&self, shape: impl Into<NewShape>) -> Self {
+        let shape = match shape.into().resolve(self.shape()) {
+            Ok(shape) => shape,
+            Err(what) => raise(Error::invalid("reshape", what)),
+        };
         let shape = shape.addressable("reshape");
         if let Some(value) = self.inline() {
             return Self::constant(value, shape);
@@ -169,10 +158,10 @@ impl Array {
         }
     }
 
-    /// The axes in another order.
+    /// Returns a view with the axes in another order.
     ///
     /// # Panics
-    /// If `axes` does not name each axis once.
+    /// Panics if `axes` does not name each axis exactly once.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -206,16 +195,16 @@ impl Array {
         })
     }
 
-    /// The axes in reverse order: the transpose of a matrix.
+    /// Returns a view with the axes in reverse order: the transpose of a matrix.
     pub fn transpose(&self) -> Self {
         let axes: SmallVec<[isize; 4]> = (0..self.rank() as isize).rev().collect();
         self.permute(&axes)
     }
 
-    /// Two axes exchanged.
+    /// Returns a view with two axes exchanged.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     #[track_caller]
     pub fn swapaxes(&self, a: isize, b: isize) -> Self {
         let (a, b) = (
@@ -227,10 +216,10 @@ impl Array {
         self.permute(&axes)
     }
 
-    /// One axis moved to another place; the others keep their order.
+    /// Returns a view with one axis moved to another position. The other axes keep their order.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     #[track_caller]
     pub fn moveaxis(&self, from: isize, to: isize) -> Self {
         let from = normalize_axis("moveaxis", from, self.rank());
@@ -241,10 +230,10 @@ impl Array {
         self.permute(&axes)
     }
 
-    /// A new axis of size 1 before `axis`, which may be the rank (or `-1`: behind all).
+    /// Inserts a new axis of size 1 before `axis`, which may be the rank (or `-1`: after all axes).
     ///
     /// # Panics
-    /// If `axis` is greater than the rank.
+    /// Panics if `axis` is greater than the rank.
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
         let axis = normalize_axis("expand_dims", axis, self.rank() + 1);
@@ -258,10 +247,11 @@ impl Array {
         })
     }
 
-    /// Without the axes named, which must have size 1; with none named, without all of size 1.
+    /// Removes the named axes, which must have size 1. If none is named, removes all axes of size
+    /// 1.
     ///
     /// # Panics
-    /// If an axis has another size or does not exist.
+    /// Panics if an axis has another size or does not exist.
     #[track_caller]
     pub fn squeeze(&self, axes: &[isize]) -> Self {
         let mut gone = normalize_axes("squeeze", axes, self.rank());
@@ -287,11 +277,11 @@ impl Array {
         })
     }
 
-    /// Repeats axes of size 1, and puts new ones in front, until the shape is `shape`: a view in
-    /// which the repeats have stride 0.
+    /// Repeats axes of size 1, and adds new axes in front, until the shape is `shape`. The result
+    /// is a view in which repeats have stride 0.
     ///
     /// # Panics
-    /// If the shapes do not fit.
+    /// Panics if the array cannot be broadcast to the shape.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -321,11 +311,11 @@ impl Array {
         })
     }
 
-    /// A part of the array; see [`s!`](crate::s) for how to write one. Axes not mentioned are
-    /// taken whole.
+    /// Returns a view of a part of the array; see [`s!`](crate::s) for its notation. Axes that are
+    /// not mentioned are taken whole.
     ///
     /// # Panics
-    /// If there are more indices than axes, or an integer index is out of bounds.
+    /// Panics if there are more indices than axes, or an integer index is out of bounds.
     ///
     /// ```
     /// use bibun_array::{s, Array};
@@ -337,10 +327,11 @@ impl Array {
         self.with_layout(sliced("slice", self.layout(), index))
     }
 
-    /// The elements from the last to the first along `axes`, or all axes if none is named.
+    /// Returns a view with the elements in reverse order along `axes`, or along all axes if none is
+    /// named.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if there is no such axis.
     #[track_caller]
     pub fn flip(&self, axes: &[isize]) -> Self {
         let axes = normalize_axes("flip", axes, self.rank());
@@ -353,10 +344,11 @@ impl Array {
         self.slice(&index)
     }
 
-    /// A diagonal of the last two axes, put last; `offset` counts to the upper right.
+    /// Returns a view of a diagonal of the last two axes, as the last axis. A positive `offset` is
+    /// to the upper right.
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     #[track_caller]
     pub fn diagonal(&self, offset: isize) -> Self {
         let Some(rows) = self.rank().checked_sub(2) else {
@@ -460,7 +452,7 @@ pub(crate) fn sliced(function: &'static str, layout: &Layout, index: &[Index]) -
             }
         }
     }
-    // A window on nothing could start behind the end of the memory.
+    // An empty window could start beyond the end of the memory.
     if sizes.contains(&0) {
         offset = 0;
     }
@@ -496,8 +488,8 @@ fn resolve_range(
     )
 }
 
-/// Strides under which `shape` sees the elements of `layout` in row-major order, if there are any:
-/// each group of axes that split or join must be evenly spaced.
+/// The strides with which `shape` has the elements of `layout` in row-major order, if there are
+/// such: each group of axes that split or join must be evenly spaced.
 fn reshaped_strides(layout: &Layout, shape: &Shape) -> Option<Strides> {
     if layout.is_row_major() {
         return Some(shape.row_major());
@@ -509,7 +501,8 @@ fn reshaped_strides(layout: &Layout, shape: &Shape) -> Option<Strides> {
     let mut strides: SmallVec<[isize; 4]> = SmallVec::from_elem(0, shape.rank());
     let (mut from, mut to) = (old.len(), shape.rank());
     while from > 0 {
-        // Take axes from the back on either side until both groups hold as many elements.
+        // Take axes from the back on either side until both groups have the same number of
+        // elements.
         let (from_end, to_end) = (from, to);
         from -= 1;
         let mut from_size = old[from].0;

@@ -1,8 +1,9 @@
-//! What a thread does while it waits for others.
+//! Thread-local state while a thread waits for others.
 //!
-//! A thread of a pool that waits for its part of a kernel to be done by others takes up whatever task
-//! comes next in the pool: one that has nothing to do with the task that waits, but runs on its stack
-//! and sees its thread-locals. So what belongs to the waiting task is put aside for so long.
+//! A thread of a pool that waits for other threads to finish their parts of a kernel takes up the
+//! next task of the pool. That task has nothing to do with the one that waits, but runs on its
+//! stack and sees its thread-locals. So the state of the waiting task is put aside during that
+//! time.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -12,10 +13,11 @@ use crate::{call, draws, error};
 
 static PUT_ASIDE: OnceLock<fn() -> Box<dyn Any>> = OnceLock::new();
 
-/// Has `put_aside` called wherever a thread is about to wait for other threads of a pool; what it
-/// returns is dropped when the thread goes on, and must put everything back.
+/// Registers a function that is called wherever a thread is about to wait for other threads of a
+/// pool. The value that it returns is dropped when the thread goes on, and must then restore
+/// everything.
 ///
-/// For libraries above this one that keep thread-local state. The first call counts, later ones
+/// For libraries built on this one that have thread-local state. The first call counts, later ones
 /// change nothing.
 ///
 /// ```
@@ -37,7 +39,7 @@ pub fn set_put_aside(put_aside: fn() -> Box<dyn Any>) {
 // PERF: a thread outside of pools sleeps while it waits, and has nothing to put aside.
 #[inline]
 pub(crate) fn shared<T>(work: impl FnOnce() -> T) -> T {
-    // What kernels compute with, they compute with on the CPU.
+    // Kernels of the CPU compute on the CPU alone.
     let _here = is_another_device().then(|| settle(cpu()));
     match rayon::current_thread_index() {
         None => work(),

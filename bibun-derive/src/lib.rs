@@ -6,11 +6,11 @@ use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 use tree::Derived;
 
-/// Implements `bibun::Tree` for a container of Variables: a walk over the fields, by their names.
+/// Implements `bibun::Tree` for a container of Variables, with its fields as parts, by their names.
 ///
-/// The fields of tuples are called by their positions, but the only field of a tuple struct or of
-/// a variant adds nothing to the name: a wrapper is transparent. Of an enum, the fields of the
-/// variant at hand are visited. Type parameters that occur in fields must be Trees too.
+/// Fields of tuples are named by their positions, but the only field of a tuple struct or of a
+/// variant adds nothing to the name: a wrapper is transparent. For an enum, the fields of the current
+/// variant are visited. Type parameters that occur in fields must be Trees, too.
 ///
 /// `#[tree(skip)]` leaves a field out; it is cloned.
 #[proc_macro_derive(Tree, attributes(tree))]
@@ -18,8 +18,8 @@ pub fn derive_tree(input: TokenStream) -> TokenStream {
     derive(Derived::Tree, input)
 }
 
-/// Implements `bibun::Tree` for a model, and with it `bibun::links::Chain`: as `Tree`, but
-/// constants in it are buffers, and clones of a Variable are one parameter.
+/// Implements `bibun::links::Chain` for a model, and `bibun::Tree`, which Chain requires. The difference
+/// from `derive(Tree)` is that constants are buffers, and clones of a Variable are one parameter.
 ///
 /// `#[chain(skip)]` leaves a field out; it is cloned.
 #[proc_macro_derive(Chain, attributes(chain))]

@@ -1,11 +1,11 @@
-//! `#[derive(Tree)]` and `#[derive(Chain)]`: a call of visitor and mapper for each field.
+//! `#[derive(Tree)]` and `#[derive(Chain)]`: a call of the visitor and of the mapper for each field.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Field, Fields, Index, Result, parse_quote};
 
-/// Which of the two is derived.
+/// The trait that is derived.
 #[derive(Clone, Copy)]
 pub(crate) enum Derived {
     Tree,
@@ -13,7 +13,7 @@ pub(crate) enum Derived {
 }
 
 impl Derived {
-    /// The name of the attribute.
+    /// Returns the name of the attribute.
     fn attribute(self) -> &'static str {
         match self {
             Self::Tree => "tree",
@@ -94,7 +94,15 @@ pub(crate) fn derive(derived: Derived, mut input: DeriveInput) -> Result<TokenSt
     }
     let name = &input.ident;
     let (impl_generics, type_generics, clause) = input.generics.split_for_impl();
+    let chain = match derived {
+        Derived::Tree => TokenStream::new(),
+        Derived::Chain => quote! {
+            #[automatically_derived]
+            impl #impl_generics ::bibun::links::Chain for #name #type_generics #clause {}
+        },
+    };
     Ok(quote! {
+        #chain
         #[automatically_derived]
         impl #impl_generics ::bibun::Tree for #name #type_generics #clause {
             #[allow(unused_variables)]
@@ -109,8 +117,8 @@ pub(crate) fn derive(derived: Derived, mut input: DeriveInput) -> Result<TokenSt
     })
 }
 
-/// What visits each field and what maps it; the types of walked and of skipped fields are put on
-/// lists.
+/// Returns the code that visits each field and the code that maps it. The types of visited and of
+/// skipped fields are added to `visited` and `cloned`.
 fn walk_fields(
     derived: Derived,
     fields: &Fields,
@@ -124,14 +132,14 @@ fn walk_fields(
         let skipped = is_skipped(derived, field)?;
         let types = if skipped { &mut *cloned } else { &mut *visited };
         field.ty.to_tokens(types);
-        // Saved `A` of one field and `::B` of the next from being read as one path.
+        // Keeps `A` of one field and `::B` of the next from being read as one path.
         quote!(,).to_tokens(types);
         let value = access(i, field);
         let member = match &field.ident {
             Some(name) => quote!(#name),
             None => Index::from(i).into_token_stream(),
         };
-        // With the type's place, the compiler points at a field that is no Tree.
+        // The span of the type makes the compiler point at a field that is not a Tree.
         let span = field.ty.span();
         if skipped {
             parts.extend(quote_spanned!(span=> #member: ::core::clone::Clone::clone(#value),));
@@ -151,7 +159,7 @@ fn walk_fields(
     Ok((visits, parts))
 }
 
-/// The pattern that binds the fields of a variant.
+/// Returns the pattern that binds the fields of a variant.
 fn bindings(fields: &Fields) -> TokenStream {
     let mut pattern = TokenStream::new();
     for (i, field) in fields.iter().enumerate() {
@@ -183,7 +191,7 @@ fn is_skipped(derived: Derived, field: &Field) -> Result<bool> {
     Ok(skipped)
 }
 
-/// The type parameters that occur in the types of fields (`T`) and the types that belong to them
+/// Returns the type parameters that occur in the types of fields (`T`) and their associated types
 /// (`T::Layer`). Bounds on these, and not on whole fields, also work for types that contain
 /// themselves.
 fn bounded_types(parameters: &[Ident], types: TokenStream) -> Vec<TokenStream> {
@@ -207,7 +215,7 @@ fn bounded_types(parameters: &[Ident], types: TokenStream) -> Vec<TokenStream> {
         if !parameters.contains(ident) || belongs_to_other {
             continue;
         }
-        // PhantomData is a Tree whatever it stands for.
+        // PhantomData is a Tree whatever its parameter is.
         if i >= 2 && matches!(&tokens[i - 2], TokenTree::Ident(outer) if outer == "PhantomData") {
             continue;
         }
@@ -221,7 +229,7 @@ fn bounded_types(parameters: &[Ident], types: TokenStream) -> Vec<TokenStream> {
     bounded
 }
 
-/// The tokens without their groups, such as `( T , U )` and `[ T ; 3 ]`.
+/// Returns the tokens without their groups, such as `( T , U )` and `[ T ; 3 ]`.
 fn flatten(tokens: TokenStream) -> Vec<TokenTree> {
     tokens
         .into_iter()

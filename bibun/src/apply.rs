@@ -1,4 +1,5 @@
-//! The one door: every function, of the library or of a user, is run and recorded here.
+//! The entry point of all calls: every function, of the library or of a user, is run and recorded
+//! here.
 
 use std::convert::identity;
 use std::sync::Arc;
@@ -14,19 +15,19 @@ use crate::node::{Cut, Edge, Node, Record, Way};
 use crate::variable::{Value, Variable};
 use crate::{hooks, rules, scope};
 
-/// Applies a function: checks shapes and dtypes, lets the innermost transformation or the arrays'
-/// device run it, and records the call if a gradient can reach it.
+/// Applies a function: checks shapes and dtypes, runs it on the device of the arrays or by the
+/// innermost transformation, and records the call if a gradient can reach it.
 ///
-/// A Variable that is moved in and used nowhere else gives its memory to the result.
+/// The memory of a Variable that is moved in and used nowhere else is reused for the result.
 ///
 /// # Panics
-/// If the inputs do not fit the function.
+/// Panics if the inputs do not fit the function.
 #[track_caller]
 pub fn apply<F: Function>(function: F, inputs: Inputs<F, Variable>) -> Outputs<F, Variable> {
     run(&function, inputs, std::panic::Location::caller(), false)
 }
 
-/// [`apply`], recorded in any case, as if every input required a gradient.
+/// Does the same as [`apply`], and always records the call, as if every input required a gradient.
 #[track_caller]
 pub(crate) fn apply_watched<F: Function>(
     function: F,
@@ -35,9 +36,9 @@ pub(crate) fn apply_watched<F: Function>(
     run(&function, inputs, std::panic::Location::caller(), true)
 }
 
-/// [`apply`] by a derivative rule, of inputs that are known to fit.
-// PERF: where no input has history or is hidden and nobody looks on, there is nothing to ask, to check
-// or to record, which is all that a scalar function costs.
+/// Does the same as [`apply`], for a derivative rule whose inputs are known to fit.
+// PERF: a call whose inputs have no history and are not hidden, without hooks or replaced rules,
+// needs no checks and no record, and those are all that a scalar function costs.
 #[track_caller]
 #[inline]
 pub(crate) fn apply_fitting<F: Function>(
@@ -89,10 +90,10 @@ fn run_attended<F: Function>(
     outputs
 }
 
-/// Shape rule, run, record.
-// PERF: lists stay in the arity's own form, arrays for most functions: a scalar function costs more
-// in moving lists about than in arithmetic. What does not depend on the function is in functions of
-// the arity alone, to be compiled once for each of those.
+/// Asks the shape rule, runs the function and records the call.
+// PERF: lists have the form of the arity, which is an array for most functions, because moving lists
+// costs a scalar function more than its arithmetic. Code that does not depend on the function is in
+// functions of the arity alone, so that it is compiled once for each arity.
 fn run_as_it_is<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
@@ -137,7 +138,7 @@ fn run_as_it_is<F: Function>(
     remembering::<F::Outputs>(outputs, &|slot| Edge::Output(Way::to(&node), slot))
 }
 
-/// The values of those that are kept.
+/// Returns the values of the items that are saved.
 fn kept<A: Arity, T: Item>(
     items: &A::Of<T>,
     saves: Saved,
@@ -152,7 +153,7 @@ fn kept<A: Arity, T: Item>(
     })
 }
 
-/// Outputs that remember what `edge` says of their places.
+/// Returns the outputs with the edge that `edge` returns for each position.
 fn remembering<A: Arity>(
     outputs: A::Of<Arc<Value>>,
     edge: &dyn Fn(u32) -> Edge,
@@ -168,7 +169,7 @@ fn remembering<A: Arity>(
     })
 }
 
-/// Checks a call; what its results remember, unless they are to be recorded.
+/// Checks a call. Returns the edge of its results if they are not to be recorded.
 fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Option<Edge> {
     let specs = call.output_specs.unwrap_or_default();
     if let Some(spec) = specs.iter().find(|spec| !spec.shape.is_addressable()) {
@@ -204,17 +205,18 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
     })
 }
 
-/// What a call is known by, apart from its values.
+/// A call without its values.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) input_specs: &'a [Spec],
-    /// `None` where they are known by running only.
+    /// `None` where the shapes are known only by running the function.
     pub(crate) output_specs: Option<&'a [Spec]>,
     edges: &'a [Edge],
     pub(crate) location: Location,
 }
 
-/// Computes the outputs of inputs without history: on arrays, or by the innermost transformation that hides an input.
+/// Computes the outputs from inputs without history: on arrays, or by the innermost transformation
+/// that hides an input.
 fn compute<F: Function>(
     function: &F,
     inputs: Inputs<F, Variable>,
@@ -235,7 +237,7 @@ fn compute<F: Function>(
     F::Outputs::map(outputs, in_memory)
 }
 
-/// The outputs of arrays.
+/// Computes the outputs from arrays.
 #[inline]
 fn forward<F: Function>(function: &F, inputs: Inputs<F, Array>) -> Outputs<F, Array> {
     let is_narrow = |x: &Array| x.dtype().is_float() && x.dtype() != x.dtype().accumulator();
@@ -248,7 +250,7 @@ fn forward<F: Function>(function: &F, inputs: Inputs<F, Array>) -> Outputs<F, Ar
     }
 }
 
-/// Lets a function compute with the types that floats are added up in; its results are rounded then.
+/// Runs a function in the accumulator dtypes of its floats, and rounds the results.
 #[cold]
 fn forward_in_accumulator(function: &dyn AnyFunction, inputs: Items<Array>) -> Items<Array> {
     let specs: Vec<Spec> = (inputs.iter())
@@ -272,7 +274,7 @@ fn in_memory(array: Array) -> Arc<Value> {
     Arc::new(Value::Array(array))
 }
 
-/// That a function has made what its shape rule said.
+/// Asserts that the outputs of a function are as its shape rule said.
 fn assert_specs(function: &str, outputs: &[Array], specs: &[Spec]) {
     let fits = |(array, spec): (&Array, &Spec)| {
         *array.shape() == spec.shape && array.dtype() == spec.dtype
@@ -283,7 +285,7 @@ fn assert_specs(function: &str, outputs: &[Array], specs: &[Spec]) {
     );
 }
 
-/// Lets the innermost transformation that hides an input run a function.
+/// Runs a function by the innermost transformation that hides an input.
 fn transform(
     function: &dyn AnyFunction,
     inputs: Items<Variable>,
@@ -313,7 +315,7 @@ fn into_array(input: Variable) -> Array {
     }
 }
 
-/// A sealed function has used what it must not.
+/// Reports that a sealed function has used a captured value.
 #[cold]
 fn broken(seal: &scope::Seal, why: &str, user: &'static str, location: Location) -> ! {
     raise(Error::Argument {
@@ -326,7 +328,7 @@ fn broken(seal: &scope::Seal, why: &str, user: &'static str, location: Location)
     })
 }
 
-/// A gradient is used where there is none.
+/// Reports that the gradient of a frozen parameter is used.
 #[cold]
 fn absent(function: &'static str, location: Location) -> ! {
     raise(Error::Argument {
@@ -341,7 +343,7 @@ fn too_large(function: &'static str, spec: &Spec, location: Location) -> ! {
     raise(Error::Array(bibun_array::Error::TooLarge {
         function,
         shape: spec.shape.clone(),
-        location: location,
+        location,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! The batching walk: each function's `batch` rule runs all lanes at once.
+//! The batching walk: each function's `batch` rule computes all batch elements at once.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::randomness::{self, Draw};
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
 
-/// All lanes of a value: they lie along `axis`, or every lane is the same value.
+/// A value of `vmap`: batch elements along `axis`, or one value for all batch elements.
 #[derive(Clone, Debug)]
 pub struct Batched {
-    /// The value, with the lanes' axis if there is one.
+    /// The value, including the batch axis if there is one.
     pub value: Variable,
-    /// Where the lanes lie; `None` if the value is the same for all.
+    /// The batch axis, or `None` if the value is the same for all batch elements.
     pub axis: Option<usize>,
 }
 
 impl Batched {
-    /// What one lane looks like.
+    /// Returns the shape and dtype of one batch element.
     pub fn spec(&self) -> Spec {
         let Spec { shape, dtype } = self.value.spec();
         match self.axis {
@@ -34,23 +34,23 @@ impl Batched {
         }
     }
 
-    /// How many lanes there are; `None` if the value is the same for all.
+    /// Returns the number of batch elements, or `None` if the value is the same for all.
     pub fn count(&self) -> Option<usize> {
         self.axis.map(|axis| self.value.shape()[axis])
     }
 }
 
-/// The lanes of `vmap` at one level.
+/// A value that `vmap` hides at one level.
 #[derive(Debug)]
 struct HiddenBatch {
     level: Level,
     element: Batched,
 }
 
-/// Runs `f` once for all lanes: `axes` says for each input along which axis its lanes lie, `None`
-/// for inputs that are the same in every lane. `f` sees single lanes; the results have the lanes
-/// on their first axis. (The walk itself, over slices, and for walks: all lanes draw the same random
-/// numbers, for they are derivatives of one run.)
+/// Runs `f` once for all batch elements. `axes` has the batch axis of each input, or `None` for
+/// inputs that are the same for every batch element. `f` sees single batch elements, and the results
+/// have the batch axis in front. (This is the walk itself, for slices and for other walks: all batch
+/// elements draw the same random numbers, because they are derivatives of one run.)
 pub(crate) fn vmap(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],
@@ -68,7 +68,7 @@ pub(crate) fn vmap(
         .collect()
 }
 
-/// Runs `f` on single lanes.
+/// Runs `f` on single batch elements.
 pub(crate) fn run_batch(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     batch: &[Batched],
@@ -86,7 +86,7 @@ pub(crate) fn run_batch(
 }
 
 impl Batched {
-    /// The value as one lane sees it, at `level`.
+    /// Returns the value as one batch element sees it, at `level`.
     pub(crate) fn hidden(self, level: Level) -> Variable {
         Variable::from_value(Value::hiding(HiddenBatch {
             level,
@@ -94,7 +94,7 @@ impl Batched {
         }))
     }
 
-    /// The elements of every lane of all transformations that hide a value.
+    /// Returns the elements of the array below all hidden values: all batch elements, or the primals.
     #[track_caller]
     pub(crate) fn all(x: &Variable) -> Array {
         let first = |hidden: &Arc<dyn Hidden>| hidden.parts().first().map(|&x| x.clone());
@@ -105,7 +105,7 @@ impl Batched {
     }
 }
 
-/// A value's lanes at `level`.
+/// Returns the batch elements of a value at `level`.
 fn split(x: &Variable, level: Level) -> Batched {
     let lost = x.edge().lost_at();
     x.look(|value| match value.hidden_at(level) {

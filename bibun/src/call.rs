@@ -1,4 +1,4 @@
-//! Whose call it is: the user's line, and the function made of functions that stands there.
+//! The running call: the user's line, and the composite function that was called there.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::variable::Variable;
 
 const SOURCES: &str = folder(file!(), "call.rs");
 
-/// A call of a function that is made of others, as the history of its parts remembers it.
+/// A call of a composite function, as the history of its parts remembers it.
 #[derive(Debug)]
 pub(crate) struct Composite {
     pub(crate) name: &'static str,
     pub(crate) location: Location,
-    /// The one that it is a part of.
+    /// The composite function that this one is a part of.
     pub(crate) parent: Option<Arc<Composite>>,
 }
 
-/// A composite while it runs. What history remembers of it is made when there is history.
+/// A composite function while it runs. Its [`Composite`] is made only when there is history.
 struct Open {
     name: &'static str,
     location: Location,
@@ -36,19 +36,19 @@ pub(crate) fn put_aside() -> impl Sized {
     Aside::of(&OPEN, Vec::new())
 }
 
-/// A call of a function, as its errors and its history know it.
+/// A call of a function, for its errors and its history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Called {
     pub(crate) location: Location,
-    /// Where its inputs are, unless they are everywhere.
+    /// The device of the inputs, or `None` if they are on every device.
     pub(crate) device: Option<&'static dyn Device>,
-    /// Whether a function made of others called it, and not the user.
+    /// Whether it was called by a composite function and not by the user.
     is_part: bool,
 }
 
 impl Called {
-    /// A function called at `location`, until the guard is dropped. What the library itself calls
-    /// belongs to the call that is running.
+    /// Begins the call of a function at `location`, until the guard is dropped. Calls by the library
+    /// itself belong to the call that is already running.
     #[inline]
     pub(crate) fn begin(function: &'static str, location: Location) -> (Self, Option<Entered>) {
         match Call::running() {
@@ -77,7 +77,8 @@ impl Called {
         }
     }
 
-    /// Computes on the device of the inputs until the guard is dropped, also from what is everywhere.
+    /// Computes on the device of the inputs until the guard is dropped, even if a computation uses
+    /// only values that are on every device.
     #[inline]
     pub(crate) fn settle(&mut self, inputs: &[Variable]) -> Option<Settled> {
         if !is_another_device() {
@@ -87,7 +88,7 @@ impl Called {
         self.device.map(settle)
     }
 
-    /// The composite that it is a part of.
+    /// Returns the composite function that the call is a part of.
     pub(crate) fn composite(self) -> Option<Arc<Composite>> {
         if !self.is_part {
             return None;
@@ -111,8 +112,8 @@ impl Called {
     }
 }
 
-/// The call of a function, if it was called here: by the user, or else by a part of the library for
-/// the call that is running.
+/// Returns the call of a function at a location: its own call if the user called it, or the running
+/// call if a part of the library called it.
 fn call_at(function: &'static str, location: Location) -> Call {
     match Call::running() {
         Some(call) if call.is_around(location) => Call {
@@ -131,14 +132,14 @@ fn call_at(function: &'static str, location: Location) -> Call {
     }
 }
 
-/// Begins what a function of the library does for its caller: mistakes name the caller's line until
-/// the guard is dropped, in closures too.
+/// Begins a function of the library that calls others for its caller. Until the guard is dropped,
+/// errors name the caller's line, also those in closures.
 #[track_caller]
 pub(crate) fn calling(function: &'static str) -> Entered {
     call_at(function, std::panic::Location::caller()).enter()
 }
 
-/// A function made of others that is running, until this is dropped.
+/// A composite function that is running, until this guard is dropped.
 #[must_use = "it is over when this is dropped"]
 pub(crate) struct Whole {
     _entered: Entered,
@@ -150,8 +151,8 @@ impl Drop for Whole {
     }
 }
 
-/// Begins a function that is made of others: until the guard is dropped, mistakes name the caller's
-/// line, and history shows what is called as one.
+/// Begins a composite function. Until the guard is dropped, errors name the caller's line, and
+/// history shows its calls as one.
 #[track_caller]
 pub(crate) fn composite(function: &'static str) -> Whole {
     let caller = std::panic::Location::caller();
@@ -174,7 +175,7 @@ pub(crate) fn composite(function: &'static str) -> Whole {
     }
 }
 
-/// [`composite`], for a function that is made of others only sometimes.
+/// Does the same as [`composite`], for a function that is composite only sometimes.
 #[track_caller]
 pub(crate) fn composite_if(condition: bool, function: &'static str) -> Option<Whole> {
     match condition {

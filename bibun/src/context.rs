@@ -1,5 +1,5 @@
-//! What a derivative rule may look at: the values its function kept, and all shapes. And how rules are
-//! asked, each in one place that knows what the contract says of what they give.
+//! The inputs of derivative rules: the values that the function saved, and all shapes. All rules are
+//! called from here, in one place for each kind of rule that checks the results against the contract.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::node::{Edge, Node, Way};
 use crate::rules;
 use crate::variable::Variable;
 
-/// The call whose derivative a rule is asked for.
+/// The call whose derivative a rule computes.
 #[derive(Debug)]
 pub struct Context<'a> {
     pub(crate) call: Call<'a>,
     pub(crate) needs: &'a [bool],
-    /// Whether values come with the way back to where they came from, so that what the rule makes
-    /// of them can be differentiated again.
+    /// Whether values come with their history, so that the results of the rule can be differentiated
+    /// again.
     pub(crate) create_graph: bool,
 }
 
-/// Where the values come from: kept by a node, or at hand.
+/// The source of the values: a node that saved them, or a running call.
 pub(crate) enum Call<'a> {
     Node(&'a Arc<Node>),
     Running(&'a Running<'a>),
 }
 
-/// A call that is running. Its outputs are made when they are asked for, or by a rule that finds them
-/// on its way.
+/// A call that is running. Its outputs are computed on request, or by a rule that computes them on
+/// the way.
 pub(crate) struct Running<'a> {
     function: &'a dyn AnyFunction,
     inputs: Items<Variable>,
@@ -88,10 +88,10 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// Input `i`.
+    /// Returns input `i`.
     ///
     /// # Panics
-    /// If the function did not declare that it keeps it.
+    /// Panics if the function did not declare that it saves this input.
     pub fn input(&self, i: usize) -> Variable {
         match &self.call {
             Call::Running(running) => running.inputs[i].clone(),
@@ -108,10 +108,10 @@ impl Context<'_> {
         }
     }
 
-    /// Output `i`.
+    /// Returns output `i`.
     ///
     /// # Panics
-    /// If the function did not declare that it keeps it.
+    /// Panics if the function did not declare that it saves this output.
     pub fn output(&self, i: usize) -> Variable {
         match &self.call {
             Call::Running(running) => running.outputs()[i].clone(),
@@ -128,11 +128,11 @@ impl Context<'_> {
         }
     }
 
-    /// The cotangents that the function's own rule gives: for a rule that stands in its place by
+    /// Computes the cotangents by the function's own rule, for a rule that replaces it by
     /// [`Rules`](crate::Rules).
     ///
     /// # Panics
-    /// In a function's own rule, or if the own rule is missing or fails.
+    /// Panics if it is called from a function's own rule, or if that rule is missing or fails.
     #[track_caller]
     pub fn original_vjp(&self, gy: &[Variable]) -> Vec<Option<Variable>> {
         let function = self.function();
@@ -145,12 +145,12 @@ impl Context<'_> {
         }
     }
 
-    /// Whether the call is running, and not one that history remembers.
+    /// Returns whether the call is running, as opposed to a call in history.
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.call, Call::Running(_))
     }
 
-    /// Takes the outputs of a call that is running, from a rule that had to run the function anyway.
+    /// Stores the outputs of a running call, from a rule that had to run the function anyway.
     pub(crate) fn give_outputs(&self, outputs: impl IntoIterator<Item = Variable>) {
         if let Call::Running(running) = &self.call {
             running.outputs.get_or_init(|| items(outputs));
@@ -164,42 +164,42 @@ impl Context<'_> {
         }
     }
 
-    /// Whether the gradient of input `i` is wanted. Rules may leave out the others.
+    /// Returns whether the gradient of input `i` is needed. Rules may leave out the others.
     pub fn needs(&self, i: usize) -> bool {
         self.needs[i]
     }
 
-    /// How many inputs there were.
+    /// Returns the number of inputs.
     pub fn input_count(&self) -> usize {
         self.input_specs().len()
     }
 
-    /// The shape and dtype of input `i`.
+    /// Returns the shape and dtype of input `i`.
     pub fn input_spec(&self, i: usize) -> &Spec {
         &self.input_specs()[i]
     }
 
-    /// How many outputs there were.
+    /// Returns the number of outputs.
     pub fn output_count(&self) -> usize {
         self.output_specs().len()
     }
 
-    /// The shape of input `i`.
+    /// Returns the shape of input `i`.
     pub fn input_shape(&self, i: usize) -> &Shape {
         &self.input_specs()[i].shape
     }
 
-    /// The dtype of input `i`.
+    /// Returns the dtype of input `i`.
     pub fn input_dtype(&self, i: usize) -> DType {
         self.input_specs()[i].dtype
     }
 
-    /// The shape of output `i`.
+    /// Returns the shape of output `i`.
     pub fn output_shape(&self, i: usize) -> &Shape {
         &self.output_specs()[i].shape
     }
 
-    /// The dtype of output `i`.
+    /// Returns the dtype of output `i`.
     pub fn output_dtype(&self, i: usize) -> DType {
         self.output_specs()[i].dtype
     }
@@ -221,8 +221,7 @@ impl Context<'_> {
 
 // ----- asking rules
 
-/// What the `vjp` rule of a node gives for these cotangents of its outputs, with zeros where none
-/// arrived.
+/// Calls the `vjp` rule of a node with these cotangents of its outputs, and zeros where none arrived.
 pub(crate) fn pull_back(
     node: &Arc<Node>,
     gy: &mut [Option<Variable>],
@@ -233,7 +232,7 @@ pub(crate) fn pull_back(
         gy.get_or_insert_with(|| Variable::zeros(spec));
     }
     let function = node.function();
-    // What the rule calls is called for the function's caller.
+    // Calls made by the rule belong to the call of the function.
     let (_, _entered) = Called::begin(function.name(), node.location);
     let _settled = node.device.map(settle);
     let cx = Context {
@@ -251,8 +250,8 @@ pub(crate) fn pull_back(
 }
 
 impl Context<'_> {
-    /// What the `jvp` rule gives for these tangents of the inputs: tangents of outputs that are
-    /// floats.
+    /// Calls the `jvp` rule with these tangents of the inputs. Returns tangents of the outputs that
+    /// are floats.
     pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
         let function = self.function();
         let _settled = self.device().map(settle);
@@ -271,7 +270,8 @@ impl Context<'_> {
         })
     }
 
-    /// What the `per_example` rule gives for these cotangents of the outputs, where it is needed.
+    /// Calls the `per_example` rule with these cotangents of the outputs. Returns the gradients that
+    /// are needed.
     pub(crate) fn ask_per_example(
         &self,
         gy: Items<ExampleCotangent>,
@@ -288,7 +288,7 @@ impl Context<'_> {
         shares
     }
 
-    /// Where the function was computed, as far as history knows.
+    /// Returns the device that the function was computed on, if history knows it.
     fn device(&self) -> Option<&'static dyn Device> {
         match &self.call {
             Call::Node(node) => node.device,
@@ -304,7 +304,7 @@ impl Context<'_> {
     }
 }
 
-/// What the `batch` rule gives for these lanes of the inputs.
+/// Calls the `batch` rule with these batch elements of the inputs.
 pub(crate) fn ask_batch(
     function: &dyn AnyFunction,
     batch: Items<Batched>,
@@ -321,7 +321,7 @@ pub(crate) fn ask_batch(
     })
 }
 
-/// That a rule has given as much as it must, and nothing that is a misfit for its place.
+/// Checks that a rule has returned the right number of values, each of which fits its place.
 fn check<T>(
     function: &dyn AnyFunction,
     rule: &'static str,

@@ -1,4 +1,4 @@
-//! Errors: what a caller's mistake says, and where it happened.
+//! Errors: the message of a caller's mistake, and its location.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::call::Called;
 use crate::function::{Mismatch, Spec};
 use crate::node::Key;
 
-/// What can go wrong between Variables.
+/// An error in the use of Variables.
 ///
-/// A caller's mistake panics with one of these, so that formulae stay formulae;
+/// A caller's mistake panics with one of these, so that formulas stay formulas.
 /// [`attempt`](crate::attempt) turns the panic of any piece of code into a `Result`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -22,49 +22,49 @@ pub enum Error {
     Mismatch {
         /// The function's name.
         function: &'static str,
-        /// Every shape by its name, and what must hold.
+        /// The shape of each input with its name, and the condition that must hold.
         what: String,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// An argument that is not a Variable (an axis, a size, an option) does not fit.
+    /// An argument that is not a Variable (an axis, a size, an option) is invalid.
     #[error("{function}: {what}, called at {location}")]
     Argument {
         /// The function's name.
         function: &'static str,
-        /// What was given and what must hold.
+        /// The value of the argument and the condition that must hold.
         what: String,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// A function has no rule of the kind that a transformation asks for.
+    /// A function has no rule of the kind that a transformation needs.
     #[error("{function}: there is no {rule} rule ({advice}), called at {location}")]
     MissingRule {
         /// The function's name.
         function: &'static str,
         /// `vjp`, `jvp`, `batch` or `per_example`.
         rule: &'static str,
-        /// What can be done instead.
+        /// An alternative for the caller.
         advice: &'static str,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// A rule went wrong while gradients were taken.
+    /// A rule failed during the computation of gradients.
     #[error("in the gradient of {function}, which was called at {location}: {source}")]
     InGradient {
-        /// The function whose rule it was.
+        /// The function whose rule failed.
         function: &'static str,
-        /// Where the function was called, going forward.
+        /// The location of the function's forward call.
         location: Location,
-        /// What went wrong.
+        /// The error in the rule.
         source: Box<Error>,
     },
-    /// A link of a model went wrong: the path as the outermost link sees it that was running.
+    /// A link of a model failed. The path is relative to the outermost running link.
     #[error("{}{source}", in_link(path))]
     InLink {
-        /// Which link it was.
+        /// The path of the link.
         path: LinkPath,
-        /// What went wrong.
+        /// The error in the link.
         source: Box<Error>,
     },
     /// A rule returned a gradient or tangent of a wrong shape or dtype.
@@ -77,16 +77,16 @@ pub enum Error {
         function: &'static str,
         /// `vjp`, `jvp`, `batch` or `per_example`.
         rule: &'static str,
-        /// Which input or output.
+        /// The input or output in question.
         argument: String,
-        /// The shape and dtype given.
+        /// The shape and dtype that were returned.
         found: Box<Spec>,
-        /// Those that are right.
+        /// The correct shape and dtype.
         expected: Box<Spec>,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// A rule returned a wrong number of gradients, tangents or lanes.
+    /// A rule returned a wrong number of gradients, tangents or batched values.
     #[error(
         "{function}: the {rule} rule gave {found} Variables, it must give {expected}, called at \
          {location}"
@@ -96,36 +96,36 @@ pub enum Error {
         function: &'static str,
         /// `vjp`, `jvp`, `batch` or `per_example`.
         rule: &'static str,
-        /// How many were given.
+        /// The number that was returned.
         found: usize,
-        /// How many are right.
+        /// The correct number.
         expected: usize,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// A function or its gradient gave a value that is not finite, from values that are: found by
-    /// [`detect_anomaly`](crate::detect_anomaly).
+    /// A function or its gradient returned a value that is not finite, although its inputs are.
+    /// [`detect_anomaly`](crate::detect_anomaly) finds this.
     #[error("{function}: {what}, called at {location}")]
     Anomaly {
         /// The function's name.
         function: &'static str,
-        /// Which value, and where.
+        /// The value in question, and its position.
         what: String,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// A gradient is asked for of something that a transformation computed from the value of a leaf.
+    /// A gradient is requested of a result that a transformation computed from the value of a leaf.
     #[error(
         "what the transformation at {location} gave takes part in this, and how it depends on the leaf \
          that was its argument is not known (detach it if it is a constant here; else take this \
          derivative by `grad` around both)"
     )]
     LeafLost {
-        /// Where the transformation was called.
+        /// The location of the transformation's call.
         location: Location,
     },
-    /// A function makes the loss of one example depend on another, where each example's gradient is
-    /// wanted.
+    /// A function makes the loss of one example depend on another, although the gradient of each
+    /// example is requested.
     #[error(
         "{function}: examples are mixed: what belongs to one goes into the losses of others, so that \
          none has a gradient of its own (detach what they share if it is to be a constant), called \
@@ -134,7 +134,7 @@ pub enum Error {
     MixesExamples {
         /// The function's name.
         function: &'static str,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
     /// A rule reads a value that its function did not declare in `saves`.
@@ -144,24 +144,24 @@ pub enum Error {
     NotKept {
         /// The function's name.
         function: &'static str,
-        /// Which input or output.
+        /// The input or output in question.
         argument: String,
-        /// Where the function was called.
+        /// The location of the function's call.
         location: Location,
     },
-    /// The elements of a Variable are asked for where a transformation hides them.
+    /// The elements of a Variable are requested where a transformation hides them.
     #[error(
         "{function}: the elements of this Variable are hidden by {transformation} \
          ({advice}), asked for at {location}"
     )]
     Hidden {
-        /// What asked for the elements.
+        /// The function that requested the elements.
         function: &'static str,
         /// `vmap` or `jvp`.
         transformation: &'static str,
-        /// What can be done instead.
+        /// An alternative for the caller.
         advice: &'static str,
-        /// Where they were asked for.
+        /// The location of the request.
         location: Location,
     },
     /// A mistake in the use of arrays.
@@ -170,7 +170,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An [`Error::Argument`] at the caller's place.
+    /// Creates an [`Error::Argument`] at the caller's location.
     #[track_caller]
     pub fn argument(function: &'static str, what: impl Into<String>) -> Self {
         Self::Argument {
@@ -180,7 +180,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Mismatch`] at the caller's place.
+    /// Creates an [`Error::Mismatch`] at the caller's location.
     #[track_caller]
     pub fn mismatch(function: &'static str, mismatch: &Mismatch) -> Self {
         Self::Mismatch {
@@ -190,7 +190,7 @@ impl Error {
         }
     }
 
-    /// The line of the call that went wrong.
+    /// Returns the location of the call that failed.
     ///
     /// ```
     /// use bibun::{attempt, Variable};
@@ -232,11 +232,11 @@ impl Error {
     }
 }
 
-/// The way through a model to one of its links, such as `encoder/layers/3/linear`.
+/// The path through a model to one of its links, such as `encoder/layers/3/linear`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LinkPath {
     pub(crate) path: String,
-    /// A Variable of the link that the path begins in, by which the links around find that one.
+    /// A Variable of the link where the path begins, by which the enclosing links find that link.
     pub(crate) anchor: Option<Anchor>,
 }
 
@@ -248,7 +248,7 @@ pub(crate) struct Anchor {
 }
 
 impl LinkPath {
-    /// The path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.path
     }
@@ -260,7 +260,7 @@ impl fmt::Display for LinkPath {
     }
 }
 
-/// `in encoder/layers/3: `, or nothing of the outermost link itself.
+/// Returns `in encoder/layers/3: `, or an empty text for the outermost link itself.
 fn in_link(path: &LinkPath) -> String {
     match path.as_str() {
         "" => String::new(),
@@ -275,7 +275,7 @@ pub(crate) fn raise(error: Error) -> ! {
     bibun_array::raise(error)
 }
 
-/// Panics with an [`Error::Mismatch`] of these inputs, of which `must_hold` does not.
+/// Panics with an [`Error::Mismatch`] of these inputs, which do not fulfil `must_hold`.
 #[cold]
 #[track_caller]
 pub(crate) fn mismatch(
@@ -286,10 +286,10 @@ pub(crate) fn mismatch(
     raise(Error::mismatch(function, &Mismatch::new(inputs, must_hold)))
 }
 
-/// Runs `f`; a mistake that would panic (shapes, dtypes, axes, a missing rule) comes back as its
-/// typed error. Other panics go on.
+/// Runs `f`, and returns a mistake that would panic (shapes, dtypes, axes, a missing rule) as its
+/// typed error. Other panics pass through.
 ///
-/// This one function is the fallible form of every other, operators included.
+/// This function is the fallible form of every other function, operators included.
 ///
 /// ```
 /// use bibun::{attempt, Error, Variable};
@@ -300,7 +300,7 @@ pub(crate) fn mismatch(
 /// ```
 ///
 /// # Errors
-/// The error that `f` raised.
+/// Returns the error that `f` raised.
 pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
     bibun_array::attempt_with(f, |payload| match payload.downcast::<Error>() {
         Ok(error) => Ok(*error),
@@ -308,8 +308,8 @@ pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
     })
 }
 
-/// Runs a rule of a function that was called at `location`: if it is missing, the place to look at is
-/// that call, not the rule.
+/// Runs a rule of a function that was called at `location`. If the rule is missing, the error has the
+/// location of that call, not that of the rule.
 pub(crate) fn asked_at<T>(
     function: &'static str,
     location: Location,

@@ -1,5 +1,5 @@
-//! Where the examples lie in a value, and what of their cotangents reaches it: what per-example
-//! rules speak of.
+//! The types of per-example rules: which slices of a value belong to which example, and the gradients
+//! of the examples with respect to the value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use crate::function::Spec;
 use crate::variable::Variable;
 
-/// Which example each slice of a value along one axis belongs to.
+/// For each slice of a value along one axis, the example that it belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Examples {
     axis: usize,
     count: usize,
-    /// The owner of each slice; without, slice `i` belongs to example `i`.
+    /// The owner of each slice. Without a list, slice `i` belongs to example `i`.
     owners: Option<Arc<[Option<usize>]>>,
 }
 
 impl Examples {
-    /// `count` examples, of which number `i` has slice `i` along `axis`.
+    /// Creates `count` examples, of which example `i` owns slice `i` along `axis`.
     pub fn along(axis: usize, count: usize) -> Self {
         Self {
             axis,
@@ -26,24 +26,24 @@ impl Examples {
         }
     }
 
-    /// The axis.
+    /// Returns the axis.
     pub fn axis(&self) -> usize {
         self.axis
     }
 
-    /// How many examples there are.
+    /// Returns the number of examples.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many slices there are.
+    /// Returns the number of slices.
     pub fn slices(&self) -> usize {
         self.owners
             .as_ref()
             .map_or(self.count, |owners| owners.len())
     }
 
-    /// The example that a slice belongs to; `None` if no loss depends on it.
+    /// Returns the example that a slice belongs to, or `None` if no loss depends on it.
     pub fn owner(&self, slice: usize) -> Option<usize> {
         match &self.owners {
             None => Some(slice),
@@ -51,7 +51,7 @@ impl Examples {
         }
     }
 
-    /// The same examples along another axis.
+    /// Returns the same examples along another axis.
     #[must_use]
     pub fn moved(&self, axis: usize) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Examples {
         }
     }
 
-    /// The same examples along an axis with other slices, of which each has this owner.
+    /// Returns the same examples along an axis with other slices, whose owners are `owners`.
     #[must_use]
     pub fn owned_by(&self, axis: usize, owners: Vec<Option<usize>>) -> Self {
         let each = owners.len() == self.count
@@ -72,20 +72,21 @@ impl Examples {
         }
     }
 
-    /// Whether slice `i` belongs to example `i`.
+    /// Returns whether slice `i` belongs to example `i` for every `i`.
     pub fn is_each(&self) -> bool {
         self.owners.is_none()
     }
 
-    /// The examples along an axis whose slice `k` is the one at position `k` of some here.
+    /// Returns the examples along an axis whose slice `k` is the slice of `self` at position `k` of
+    /// `positions`.
     #[must_use]
     pub(crate) fn picked(&self, axis: usize, positions: impl IntoIterator<Item = usize>) -> Self {
         let owners = positions.into_iter().map(|slice| self.owner(slice));
         self.owned_by(axis, owners.collect())
     }
 
-    /// The examples along an axis of `size` of which slice `k` here is that at position `k` of some;
-    /// `None` if two examples meet in one slice.
+    /// Returns the examples along an axis with `size` slices, where slice `k` of `self` is put at
+    /// position `k` of `positions`. Returns `None` if two examples meet in one slice.
     pub(crate) fn spread(
         &self,
         axis: usize,
@@ -95,7 +96,8 @@ impl Examples {
         self.parted(axis, size, positions.into_iter().map(|position| [position]))
     }
 
-    /// [`Examples::spread`], where slice `k` here comes from all of the positions in part `k`.
+    /// Does the same as [`Examples::spread`], with slice `k` of `self` put at all the positions in
+    /// part `k`.
     pub(crate) fn parted(
         &self,
         axis: usize,
@@ -116,7 +118,8 @@ impl Examples {
         Some(self.owned_by(axis, owners))
     }
 
-    /// Whose the slices of a sum are, of which both terms have slices along the same axis.
+    /// Returns the owners of the slices of a sum whose terms have the same slices, or `None` if two
+    /// examples meet in one slice or the slices differ.
     pub(crate) fn merged(&self, other: &Self) -> Option<Self> {
         if self == other {
             return Some(self.clone());
@@ -132,13 +135,13 @@ impl Examples {
         Some(self.owned_by(self.axis, owners.collect::<Option<_>>()?))
     }
 
-    /// Whether a value that looks like this has the examples' axis.
+    /// Returns whether a value with this shape has the axis of the examples.
     pub(crate) fn fit(&self, spec: &Spec) -> bool {
         spec.shape.get(self.axis) == Some(&self.slices())
     }
 
-    /// Where the examples lie after a reshape: the first axis of the new shape along which every
-    /// slice belongs to one example.
+    /// Returns the examples after a reshape: along the first axis of the new shape whose every slice
+    /// belongs to one example.
     pub(crate) fn reshaped(&self, from: &[usize], to: &[usize]) -> Option<Self> {
         let size = self.slices();
         let inner = |shape: &[usize], axis: usize| shape[axis + 1..].iter().product::<usize>();
@@ -148,7 +151,7 @@ impl Examples {
             if (slices, step) == (size, own) {
                 return Some(self.moved(axis));
             }
-            // No loss depends on elements of which there are none.
+            // No loss depends on the elements of an empty value.
             if total == 0 {
                 return (slices == 0).then(|| self.owned_by(axis, Vec::new()));
             }
@@ -170,7 +173,7 @@ impl Examples {
         (0..to.len()).find_map(along)
     }
 
-    /// For each example its slices, as many for one as for every other; `None` fills up.
+    /// Returns the slices of each example, padded with `None` to the same number for every example.
     pub(crate) fn slices_of_each(&self) -> Vec<Vec<Option<usize>>> {
         let mut slices = vec![Vec::new(); self.count];
         for slice in 0..self.slices() {
@@ -186,19 +189,19 @@ impl Examples {
     }
 }
 
-/// The cotangents of a value of which each slice belongs to one example: together they are as large
-/// as the value itself.
+/// The cotangent of a value whose slices each belong to one example. Together, the cotangents of all
+/// examples are as large as the value itself.
 #[derive(Clone, Debug)]
 pub struct ExampleCotangent {
     /// The cotangents, in the shape of the value.
     pub cotangent: Variable,
-    /// Whose they are.
+    /// The owners of the slices.
     pub examples: Examples,
 }
 
 impl ExampleCotangent {
-    /// The shares of inputs that have the examples along the same axis as the output, from a rule
-    /// that gives their cotangents.
+    /// Computes the gradients of inputs that have the examples along the same axis as the output, by
+    /// a rule that computes their cotangents.
     pub fn pull_back<const N: usize>(
         self,
         vjp: impl FnOnce(Variable) -> [Option<Variable>; N],
@@ -207,7 +210,8 @@ impl ExampleCotangent {
         vjp(self.cotangent).map(|gx| Some(ExampleGradient::sliced(gx?, examples.clone())))
     }
 
-    /// [`ExampleCotangent::pull_back`], of a function that mixes what lies along some axes.
+    /// Does the same as [`ExampleCotangent::pull_back`], for a function that mixes the slices along
+    /// the axes in `mixed`.
     pub(crate) fn pull_back_unless<const N: usize>(
         self,
         mixed: &[usize],
@@ -220,23 +224,24 @@ impl ExampleCotangent {
     }
 }
 
-/// What a per-example rule gives for one input.
+/// The result of a per-example rule for one input.
 #[derive(Clone, Debug)]
 pub enum ExampleGradient {
     /// Each slice of the input belongs to one example.
     Sliced(ExampleCotangent),
-    /// All examples use all of the input: a cotangent `[examples, ..]` for each of them.
+    /// All examples use the whole input: a cotangent for each of them, with shape `[examples, ..]`.
     Stacked(Variable),
-    /// The same as a sum of products that are made when they are asked for.
+    /// All examples use the whole input: their cotangents as a sum of products, computed on request.
     OuterProduct(OuterProduct),
-    /// A result of one example depends on a part of the input that belongs to another.
+    /// The result of one example depends on a part of the input that belongs to another.
     Mixed,
-    /// The rule does not know; the cotangents of all examples are computed by `vjp` under `vmap`.
+    /// The rule does not know. The cotangents of all examples are then computed by `vjp` under
+    /// `vmap`.
     Unknown,
 }
 
 impl ExampleGradient {
-    /// The share of an input whose slices belong to the examples.
+    /// Creates the gradient of an input whose slices belong to the examples.
     pub fn sliced(cotangent: Variable, examples: Examples) -> Self {
         Self::Sliced(ExampleCotangent {
             cotangent,
@@ -244,7 +249,7 @@ impl ExampleGradient {
         })
     }
 
-    /// What the cotangent looks like, if it cannot be that of an input like this.
+    /// Returns the shape and dtype of the cotangent if they do not fit this input.
     pub(crate) fn misfit(&self, input: &Spec) -> Option<Spec> {
         let (found, fits) = match self {
             Self::Sliced(ExampleCotangent {
@@ -269,51 +274,51 @@ impl ExampleGradient {
 
 type Sum = dyn Fn(&Variable, &Variable) -> Variable + Send + Sync;
 
-/// The cotangents of a value that all examples use, in factors: that of example `e` is
-/// `sum(a[e], b[e])`, where `sum` is linear in `b` and adds up products over the first axis of what
-/// it is given.
+/// The cotangents of a value that all examples use, as factors. The cotangent of example `e` is
+/// `sum(a[e], b[e])`, where `sum` is linear in `b` and adds up products over the first axis of its
+/// arguments.
 #[derive(Clone)]
 pub struct OuterProduct {
-    /// What one example meets the value with, `[examples, l, ..]`.
+    /// The values that each example combines with the shared value, `[examples, l, ..]`.
     pub a: Variable,
-    /// The cotangents there, `[examples, l, ..]`.
+    /// The cotangents at the same positions, `[examples, l, ..]`.
     pub b: Variable,
-    /// From `[m, ..]` and `[m, ..]` to the cotangent of the value.
+    /// The function from `[m, ..]` and `[m, ..]` to the cotangent of the value.
     pub sum: Arc<Sum>,
-    /// What is known of the sum.
+    /// The known form of the sum.
     pub form: ProductForm,
-    /// The same sum as one of matrices, where that can be made.
+    /// The same sum as a product of matrices, where there is one.
     pub(crate) matrices: Option<Matrices>,
 }
 
 type Pair = dyn Fn(&Variable, &Variable) -> [Variable; 2] + Send + Sync;
 
-/// A sum of products as the product of matrices `[l, d]` and `[l, p]` for each example, from which
-/// norms can be taken.
+/// A sum of products as the product of matrices `[l, d]` and `[l, p]` for each example. Norms are
+/// computed from it.
 #[derive(Clone)]
 pub(crate) struct Matrices {
     /// `l`, `d` and `p`.
     pub(crate) sizes: [usize; 3],
-    /// The matrices of some examples.
+    /// Computes the matrices of some examples.
     pub(crate) make: Arc<Pair>,
 }
 
-/// What is known of a [`OuterProduct`]'s sum.
+/// The known form of the sum of an [`OuterProduct`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProductForm {
-    /// `aᵀ b`, of matrices, or transposed `bᵀ a`.
+    /// `aᵀ b`, a product of matrices, or its transpose `bᵀ a`.
     Matrix {
         /// Whether it is `bᵀ a`.
         transposed: bool,
     },
-    /// Rows `b` added up at the positions `a`.
+    /// The rows of `b`, added up at the positions `a`.
     Picked,
-    /// Nothing more.
+    /// Any other sum.
     Other,
 }
 
 impl OuterProduct {
-    /// The product of what is `form`ed so.
+    /// Creates a product whose sum has this form.
     pub fn new(
         form: ProductForm,
         a: Variable,
@@ -329,7 +334,7 @@ impl OuterProduct {
         }
     }
 
-    /// With the same sum as one of matrices.
+    /// Adds a way to compute the same sum as a product of matrices.
     pub(crate) fn with_matrices(
         self,
         sizes: [usize; 3],

@@ -1,4 +1,4 @@
-//! The forward walk: each function's `jvp` rule is asked as the function runs, so that every value
+//! The forward walk: each function's `jvp` rule is called as the function runs, so that every value
 //! carries its tangent along.
 
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::reverse::Paths;
 use crate::scope::{self, Level};
 use crate::variable::{Value, Variable};
 
-/// A value with its tangent. Both live one level below.
+/// A value with its tangent. Both belong to the level below.
 #[derive(Debug)]
 struct Dual {
     level: Level,
     primal: Variable,
-    /// `None` is zero.
+    /// The tangent, or `None` for zero.
     tangent: Option<Variable>,
 }
 
-/// The value of `f` at `primals`, and the derivative of `f` there along `tangents`: the product of
-/// the Jacobian with a vector, in one run of `f`. Tangents are `None` where `f` does not depend on
-/// its inputs. (The walk itself, over slices.)
+/// Computes `f` at `primals` and its derivative there along `tangents`, the product of the Jacobian
+/// with a vector, in one run of `f`. A tangent is `None` where `f` does not depend on its inputs.
+/// (This is the walk itself, for slices.)
 ///
 /// # Panics
-/// If tangents and primals differ in number, shape or dtype.
+/// Panics if tangents and primals differ in number, shape or dtype.
 #[track_caller]
 pub(crate) fn jvp(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
@@ -70,7 +70,7 @@ pub(crate) fn jvp(
     outputs.into_iter().unzip()
 }
 
-/// A value's primal and tangent at `level`.
+/// Returns a value's primal and tangent at `level`.
 fn split(x: &Variable, level: Level) -> (Variable, Option<Variable>) {
     x.look(|value| match value.hidden_at::<Dual>(level) {
         Some(dual) => (dual.primal.clone(), dual.tangent.clone()),
@@ -143,9 +143,9 @@ impl Hidden for Dual {
     }
 }
 
-/// The derivative of outputs along tangents of what they were computed from, by the memory of the
-/// run: each function on the way is asked for its `jvp` rule again. The history must have been
-/// recorded under [`retain`](crate::retain), for the rule may read any value.
+/// Computes the derivative of outputs along tangents of the inputs they were computed from, from a
+/// recorded run. Each function on the way is asked for its `jvp` rule again. The history must have
+/// been recorded under [`retain`](crate::retain), because the rule may read any value.
 pub(crate) fn push_forward(
     paths: &Paths,
     nodes: &[Arc<Node>],

@@ -1,4 +1,4 @@
-//! The contract of a differentiable operation: one function, all of its rules, in one place.
+//! The contract of a differentiable operation: one function with all its rules in one place.
 
 use std::any::Any;
 use std::fmt;
@@ -13,34 +13,35 @@ use crate::error::{Error, Location};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::variable::Variable;
 
-/// How many inputs or outputs a function has: [`Fixed`] or [`Variadic`].
+/// The number of inputs or outputs of a function: [`Fixed`] or [`Variadic`].
 pub trait Arity: 'static {
-    /// One `T` for each of them.
+    /// A list with one `T` for each input or output.
     type Of<T: Item>: IntoIterator<Item = T> + AsRef<[T]> + AsMut<[T]> + Item;
-    /// Collects one `T` for each.
+    /// Collects one `T` for each input or output.
     ///
     /// # Panics
-    /// If there are too few or too many.
+    /// Panics if there are too few or too many items.
     fn collect<T: Item>(items: impl Iterator<Item = T>) -> Self::Of<T>;
-    /// A function of each item.
+    /// Applies a function to each item.
     fn map<T: Item, U: Item>(items: Self::Of<T>, f: impl FnMut(T) -> U) -> Self::Of<U>;
-    /// A function of a reference to each item.
+    /// Applies a function to a reference to each item.
     fn map_ref<'a, T: Item + 'a, U: Item>(
         items: &'a Self::Of<T>,
         f: impl FnMut(&'a T) -> U,
     ) -> Self::Of<U>;
-    /// A function of each item that may change it.
+    /// Applies a function to a mutable reference to each item.
     fn map_mut<T: Item, U: Item>(
         items: &mut Self::Of<T>,
         f: impl FnMut(&mut T) -> U,
     ) -> Self::Of<U>;
 }
 
-/// What a list for inputs or outputs may hold: history goes from thread to thread.
+/// An element of a list of inputs or outputs. It is `Send` and `Sync` because history moves between
+/// threads.
 pub trait Item: Send + Sync {}
 impl<T: Send + Sync> Item for T {}
 
-/// Just `N` inputs or outputs; lists of them are arrays, so that none can be forgotten.
+/// Exactly `N` inputs or outputs. Lists of them are arrays, so that none can be forgotten.
 #[derive(Debug)]
 pub struct Fixed<const N: usize>;
 
@@ -93,7 +94,7 @@ pub type Inputs<F, T> = <<F as Function>::Inputs as Arity>::Of<T>;
 /// One `T` for each output of `F`.
 pub type Outputs<F, T> = <<F as Function>::Outputs as Arity>::Of<T>;
 
-/// What a shape rule sees and gives: the shape and the dtype of a value, without the value.
+/// The shape and dtype of a value, without the value: the input and output of a shape rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
     /// The shape.
@@ -103,7 +104,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A spec from its parts.
+    /// Creates a spec from its parts.
     pub fn new(shape: impl Into<Shape>, dtype: DType) -> Self {
         Self {
             shape: shape.into(),
@@ -118,15 +119,16 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Why inputs do not fit a function: every shape by its name, and what must hold. Or that nobody
-/// knows, before the function has run.
+/// The reason why inputs do not fit a function: the shape of each input with its name, and the
+/// condition that must hold. [`Mismatch::KNOWN_BY_RUNNING`] says instead that the shapes are unknown
+/// before the function has run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch(Option<String>);
 
 impl Mismatch {
-    /// Returned by the shape rule of a function whose outputs' shapes are known only by running it:
-    /// what `forward`, or the rule of the transformation that runs it, returns is taken as it is.
-    ///
+    /// The answer of a shape rule when the shapes of the outputs are known only by running the
+    /// function. The result of `forward`, or of the rule of the transformation that runs the
+    /// function, is then used without a check.
     /// ```
     /// use bibun::array::Array;
     /// use bibun::*;
@@ -159,7 +161,7 @@ impl Mismatch {
     /// #       no_rule("not_negative", "jvp", "")
     /// #   }
     /// #   fn batch(&self, _: [Batched; 1]) -> [Batched; 1] {
-    /// #       no_rule("not_negative", "batch", "lanes would differ in length")
+    /// #       no_rule("not_negative", "batch", "batch elements would differ in length")
     /// #   }
     /// #   fn per_example(&self, _: &Context<'_>, _: [ExampleCotangent; 1]) -> [Option<ExampleGradient>; 1] {
     /// #       [None]
@@ -172,7 +174,7 @@ impl Mismatch {
     /// ```
     pub const KNOWN_BY_RUNNING: Self = Self(None);
 
-    /// A mismatch of the inputs named, such as `("x [n, i]", x)`.
+    /// Creates a mismatch of named inputs, such as `("x [n, i]", x)`.
     ///
     /// ```
     /// use bibun::{Mismatch, Spec};
@@ -197,7 +199,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Which values a node keeps for its rules.
+/// The values that a node saves for its rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Saved {
     inputs: u64,
@@ -205,7 +207,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// No value at all.
+    /// No values.
     pub const NOTHING: Self = Self {
         inputs: 0,
         outputs: 0,
@@ -216,7 +218,7 @@ impl Saved {
         outputs: u64::MAX,
     };
 
-    /// Also input `i` (from 63 on: all from there on).
+    /// Adds input `i`. An index of 63 or more adds all inputs from 63 on.
     #[must_use]
     pub const fn input(self, i: usize) -> Self {
         Self {
@@ -225,7 +227,7 @@ impl Saved {
         }
     }
 
-    /// Also output `i` (from 63 on: all from there on).
+    /// Adds output `i`. An index of 63 or more adds all outputs from 63 on.
     #[must_use]
     pub const fn output(self, i: usize) -> Self {
         Self {
@@ -234,13 +236,13 @@ impl Saved {
         }
     }
 
-    /// No output.
+    /// Removes all outputs.
     #[must_use]
     pub const fn without_outputs(self) -> Self {
         Self { outputs: 0, ..self }
     }
 
-    /// Also what `other` keeps.
+    /// Adds the values that `other` saves.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -249,7 +251,7 @@ impl Saved {
         }
     }
 
-    /// The same where `condition` holds, nothing elsewhere.
+    /// Returns `self` if `condition` holds, and [`Saved::NOTHING`] otherwise.
     #[must_use]
     pub const fn only_if(self, condition: bool) -> Self {
         if condition { self } else { Self::NOTHING }
@@ -268,16 +270,16 @@ const fn bit(i: usize) -> u64 {
     1 << if i < 63 { i } else { 63 }
 }
 
-/// Which inputs a gradient is wanted for.
+/// For each input, whether its gradient is needed.
 pub type Needs<'a> = &'a [bool];
 
 /// A differentiable operation.
 ///
-/// Each rule speaks its own language, and the types keep them apart: `shape` sees shapes and
-/// dtypes, `forward` sees arrays, all others see Variables only. What is written in Variables can
-/// be differentiated again, batched and recorded; a raw array cannot get into a derivative.
+/// The types keep the rules apart: `shape` sees shapes and dtypes, `forward` sees arrays, and all
+/// others see only Variables. A rule written in Variables can be differentiated again, batched and
+/// recorded, and a raw array cannot get into a derivative.
 ///
-/// There are no default rules: a function that has no derivative says so.
+/// There are no default rules: a function that has no derivative must say so with [`no_rule`].
 ///
 /// ```
 /// use bibun::array::Array;
@@ -323,51 +325,55 @@ pub type Needs<'a> = &'a [bool];
 /// assert_eq!(x.grad().unwrap().item::<f64>(), 6.0);
 /// ```
 pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
-    /// How many inputs there are.
+    /// The number of inputs.
     type Inputs: Arity;
-    /// How many outputs there are.
+    /// The number of outputs.
     type Outputs: Arity;
 
-    /// The function's name, as users call it.
+    /// Returns the function's name, as users call it.
     fn name(&self) -> &'static str;
 
-    /// The values that `vjp` reads when gradients of the inputs in `needs` are wanted.
+    /// Returns the values that `vjp` reads when the gradients of the inputs in `needs` are needed.
     fn saves(&self, needs: Needs<'_>) -> Saved;
 
-    /// The shapes and dtypes of the outputs.
+    /// Returns the shapes and dtypes of the outputs.
     ///
     /// # Errors
-    /// If the inputs do not fit together; the caller sees the message with the function's name and
-    /// the place of the call. [`Mismatch::KNOWN_BY_RUNNING`] is no error.
+    /// Returns an error if the inputs do not fit together. The caller sees the message with the
+    /// function's name and the location of the call. [`Mismatch::KNOWN_BY_RUNNING`] is not an error.
     fn shape(&self, inputs: Inputs<Self, &Spec>) -> Result<Outputs<Self, Spec>, Mismatch>;
 
-    /// The outputs. The shapes have been checked; an array that nobody else holds may be reused.
+    /// Computes the outputs. The shapes have been checked. An array that has no other owner may be
+    /// reused.
     fn forward(&self, inputs: Inputs<Self, Array>) -> Outputs<Self, Array>;
 
-    /// Whether `forward` gets floats of 16 bits as `f32`, and what it gives is rounded to the dtypes of
-    /// the outputs: for those of several steps, of which only the last is to round.
+    /// Returns whether `forward` gets 16-bit floats as `f32`, with its results rounded to the dtypes
+    /// of the outputs. This is for functions of several steps, of which only the last is to round.
+    /// Defaults to `false`.
     #[inline]
     fn in_accumulator(&self) -> bool {
         false
     }
 
-    /// The cotangents of the inputs from those of the outputs (zeros where none arrived). `None`
-    /// where there is no derivative or [`Context::needs`] asks for none.
+    /// Computes the cotangents of the inputs from those of the outputs, which are zeros where none
+    /// arrived. The result is `None` where there is no derivative or [`Context::needs`] does not ask
+    /// for one.
     fn vjp(&self, cx: &Context<'_>, gy: Outputs<Self, Variable>) -> Inputs<Self, Option<Variable>>;
 
-    /// The tangents of the outputs from those of the inputs; `None` is zero.
+    /// Computes the tangents of the outputs from those of the inputs. `None` stands for zero.
     fn jvp(
         &self,
         cx: &Context<'_>,
         dx: Inputs<Self, Option<Variable>>,
     ) -> Outputs<Self, Option<Variable>>;
 
-    /// The outputs of all lanes at once; at least one input has a lane axis.
+    /// Computes the outputs of all batch elements at once. At least one input has a batch axis.
     fn batch(&self, inputs: Inputs<Self, Batched>) -> Outputs<Self, Batched>;
 
-    /// Where the examples lie in the inputs, and what of their cotangents reaches each, from the
-    /// cotangents of outputs that have the examples along an axis. [`ExampleCotangent::pull_back`] is the rule of
-    /// functions whose inputs have them along the same axis; [`ExampleGradient::Unknown`] is always right.
+    /// Computes, from the cotangents of outputs that have the examples along an axis, the gradients
+    /// of the examples with respect to each input, and where the examples are in it.
+    /// [`ExampleCotangent::pull_back`] is the rule for functions whose inputs have the examples along
+    /// the same axis as the output. [`ExampleGradient::Unknown`] is always correct.
     fn per_example(
         &self,
         cx: &Context<'_>,
@@ -375,11 +381,11 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
     ) -> Inputs<Self, Option<ExampleGradient>>;
 }
 
-/// As many items as most functions have inputs or outputs, without an allocation.
+/// A list that holds the inputs or outputs of most functions without an allocation.
 pub(crate) type Items<T> = SmallVec<[T; 2]>;
 
 /// Collects items.
-// PERF: one by one; `collect` of a `SmallVec` takes a hundred instructions for a single item.
+// PERF: one by one, because `collect` of a `SmallVec` takes a hundred instructions for a single item.
 #[inline]
 pub(crate) fn items<T>(list: impl IntoIterator<Item = T>) -> Items<T> {
     let mut items = Items::new();
@@ -389,15 +395,15 @@ pub(crate) fn items<T>(list: impl IntoIterator<Item = T>) -> Items<T> {
     items
 }
 
-/// A [`Function`] whose arity has been forgotten: what a node and the walks hold.
+/// A [`Function`] with its arity erased, as nodes and walks hold it.
 pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn saves(&self, needs: Needs<'_>) -> Saved;
     fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch>;
     fn forward(&self, inputs: Items<Array>) -> Items<Array>;
-    /// [`apply`](crate::apply), as if called at `location`.
+    /// Runs [`apply`](crate::apply) as if it were called at `location`.
     fn apply(&self, inputs: Items<Variable>, location: Location) -> Items<Variable>;
-    /// Takes the cotangents, none of which may be missing.
+    /// Takes the cotangents out of `gy`. None may be missing.
     fn vjp(&self, cx: &Context<'_>, gy: &mut [Option<Variable>]) -> Items<Option<Variable>>;
     fn jvp(&self, cx: &Context<'_>, dx: Items<Option<Variable>>) -> Items<Option<Variable>>;
     fn batch(&self, inputs: Items<Batched>) -> Items<Batched>;
@@ -445,10 +451,10 @@ impl<F: Function> AnyFunction for F {
     }
 }
 
-/// For a `vjp`, `jvp` or `batch` that a function does not have: says so, by name.
+/// Reports that a function has no rule of this name, such as `vjp`, `jvp` or `batch`.
 ///
 /// # Panics
-/// Always, with [`Error::MissingRule`].
+/// Always panics, with [`Error::MissingRule`].
 #[cold]
 #[track_caller]
 pub fn no_rule(function: &'static str, rule: &'static str, advice: &'static str) -> ! {

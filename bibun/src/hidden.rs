@@ -1,4 +1,4 @@
-//! Values of which transformations hide the elements.
+//! Values whose elements are hidden by transformations.
 
 use std::any::Any;
 use std::fmt;
@@ -11,37 +11,37 @@ use crate::function::{AnyFunction, Items, Spec};
 use crate::scope::Level;
 use crate::variable::{Value, Variable};
 
-/// What a transformation puts in the place of elements: something made of Variables of the level
+/// The value that a transformation puts in the place of elements, made of Variables of the level
 /// below.
 ///
-/// The door, the Variable and the walks know hidden values by this alone, so a new kind of them is
-/// a file of its own.
+/// `apply`, the Variable and the walks use hidden values only through this trait, so a new kind of
+/// hidden value needs only a file of its own.
 pub(crate) trait Hidden: Any + fmt::Debug + Send + Sync {
-    /// The level of the transformation.
+    /// Returns the level of the transformation.
     fn level(&self) -> Level;
 
-    /// The shape and the dtype as they are seen at this level.
+    /// Returns the shape and the dtype as seen at this level.
     fn spec(&self) -> Spec;
 
-    /// The dtype, which is asked for more often.
+    /// Returns the dtype, which is needed more often than the spec.
     fn dtype(&self) -> DType;
 
-    /// The transformation's name, and what can be done instead of asking for the elements.
+    /// Returns the transformation's name, and advice to a caller who asks for the elements.
     fn hidden_by(&self) -> (&'static str, &'static str);
 
-    /// The Variables of the level below that it is made of: first the one with its elements, if there is
-    /// any.
+    /// Returns the Variables of the level below that the value is made of. The one with its elements,
+    /// if there is any, comes first.
     fn parts(&self) -> Items<&Variable>;
 
-    /// Whether it carries a derivative of its own.
+    /// Returns whether the value has a derivative of its own.
     fn is_differentiated(&self) -> bool;
 
-    /// The same value, whose derivative is zero.
+    /// Returns the same value with a derivative of zero.
     fn detach(&self) -> Variable;
 
-    /// Runs a function on inputs of which some are hidden by this transformation, this one among
-    /// them, and none by an inner one. It works on Variables of the level below, with their history
-    /// there, so that an outer walk finds its way through it.
+    /// Runs a function on inputs of which this one, and maybe others, are hidden by this
+    /// transformation, and none by an inner one. It computes with Variables of the level below, with
+    /// their history there, so that an outer walk finds its way through.
     fn run(
         &self,
         function: &dyn AnyFunction,
@@ -60,7 +60,7 @@ mod tests {
 
     type Tape = Arc<Mutex<Vec<&'static str>>>;
 
-    /// A third kind, of which nothing outside of this module knows: what functions there were.
+    /// A third kind of hidden value, unknown outside this module: it lists the functions that ran.
     #[derive(Debug)]
     struct Traced {
         level: Level,
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// What functions `f` calls on an input `[4, 2]` without elements.
+    /// Returns the names of the functions that `f` calls on an input `[4, 2]` without elements.
     fn trace(f: impl FnOnce(&Variable) -> Variable) -> (Variable, Vec<&'static str>) {
         let tape = Tape::default();
         let y = scope::nested(|level| {
@@ -150,13 +150,13 @@ mod tests {
         );
         let error = attempt(|| trace(|x| x.greater(0.0).piecewise(x, |x| x.exp(), |x| x.abs())));
         assert!(matches!(error, Err(Error::Hidden { .. })));
-        // Other transformations go on inside of it: no rule asks for elements.
+        // Other transformations work inside it, because no rule asks for elements.
         let (y, names) = trace(|x| grad(|x| x.tanh().sum(..), x));
         let seen = vec!["watch", "tanh", "sum", "tanh gradient"];
         assert_eq!((y.shape().to_vec(), names), (vec![4, 2], seen));
         let (y, names) = trace(|x| vmap(|x| jvp(Variable::tanh, x, x).1, x));
         assert_eq!((y.shape().to_vec(), names[0]), (vec![4, 2], "tanh"));
-        // What becomes of buffers is seen too, and nothing has changed.
+        // Updates of buffers are seen, too, and the buffers have not changed.
         let layer = BatchNorm::new(2);
         let (_, names) = trace(|x| layer.forward(x));
         let updates = names.iter().filter(|&&name| name == "update_buffer");

@@ -1,4 +1,4 @@
-//! Hooks: being told of gradients and of function calls as they happen.
+//! Hooks: callbacks for gradients and function calls as they happen.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::variable::Variable;
 
 // ----- hooks on gradients
 
-/// Sees a gradient, and may put another in its place.
+/// A callback that gets a gradient and may return another one to replace it.
 pub(crate) type GradientHook = dyn Fn(&Variable) -> Option<Variable> + Send + Sync;
 
 /// The hooks on one gradient, in the order in which they were registered.
@@ -39,12 +39,12 @@ impl GradientHooks {
         let at = hooks.iter().position(|(other, _)| *other == number);
         let removed = at.map(|at| hooks.remove(at));
         drop(hooks);
-        // What it captured may lead anywhere.
+        // The hook's captures may lead to more history.
         drop(removed);
     }
 
     pub(crate) fn call(&self, gradient: &mut Variable) {
-        // A hook may register others.
+        // A hook may register other hooks.
         let hooks = read(&self.hooks).clone();
         locks::assert_none_held();
         for (_, hook) in hooks {
@@ -66,8 +66,8 @@ impl fmt::Debug for GradientHooks {
     }
 }
 
-/// What [`Variable::register_hook`] gives: the means to remove the hook. Dropping it leaves the
-/// hook in place.
+/// The handle of a hook, returned by [`Variable::register_hook`], for removing it. Dropping the
+/// handle does not remove the hook.
 #[derive(Debug)]
 pub struct HookHandle {
     edge: Edge,
@@ -87,29 +87,29 @@ impl HookHandle {
 
 // ----- hooks on functions
 
-/// Which walk a [`FunctionEvent`] belongs to.
+/// The walk that a [`FunctionEvent`] belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// The function ran.
     Forward,
-    /// Its gradient rule ran.
+    /// The function's gradient rule ran.
     Backward,
 }
 
-/// One run of a function or of its gradient rule: what [`with_hook`] tells.
+/// One run of a function or of its gradient rule, as [`with_hook`] reports it.
 #[derive(Debug)]
 pub struct FunctionEvent<'a> {
-    /// Whether the function ran or its gradient rule.
+    /// Whether the function or its gradient rule ran.
     pub phase: Phase,
     /// The function's name.
     pub name: &'static str,
-    /// Where the function was called.
+    /// The location of the function's call.
     pub location: Location,
-    /// What went in: the inputs, or the cotangents of the outputs, where one arrived.
+    /// The inputs of the function, or the cotangents of its outputs where one arrived.
     pub inputs: &'a [Option<Variable>],
-    /// What came out: the outputs, or the cotangents of the inputs, where there are any.
+    /// The outputs of the function, or the cotangents of its inputs where there are any.
     pub outputs: &'a [Option<Variable>],
-    /// How long it took.
+    /// The duration of the run.
     pub duration: Duration,
 }
 
@@ -121,13 +121,13 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`, and tells `hook` of every function and every gradient rule that runs in it, after it
-/// has run: for profiles, statistics, a trace. Draws of random numbers and changes of
-/// [buffers](crate::links::Buffer) are functions too (`random_normal`, `update_buffer`). What a rule or a
-/// hook calls is not told.
+/// Runs `f`, and calls `hook` after every function and every gradient rule that runs in it: for
+/// profiles, statistics or a trace. Draws of random numbers and updates of
+/// [buffers](crate::links::Buffer) are functions too (`random_normal`, `update_buffer`). Functions
+/// called by a rule or a hook are not reported.
 ///
-/// Inside `vmap` and `jvp` a function is told of where it is called, and again one level below,
-/// where it runs for all lanes.
+/// Inside `vmap` and `jvp` a function is reported where it is called, and again one level below,
+/// where it runs for all batch elements.
 ///
 /// ```
 /// use bibun::{with_hook, Phase, Variable};
@@ -155,11 +155,11 @@ pub fn with_hook<T>(hook: impl Fn(&FunctionEvent<'_>) + 'static, f: impl FnOnce(
     scope::attended(f)
 }
 
-/// Runs `f`, and panics where a function or a gradient rule gives a value that is not finite
-/// though it was given finite ones: the error names the function, the place of its forward call and
-/// the first such value. Costs a look at every value.
+/// Runs `f`, and panics where a function or a gradient rule returns a value that is not finite
+/// although all its inputs are. The error names the function, the location of its forward call and
+/// the first such value. Every value is checked, which takes time.
 ///
-/// An infinity that is put in on purpose, as in a mask, is passed on without a word.
+/// An infinity that is used on purpose, as in a mask, passes without an error.
 ///
 /// ```
 /// use bibun::{attempt, detect_anomaly, Variable};
@@ -173,7 +173,7 @@ pub fn detect_anomaly<T>(f: impl FnOnce() -> T) -> T {
     detecting_anomaly(true, || scope::attended(f))
 }
 
-/// Runs `f` with a search for anomalies, or without.
+/// Runs `f` with or without a search for anomalies.
 pub(crate) fn detecting_anomaly<T>(detects: bool, f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {
@@ -185,12 +185,12 @@ pub(crate) fn detecting_anomaly<T>(detects: bool, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Whether anomalies are searched for.
+/// Returns whether anomalies are searched for.
 pub(crate) fn detects_anomaly() -> bool {
     DETECTS_ANOMALY.get()
 }
 
-/// Whether there are hooks on functions.
+/// Returns whether there are hooks on functions.
 pub(crate) fn are_any() -> bool {
     HOOKS.with_borrow(|hooks| !hooks.is_empty())
 }
@@ -201,8 +201,8 @@ pub(crate) fn put_aside() -> impl Sized {
     (hooks, flags)
 }
 
-/// Until this is dropped, nothing is told of the functions that are called, nor are anomalies looked for
-/// in them: what a walk calls is told rule by rule.
+/// A guard that turns off reports and the search for anomalies for the functions that are called. A
+/// walk reports the rules, not the functions that they call.
 pub(crate) struct Quiet(bool);
 
 pub(crate) fn quiet() -> Quiet {
@@ -215,7 +215,7 @@ impl Drop for Quiet {
     }
 }
 
-/// Calls the hooks, without telling them of what they call.
+/// Calls the hooks, without reporting the functions that they call.
 fn tell(event: &FunctionEvent<'_>) {
     struct PutBack(Vec<FunctionHook>);
     impl Drop for PutBack {
@@ -228,7 +228,7 @@ fn tell(event: &FunctionEvent<'_>) {
     hooks.0.iter().for_each(|hook| hook(event));
 }
 
-/// What must be known of a call before it runs.
+/// The state of a call before it runs, for the hooks after it.
 pub(crate) struct Before {
     name: &'static str,
     location: Location,
@@ -238,7 +238,7 @@ pub(crate) struct Before {
     start: Instant,
 }
 
-/// The hooks around a function.
+/// Prepares the hooks around a function.
 pub(crate) fn before_forward(
     name: &'static str,
     location: Location,
@@ -246,7 +246,7 @@ pub(crate) fn before_forward(
 ) -> Before {
     let is_quiet = IS_QUIET.get();
     let is_told = !is_quiet && are_any();
-    // What transformations hide is looked at one level below.
+    // Hidden values are checked one level below.
     let is_plain = || inputs.iter().all(|x| x.level() == 0);
     let is_finite = || inputs.iter().all(|x| x.first_non_finite().is_none());
     Before {
@@ -285,7 +285,7 @@ impl Before {
     }
 }
 
-/// The hooks around a gradient rule.
+/// Runs a gradient rule with the hooks around it.
 pub(crate) fn around_backward(
     node: &Node,
     cotangents: &mut [Option<Variable>],

@@ -1,6 +1,6 @@
 //! Leaves: where history ends and gradients accumulate.
 //!
-//! No lock is held while anything is computed: values are taken out, and put back when it is done.
+//! No lock is held during a computation: values are taken out, and put back when it is done.
 
 use std::cell::RefCell;
 use std::mem;
@@ -18,7 +18,7 @@ use crate::surroundings::{self, Aside, keep_to_this_task};
 use crate::variable::{Value, Variable};
 
 thread_local! {
-    /// The leaves of whose values functions are running here.
+    /// The leaves whose value is being updated by a function on this thread.
     static UPDATING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -26,35 +26,35 @@ pub(crate) fn put_aside() -> impl Sized {
     Aside::of(&UPDATING, Vec::new())
 }
 
-/// The end of all history. Functions that used it hold it by an edge.
+/// The end of all history. Functions that used a leaf hold it by an edge.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     value: RwLock<Slot>,
     name: Mutex<Option<String>>,
-    /// Whether it takes no gradient.
+    /// Whether the leaf gets no gradient.
     frozen: AtomicBool,
-    /// Rarely any.
+    /// The hooks on the gradient, which are rare.
     hooks: OnceLock<Box<GradientHooks>>,
     accumulated: Mutex<Accumulated>,
 }
 
-/// Where the value is.
+/// The current location of the value.
 #[derive(Debug)]
 enum Slot {
     Here(Arc<Value>),
-    /// With a thread that changes it in its own memory.
+    /// Held by a thread that changes it in its own memory.
     Taken(ThreadId),
 }
 
-/// The gradient, as long as somebody could ask for it: a gradient that has history leads back to its
-/// leaf, and such a ring must not keep itself alive.
+/// The gradient, stored only while there is a Variable to ask for it. A gradient with history leads
+/// back to its leaf, and such a cycle must not keep itself alive.
 #[derive(Debug)]
 struct Accumulated {
     owner: Weak<LeafOwner>,
     gradient: Option<Variable>,
 }
 
-/// What all Variables that are one leaf share.
+/// The part that is shared by all Variables that are one leaf.
 #[derive(Debug)]
 pub(crate) struct LeafOwner {
     leaf: Arc<Leaf>,
@@ -76,7 +76,7 @@ impl LeafOwner {
         })
     }
 
-    /// The owner of a leaf that history leads to.
+    /// Returns the owner of a leaf that history leads to.
     pub(crate) fn of(leaf: &Arc<Leaf>) -> Arc<Self> {
         let mut accumulated = leaf.accumulated();
         accumulated.owner.upgrade().unwrap_or_else(|| {
@@ -91,7 +91,7 @@ impl LeafOwner {
         &self.leaf
     }
 
-    /// The value, as whoever asks here is to see it.
+    /// Returns the value as this thread sees it. In a second run, it is the value of the first run.
     #[track_caller]
     pub(crate) fn value(&self) -> Arc<Value> {
         surroundings::look_at_leaf(&self.leaf, self.leaf.value())
@@ -101,7 +101,7 @@ impl LeafOwner {
 impl Drop for LeafOwner {
     fn drop(&mut self) {
         let mut accumulated = self.leaf.accumulated();
-        // Another thread may have asked history for this leaf in the meantime.
+        // Another thread may have obtained this leaf from history in the meantime.
         if accumulated.owner.strong_count() == 0 {
             let gradient = accumulated.gradient.take();
             drop(accumulated);
@@ -129,7 +129,7 @@ impl Leaf {
         self.wait("array")
     }
 
-    /// The value, when another thread that changes it in place has put it back.
+    /// Returns the value once another thread that changes it in place has put it back.
     #[cold]
     #[track_caller]
     fn wait(&self, function: &'static str) -> Arc<Value> {
@@ -146,8 +146,8 @@ impl Leaf {
         }
     }
 
-    /// Says that a function of this leaf's value is running here, until the result is dropped: it must
-    /// return the new value, and not write another meanwhile.
+    /// Marks this leaf as being updated by a function on this thread until the result is dropped. The
+    /// function must return the new value and must not write another one meanwhile.
     #[track_caller]
     pub(crate) fn updating(self: &Arc<Self>, function: &'static str) -> impl Drop + use<> {
         struct End;
@@ -162,7 +162,8 @@ impl Leaf {
         End
     }
 
-    /// No function of the leaf's value is running here that would be at cross purposes with a write.
+    /// Checks that no function that updates this leaf is running on this thread, because it would
+    /// conflict with a write.
     #[track_caller]
     pub(crate) fn expect_no_update(self: &Arc<Self>, function: &'static str) {
         let own = Arc::as_ptr(self).addr();
@@ -173,7 +174,7 @@ impl Leaf {
         }
     }
 
-    /// Puts a value in place of the one that is there.
+    /// Replaces the value.
     pub(crate) fn set_value(&self, value: Arc<Value>) {
         loop {
             let mut slot = write(&self.value);
@@ -190,7 +191,7 @@ impl Leaf {
         }
     }
 
-    /// Puts a value in place of `old`, if that is still the one that is there.
+    /// Replaces `old` by a value, if `old` is still the current value.
     pub(crate) fn replace_value(&self, old: &Arc<Value>, value: Arc<Value>) -> bool {
         let mut slot = write(&self.value);
         match &*slot {
@@ -204,8 +205,8 @@ impl Leaf {
         }
     }
 
-    /// Changes the array in its own memory, unless history holds it. Who reads the leaf meanwhile
-    /// waits; `change` itself must not. If it panics, what it has changed so far stays changed.
+    /// Changes the array in its own memory, unless history holds it. Other threads that read the leaf
+    /// meanwhile wait; `change` itself must not read it. If it panics, its changes so far remain.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Array)) {
         struct Taken<'a>(&'a Leaf, Option<Array>);
         impl Drop for Taken<'_> {
@@ -261,7 +262,7 @@ impl Leaf {
         accumulate(gradient, |sum| {
             let mut accumulated = self.accumulated();
             match accumulated.owner.strong_count() {
-                // Nobody can ask for it.
+                // No Variable is left to ask for it.
                 0 => {
                     drop(accumulated);
                     drop(sum);
@@ -303,7 +304,8 @@ impl Leaf {
     }
 }
 
-/// Leaves a sum in an empty place; or takes out what is there, to be added to it.
+/// Stores a sum in an empty place, or takes out the present value together with the sum, so that they
+/// can be added.
 pub(crate) fn exchange(
     location: &mut Option<Variable>,
     sum: Variable,
@@ -317,8 +319,9 @@ pub(crate) fn exchange(
     }
 }
 
-/// Adds a gradient to what is at a place. `exchange` locks the place and leaves a sum there, or gives
-/// it back with what it found; they are added with the place unlocked, and then it is tried again.
+/// Adds a gradient to a stored one. `exchange` locks the place and stores the sum there, or returns
+/// it together with the value that it found. The two are then added without the lock, and the sum is
+/// tried again.
 pub(crate) fn accumulate(
     gradient: Variable,
     exchange: impl Fn(Variable) -> Option<(Variable, Variable)>,

@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-// What #[derive(Chain)] writes names the crate from outside.
+// The code that #[derive(Chain)] generates names the crate from outside.
 extern crate self as bibun;
 
 mod apply;

@@ -1,8 +1,8 @@
-//! Locks, none of which is ever held while a kernel or a closure of a user runs: the thread could take
-//! up another task meanwhile that wants the same lock, or the closure could.
+//! Locks, none of which is ever held while a kernel or a user's closure runs: the thread could
+//! meanwhile run another task that needs the same lock, or the closure could need it.
 //!
-//! Builds with debug assertions count what each thread holds, and every kernel on a thread of a pool
-//! looks at the count.
+//! Builds with debug assertions count the locks that each thread holds, and every kernel on a thread
+//! of a pool checks the count.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -49,7 +49,7 @@ impl<G: DerefMut> DerefMut for Held<G> {
     }
 }
 
-// Nothing panics while it holds one of these, so none is ever poisoned.
+// Nothing panics while it holds one of these locks, so none is ever poisoned.
 
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Held<MutexGuard<'_, T>> {
@@ -66,7 +66,7 @@ pub(crate) fn write<T>(lock: &RwLock<T>) -> Held<RwLockWriteGuard<'_, T>> {
     Held::new(lock.write().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What must hold where a kernel or a user's closure is about to run.
+/// Asserts that no lock is held where a kernel or a user's closure is about to run.
 #[inline]
 pub(crate) fn assert_none_held() {
     debug_assert_eq!(HELD.get(), 0, "a lock is held over a kernel or a closure");

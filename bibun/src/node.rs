@@ -1,4 +1,4 @@
-//! History: the nodes that function calls leave behind, and what anyone can read in them.
+//! History: the nodes that function calls leave behind, and the public view of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,22 +16,21 @@ use crate::locks::{Held, lock};
 use crate::release::{Released, release};
 use crate::variable::{Value, Variable};
 
-/// One call of a function: when and where it was, and its [`Record`].
+/// One call of a function: its generation, its location and its [`Record`].
 pub(crate) struct Node<R: Recorded + ?Sized = dyn Recorded> {
     pub(crate) generation: u64,
     pub(crate) location: Location,
-    /// Where it was computed, unless from what is everywhere.
+    /// The device that it was computed on, or `None` if all inputs are on every device.
     pub(crate) device: Option<&'static dyn Device>,
-    /// The function made of others that called it.
+    /// The composite function that called it.
     pub(crate) composite: Option<Arc<Composite>>,
-    /// What users attached to outputs; rarely anything.
+    /// The names, retained gradients and hooks of outputs, which are rare.
     notes: OnceLock<Box<Mutex<Notes>>>,
     record: R,
 }
 
-/// What a call leaves behind: the way back to its inputs, and of the values only those that the
-/// function's rules will read. Lists have the form of the function's arity, so that all of it lies
-/// in one piece of memory.
+/// The record of a call: the edges of its inputs, and only those values that the function's rules
+/// read. Lists have the form of the function's arity, so that the record is one piece of memory.
 pub(crate) struct Record<F: Function> {
     pub(crate) function: F,
     pub(crate) inputs: Inputs<F, Edge>,
@@ -41,7 +40,7 @@ pub(crate) struct Record<F: Function> {
     pub(crate) saved_outputs: Outputs<F, Option<Arc<Value>>>,
 }
 
-/// A [`Record`] whose function has been forgotten.
+/// A [`Record`] with its function erased.
 pub(crate) trait Recorded: Send + Sync {
     fn function(&self) -> &dyn AnyFunction;
     fn inputs(&self) -> &[Edge];
@@ -102,7 +101,7 @@ impl<R: Recorded> Node<R> {
 }
 
 impl Node {
-    /// What tells nodes apart.
+    /// Returns the address, which is unique among nodes.
     pub(crate) fn address(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }
@@ -111,7 +110,7 @@ impl Node {
         lock(self.notes.get_or_init(Box::default))
     }
 
-    /// Lets the hooks of an output see its gradient, and change it.
+    /// Calls the hooks of an output with its gradient, which they may change.
     pub(crate) fn call_hooks(&self, slot: u32, gradient: &mut Variable) {
         if self.notes.get().is_some() {
             let hooks = self.notes().hooks.get(&slot).cloned();
@@ -121,12 +120,12 @@ impl Node {
         }
     }
 
-    /// Asks for the gradient of an output.
+    /// Requests that the gradient of an output is saved.
     pub(crate) fn retain_gradient(&self, slot: u32) {
         self.notes().gradients.entry(slot).or_default();
     }
 
-    /// Saved the gradient of an output, if somebody asked for it.
+    /// Saves the gradient of an output, if that was requested.
     pub(crate) fn note_gradient(&self, slot: u32, gradient: &Variable) {
         if self.notes.get().is_none() || !self.notes().gradients.contains_key(&slot) {
             return;
@@ -137,7 +136,7 @@ impl Node {
     }
 }
 
-/// A node as history holds it: where the last owner lets go of it, it waits for its turn.
+/// A node as history holds it. When the last owner drops it, it is queued in `release`.
 #[derive(Clone)]
 pub(crate) struct Way(Option<Arc<Node>>);
 
@@ -165,36 +164,36 @@ impl Drop for Way {
     }
 }
 
-/// The way from a Variable back to what it came from.
+/// The edge from a Variable back to the leaf or function call it came from.
 #[derive(Clone, Default)]
 pub(crate) enum Edge {
-    /// A constant: there is no way back.
+    /// A constant, without an edge.
     #[default]
     None,
-    /// There is no way back, and yet this is not what a constant is.
+    /// No edge, and yet not an ordinary constant.
     Cut(Cut),
     Leaf(Arc<Leaf>),
     /// An output of a function call, by its position.
     Output(Way, u32),
 }
 
-/// What stands where a way back is cut off.
+/// The kinds of values whose edge is cut off.
 #[derive(Clone, Copy)]
 pub(crate) enum Cut {
-    /// In a model a parameter, and not a buffer.
+    /// In a model, a parameter and not a buffer.
     Parameter,
-    /// What the transformation at this place computed from the value of a leaf: it depends on that
-    /// leaf, though nobody knows how.
+    /// A result that the transformation at this location computed from the value of a leaf. It
+    /// depends on that leaf, but the dependence is unknown.
     Lost(Location),
-    /// What was computed here was not to be recorded: a constant like any other.
+    /// A result that was not recorded: a constant like any other.
     Unrecorded(Location),
-    /// A parameter that takes no gradient.
+    /// A parameter that gets no gradient.
     Frozen,
     /// In a gradient, the place of a frozen parameter: there is no value.
     Absent,
 }
 
-/// What tells edges apart: the address of the leaf or node, and the output.
+/// The key of an edge: the address of the leaf or node, and the output.
 pub(crate) type Key = (usize, u32);
 
 impl Edge {
@@ -202,7 +201,7 @@ impl Edge {
         matches!(self, Self::Leaf(_) | Self::Output(..))
     }
 
-    /// The transformation behind which a leaf was lost from sight.
+    /// Returns the location of the transformation that lost the dependence on a leaf.
     pub(crate) fn lost_at(&self) -> Option<Location> {
         match self {
             Self::Cut(Cut::Lost(location)) => Some(location),
@@ -210,7 +209,7 @@ impl Edge {
         }
     }
 
-    /// The call under `no_grad` that leaves were lost in.
+    /// Returns the location of the call under `no_grad` that was not recorded.
     pub(crate) fn unrecorded_at(&self) -> Option<Location> {
         match self {
             Self::Cut(Cut::Unrecorded(location)) => Some(location),
@@ -268,7 +267,7 @@ impl Edge {
         }
     }
 
-    /// Whether there is a place for the gradient.
+    /// Sets the gradient. Returns whether there is a place for it.
     pub(crate) fn set_gradient(&self, gradient: Option<Variable>) -> bool {
         match self {
             Self::None | Self::Cut(_) => return false,
@@ -294,7 +293,7 @@ impl Edge {
         }
     }
 
-    /// Adds a hook; the number by which it can be removed.
+    /// Adds a hook. Returns the number by which it can be removed.
     pub(crate) fn add_hook(&self, hook: Arc<GradientHook>) -> Option<u64> {
         match self {
             Self::None | Self::Cut(_) => None,
@@ -335,37 +334,37 @@ impl fmt::Debug for Edge {
     }
 }
 
-/// The function call that made a Variable: [`Variable::creator`].
+/// The function call that made a Variable, returned by [`Variable::creator`].
 #[derive(Clone)]
 pub struct Creator(pub(crate) Way);
 
 impl Creator {
-    /// The function's name.
+    /// Returns the function's name.
     pub fn name(&self) -> &'static str {
         self.0.function().name()
     }
 
-    /// The function with its parameters (axes, exponents, ...), for reading.
+    /// Returns the function with its parameters (axes, exponents, ...), for people to read.
     pub fn describe(&self) -> String {
         format!("{:?}", self.0.function())
     }
 
-    /// How many functions lie between the leaves and here, on the longest way.
+    /// Returns the number of functions from the leaves up to this one, on the longest path.
     pub fn generation(&self) -> u64 {
         self.0.generation
     }
 
-    /// Where the function was called.
+    /// Returns the location of the function's call.
     pub fn location(&self) -> Location {
         self.0.location
     }
 
-    /// The function made of others that called it.
+    /// Returns the composite function that called it.
     pub(crate) fn composite(&self) -> Option<&Arc<Composite>> {
         self.0.composite.as_ref()
     }
 
-    /// What the function was given, in order.
+    /// Returns the inputs of the function, in order.
     pub fn inputs(&self) -> Vec<HistoryEntry> {
         let node = &self.0;
         (0..node.inputs().len())
@@ -377,7 +376,7 @@ impl Creator {
             .collect()
     }
 
-    /// What the function gave, in order.
+    /// Returns the outputs of the function, in order.
     pub fn outputs(&self) -> Vec<HistoryEntry> {
         let node = &self.0;
         (0..node.output_specs().len())
@@ -389,18 +388,19 @@ impl Creator {
             .collect()
     }
 
-    /// Whether both are the same call.
+    /// Returns whether both are the same call.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Bytes of values that this call keeps for its rules (shared ones are counted by each).
+    /// Returns the number of bytes of the values that this call saves for its rules. Values shared by
+    /// several calls are counted for each of them.
     pub fn kept_bytes(&self) -> usize {
         self.kept().map(Array::memory_bytes).sum()
     }
 
-    /// The arrays that this call keeps for its rules; values that a transformation hides are not
-    /// among them.
+    /// Returns the arrays that this call saves for its rules, without the values that a
+    /// transformation hides.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &Array> {
         let kept = self.0.saved_inputs().iter().chain(self.0.saved_outputs());
         kept.flatten().filter_map(|value| value.array())
@@ -413,8 +413,8 @@ impl fmt::Debug for Creator {
     }
 }
 
-/// A Variable as history remembers it: always its shape and where it came from, its value if a
-/// rule (or the [`retain`](crate::retain) scope) keeps it or it is a leaf.
+/// A Variable as history remembers it. Its shape and its creator are always known. Its value is known
+/// if a rule or the [`retain`](crate::retain) scope saves it, or if it is a leaf.
 #[derive(Clone)]
 pub struct HistoryEntry {
     edge: Edge,
@@ -423,7 +423,7 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
-    /// A Variable as history remembers it, with its value.
+    /// Creates the entry of a Variable, with its value.
     pub(crate) fn of(x: &Variable) -> Self {
         Self {
             value: (!x.has_history() || !x.is_leaf()).then(|| x.value()),
@@ -432,28 +432,29 @@ impl HistoryEntry {
         }
     }
 
-    /// The way back from here.
+    /// Returns the edge.
     pub(crate) fn edge(&self) -> &Edge {
         &self.edge
     }
 
-    /// What tells it from others: the way back, for a constant its value; `None` if it has neither.
+    /// Returns a unique key, made from the edge or from the value of a constant, or `None` if it has
+    /// neither.
     pub(crate) fn key(&self) -> Option<Key> {
         let constant = || Some((Arc::as_ptr(self.value.as_ref()?).addr(), 0));
         self.edge.key().or_else(constant)
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> &Shape {
         &self.spec.shape
     }
 
-    /// The dtype.
+    /// Returns the dtype.
     pub fn dtype(&self) -> DType {
         self.spec.dtype
     }
 
-    /// The function call that made it; `None` for leaves and constants.
+    /// Returns the function call that made it, or `None` for leaves and constants.
     pub fn creator(&self) -> Option<Creator> {
         match &self.edge {
             Edge::Output(node, _) => Some(Creator(node.clone())),
@@ -461,7 +462,8 @@ impl HistoryEntry {
         }
     }
 
-    /// Which output of its creator it is.
+    /// Returns the index of this value among its creator's outputs, or `None` for leaves and
+    /// constants.
     pub fn output_index(&self) -> Option<usize> {
         match &self.edge {
             Edge::Output(_, slot) => Some(*slot as usize),
@@ -469,25 +471,25 @@ impl HistoryEntry {
         }
     }
 
-    /// Whether it is a leaf.
+    /// Returns whether it is a leaf.
     pub fn is_leaf(&self) -> bool {
         matches!(self.edge, Edge::Leaf(_))
     }
 
-    /// The name, if one was given.
+    /// Returns the name, or `None` if there is none.
     pub fn name(&self) -> Option<String> {
         self.edge.name()
     }
 
-    /// The gradient, where one has accumulated or is retained.
+    /// Returns the gradient, if one has accumulated or is retained.
     pub fn grad(&self) -> Option<Variable> {
         self.edge.gradient()
     }
 
-    /// The Variable itself, if its value is still there.
+    /// Returns the Variable itself, if its value is still there.
     pub fn value(&self) -> Option<Variable> {
         let value = match (&self.value, &self.edge) {
-            // The leaf itself, unless it has got another value since.
+            // The leaf itself, unless it has another value by now.
             (value, Edge::Leaf(leaf))
                 if (value.as_ref()).is_none_or(|value| Arc::ptr_eq(value, &leaf.value())) =>
             {

@@ -1,10 +1,11 @@
-//! The per-example walk: back from a vector of losses, with the cotangents of all examples apart.
+//! The per-example walk: it goes back from a vector of losses and keeps the cotangents of the
+//! examples apart.
 //!
-//! Seeded with ones, a slice of every cotangent belongs to one loss, as long as no function mixes
-//! examples: each function's `per_example` rule says where the slices lie in its inputs, and the
-//! values are those of the ordinary walk. Where all examples use one value (a parameter), the rule
-//! gives the cotangents of that value for each example, in factors; and behind such a value, in
-//! functions of parameters alone, the ordinary `vjp` runs under `vmap`.
+//! Seeded with ones, each slice of a cotangent belongs to one loss, as long as no function mixes
+//! examples. Each function's `per_example` rule says which slices of its inputs belong to which
+//! example, and the values are those of the ordinary walk. Where all examples use one value (a
+//! parameter), the rule returns the cotangents of that value for each example, as factors. Behind
+//! such a value, in functions of parameters alone, the ordinary `vjp` runs under `vmap`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ pub(crate) enum Part {
     OuterProduct(OuterProduct),
 }
 
-/// The parts of the cotangents of each input, from those of outputs that the examples own. Parts
-/// add up.
+/// Returns, for each input, the parts of its cotangents, computed from the cotangents of outputs that
+/// belong to the examples. The cotangents are the sum of the parts.
 pub(crate) fn pull_apart(
     outputs: Vec<(Edge, ExampleCotangent)>,
     inputs: Vec<Edge>,
@@ -70,7 +71,7 @@ pub(crate) fn pull_apart(
 }
 
 impl Part {
-    /// What parts add up to, for a rule to give.
+    /// Returns the sum of the parts, for a rule to return.
     pub(crate) fn sum(parts: Vec<Self>) -> Option<ExampleGradient> {
         let share = |part| match part {
             Self::Sliced(owned) => ExampleGradient::Sliced(owned),
@@ -95,12 +96,12 @@ impl Part {
 /// The cotangents that have arrived at one output of a node.
 enum Arrived {
     Sliced(ExampleCotangent),
-    /// A cotangent for each example, on an axis in front, and the function that they came through
-    /// last; `None` where they are added only because no rule knew better.
+    /// A cotangent for each example, along an axis in front, and the function from which they came
+    /// last. `None` means that they are stacked only because no rule knew better.
     Stacked(Variable, Option<Origin>),
 }
 
-/// A function and where it was called.
+/// A function and the location of its call.
 #[derive(Clone, Copy)]
 struct Origin {
     function: &'static str,
@@ -120,14 +121,14 @@ struct Walk<'a> {
     create_graph: bool,
     arrived: FxHashMap<Key, Arrived>,
     parts: FxHashMap<Key, Vec<Part>>,
-    /// The memory of constants that meet the losses of single examples (the data), and of those that
-    /// meet values which all examples share, with the function they go into.
+    /// The memory of constants that meet the losses of single examples (the data), and of constants
+    /// that meet values shared by all examples, with the function that uses them.
     data: FxHashSet<usize>,
     shared: FxHashMap<usize, Origin>,
 }
 
 impl Walk<'_> {
-    /// Takes what a rule gave to where an edge leads.
+    /// Adds a rule's result to the cotangents of the value that an edge leads to.
     fn deliver(&mut self, edge: &Edge, part: Part, origin: Option<Origin>) {
         let Some(key) = edge.key() else { return };
         if self.paths.is_target(edge) {
@@ -148,8 +149,9 @@ impl Walk<'_> {
         self.arrived.insert(key, sum);
     }
 
-    /// Refuses what makes values that all examples share of the data of the examples: running a model
-    /// on the batch a second time to take a mean, say. Constants are the same where their memory is.
+    /// Refuses to compute values shared by all examples from the data of the examples, such as a mean
+    /// over a second run of the model on the batch. Two constants count as the same if they share
+    /// memory.
     fn expect_other_data(
         &mut self,
         node: &Node,
@@ -187,7 +189,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Asks a node's rule, and delivers what it gives.
+    /// Asks a node's rule, and delivers its results.
     fn pass(&mut self, node: &Arc<Node>) {
         let key = |slot| Some((node.address(), slot as u32));
         let arrived: Vec<Option<Arrived>> = (0..node.output_specs().len())
@@ -197,7 +199,7 @@ impl Walk<'_> {
             function: node.function().name(),
             location: node.location,
         };
-        // What was added for a reason stays so.
+        // Cotangents that a rule has stacked stay stacked.
         let known = |arrived: &Arrived| matches!(arrived, Arrived::Stacked(_, Some(_)));
         let added = arrived.iter().flatten().any(known).then_some(here);
         self.expect_other_data(node, &arrived, added);
@@ -221,7 +223,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a node's rule gives for each input, and whether it knew.
+    /// Returns the result of a node's rule for each input, and whether the rule knew it.
     fn ask(
         &self,
         node: &Arc<Node>,
@@ -231,7 +233,7 @@ impl Walk<'_> {
     ) -> Items<Option<(Part, bool)>> {
         let shares = match owned_by_all(node, arrived) {
             Some(owned) => {
-                // One example has none to be mixed with.
+                // A single example cannot be mixed with another.
                 let alone = owned.iter().all(|owned| owned.examples.count() <= 1);
                 let cx = Context::of(node, needs, self.create_graph);
                 let shares = cx.ask_per_example(owned);
@@ -273,7 +275,7 @@ impl Walk<'_> {
         }))
     }
 
-    /// The ordinary rule, for the cotangents of all examples at once.
+    /// Runs the ordinary rule for the cotangents of all examples at once.
     fn under_vmap(
         &self,
         node: &Arc<Node>,
@@ -301,7 +303,8 @@ impl Walk<'_> {
     }
 }
 
-/// The cotangents of all outputs, zeros where none arrived, if all are owned by examples.
+/// Returns the cotangents of all outputs, with zeros where none arrived, if each slice of all of them
+/// belongs to one example.
 fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<ExampleCotangent>> {
     let mut first = None;
     for arrived in arrived.iter().flatten() {
@@ -357,7 +360,7 @@ impl Arrived {
 }
 
 impl OuterProduct {
-    /// The cotangents of all examples.
+    /// Computes the cotangents of all examples.
     pub(crate) fn rows(&self) -> Variable {
         let inputs = [self.a.clone(), self.b.clone()];
         let mut rows = vmap(

@@ -1,4 +1,5 @@
-//! Random numbers under `vmap`: which lanes draw their own, and which the same.
+//! Random numbers under `vmap`: whether each batch element draws its own numbers or all draw the
+//! same.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,25 +8,25 @@ use crate::scope::Level;
 use crate::surroundings::Aside;
 use crate::variable::Variable;
 
-/// Whether lanes of `vmap` draw random numbers of their own.
+/// Whether each batch element of `vmap` draws its own random numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Randomness {
-    /// Each lane draws its own, as turns of a loop would.
+    /// Each batch element draws its own numbers, as the iterations of a loop would.
     Different,
-    /// All lanes draw the same.
+    /// All batch elements draw the same numbers.
     Same,
 }
 
-/// How lanes draw.
+/// The way in which batch elements draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Draw {
-    /// Each its own: they are numbered, from here on.
+    /// Each batch element draws its own numbers. They are numbered from this number on.
     Own(usize),
     Shared,
 }
 
 impl Draw {
-    /// How the lanes draw of which the first has this number.
+    /// Returns how batch elements draw, given the number of the first one.
     pub(crate) fn of(randomness: Randomness, first: usize) -> Self {
         match randomness {
             Randomness::Different => Self::Own(first),
@@ -35,13 +36,13 @@ impl Draw {
 }
 
 thread_local! {
-    /// The transformations whose lanes draw, from the outermost in.
+    /// The transformations whose batch elements draw, from the outermost to the innermost.
     static DRAWS: RefCell<Vec<BatchDraws>> = const { RefCell::new(Vec::new()) };
-    /// How the lanes draw for which a batch rule is running.
+    /// The way of drawing of the batch elements whose batch rule is running.
     static RULE: Cell<Draw> = const { Cell::new(Draw::Own(0)) };
 }
 
-/// How the lanes at one level draw random numbers.
+/// The way in which the batch elements at one level draw random numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchDraws {
     level: Level,
@@ -49,10 +50,10 @@ pub(crate) struct BatchDraws {
     draw: Draw,
 }
 
-/// Ends the draws of a level, also when a panic passes.
+/// A guard that ends the draws of a level, also on panic.
 pub(crate) struct EndDraws;
 
-/// Lets the lanes at a level draw so until the result is dropped.
+/// Sets how the batch elements at a level draw, until the result is dropped.
 pub(crate) fn drawing(level: Level, count: usize, draw: Draw) -> EndDraws {
     DRAWS.with_borrow_mut(|all| all.push(BatchDraws { level, count, draw }));
     EndDraws
@@ -64,8 +65,9 @@ impl Drop for EndDraws {
     }
 }
 
-/// Runs a batch rule for the lanes at `level`, which draw nothing meanwhile: where the rule runs a
-/// function in lanes of its own, those draw in their place, as [`draw_of_rule`] says.
+/// Runs a batch rule for the batch elements at `level`, which draw nothing meanwhile. If the rule
+/// runs a function with batch elements of its own, those draw in their place, according to
+/// [`draw_of_rule`].
 pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
     struct PutBack(Option<(usize, BatchDraws)>, Draw);
     impl Drop for PutBack {
@@ -80,23 +82,24 @@ pub(crate) fn in_rule<T>(level: Level, rule: impl FnOnce() -> T) -> T {
         let at = all.iter().rposition(|draws| draws.level == level)?;
         Some((at, all.remove(at)))
     });
-    // What is run again for lanes that did not draw then draws what it drew.
+    // A second run for batch elements that did not draw then draws the same numbers as the first.
     let draw = put_aside.map_or(Draw::Shared, |(_, draws)| draws.draw);
     let _put_back = PutBack(put_aside, RULE.replace(draw));
     rule()
 }
 
-/// How the lanes draw for which a batch rule is running.
+/// Returns how the batch elements draw whose batch rule is running.
 pub(crate) fn draw_of_rule() -> Draw {
     RULE.get()
 }
 
-/// How the lanes draw of the transformations around, from the outermost in.
+/// Returns how batch elements of the transformations around draw, from the outermost to the
+/// innermost.
 pub(crate) fn batch() -> Vec<BatchDraws> {
     DRAWS.with_borrow(Clone::clone)
 }
 
-/// Runs `f` with lanes that draw so, and no others.
+/// Runs `f` with batch elements that draw in this way, and no others.
 pub(crate) fn in_batch<T>(batch: Vec<BatchDraws>, f: impl FnOnce() -> T) -> T {
     struct PutBack(Vec<BatchDraws>);
     impl Drop for PutBack {
@@ -115,8 +118,8 @@ pub(crate) fn put_aside() -> impl Sized {
     )
 }
 
-/// The number of each lane that draws its own, for every `vmap` around in which lanes do, from the
-/// outermost in: what their random numbers are a function of.
+/// Returns the number of each batch element, for every `vmap` around whose batch elements draw their
+/// own numbers, from the outermost to the innermost. Their random numbers are a function of these.
 pub(crate) fn element_numbers() -> Vec<Variable> {
     let number = |draws: BatchDraws| match draws.draw {
         Draw::Own(first) => {

@@ -1,8 +1,8 @@
-//! Letting go of history: in a loop, for it may be millions of functions deep.
+//! Dropping history in a loop, because it may be millions of functions deep.
 //!
-//! What is let go of first is dropped on the spot; what that lets go of in turn waits here until it is
-//! its turn. So it does not matter by which way history hangs together: inputs, values kept for rules,
-//! gradients, closures that have captured Variables.
+//! The first value is dropped at once; the values that it releases in turn wait here until it is
+//! their turn. So it does not matter how history hangs together: by inputs, saved values, gradients,
+//! or closures that have captured Variables.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -12,7 +12,7 @@ use crate::hooks::GradientHooks;
 use crate::node::Node;
 use crate::variable::Variable;
 
-/// What can lead to more of its kind.
+/// A value that can lead to more of its kind.
 #[expect(dead_code, reason = "held only to be dropped")]
 pub(crate) enum Released {
     Node(Arc<Node>),
@@ -22,18 +22,18 @@ pub(crate) enum Released {
 
 thread_local! {
     static IS_RELEASING: Cell<bool> = const { Cell::new(false) };
-    /// Empty but while something is being let go of. (Without a destructor of its own, so that it
-    /// outlives whatever other thread-locals hold.)
+    /// Empty except while a value is being released. (It has no destructor of its own, so that it
+    /// outlives the contents of other thread-locals.)
     static WAITING: RefCell<ManuallyDrop<Vec<Released>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Drops it, and then one by one whatever is let go of by that.
+/// Drops a value, and then one by one the values that it releases.
 pub(crate) fn release(released: Released) {
     if IS_RELEASING.replace(true) {
         return WAITING.with_borrow_mut(|waiting| waiting.push(released));
     }
-    // Also when a captured value's own destructor panics.
+    // The list is emptied even if the destructor of a captured value panics.
     struct End;
     impl Drop for End {
         fn drop(&mut self) {

@@ -1,7 +1,8 @@
-//! The reverse walk: from outputs back to what they came from, asking each function's `vjp` rule.
+//! The reverse walk: from outputs back to the values they were computed from, by each function's
+//! `vjp` rule.
 //!
-//! Nodes wait in a heap by generation, so that a node's turn comes when all cotangents of its
-//! outputs have arrived. Nothing recurses; a chain may be millions of functions long.
+//! Nodes wait in a heap by generation, so that a node's turn comes when all cotangents of its outputs
+//! have arrived. Nothing recurses, so a chain may be millions of functions long.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -21,75 +22,95 @@ use crate::node::{Cut, Edge, Key, Node, Way};
 use crate::scope;
 use crate::variable::Variable;
 
-/// How gradients are taken.
+/// Options of [`gradients_with`] and [`Variable::backward_with`].
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
-    /// The cotangent of each output. An empty list stands for ones, and the outputs must then have
-    /// a single element each.
+    /// The cotangent of each output. An empty list stands for ones, and each output must then have a
+    /// single element.
     pub cotangents: Vec<Variable>,
     /// Whether history is recorded on the way, so that gradients can be differentiated again.
     pub create_graph: bool,
-    /// Whether `backward` keeps the gradients of everything between, not only of leaves.
+    /// Whether `backward` also saves the gradients of intermediate Variables, and not only those of
+    /// leaves.
     pub retain_grad: bool,
 }
 
 impl GradOptions {
-    /// Records history on the way back: for derivatives of derivatives.
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Records history on the way back, for derivatives of derivatives.
     ///
     /// ```
     /// use bibun::{gradients, gradients_with, GradOptions, Variable};
     /// let x = Variable::new(2.0);
     /// let y = &x * &x * &x;
-    /// let dy = gradients_with(&[&y], &[&x], &GradOptions::create_graph()).remove(0).unwrap();
+    /// let dy = gradients_with(&[&y], &[&x], GradOptions::new().create_graph()).remove(0).unwrap();
     /// let ddy = gradients(&[&dy], &[&x]).remove(0).unwrap();
     /// assert_eq!((dy.item::<f64>(), ddy.item::<f64>()), (12.0, 12.0));
     /// ```
-    pub fn create_graph() -> Self {
-        Self {
-            create_graph: true,
-            ..Self::default()
-        }
+    #[must_use]
+    pub fn create_graph(mut self) -> Self {
+        self.create_graph = true;
+        self
     }
 
-    /// Starts from these cotangents, one for each output.
+    /// Sets the cotangents to start from, one for each output.
     ///
     /// ```
     /// use bibun::{GradOptions, Variable};
     /// let x = Variable::new([1.0, 2.0]);
     /// let y = &x * &x;
-    /// y.backward_with(&GradOptions::cotangents(&[&Variable::constant([1.0, 10.0])]));
+    /// y.backward_with(GradOptions::new().cotangents(&[&Variable::constant([1.0, 10.0])]));
     /// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [2.0, 40.0]);
     /// ```
-    pub fn cotangents(cotangents: &[&Variable]) -> Self {
-        Self {
-            cotangents: cotangents.iter().map(|&gy| gy.clone()).collect(),
-            ..Self::default()
-        }
+    #[must_use]
+    pub fn cotangents(mut self, cotangents: &[&Variable]) -> Self {
+        self.cotangents = cotangents.iter().map(|&gy| gy.clone()).collect();
+        self
+    }
+
+    /// Also saves the gradients of intermediate Variables in `backward`, and not only those of leaves.
+    #[must_use]
+    pub fn retain_grad(mut self) -> Self {
+        self.retain_grad = true;
+        self
+    }
+}
+
+impl From<&Self> for GradOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
     }
 }
 
 impl Variable {
-    /// Walks history backwards and adds the gradient of this Variable, which has a single
-    /// element, to the `grad` of every leaf it was computed from.
+    /// Walks history backwards and adds the gradient of this Variable to the `grad` of every leaf it
+    /// was computed from. This Variable must have a single element.
     ///
     /// # Panics
-    /// If there is not just one element (see [`Variable::backward_with`] for cotangents), if no
-    /// leaf took part, or if a rule fails, with the place of the forward call.
+    /// Panics if the number of elements is not one (see [`Variable::backward_with`] for cotangents),
+    /// if no leaf took part, or if a rule fails. The error then has the location of the forward call.
     #[track_caller]
     pub fn backward(&self) {
-        self.backward_with(&GradOptions::default());
+        self.backward_with(GradOptions::new());
     }
 
-    /// [`Variable::backward`] from a given cotangent, or recording history on the way.
+    /// Does the same as [`Variable::backward`], from a given cotangent or with history recorded on
+    /// the way.
     ///
-    /// A recorded gradient remembers the leaf that holds it: such a ring is freed only after
-    /// [`Variable::clear_grad`]. [`gradients_with`] makes none.
+    /// A recorded gradient leads back to the leaf that holds it, and such a cycle is freed only after
+    /// [`Variable::clear_grad`]. [`gradients_with`] makes no such cycles.
     ///
     /// # Panics
-    /// If the cotangent does not look like this Variable, and as [`Variable::backward`].
+    /// Panics if the cotangent differs from this Variable in shape or dtype, and in the cases of
+    /// [`Variable::backward`].
     #[track_caller]
-    pub fn backward_with(&self, options: &GradOptions) {
+    pub fn backward_with(&self, options: impl Into<GradOptions>) {
         let _called = calling("backward");
+        let options = &options.into();
         if let Some(location) = self.edge().lost_at() {
             raise(Error::LeafLost { location });
         }
@@ -118,8 +139,9 @@ impl Variable {
     }
 }
 
-/// The gradients of the sum of `outputs` with respect to `inputs` (leaves or anything between);
-/// `None` where no output depends on an input. Nothing accumulates anywhere.
+/// Computes the gradients of the sum of `outputs` with respect to `inputs`, which may be leaves or
+/// intermediate Variables. A gradient is `None` if no output depends on the input. Nothing
+/// accumulates in leaves.
 ///
 /// ```
 /// use bibun::{gradients, Variable};
@@ -132,24 +154,26 @@ impl Variable {
 /// ```
 ///
 /// # Panics
-/// If an output has more than one element (see [`gradients_with`] for cotangents), a rule is missing or
-/// fails, with the place of the forward call.
+/// Panics if an output has more than one element (see [`gradients_with`] for cotangents), or if a
+/// rule is missing or fails. The error then has the location of the forward call.
 #[track_caller]
 pub fn gradients(outputs: &[&Variable], inputs: &[&Variable]) -> Vec<Option<Variable>> {
-    gradients_with(outputs, inputs, &GradOptions::default())
+    gradients_with(outputs, inputs, GradOptions::new())
 }
 
-/// [`gradients`] with options: cotangents of the outputs, and whether to record history.
+/// Does the same as [`gradients`], with options: cotangents of the outputs, and whether to record
+/// history.
 ///
 /// # Panics
-/// As [`gradients`], and if cotangents do not look like the outputs.
+/// Panics if cotangents differ from the outputs in shape or dtype, and in the cases of [`gradients`].
 #[track_caller]
 pub fn gradients_with(
     outputs: &[&Variable],
     inputs: &[&Variable],
-    options: &GradOptions,
+    options: impl Into<GradOptions>,
 ) -> Vec<Option<Variable>> {
     let _called = calling("gradients");
+    let options = &options.into();
     let seeds = seeded("gradients", outputs, options);
     let targets: Vec<Edge> = inputs.iter().map(|input| input.edge()).collect();
     let (outputs, cotangents): (Vec<Edge>, Vec<Variable>) = seeds.into_iter().unzip();
@@ -164,12 +188,12 @@ pub fn gradients_with(
     }
 }
 
-/// The ways from outputs back to inputs: found once, walked any number of times.
+/// The paths from outputs back to inputs: found once, walked any number of times.
 pub(crate) struct Paths {
     outputs: Vec<Edge>,
     inputs: Vec<Edge>,
     wanted: Wanted,
-    /// Whether the outputs also depend on something else that has history.
+    /// Whether the outputs also depend on other values that have history.
     leave: bool,
 }
 
@@ -184,14 +208,14 @@ impl Paths {
         }
     }
 
-    /// Whether the outputs also depend on something else that has history, so that a derivative
-    /// with respect to the inputs may be differentiated again by that.
+    /// Returns whether the outputs also depend on other values that have history. A derivative with
+    /// respect to the inputs may then be differentiated again with respect to those.
     pub(crate) fn leave(&self) -> bool {
         self.leave
     }
 
-    /// The gradients of the inputs, `None` where no way leads to one. Without `create_graph` they
-    /// have history only from what rules captured.
+    /// Computes the gradients of the inputs, or `None` for an input that no path leads to. Without
+    /// `create_graph`, the gradients have history only from values that rules captured.
     pub(crate) fn pull_back(
         &self,
         cotangents: Vec<Option<Variable>>,
@@ -214,7 +238,7 @@ impl Paths {
         self.inputs.iter().map(find).collect()
     }
 
-    /// The nodes on the ways, in the order in which they ran.
+    /// Returns the nodes on the paths, in the order in which they ran.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         let mut seen: FxHashSet<usize> = FxHashSet::default();
         let mut nodes: Vec<&Arc<Node>> = Vec::new();
@@ -232,7 +256,7 @@ impl Paths {
         nodes.into_iter().cloned().collect()
     }
 
-    /// Whether a way to an input leads along this edge, through this node, and ends at this edge.
+    /// Returns whether a path to an input leads along this edge.
     pub(crate) fn follows(&self, edge: &Edge) -> bool {
         self.wanted.follows(edge)
     }
@@ -254,7 +278,7 @@ impl Paths {
     }
 }
 
-/// The outputs' edges with their cotangents.
+/// Returns the outputs' edges with their cotangents.
 #[track_caller]
 fn seeded(
     function: &'static str,
@@ -290,9 +314,9 @@ fn seeded(
     seeds
 }
 
-/// What a walk is for, and so which edges are worth following.
+/// The targets of a walk, and thereby the edges to follow.
 enum Wanted {
-    /// All leaves: what was recorded leads to one.
+    /// All leaves. Every recorded node leads to one.
     Leaves,
     /// Some edges, and the nodes from which one of them can be reached.
     Only {
@@ -305,16 +329,16 @@ enum Wanted {
 
 /// The nodes from which a target can be reached.
 enum Reaching {
-    /// All of a higher generation than the targets: no way leads anywhere else.
+    /// All nodes of a higher generation than the targets: every path leads to a target.
     All,
     Some(FxHashSet<usize>),
 }
 
 impl Wanted {
-    /// The nodes that lead from `outputs` to `targets`, and whether any other way leaves the part
-    /// of history between them.
+    /// Finds the nodes that lead from `outputs` to `targets`, and whether any other path leaves the
+    /// part of history between them.
     fn only(outputs: &[Edge], targets: &[Edge]) -> (Self, bool) {
-        // Nothing of a lower generation than all targets can lead to one.
+        // No node of a lower generation than all targets can lead to one.
         let generations = || {
             let targets = targets.iter().filter(|target| target.is_some());
             targets.map(Edge::generation)
@@ -342,7 +366,7 @@ impl Wanted {
                 }
             }
         }
-        // PERF: most often all ways lead to the targets, and no further set is needed.
+        // PERF: most often all paths lead to the targets, and no further set is needed.
         if level && !leave {
             let reaching = Reaching::All;
             let wanted = Self::Only {
@@ -371,7 +395,7 @@ impl Wanted {
         (wanted, leave)
     }
 
-    /// Whether a gradient along this edge is of use.
+    /// Returns whether a gradient along this edge is needed.
     fn follows(&self, edge: &Edge) -> bool {
         match (self, edge) {
             (_, Edge::None | Edge::Cut(_)) => false,
@@ -398,7 +422,7 @@ impl Wanted {
 
     fn is_target(&self, edge: &Edge) -> bool {
         match self {
-            // One that was frozen after the run takes no gradient any more.
+            // A leaf that was frozen after the run gets no gradient any more.
             Self::Leaves => matches!(edge, Edge::Leaf(leaf) if !leaf.is_frozen()),
             Self::Only { targets, .. } => edge.key().is_some_and(|key| targets.contains(&key)),
         }
@@ -419,10 +443,10 @@ impl Wanted {
     }
 }
 
-/// What is done with each part of a gradient that reaches a wanted edge.
+/// The callback for each part of a gradient that reaches a wanted edge.
 type Arrive<'a> = &'a mut dyn FnMut(&Edge, Variable);
 
-/// A node whose outputs' cotangents are arriving.
+/// A node to whose outputs cotangents are arriving.
 struct Waiting<'a> {
     node: &'a Arc<Node>,
     cotangents: Items<Option<Variable>>,
@@ -436,21 +460,22 @@ impl<'a> Waiting<'a> {
 }
 
 /// The nodes that wait for their turn.
-// PERF: where history is a chain only one node ever waits; it needs neither map nor heap.
+// PERF: in a history that is a chain only one node ever waits, which needs neither map nor heap.
 #[derive(Default)]
 struct Queue<'a> {
     only: Option<Waiting<'a>>,
     waiting: FxHashMap<usize, Waiting<'a>>,
     /// The gradients of leaves that have hooks.
     hooked: Vec<(&'a Edge, Variable)>,
-    /// The latest generation first; within one, nodes in the order in which they were reached, so
-    /// that sums are always formed in the same order.
+    /// The latest generation comes first. Within one generation, nodes come in the order in which
+    /// they were reached, so that sums are always formed in the same order.
     order: BinaryHeap<(u64, Reverse<usize>, usize)>,
     reached: usize,
 }
 
 impl<'a> Queue<'a> {
-    /// Takes a cotangent to where an edge leads: a leaf, or a node that it makes wait.
+    /// Delivers a cotangent to the leaf or node that an edge leads to. A node then waits for its
+    /// turn.
     fn deliver(
         &mut self,
         edge: &'a Edge,
@@ -462,7 +487,7 @@ impl<'a> Queue<'a> {
             Edge::Output(node, slot) => (node, *slot),
             Edge::Leaf(leaf) if wanted.is_target(edge) => match leaf.has_hooks() {
                 false => return arrive(edge, cotangent),
-                // Hooks see the whole gradient, at the end.
+                // Hooks get the whole gradient, at the end.
                 true => {
                     let mut hooked = self.hooked.iter_mut();
                     match hooked.find(|(known, _)| known.key() == edge.key()) {
@@ -481,7 +506,7 @@ impl<'a> Queue<'a> {
         });
     }
 
-    /// The place where a node waits.
+    /// Returns the entry of a waiting node.
     fn wait(&mut self, node: &'a Arc<Node>) -> &mut Waiting<'a> {
         if let Some(only) = self.only.take_if(|only| !Arc::ptr_eq(only.node, node)) {
             self.line_up(only.node, |_| only);
@@ -515,7 +540,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Where a walk goes and what it leaves behind.
+/// The direction of a walk, and whether it records history.
 #[derive(Clone, Copy)]
 struct Direction<'a> {
     wanted: &'a Wanted,
@@ -524,13 +549,13 @@ struct Direction<'a> {
     retain_grad: bool,
 }
 
-/// Walks back from `outputs` and calls `arrive` with every part of a gradient that reaches a
-/// wanted edge.
+/// Walks back from `outputs` and calls `arrive` with every part of a gradient that reaches a wanted
+/// edge.
 ///
-/// Functions are recorded if an input has history. Where none is to be created, cotangents start
-/// without history at this level, and rules are given values without it: what still has history when
-/// it arrives has it from something that a rule captured. One level below, under `vmap` or `jvp`, an
-/// outer walk's history goes on in either case.
+/// Functions are recorded if an input has history. Without `create_graph`, cotangents start without
+/// history at this level, and rules get values without it, so a gradient that still has history when
+/// it arrives has it from a value that a rule captured. One level below, under `vmap` or `jvp`, the
+/// history of an outer walk goes on in either case.
 fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive<'_>) {
     let _quiet = if scope::is_attended() {
         Some(hooks::quiet())
@@ -549,7 +574,7 @@ fn walk(outputs: Vec<(Edge, Variable)>, direction: Direction<'_>, arrive: Arrive
 
 fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arrive<'_>) {
     let wanted = direction.wanted;
-    // Whose rule is asked: the one to name if it fails.
+    // The node whose rule is running, to be named if the rule fails.
     let asked: Cell<Option<&Arc<Node>>> = Cell::new(None);
     let walked = attempt(|| {
         let mut queue = Queue::default();
@@ -632,7 +657,7 @@ fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {
 mod tests {
     use super::*;
 
-    /// Whether the nodes between had to be listed.
+    /// Returns whether the nodes between had to be listed.
     fn are_listed(outputs: &[&Variable], inputs: &[&Variable]) -> bool {
         let edges = |list: &[&Variable]| list.iter().map(|x| x.edge()).collect();
         match Paths::between(edges(outputs), edges(inputs)).wanted {
@@ -647,9 +672,9 @@ mod tests {
         let (y, z) = (x.tanh().exp(), (&x * &w).sin());
         assert!(!are_listed(&[&y], &[&x]));
         assert!(!are_listed(&[&y, &z], &[&x, &w]));
-        // By the other leaf.
+        // The other path leads to the other leaf.
         assert!(are_listed(&[&z], &[&x]));
-        // By inputs that are not equally far back.
+        // The inputs are of different generations.
         assert!(are_listed(&[&y], &[&x, &x.tanh()]));
     }
 }

@@ -1,4 +1,4 @@
-//! Rules in place of the functions' own, for a scope.
+//! Rules that replace those of functions within a scope.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -25,15 +25,15 @@ type PerExample =
     dyn Fn(&Context<'_>, &[ExampleCotangent]) -> Vec<Option<ExampleGradient>> + Send + Sync;
 type Batch = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 
-/// Rules to be used in place of functions' own: a registry by the functions' names, in force within
-/// a [scope](Rules::scope).
+/// Rules that replace those of functions: a registry by the functions' names, in force within a
+/// [scope](Rules::scope).
 ///
-/// The rule in force is chosen when a function is called and stays with that call: gradients taken
-/// after the scope has ended still use it, and calls made before it do not. In a scope inside
-/// another, its own rules come first.
+/// The rule is chosen when a function is called and stays with that call: gradients computed after
+/// the scope has ended still use it, and calls made before it do not. The rules of an inner scope
+/// take precedence over those of an outer one.
 ///
-/// A rule reads the inputs and outputs of the call in the [`Context`], and can ask for what the
-/// function's own rule gives by [`Context::original_vjp`].
+/// A rule reads the inputs and outputs of the call from the [`Context`], and calls the function's own
+/// rule by [`Context::original_vjp`].
 ///
 /// ```
 /// use bibun::{Rules, Variable};
@@ -62,25 +62,25 @@ struct Replacement {
     used: AtomicBool,
 }
 
-/// A function as a type, for [`Rules::set`]: every elementwise function has one
-/// ([`functions::Relu`](crate::functions::Relu)), and a function of one's own can have one.
+/// A function as a type, for [`Rules::set`]. Every elementwise function has one, such as
+/// [`functions::Relu`](crate::functions::Relu), and a custom function can have one.
 pub trait Replaceable {
-    /// How many inputs there are.
+    /// The number of inputs.
     type Inputs: Arity;
-    /// How many outputs there are.
+    /// The number of outputs.
     type Outputs: Arity;
     /// The function's name.
     const NAME: &'static str;
 }
 
 impl Rules {
-    /// No rules.
+    /// Creates an empty set of rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With this reverse rule for the function of that name: the cotangents of the inputs from
-    /// those of the outputs, `None` where there is none.
+    /// Replaces the `vjp` rule of the function with this name. The rule computes the cotangents of
+    /// the inputs from those of the outputs. `None` means that there is none.
     ///
     /// ```
     /// use bibun::{Rules, Variable};
@@ -101,8 +101,8 @@ impl Rules {
         })
     }
 
-    /// With this forward rule for the function of that name: the tangents of the outputs from
-    /// those of the inputs; `None` is zero.
+    /// Replaces the `jvp` rule of the function with this name. The rule computes the tangents of the
+    /// outputs from those of the inputs. `None` stands for zero.
     #[must_use]
     pub fn jvp(
         self,
@@ -117,7 +117,8 @@ impl Rules {
         })
     }
 
-    /// With this rule for all lanes at once for the function of that name.
+    /// Replaces the `batch` rule of the function with this name. The rule computes the outputs of all
+    /// batch elements at once.
     #[must_use]
     pub fn batch(
         self,
@@ -129,11 +130,11 @@ impl Rules {
         })
     }
 
-    /// With this per-example rule for the function of that name: see
+    /// Replaces the `per_example` rule of the function with this name. See
     /// [`Function::per_example`](crate::Function::per_example).
     ///
-    /// A function with another `vjp` and no rule of this kind has its examples taken apart by that
-    /// `vjp` under `vmap`.
+    /// If the `vjp` of a function is replaced and its `per_example` rule is not, the gradients of the
+    /// examples are computed by the new `vjp` under `vmap`.
     ///
     /// ```
     /// use bibun::{per_example, ExampleCotangent, Rules, ExampleGradient, Variable};
@@ -162,8 +163,8 @@ impl Rules {
         })
     }
 
-    /// [`Rules::vjp`] for a function by its type, so that neither the name nor the number of
-    /// inputs and outputs can be mistaken.
+    /// Replaces the `vjp` rule of a function given as a type, so that the name and the number of
+    /// inputs and outputs cannot be mistaken.
     ///
     /// ```
     /// use bibun::functions::Relu;
@@ -201,8 +202,7 @@ impl Rules {
         self
     }
 
-    /// Runs `f` with these rules in force, in this thread; they cease to be also when a panic
-    /// passes.
+    /// Runs `f` with these rules in force on this thread. They end when `f` returns or panics.
     pub fn scope<T>(&self, f: impl FnOnce() -> T) -> T {
         let mut all = Self::in_force();
         all.0.extend(
@@ -213,7 +213,7 @@ impl Rules {
         with_in_force(all, || scope::attended(f))
     }
 
-    /// The rules of all scopes around.
+    /// Returns the rules of all scopes around.
     pub(crate) fn in_force() -> Self {
         match ARE_ANY.get() {
             true => IN_FORCE.with_borrow(Clone::clone),
@@ -225,7 +225,8 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// The names that no function called in a scope of these rules had: misspelt, perhaps.
+    /// Returns the names of which no function was called in a scope of these rules. They may be
+    /// misspelt.
     pub fn unused(&self) -> Vec<&str> {
         let unused = self
             .0
@@ -235,7 +236,7 @@ impl Rules {
     }
 }
 
-/// One `T` for each input or output.
+/// A list with one `T` for each input or output.
 type Of<A, T> = <A as Arity>::Of<T>;
 
 impl fmt::Debug for Rules {
@@ -282,7 +283,7 @@ pub(crate) fn put_aside() -> impl Sized {
     )
 }
 
-/// The function with the rules in force, if there are any for it.
+/// Returns the function with the rules in force, if there are any for it.
 pub(crate) fn replaced<F: Function>(function: &F) -> Option<Replaced> {
     if TypeId::of::<F>() == TypeId::of::<Replaced>() {
         return None;
@@ -303,7 +304,7 @@ fn in_force(function: &str) -> Option<Arc<Replacement>> {
     Some(rules)
 }
 
-/// A function of which some rules have been replaced.
+/// A function some of whose rules have been replaced.
 #[derive(Clone)]
 pub(crate) struct Replaced {
     function: Arc<dyn AnyFunction>,
@@ -367,7 +368,7 @@ impl Function for Replaced {
     }
 }
 
-/// The cotangents that a function's own rule gives; `None` if no rule has replaced it.
+/// Computes the cotangents by the function's own rule. Returns `None` if no rule has replaced it.
 pub(crate) fn original_vjp(
     function: &dyn AnyFunction,
     cx: &Context<'_>,

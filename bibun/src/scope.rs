@@ -1,4 +1,4 @@
-//! Scopes that change how functions are run: few, for the current thread, and closed on panic.
+//! Scopes that change how functions are run. They belong to the current thread and end on panic, too.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ thread_local! {
     static LEVEL: Cell<Level> = const { Cell::new(0) };
 }
 
-/// The last level that was begun, on any thread.
+/// The level that was begun last, on any thread.
 static LAST_LEVEL: AtomicU64 = AtomicU64::new(0);
 
-/// How functions are run.
+/// The mode in which functions are run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     record: bool,
     train: bool,
     retain: bool,
-    /// Tangents of transformations up to this level are left behind.
+    /// Tangents of transformations up to this level are dropped.
     constant_to: Level,
 }
 
@@ -39,7 +39,7 @@ impl Mode {
     };
 }
 
-/// Puts the old mode back, also when a panic passes.
+/// Restores the old mode, also on panic.
 struct Restore(Mode);
 
 impl Drop for Restore {
@@ -54,9 +54,9 @@ pub(crate) fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs `f` without recording history: its results have no creator, and what they were computed from
-/// is a constant of every derivative that is being taken, backwards and forwards. A derivative that is
-/// taken inside of `f` is not touched.
+/// Runs `f` without recording history. Its results have no creator, and they are constants for every
+/// derivative that is taken around `f`, backwards or forwards. Derivatives taken inside `f` are not
+/// affected.
 ///
 /// ```
 /// use bibun::{grad, jvp, no_grad, Variable};
@@ -77,7 +77,7 @@ pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     )
 }
 
-/// Runs `f` with history recorded (`true`, the state at the start) or not.
+/// Runs `f` with history recorded (`true`, the initial state) or not.
 pub(crate) fn recording<T>(record: bool, f: impl FnOnce() -> T) -> T {
     within(
         Mode {
@@ -88,7 +88,7 @@ pub(crate) fn recording<T>(record: bool, f: impl FnOnce() -> T) -> T {
     )
 }
 
-/// Runs `f` in training mode, the mode at the start: dropout drops, batch statistics are taken.
+/// Runs `f` in training mode, the initial mode: dropout is active, and batch statistics are computed.
 ///
 /// ```
 /// use bibun::{is_training, eval_mode, train_mode};
@@ -107,7 +107,8 @@ pub fn train_mode<T>(f: impl FnOnce() -> T) -> T {
     )
 }
 
-/// Runs `f` in test mode: what behaves differently while training behaves as in use.
+/// Runs `f` in evaluation mode: functions that behave differently during training behave as they do
+/// in use.
 pub fn eval_mode<T>(f: impl FnOnce() -> T) -> T {
     within(
         Mode {
@@ -118,8 +119,8 @@ pub fn eval_mode<T>(f: impl FnOnce() -> T) -> T {
     )
 }
 
-/// Runs `f` so that every value of its history is kept, also those that no rule needs, and can be
-/// read there later.
+/// Runs `f` with every value of its history saved, also those that no rule needs, so that they can be
+/// read later.
 ///
 /// ```
 /// use bibun::{retain, Variable};
@@ -138,13 +139,12 @@ pub fn retain<T>(f: impl FnOnce() -> T) -> T {
     )
 }
 
-/// Runs `f` with somebody looking at every call: rules in place of others, hooks, a search for
-/// anomalies.
+/// Runs `f` with attention to every call: replaced rules, hooks, or a search for anomalies.
 pub(crate) fn attended<T>(f: impl FnOnce() -> T) -> T {
     attended_if(true, f)
 }
 
-/// [`attended`], or with nobody looking.
+/// Runs `f` with or without attention to every call.
 pub(crate) fn attended_if<T>(is_attended: bool, f: impl FnOnce() -> T) -> T {
     keep_to_this_task();
     struct Leave(bool);
@@ -157,25 +157,25 @@ pub(crate) fn attended_if<T>(is_attended: bool, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Whether somebody looks at every call.
-// PERF: one flag for all of them, for this is asked for every function.
+/// Returns whether every call needs attention.
+// PERF: one flag for all of these, because it is read for every function.
 #[inline]
 pub(crate) fn is_attended() -> bool {
     IS_ATTENDED.get()
 }
 
-/// Around a function that must not use what has history from outside, or is hidden from it.
+/// The seal around a function that must not use values from outside that have history or are hidden.
 #[derive(Debug)]
 pub(crate) struct Seal {
     pub(crate) function: &'static str,
-    /// The innermost transformation around it.
+    /// The innermost transformation around the seal.
     around: Level,
-    /// The nodes that were made inside.
+    /// The nodes that were made inside the seal.
     made: FxHashSet<usize>,
 }
 
 impl Seal {
-    /// Whether history that begins here comes from outside.
+    /// Returns whether the history behind this edge comes from outside.
     pub(crate) fn is_broken_by(&self, edge: &Edge) -> bool {
         match edge {
             Edge::Output(node, _) => !self.made.contains(&node.address()),
@@ -184,13 +184,14 @@ impl Seal {
         }
     }
 
-    /// Whether what a transformation at this level hides comes from outside.
+    /// Returns whether values hidden by a transformation at this level come from outside.
     pub(crate) fn hides(&self, level: Level) -> bool {
         level <= self.around
     }
 }
 
-/// Runs `f`, which must not use what has history, or what a transformation around it hides.
+/// Runs `f`, which must not use values from outside that have history or are hidden by a
+/// transformation.
 pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
     struct Unseal(Option<Seal>);
     impl Drop for Unseal {
@@ -210,8 +211,8 @@ pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Shows the seal around the function that is running, if there is one.
-// PERF: a flag of its own, for this is asked for every function.
+/// Calls `see` with the seal around the running function, if there is one.
+// PERF: a separate flag, because it is read for every function.
 #[inline]
 pub(crate) fn with_seal(see: impl FnOnce(&mut Seal)) {
     if IS_SEALED.get() {
@@ -219,29 +220,29 @@ pub(crate) fn with_seal(see: impl FnOnce(&mut Seal)) {
     }
 }
 
-/// Counts a node as made inside of the seal around it.
+/// Adds a node to those made inside the seal.
 pub(crate) fn remember(node: &Arc<Node>) {
     with_seal(|seal| {
         seal.made.insert(node.address());
     });
 }
 
-/// The mode now.
+/// Returns the current mode.
 pub(crate) fn mode() -> Mode {
     MODE.get()
 }
 
-/// Whether functions record history now.
+/// Returns whether functions record history now.
 pub fn is_recording() -> bool {
     MODE.get().record
 }
 
-/// Whether training mode is on.
+/// Returns whether training mode is on.
 pub fn is_training() -> bool {
     MODE.get().train
 }
 
-/// Whether tangents at this level are left behind.
+/// Returns whether tangents at this level are dropped.
 pub(crate) fn is_constant(level: Level) -> bool {
     level <= MODE.get().constant_to
 }
@@ -250,23 +251,23 @@ pub(crate) fn is_retaining() -> bool {
     MODE.get().retain
 }
 
-/// What a transformation that hides values (`vmap`, `jvp`) is known by; 0 is none. Inner ones have
-/// higher levels, and no two have the same: what has escaped from one is hidden for good, and not
-/// taken for a value of another.
+/// The number of a transformation that hides values (`vmap`, `jvp`). 0 stands for none. Inner
+/// transformations have higher levels, and no two have the same one, so that a value that has escaped
+/// from one is never taken for a value of another.
 pub(crate) type Level = u64;
 
-/// The level of the innermost transformation.
+/// Returns the level of the innermost transformation.
 pub(crate) fn level() -> Level {
     LEVEL.get()
 }
 
-/// Runs `f` one level deeper, and tells it the level.
+/// Runs `f` one level deeper, with the level as its argument.
 pub(crate) fn nested<T>(f: impl FnOnce(Level) -> T) -> T {
     let level = 1 + LAST_LEVEL.fetch_add(1, Ordering::Relaxed);
     at_least(level, || f(level))
 }
 
-/// Runs `f` inside of the transformation at this level.
+/// Runs `f` inside the transformation at this level.
 pub(crate) fn at_least<T>(level: Level, f: impl FnOnce() -> T) -> T {
     struct Leave(Level);
     impl Drop for Leave {

@@ -1,5 +1,6 @@
-//! What a piece of code sees beside its arguments, so that it can be run again, or elsewhere, and be the
-//! same function: scopes, random numbers, buffers.
+//! The surroundings of a piece of code, which it uses beside its arguments: scopes, random numbers,
+//! buffers and leaves. With the same surroundings, it can be run again, or elsewhere, as the same
+//! function.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -21,14 +22,14 @@ use crate::scope::{self, Mode};
 use crate::tree::Buffer;
 use crate::variable::{Value, Variable};
 
-/// The scopes that are open on a thread, to be opened on another: recording or [`no_grad`](crate::no_grad),
-/// [`train_mode`](crate::train_mode) or [`eval_mode`](crate::eval_mode) mode, [`retain`](crate::retain),
-/// [`detect_anomaly`](crate::detect_anomaly), the [`Rules`] in force, and how lanes of
-/// [`vmap`](crate::vmap) draw random numbers.
+/// The scopes that are open on a thread, to be opened on another: recording or
+/// [`no_grad`](crate::no_grad), [`train_mode`](crate::train_mode) or [`eval_mode`](crate::eval_mode),
+/// [`retain`](crate::retain), [`detect_anomaly`](crate::detect_anomaly), the [`Rules`] in force, and
+/// the way in which batch elements of [`vmap`](crate::vmap) draw random numbers.
 ///
-/// A scope belongs to the thread that opened it; a task that is handed to another thread or to a pool
-/// sees what that thread has open. Where it is to see the scopes of the one who hands it over, it takes
-/// them along. (A hook of [`with_hook`](crate::with_hook) stays with its thread.)
+/// A scope belongs to the thread that opened it, and a task that is given to another thread or to a
+/// pool sees the scopes of that thread. To give a task the scopes of the current thread, hand them
+/// over with it. (A hook of [`with_hook`](crate::with_hook) stays with its thread.)
 ///
 /// ```
 /// use bibun::{is_training, eval_mode, Scopes};
@@ -50,7 +51,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// The scopes that are open here.
+    /// Returns the scopes that are open on this thread.
     pub fn current() -> Self {
         Self {
             mode: scope::mode(),
@@ -61,8 +62,7 @@ impl Scopes {
         }
     }
 
-    /// Runs `f` with these scopes in place of those that are open here, also of those that these do not
-    /// have.
+    /// Runs `f` with these scopes instead of those that are open on this thread.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         let attended = self.detects_anomaly || !self.rules.is_empty() || hooks::are_any();
         let inside = || scope::attended_if(attended, f);
@@ -73,7 +73,7 @@ impl Scopes {
     }
 }
 
-/// What a function saw when it was run first.
+/// The surroundings that a function saw in its first run.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
     scopes: Scopes,
@@ -81,17 +81,17 @@ pub(crate) struct Surroundings {
     contents: Contents,
 }
 
-/// What buffers and leaves hold.
+/// The contents of buffers and leaves.
 #[derive(Clone, Debug, Default)]
 struct Contents {
-    /// Few, so they are found one by one.
+    /// The buffers and their contents. There are few, so they are searched one by one.
     buffers: Vec<(Buffer, Variable)>,
-    /// By address; each is held, so that no other leaf gets its address.
+    /// The leaves by address. Each leaf is held, so that no other leaf can get its address.
     leaves: FxHashMap<usize, (Arc<Leaf>, Arc<Value>)>,
 }
 
 impl Surroundings {
-    /// Runs a function for the first time, and remembers what it sees.
+    /// Runs a function for the first time, and records what it sees.
     pub(crate) fn record<T>(f: impl FnOnce() -> T) -> (T, Self) {
         let scopes = Scopes::current();
         let ((result, contents), draws) =
@@ -104,12 +104,12 @@ impl Surroundings {
         (result, surroundings)
     }
 
-    /// Runs the function again: it sees what it saw the first time, and changes nothing.
+    /// Runs the function again. It sees the same surroundings as the first time, and changes nothing.
     pub(crate) fn again<T>(&self, f: impl FnOnce() -> T) -> T {
         self.again_under(&self.scopes, f)
     }
 
-    /// [`again`](Self::again), under other scopes.
+    /// Does the same as [`again`](Self::again), under other scopes.
     pub(crate) fn again_under<T>(&self, scopes: &Scopes, f: impl FnOnce() -> T) -> T {
         let layer = Layer::Apart(self.contents.clone());
         scopes.run(|| self.draws.repeat(|| with_layer(layer, f).0))
@@ -118,12 +118,12 @@ impl Surroundings {
 
 // ----- buffers and leaves
 
-/// What becomes of buffers and leaves on a thread; of several, the innermost first.
+/// A view of buffers and leaves on a thread. Of several views, the innermost applies.
 #[derive(Debug)]
 enum Layer {
-    /// What they held when they were first read.
+    /// The contents at the first read.
     Recording(Contents),
-    /// What they hold here; nobody else sees it.
+    /// Contents that only this thread sees.
     Apart(Contents),
 }
 
@@ -166,7 +166,7 @@ fn find<'a>(contents: &'a mut Contents, buffer: &Buffer) -> Option<&'a mut Varia
     Some(&mut all.find(|(own, _)| own.is_same(buffer))?.1)
 }
 
-/// What a buffer holds for whoever asks here; `held` is what it holds for all others.
+/// Returns the content of a buffer as this thread sees it. `held` returns the content for all others.
 pub(crate) fn look(buffer: &Buffer, held: impl FnOnce() -> Variable) -> Variable {
     if !ARE_LAYERS.get() {
         return held();
@@ -194,7 +194,8 @@ pub(crate) fn look(buffer: &Buffer, held: impl FnOnce() -> Variable) -> Variable
     })
 }
 
-/// Puts a value into a buffer for those only who ask here, if others are not to see it.
+/// Puts a value into a buffer for this thread only, if others are not to see it. Returns whether it
+/// did.
 pub(crate) fn put_apart(buffer: &Buffer, value: &Variable) -> bool {
     ARE_LAYERS.get()
         && LAYERS.with_borrow_mut(|layers| {
@@ -211,7 +212,8 @@ pub(crate) fn put_apart(buffer: &Buffer, value: &Variable) -> bool {
         })
 }
 
-/// What a leaf holds for whoever asks here: in a second run what it held in the first.
+/// Returns the value of a leaf as this thread sees it. In a second run, it is the value of the first
+/// run.
 #[inline]
 pub(crate) fn look_at_leaf(leaf: &Arc<Leaf>, held: Arc<Value>) -> Arc<Value> {
     match ARE_LAYERS.get() {
@@ -243,10 +245,10 @@ fn look_at_leaf_in_layers(leaf: &Arc<Leaf>, held: Arc<Value>) -> Arc<Value> {
 
 // ----- tasks of others
 
-/// A thread-local that is as at the beginning until this is dropped.
+/// A thread-local that has its initial value until this guard is dropped.
 pub(crate) struct Aside<L: Local + 'static>(&'static LocalKey<L>, Option<L::Value>);
 
-/// What a thread-local can be made of.
+/// The interface of a thread-local.
 pub(crate) trait Local {
     type Value;
     fn swap(&self, value: Self::Value) -> Self::Value;
@@ -280,8 +282,8 @@ impl<L: Local> Drop for Aside<L> {
     }
 }
 
-/// Sees to it that other tasks, which a thread takes up while it waits for a kernel, do not see the
-/// scopes of the one that waits. Called where a scope is opened.
+/// Ensures that other tasks, which a thread runs while it waits for a kernel, do not see the scopes
+/// of the waiting task. Called where a scope is opened.
 #[inline]
 pub(crate) fn keep_to_this_task() {
     static ONCE: Once = Once::new();

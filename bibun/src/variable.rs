@@ -16,10 +16,10 @@ use crate::scope::Level;
 
 /// A value that remembers the Function that made it.
 ///
-/// [`Variable::new`] makes a leaf, in which gradients accumulate; the results of functions of
-/// leaves know their [`creator`](Variable::creator); [`Variable::constant`] (and every number or
-/// array that is mixed in) takes part without gradients. Cloning is cheap, and all clones are the
-/// same Variable.
+/// [`Variable::new`] creates a leaf, in which gradients accumulate. The result of a function of
+/// leaves knows its [`creator`](Variable::creator). [`Variable::constant`] creates a value without a
+/// gradient, as does every number or array that is used in an expression. Cloning is cheap, and all
+/// clones are the same Variable.
 ///
 /// ```
 /// use bibun::Variable;
@@ -33,13 +33,13 @@ pub struct Variable(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// A value that stays as it is, with the way back to where it came from.
+    /// A value that never changes, with the edge back to the call that made it.
     Fixed { value: Arc<Value>, edge: Edge },
     /// A leaf, whose value can be replaced.
     Leaf(Arc<LeafOwner>),
 }
 
-/// What a Variable stands for: elements, or what a transformation makes of them.
+/// The value of a Variable: elements, or the value that a transformation has put in their place.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Array(Array),
@@ -68,7 +68,7 @@ impl Value {
         }
     }
 
-    /// The elements, unless a transformation hides them.
+    /// Returns the elements, unless a transformation hides them.
     pub(crate) fn array(&self) -> Option<&Array> {
         match self {
             Self::Array(x) => Some(x),
@@ -76,7 +76,8 @@ impl Value {
         }
     }
 
-    /// The device that the elements are on, below all that hides them, unless it is every one.
+    /// Returns the device of the elements below all hidden values, or `None` for a repeated value,
+    /// which is on every device.
     fn known_device(&self) -> Option<&'static dyn Device> {
         match self {
             Self::Array(x) => x.memory().map(Memory::device),
@@ -84,7 +85,7 @@ impl Value {
         }
     }
 
-    /// The elements, for values that are known to have them.
+    /// Returns the elements of a value that is known to be an array.
     pub(crate) fn to_array(&self) -> Array {
         match self {
             Self::Array(x) => x.clone(),
@@ -99,14 +100,14 @@ impl Value {
         }
     }
 
-    /// What the transformation at this level makes of the elements, if it hides them.
+    /// Returns the hidden value of the transformation at `level`, if that is what hides the elements.
     pub(crate) fn hidden_at<H: Hidden>(&self, level: Level) -> Option<&H> {
         let hidden = self.hidden()?;
         let any: &dyn Any = &**hidden;
         any.downcast_ref().filter(|_| hidden.level() == level)
     }
 
-    /// The level of the transformation that hides the elements, 0 for none.
+    /// Returns the level of the transformation that hides the elements, or 0 for none.
     pub(crate) fn level(&self) -> Level {
         match self {
             Self::Array(_) => 0,
@@ -116,7 +117,8 @@ impl Value {
 }
 
 impl Variable {
-    /// A leaf: gradients accumulate in it. An integer or bool array has none and gives a constant.
+    /// Creates a leaf, in which gradients accumulate. Integer and bool arrays have no gradient and
+    /// become constants.
     ///
     /// ```
     /// use bibun::Variable;
@@ -132,7 +134,7 @@ impl Variable {
         Self(Kind::Leaf(LeafOwner::new(Value::Array(value))))
     }
 
-    /// A value without gradient: data, targets, masks.
+    /// Creates a value without a gradient, such as data, targets or masks.
     ///
     /// ```
     /// use bibun::Variable;
@@ -143,7 +145,7 @@ impl Variable {
         Self::from_value(Value::Array(value.into()))
     }
 
-    /// A constant of zeros.
+    /// Creates a constant of zeros.
     pub(crate) fn zeros(spec: &Spec) -> Self {
         Self::constant(Array::zeros(&spec.shape, spec.dtype))
     }
@@ -156,24 +158,24 @@ impl Variable {
         Self(Kind::Fixed { value, edge })
     }
 
-    /// A leaf that history leads to.
+    /// Creates the Variable of a leaf that history leads to.
     pub(crate) fn of_leaf(leaf: &Arc<Leaf>) -> Self {
         Self(Kind::Leaf(LeafOwner::of(leaf)))
     }
 
     // ----- the value
 
-    /// The elements. What is computed from them is not part of this Variable's history: inside of a
-    /// function under `grad` it is a constant.
+    /// Returns the elements. Results computed from them are not part of this Variable's history:
+    /// inside a function under `grad`, the array is a constant.
     ///
     /// # Panics
-    /// Inside `vmap` and `jvp`, for a Variable whose elements they hide.
+    /// Panics inside `vmap` and `jvp` for a Variable whose elements they hide.
     #[track_caller]
     pub fn array(&self) -> Array {
         self.elements("array")
     }
 
-    /// The elements, for a function of this name.
+    /// Returns the elements. Errors name `function`.
     #[track_caller]
     fn elements(&self, function: &'static str) -> Array {
         if self.is_absent() {
@@ -194,30 +196,31 @@ impl Variable {
         }
     }
 
-    /// The elements as a vector in row-major order.
+    /// Returns the elements as a vector in row-major order.
     ///
     /// # Panics
-    /// If the dtype is not `T`, or the elements are hidden (see [`Variable::array`]).
+    /// Panics if the dtype is not `T`, or if the elements are hidden (see [`Variable::array`]).
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         self.elements("to_vec").to_vec()
     }
 
-    /// The only element, converted to `T`.
+    /// Returns the only element, converted to `T`.
     ///
     /// # Panics
-    /// If there is not just one element, or it is hidden (see [`Variable::array`]).
+    /// Panics if the number of elements is not one, or if the element is hidden (see
+    /// [`Variable::array`]).
     #[track_caller]
     pub fn item<T: Element>(&self) -> T {
         self.elements("item").item()
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> Shape {
         self.spec().shape
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.look(|value| match value {
             Value::Array(x) => x.shape().rank(),
@@ -225,7 +228,7 @@ impl Variable {
         })
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn size(&self) -> usize {
         self.look(|value| match value {
             Value::Array(x) => x.shape().size(),
@@ -233,23 +236,24 @@ impl Variable {
         })
     }
 
-    /// The dtype.
+    /// Returns the dtype.
     pub fn dtype(&self) -> DType {
         self.look(Value::dtype)
     }
 
-    /// The device that the elements are on; of a single repeated value, which is on all of them, the
-    /// CPU. [`Variable::to`] moves them.
+    /// Returns the device that the elements are on. A single repeated value is on every device; for
+    /// it, this is the CPU. [`Variable::to`] moves the elements.
     pub fn device(&self) -> &'static dyn Device {
         self.known_device().unwrap_or(cpu())
     }
 
-    /// The device that the elements are on, unless it is every one.
+    /// Returns the device that the elements are on, or `None` for a repeated value, which is on every
+    /// device.
     pub(crate) fn known_device(&self) -> Option<&'static dyn Device> {
         self.look(Value::known_device)
     }
 
-    /// Whether shape and dtype are these.
+    /// Returns whether the shape and dtype are those of `spec`.
     pub(crate) fn has_spec(&self, spec: &Spec) -> bool {
         self.look(|value| match value {
             Value::Array(x) => *x.shape() == spec.shape && x.dtype() == spec.dtype,
@@ -257,7 +261,7 @@ impl Variable {
         })
     }
 
-    /// Whether shape and dtype are those of another.
+    /// Returns whether the shape and dtype are those of `other`.
     pub(crate) fn has_same_spec(&self, other: &Self) -> bool {
         self.look(|a| match a {
             Value::Array(a) => other.look(|b| match b {
@@ -268,31 +272,31 @@ impl Variable {
         })
     }
 
-    /// Whether both have the same elements, and nothing hides them.
+    /// Returns whether both have the same elements, and no transformation hides them.
     pub(crate) fn has_same_elements(&self, other: &Self) -> bool {
         let elements = |x: &Self| Some(x.plain_array()?.cast(DType::F64).to_vec::<f64>());
         self.has_same_spec(other) && elements(self).is_some_and(|a| elements(other) == Some(a))
     }
 
-    /// The elements, unless a transformation hides them.
+    /// Returns the elements, unless a transformation hides them.
     pub(crate) fn plain_array(&self) -> Option<Array> {
         self.look(|value| value.array().cloned())
     }
 
-    /// The level of the transformation that hides the elements, 0 for none.
+    /// Returns the level of the transformation that hides the elements, or 0 for none.
     pub(crate) fn level(&self) -> Level {
         self.look(Value::level)
     }
 
-    /// The shape and the dtype.
+    /// Returns the shape and the dtype.
     pub fn spec(&self) -> Spec {
         self.look(Value::spec)
     }
 
-    /// Replaces the value of a leaf; what was computed from the old one stays as it is.
+    /// Replaces the value of a leaf. Results computed from the old value do not change.
     ///
     /// # Panics
-    /// If this is not a leaf, or shape or dtype change.
+    /// Panics if this is not a leaf, or if the shape or dtype would change.
     ///
     /// ```
     /// use bibun::{array::Array, Variable};
@@ -308,15 +312,16 @@ impl Variable {
         leaf.set_value(Arc::new(Value::Array(value)));
     }
 
-    /// Replaces the value of a leaf by a function of it. The leaf keeps its old value until `f` has
-    /// returned, so that `f` may read it, and so that a panic changes nothing.
+    /// Replaces the value of a leaf by a function of it. The leaf has its old value until `f` has
+    /// returned, so that `f` may read it, and a panic changes nothing.
     ///
-    /// Where another thread has changed the leaf in the meantime, `f` is called again with what is
-    /// there now: updates from many threads all take effect, one after the other. So `f` should do
-    /// nothing but compute the new value.
+    /// If another thread has changed the leaf in the meantime, `f` is called again with the new
+    /// value. Updates from many threads therefore all take effect, one after the other, and `f`
+    /// should do nothing but compute the new value.
     ///
     /// # Panics
-    /// If this is not a leaf, shape or dtype change, or `f` itself writes this leaf.
+    /// Panics if this is not a leaf, if the shape or dtype would change, or if `f` itself writes this
+    /// leaf.
     ///
     /// ```
     /// use bibun::Variable;
@@ -338,8 +343,8 @@ impl Variable {
         }
     }
 
-    /// Changes the value of a leaf in its own memory, if no history holds it, by a function that must
-    /// not read the leaf and keeps the shape.
+    /// Changes the value of a leaf in its own memory, if no history holds it. `f` must not read the
+    /// leaf and must not change its shape.
     #[track_caller]
     pub(crate) fn update_in_place(&self, f: impl FnOnce(&mut Array)) {
         let leaf = self.leaf("update");
@@ -347,7 +352,7 @@ impl Variable {
         leaf.change(f);
     }
 
-    /// The leaf that a function is about to change.
+    /// Returns the leaf that `function` is about to change.
     #[track_caller]
     fn leaf(&self, function: &'static str) -> &Arc<Leaf> {
         match &self.0 {
@@ -367,8 +372,8 @@ impl Variable {
         }
     }
 
-    /// A function of the value, which it only looks at.
-    // PERF: counting one more owner and one less costs as much as a scalar function.
+    /// Applies a function to the value by reference.
+    // PERF: one more reference count up and down costs as much as a scalar function.
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Value) -> T) -> T {
         match &self.0 {
             Kind::Fixed { value, .. } => f(value),
@@ -376,7 +381,7 @@ impl Variable {
         }
     }
 
-    /// Takes the way back out; the value stays, as a constant.
+    /// Takes out the edge. The value stays, as a constant.
     pub(crate) fn take_edge(&mut self) -> Edge {
         match &mut self.0 {
             Kind::Fixed { edge, .. } => std::mem::take(edge),
@@ -391,7 +396,7 @@ impl Variable {
         }
     }
 
-    /// Whether it is nothing but elements: no leaf, without history, not hidden.
+    /// Returns whether this is only elements: not a leaf, without history, not hidden.
     pub(crate) fn is_bare(&self) -> bool {
         match &self.0 {
             Kind::Fixed { value, edge } => {
@@ -401,7 +406,7 @@ impl Variable {
         }
     }
 
-    /// The value of a Variable whose way back was taken out.
+    /// Returns the value of a Variable whose edge was taken out.
     pub(crate) fn into_value(self) -> Arc<Value> {
         match self.0 {
             Kind::Fixed { value, .. } => value,
@@ -409,7 +414,7 @@ impl Variable {
         }
     }
 
-    /// The way back.
+    /// Returns the edge to the call or leaf behind this Variable.
     pub(crate) fn edge(&self) -> Edge {
         match &self.0 {
             Kind::Leaf(owner) if owner.leaf().is_frozen() => Edge::Cut(Cut::Frozen),
@@ -417,8 +422,8 @@ impl Variable {
         }
     }
 
-    /// Where name, gradient and hooks are kept: the way back, or what it would be if this were not
-    /// frozen.
+    /// Returns the edge that stores the name, the gradient and the hooks: the edge of this Variable,
+    /// or the edge that it would have if it were not frozen.
     fn home(&self) -> Edge {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.clone(),
@@ -428,7 +433,7 @@ impl Variable {
 
     // ----- history
 
-    /// The function call that made this Variable; `None` for leaves and constants.
+    /// Returns the function call that made this Variable, or `None` for leaves and constants.
     ///
     /// ```
     /// use bibun::Variable;
@@ -445,26 +450,26 @@ impl Variable {
         }
     }
 
-    /// How many functions lie between the leaves and this Variable, on the longest way.
+    /// Returns the number of functions between the leaves and this Variable, on the longest path.
     pub fn generation(&self) -> u64 {
         self.edge().generation()
     }
 
-    /// Whether gradients reach this Variable: it is a leaf that is not frozen, or was computed from
-    /// one.
+    /// Returns whether gradients reach this Variable: whether it is a leaf that is not frozen, or was
+    /// computed from one.
     pub fn requires_grad(&self) -> bool {
         self.has_history()
     }
 
-    /// Freezes a leaf (`false`) or thaws it (`true`), for all clones and threads. To freeze whole
-    /// models there is [`Chain::freeze`](crate::links::Chain::freeze).
+    /// Freezes a leaf (`false`) or unfreezes it (`true`), for all clones and threads.
+    /// [`Chain::freeze`](crate::links::Chain::freeze) freezes a whole model.
     ///
-    /// A frozen leaf is still a parameter, with a name and a value that can be replaced, but it
-    /// takes no gradient: it is a constant of whatever is computed from it while it is frozen, and
-    /// transformations and optimizers leave it out. A gradient that has accumulated stays until it is
-    /// cleared. From what was computed before it was frozen no gradient reaches it either, as long
-    /// as it is frozen (as in PyTorch); to what was computed while it was frozen no gradient ever
-    /// goes back.
+    /// A frozen leaf is still a parameter, with a name and a value that can be replaced, but it gets
+    /// no gradient. It is a constant in everything computed from it while it is frozen, and
+    /// transformations and optimizers leave it out. A gradient that has already accumulated stays
+    /// until it is cleared. As long as the leaf is frozen, it gets no gradient from results computed
+    /// before it was frozen either (as in PyTorch). Results computed while it was frozen never send a
+    /// gradient to it.
     ///
     /// ```
     /// use bibun::Variable;
@@ -479,9 +484,9 @@ impl Variable {
     /// ```
     ///
     /// # Panics
-    /// If this is no leaf and [`requires_grad`](Variable::requires_grad) is not so already: what was
-    /// computed has the gradients that its inputs have ([`Variable::detach`] gives a constant), and a
-    /// constant is not made a leaf ([`Variable::new`] makes one).
+    /// Panics if this is not a leaf and [`requires_grad`](Variable::requires_grad) differs from the
+    /// argument. The result of a function requires a gradient if its inputs do ([`Variable::detach`]
+    /// returns a constant), and a constant cannot become a leaf ([`Variable::new`] creates one).
     #[track_caller]
     pub fn set_requires_grad(&self, requires_grad: bool) {
         match &self.0 {
@@ -500,8 +505,8 @@ impl Variable {
         }
     }
 
-    /// Whether this is a frozen parameter, or stands in the place of one: inside of a
-    /// transformation, or in a gradient, which has no value there.
+    /// Returns whether this is a frozen parameter or takes the place of one, inside a transformation
+    /// or in a gradient. A gradient has no value there.
     ///
     /// ```
     /// use bibun::links::Chain;
@@ -519,11 +524,11 @@ impl Variable {
         }
     }
 
-    /// What is said to whoever asks for the gradient of a frozen parameter.
+    /// The message to a caller who asks for the gradient of a frozen parameter.
     pub(crate) const ABSENT: &str = "this is the place of a frozen parameter in a gradient, and there is no gradient of it \
          (is_frozen tells these places; unfreeze the parameter, or hand it to grad detached)";
 
-    /// What a gradient has in the place of this, which is frozen: nothing, of the same shape and
+    /// Returns the entry of a gradient for this frozen parameter: no value, with the same shape and
     /// dtype.
     pub(crate) fn absent(&self) -> Self {
         let Spec { shape, dtype } = self.spec();
@@ -531,7 +536,7 @@ impl Variable {
         Self::fixed(Arc::new(Value::Array(nothing)), Edge::Cut(Cut::Absent))
     }
 
-    /// Whether this is the place of a frozen parameter in a gradient.
+    /// Returns whether this takes the place of a frozen parameter in a gradient.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(
             &self.0,
@@ -542,29 +547,30 @@ impl Variable {
         )
     }
 
-    /// Whether this is a leaf: made by [`Variable::new`].
+    /// Returns whether this is a leaf, made by [`Variable::new`].
     pub fn is_leaf(&self) -> bool {
         matches!(self.home(), Edge::Leaf(_))
     }
 
-    /// What tells this Variable from others as long as it lives; `None` for constants.
+    /// Returns a key that is unique to this Variable as long as it lives, or `None` for constants.
     pub(crate) fn key(&self) -> Option<Key> {
         self.home().key()
     }
 
-    /// What tells this Variable from others as long as it lives, constants included.
+    /// Returns a key that is unique to this Variable as long as it lives, constants included.
     pub(crate) fn identity(&self) -> Key {
         let constant = || (Arc::as_ptr(&self.value()).addr(), u32::MAX);
         self.key().unwrap_or_else(constant)
     }
 
-    /// Whether both are the same Variable, not only equal.
+    /// Returns whether both are the same Variable, not only equal.
     pub fn is_same(&self, other: &Self) -> bool {
         self.identity() == other.identity()
     }
 
-    /// The first element that is not a finite number, by its index in the array that holds it, and
-    /// how many there are; under transformations, of all lanes and tangents.
+    /// Returns the index of the first element that is not finite in the array that holds it, its
+    /// value, and the number of such elements. Under transformations the array is that of all batch
+    /// elements, or that of the primals or tangents.
     pub(crate) fn first_non_finite(&self) -> Option<(Vec<usize>, f64, usize)> {
         self.look(|value| match value {
             Value::Array(x) => first_non_finite(x),
@@ -572,14 +578,14 @@ impl Variable {
         })
     }
 
-    /// Whether this is a value and nothing else: no history, and no transformation hides it.
+    /// Returns whether this is only a value: without history, and hidden by no transformation.
     pub(crate) fn is_plain_constant(&self) -> bool {
         let constant = |edge: &Edge| matches!(edge, Edge::None | Edge::Cut(Cut::Unrecorded(_)));
         matches!(&self.0, Kind::Fixed { value, edge } if constant(edge) && value.level() == 0)
     }
 
-    /// This value as a parameter of a model: not taken for a buffer, and not for another parameter
-    /// of the same value.
+    /// Returns this value as a parameter of a model, so that it is not mistaken for a buffer or for
+    /// another parameter with the same value.
     pub(crate) fn as_parameter(&self) -> Self {
         match &self.0 {
             Kind::Fixed { value, edge } if !edge.is_some() => {
@@ -590,8 +596,8 @@ impl Variable {
         }
     }
 
-    /// This value as a frozen parameter of a model. What is being differentiated is a parameter as
-    /// others are, for its derivative must not be lost.
+    /// Returns this value as a frozen parameter of a model. A value that is being differentiated
+    /// becomes an ordinary parameter, so that its derivative is not lost.
     pub(crate) fn as_frozen(&self) -> Self {
         match &self.0 {
             Kind::Leaf(owner) if owner.leaf().is_frozen() => self.clone(),
@@ -607,7 +613,7 @@ impl Variable {
         }
     }
 
-    /// Whether a derivative goes through this, backwards or forwards.
+    /// Returns whether a derivative goes through this value, backwards or forwards.
     fn is_differentiated(&self) -> bool {
         self.has_history()
             || self.look(|value| {
@@ -618,7 +624,7 @@ impl Variable {
             })
     }
 
-    /// [`Variable::requires_grad`], without counting owners.
+    /// Implements [`Variable::requires_grad`].
     pub(crate) fn has_history(&self) -> bool {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.is_some(),
@@ -626,8 +632,9 @@ impl Variable {
         }
     }
 
-    /// The same value without history, as the result of a transformation that took the value of a
-    /// leaf: a later derivative by that leaf must not overlook it.
+    /// Returns the same value without history, as the result of a transformation that took the value
+    /// of a leaf. It is marked, so that a later derivative with respect to that leaf cannot overlook
+    /// it.
     #[must_use]
     pub(crate) fn lost_at(self, location: Location) -> Self {
         match self.0 {
@@ -638,14 +645,15 @@ impl Variable {
         }
     }
 
-    /// The same value without history at its own level.
+    /// Returns the same value without history at its own level.
     #[must_use]
     pub(crate) fn without_history(mut self) -> Self {
         self.take_edge();
         self
     }
 
-    /// The same value, cut off from history (inside transformations too: its derivative is zero).
+    /// Returns the same value, cut off from its history. Inside transformations its derivative is
+    /// zero too.
     ///
     /// ```
     /// use bibun::Variable;
@@ -663,10 +671,10 @@ impl Variable {
 
     // ----- names
 
-    /// Gives a leaf, or the result of a function, a name for errors and pictures.
+    /// Names a leaf or the result of a function, for errors and pictures.
     ///
     /// # Panics
-    /// For a constant, which has nothing to remember a name.
+    /// Panics for a constant, which cannot store a name.
     #[track_caller]
     pub fn set_name(&self, name: impl Into<String>) {
         if let Err(nameless) = self.home().set_name(name.into()) {
@@ -674,10 +682,10 @@ impl Variable {
         }
     }
 
-    /// The same Variable with a name.
+    /// Returns the same Variable with a name.
     ///
     /// # Panics
-    /// For a constant.
+    /// Panics for a constant.
     #[must_use]
     #[track_caller]
     pub fn named(self, name: impl Into<String>) -> Self {
@@ -685,27 +693,28 @@ impl Variable {
         self
     }
 
-    /// The name, if one was given.
+    /// Returns the name, or `None` if there is none.
     pub fn name(&self) -> Option<String> {
         self.home().name()
     }
 
     // ----- gradients
 
-    /// The gradient that [`Variable::backward`] left here; `None` if none has arrived.
+    /// Returns the gradient that [`Variable::backward`] accumulated here, or `None` if none has
+    /// arrived.
     pub fn grad(&self) -> Option<Self> {
         self.home().gradient()
     }
 
-    /// Forgets the gradient, so that the next one does not add to it.
+    /// Clears the gradient, so that the next one does not add to it.
     pub fn clear_grad(&self) {
         self.home().set_gradient(None);
     }
 
-    /// Puts a gradient in place of the accumulated one.
+    /// Replaces the accumulated gradient.
     ///
     /// # Panics
-    /// If this is neither a leaf nor retains its gradient, or shape or dtype differ.
+    /// Panics if this is neither a leaf nor retains its gradient, or if the shape or dtype differs.
     #[track_caller]
     pub fn set_grad(&self, gradient: &Self) {
         let (own, other) = (self.spec(), gradient.spec());
@@ -722,9 +731,10 @@ impl Variable {
         }
     }
 
-    /// Lets `hook` see the gradient of this Variable in every backward walk that brings one: the
-    /// whole gradient, before it goes on to what this was computed from or accumulates in a leaf.
-    /// What the hook gives, if anything, takes its place.
+    /// Calls `hook` with the gradient of this Variable in every backward pass that brings one. This
+    /// is the whole gradient, before it goes on to the inputs of the function that made this
+    /// Variable, or accumulates in a leaf. If the hook returns a gradient, it replaces the original
+    /// one.
     ///
     /// ```
     /// use bibun::Variable;
@@ -737,8 +747,8 @@ impl Variable {
     /// ```
     ///
     /// # Panics
-    /// For a constant, which has no gradient; the walk, if the hook gives a gradient of another
-    /// shape or dtype.
+    /// Panics for a constant, which has no gradient. The backward pass panics if the hook returns a
+    /// gradient of another shape or dtype.
     #[track_caller]
     pub fn register_hook(
         &self,
@@ -754,7 +764,7 @@ impl Variable {
         }
     }
 
-    /// Saved the gradient of the result of a function too, when one passes.
+    /// Saves the gradient of the result of a function, too, when one passes.
     ///
     /// ```
     /// use bibun::Variable;
@@ -787,7 +797,7 @@ fn first_non_finite(x: &Array) -> Option<(Vec<usize>, f64, usize)> {
     Some((index, elements[first], count))
 }
 
-/// A leaf keeps its shape and dtype.
+/// Checks that a leaf's new value has the same shape and dtype as the old one.
 #[track_caller]
 fn check_replacement(function: &'static str, leaf: &Spec, value: &Array) {
     let found = Spec::new(value.shape(), value.dtype());
@@ -817,8 +827,31 @@ impl fmt::Debug for Variable {
     }
 }
 
+/// Writes the elements, as [`Array`] does. If a transformation hides them, writes their shape and
+/// dtype, and the transformation.
+///
+/// ```
+/// use bibun::{vmap, Variable};
+/// assert_eq!(Variable::new([1.0, 2.5]).to_string(), "[1. , 2.5]");
+/// vmap(
+///     |x| {
+///         assert_eq!(x.to_string(), "[3] f64, hidden by vmap");
+///         x.clone()
+///     },
+///     &Variable::new([[1.0, 2.0, 3.0]]),
+/// );
+/// ```
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.value() {
+            Value::Array(x) => fmt::Display::fmt(x, f),
+            Value::Hidden(x) => write!(f, "{}, hidden by {}", x.spec(), x.hidden_by().0),
+        }
+    }
+}
+
 impl<T: Into<Array>> From<T> for Variable {
-    /// A constant, as [`Variable::constant`].
+    /// Creates a constant, as [`Variable::constant`] does.
     fn from(value: T) -> Self {
         Self::constant(value)
     }

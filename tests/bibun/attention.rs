@@ -246,7 +246,7 @@ fn derivatives_of_blocks() {
         let options = GradientCheckOptions {
             positions: 10,
             tolerance: 1e-5,
-            ..GradientCheckOptions::order(2)
+            ..GradientCheckOptions::new().order(2)
         };
         let call = |x: &[Variable]| unravel(&x[0]).forward_masked(&x[1], &mask);
         assert_gradients(call, &inputs, &options);
@@ -352,7 +352,7 @@ fn a_mask_of_floats_is_added_and_one_of_integers_refused() {
         assert_close(&moved, &expected, "moved");
         let bias = normal(&[3, 3], 5);
         let loss = |bias: &Variable| layer.forward_masked(&x, bias).square().sum(..);
-        let options = GradientCheckOptions::order(2);
+        let options = GradientCheckOptions::new().order(2);
         assert_gradients(|b| [loss(&b[0])], std::slice::from_ref(&bias), &options);
         let integers = lengths.cast(DType::I64);
         let message = attempt(|| layer.forward_masked(&x, &integers))

@@ -254,7 +254,7 @@ fn per_axis<const N: usize>(value: &Value, default: usize) -> Option<[usize; N]>
 }
 
 type Conv<const N: usize> =
-    fn(Variable, Variable, Option<&Variable>, &f::ConvOptions<N>) -> Variable;
+    fn(Variable, Variable, Option<&Variable>, f::ConvOptions<N>) -> Variable;
 
 fn convolution<const N: usize>(call: &Call<'_>, conv: Conv<N>) -> Option<Variable> {
     let (x, w) = (call.x(0)?, call.x(1)?);
@@ -271,11 +271,11 @@ fn convolution<const N: usize>(call: &Call<'_>, conv: Conv<N>) -> Option<Variabl
         dilation: per_axis(&call.named["dilate"], 1)?,
         groups: call.named["groups"].as_u64().unwrap_or(1) as usize,
     };
-    Some(conv(x, w, call.x(2).as_ref(), &options))
+    Some(conv(x, w, call.x(2).as_ref(), options))
 }
 
 type ConvTranspose<const N: usize> =
-    fn(Variable, Variable, Option<&Variable>, &f::ConvTransposeOptions<N>) -> Variable;
+    fn(Variable, Variable, Option<&Variable>, f::ConvTransposeOptions<N>) -> Variable;
 
 fn deconvolution<const N: usize>(call: &Call<'_>, conv: ConvTranspose<N>) -> Option<Variable> {
     let (x, w) = (call.x(0)?, call.x(1)?);
@@ -300,7 +300,7 @@ fn deconvolution<const N: usize>(call: &Call<'_>, conv: ConvTranspose<N>) -> Opt
         dilation,
         groups: call.named["groups"].as_u64().unwrap_or(1) as usize,
     };
-    Some(conv(x, w, call.x(2).as_ref(), &options))
+    Some(conv(x, w, call.x(2).as_ref(), options))
 }
 
 /// The call in bibun's functions; `None` where bibun has no such function or option yet.
@@ -547,17 +547,33 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
             call.number(3, "alpha", 1e-4)?,
             call.number(4, "beta", 0.75)?,
         )),
-        "convolution_2d" => one(convolution(call, f::conv2d)?),
+        "convolution_2d" => one(convolution(call, |x, w, b, options| {
+            f::conv2d(x, w, b, options)
+        })?),
         "convolution_nd" => match x()?.rank() {
-            3 => one(convolution(call, f::conv1d)?),
-            4 => one(convolution(call, f::conv2d)?),
-            _ => one(convolution(call, f::conv3d)?),
+            3 => one(convolution(call, |x, w, b, options| {
+                f::conv1d(x, w, b, options)
+            })?),
+            4 => one(convolution(call, |x, w, b, options| {
+                f::conv2d(x, w, b, options)
+            })?),
+            _ => one(convolution(call, |x, w, b, options| {
+                f::conv3d(x, w, b, options)
+            })?),
         },
-        "deconvolution_2d" => one(deconvolution(call, f::conv_transpose2d)?),
+        "deconvolution_2d" => one(deconvolution(call, |x, w, b, options| {
+            f::conv_transpose2d(x, w, b, options)
+        })?),
         "deconvolution_nd" => match x()?.rank() {
-            3 => one(deconvolution(call, f::conv_transpose1d)?),
-            4 => one(deconvolution(call, f::conv_transpose2d)?),
-            _ => one(deconvolution(call, f::conv_transpose3d)?),
+            3 => one(deconvolution(call, |x, w, b, options| {
+                f::conv_transpose1d(x, w, b, options)
+            })?),
+            4 => one(deconvolution(call, |x, w, b, options| {
+                f::conv_transpose2d(x, w, b, options)
+            })?),
+            _ => one(deconvolution(call, |x, w, b, options| {
+                f::conv_transpose3d(x, w, b, options)
+            })?),
         },
         "fmod" => one(f::fmod(x()?, call.x(1)?)),
         "maximum" => one(f::maximum(x()?, call.x(1)?)),
@@ -685,7 +701,7 @@ fn check(cases: &Cases, case: &Value, failures: &mut Vec<String>) -> bool {
     let options = GradOptions {
         cotangents,
         create_graph: true,
-        ..GradOptions::default()
+        ..GradOptions::new()
     };
     let first = filled(gradients_with(&outputs, &wrt, &options));
     close(
@@ -732,7 +748,7 @@ fn check(cases: &Cases, case: &Value, failures: &mut Vec<String>) -> bool {
             .reduce(|a, b| a + b)
             .expect("something to differentiate");
         let second = match total.requires_grad() {
-            true => gradients_with(&[&total], &wrt, &GradOptions::default()),
+            true => gradients_with(&[&total], &wrt, GradOptions::new()),
             false => wrt.iter().map(|_| None).collect(),
         };
         close(

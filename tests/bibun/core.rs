@@ -10,7 +10,11 @@ fn first(gradients: Vec<Option<Variable>>) -> Variable {
 }
 
 fn derivative(y: &Variable, x: &Variable) -> Variable {
-    first(gradients_with(&[y], &[x], &GradOptions::create_graph()))
+    first(gradients_with(
+        &[y],
+        &[x],
+        GradOptions::new().create_graph(),
+    ))
 }
 
 #[test]
@@ -174,7 +178,7 @@ fn what_a_rule_captures_leaves_no_history_in_gradients() {
         assert!(!gradient.requires_grad() && gradient.creator().is_none());
     }
     // Where it is asked for, there is.
-    let options = GradOptions::create_graph();
+    let options = GradOptions::new().create_graph();
     let gradient = gradients_with(&[&loss], &[&x], &options).remove(0).unwrap();
     gradient.backward();
     assert_eq!(w.grad().unwrap().item::<f64>(), 1.0);

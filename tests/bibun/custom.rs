@@ -13,7 +13,7 @@ fn cube() -> bibun::Custom<1> {
 }
 
 fn derivative(y: &Variable, x: &Variable) -> Variable {
-    let gradients = gradients_with(&[y], &[x], &GradOptions::create_graph());
+    let gradients = gradients_with(&[y], &[x], GradOptions::new().create_graph());
     gradients.into_iter().next().flatten().expect("a gradient")
 }
 
@@ -43,7 +43,7 @@ fn batch() {
     let scale = custom("scale", |[x, s]| x * s).vjp(|[x, s], _, gy| [gy * s, (gy * x).sum(..)]);
     let x = Variable::new([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
     let s = Variable::new(10.0);
-    let axes = VmapOptions::axes((1, None));
+    let axes = VmapOptions::new().in_axes((1, None));
     let y = vmap_with(|(x, s)| scale.call([x, s]), &(x.clone(), s.clone()), &axes);
     assert_eq!(y.to_vec::<f64>(), [10.0, 30.0, 50.0, 20.0, 40.0, 60.0]);
     (&y * &y).sum(..).backward();

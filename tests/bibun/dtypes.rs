@@ -287,7 +287,7 @@ fn halves_go_through_files_into_models() {
         let same = Linear::builder(3, 2)
             .dtype(dtype)
             .build(&mut Generator::new(2));
-        let options = LoadOptions::default().allow_unexpected();
+        let options = LoadOptions::new().allow_unexpected();
         same.load_state_with(&back, &options).expect("it fits");
         assert_eq!(same.weight.to_vec::<f64>(), model.weight.to_vec::<f64>());
         // Into a model of another precision where that is asked for.

@@ -134,7 +134,7 @@ fn outputs_without_cotangents() {
 fn cotangents_that_do_not_fit() {
     let x = leaf(&[1.0, 2.0]);
     let y = &x * 2.0;
-    let options = GradOptions::cotangents(&[&Variable::constant([1.0, 2.0, 3.0])]);
+    let options = GradOptions::new().cotangents(&[&Variable::constant([1.0, 2.0, 3.0])]);
     let message = "backward: the output is [2] f64, its cotangent [3] f64, called at {here}";
     raises!(y.backward_with(&options), message);
     let message = message.replace("backward", "gradients");
@@ -187,15 +187,15 @@ fn constants_have_no_names() {
 fn arguments_of_vmap() {
     let x = [leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0])];
     let f = <[Variable; 2]>::clone;
-    let with = |axes: BatchAxes| VmapOptions::axes(axes);
+    let with = |axes: BatchAxes| VmapOptions::new().in_axes(axes);
     let message = "vmap: there is no axis for `1` of the argument, called at {here}";
     raises!(vmap_with(f, &x, &with([0].into())), message);
     let message = "vmap: there is an axis for `2`, but the argument has no such part, \
                    called at {here}";
     raises!(vmap_with(f, &x, &with((0, 0, 0).into())), message);
-    let message = "vmap: no part of the argument has an axis of batch, called at {here}";
+    let message = "vmap: no part of the argument has a batch axis, called at {here}";
     raises!(vmap_with(f, &x, &with(None.into())), message);
-    let message = "vmap: the argument has 2 batch at `0` and 3 at `1` (vmap_with has an axis, or None, \
+    let message = "vmap: the argument has 2 batch elements at `0` and 3 at `1` (vmap_with has an axis, or None, \
                    for each part), called at {here}";
     raises!(vmap(f, &x), message);
     let message = "vmap: the argument at 1 is a single number and has no batch axis (None in \
@@ -221,7 +221,10 @@ fn arguments_of_vmap() {
         message
     );
     let message = "vmap: a chunk has no batch elements, called at {here}";
-    raises!(vmap_with(f, &x, &with((0, None).into()).chunk(0)), message);
+    raises!(
+        vmap_with(f, &x, &with((0, None).into()).chunk_size(0)),
+        message
+    );
 }
 
 #[test]

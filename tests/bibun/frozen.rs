@@ -11,8 +11,8 @@ use bibun::optimizers::{Adam, AdamW, Lbfgs, MomentumSgd, Optimizer, Sgd};
 use bibun::serializers::{LoadOptions, StateError, Stateful};
 use bibun::training::{BoxError, Extension, Session, Step, Trainer, Trigger, Until};
 use bibun::{
-    Error, GradOptions, Tree, Variable, attempt, checkpoint, grad, gradients, hessian, history,
-    hvp, jacobian, jvp, linearize, per_example, ravel_tree, stop_gradient, tree_map, tree_zip,
+    Error, GradOptions, Variable, attempt, checkpoint, grad, gradients, hessian, history, hvp,
+    jacobian, jvp, linearize, per_example, ravel_tree, stop_gradient, tree_map, tree_zip,
     value_and_grad, vjp, vmap,
 };
 
@@ -430,7 +430,7 @@ fn what_is_frozen_after_the_run_takes_no_gradient_any_more() {
     let y = &w * &w * &b;
     w.freeze();
     b.clear_grad();
-    y.backward_with(&GradOptions::create_graph());
+    y.backward_with(GradOptions::new().create_graph());
     assert_eq!(b.grad().unwrap().item::<f64>(), 4.0);
     assert!(w.grad().is_none());
     b.clear_grad();
@@ -583,7 +583,7 @@ fn only_what_is_trained_is_saved_and_loaded() {
 
     // Only some parts, of a state that has all.
     let (whole, fresh) = (Net::new(4), Net::new(5));
-    let options = LoadOptions::default().only(["middle", "head/bias"]);
+    let options = LoadOptions::new().only(["middle", "head/bias"]);
     let loaded = fresh.load_state_with(&whole.state(), &options).unwrap();
     assert_eq!(loaded.loaded, ["middle/weight", "middle/bias", "head/bias"]);
     assert!(loaded.unexpected.is_empty() && loaded.missing.is_empty());
@@ -594,7 +594,7 @@ fn only_what_is_trained_is_saved_and_loaded() {
     let part = whole.state().filter(|name| name != "middle/bias");
     let error = fresh.load_state_with(&part, &options).unwrap_err();
     assert_eq!(error, StateError::missing("middle/bias"));
-    let options = LoadOptions::default().only(["midle", "mid"]);
+    let options = LoadOptions::new().only(["midle", "mid"]);
     let error = fresh.load_state_with(&whole.state(), &options).unwrap_err();
     assert_eq!(error.wrong.len(), 2);
     assert!(
@@ -660,7 +660,7 @@ enum Body<T> {
     None,
 }
 
-#[derive(Tree)]
+#[derive(Chain)]
 struct Plain {
     body: Body<Linear>,
     other: Variable,

@@ -509,7 +509,7 @@ fn a_function_made_of_others_is_one() {
     let t = Variable::constant([0i64, -1]);
     let options = CrossEntropyOptions {
         class_weight: Some(weight),
-        ..CrossEntropyOptions::default()
+        ..CrossEntropyOptions::new()
     };
     let loss = softmax_cross_entropy_with(x.exp(), &t, options);
     let place = format!("{}:{}", file!().replace('\\', "/"), line!() - 1);

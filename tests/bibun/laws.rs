@@ -421,7 +421,7 @@ fn with_rules(formula: &Formula, rules: u8) -> Custom<2> {
         let f = run(formula);
         function = function.batch(move |[a, b]| {
             let axis = |element: &Batched| element.axis.map(|axis| axis as isize);
-            let options = VmapOptions::axes([axis(a), axis(b)]);
+            let options = VmapOptions::new().in_axes([axis(a), axis(b)]);
             Batched::along(
                 vmap_with(&f, &[a.value.clone(), b.value.clone()], &options),
                 0,
@@ -501,18 +501,18 @@ proptest! {
             })
             .collect();
         let named = names(&results[0]).into_iter().zip(out_axes.iter().copied().map(Some));
-        let options = VmapOptions::axes(batch.in_axes.clone()).out_axes(BatchAxes::named(named));
+        let options = VmapOptions::new().in_axes(batch.in_axes.clone()).out_axes(BatchAxes::named(named));
         let expected = Stacked::join(&results, &out_axes);
         let f = |x: &Random| case.run(x);
         close("at once", &elements(&vmap_with(f, &batch.joined, &options)), &expected);
-        let options = options.chunk(chunk);
+        let options = options.chunk_size(chunk);
         close("in chunks", &elements(&vmap_with(f, &batch.joined, &options)), &expected);
         // A chunked vmap has the same derivative.
         let v = like(&batch.joined, case.seed);
         let pushed = |options: &VmapOptions| {
             elements(&jvp(|x| vmap_with(f, x, options), &batch.joined, &v).1)
         };
-        close("jvp of chunks", &pushed(&options), &pushed(&options.clone().chunk(count)));
+        close("jvp of chunks", &pushed(&options), &pushed(&options.clone().chunk_size(count)));
     }
 
     #[test]
@@ -523,7 +523,7 @@ proptest! {
     ) {
         let batch = Stacked::of(&case.argument, case.seed, count, &picks);
         let w = case.cotangent(1);
-        let options = VmapOptions::axes(batch.in_axes.clone());
+        let options = VmapOptions::new().in_axes(batch.in_axes.clone());
         let g = |x: &Random| grad(|x| case.loss(x, &w), x);
         let of_each: Vec<Vec<Variable>> = batch.batch.iter().map(|x| leaves(&g(x))).collect();
         let in_batch = leaves(&vmap_with(g, &batch.joined, &options));
@@ -667,7 +667,7 @@ proptest! {
         );
         // One of the inputs is the same in all lanes.
         let batch = [stack(&[&x[0], &(&x[0] * 2.0)], 0), x[1].clone()];
-        let options = VmapOptions::axes([Some(0), None]);
+        let options = VmapOptions::new().in_axes([Some(0), None]);
         let in_batch = |f: &dyn Fn(&[Variable; 2]) -> Variable| {
             let loss = |x: &[Variable; 2]| vmap_with(|x| tanh(f(x)).sum(..), x, &options).sum(..);
             elements(&hvp(loss, &batch, &like(&batch, 5)))

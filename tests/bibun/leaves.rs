@@ -197,7 +197,7 @@ fn rings_do_not_keep_themselves() {
     // A gradient with history leads back to the leaf that holds it.
     let x = Variable::new(3.0);
     let y = square(&witness)(&square(&witness)(&x));
-    y.backward_with(&GradOptions::create_graph());
+    y.backward_with(GradOptions::new().create_graph());
     let slope = x.grad().unwrap();
     slope.backward();
     assert_eq!(x.grad().unwrap().item::<f64>(), 4.0 * 27.0 + 12.0 * 9.0);
@@ -346,7 +346,7 @@ fn gradients_of_gradients_through_long_chains() {
         for _ in 0..2_000 {
             y = checkpoint(|x: &Variable| x * 1.0, &y);
         }
-        let options = GradOptions::create_graph();
+        let options = GradOptions::new().create_graph();
         let slope = gradients_with(&[&y], &[&x], &options).remove(0).unwrap();
         slope.backward();
         assert_eq!(x.grad().unwrap().item::<f64>(), 2.0);

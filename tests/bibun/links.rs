@@ -705,7 +705,7 @@ fn weights_of_length_and_direction() {
     let (vector, unravel) = bibun::ravel_tree(&layer);
     let inputs = [Variable::new(vector.array()), x.clone()];
     let call = |x: &[Variable]| unravel(&x[0]).forward(&x[1]);
-    assert_gradients(call, &inputs, &GradientCheckOptions::order(2));
+    assert_gradients(call, &inputs, GradientCheckOptions::new().order(2));
     let gradient = grad(|layer| layer.forward(&x).square().sum(..), &layer);
     let along = (&gradient.link.weight * &layer.link.weight)
         .sum([1, 2, 3])

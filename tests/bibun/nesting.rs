@@ -459,7 +459,7 @@ const DERIVATIVES: [(&str, Derivative); 10] = [
     }),
     ("gradients", |f, x| {
         let x = watch(x);
-        let options = GradOptions::create_graph();
+        let options = GradOptions::new().create_graph();
         let gradient = gradients_with(&[&f(&x)], &[&x], &options).remove(0);
         gradient.unwrap_or_else(|| Variable::constant(0.0))
     }),
@@ -606,7 +606,7 @@ fn one_variable_twice_in_an_argument_is_two() {
         assert_eq!(second.item::<f64>(), 12.0);
     }
     let xs = Variable::constant([1.0, 2.0]);
-    let options = VmapOptions::axes((0, None));
+    let options = VmapOptions::new().in_axes((0, None));
     let y = vmap_with(|(a, b)| (a * b).sum(..), &(xs.clone(), xs), &options);
     assert_eq!(y.to_vec::<f64>(), [3.0, 6.0]);
 }
@@ -1040,7 +1040,7 @@ fn no_batch_elements_and_no_elements() {
         [0.0; 3]
     );
     assert_eq!(
-        vmap_with(f, &none, &VmapOptions::axes(0).chunk(2)).shape(),
+        vmap_with(f, &none, VmapOptions::new().in_axes(0).chunk_size(2)).shape(),
         [0]
     );
     assert_eq!(vmap(|x| vmap(|x| x.sin(), x), &none).shape(), [0, 3]);

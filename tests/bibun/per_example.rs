@@ -793,7 +793,7 @@ fn through_checkpoints_and_under_transformations() {
     // Gradients of norms: differentiated again.
     let total = |w: &Variable| {
         let losses = sum_of_each(&linear(&x, w, None));
-        per_example_with(&losses, w, &GradOptions::create_graph())
+        per_example_with(&losses, w, GradOptions::new().create_graph())
             .norms()
             .sum(..)
     };

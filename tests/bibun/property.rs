@@ -28,7 +28,7 @@ impl Formula {
         let [y, x] = [&y, &x].map(|list| list.iter().collect::<Vec<_>>());
         let options = GradOptions {
             cotangents: w.to_vec(),
-            ..GradOptions::create_graph()
+            ..GradOptions::new().create_graph()
         };
         let gradients = gradients_with(&y, &x, &options);
         gradients
@@ -63,7 +63,7 @@ proptest! {
 
     #[test]
     fn gradients_are_finite_differences(formula in formulae()) {
-        let options = GradientCheckOptions { positions: 8, ..GradientCheckOptions::order(2) };
+        let options = GradientCheckOptions { positions: 8, ..GradientCheckOptions::new().order(2) };
         assert_gradients(|x| formula.run(x), &formula.inputs(), &options);
     }
 
@@ -133,7 +133,7 @@ proptest! {
         let w = formula.like(&formula.run(&single), 9);
 
         // Gradients within each lane.
-        let options = VmapOptions::axes(axes.clone());
+        let options = VmapOptions::new().in_axes(axes.clone());
         let by_element = vmap_with(|x| formula.gradients(x, &w), &x, &options);
         let by_loop: Vec<Vec<Variable>> =
             batch.iter().map(|element| formula.gradients(element, &w)).collect();
@@ -149,7 +149,7 @@ proptest! {
         let total = y.iter().zip(&w).map(|(y, w)| (y * w).sum(..));
         let total = total.reduce(|a, b| a + b).expect("two outputs");
         let inputs: Vec<&Variable> = x.iter().collect();
-        let gradients = gradients_with(&[&total], &inputs, &GradOptions::default());
+        let gradients = gradients_with(&[&total], &inputs, GradOptions::new());
         for (i, gradient) in gradients.into_iter().enumerate() {
             let gradient = gradient.unwrap_or_else(|| zeros_like(&x[i]));
             let by_loop: Vec<Array> = by_loop.iter().map(|element| element[i].array()).collect();

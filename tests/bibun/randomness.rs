@@ -56,7 +56,7 @@ fn each_batch_element_draws_its_own_or_all_draw_the_same() {
     for (name, draw) in DRAWS {
         let run = |seed: u64, randomness: Randomness| {
             let mut g = Generator::new(seed);
-            let options = VmapOptions::default().randomness(randomness);
+            let options = VmapOptions::new().randomness(randomness);
             let y = vmap_with(|x| x * draw(&[WIDE], &mut g), &ones([5, WIDE]), &options);
             // What is drawn afterwards is something else.
             (rows(&y), draw(&[WIDE], &mut g).to_vec::<f64>())
@@ -113,7 +113,7 @@ fn batch_of_batches() {
         ] {
             let mut g = Generator::new(4);
             let [outer, inner] =
-                [outer, inner].map(|randomness| VmapOptions::default().randomness(randomness));
+                [outer, inner].map(|randomness| VmapOptions::new().randomness(randomness));
             let x = Variable::constant(1.0).broadcast_to([2, 3, WIDE]);
             let y = vmap_with(
                 |x| vmap_with(|x| x * draw(&[WIDE], &mut g), x, &inner),
@@ -137,7 +137,7 @@ fn chunks_draw_like_batch_elements() {
     for (name, draw) in DRAWS {
         for chunk in 1..6 {
             let mut g = Generator::new(5);
-            let options = VmapOptions::default().chunk(chunk);
+            let options = VmapOptions::new().chunk_size(chunk);
             let f = |x: &Variable, g: &mut Generator| x * draw(&[WIDE], g);
             let y = vmap_with(|x| f(x, &mut g), &ones([5, WIDE]), &options);
             assert_eq!(
@@ -162,7 +162,10 @@ fn results_without_an_axis_must_be_the_same_in_every_batch_element() {
     for (name, draw) in DRAWS {
         let run = |randomness| {
             let mut g = Generator::new(6);
-            let options = VmapOptions::axes(0).out_axes(None).randomness(randomness);
+            let options = VmapOptions::new()
+                .in_axes(0)
+                .out_axes(None)
+                .randomness(randomness);
             attempt(|| {
                 vmap_with(
                     |_: &Variable| draw(&[WIDE], &mut g),
@@ -293,7 +296,7 @@ fn gradients_of_dropout_in_batch_elements() {
         (Randomness::Different, [0, 1, 2, 3]),
         (Randomness::Same, [0; 4]),
     ] {
-        let options = VmapOptions::default().randomness(randomness);
+        let options = VmapOptions::new().randomness(randomness);
         let g = || Generator::new(11);
         let masks = {
             let mut g = g();
@@ -372,7 +375,7 @@ fn functions_that_are_run_again_draw_for_the_batch_elements_they_are_run_for() {
             (Randomness::Same, [0, 0, 0]),
             (Randomness::Different, [0, 1, 2]),
         ] {
-            let options = VmapOptions::default().randomness(randomness);
+            let options = VmapOptions::new().randomness(randomness);
             let y = attempt(|| vmap_with(call, &ones([3, WIDE]), &options));
             let y = rows(&y.unwrap_or_else(|error| panic!("{name}, {randomness:?}: {error}")));
             assert_eq!(pattern(&y), expected, "{name}, {randomness:?}");

@@ -156,7 +156,7 @@ fn ways() -> Vec<Way> {
         ("gradients with history", |f| {
             let x = Variable::new(input(&[WIDE]).array());
             let loss = (f(&x) * w()).sum(..);
-            let options = GradOptions::create_graph();
+            let options = GradOptions::new().create_graph();
             let g = gradients_with(&[&loss], &[&x], &options).remove(0).unwrap();
             (&g * w()).sum(..).backward();
             flat(&[&g, &x.grad().unwrap()])
@@ -185,7 +185,7 @@ fn ways() -> Vec<Way> {
         }),
         ("vmap", |f| flat(&[&vmap(|x| f(x), &input(&[3, WIDE]))])),
         ("vmap, the same numbers", |f| {
-            let options = VmapOptions::default().randomness(Randomness::Same);
+            let options = VmapOptions::new().randomness(Randomness::Same);
             flat(&[&vmap_with(|x| f(x), &input(&[3, WIDE]), &options)])
         }),
         ("vmap of grad", |f| {
@@ -194,7 +194,7 @@ fn ways() -> Vec<Way> {
         }),
         ("vmap of grad in chunks", |f| {
             let of_one = |x: &Variable| grad(|x| (f(x) * w()).sum(..), x);
-            let options = VmapOptions::default().chunk(2);
+            let options = VmapOptions::new().chunk_size(2);
             flat(&[&vmap_with(of_one, &input(&[5, WIDE]), &options)])
         }),
         ("grad of vmap", |f| {
@@ -413,7 +413,7 @@ fn a_function_that_does_something_else_the_second_time_is_told_of() {
 fn a_batch_element_draws_the_same_whatever_the_others_are() {
     let run = |batch: usize, chunk: usize, randomness| {
         let mut g = Generator::new(8);
-        let options = VmapOptions::default().chunk(chunk).randomness(randomness);
+        let options = VmapOptions::new().chunk_size(chunk).randomness(randomness);
         let f = |x: &Variable| {
             x + random_normal([WIDE], 0.0, 1.0, DType::F64, &mut g) + dropout(x + 1.0, 0.5, &mut g)
         };
@@ -453,7 +453,7 @@ fn chunks_leave_behind_what_one_run_leaves() {
     }
     for chunk in [5, 2, 1] {
         let link = Dropout::new(0.5, &mut Generator::new(10));
-        let options = VmapOptions::default().chunk(chunk);
+        let options = VmapOptions::new().chunk_size(chunk);
         let x = Pair {
             x: input(&[5, WIDE]),
         };

@@ -272,7 +272,7 @@ fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
     let inputs = [&x, &Variable::new(vector.array())].map(Clone::clone);
     let options = GradientCheckOptions {
         positions: 12,
-        ..GradientCheckOptions::order(2)
+        ..GradientCheckOptions::new().order(2)
     };
     assert_gradients(|x| run(&unravel(&x[1]), &x[0]), &inputs, &options);
     // Each example's gradient by itself.
@@ -436,9 +436,9 @@ fn gradients_of_states_arrive() {
         vec![y, last.h, last.c]
     };
     let inputs = [Variable::new(x.array()), state.h, state.c];
-    assert_gradients(call, &inputs, &GradientCheckOptions::order(1));
+    assert_gradients(call, &inputs, GradientCheckOptions::new().order(1));
     let y = call(&inputs);
-    let options = GradOptions::default();
+    let options = GradOptions::new();
     assert!(gradients_with(&[&y[0].sum(..)], &[&inputs[2]], &options)[0].is_some());
 }
 

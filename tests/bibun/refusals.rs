@@ -51,15 +51,15 @@ fn g() -> Generator {
 }
 
 fn conv<const N: usize>() -> ConvOptions<N> {
-    ConvOptions::default()
+    ConvOptions::new()
 }
 
 fn back<const N: usize>() -> ConvTransposeOptions<N> {
-    ConvTransposeOptions::default()
+    ConvTransposeOptions::new()
 }
 
 fn patches() -> UnfoldOptions {
-    UnfoldOptions::default()
+    UnfoldOptions::new()
 }
 
 /// A formula of one's own.
@@ -277,7 +277,7 @@ fn rows() -> Vec<Row> {
         row("nll_loss", line!(), || nll_loss(x([1, 2]), i([2]))),
         row("nll_loss", line!(), || nll_loss(x([1, 2]), i([0, 1]))),
         row("nll_loss", line!(), || nll_loss(x([1, 2]), x([1]))),
-        row("nll_loss_with", line!(), || nll_loss_with(x([1, 2]), i([-2]), CrossEntropyOptions::default())),
+        row("nll_loss_with", line!(), || nll_loss_with(x([1, 2]), i([-2]), CrossEntropyOptions::new())),
         row("norm2", line!(), || norm2(x([2]), 1)),
         row("not_equal", line!(), || not_equal(x([2]), x([3]))),
         row("one_hot", line!(), || one_hot(i([2]), 2, DType::F32)),
@@ -345,7 +345,7 @@ fn rows() -> Vec<Row> {
         row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([2]), Variable::constant(-3i64))),
         row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([1, 2]), x([1]))),
         row("softmax_cross_entropy", line!(), || softmax_cross_entropy(x([]), i([1]))),
-        row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), i([5]), CrossEntropyOptions::default())),
+        row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), i([5]), CrossEntropyOptions::new())),
         row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), i([0]), CrossEntropyOptions { class_weight: Some(x([3])), ..Default::default() })),
         row("softmax_cross_entropy_with", line!(), || softmax_cross_entropy_with(x([1, 2]), x([1, 2]), CrossEntropyOptions { class_weight: Some(x([3])), ..Default::default() })),
         row("sort", line!(), || sort(x([2]), 1)),

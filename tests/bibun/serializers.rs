@@ -346,7 +346,7 @@ fn close(found: &[f32], want: &Array) {
 #[test]
 fn models_of_chainer_predict_what_they_did_there() {
     let results = read_npz(golden("chainer/results.npz")).expect("results");
-    let options = LoadOptions::names(Names::Chainer);
+    let options = LoadOptions::new().names(Names::Chainer);
     let mlp = Mlp::new(1);
     let state = load_npz(golden("chainer/mlp.npz")).expect("mlp");
     let loaded = mlp.load_state_with(&state, &options).expect("fits");
@@ -383,7 +383,7 @@ fn pickled_objects_of_chainer_are_left_out() {
 #[test]
 fn models_of_pytorch_predict_what_they_did_there() {
     let results = read_npz(golden("torch/results.npz")).expect("results");
-    let options = LoadOptions::names(Names::PyTorch);
+    let options = LoadOptions::new().names(Names::PyTorch);
     // Under all names of what is tied, and under one of them.
     for name in ["torch/model.safetensors", "torch/one_name.safetensors"] {
         let state = load_safetensors(golden(name)).expect(name);
@@ -451,7 +451,7 @@ fn models_go_to_other_libraries_and_come_back() {
     for names in [Names::Bibun, Names::Chainer, Names::PyTorch] {
         let (old, new) = (Tied::new(1), Tied::new(2));
         let state = old.state().named(names);
-        new.load_state_with(&state, &LoadOptions::names(names))
+        new.load_state_with(&state, &LoadOptions::new().names(names))
             .expect("fits");
         assert_eq!(new.state().checksum(), old.state().checksum());
         // A Dropout's random numbers are nobody else's.
@@ -461,7 +461,7 @@ fn models_go_to_other_libraries_and_come_back() {
         for (name, value) in old.state().named(names) {
             whole.insert(format!("a{separator}{name}"), value);
         }
-        new.load_state_with(&whole, &LoadOptions::names(names).under("a"))
+        new.load_state_with(&whole, &LoadOptions::new().names(names).under("a"))
             .expect("fits");
         let changed = new.state().checksum() != old.state().checksum();
         assert_eq!(changed, names != Names::Bibun);
@@ -481,7 +481,7 @@ fn names_of_another_library_are_recognized() {
     assert_eq!(error.names_of, Some(Names::PyTorch));
     let message = error.to_string();
     let hint = "the state does not fit: its names are those of PyTorch (load_state_with takes them, \
-                with LoadOptions::names(Names::PyTorch)); ";
+                with LoadOptions::new().names(Names::PyTorch)); ";
     assert!(message.starts_with(hint), "{message}");
     assert!(message.contains(" more are missing"), "{message}");
     assert!(
@@ -491,7 +491,7 @@ fn names_of_another_library_are_recognized() {
     );
     // Where names are as was said, or nobody knows them, there is nothing to hint at.
     let theirs = model.state().named(Names::Chainer);
-    let error = model.load_state_with(&theirs, &LoadOptions::names(Names::PyTorch));
+    let error = model.load_state_with(&theirs, &LoadOptions::new().names(Names::PyTorch));
     assert_eq!(
         error.expect_err("other names").names_of,
         Some(Names::Chainer)
@@ -518,7 +518,7 @@ fn what_does_not_fit_is_told_or_allowed() {
     state.insert("l2/W", Array::zeros([4, 6], DType::F32));
     state.insert("l2/b", "a text");
     state.insert("more", 1.0);
-    let strict = LoadOptions::names(Names::Chainer);
+    let strict = LoadOptions::new().names(Names::Chainer);
     let error = model
         .load_state_with(&state, &strict)
         .expect_err("does not fit");
@@ -567,7 +567,7 @@ fn what_does_not_fit_is_told_or_allowed() {
             .len(),
         2
     );
-    let options = LoadOptions::default().convert_floats();
+    let options = LoadOptions::new().convert_floats();
     wide.load_state_with(&narrow.state(), &options)
         .expect("converted");
     assert_eq!(
@@ -626,7 +626,7 @@ fn constants_and_shared_buffers_are_loaded_as_before() {
 #[ignore = "writes files for Chainer to read"]
 fn files_for_chainer() {
     let folder = PathBuf::from(std::env::var_os("FOLDER").expect("the variable FOLDER"));
-    let options = LoadOptions::names(Names::Chainer);
+    let options = LoadOptions::new().names(Names::Chainer);
     let (mlp, cnn) = (Mlp::new(1), Cnn::new(1));
     let models: [(&str, &dyn Chain); 2] = [("mlp", &mlp), ("cnn", &cnn)];
     for (name, model) in models {
@@ -645,7 +645,7 @@ fn files_for_torch() {
     let state = load_safetensors(golden("torch/model.safetensors")).expect("model");
     let model = Tied::new(1);
     model
-        .load_state_with(&state, &LoadOptions::names(Names::PyTorch))
+        .load_state_with(&state, &LoadOptions::new().names(Names::PyTorch))
         .expect("fits");
     let ours = model.state().named(Names::PyTorch);
     save_safetensors(folder.join("model.safetensors"), &ours).expect("saved");

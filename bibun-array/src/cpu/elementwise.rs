@@ -1,9 +1,9 @@
-//! Elementwise computation: brings the elements of all inputs, whatever their strides, to the
+//! Elementwise computation: passes the elements of all inputs, whatever their strides, to the
 //! kernel in short runs that stay in the first-level cache.
 //!
-//! The result takes the memory order of the first dense input. Inputs in that order are handed to
-//! the kernel where they lie; a repeated single value is spread once; all others are gathered run
-//! by run. Types that are computed in another are converted run by run as well, to it and back.
+//! The result has the memory order of the first dense input. Inputs in that order are passed to the
+//! kernel in place, a repeated single value is expanded once, and all others are gathered run by
+//! run. Types that are computed in another type are converted to it and back run by run.
 
 use smallvec::SmallVec;
 
@@ -15,9 +15,10 @@ use crate::shape::Layout;
 use crate::storage::{Buffer, Word};
 use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 
-/// Elements that a kernel sees at once: three inputs of doubles fit the first-level cache.
+/// The number of elements passed to a kernel at once: three inputs of doubles fit the first-level
+/// cache.
 const RUN: usize = 1024;
-/// Below this many elements another thread costs more than it helps.
+/// Below this many elements, another thread costs more than it helps.
 pub(super) const PARALLEL: usize = 1 << 16;
 
 /// Computes `kernel` over inputs of one shape.
@@ -43,7 +44,7 @@ pub(super) fn copy(x: &Array) -> Array {
     }))
 }
 
-/// Copies `value` over the elements that `part` sees in `target`, both of one dtype.
+/// Copies `value` over the elements in `part`, a window on `target`. Both have one dtype.
 pub(super) fn assign(target: &mut Array, part: &Layout, value: &Array) {
     if target.size() == 1 {
         let element = value.element(&vec![0; value.rank()]);
@@ -103,7 +104,8 @@ fn output_layout(inputs: &[Array]) -> Layout {
     Layout::in_order(shape.clone(), &guide.layout().order())
 }
 
-/// An input of the result's type and order that nobody else holds: taken out (a placeholder stays).
+/// Takes out an input that has the result's type and order and whose memory no other array shares.
+/// A placeholder stays behind.
 fn take_reusable(dtype: DType, inputs: &mut [Array], layout: &Layout) -> Option<(usize, Array)> {
     let position = inputs.iter_mut().position(|input| {
         input.dtype() == dtype
@@ -117,15 +119,15 @@ fn take_reusable(dtype: DType, inputs: &mut [Array], layout: &Layout) -> Option<
     ))
 }
 
-/// Where the runs of one input come from.
+/// The source of the runs of one input.
 enum Source<'a> {
     /// The input's own memory, which has the order of the result.
     Direct(Slice<'a>),
     /// A single value.
     Repeat(Scalar),
-    /// Elements that have to be collected.
+    /// Elements that have to be gathered.
     Gather(&'a Buffer, Steps),
-    /// The memory of the result, which held this input until now.
+    /// The memory of the result, which has held this input so far.
     Result,
 }
 
@@ -138,9 +140,9 @@ struct Input<'a> {
 
 /// Memory for a run of one input.
 struct Scratch {
-    /// What was collected.
+    /// The gathered elements.
     gathered: Option<Buffer>,
-    /// What the kernel gets, unless that is what was collected or the input's own memory.
+    /// The input of the kernel, unless it is `gathered` or the input's own memory.
     ready: Option<Buffer>,
 }
 
@@ -172,7 +174,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Brings the run at a position, before `result` is written there.
+    /// Prepares the run at a position, before `result` is written there.
     fn bring(&self, position: usize, result: Slice<'_>, scratch: &mut Scratch) {
         let len = result.len();
         let elements = match (&self.source, &mut scratch.gathered) {
@@ -193,7 +195,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// What was brought.
+    /// The run that was prepared.
     fn run<'b>(&'b self, position: usize, len: usize, scratch: &'b Scratch) -> Slice<'b> {
         match (&self.source, &scratch.ready, &scratch.gathered) {
             (_, Some(brought), _) | (_, None, Some(brought)) => brought.as_run().range(0, len),
@@ -209,7 +211,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// `result`: which of the inputs lay where the result will, and its dtype.
+    /// `result`: the number of the input that is stored where the result will be, and its dtype.
     fn new(
         kernel: &'a Kernel,
         inputs: &'a [Array],
@@ -245,7 +247,7 @@ impl<'a> Plan<'a> {
         if out.len() < PARALLEL || rayon::current_num_threads() == 1 {
             return self.fill_from(0, out);
         }
-        // Elementwise results do not depend on how the work is cut.
+        // Elementwise results do not depend on how the work is split.
         let share = out
             .len()
             .div_ceil(4 * rayon::current_num_threads())
@@ -289,7 +291,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The axes of `own` in the order in which `layout` lies in memory.
+/// The axes of `own` in the memory order of `layout`.
 fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
     let order = layout.order();
     Layout {
@@ -299,7 +301,7 @@ fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
     }
 }
 
-/// Collects the elements from `position` on, as many as `out` has.
+/// Gathers as many elements as `out` has, starting at `position`.
 pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
     steps.for_each_run(position, out.len(), |done, start, step, len| {
         let out = &mut out[done..done + len];
@@ -318,8 +320,8 @@ pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out:
     });
 }
 
-/// A walk over the elements of a layout in row-major order, in runs of one step. Axes of size 1
-/// are left out and axes that follow each other evenly are joined, so that runs are long.
+/// A walk over the elements of a layout in row-major order, in runs of one step. Axes of size 1 are
+/// left out, and axes that follow each other evenly are joined, so that runs are long.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     sizes: SmallVec<[usize; 4]>,
@@ -357,7 +359,7 @@ impl Steps {
         }
     }
 
-    /// The step between neighbours, if all of them are equally far from each other.
+    /// The step between neighbours, if it is the same everywhere.
     pub(super) fn even_step(&self) -> Option<isize> {
         match self.strides[..] {
             [step] => Some(step),
@@ -365,7 +367,7 @@ impl Steps {
         }
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()
     }
@@ -377,7 +379,7 @@ impl Steps {
     }
 
     /// Calls `run(done, start, step, len)` for all of [`runs`](Steps::runs).
-    // Inlined so that loops inside of `run` use the vector instructions that the caller enabled.
+    // Inlined so that loops inside `run` use the vector instructions that the caller enabled.
     #[inline(always)]
     pub(super) fn for_each_run(
         &self,
@@ -410,19 +412,19 @@ impl Steps {
     }
 }
 
-/// Elements in one step from each other.
+/// Elements at one distance from each other.
 pub(super) struct Run {
-    /// How many elements came before.
+    /// The number of elements before this run.
     pub(super) done: usize,
     pub(super) start: usize,
     pub(super) step: isize,
     pub(super) len: usize,
 }
 
-/// See [`Steps::runs`].
+/// An iterator over runs; see [`Steps::runs`].
 pub(super) struct Runs<'a> {
     steps: &'a Steps,
-    /// Where the walk stands along each axis.
+    /// The index of the walk along each axis.
     index: SmallVec<[usize; 4]>,
     start: isize,
     done: usize,
@@ -440,7 +442,7 @@ impl Runs<'_> {
         }
     }
 
-    /// Goes to the next row: the innermost axis is at its end.
+    /// Goes to the next row, because the innermost axis is at its end.
     fn carry(&mut self) {
         let Steps { sizes, strides, .. } = self.steps;
         let mut axis = sizes.len() - 1;

@@ -1,5 +1,6 @@
-//! Picking and adding up by index. Rows are copied whole where they lie whole, and equal indices
-//! add in their order for whatever number of threads: each thread owns a part of the target.
+//! Picking and adding by index. Rows that are contiguous are copied whole, and values at equal
+//! indices add up in their order, whatever the number of threads: each thread owns a part of the
+//! target.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use crate::shape::Layout;
 use crate::storage::{Word, reserved};
 use crate::{Array, Element, Scalar, Shape, raise};
 
-/// From as many elements on, adding a row takes longer than reading its index once per thread.
+/// From this many elements on, adding a row takes longer than reading its index once per thread.
 const LONG_ROW: usize = 16;
 
 /// Elements that can be added up.
@@ -56,7 +57,7 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         }
         None => x.host_slice::<i64>(),
     };
-    // Smallest and largest are found many at a time, the first one outside is not.
+    // The smallest and the largest are found by vectors; the first element out of bounds is not.
     let (low, high) = (elements.iter()).fold((i64::MAX, i64::MIN), |(low, high), &x| {
         (x.min(low), x.max(high))
     });
@@ -197,7 +198,7 @@ pub(super) fn add_at<T: Accumulate>(
     let threads = rayon::current_num_threads();
     let many = value.len() >= PARALLEL && threads > 1;
     if many && elements.len() / whole < threads && row >= LONG_ROW {
-        // Each thread goes through all indices and adds what falls into its own rows.
+        // Each thread goes through all indices and adds the values for its own rows.
         let share = rows.div_ceil(threads);
         for (target, value) in elements.chunks_mut(whole).zip(value.chunks(picked)) {
             for_each(chunks(target, share * row), true, 1, &|i, target| {
@@ -218,7 +219,7 @@ pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array 
     if let Some(value) = x.inline() {
         return Array::constant(value, shape);
     }
-    // The walk stands still along `axis`, where the indices step.
+    // The walk does not move along `axis`, where the indices do.
     let mut layout = x.layout().clone();
     let (size, stride) = (layout.shape[axis], layout.strides[axis]);
     let still = |(i, &stride): (usize, &isize)| if i == axis { 0 } else { stride };
@@ -281,7 +282,7 @@ fn add_row<T: Accumulate>(target: &mut [T], value: &[T]) {
     target.iter_mut().zip(value).for_each(|(y, &x)| y.add(x));
 }
 
-/// Hands `fill(first, part)` the parts of `out`, each of whole rows, on several threads if that
+/// Calls `fill(first, part)` for the parts of `out`, each of whole rows, on several threads if that
 /// pays.
 fn for_each_part<T: Send>(out: &mut [T], row: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
     if out.is_empty() {
@@ -297,7 +298,7 @@ fn for_each_part<T: Send>(out: &mut [T], row: usize, fill: impl Fn(usize, &mut [
     });
 }
 
-/// Where in memory the element lies that comes `index`-th in row-major order.
+/// The position in memory of the element with the number `index` in row-major order.
 fn element_at(layout: &Layout, mut index: usize) -> usize {
     let mut position = layout.offset as isize;
     for (&size, &stride) in layout.shape.iter().zip(layout.strides.iter()).rev() {

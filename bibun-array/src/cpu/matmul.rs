@@ -1,8 +1,8 @@
 //! Matrix products of arrays: one product after another, or several at once, each by
-//! [`product`](super::product::product) or, where little is summed, by plain loops.
+//! [`product`](super::product::product) or, if the sums are short, by plain loops.
 //!
-//! The number of threads changes nothing in the result: how an element is summed follows from the
-//! sizes of its product alone.
+//! The number of threads does not change the result: the order of each sum depends only on the
+//! sizes of its product.
 
 use std::borrow::Cow;
 
@@ -18,14 +18,16 @@ use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar};
 
-/// Multiplications from which on a product with a vector is cut into blocks.
+/// The number of multiplications from which on an integer product or an outer product is split into
+/// blocks of rows.
 const CUT: usize = 1 << 20;
-/// Blocks that rows are cut into are multiples of this.
+/// The number of rows of a block is a multiple of this.
 const BLOCK: usize = 64;
-/// Multiplications up to which plain loops are faster than setting up a product.
+/// The number of multiplications up to which plain loops are faster than setting up a product.
 const TINY: usize = 64;
-/// Bytes of a result that no cache holds, and sums so short that writing it is most of the work: it
-/// then goes past the caches, which would first read what is there.
+/// The bytes of a result that fits no cache, and the length of sums so short that writing the
+/// result is most of the work. It is then written past the caches, which would otherwise read the
+/// old content first.
 pub(super) const STREAMED: usize = 1 << 22;
 const SHORT: usize = 8;
 
@@ -39,14 +41,14 @@ pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Arr
     }
 }
 
-/// What a matrix can be made of.
+/// An element of a matrix.
 pub(super) trait Number: Element {
     const ZERO: Self;
     const ONE: Self;
     /// `self + a * b`
     fn plus_product(self, a: Self, b: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    /// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
+    /// Computes `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
     fn product(product: MatrixProduct<'_, Self>, parallel: bool);
 }
 
@@ -115,7 +117,7 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    /// Whether all elements of `rows` and `columns` lie in the memory.
+    /// Whether all elements of `rows` and `columns` are in the memory.
     fn holds(self, rows: usize, columns: usize) -> bool {
         rows == 0
             || columns == 0
@@ -123,7 +125,7 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// `out = alpha a b + beta out` with the rows of `out`, `step >= n` apart.
+/// The product `out = alpha a b + beta out`, with the rows of `out` `step >= n` apart.
 pub(super) struct MatrixProduct<'a, T> {
     pub(super) m: usize,
     pub(super) n: usize,
@@ -137,8 +139,8 @@ pub(super) struct MatrixProduct<'a, T> {
 }
 
 impl<T: Number> MatrixProduct<'_, T> {
-    /// Computes a product, cut into blocks of rows where that does not happen further down: for
-    /// integers and for outer products.
+    /// Computes a product, split into blocks of rows if that does not happen later on: for integers
+    /// and for outer products.
     fn cut(self, parallel: bool) {
         let Self { m, n, k, .. } = self;
         let plain = T::DTYPE == DType::I64 || k == 1;
@@ -148,12 +150,12 @@ impl<T: Number> MatrixProduct<'_, T> {
         }
     }
 
-    /// Computes a product of short sums, past the caches.
+    /// Computes a product of short sums, writing past the caches.
     fn stream(self, parallel: bool) {
         self.in_blocks(parallel, &|block| Arch::new().dispatch(Streamed(block)));
     }
 
-    /// Computes blocks of rows of a result whose rows follow each other.
+    /// Computes blocks of rows of a result whose rows are contiguous.
     fn in_blocks(self, parallel: bool, compute: &(dyn Fn(MatrixProduct<'_, T>) + Sync)) {
         let Self { n, k, a, .. } = self;
         let rows = (PARALLEL / (n * k).max(1))
@@ -170,7 +172,7 @@ impl<T: Number> MatrixProduct<'_, T> {
         });
     }
 
-    /// Whether all elements of the result lie in `out`, each in a place of its own.
+    /// Whether all elements of the result are in `out` and none of them overlap.
     fn holds_out(&self) -> bool {
         let Self { m, n, step, .. } = *self;
         m == 0 || n == 0 || step >= n && (m - 1) * step + n <= self.out.len()
@@ -233,7 +235,7 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
     }
 }
 
-/// A product of short sums whose result goes past the caches, some elements at a time.
+/// A product of short sums whose result is written past the caches, some elements at a time.
 struct Streamed<'a, T>(MatrixProduct<'a, T>);
 
 impl<T: Number> NullaryFnOnce for Streamed<'_, T> {
@@ -287,9 +289,9 @@ pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
     let start = from.as_ptr().wrapping_add(head).cast::<__m128i>();
     let target = to.as_mut_ptr().wrapping_add(head).cast::<__m128i>();
     let lane = |i: usize| {
-        // SAFETY: `i < lanes`, so both lie in their slices, whose lengths are equal; `target` begins at
-        // a multiple of 16 if there is a lane, and every bit pattern that is read is an element that
-        // is written. SSE2 is part of x86-64.
+        // SAFETY: `i < lanes`, so both are in their slices, whose lengths are equal; `target`
+        // begins at a multiple of 16 if there is a lane, and every bit pattern that is read is an
+        // element that is written. SSE2 is part of x86-64.
         unsafe {
             let bits = _mm_loadu_si128(start.wrapping_add(i));
             _mm_stream_si128(target.wrapping_add(i), bits);
@@ -306,7 +308,7 @@ pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
     to.copy_from_slice(from);
 }
 
-/// Lets other threads see what was streamed.
+/// Makes the streamed elements visible to other threads.
 #[inline(always)]
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
@@ -318,7 +320,7 @@ pub(super) fn fence() {
 
 #[cfg(test)]
 thread_local! {
-    /// How many products of arrays this thread has computed.
+    /// The number of products of arrays that this thread has computed.
     pub(super) static PRODUCTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -354,7 +356,7 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
     c
 }
 
-/// The array, or a copy if its matrices run backwards.
+/// The array, or a copy if its matrices have negative steps.
 fn usable(x: &Array) -> Cow<'_, Array> {
     match x.strides()[x.rank() - 2..].iter().any(|&step| step < 0) {
         true => Cow::Owned(x.to_row_major()),
@@ -365,7 +367,7 @@ fn usable(x: &Array) -> Cow<'_, Array> {
 /// Matrices in one memory.
 struct Operand<'a, T> {
     memory: &'a [T],
-    /// Where each starts.
+    /// The start of each matrix.
     starts: SmallVec<[usize; 4]>,
     row: usize,
     column: usize,
@@ -422,8 +424,8 @@ struct Batch<'a, T> {
 }
 
 impl<T: Number> Batch<'_, T> {
-    /// One product instead of many, where the rows of all `a` are evenly spaced and `b` is the
-    /// same for all of them.
+    /// One product instead of many, if the rows of all `a` are evenly spaced and `b` is the same
+    /// for all of them.
     fn joined(mut self, a: &Array) -> Self {
         let [first, rest @ ..] = &self.b.starts[..] else {
             return self;
@@ -467,7 +469,7 @@ impl<T: Number> Batch<'_, T> {
             }
         };
         let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
-        // A hundred multiplications in a nanosecond are about what vector instructions do.
+        // Vector instructions do about a hundred multiplications in a nanosecond.
         if !worth_threads(out.len() * k / 100) {
             let one = |(i, out)| product(i, out, false);
             out.chunks_mut(m * n).enumerate().for_each(one);

@@ -1,4 +1,4 @@
-//! The CPU device: threads for large work, vector instructions chosen when the program runs.
+//! The CPU device: threads for large work, vector instructions chosen at run time.
 
 mod convolution;
 mod elementwise;
@@ -250,7 +250,7 @@ impl Device for Cpu {
     }
 }
 
-/// `x` as another dtype. What it repeats is converted once.
+/// `x` as another dtype. Repeated elements are converted once.
 fn converted(x: &Array, dtype: DType) -> Cow<'_, Array> {
     if x.dtype() == dtype {
         return Cow::Borrowed(x);
@@ -274,7 +274,7 @@ fn widened(x: &Array) -> Cow<'_, Array> {
     converted(x, x.dtype().accumulator())
 }
 
-/// A target to which values are added in the type in which they are computed.
+/// Adds values to a target in the type in which they are computed.
 fn added(target: Array, value: &Array, add: impl FnOnce(Array, &Array) -> Array) -> Array {
     shared(|| {
         let dtype = target.dtype();
@@ -283,13 +283,14 @@ fn added(target: Array, value: &Array, add: impl FnOnce(Array, &Array) -> Array)
     })
 }
 
-/// Whether machines with such instructions are so old that little code is worth more to them than fast
-/// code: those of x86-64 without AVX2, made before 2013. Others without vectors may be all there are.
+/// Whether machines with these instructions are so old that small code is worth more to them than
+/// fast code: x86-64 without AVX2, made before 2013. Other machines without vectors may be current
+/// ones.
 const fn is_plain<S: Simd>() -> bool {
     S::IS_SCALAR && cfg!(target_arch = "x86_64")
 }
 
-/// Does what is done so seldom that the widest vectors need no copy of it.
+/// Runs an operation that is so rare that it needs no version for the widest vectors.
 #[cfg(target_arch = "x86_64")]
 fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
     match pulp::x86::V3::try_new() {
@@ -298,15 +299,15 @@ fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
     }
 }
 
-/// Does what is done seldom.
+/// Runs a rare operation.
 #[cfg(not(target_arch = "x86_64"))]
 fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
     pulp::Arch::new().dispatch(op)
 }
 
-/// Whether work of about so many nanoseconds on one thread gains from several. Handing work to the
-/// pool from outside takes tens of microseconds where its threads have gone to sleep; on a thread of
-/// the pool itself, a few.
+/// Whether work of about this many nanoseconds on one thread gains from several. Passing work to
+/// the pool from outside takes tens of microseconds if its threads have gone to sleep; from a
+/// thread of the pool itself, a few.
 fn worth_threads(nanoseconds: usize) -> bool {
     let least = match rayon::current_thread_index() {
         Some(_) => 10_000,
@@ -315,7 +316,7 @@ fn worth_threads(nanoseconds: usize) -> bool {
     nanoseconds >= least && rayon::current_num_threads() > 1
 }
 
-/// The elements under `x`: its memory, or the single value it repeats.
+/// The elements under `x`: its memory, or the single value that it repeats.
 fn elements<'a, T: Element>(x: &'a Array, inline: &'a Option<Scalar>) -> &'a [T] {
     match inline {
         Some(scalar) => {

@@ -1,5 +1,5 @@
-//! Normalisation: each line of elements is read from memory once, and what is made of it while it
-//! is in the cache.
+//! Normalisation: each line of elements is read from memory once, and its results are computed
+//! while it is in the cache.
 
 use std::borrow::Cow;
 
@@ -13,16 +13,16 @@ use crate::dtype::with_float;
 use crate::storage::list;
 use crate::{Array, Element, Shape};
 
-/// Sums that are kept side by side.
+/// The number of sums computed side by side.
 const LANES: usize = 16;
-/// Elements that are summed before their sum is added to the total.
+/// The number of elements that are summed before their sum is added to the total.
 const BLOCK: usize = 1024;
-/// Pieces shorter than this are brought together before they are summed.
+/// Pieces shorter than this are moved together before they are summed.
 const SHORT: usize = 16;
-/// Elements that a thread takes at least.
+/// The smallest number of elements for a thread.
 const SHARE: usize = 1 << 13;
 
-/// A float that sums are taken of in double precision.
+/// A float whose sums are computed in double precision.
 trait Real: Element {
     fn wide(self) -> f64;
     fn narrow(x: f64) -> Self;
@@ -56,8 +56,8 @@ macro_rules! real {
 }
 real!(f32, f64);
 
-/// Where the lines of a row-major array lie, which is seen as `[outer, pieces, inner, length]`: a
-/// line is made of pieces of neighbouring elements.
+/// The lines of a row-major array, which is seen as `[outer, pieces, inner, length]`: a line
+/// consists of pieces of neighbouring elements.
 #[derive(Clone, Copy)]
 struct Lines {
     outer: usize,
@@ -67,10 +67,10 @@ struct Lines {
 }
 
 impl Lines {
-    /// The lines along `axes`; `None` if they lie in no such order.
+    /// The lines along `axes`, or `None` if the axes have no such order.
     fn of(shape: &Shape, axes: &[usize]) -> Option<Self> {
         let mut sizes = [1; 4];
-        // From the back, places 3 and 1 take axes that are reduced, 2 and 0 the others.
+        // From the back, places 3 and 1 are for reduced axes, 2 and 0 for the others.
         let mut place = 3_usize;
         for (axis, &size) in shape.iter().enumerate().rev() {
             if size == 1 {
@@ -95,7 +95,7 @@ impl Lines {
         self.outer * self.inner
     }
 
-    /// Elements of a line.
+    /// The number of elements of a line.
     fn size(&self) -> usize {
         self.pieces * self.length
     }
@@ -138,10 +138,10 @@ impl Lines {
     }
 }
 
-/// The parts of the result that one line goes to.
+/// The parts of the result for one line.
 type Pieces<'a, T> = SmallVec<[&'a mut [T]; 1]>;
 
-/// The sum of a function of elements at the same place.
+/// The sum of a function of elements at the same position.
 #[inline(always)]
 fn sum<const N: usize, T: Real>(x: [&[T]; N], f: impl Fn([f64; N]) -> f64) -> f64 {
     let len = x[0].len();
@@ -167,7 +167,7 @@ fn sum<const N: usize, T: Real>(x: [&[T]; N], f: impl Fn([f64; N]) -> f64) -> f6
     total
 }
 
-/// Mean and variance of a line, and its elements normalised.
+/// Computes the mean and variance of a line, and its normalised elements.
 struct Normalize<'a, 'o, T> {
     rule: Normalization,
     lines: Lines,
@@ -202,7 +202,7 @@ impl<T: Real> NullaryFnOnce for Normalize<'_, '_, T> {
     }
 }
 
-/// The cotangent of a line.
+/// Computes the cotangent of a line.
 struct Gradient<'a, 'o, T> {
     rule: Normalization,
     lines: Lines,
@@ -245,7 +245,7 @@ impl<T: Real> NullaryFnOnce for Gradient<'_, '_, T> {
     }
 }
 
-/// The lines along `axes`, and the order of axes in which they lie well.
+/// The lines along `axes`, and the order of axes for them if it is not the array's.
 fn arranged(shape: &Shape, axes: &[usize]) -> (Lines, Option<SmallVec<[isize; 4]>>) {
     if let Some(lines) = Lines::of(shape, axes)
         && (lines.pieces == 1 || lines.length >= SHORT)
@@ -271,7 +271,7 @@ fn ordered(x: &Array, order: Option<&[isize]>) -> Array {
     }
 }
 
-/// What lies in the order of lines, with its axes where they were.
+/// An array in the order of lines, with its axes moved back.
 fn put_back(x: Array, order: Option<&[isize]>) -> Array {
     let Some(order) = order else {
         return x;
@@ -299,7 +299,7 @@ pub(super) fn normalize(rule: Normalization, x: &Array, axes: &[usize]) -> [Arra
 fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
     let reduced = x.shape().reduced(axes, true);
     if x.size() == 0 {
-        // Nothing has no mean; without centering the mean is zero by definition.
+        // No elements have no mean; without centering the mean is zero by definition.
         let nan = || Array::full(&reduced, T::narrow(f64::NAN).to_scalar());
         let mean = match rule.centered {
             true => nan(),
@@ -329,7 +329,7 @@ fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> 
     [put_back(y, order.as_deref()), mean, variance]
 }
 
-/// The cotangent of what was normalised along `axes`.
+/// The cotangent of an array that was normalised along `axes`.
 pub(super) fn gradient(
     rule: Normalization,
     results: [&Array; 2],

@@ -3,12 +3,12 @@
 //! Multiplication", 2008; F. Van Zee and R. van de Geijn, "BLIS: A Framework for Rapidly
 //! Instantiating BLAS Functionality", 2015).
 //!
-//! The sizes of a product alone decide the order in which an element of it is summed: over blocks of
-//! `k`, and in each over one `k` after the other; in a product with a vector, for each lane of a
-//! vector over every so many `k`, and then over lanes. Where factors lie, what is copied and how work
-//! is cut for threads change no bit.
+//! Only the sizes of a product decide the order in which an element of it is summed: over blocks of
+//! `k`, and in each of them over one `k` after the other. In a product with a vector, each lane of
+//! a vector is summed over its own `k`s, at a distance of one vector, and then the lanes are
+//! summed. The layout of the factors, copies, and the distribution over threads change no bit.
 
-// Loops over indices are unrolled early enough for what they write to stay in registers.
+// Loops over indices are unrolled early enough for their targets to stay in registers.
 #![allow(clippy::needless_range_loop)]
 
 #[cfg(test)]
@@ -24,31 +24,32 @@ use super::matmul::{Matrix, MatrixProduct};
 use super::threads::{chunks, for_each};
 use super::tile::Float;
 
-/// Products of a sum that are one block.
+/// The largest number of products of a sum in one block.
 const DEPTH: usize = 512;
-/// Rows of a tile and vectors of it, at most.
+/// The largest number of rows of a tile, and of vectors.
 const HIGH: usize = 6;
 const WIDE: usize = 4;
-/// Bytes of a block of `b`, for which the second cache has room.
+/// Bytes of a block of `b`, which fits the second-level cache.
 const BLOCK: usize = 1 << 19;
-/// Strips of `a`, each of the rows of a tile, for which a panel of `b` is read.
+/// The number of strips of `a`, each with the rows of a tile, for which a panel of `b` is read.
 const STRIPS: usize = 4;
-/// Bytes of `b` that are read where they lie, and rows of `a` up to which more is.
+/// Bytes of `b` up to which it is read in place, and the number of rows of `a` below which larger
+/// ones are, too.
 const SMALL: usize = 1 << 19;
 const FEW: usize = 128;
-/// As many elements as any vector has.
+/// The largest number of elements of any vector.
 const LANES: usize = 16;
-/// Rows that are multiplied with a vector at once: where rows are read, and where columns are.
+/// Rows that are multiplied with a vector at once: when rows are read, and when columns are.
 const ROWS: usize = 8;
 const COLUMN: usize = 1024;
-/// Whether a vector is summed by neighbours and then neighbours of those, or by halves.
+/// Whether a vector is summed by pairs of neighbours, or by halves.
 const NEIGHBOURS: bool = cfg!(target_arch = "aarch64");
-/// Multiplications that are worth a task of their own.
+/// The number of multiplications that are worth a task.
 const TASK: usize = 1 << 18;
-/// Elements that a thread keeps memory for, more than a block of each matrix.
+/// The largest memory that a thread keeps, in elements: more than a block of each matrix.
 const KEPT: usize = 1 << 18;
 
-/// `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
+/// Computes `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
 pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
     let MatrixProduct { m, n, k, .. } = product;
     let threads = match parallel {
@@ -62,7 +63,7 @@ pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
     });
 }
 
-/// As [`product`], with given instructions and tasks.
+/// [`product`] with given instructions and tasks.
 #[cfg(test)]
 fn with<S: Simd, T: Float>(simd: S, product: MatrixProduct<'_, T>, tasks: usize) {
     compute(product, tasks, &|work| match work {
@@ -153,7 +154,7 @@ fn compute<T: Float>(
     });
 }
 
-/// What one thread does.
+/// The work of one thread.
 enum Work<'a, T> {
     Matrix(Part<'a, T>),
     Vector(WithVector<'a, T>),
@@ -183,7 +184,7 @@ impl<T> Rows<'_, T> {
     }
 }
 
-/// A product, or what one thread does of it.
+/// A product, or the part of it that one thread computes.
 struct Part<'a, T> {
     n: usize,
     k: usize,
@@ -195,7 +196,7 @@ struct Part<'a, T> {
 }
 
 impl<'a, T: Float> Part<'a, T> {
-    /// Parts of about equal size, so cut that as little as can be of `a` and `b` is read by many.
+    /// Parts of about equal size, split so that little of `a` and `b` is read by several threads.
     fn cut(self, m: usize, tasks: usize) -> Vec<Work<'a, T>> {
         let Self {
             n,
@@ -209,7 +210,7 @@ impl<'a, T: Float> Part<'a, T> {
         let Rows::Even(memory, step) = out else {
             unreachable!("it is cut once");
         };
-        // Whole tiles of any vectors; what is left goes to the last part.
+        // Whole tiles of any vectors. The remainder is in the last part.
         let (high, wide) = (HIGH, WIDE * LANES);
         let (most_down, most_across) = ((m / high).max(1), (n / wide).max(1));
         let (down, across) = (1..=tasks.min(most_across))
@@ -267,7 +268,7 @@ impl<'a, T: Float> Part<'a, T> {
     }
 }
 
-/// A matrix that begins at an element of another one.
+/// The matrix that begins at an element of another one.
 fn from<T>(matrix: Matrix<'_, T>, start: usize) -> Matrix<'_, T> {
     Matrix {
         memory: &matrix.memory[start.min(matrix.memory.len())..],
@@ -291,7 +292,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
         let m = out.count();
         let lanes = T::lanes::<S>();
         let wide = wide::<S>();
-        // As even as they go; divisions are a part of what a small product takes.
+        // As even as possible. Divisions take a noticeable part of a small product.
         let depth = match k <= DEPTH {
             true => k,
             false => k.div_ceil(k.div_ceil(DEPTH)),
@@ -304,9 +305,9 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
             }
         }
         .next_multiple_of(if S::IS_SCALAR { wide } else { lanes });
-        // Copied where vectors cannot be read, or are read often and lie far apart.
+        // Copied if vectors cannot be read directly, or are read often and are far apart.
         let packed = b.column != 1 || m >= FEW && k * n * size_of::<T>() > SMALL;
-        // Copied where what is read for one `k` after the other lies far apart.
+        // Copied if consecutive reads, for one `k` after the other, are far apart.
         let copied = a.column > 1 && n > wide * lanes;
         let high = match n <= wide * lanes {
             true => m.div_ceil(HIGH),
@@ -386,7 +387,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
                                 tiles.b = &b.memory[at..];
                                 tiles.step = b.row;
                                 if (depth - 1) * b.row + width > tiles.b.len() {
-                                    // Whole vectors cannot be read to the end.
+                                    // Whole vectors cannot be read up to the end.
                                     tiles.depth = match tiles.b.len().checked_sub(width) {
                                         None => 0,
                                         Some(_) if b.row == 0 => depth,
@@ -412,7 +413,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
     }
 }
 
-/// `count` strips of `height` rows each, of which the first `skip` rows were computed before.
+/// `count` strips of `height` rows each. The first `skip` rows have been computed before.
 #[derive(Clone, Copy)]
 struct Strips {
     row: usize,
@@ -421,8 +422,8 @@ struct Strips {
     skip: usize,
 }
 
-/// All `m >= 2` rows, in heights that there are tiles of. A single last row takes the one before it
-/// along. Where that is said, all are of the lowest height.
+/// All `m >= 2` rows, in heights for which there are tiles. A single last row is computed together
+/// with the one before it. If `low` is set, all strips have the lowest height.
 fn strips(m: usize, low: bool) -> [Strips; 3] {
     let strips = |row, height, count, skip| Strips {
         row,
@@ -446,19 +447,19 @@ fn strips(m: usize, low: bool) -> [Strips; 3] {
     [strips(0, HIGH, m / HIGH, 0), middle, last]
 }
 
-/// How many vectors each panel has: as even as they go.
+/// The numbers of vectors of panels, which are as even as possible.
 #[derive(Clone, Copy)]
 struct Panels {
     panels: usize,
     vectors: usize,
-    /// Panels that have one more.
+    /// The number of panels that have one more vector.
     wider: usize,
 }
 
 impl Panels {
     fn new(vectors: usize, wide: usize, scalar: bool) -> Self {
         let (panels, vectors, wider) = if scalar {
-            // One kind of tile will do.
+            // One kind of tile is enough.
             (vectors.div_ceil(wide), wide, 0)
         } else if vectors <= wide {
             (1, vectors, 0)
@@ -485,12 +486,13 @@ impl Iterator for Panels {
     }
 }
 
-/// Vectors of a tile at most: with [`HIGH`] rows of them, as many sums as there are registers.
+/// The largest number of vectors of a tile: with [`HIGH`] rows, as many sums as there are
+/// registers.
 const fn wide<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { WIDE } else { 2 }
 }
 
-/// Memory of this thread to work in. It is taken, for other work may run while this waits.
+/// The working memory of this thread. It is taken, because other work may run while this waits.
 struct Scratch<T>(Vec<T>);
 
 impl<T: Float> Scratch<T> {
@@ -498,7 +500,7 @@ impl<T: Float> Scratch<T> {
         Self(T::scratch().take())
     }
 
-    /// Two parts with any content, which begin at lines of the cache.
+    /// Two parts with any content, which begin at cache lines.
     fn split(&mut self, first: usize, second: usize) -> (&mut [T], &mut [T]) {
         const LINE: usize = 64;
         let line = LINE / size_of::<T>();
@@ -518,7 +520,7 @@ impl<T: Float> Scratch<T> {
     }
 }
 
-/// Copies rows of `a`, which become neighbours.
+/// Copies rows of `a` so that they become neighbours.
 #[inline(never)]
 fn copy_rows<T: Float>(a: Matrix<'_, T>, height: usize, to: &mut [T]) {
     for (l, to) in to.chunks_exact_mut(height).enumerate() {
@@ -533,7 +535,7 @@ fn copy_rows<T: Float>(a: Matrix<'_, T>, height: usize, to: &mut [T]) {
     }
 }
 
-/// Copies a block of `b`, whose panels then lie one after the other.
+/// Copies a block of `b` so that its panels are contiguous.
 struct Pack<'a, T> {
     from: Matrix<'a, T>,
     depth: usize,
@@ -570,7 +572,7 @@ impl<T: Float> WithSimd for Pack<'_, T> {
             }
             return;
         }
-        // Whole rows, in the order of memory.
+        // Whole rows, in memory order.
         for l in 0..depth {
             let row = &b.memory[l * b.row..][..columns];
             let mut at = 0;
@@ -595,7 +597,7 @@ impl<T: Float> WithSimd for Pack<'_, T> {
     }
 }
 
-/// Copies `len` columns of any step, which become the first of `width`.
+/// Copies `len` columns with any step to the first of `width` columns.
 #[inline(always)]
 fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: usize, to: &mut [T]) {
     let Matrix {
@@ -605,8 +607,7 @@ fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: us
     } = b;
     let (lanes, depth) = (T::lanes::<S>(), to.len() / width);
     if const { S::REGISTER_COUNT >= 32 } && row == 1 && depth >= lanes {
-        // Squares of vectors. The last ones have the last column more than once, or reach back over
-        // what was copied before.
+        // Squares of vectors. The last ones repeat the last column, or overlap the previous copy.
         for j in (0..len).step_by(lanes) {
             for l in (0..depth).step_by(lanes) {
                 let l = l.min(depth - lanes);
@@ -646,7 +647,7 @@ fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: us
     }
 }
 
-/// One step of transposing as many vectors as one has elements.
+/// One step of transposing a square of vectors.
 #[inline(always)]
 fn exchange_all<S: Simd, T: Float, const D: usize>(simd: S, square: &mut [T::Vector<S>; LANES]) {
     let lanes = T::lanes::<S>();
@@ -660,21 +661,21 @@ fn exchange_all<S: Simd, T: Float, const D: usize>(simd: S, square: &mut [T::Vec
 /// Tiles below one another: some strips of `a` by a panel of `b`.
 struct Tiles<'a, 'b, T> {
     a: Matrix<'a, T>,
-    /// The step from one strip of `a` to the next, and how many there are.
+    /// The step from one strip of `a` to the next, and their number.
     strip: usize,
     count: usize,
     /// Vectors for one `k` after the other, `step` apart.
     b: &'a [T],
     step: usize,
     depth: usize,
-    /// More of them, without space between.
+    /// More of them, without gaps.
     rest: &'a [T],
     rest_depth: usize,
     alpha: T,
     beta: T,
     out: &'a mut Rows<'b, T>,
     row: usize,
-    /// Rows that were computed before.
+    /// The number of rows that have been computed before.
     skip: usize,
     /// Columns of the result.
     start: usize,
@@ -696,7 +697,7 @@ impl<T: Float> Tiles<'_, '_, T> {
 
     #[inline(always)]
     fn of_height<S: Simd, const M: usize>(&mut self, simd: S, vectors: usize) {
-        // Tiles that a machine's vectors are not for are not compiled for it.
+        // Tiles that do not suit the vectors of a machine are not compiled for it.
         if const { wide::<S>() == WIDE } {
             match vectors {
                 4 => return self.fixed::<S, M, 4>(simd),
@@ -710,7 +711,7 @@ impl<T: Float> Tiles<'_, '_, T> {
         self.fixed::<S, M, 2>(simd);
     }
 
-    /// A function of its own, for all registers to be for its sums.
+    /// A separate function, so that all registers are available for its sums.
     #[inline(never)]
     fn fixed<S: Simd, const M: usize, const N: usize>(&mut self, simd: S) {
         simd.vectorize(Fixed::<T, M, N>(self));
@@ -747,7 +748,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
         } = *self.0;
         let lanes = T::lanes::<S>();
         let width = N * lanes;
-        // Where the last of so many begins.
+        // The start of the last of `count` items that are `step` apart.
         let last = |count: usize, step: usize| count.saturating_sub(1).saturating_mul(step);
         let last_factor = last(count, strip)
             .saturating_add(last(M, a.row))
@@ -771,14 +772,15 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                     let mut vectors = [sums[0][0]; N];
                     for v in 0..N {
                         // SAFETY: `read` is `l * step` elements into `memory` for an `l < depth`,
-                        // from where it has `width` elements or more by the assertion.
+                        // and by the assertion at least `width` elements follow.
                         let vector =
                             unsafe { std::slice::from_raw_parts(read.add(v * lanes), lanes) };
                         vectors[v] = T::load::<S>(vector);
                     }
                     for i in 0..M {
                         // SAFETY: it is `s * strip + i * a.row + l * a.column` elements into
-                        // `a.memory` for an `l` below both depths, no more than `last_factor`.
+                        // `a.memory` for an `l` below the sum of both depths, no more than
+                        // `last_factor`.
                         let factor = T::splat(simd, unsafe { *factors[i].add(at) });
                         for v in 0..N {
                             sums[i][v] = T::multiply_add(simd, factor, vectors[v], sums[i][v]);
@@ -793,7 +795,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                     sums[i][v] = T::multiply(simd, alpha, sums[i][v]);
                 }
             }
-            // Not multiplied and added at once, for scalar code to give the same.
+            // Not a fused multiply-add, so that scalar code has the same result.
             if skip == 0 && len == width {
                 for i in 0..M {
                     let out = out.some(row + i, start, width);
@@ -809,7 +811,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                 }
                 continue;
             }
-            // In memory only now, to be read at any index.
+            // Only now in memory, to be read at any index.
             let mut results = [[sums[0][0]; N]; M];
             for i in 0..M {
                 for v in 0..N {
@@ -831,7 +833,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
     }
 }
 
-/// `y = alpha a x + beta y`, where `y` has a step.
+/// The product `y = alpha a x + beta y`, where `y` has a step.
 struct WithVector<'a, T> {
     alpha: T,
     a: Matrix<'a, T>,
@@ -839,7 +841,7 @@ struct WithVector<'a, T> {
     beta: T,
     y: &'a mut [T],
     step: usize,
-    /// Whether the product is no more than this one sum.
+    /// Whether the product is just this one sum.
     alone: bool,
 }
 
@@ -874,7 +876,7 @@ impl<'a, T: Float> WithVector<'a, T> {
         y.chunks_mut(rows * step).enumerate().map(part).collect()
     }
 
-    /// Writes sums from a row on.
+    /// Writes sums, starting at a row.
     #[inline(always)]
     fn finish(&mut self, first: usize, sums: &[T]) {
         let (alpha, beta) = (self.alpha, self.beta);
@@ -959,7 +961,7 @@ impl<T: Float> WithSimd for &mut WithVector<'_, T> {
     }
 }
 
-/// One dot product, in more sums than one for the next not to wait for the last.
+/// One dot product, in several sums, so that an addition does not wait for the previous one.
 struct Dot<'a, T> {
     a: &'a [T],
     x: &'a [T],
@@ -1033,8 +1035,8 @@ impl<T: Float> WithSimd for Dots<'_, T> {
     }
 }
 
-/// The same for `count` rows beside one another, and columns apart: `height` sums for each lane
-/// that a vector of `x` has.
+/// The same for `count` rows that are neighbours in memory, with columns apart: `height` sums for
+/// each lane of a vector of `x`.
 struct Columns<'a, T> {
     a: Matrix<'a, T>,
     x: &'a [T],
@@ -1056,7 +1058,7 @@ impl<T: Float> WithSimd for Columns<'_, T> {
         } = self;
         let lanes = T::lanes::<S>();
         sums.fill(T::ZERO);
-        // Neighbours become halves where bits are reversed.
+        // Reversing the bits turns neighbours into halves.
         let place = |lane: usize| match NEIGHBOURS && lanes > 1 {
             true => lane.reverse_bits() >> (usize::BITS - lanes.trailing_zeros()),
             false => lane,
@@ -1079,7 +1081,7 @@ impl<T: Float> WithSimd for Columns<'_, T> {
         }
         let rest = x.len() % lanes;
         if rest > 0 {
-            // What is not there is 0 in dot products too, which makes 0 of -0.
+            // Missing elements are 0 in dot products, too, which turns -0 into 0.
             let zero = T::splat(simd, T::ZERO);
             for lane in rest..lanes {
                 let sums = &mut sums[place(lane) * height..][..height];
@@ -1101,7 +1103,7 @@ impl<T: Float> WithSimd for Columns<'_, T> {
     }
 }
 
-/// Adds `N` columns from `l` on, as many apart as a vector has elements, to the sums of one lane.
+/// Adds `N` columns, starting at `l` and one vector apart, to the sums of one lane.
 #[inline(always)]
 fn add_columns<S: Simd, T: Float, const N: usize>(
     simd: S,

@@ -1,4 +1,4 @@
-//! Formulas without a loop of their own: one operation after the other, each over a block of elements
+//! Formulas without their own loop: one operation after the other, each over a block of elements
 //! that stays in the first-level cache.
 
 use std::cell::RefCell;
@@ -15,14 +15,14 @@ pub(crate) struct Program {
     name: &'static str,
     formula: Formula,
     steps: Vec<Step>,
-    /// Registers that hold the same number in all elements.
+    /// Registers that have the same number in all elements.
     fixed: Vec<(usize, Fixed)>,
     fixed_truths: Vec<(usize, bool)>,
     numbers: usize,
     truths: usize,
     result: Operand,
     result_type: Type,
-    /// No other program has this number.
+    /// The number of this program, which no other program has.
     id: u64,
 }
 
@@ -34,7 +34,7 @@ struct Step {
     output: Operand,
 }
 
-/// Where a value is.
+/// The location of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operand {
     Input(usize),
@@ -49,7 +49,8 @@ enum Fixed {
     Largest,
 }
 
-/// Programs made so far, and one: no memory holds the numbers of program 0.
+/// The number of the next program. It starts at 1, because 0 is for scratch memory without a
+/// program.
 static PROGRAMS: AtomicU64 = AtomicU64::new(1);
 
 impl Program {
@@ -109,7 +110,7 @@ impl Program {
             for (input, node) in inputs.iter_mut().zip(line.arguments()) {
                 *input = places[node.index()];
             }
-            // Registers are free for the next step on; a step never writes over what it reads.
+            // Registers are free from the next step on, so that a step never overwrites its inputs.
             let mut ended: Vec<usize> = line
                 .arguments()
                 .iter()
@@ -197,7 +198,7 @@ impl Program {
     }
 }
 
-/// Registers while they are assigned.
+/// Registers during their assignment.
 #[derive(Default)]
 struct Registers {
     count: usize,
@@ -209,7 +210,7 @@ impl Registers {
         self.free.pop().unwrap_or_else(|| self.take_new())
     }
 
-    /// One that nothing else has had, which may be filled before the first step.
+    /// A register that has not been used before, so that it may be filled before the first step.
     fn take_new(&mut self) -> usize {
         self.count += 1;
         self.count - 1
@@ -225,12 +226,12 @@ thread_local! {
     static DOUBLE: RefCell<Scratch<f64>> = RefCell::default();
 }
 
-/// The registers' memory, kept from block to block.
+/// The memory of the registers, reused from block to block.
 #[derive(Default)]
 struct Scratch<T> {
     numbers: Vec<Vec<T>>,
     truths: Vec<Vec<bool>>,
-    /// The program whose fixed numbers are there, with what was given to it, and for how many elements.
+    /// The program whose fixed numbers are stored, its given numbers, and the number of elements.
     fixed_for: (u64, Vec<f64>, usize),
 }
 
@@ -276,7 +277,8 @@ impl<T: Machine + Element> Scratch<T> {
         let len = out.len();
         let mut out = Some(out);
         for (i, step) in program.steps.iter().enumerate() {
-            // A formula has nothing that its result does not need, so the last step gives it.
+            // A formula has nothing that its result does not need, so the last step computes the
+            // result.
             if i + 1 == program.steps.len() {
                 let out = out.take().expect("there is one last step");
                 let slices = self.slices(step, inputs, len);

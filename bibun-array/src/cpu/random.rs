@@ -1,4 +1,4 @@
-//! Random numbers, many blocks at once in vector instructions and on all threads.
+//! Random numbers, computed by vector instructions for many blocks at once and on all threads.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -10,7 +10,7 @@ use crate::random::{
 };
 use crate::{Array, DType, Element, Scalar, Shape, ops};
 
-/// Blocks made at once: 4 KiB, which stay in the first-level cache.
+/// The number of blocks computed at once: 4 KiB, which stay in the first-level cache.
 const BLOCKS: usize = 256;
 
 /// See [`Device::random`](crate::Device::random).
@@ -120,7 +120,7 @@ pub(super) fn random(
     }
 }
 
-/// The number before one that is finite.
+/// The next lower number of a finite one.
 fn number_below(high: Scalar) -> Scalar {
     let sign = 1 << (8 * high.dtype().size() - 1);
     let bits = high.to_bits();
@@ -138,7 +138,7 @@ fn pairs([a, b, c, d]: [u32; 4]) -> [u64; 2] {
     [join_words(a, b), join_words(c, d)]
 }
 
-/// Streams that stand at the same counter.
+/// Streams at the same counter.
 #[derive(Clone, Copy)]
 struct Streams<'a> {
     keys: &'a [u64],
@@ -146,8 +146,8 @@ struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// An array of the elements that `make(key, counter, words)` makes from each block, an equal part
-    /// from each stream.
+    /// An array of the elements that `make(key, counter, words)` makes from each block, with an
+    /// equal part from each stream.
     fn draw<T: Element, const N: usize>(
         self,
         shape: &Shape,
@@ -184,7 +184,7 @@ impl Streams<'_> {
                 1,
                 &|i, out| match size > FEW * N {
                     true => fill(keys[i], counter, out),
-                    // To make ready for many blocks would take longer than to make a few.
+                    // Preparing for many blocks would take longer than making a few.
                     false => one_by_one(keys[i], counter, out, make),
                 },
             );
@@ -192,7 +192,7 @@ impl Streams<'_> {
     }
 }
 
-/// As many blocks of a stream are made one by one.
+/// Up to this many blocks of a stream are made one by one.
 const FEW: usize = 8;
 
 /// Fills `out` without vectors.

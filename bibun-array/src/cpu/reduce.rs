@@ -1,12 +1,12 @@
 //! Reductions over any axes of any layout.
 //!
-//! Axes of step 0 are taken out first: they repeat values. The others are sorted by their step. If
-//! the smallest step belongs to a reduced axis, each result is folded *along* memory in
-//! [`LANES`] parts that vector instructions advance together; otherwise whole rows of results are
+//! Axes of step 0 are removed first, because they repeat values. The others are sorted by their
+//! step. If the smallest step belongs to a reduced axis, each result is folded *along* memory in
+//! [`LANES`] parts that vector instructions advance together. Otherwise whole rows of results are
 //! folded *across*, one row of elements at a time.
 //!
-//! How the work is cut depends on sizes only, never on the number of threads, so that results are
-//! the same to the last bit on any machine with the same number of vector lanes or another.
+//! The work is split by sizes only, never by the number of threads, so results are the same to the
+//! last bit on any machine, whatever its number of vector lanes.
 
 use std::marker::PhantomData;
 
@@ -22,16 +22,16 @@ use crate::shape::{Layout, Shape};
 use crate::storage::list;
 use crate::{Array, DType, Element, ops};
 
-/// Parts that a fold along memory keeps side by side.
+/// The number of parts that a fold along memory computes side by side.
 const LANES: usize = 32;
-/// Results that a fold keeps at hand: their parts fit the first-level cache.
+/// The number of results that a fold computes at once: their parts fit the first-level cache.
 const TILE: usize = 4096;
-/// Pieces that the elements of a few large results are cut into.
+/// The number of pieces into which the elements of a few large results are split.
 const PIECES: usize = 16;
-/// Elements whose extreme is sought before asking whether it is a new one.
+/// The number of elements whose extreme is found before checking whether it is a new one.
 const BLOCK: usize = 1024;
 
-/// Reduces `axes` of `x`, of a type that is its own accumulator.
+/// Reduces `axes` of `x`, whose type is its own accumulator.
 pub(super) fn reduce(reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
     match (reduction, x.dtype().computed()) {
         (Reduce::Sum, Accumulator::Bool) => run::<Folded<Sum<bool>>>(x, axes),
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// `x` with positive steps along `axes`, as counting positions needs.
+/// `x` with positive steps along `axes`, which counting positions requires.
 fn forward(x: &Array, axes: &[usize]) -> Array {
     match axes.iter().any(|&axis| x.strides()[axis] < 0) {
         true => x.to_row_major(),
@@ -74,19 +74,19 @@ fn forward(x: &Array, axes: &[usize]) -> Array {
     }
 }
 
-// ----- what is computed
+// ----- the computation
 
 /// A fold of elements into one value.
 pub(super) trait Fold: Send + Sync {
     type Input: Element;
-    /// What a lane holds.
+    /// The type of a lane.
     type Part: Copy + Send + Sync;
-    /// What parts are collected in.
+    /// The type in which parts are collected.
     type Total: Copy + Send + Sync;
     type Output: Element;
-    /// Elements a part takes up before it is collected, if it is not to take up all.
+    /// The number of elements that a part takes before it is collected, if it does not take all.
     const RUN: Option<usize> = None;
-    /// Whether it is called so seldom that the widest vectors need no copy of it.
+    /// Whether it is so rare that it needs no version for the widest vectors.
     const SELDOM: bool = false;
     const START: Self::Part;
     const EMPTY: Self::Total;
@@ -105,7 +105,7 @@ struct Min<T>(PhantomData<T>);
 struct All;
 struct Any;
 
-/// A fold whose parts are totals at once: how to start, add an element, join two parts and finish.
+/// A fold whose parts are also its totals: how to start, add an element, join two parts and finish.
 macro_rules! fold {
     ($fold:ty: $input:ty => $part:ty => $output:ty, $start:expr,
      $add:expr, $join:expr, $finish:expr $(, seldom: $seldom:expr)?) => {
@@ -209,7 +209,7 @@ impl Fold for Sum<f64> {
     }
 }
 
-/// A sum and what rounding has taken from it.
+/// A sum and the error of its rounding.
 #[derive(Clone, Copy)]
 pub(super) struct Compensated {
     sum: f64,
@@ -217,8 +217,8 @@ pub(super) struct Compensated {
 }
 
 impl Compensated {
-    /// Adds `x`, keeping the exact rounding error (Knuth, The Art of Computer Programming,
-    /// volume 2, 4.2.2, theorem B).
+    /// Adds `x` and its exact rounding error (Knuth, The Art of Computer Programming, volume 2,
+    /// 4.2.2, theorem B).
     #[inline(always)]
     fn plus(self, x: f64) -> Self {
         let sum = self.sum + x;
@@ -231,7 +231,7 @@ impl Compensated {
     }
 
     fn value(self) -> f64 {
-        // Once the sum has become infinite its error means nothing.
+        // Once the sum is infinite, its error means nothing.
         match self.error.is_finite() {
             true => self.sum + self.error,
             false => self.sum,
@@ -250,7 +250,7 @@ fn power<T: Copy>(x: T, n: usize, times: fn(T, T) -> T) -> T {
 
 /// A fold that finds an extreme.
 trait Extreme<T: Element>: Fold<Input = T, Part = T, Total = T, Output = T> {
-    /// Whether `x`, met after `best`, takes its place.
+    /// Whether `x`, which comes after `best`, replaces it.
     fn beats(x: T, best: T) -> bool;
     /// Whether `x` is the extreme that the fold found.
     fn is(x: T, extreme: T) -> bool;
@@ -281,28 +281,28 @@ macro_rules! extremes {
 }
 extremes!(i64, f32, f64);
 
-// ----- where it is computed
+// ----- the elements of each result
 
-/// Which elements make up which result.
+/// The elements of each result.
 struct Plan {
-    /// The first elements of the results, in the order in which the results lie in memory.
+    /// The first elements of the results, in the memory order of the results.
     kept: Steps,
-    /// The way from the first element of a result to its others.
+    /// The walk from the first element of a result to its others.
     reduced: Steps,
     /// Whether neighbouring results are closer in memory than the elements of one result.
     across: bool,
-    /// Equal elements that each element met stands for.
+    /// The number of equal elements for which each element that is read stands.
     repeats: usize,
-    /// Sizes of the results in memory order.
+    /// The sizes of the results in memory order.
     shape: Shape,
-    /// Where the results are found there.
+    /// The layout of the results in that memory.
     layout: Layout,
-    /// Whether some axis of the result runs against the order in memory.
+    /// Whether some axis of the result is reversed in memory.
     flipped: bool,
 }
 
 impl Plan {
-    /// The plan for an array of which nothing is empty.
+    /// The plan for an array that is not empty.
     fn new(x: &Layout, axes: &[usize]) -> Self {
         /// An axis of the array: size, step and place in the result.
         type Axis = (usize, usize, usize);
@@ -382,8 +382,8 @@ trait Reducer: Sized {
     const EMPTY: Self::Total;
     /// See [`Fold::SELDOM`].
     const SELDOM: bool;
-    /// Takes `count` elements from position `from` on into each of `totals`, at most [`TILE`], the
-    /// first of which is that of result `first`.
+    /// Takes `count` elements, from position `from` on, into each of `totals`. There are at most
+    /// [`TILE`] of these, and the first is that of result `first`.
     fn take<S: Simd>(part: PartOf<'_, Self>);
     fn merge(a: Self::Total, b: Self::Total) -> Self::Total;
     fn finish(total: Self::Total, repeats: usize) -> Self::Output;
@@ -393,24 +393,24 @@ trait Reducer: Sized {
 struct Part<'a, I, T> {
     memory: &'a [I],
     plan: &'a Plan,
-    /// The first result.
+    /// The number of the first result.
     first: usize,
     /// The results, at most [`TILE`].
     totals: &'a mut [T],
-    /// The first element of each.
+    /// The position of the first element of each.
     from: usize,
-    /// How many elements of each.
+    /// The number of elements of each.
     count: usize,
 }
 
 type PartOf<'a, R> = Part<'a, <R as Reducer>::Input, <R as Reducer>::Total>;
 
-/// A [`Reducer`] of which only the types are left, so that what calls it is compiled once for each of
-/// these.
+/// A [`Reducer`] reduced to its types and function pointers, so that its callers are compiled once
+/// for each combination of types.
 struct Erased<I, T, O> {
     empty: T,
     take: fn(Part<'_, I, T>),
-    /// Merges totals with others, each with that of its place.
+    /// Merges totals with others at the same positions.
     merge: fn(&mut [T], &[T]),
     /// The results of totals; see [`Reducer::finish`].
     finish: fn(&[T], usize, &mut [O]),
@@ -473,7 +473,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
     fn fill(&self, plan: &Plan, memory: &[I], out: &mut [O]) {
         let depth = plan.reduced.len();
         let work = out.len() * depth;
-        // Four elements in a nanosecond are about what memory delivers.
+        // Memory delivers about four elements in a nanosecond.
         let threads = worth_threads(work / 4);
         let tile = match plan.across {
             true => TILE,
@@ -490,7 +490,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
             });
         };
 
-        // Few results of many elements are cut into pieces that are merged in order.
+        // Few results of many elements are split into pieces that are merged in order.
         if work >= PARALLEL && out.len().div_ceil(tile) < PIECES {
             let piece = depth.div_ceil(PIECES);
             let pieces = depth.div_ceil(piece);
@@ -517,7 +517,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
 
 // ----- folds
 
-/// Any [`Fold`].
+/// A reducer by any [`Fold`].
 struct Folded<F>(PhantomData<F>);
 
 impl<F: Fold> Reducer for Folded<F> {
@@ -589,7 +589,7 @@ impl<F: Fold> Reducer for Folded<F> {
     }
 }
 
-/// Brings elements together that lie apart, so that vectors are all that takes them.
+/// Moves elements together that are apart, so that only contiguous vectors are processed.
 #[derive(Default)]
 struct Beside<T>(Vec<T>);
 
@@ -616,10 +616,10 @@ impl<T: Element> Beside<T> {
     }
 }
 
-/// One result, whose elements are spread over several parts.
+/// One result, whose elements are distributed over several parts.
 struct Lanes<F: Fold> {
     parts: [F::Part; LANES],
-    /// Elements in the fullest part.
+    /// The number of elements in the fullest part.
     taken: usize,
     total: F::Total,
 }
@@ -671,7 +671,7 @@ impl<F: Fold> Lanes<F> {
                 self.add(chunk);
             }
         } else {
-            // A copy that is only ever indexed by constants stays in registers.
+            // A copy that is only indexed by constants stays in registers.
             let mut parts = self.parts;
             for chunk in chunks {
                 for lane in 0..LANES {
@@ -705,10 +705,10 @@ impl<F: Fold> Lanes<F> {
     }
 }
 
-/// Neighbouring results, each with a part of its own.
+/// Neighbouring results, each with its own part.
 struct Rows<'a, F: Fold> {
     parts: &'a mut [F::Part],
-    /// Elements in each part.
+    /// The number of elements in each part.
     taken: usize,
     totals: &'a mut [F::Total],
 }
@@ -739,10 +739,10 @@ impl<F: Fold> Rows<'_, F> {
 
 // ----- positions of extremes
 
-/// Where along one axis the extreme is.
+/// The position of the extreme along one axis.
 struct Position<T, F>(PhantomData<(T, F)>);
 
-/// The best value so far and where it was, if any was met.
+/// The best value so far and its position, if there is one.
 type Best<T> = Option<(T, usize)>;
 
 impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
@@ -854,7 +854,7 @@ fn take_rows<T: Element, F: Extreme<T>>(
     count: usize,
     totals: &mut [Best<T>],
 ) {
-    // Positions of 32 bits, counted anew in each block of rows: vectors hold more of them.
+    // Positions of 32 bits, counted anew in each block of rows, because vectors hold more of them.
     let mut best = list(F::EMPTY, totals.len());
     let mut at = list(0u32, totals.len());
     let mut beside = Beside::default();

@@ -11,9 +11,9 @@ use crate::device::Scan;
 use crate::dtype::Accumulator;
 use crate::{Array, Element};
 
-/// Runs along `axis` of `x`.
+/// Computes the running reduction along `axis` of `x`.
 pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
-    // A dense array is run through in the order in which it lies, and so does the result.
+    // A dense array is processed in its memory order, which is then that of the result.
     let mut order: SmallVec<[usize; 4]> = (0..x.rank()).collect();
     if x.inline().is_none() && x.layout().is_dense() {
         order = x.layout().order();
@@ -44,7 +44,7 @@ pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
     y.permute(&signed(&places))
 }
 
-/// A row-major result.
+/// The running reduction as a row-major array.
 fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Array {
     let width: usize = x.shape()[axis + 1..].iter().product();
     let mut y = match x.inline() {
@@ -66,7 +66,7 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
     y
 }
 
-/// Rows that are added up in place, one onto the next.
+/// Rows that are added up in place, each to the next.
 struct Block<'a, F: Fold> {
     block: &'a mut [F::Input],
     width: usize,

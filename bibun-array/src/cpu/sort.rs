@@ -1,5 +1,5 @@
-//! Sorting by integers that order as the elements do, with the position in their lower bits: no two
-//! are equal, so a fast unstable sort gives the stable order.
+//! Sorting by integers that have the order of the elements, with the position in their lower bits:
+//! no two are equal, so a fast unstable sort produces the stable order.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::worth_threads;
 use crate::dtype::with_accumulator;
 use crate::{Array, Element};
 
-/// The positions along `axis` of its `count` first elements in order.
+/// The positions along `axis` of the first `count` elements in order.
 pub(super) fn argsort(x: &Array, axis: usize, descending: bool, count: usize) -> Array {
     let rows = x.moveaxis(axis as isize, -1);
     let positions = with_accumulator!(x.dtype(), T => sort_rows::<T>(&rows, descending, count));
@@ -21,14 +21,14 @@ pub(super) fn argsort(x: &Array, axis: usize, descending: bool, count: usize) ->
 trait Sortable: Element {
     /// An integer with room for a rank and a position.
     type Entry: Copy + Ord + Send;
-    /// An entry that orders as the element does (NaN last), or the other way round where
-    /// `descending`, and then by position.
+    /// An entry that orders as the element does (NaN last), or in reverse if `descending`, and then
+    /// by position.
     fn entry(self, position: usize, descending: bool) -> Self::Entry;
     /// The position in an entry.
     fn position(entry: Self::Entry) -> i64;
 }
 
-/// The rank of an element in `$rank` and its position share an integer of type `$entry`.
+/// Stores the rank of an element, a `$rank`, and its position in one integer of type `$entry`.
 macro_rules! sortable {
     ($($type:ty, $rank:ty => $entry:ty, |$x:ident| $order:expr;)*) => {$(
         impl Sortable for $type {
@@ -54,7 +54,8 @@ sortable! {
     f64, u64 => u128, |x| float_rank(x);
 }
 
-/// An integer that orders as floats do, with all NaN alike behind infinity and both zeros alike.
+/// An integer that orders as floats do, with all NaN equal and after infinity, and both zeros
+/// equal.
 #[inline]
 fn float_rank(x: f64) -> u64 {
     if x.is_nan() {
@@ -79,7 +80,7 @@ fn sort_rows<T: Sortable>(x: &Array, descending: bool, count: usize) -> Array {
             return;
         }
         let rows = out.len() / count;
-        // About what comparing and moving takes, in nanoseconds.
+        // The approximate time of comparing and moving, in nanoseconds.
         let work = |entries: usize| entries * (entries.max(2).ilog2() as usize) * 2;
         let sort_row = |(row, out): (&[T], &mut [i64]), threads: bool| {
             let mut entries: Vec<T::Entry> = (row.iter().enumerate())

@@ -1,4 +1,4 @@
-//! Sums and extremes of windows: whole rows at a time across an axis, columns last.
+//! Sums and maxima of windows: across an axis by whole rows, along columns last.
 
 use std::ops::{Add, Mul};
 
@@ -48,7 +48,7 @@ pub(super) fn reduce_window<T: Weighted>(x: &Array, axis: usize, stencil: &Stenc
     })
 }
 
-/// How many rows a thread takes at a time, for work of about so many nanoseconds.
+/// The number of rows that a thread takes at a time, for work of about this many nanoseconds.
 fn part(rows: usize, work: usize) -> usize {
     match worth_threads(work) {
         true => rows.div_ceil(4 * rayon::current_num_threads()),
@@ -59,7 +59,7 @@ fn part(rows: usize, work: usize) -> usize {
 struct Sum<'a, T> {
     x: &'a [T],
     out: &'a mut [T],
-    /// Which row of all the first of `out` is.
+    /// The number of the first row of `out` among all rows.
     first: usize,
     inner: usize,
     stencil: &'a Stencil,
@@ -157,7 +157,7 @@ struct Max<'a, T> {
     x: &'a [T],
     out: &'a mut [T],
     at: &'a mut [i64],
-    /// Which row of all the first of `out` is.
+    /// The number of the first row of `out` among all rows.
     first: usize,
     rows: &'a Stencil,
     columns: &'a Stencil,
@@ -169,7 +169,7 @@ impl<T: Element> NullaryFnOnce for Max<'_, T> {
     fn call(self) {
         let Self { rows, columns, .. } = self;
         let (width, count) = (columns.size(), columns.count());
-        // The largest of each column in the rows of a window, and in which of them it stands.
+        // The largest element of each column in the rows of a window, and the number of its row.
         let mut largest = vec![T::default(); width];
         let mut row_of = vec![0u32; width];
         let windows = (self.out.chunks_exact_mut(count)).zip(self.at.chunks_exact_mut(count));
@@ -197,7 +197,7 @@ impl<T: Element> NullaryFnOnce for Max<'_, T> {
                 let (mut best, mut of) = (largest[column], row_of[column]);
                 for &other in &stencil[1..] {
                     let (x, row) = (largest[other], row_of[other]);
-                    // Of equal elements in several columns the one in the first row comes first.
+                    // Of equal elements in several columns, the one in the first row comes first.
                     let before = row < of;
                     let take = (x > best)
                         | ((x == best) & before)

@@ -1,18 +1,18 @@
-//! Work handed to threads: the one place that does so. What is done with each part is called through a
-//! pointer, so that the machinery is compiled for each type of element and not for each kernel.
+//! Distribution of work over threads. The work on each part is called through a function pointer,
+//! so that the machinery is compiled for each type of element and not for each kernel.
 
-/// Memory that can be cut between chunks.
+/// Memory that can be split between chunks.
 pub(super) trait Chunks: Sized + Send {
     type Chunk;
-    /// How many chunks there are.
+    /// The number of chunks.
     fn count(&self) -> usize;
-    /// The first chunks and the others.
+    /// The first `count` chunks and the others.
     fn split(self, count: usize) -> (Self, Self);
     /// The only chunk.
     fn one(self) -> Self::Chunk;
 }
 
-/// Chunks of as many elements; the last may have fewer.
+/// Chunks of a number of elements. The last one may have fewer.
 pub(super) struct ChunksOf<'a, T>(&'a mut [T], usize);
 
 pub(super) fn chunks<T>(out: &mut [T], len: usize) -> ChunksOf<'_, T> {
@@ -48,8 +48,8 @@ impl<A: Chunks, B: Chunks> Chunks for (A, B) {
     }
 }
 
-/// Calls `each` with the number of every chunk and the chunk; if `threads` says so, on several threads
-/// that take at least `least` neighbouring chunks at a time.
+/// Calls `each` with the number of every chunk and the chunk. If `threads` is set, this happens on
+/// several threads, which take at least `least` neighbouring chunks at a time.
 pub(super) fn for_each<C: Chunks>(
     chunks: C,
     threads: bool,
@@ -61,7 +61,7 @@ pub(super) fn for_each<C: Chunks>(
     });
 }
 
-/// Calls `each` with the number of every chunk in order and the chunk.
+/// Calls `each` with the number of every chunk and the chunk, in order.
 pub(super) fn for_each_of<C: Chunks>(
     first: usize,
     mut run: C,
@@ -74,8 +74,8 @@ pub(super) fn for_each_of<C: Chunks>(
     }
 }
 
-/// [`for_each`] for what has to be made ready: calls `each` for runs of neighbouring chunks, with the
-/// number of the first.
+/// [`for_each`] for work that needs preparation: calls `each` for runs of neighbouring chunks, with
+/// the number of the first.
 pub(super) fn for_each_run<C: Chunks>(
     chunks: C,
     threads: bool,
@@ -92,7 +92,7 @@ pub(super) fn for_each_run<C: Chunks>(
     }
 }
 
-/// Halves until a run has no more than `most` chunks.
+/// Splits into halves until a run has no more than `most` chunks.
 fn halve<C: Chunks>(
     chunks: C,
     first: usize,
@@ -118,7 +118,7 @@ fn halve<C: Chunks>(
     );
 }
 
-/// Calls both, on two threads if there is one that waits.
+/// Calls both functions, on two threads if one is waiting for work.
 fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
     rayon::join(one, other);
 }

@@ -1,11 +1,11 @@
-//! Sums of products in registers: what is left of a matrix product when one side of it need not be
-//! a matrix in memory.
+//! Sums of products in registers: the core of a matrix product of which one operand need not be a
+//! matrix in memory.
 //!
-//! A tile is a few rows by a few vectors. For each `k` its vectors are read from anywhere, its rows
-//! from memory where `k` runs along neighbours. An element of the result is the sum over `k` in
-//! order, in whatever tile it lies, so that the shapes of tiles change no result.
+//! A tile is a few rows by a few vectors. For each `k`, its vectors are read from anywhere, and its
+//! rows from memory in which `k` runs along neighbours. An element of the result is the sum over
+//! `k` in order, in any tile, so the shapes of tiles change no result.
 
-// Loops over indices are unrolled early enough for what they write to stay in registers.
+// Loops over indices are unrolled early enough for their targets to stay in registers.
 #![allow(clippy::needless_range_loop)]
 
 use std::cell::Cell;
@@ -17,16 +17,16 @@ use pulp::{Simd, WithSimd};
 use super::is_plain;
 use super::matmul::Number;
 
-/// Vectors of a tile at most.
+/// The largest number of vectors in a tile.
 pub(super) const WIDE: usize = 3;
 
-/// A float and vectors of it.
+/// A float with its vectors.
 pub(super) trait Float: Number {
     type Vector<S: Simd>: Copy;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn multiply<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// `a * b + c`, rounded once where the machine can.
+    /// `a * b + c`, rounded once if the machine can.
     fn multiply_add<S: Simd>(
         simd: S,
         a: Self::Vector<S>,
@@ -34,22 +34,22 @@ pub(super) trait Float: Number {
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
     fn sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
-    /// The first elements of a slice that has as many as a vector or more.
+    /// The first elements of a slice that has at least as many as a vector.
     fn load<S: Simd>(x: &[Self]) -> Self::Vector<S>;
     fn store<S: Simd>(x: &mut [Self], vector: Self::Vector<S>);
-    /// All elements of a slice that has no more than a vector, and zeros.
+    /// All elements of a slice that has at most as many as a vector, then zeros.
     fn load_part<S: Simd>(simd: S, x: &[Self]) -> Self::Vector<S>;
     fn store_part<S: Simd>(simd: S, x: &mut [Self], vector: Self::Vector<S>);
-    /// Two rows of blocks of `distance` elements, two by two transposed.
+    /// Two rows of blocks of `distance` elements, transposed in pairs.
     fn exchange<S: Simd>(
         simd: S,
         x: Self::Vector<S>,
         y: Self::Vector<S>,
         distance: usize,
     ) -> (Self::Vector<S>, Self::Vector<S>);
-    /// Memory of a thread to work in; who uses it takes it and puts it back.
+    /// The working memory of a thread. Its user takes it and puts it back.
     fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
-    /// How many elements a vector has.
+    /// The number of elements of a vector.
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
         size_of::<Self::Vector<S>>() / size_of::<Self>()
@@ -112,7 +112,7 @@ macro_rules! float {
                 y: S::$vector,
                 distance: usize,
             ) -> (S::$vector, S::$vector) {
-                // As many elements as any vector has.
+                // The largest number of elements of any vector.
                 let first: [$T; 16] = std::array::from_fn(|i| (i & distance == 0) as u8 as $T);
                 let first = simd.$greater(Self::load::<S>(&first), simd.$splat(0.5));
                 (
@@ -171,7 +171,7 @@ pub(super) struct Rows<'a, T> {
     pub(super) segment: usize,
 }
 
-/// What vectors are read from: vector `v` for `k` lies at
+/// Memory from which vectors are read: vector `v` for `k` is at
 /// `memory[segment * segment_step + starts[v] + steps[k]]`.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors<'a, T> {
@@ -180,7 +180,7 @@ pub(super) struct Vectors<'a, T> {
     pub(super) segment: usize,
 }
 
-/// One vector of a tile: where it is read, where it is written and how many of its elements are.
+/// One vector of a tile: where it is read and written, and the number of elements that are written.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Lane {
     pub(super) start: usize,
@@ -188,15 +188,15 @@ pub(super) struct Lane {
     pub(super) len: usize,
 }
 
-/// Where tiles go: row `i` of vector `v` to `memory[i * step + places[v]]`.
+/// The target of tiles: row `i` of vector `v` is written to `memory[i * step + places[v]]`.
 pub(super) struct Target<'a, T> {
     pub(super) memory: &'a mut [T],
     pub(super) step: usize,
-    /// Whether it is added to what lies there.
+    /// Whether the sums are added to the content of the memory.
     pub(super) add: bool,
 }
 
-/// Sums over `k` and over all segments for `count` rows and up to [`WIDE`] vectors.
+/// Computes sums over `k` and over all segments, for `count` rows and up to [`WIDE`] vectors.
 #[inline(always)]
 pub(super) fn sums<S: Simd, T: Float>(
     simd: S,
@@ -250,7 +250,8 @@ pub(super) fn sums<S: Simd, T: Float>(
     }
 }
 
-/// Rows of a tile at most: as many sums as there are registers, less those for factors.
+/// The largest number of rows of a tile: as many sums as there are registers, less those for
+/// factors.
 const fn high<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 8 } else { 4 }
 }
@@ -267,7 +268,7 @@ struct Tile<'a, T> {
 impl<T: Float> Tile<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S, height: usize) {
-        // What a machine has no registers for is not compiled for it.
+        // Tiles for which a machine has no registers are not compiled for it.
         if const { high::<S>() == 8 } && height == 8 {
             return self.of_height::<S, 8>(simd);
         }
@@ -329,7 +330,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
                 }
             }
         }
-        // In memory only now, to be read at any index.
+        // Only now in memory, to be read at any index.
         let mut results = [[sums[0][0]; N]; M];
         for i in 0..M {
             for v in 0..N {
@@ -357,8 +358,8 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
     }
 }
 
-/// Adds to every sum the products of `a`, rows of a length one after the other, with what lies from
-/// where each of the rows begins, each sum so far from there.
+/// Adds to every sum the products of the rows of `a`, each of length `len` and one after the other,
+/// with the elements of `memory` that begin at the row's start plus the sum's step.
 #[inline(always)]
 pub(super) fn dots<S: Simd, T: Float>(
     simd: S,

@@ -1,5 +1,5 @@
-//! The pass over the memory of a parameter: block by block its gradient is brought, changed and used
-//! while it is in the first-level cache.
+//! The pass over the memory of a parameter: block by block, its gradient is prepared, changed and
+//! used while it is in the first-level cache.
 
 use std::mem;
 
@@ -13,7 +13,7 @@ use crate::math::Machine;
 use crate::update::Run;
 use crate::{Array, Change, Element, Given, Slice, Update};
 
-/// How many elements are worked on at a time where something has to be computed or gathered first.
+/// The number of elements processed at a time if something has to be computed or gathered first.
 const BLOCK: usize = 1024;
 
 pub(super) fn update(
@@ -88,7 +88,7 @@ fn sum<T: Machine + Element>(changes: &[Change], parameter: &Array, gradient: &A
     let size = parameter.size();
     let mut prepared = Prepared::<T>::new(changes, gradient, size);
     let block = prepared.block;
-    // Without changes it is not read.
+    // Without changes the parameter is not read.
     let parameter = if changes.is_empty() {
         gradient
     } else {
@@ -104,7 +104,7 @@ fn sum<T: Machine + Element>(changes: &[Change], parameter: &Array, gradient: &A
     sums.iter().sum::<f64>() + rest
 }
 
-/// Adds squares to sums that do not wait for each other; what does not fill them is the output.
+/// Adds squares to independent sums. The output is the sum over the elements that do not fill them.
 struct Squares<'a, T> {
     x: &'a [T],
     sums: &'a mut [f64; 8],
@@ -125,13 +125,13 @@ impl<T: Machine> NullaryFnOnce for Squares<'_, T> {
     }
 }
 
-/// A gradient with the changes that are made of it.
+/// A gradient with the changes to apply to it.
 struct Prepared<'a, T> {
     gradient: Source<'a, T>,
     changes: Vec<(&'a Kernel, Vec<Source<'a, T>>)>,
     /// The gradient after the last change, and memory for the next.
     changed: [Vec<T>; 2],
-    /// How many elements there are at a time.
+    /// The number of elements at a time.
     block: usize,
 }
 
@@ -152,7 +152,7 @@ impl<'a, T: Machine + Element> Prepared<'a, T> {
         }
     }
 
-    /// The changed gradient beside the elements of a parameter from `start` on.
+    /// The changed gradient for the elements of a parameter from `start` on.
     fn at(&mut self, start: usize, parameter: &[T]) -> &[T] {
         let len = parameter.len();
         let [changed, next] = &mut self.changed;
@@ -179,12 +179,12 @@ impl<'a, T: Machine + Element> Prepared<'a, T> {
     }
 }
 
-/// Where the elements of an array come from, in row-major order.
+/// The source of the elements of an array, in row-major order.
 enum Source<'a, T> {
     Direct(&'a [T]),
-    /// One value, as often as is asked for at a time.
+    /// One value, repeated for the longest run that is asked for.
     Repeat(Vec<T>),
-    /// Elements that are gathered, and where.
+    /// Memory, the walk over it, and room for gathered elements.
     Gather(&'a [T], Steps, Vec<T>),
 }
 

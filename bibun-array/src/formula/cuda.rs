@@ -1,16 +1,18 @@
-//! Formulas as the text of a kernel in CUDA C.
+//! Formulas as the source of a kernel in CUDA C.
 
 use std::fmt::Write;
 
 use super::{Formula, Operation, Type};
 
 impl Formula {
-    /// The text of a CUDA C kernel that computes the formula in this precision (`Type::Single` or
-    /// `Type::Double`): `name(x0, .., y, n, c0, ..)` of pointers to `n` elements each and the given
-    /// numbers. Compiled without contraction (`--fmad=false`), it gives the bits of the CPU. Of several
-    /// results there are as many pointers `y0, y1, ..`, each of which may be that of an input.
+    /// Returns the source of a CUDA C kernel that computes the formula in this precision
+    /// (`Type::Single` or `Type::Double`): `name(x0, .., y, n, c0, ..)` takes pointers to `n`
+    /// elements each and the given numbers. Compiled without contraction (`--fmad=false`), it
+    /// computes the same bits as the CPU. For several results there are as many pointers
+    /// `y0, y1, ..`, each of which may be that of an input.
     ///
-    /// `None` where it uses a function that branches and that CUDA has none of, `digamma`.
+    /// Returns `None` if the formula uses a function that branches and that CUDA does not have:
+    /// `digamma`.
     ///
     /// ```
     /// use bibun_array::formula::{Formula, Type};
@@ -20,7 +22,7 @@ impl Formula {
     /// ```
     ///
     /// # Panics
-    /// If `precision` is none of the two.
+    /// Panics if `precision` is neither of the two.
     pub fn cuda(&self, name: &str, precision: Type) -> Option<String> {
         let formula = self.expanded(precision);
         let number = c_type(precision);
@@ -57,7 +59,8 @@ impl Formula {
         );
         for (i, line) in formula.lines.iter().enumerate() {
             let arguments: Vec<u32> = line.arguments().iter().map(|node| node.0).collect();
-            // The precision of the operation, which comparisons and conversions do not have as values.
+            // The precision of the operation. The values of comparisons and conversions do not have
+            // it.
             let of = line
                 .arguments()
                 .first()
@@ -94,7 +97,7 @@ struct Bits {
     from: &'static str,
     fraction: u32,
     bias: f64,
-    /// From the bits of `√½` to those of 1.
+    /// The distance from the bits of `√½` to those of 1.
     above_root: u64,
     root: u64,
 }
@@ -187,8 +190,8 @@ fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
     })
 }
 
-/// The value of an operation that is of integers, or gives them. They wrap around, which those of C
-/// do only if they have no sign.
+/// The value of an operation with integer arguments or an integer result. They wrap around, which
+/// in C only unsigned integers do.
 fn integer_expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
     use Operation::*;
     let wrapping = |operator: &str, a: u32, b: u32| {
@@ -203,7 +206,7 @@ fn integer_expression(operation: Operation, of: Type, v: &[u32]) -> Option<Strin
         (Multiply, Type::Integer, &[a, b]) => wrapping("*", a, b),
         (Maximum, Type::Integer, [a, b]) => format!("v{a} > v{b} ? v{a} : v{b}"),
         (Minimum, Type::Integer, [a, b]) => format!("v{a} < v{b} ? v{a} : v{b}"),
-        // The one quotient that has no place.
+        // The one quotient that overflows.
         (Quotient, _, [a, b]) => {
             format!("v{b} == -1 ? (long long)(0 - (unsigned long long)v{a}) : v{a} / v{b}")
         }
@@ -232,7 +235,7 @@ fn literal(x: f64, single: bool) -> String {
     } else if single {
         format!("{:e}f", x as f32)
     } else {
-        // An exponent alone makes the text a floating-point number, too.
+        // The exponent alone makes the text a floating-point literal.
         format!("{x:e}")
     }
 }

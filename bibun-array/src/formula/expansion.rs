@@ -1,4 +1,4 @@
-//! Named functions written out in arithmetic: the formulas of [`math`](crate::math), traced.
+//! Named functions expanded into arithmetic: the formulas of [`math`](crate::math), traced.
 
 use super::symbol::{traced, write};
 use super::{Formula, Line, Node, Operation, Part, Symbol, Symbolic, Type};
@@ -8,7 +8,7 @@ use crate::math::{
 };
 use crate::{Mask, Number, Whole};
 
-/// Calls `$apply!` with all operations and how they are done on arguments of some kind.
+/// A match of all operations with their computation on arguments of some type.
 macro_rules! by_operation {
     ($operation:expr, $arguments:ident; $T:ty, $number:path, $truth:path) => {{
         use Operation::*;
@@ -97,7 +97,7 @@ macro_rules! by_operation {
     }};
 }
 
-/// What an operation gives.
+/// The result of an operation.
 pub(crate) enum Done<T: Float> {
     Number(T),
     Truth(T::Truth),
@@ -117,7 +117,7 @@ impl Operation {
         }
     }
 
-    /// The operation, if it is of integers or gives them.
+    /// The operation, if it has integer arguments or an integer result.
     fn apply_to_integers(self, arguments: &[Part]) -> Option<Part> {
         use Part::Integer as I;
         let truth = |answer| Part::Truth(Mask(answer));
@@ -142,9 +142,9 @@ impl Operation {
         })
     }
 
-    /// Whether it branches or loops, so that it has no expansion in this precision: the functions
-    /// around Γ, the remainder, and sines beyond `2^32` in f64. A device has functions of its own
-    /// for them.
+    /// Returns whether the operation branches or loops, so that it has no expansion in this
+    /// precision. These are the functions around Γ, the remainder, and sine, cosine and tangent in
+    /// f64, which branch beyond `2^32`. A device has its own functions for them.
     pub const fn branches(self, precision: Type) -> bool {
         match self {
             Self::Lgamma | Self::Digamma | Self::Fmod => true,
@@ -154,7 +154,7 @@ impl Operation {
     }
 }
 
-/// One step of the expansion of a named function; arithmetic stays as it is.
+/// One step of the expansion of a named function. Arithmetic stays unchanged.
 fn step<P: Symbolic>(operation: Operation, x: &[Symbol<P>]) -> Option<Symbol<P>>
 where
     Symbol<P>: Kernel,
@@ -212,9 +212,9 @@ where
 }
 
 impl Formula {
-    /// The formula for f32 (`Type::Single`) or f64, with all functions written out in arithmetic but
-    /// those that [branch](Operation::branches). Computed as it stands, each operation rounded once,
-    /// it gives the bits of the loops of the CPU.
+    /// Returns the formula for f32 (`Type::Single`) or f64, with all functions expanded into
+    /// arithmetic except those that [branch](Operation::branches). Computed line by line, with each
+    /// operation rounded once, it has the same bits as the loops of the CPU.
     ///
     /// ```
     /// use bibun_array::formula::{Formula, Operation, Type};
@@ -223,7 +223,7 @@ impl Formula {
     /// ```
     ///
     /// # Panics
-    /// If `precision` is none of the two.
+    /// Panics if `precision` is neither of the two.
     #[must_use]
     pub fn expanded(&self, precision: Type) -> Self {
         let mut formula = self.typed(precision);
@@ -249,7 +249,7 @@ impl Formula {
                 value => value,
             },
             operation: match (line.operation, precision) {
-                // Constants are those of the precision from here on.
+                // From here on, constants are those of the precision.
                 (Operation::Constant(bits), Type::Single) => {
                     let rounded = f64::from_bits(bits) as f32;
                     Operation::Constant(f64::from(rounded).to_bits())
@@ -297,7 +297,7 @@ impl Formula {
     }
 }
 
-/// The functions that are made of others, whatever the precision.
+/// The functions that are composed of others in every precision.
 fn compose(operation: Operation, x: &[Symbol]) -> Option<Symbol> {
     use Operation::*;
     Some(match (operation, x) {

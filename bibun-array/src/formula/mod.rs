@@ -1,12 +1,12 @@
-//! Formulas as data: what an elementwise function computes, as a list of operations.
+//! Formulas as data: the computation of an elementwise function, as a list of operations.
 //!
-//! A formula is written once, as a function over [`Float`](crate::math::Float) numbers. On `f32` and
-//! `f64` it is the loop of the CPU; on [`Symbol`]s it writes down what it computes, and that list can
+//! A formula is written once, as a function over [`Float`](crate::math::Float) numbers. On `f32`
+//! and `f64` it is the loop of the CPU; on [`Symbol`]s it records its operations, and that list can
 //! be printed, compared, hashed, composed, [expanded](Formula::expanded) into arithmetic and
 //! [written](Formula::cuda) in CUDA C.
 //!
-//! Formulas cannot branch on values: comparisons give a [`Truth`](crate::math::Truth), which
-//! selects. The few functions that branch or loop are named by [`Operation::branches`].
+//! Formulas cannot branch on values: comparisons return a [`Truth`](crate::math::Truth), which
+//! selects. [`Operation::branches`] is true of the few functions that branch or loop.
 //!
 //! ```
 //! use bibun_array::formula::Formula;
@@ -27,18 +27,18 @@ pub use symbol::{Any, Symbol, Symbolic, SymbolicTruth};
 
 use crate::{ElementFormula, Mask, Number, Whole};
 
-/// A line of a formula, by its number.
+/// The number of a line of a formula.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Node(u32);
 
 impl Node {
-    /// The number of the line.
+    /// Returns the number of the line.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// One step: an operation, the lines that it is computed of, and the type of its value.
+/// One step: an operation, the lines of its arguments, and the type of its value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line {
     operation: Operation,
@@ -62,25 +62,26 @@ impl Line {
         }
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub const fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub const fn value(&self) -> Type {
         self.value
     }
 
-    /// The lines that it is computed of.
+    /// Returns the lines of the arguments.
     pub fn arguments(&self) -> &[Node] {
         &self.arguments[..self.operation.arguments().len()]
     }
 }
 
-/// What an elementwise function computes: operations in an order in which they can be done, none of
-/// which is there twice or for nothing. It has one result, or several, as what is changed by an
-/// [`Update`](crate::Update) has. Two formulas are equal if they do the same in the same order.
+/// The computation of an elementwise function: operations in an order in which they can be
+/// executed, none of which is repeated or unused. It has one result, or several, as for an
+/// [`Update`](crate::Update). Two formulas are equal if they have the same operations in the same
+/// order.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Formula {
     lines: Vec<Line>,
@@ -89,9 +90,9 @@ pub struct Formula {
     results: Vec<Node>,
 }
 
-/// What the function that a formula is read from may give.
+/// A value that a traced function may return.
 pub trait Traceable {
-    /// The lines of the values.
+    /// Returns the lines of the values.
     #[doc(hidden)]
     fn nodes(self) -> Vec<Node>;
 }
@@ -121,22 +122,22 @@ impl<Y: Traceable> Traceable for Vec<Y> {
     }
 }
 
-/// A value in a formula that is put together from another's lines.
+/// A value in a formula that is built from the lines of another.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     /// A number.
     Number(Number<Symbol>),
-    /// The answer of a comparison.
+    /// The result of a comparison.
     Truth(Mask<Symbol>),
     /// An integer.
     Integer(Whole<Symbol<i64>>),
 }
 
 impl Part {
-    /// The number.
+    /// Returns the number.
     ///
     /// # Panics
-    /// If it is something else.
+    /// Panics if this is not a number.
     pub fn number(self) -> Number<Symbol> {
         match self {
             Self::Number(x) => x,
@@ -144,10 +145,10 @@ impl Part {
         }
     }
 
-    /// The integer.
+    /// Returns the integer.
     ///
     /// # Panics
-    /// If it is something else.
+    /// Panics if this is not an integer.
     pub fn integer(self) -> Whole<Symbol<i64>> {
         match self {
             Self::Integer(x) => x,
@@ -155,10 +156,10 @@ impl Part {
         }
     }
 
-    /// The truth.
+    /// Returns the result of a comparison.
     ///
     /// # Panics
-    /// If it is something else.
+    /// Panics if this is not the result of a comparison.
     pub fn truth(self) -> Mask<Symbol> {
         match self {
             Self::Truth(truth) => truth,
@@ -178,7 +179,7 @@ impl Traceable for Part {
 }
 
 impl Formula {
-    /// A formula of some of the lines: those that the results need.
+    /// A formula of those of the lines that the results need.
     fn new(lines: Vec<Line>, inputs: usize, given: usize, results: &[Node]) -> Self {
         let mut needed = vec![false; lines.len()];
         results.iter().for_each(|node| needed[node.index()] = true);
@@ -210,17 +211,17 @@ impl Formula {
         crate::kernel::trace::<N, G, F>()
     }
 
-    /// The lines, each after those that it is computed of.
+    /// Returns the lines, each after the lines of its arguments.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// How many inputs there are.
+    /// Returns the number of inputs.
     pub const fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// What each input is; a number, where it is not read.
+    /// Returns the type of each input, which is `Number` for an input that is not read.
     pub fn input_types(&self) -> Vec<Type> {
         let mut types = vec![Type::Number; self.inputs];
         for line in &self.lines {
@@ -231,29 +232,29 @@ impl Formula {
         types
     }
 
-    /// How many numbers are given with a call.
+    /// Returns the number of numbers that are given with a call.
     pub const fn given(&self) -> usize {
         self.given
     }
 
-    /// The line of the result; of the first one, if there are several.
+    /// Returns the line of the result, or that of the first result if there are several.
     pub fn result(&self) -> Node {
         self.results[0]
     }
 
-    /// The lines of all results.
+    /// Returns the lines of all results.
     pub fn results(&self) -> &[Node] {
         &self.results
     }
 
-    /// Whether it reads an input.
+    /// Returns whether the formula reads an input.
     pub fn reads(&self, input: usize) -> bool {
         let reads =
             |line: &Line| matches!(line.operation, Operation::Input(i) if usize::from(i) == input);
         self.lines.iter().any(reads)
     }
 
-    /// The number that the result always is, if it is one.
+    /// Returns the constant that the result is, or `None` if it is not constant.
     pub fn constant(&self) -> Option<f64> {
         match self.lines[self.result().index()].operation {
             Operation::Constant(bits) => Some(f64::from_bits(bits)),
@@ -261,11 +262,12 @@ impl Formula {
         }
     }
 
-    /// This formula of what others compute: one formula of all their inputs, the first one's first,
-    /// and of all their given numbers behind its own.
+    /// Composes this formula with others, which compute its inputs. The composed formula has all
+    /// their inputs, those of the first one first, and all their given numbers after those of this
+    /// formula.
     ///
     /// # Panics
-    /// If there is not one for each input.
+    /// Panics if there is not one formula for each input.
     #[must_use]
     pub fn of(&self, inner: &[&Self]) -> Self {
         assert_eq!(inner.len(), self.inputs, "a formula for each input");
@@ -288,12 +290,12 @@ impl Formula {
         })
     }
 
-    /// Its value on symbols, while another formula is traced.
+    /// Returns the value on symbols, while another formula is traced.
     pub fn on(&self, x: &[Part], given: &[Number<Symbol>]) -> Part {
         self.values(x, given)[self.result().index()]
     }
 
-    /// The values of all its results on symbols, while another formula is traced.
+    /// Returns the values of all results on symbols, while another formula is traced.
     pub fn results_on(&self, x: &[Part], given: &[Number<Symbol>]) -> Vec<Part> {
         let values = self.values(x, given);
         self.results
@@ -302,7 +304,7 @@ impl Formula {
             .collect()
     }
 
-    /// The values of all lines on symbols, while another formula is traced.
+    /// Returns the values of all lines on symbols, while another formula is traced.
     pub fn values(&self, x: &[Part], given: &[Number<Symbol>]) -> Vec<Part> {
         let mut values: Vec<Part> = Vec::with_capacity(self.lines.len());
         for line in &self.lines {

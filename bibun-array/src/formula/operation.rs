@@ -1,38 +1,38 @@
-//! The operations that formulas are made of, each with the kernel that computes it alone.
+//! The operations that formulas consist of, each with the kernel that computes it alone.
 
 use crate::{Definition, ops};
 
-/// What the value of an operation is.
+/// The type of the value of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
     /// A number of the precision in which the formula is computed.
     Number,
     /// An f32, in a formula [expanded](crate::formula::Formula::expanded) for one precision.
     Single,
-    /// An f64, in such a formula.
+    /// An f64, in a formula expanded in the same way.
     Double,
     /// An i64, which wraps around.
     Integer,
-    /// The answer of a comparison.
+    /// The result of a comparison.
     Truth,
 }
 
 macro_rules! operations {
     ($($(#[$documentation:meta])* $operation:ident = $name:literal($($argument:ident),*) -> $value:ident
         $([$DEFINITION:ident])?;)*) => {
-        /// One step of a [`Formula`](crate::formula::Formula), apart from what it is computed of.
+        /// One step of a [`Formula`](crate::formula::Formula), without its arguments.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Operation {
-            /// An element of the input of this number.
+            /// An element of the input with this number.
             Input(u8),
             /// A number given with the call, the same for all elements.
             Given(u8),
-            /// A number that belongs to the formula, by the bits of an f64; it is rounded to the
-            /// precision of the formula.
+            /// A constant of the formula, as the bits of an f64. It is rounded to the precision of
+            /// the formula.
             Constant(u64),
-            /// Whether something always or never holds.
+            /// A condition that always or never holds.
             Always(bool),
-            /// An integer that belongs to the formula.
+            /// An integer constant of the formula.
             Whole(i64),
             $($(#[$documentation])* $operation,)*
         }
@@ -41,7 +41,7 @@ macro_rules! operations {
             /// All operations that have arguments.
             pub const ALL: &'static [Self] = &[$(Self::$operation),*];
 
-            /// The name, as it stands in printed formulas.
+            /// Returns the name in printed formulas.
             pub const fn name(self) -> &'static str {
                 match self {
                     Self::Input(_) => "input",
@@ -53,8 +53,9 @@ macro_rules! operations {
                 }
             }
 
-            /// What the arguments are; `Number` is any precision, the same for all, and for sums,
-            /// differences, products, comparisons, extremes and choices `Integer` too.
+            /// Returns the types of the arguments. `Number` is any precision, the same for all
+            /// arguments; sums, differences, products, comparisons, extremes and choices also take
+            /// `Integer`.
             pub const fn arguments(self) -> &'static [Type] {
                 match self {
                     Self::Input(_)
@@ -66,7 +67,8 @@ macro_rules! operations {
                 }
             }
 
-            /// The kernel of the operation; `None` of leaves and where it is composed of others.
+            /// Returns the kernel of the operation, or `None` for leaves and for operations
+            /// composed of others.
             ///
             /// ```
             /// use bibun_array::formula::Operation;
@@ -79,7 +81,8 @@ macro_rules! operations {
                 }
             }
 
-            /// What the value is; `Number` is the precision of the arguments. An input may be another.
+            /// Returns the type of the value. `Number` is the precision of the arguments. An input
+            /// may have another type.
             pub const fn value(self) -> Type {
                 match self {
                     Self::Input(_) | Self::Given(_) | Self::Constant(_) => Type::Number,
@@ -108,25 +111,25 @@ operations! {
     MultiplyAdd = "multiply_add"(Number, Number, Number) -> Number [MULTIPLY_ADD];
     /// `-a`.
     Negative = "negative"(Number) -> Number [NEGATIVE];
-    /// The magnitude.
+    /// The magnitude `|a|`.
     Abs = "abs"(Number) -> Number [ABS];
-    /// -1, 0 or 1; NaN of NaN.
+    /// The sign -1, 0 or 1; NaN for NaN.
     Sign = "sign"(Number) -> Number [SIGN];
     /// The square root.
     Sqrt = "sqrt"(Number) -> Number [SQRT];
-    /// The nearest integer below.
+    /// The greatest integer that is at most `a`.
     Floor = "floor"(Number) -> Number [FLOOR];
-    /// The nearest integer above.
+    /// The least integer that is at least `a`.
     Ceil = "ceil"(Number) -> Number [CEIL];
     /// The nearest integer towards zero.
     Trunc = "trunc"(Number) -> Number [TRUNC];
-    /// The nearest integer; half goes to the even one.
+    /// The nearest integer; halves go to the even one.
     Round = "round"(Number) -> Number [ROUND];
-    /// The greater of two; NaN if either is.
+    /// The greater of two; NaN if either is NaN.
     Maximum = "maximum"(Number, Number) -> Number [MAXIMUM];
-    /// The lesser of two; NaN if either is.
+    /// The lesser of two; NaN if either is NaN.
     Minimum = "minimum"(Number, Number) -> Number [MINIMUM];
-    /// The first held between the others.
+    /// The first clamped between the other two.
     Clip = "clip"(Number, Number, Number) -> Number [CLIP];
 
     /// `a == b`.
@@ -141,11 +144,11 @@ operations! {
     And = "and"(Truth, Truth) -> Truth [LOGICAL_AND];
     /// Whether one or both hold.
     Or = "or"(Truth, Truth) -> Truth [LOGICAL_OR];
-    /// Whether just one holds.
+    /// Whether exactly one holds.
     Xor = "xor"(Truth, Truth) -> Truth [LOGICAL_XOR];
-    /// Whether it does not hold.
+    /// Whether the condition does not hold.
     Not = "not"(Truth) -> Truth [LOGICAL_NOT];
-    /// The second where the first holds, else the third.
+    /// The second if the first holds, else the third.
     Select = "where"(Truth, Number, Number) -> Number [SELECT];
 
     /// `a²`.
@@ -232,40 +235,40 @@ operations! {
     /// The remainder of `a / b` rounded towards zero.
     Fmod = "fmod"(Number, Number) -> Number [FMOD];
 
-    /// What `floor(a / b)` leaves.
+    /// The remainder of `floor(a / b)`.
     Remainder = "remainder"(Number, Number) -> Number [REMAINDER];
 
-    /// `2^a` of a whole number in the range of normal exponents, by its bits.
+    /// `2^a` of a whole number in the range of normal exponents, computed from its bits.
     PowerOfTwo = "power_of_two"(Number) -> Number;
     /// Whether a whole number is odd.
     IsOdd = "is_odd"(Number) -> Truth;
     /// Whether the second lowest bit of a whole number is set.
     HasBitOfTwo = "has_bit_of_two"(Number) -> Truth;
-    /// Of a positive normal number `2^k m` with `√½ <= m < √2`, the exponent `k`.
+    /// The exponent `k` of a positive normal number `2^k m` with `√½ <= m < √2`.
     Exponent = "exponent"(Number) -> Number;
-    /// Of the same number, the fraction `m`.
+    /// The fraction `m` of the same number.
     Fraction = "fraction"(Number) -> Number;
     /// The magnitude of the first with the sign of the second.
     CopySign = "copysign"(Number, Number) -> Number [COPY_SIGN];
-    /// Whether the bit of the sign is set.
+    /// Whether the sign bit is set.
     IsSignNegative = "is_sign_negative"(Number) -> Truth [IS_SIGN_NEGATIVE];
-    /// `a / b` of integers, rounded towards zero; `b` is not 0.
+    /// `a / b` of integers, rounded towards zero, where `b` is not 0.
     Quotient = "quotient"(Integer, Integer) -> Integer;
-    /// What the quotient leaves.
+    /// The remainder of the quotient.
     Rest = "rest"(Integer, Integer) -> Integer;
-    /// The bits that both have.
+    /// The bitwise and.
     BitsAnd = "&"(Integer, Integer) -> Integer [BITWISE_AND];
-    /// The bits that one or both have.
+    /// The bitwise or.
     BitsOr = "|"(Integer, Integer) -> Integer [BITWISE_OR];
-    /// The bits that just one has.
+    /// The bitwise exclusive or.
     BitsXor = "^"(Integer, Integer) -> Integer [BITWISE_XOR];
     /// The number nearest to an integer.
     ToNumber = "to_number"(Integer) -> Number;
-    /// A number without its fraction, held in the range of integers; 0 of NaN.
+    /// A number without its fraction, clamped to the range of integers; 0 for NaN.
     ToInteger = "to_integer"(Number) -> Integer;
 
     /// The number in double precision.
     Widen = "widen"(Single) -> Double;
-    /// The nearest number to one of double precision.
+    /// The number nearest to one in double precision.
     Narrow = "narrow"(Double) -> Single;
 }

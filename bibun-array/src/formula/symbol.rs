@@ -1,4 +1,4 @@
-//! A number that stands for an element: what is computed of it is written down.
+//! A number that stands for an element, and that records the operations on it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,14 +10,15 @@ use crate::dtype::Accumulator;
 use crate::math::{Float, Integer, Kernel, Truth};
 use crate::{DType, Element, Mask, Number, Whole};
 
-/// A number in a formula that is being traced. A formula over [`Float`]s, computed on symbols, is
+/// A number in a formula that is being traced. A formula over [`Float`]s, called with symbols, is
 /// [`Formula::trace`]d.
 ///
-/// `P` is what it stands for: `f32`, `f64`, [`Any`] where the formula is the same for both, or `i64`.
+/// `P` is the type that it stands for: `f32`, `f64`, [`Any`] if the formula is the same for both,
+/// or `i64`.
 #[derive(Debug)]
 pub struct Symbol<P = Any>(Value, PhantomData<fn() -> P>);
 
-/// The answer of a comparison of [`Symbol`]s.
+/// The result of a comparison of [`Symbol`]s.
 #[derive(Clone, Copy, Debug)]
 pub struct SymbolicTruth(Value);
 
@@ -25,7 +26,7 @@ pub struct SymbolicTruth(Value);
 #[derive(Debug)]
 pub struct Any;
 
-/// What a symbol stands for: constants are written down where they are used.
+/// The value of a symbol. Constants become lines where they are used.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Line(Node),
@@ -33,9 +34,9 @@ enum Value {
     Always(bool),
 }
 
-/// A precision that symbols can have.
+/// A type that symbols can stand for.
 pub trait Symbolic: std::fmt::Debug + 'static {
-    /// The type of lines that compute in it.
+    /// The type of the lines of such symbols.
     const TYPE: Type;
 }
 impl Symbolic for Any {
@@ -51,10 +52,10 @@ impl Symbolic for i64 {
     const TYPE: Type = Type::Integer;
 }
 
-/// From inputs and given numbers to the lines of the results.
+/// The map from inputs and given numbers to the lines of the results.
 type Traced<'a> = dyn FnMut(&[Part], &[Number<Symbol>]) -> Vec<Node> + 'a;
 
-/// The formula that is being written.
+/// The formula that is being traced.
 #[derive(Default)]
 struct Trace {
     lines: Vec<Line>,
@@ -65,9 +66,9 @@ thread_local! {
     static TRACE: RefCell<Trace> = RefCell::default();
 }
 
-/// The lines that `f` writes, and the lines of what it gives.
+/// The lines that `f` writes, and the lines of its results.
 pub(super) fn traced(f: &mut dyn FnMut() -> Vec<Node>) -> (Vec<Line>, Vec<Node>) {
-    /// Puts the trace around this one back, also when a panic passes.
+    /// Restores the surrounding trace, also after a panic.
     struct Around(Option<Trace>);
     impl Drop for Around {
         fn drop(&mut self) {
@@ -79,7 +80,7 @@ pub(super) fn traced(f: &mut dyn FnMut() -> Vec<Node>) -> (Vec<Line>, Vec<Node>)
     (TRACE.take().lines, results)
 }
 
-/// Writes a line, or finds the one that says the same.
+/// Writes a line, or finds an equal one.
 pub(super) fn write(line: Line) -> Node {
     TRACE.with_borrow_mut(|trace| {
         let next = Node(trace.lines.len() as u32);
@@ -109,7 +110,7 @@ impl<P: Symbolic> Symbol<P> {
         Self(Value::Line(node), PhantomData)
     }
 
-    /// A number that belongs to the formula.
+    /// A constant of the formula.
     pub(super) const fn constant(x: f64) -> Self {
         Self(Value::Constant(x.to_bits()), PhantomData)
     }
@@ -175,7 +176,7 @@ macro_rules! operators {
         impl<P: Symbolic> $operator for Symbol<P> {
             type Output = Self;
             fn $method(self, other: Self) -> Self {
-                // The products and quotients with 1 are what was there, to the bit.
+                // Products and quotients with 1 are the other number, to the bit.
                 match $neutral.is_some_and(|neutral| other.is(neutral)) {
                     true => self,
                     false => Self::number(Operation::$operation, &[self, other]),
@@ -375,7 +376,7 @@ fn narrowed(x: Symbol<f64>) -> Symbol<f32> {
 }
 
 impl Formula {
-    /// A change from one dtype to another, both in the types of their accumulators.
+    /// The conversion from one dtype to another, both in the types of their accumulators.
     pub(crate) fn cast(from: DType, to: DType) -> Self {
         use Accumulator::{Bool, F32, F64, I64};
         let one = |value: Type| -> [Part; 2] {
@@ -479,7 +480,7 @@ impl Whole<Symbol<i64>> {
 }
 
 impl Number<Symbol> {
-    /// The number without its fraction, held in the range of integers; 0 of NaN.
+    /// The number without its fraction, clamped to the range of integers; 0 for NaN.
     pub(crate) fn to_integer(self) -> Whole<Symbol<i64>> {
         Whole(converted(Operation::ToInteger, self.0))
     }
@@ -489,13 +490,13 @@ fn numbers(x: &[Part]) -> Vec<Number<Symbol>> {
     x.iter().map(|part| part.number()).collect()
 }
 
-/// What an operation changes into another type.
+/// The result of an operation that converts to another type.
 pub(super) fn converted<P: Symbolic, Q: Symbolic>(operation: Operation, x: Symbol<P>) -> Symbol<Q> {
     Symbol::at(write(Line::new(operation, Q::TYPE, &[x.node()])))
 }
 
 impl Formula {
-    /// Reads a formula: `f` is run once, on symbols for `inputs` elements and for `given` numbers.
+    /// Reads a formula: runs `f` once, on symbols for `inputs` elements and for `given` numbers.
     ///
     /// ```
     /// use bibun_array::formula::Formula;
@@ -517,7 +518,8 @@ impl Formula {
         })
     }
 
-    /// [`Formula::trace`] for inputs of other types: `Number`, `Truth` and `Integer`.
+    /// Reads a formula as [`Formula::trace`] does, with inputs of other types: `Number`, `Truth`
+    /// and `Integer`.
     ///
     /// ```
     /// use bibun_array::formula::{Formula, Type};
@@ -529,7 +531,7 @@ impl Formula {
     /// ```
     ///
     /// # Panics
-    /// If an input is of another type.
+    /// Panics if an input is of another type.
     pub fn trace_of<Y: super::Traceable>(
         inputs: &[Type],
         given: usize,
@@ -542,7 +544,7 @@ impl Formula {
         })
     }
 
-    /// [`Formula::trace_of`], compiled once for all functions.
+    /// [`Formula::trace_of`] without generics, compiled once.
     fn trace_dyn(inputs: &[Type], given: usize, f: &mut Traced<'_>) -> Self {
         let count = |n: usize| u8::try_from(n).expect("a formula has at most 256 inputs");
         let (lines, results) = traced(&mut || {

@@ -1,6 +1,6 @@
-//! What derivatives are made of: functions of their own where a formula of sums, products and roots
-//! would lose a small difference, overflow on the way, or multiply zero by an infinity; and the
-//! remainders of rounded quotients.
+//! Functions in derivatives that must be computed as one, because a formula of sums, products and
+//! roots would lose a small difference, overflow on the way, or multiply zero by an infinity; and
+//! the remainders of rounded quotients.
 
 use super::{Float, Truth};
 
@@ -15,7 +15,7 @@ pub(crate) fn logistic_density<T: Float>(x: T) -> T {
     e / (T::ONE + e).square()
 }
 
-/// `a` and `b` divided by the larger magnitude, and that: infinities count as 1 beside numbers.
+/// `a` and `b` divided by the larger magnitude, and that magnitude. Infinities become 1 or -1.
 #[inline(always)]
 fn parts<T: Float>(a: T, b: T) -> [T; 3] {
     let largest = a.abs().maximum(b.abs());
@@ -39,13 +39,13 @@ pub(crate) fn inversion<T: Float>(a: T, b: T) -> T {
     )
 }
 
-/// Whether one holds and not the other.
+/// Whether exactly one holds.
 #[inline(always)]
 fn differ<B: Truth>(a: B, b: B) -> B {
     (a & !b) | (b & !a)
 }
 
-/// `a - b floor(a / b)` without rounding on the way: the exact remainder of the quotient rounded
+/// `a - b floor(a / b)` without intermediate rounding: the exact remainder of the quotient rounded
 /// towards zero, moved to the sign of `b`.
 #[inline(always)]
 pub(crate) fn floor_remainder<T: Float>(a: T, b: T) -> T {
@@ -55,8 +55,8 @@ pub(crate) fn floor_remainder<T: Float>(a: T, b: T) -> T {
     T::select(remainder.equal(T::ZERO), remainder.copysign(b), moved)
 }
 
-/// `floor(a / b)`, where rounding `a / b` must not reach the next integer: what is left of `a`
-/// without the exact remainder divides evenly but for rounding.
+/// `floor(a / b)`, for which rounding `a / b` must not reach the next integer: `a` minus the exact
+/// remainder is a multiple of `b`, up to rounding.
 #[inline(always)]
 pub(crate) fn floor_quotient<T: Float>(a: T, b: T) -> T {
     let remainder = a.fmod(b);

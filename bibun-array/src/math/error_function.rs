@@ -1,8 +1,8 @@
 //! `erf`, `erfc` and `erfinv`.
 //!
 //! Method: `erf x = x P(x^2)` up to 1. Further out `erfc x = e^(-x^2) H(t) / (x + 3)` with
-//! `t = (x - 3) / (x + 3)`, which turns the whole half line into a short interval; `x^2` is carried
-//! in two parts, so that the exponential is right in the far tail. `erfinv` is `x` times a
+//! `t = (x - 3) / (x + 3)`, which maps the whole half line to a short interval; `x^2` is computed
+//! in two parts, so that the exponential is accurate in the far tail. `erfinv` is `x` times a
 //! polynomial in `w = -ln(1 - x^2)` or, from `w = 6` on, in its square root.
 //! Bounds: `erf` 1.5 ulp, `erfc` and `erfinv` 4 ulp.
 //! Source: Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x" (1981),

@@ -1,8 +1,8 @@
 //! `exp`, `exp2`, `expm1` and `sigmoid`.
 //!
 //! Method: `x = n ln 2 + r` with `|r| <= ln 2 / 2` by Cody and Waite's two-part constant, a
-//! polynomial for `(e^r - 1 - r) / r^2`, and `2^n` multiplied on in two halves, so that results at
-//! both ends of the range, subnormal ones included, are rounded once.
+//! polynomial for `(e^r - 1 - r) / r^2`, and a multiplication by `2^n` in two halves, so that
+//! results at both ends of the range, subnormal ones included, are rounded once.
 //! Bounds: `exp`, `exp2` 1 ulp, `expm1`, `sigmoid` 1.5 ulp.
 //! Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980);
 //! Muller, "Elementary Functions", third edition.
@@ -23,11 +23,11 @@ pub(crate) trait Exponential: Copy + 'static {
     const EXP: &'static [Self];
     /// `(2^r - 1 - r ln 2) / r^2`.
     const EXP2: &'static [Self];
-    /// Below the first `e^x` is zero, above the second `e^x / 2` is infinite.
+    /// Below the first, `e^x` is zero; above the second, `e^x / 2` is infinite.
     const EXP_RANGE: (Self, Self);
-    /// Below the first `2^x` is zero, above the second it is infinite.
+    /// Below the first, `2^x` is zero; above the second, it is infinite.
     const EXP2_RANGE: (Self, Self);
-    /// Below this, `e^x - 1` is -1 rounded.
+    /// Below this, `e^x - 1` is rounded to -1.
     const EXPM1_FLOOR: Self;
 }
 
@@ -53,7 +53,7 @@ impl Exponential for f64 {
     const EXPM1_FLOOR: Self = -40.0;
 }
 
-/// `x` held inside the range; NaN stays NaN.
+/// `x` clamped to the range. NaN stays NaN.
 #[inline(always)]
 fn clamp<T: Kernel>(x: T, range: (T::Precision, T::Precision)) -> T {
     let (low, high) = T::pair(range);
@@ -71,7 +71,7 @@ fn reduce<T: Kernel>(x: T) -> (T, T, T) {
     (n, r, (-n).mul_add(second, high - r))
 }
 
-/// `e^(x + x_low)` as `(m, n)`, meaning `2^n m`, for an `x_low` of at most some units of `x`.
+/// `e^(x + x_low)` as `(m, n)`, meaning `2^n m`, for an `x_low` of at most a few ulp of `x`.
 #[inline(always)]
 pub(crate) fn exp_parts<T: Kernel>(x: T, x_low: T) -> (T, T) {
     let (n, r, r_low) = reduce(clamp(x, T::Precision::EXP_RANGE));
@@ -107,7 +107,7 @@ pub(crate) fn exp2<T: Kernel>(x: T) -> T {
     scale(T::ONE + r.mul_add(first, rest), n)
 }
 
-/// `(e^x - 1) / 4` as a sum of two. The division keeps `2^n` finite as far as `sinh x` is.
+/// `(e^x - 1) / 4` as a sum of two. The division keeps `2^n` finite wherever `sinh x` is.
 #[inline(always)]
 pub(crate) fn expm1_quarter<T: Kernel>(x: T) -> (T, T) {
     let (n, r, r_low) = reduce(clamp(
@@ -123,7 +123,7 @@ pub(crate) fn expm1_quarter<T: Kernel>(x: T) -> (T, T) {
 #[inline(always)]
 pub(crate) fn expm1<T: Kernel>(x: T) -> T {
     let (high, low) = expm1_quarter(x);
-    // x itself where x^2 / 2 is below half a unit: keeps subnormal numbers and the sign of zero.
+    // x itself where x^2 / 2 is below half an ulp: keeps subnormal numbers and the sign of zero.
     T::select(
         x.abs().less(half_epsilon()),
         x,

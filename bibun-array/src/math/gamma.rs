@@ -1,10 +1,9 @@
 //! `lgamma` and `digamma`, in f64 for both types and with loops: one number at a time.
 //!
-//! Method: right of 1/2 the recurrence leads `lgamma` to `[1, 2]`, where it is
-//! `(x - 1) (x - 2)` times a polynomial and so exact at its two zeros; from 8 on Stirling's series
-//! is used. `digamma` climbs to 10 and uses its asymptotic series. Left of 1/2 both are reflected.
-//! Bound: relative error 1e-14, away from the zeros left of 0 and from the zero of `digamma` at
-//! 1.46.
+//! Method: above 1/2 the recurrence leads `lgamma` to `[1, 2]`, where it is `(x - 1) (x - 2)` times
+//! a polynomial and so exact at its two zeros; from 8 on Stirling's series is used. `digamma` goes
+//! up to 10 and uses its asymptotic series. Below 1/2 both are reflected.
+//! Bound: relative error 1e-14, away from the zeros below 0 and from the zero of `digamma` at 1.46.
 //! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", sections 6.1 and 6.3.
 
 use std::f64::consts::PI;
@@ -42,7 +41,7 @@ pub(super) fn lgamma(x: f64) -> f64 {
     }
 }
 
-/// The derivative of `ln gamma(x)`; NaN at the negative integers, infinite at zero.
+/// The derivative of `ln gamma(x)`, which is NaN at the negative integers and infinite at zero.
 pub(super) fn digamma(x: f64) -> f64 {
     if x == 0.0 {
         -1.0 / x

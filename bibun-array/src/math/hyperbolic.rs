@@ -1,8 +1,8 @@
 //! `sinh`, `cosh`, `tanh` and their inverses.
 //!
-//! Method: the three are rational in `e^x - 1` or `e^x`, divided by 4 so that they reach as far as
-//! the results do; `tanh` carries numerator and denominator in two parts. The inverses are `log1p`
-//! of an argument that does not cancel.
+//! Method: the three are rational in `e^x - 1` or `e^x`, divided by 4 so that they do not overflow
+//! before the results do; `tanh` has its numerator and denominator in two parts. The inverses are
+//! `log1p` of an argument that does not cancel.
 //! Bounds: `tanh` 1 ulp, `cosh` 1.5 ulp, `sinh` 2.5 ulp, the inverses 2 ulp.
 //! Source: the identities of Kahan's "Branch cuts for complex elementary functions" (1987) and of
 //! Beebe, "The Mathematical-Function Computation Handbook" (2017).
@@ -29,7 +29,7 @@ pub(crate) fn cosh<T: Kernel>(x: T) -> T {
 /// `(e^2x - 1) / (e^2x + 1)`.
 #[inline(always)]
 pub(crate) fn tanh<T: Kernel>(x: T) -> T {
-    // From 20 on tanh is 1 rounded, in f64 too.
+    // From 20 on, tanh is rounded to 1, in f64 too.
     let limit = T::from_f64(20.0);
     let a = T::select(x.abs().greater(limit), limit, x.abs());
     let (q, q_low) = expm1_quarter(T::TWO * a);
@@ -40,7 +40,7 @@ pub(crate) fn tanh<T: Kernel>(x: T) -> T {
     )
 }
 
-/// `ln(1 + u)`, or `ln(2 x)` where `x` is so large that `u` is `2 x` or has overflowed.
+/// `ln(1 + u)`, or `ln(2 x)` if `x` is so large that `u` is `2 x` or has overflowed.
 #[inline(always)]
 fn log1p_or_twice<T: Kernel>(x: T, u: T) -> T {
     let large = (x * (T::TWO * half_epsilon())).greater(T::ONE);

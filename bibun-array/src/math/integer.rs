@@ -1,4 +1,4 @@
-//! Integers in formulas: written once for `i64` and for the symbols that write down what is computed.
+//! Integers in formulas, written once for `i64` and for the symbols that record what is computed.
 
 use std::fmt::Debug;
 
@@ -8,36 +8,38 @@ use crate::Whole;
 /// An integer that wraps around at the ends of its range: `i64`, or a symbol that stands for one.
 /// Formulas are written over [`Whole`](crate::Whole), which has the operators.
 pub trait Integer: Copy + Debug + Send + Sync + 'static {
-    /// What comparisons give.
+    /// The type of the result of comparisons.
     type Truth: Truth;
 
-    /// A number that belongs to the formula.
+    /// Creates a number that is a constant of the formula.
     fn from_i64(x: i64) -> Self;
-    /// `a` where the mask holds, `b` elsewhere.
+    /// Returns `a` where the mask holds, `b` elsewhere.
     fn select(mask: Self::Truth, a: Self, b: Self) -> Self;
-    /// `self + other`.
+    /// Computes `self + other`.
     fn sum(self, other: Self) -> Self;
-    /// `self - other`.
+    /// Computes `self - other`.
     fn difference(self, other: Self) -> Self;
-    /// `self other`.
+    /// Computes `self other`.
     fn product(self, other: Self) -> Self;
-    /// `self / other` rounded towards zero; of the smallest number by -1, the smallest. `other` is not 0.
+    /// Computes `self / other` rounded towards zero. The smallest number divided by -1 is the
+    /// smallest number. `other` is not 0.
     fn quotient(self, other: Self) -> Self;
-    /// What [`quotient`](Integer::quotient) leaves, with the sign of `self`. `other` is not 0.
+    /// Computes the remainder of [`quotient`](Integer::quotient), with the sign of `self`. `other`
+    /// is not 0.
     fn rest(self, other: Self) -> Self;
-    /// The bits that both have.
+    /// Computes the bitwise and.
     fn bits_and(self, other: Self) -> Self;
-    /// The bits that one or both have.
+    /// Computes the bitwise or.
     fn bits_or(self, other: Self) -> Self;
-    /// The bits that just one has.
+    /// Computes the bitwise exclusive or.
     fn bits_xor(self, other: Self) -> Self;
-    /// The greater of two.
+    /// Returns the greater of two numbers.
     fn maximum(self, other: Self) -> Self;
-    /// The lesser of two.
+    /// Returns the lesser of two numbers.
     fn minimum(self, other: Self) -> Self;
-    /// `self == other`.
+    /// Returns whether `self == other`.
     fn equal(self, other: Self) -> Self::Truth;
-    /// `self < other`.
+    /// Returns whether `self < other`.
     fn less(self, other: Self) -> Self::Truth;
 }
 
@@ -102,13 +104,13 @@ impl Integer for i64 {
     }
 }
 
-/// The number that is divided by: by zero there is no quotient, and what 1 gives is put aside.
+/// The divisor, with 1 in the place of zero, where there is no quotient. That result is not used.
 #[inline(always)]
 pub(crate) fn divisor<T: Integer>(b: Whole<T>) -> Whole<T> {
     Whole::where_(b.equal(0), 1, b)
 }
 
-/// The greatest integer that is at most `a / b`; 0 by zero.
+/// The greatest integer that is at most `a / b`, or 0 if `b` is zero.
 #[inline(always)]
 pub(crate) fn floor_quotient<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
     let quotient = a.quotient(divisor(b));
@@ -118,7 +120,7 @@ pub(crate) fn floor_quotient<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
     Whole::where_(b.equal(0), 0, below)
 }
 
-/// What [`floor_quotient`] leaves, with the sign of `b`; by zero, 0.
+/// The remainder of [`floor_quotient`], with the sign of `b`, or 0 if `b` is zero.
 #[inline(always)]
 pub(crate) fn floor_remainder<T: Integer>(a: Whole<T>, b: Whole<T>) -> Whole<T> {
     let rest = a.rest(divisor(b));

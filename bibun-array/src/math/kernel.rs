@@ -1,4 +1,5 @@
-//! What the families share: bit surgery on floating-point numbers, sums of two, and Horner's rule.
+//! Common parts of the families of functions: bit manipulation of floating-point numbers,
+//! error-free transformations, and Horner's rule.
 //!
 //! Everything here is free of branches and `#[inline(always)]`, so that a loop over a slice becomes
 //! one vector instruction per operation. Conversions between floats and integers go through the
@@ -16,7 +17,7 @@ use super::trigonometric::Trigonometric;
 /// A number whose representation the families of functions may take apart: f32, f64, or a symbol
 /// that stands for one of them.
 pub(crate) trait Kernel: Float {
-    /// Where the constants come from.
+    /// The type of the constants.
     type Precision: Precision;
     /// This number with the precision of f64.
     type Double: Kernel<Precision = f64, Double = Self::Double, Truth = Self::Truth>;
@@ -39,10 +40,10 @@ pub(crate) trait Kernel: Float {
     /// Whether the second lowest bit of an integer `n` is set: `n` modulo 4 is 2 or 3.
     fn has_bit_of_two(n: Self) -> Self::Truth;
 
-    /// Of a positive normal number `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, the exponent `k`.
+    /// The exponent `k` of a positive normal number `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`.
     fn exponent(self) -> Self;
 
-    /// Of the same number, the fraction `m`.
+    /// The fraction `m` of the same number.
     fn fraction(self) -> Self;
 
     /// Two constants.
@@ -137,7 +138,8 @@ macro_rules! kernel {
     };
 }
 
-/// From the bits of `sqrt(1/2)` to those of 1: added to a number's, its exponent changes there.
+/// The distance from the bits of `sqrt(1/2)` to those of 1. Added to the bits of a number, it makes
+/// the exponent change at `sqrt(1/2)`.
 trait Root {
     type Bits;
     const ABOVE_ROOT: Self::Bits;
@@ -163,7 +165,7 @@ pub(super) fn half_epsilon<T: Kernel>() -> T {
     T::of(T::Precision::EPSILON) * T::HALF
 }
 
-/// The nearest integer, for magnitudes below `2^(p - 1)`; half goes to even.
+/// The nearest integer, for magnitudes below `2^(p - 1)`. Halves go to the even one.
 #[inline(always)]
 pub(super) fn nearest<T: Kernel>(x: T) -> T {
     let shifter = T::of(T::Precision::SHIFTER);
@@ -177,8 +179,8 @@ pub(super) fn scale<T: Kernel>(x: T, n: T) -> T {
     x * T::power_of_two(half) * T::power_of_two(n - half)
 }
 
-/// A positive number as `(k, m)` with `x = 2^k m` and `sqrt(1/2) <= m < sqrt(2)`, subnormal ones
-/// too.
+/// A positive number, which may be subnormal, as `(k, m)` with `x = 2^k m` and
+/// `sqrt(1/2) <= m < sqrt(2)`.
 #[inline(always)]
 pub(super) fn split<T: Kernel>(x: T) -> (T, T) {
     let subnormal = x.less(T::of(T::Precision::MIN_POSITIVE));

@@ -1,7 +1,7 @@
 //! `ln`, `log2`, `log10`, `log1p`, and on top of them `softplus` and `logaddexp`.
 //!
 //! Method: `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1`, `s = f / (2 + f)`; then
-//! `ln m = 2 atanh s = f - f^2 / 2 + s (f^2 / 2 + s^2 R(s^2))`, whose first terms are kept apart
+//! `ln m = 2 atanh s = f - f^2 / 2 + s (f^2 / 2 + s^2 R(s^2))`, whose first terms are kept separate
 //! from the small last one. `log2` and `log10` multiply by a two-part constant before `k` is added.
 //! Bounds: 1 ulp for the logarithms, 2 ulp for `softplus`; for `logaddexp` 2 ulp of the largest of
 //! its arguments and its result.
@@ -50,7 +50,7 @@ fn ln_of_fraction<T: Kernel>(f: T) -> (T, T) {
     (high, low + tail)
 }
 
-/// The values of a logarithm at zero, at infinity, left of zero and at NaN.
+/// Sets the values of a logarithm at zero, at infinity, below zero and at NaN.
 #[inline(always)]
 fn at_the_ends<T: Float>(x: T, y: T) -> T {
     let y = T::select(x.equal(T::INFINITY), x, y);
@@ -130,8 +130,8 @@ pub(crate) fn logaddexp<T: Kernel>(a: T, b: T) -> T {
 
 /// `ln x` for a positive finite `x`, as a sum of two with a relative error of about 2^-64.
 ///
-/// Beyond `ln_of_fraction` the quotient `s` and the first two terms `2 s + 2/3 s^3` of the series
-/// are carried in two parts.
+/// In addition to `ln_of_fraction`, the quotient `s` and the first two terms `2 s + 2/3 s^3` of the
+/// series are computed in two parts.
 #[inline(always)]
 pub(crate) fn ln_in_two_parts<T: Kernel<Precision = f64>>(x: T) -> (T, T) {
     const TWO_THIRDS: (f64, f64) = (2.0 / 3.0, 3.700743415417188e-17);

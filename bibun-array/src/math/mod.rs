@@ -1,14 +1,14 @@
 //! Elementary functions for f32 and f64, written so that loops over them become vector code.
 //!
 //! Every function is a scalar one without branches, inlined into its caller. A plain loop over
-//! slices therefore vectorises, with whatever instructions the function around the loop may use: in
-//! an operation given to `pulp::Arch::dispatch` these are AVX-512, AVX2 with FMA, or NEON.
+//! slices therefore vectorises, with the instructions that the function around the loop may use: in
+//! an operation passed to `pulp::Arch::dispatch` these are AVX-512, AVX2 with FMA, or NEON.
 //! Elsewhere results are the same to the last bit, but on x86-64 every fused multiply-add is then a
-//! call. Exceptions are `sin`, `cos`, `tan` of f64, whose vectorised form is `sin_slice` and its
-//! like, and `lgamma` and `digamma`, which take one number at a time.
+//! call. Exceptions are `sin`, `cos` and `tan` of f64, whose vectorised forms are `sin_slice` and
+//! similar, and `lgamma` and `digamma`, which take one number at a time.
 //!
 //! The operation should be a type with an `#[inline(always)]` method, as below: the compiler may
-//! leave a closure with a large body out of line, and there it has none of these instructions.
+//! not inline a closure with a large body, which then has none of these instructions.
 //!
 //! Special values (signed zeros, infinities, NaN, subnormal numbers, both ends of the range) follow
 //! C99 and NumPy. "At most n ulp off" means n units in the last place of the exact result, in both
@@ -53,8 +53,8 @@ pub(crate) use kernel::Kernel;
 use std::fmt::{Debug, Display};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-/// The answer of a comparison: `bool`, or a symbol that stands for one. Formulas cannot branch on
-/// it, they [select](Float::select).
+/// The result of a comparison: `bool`, or a symbol that stands for one. Formulas cannot branch on
+/// it, but [select](Float::select).
 pub trait Truth:
     Copy
     + Debug
@@ -72,10 +72,10 @@ pub trait Truth:
 impl Truth for bool {}
 
 /// A floating-point number with its elementary functions: f32, f64, or a
-/// [`Symbol`](crate::formula::Symbol) that writes down what is computed of it.
+/// [`Symbol`](crate::formula::Symbol) that records what is computed from it.
 ///
-/// Some methods bear the names of inherent ones of the standard library, which win in a call on a
-/// concrete type; generic code always gets these.
+/// Some methods have the names of inherent ones of the standard library, which take precedence in a
+/// call on a concrete type. Generic code always calls these.
 pub trait Float:
     Copy
     + Debug
@@ -88,7 +88,7 @@ pub trait Float:
     + Sync
     + 'static
 {
-    /// What comparisons give.
+    /// The type of the result of comparisons.
     type Truth: Truth;
 
     /// 0.
@@ -106,11 +106,11 @@ pub trait Float:
     /// Negative infinity.
     const NEG_INFINITY: Self;
 
-    /// The largest finite number.
+    /// Returns the largest finite number.
     #[must_use]
     fn largest() -> Self;
 
-    /// The number of this type nearest to `x`.
+    /// Returns the number of this type nearest to `x`.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -119,7 +119,8 @@ pub trait Float:
     #[must_use]
     fn from_f64(x: f64) -> Self;
 
-    /// `a` where the mask is true, else `b`. Both are computed: this is a choice, not a branch.
+    /// Returns `a` if the mask is true, else `b`. Both are computed: this is a choice, not a
+    /// branch.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -128,33 +129,33 @@ pub trait Float:
     #[must_use]
     fn select(mask: Self::Truth, a: Self, b: Self) -> Self;
 
-    /// Whether `self == other`.
+    /// Returns whether `self == other`.
     #[must_use]
     fn equal(self, other: Self) -> Self::Truth;
 
-    /// Whether `self < other`.
+    /// Returns whether `self < other`.
     #[must_use]
     fn less(self, other: Self) -> Self::Truth;
 
-    /// Whether `self <= other`.
+    /// Returns whether `self <= other`.
     #[must_use]
     fn less_equal(self, other: Self) -> Self::Truth;
 
-    /// Whether `self > other`.
+    /// Returns whether `self > other`.
     #[must_use]
     #[inline(always)]
     fn greater(self, other: Self) -> Self::Truth {
         other.less(self)
     }
 
-    /// Whether `self >= other`.
+    /// Returns whether `self >= other`.
     #[must_use]
     #[inline(always)]
     fn greater_equal(self, other: Self) -> Self::Truth {
         other.less_equal(self)
     }
 
-    /// Whether this is not a number.
+    /// Returns whether this is NaN.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -163,7 +164,7 @@ pub trait Float:
     #[must_use]
     fn is_nan(self) -> Self::Truth;
 
-    /// `e^x`. At most 1 ulp off.
+    /// Computes `e^x`. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -172,7 +173,7 @@ pub trait Float:
     #[must_use]
     fn exp(self) -> Self;
 
-    /// `2^x`. At most 1 ulp off, exact at integers.
+    /// Computes `2^x`. At most 1 ulp off, exact at integers.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -181,7 +182,7 @@ pub trait Float:
     #[must_use]
     fn exp2(self) -> Self;
 
-    /// `e^x - 1`, without cancellation near zero. At most 1.5 ulp off.
+    /// Computes `e^x - 1`, without cancellation near zero. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -190,7 +191,7 @@ pub trait Float:
     #[must_use]
     fn expm1(self) -> Self;
 
-    /// `1 / (1 + e^-x)`. At most 1.5 ulp off, on the left tail too.
+    /// Computes `1 / (1 + e^-x)`. At most 1.5 ulp off, on the left tail, too.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -199,7 +200,7 @@ pub trait Float:
     #[must_use]
     fn sigmoid(self) -> Self;
 
-    /// The natural logarithm; NaN left of zero. At most 1 ulp off.
+    /// Computes the natural logarithm, which is NaN below zero. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -208,7 +209,8 @@ pub trait Float:
     #[must_use]
     fn ln(self) -> Self;
 
-    /// The logarithm to base 2; NaN left of zero. At most 1 ulp off, exact at powers of 2.
+    /// Computes the logarithm to base 2, which is NaN below zero. At most 1 ulp off, exact at
+    /// powers of 2.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -217,7 +219,7 @@ pub trait Float:
     #[must_use]
     fn log2(self) -> Self;
 
-    /// The logarithm to base 10; NaN left of zero. At most 1 ulp off.
+    /// Computes the logarithm to base 10, which is NaN below zero. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -226,7 +228,7 @@ pub trait Float:
     #[must_use]
     fn log10(self) -> Self;
 
-    /// `ln(1 + x)`, without cancellation near zero; NaN left of -1. At most 1 ulp off.
+    /// Computes `ln(1 + x)`, without cancellation near zero. It is NaN below -1. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -235,7 +237,7 @@ pub trait Float:
     #[must_use]
     fn log1p(self) -> Self;
 
-    /// `ln(1 + e^x)`, which neither overflows nor cancels. At most 2 ulp off.
+    /// Computes `ln(1 + e^x)`, without overflow or cancellation. At most 2 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -244,7 +246,7 @@ pub trait Float:
     #[must_use]
     fn softplus(self) -> Self;
 
-    /// The sine, right for every finite number. At most 1 ulp off.
+    /// Computes the sine, accurately for every finite number. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -253,7 +255,7 @@ pub trait Float:
     #[must_use]
     fn sin(self) -> Self;
 
-    /// The cosine, right for every finite number. At most 1 ulp off.
+    /// Computes the cosine, accurately for every finite number. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -262,7 +264,7 @@ pub trait Float:
     #[must_use]
     fn cos(self) -> Self;
 
-    /// The tangent, right for every finite number. At most 2.5 ulp off.
+    /// Computes the tangent, accurately for every finite number. At most 2.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -271,7 +273,8 @@ pub trait Float:
     #[must_use]
     fn tan(self) -> Self;
 
-    /// The inverse sine, in `[-pi/2, pi/2]`; NaN beyond 1. At most 2.5 ulp off.
+    /// Computes the inverse sine, in `[-pi/2, pi/2]`. It is NaN outside `[-1, 1]`. At most 2.5 ulp
+    /// off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -280,7 +283,7 @@ pub trait Float:
     #[must_use]
     fn asin(self) -> Self;
 
-    /// The inverse cosine, in `[0, pi]`; NaN beyond 1. At most 1.5 ulp off.
+    /// Computes the inverse cosine, in `[0, pi]`. It is NaN outside `[-1, 1]`. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -289,7 +292,7 @@ pub trait Float:
     #[must_use]
     fn acos(self) -> Self;
 
-    /// The inverse tangent, in `[-pi/2, pi/2]`. At most 2 ulp off.
+    /// Computes the inverse tangent, in `[-pi/2, pi/2]`. At most 2 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -298,7 +301,7 @@ pub trait Float:
     #[must_use]
     fn atan(self) -> Self;
 
-    /// The hyperbolic sine. At most 2.5 ulp off.
+    /// Computes the hyperbolic sine. At most 2.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -307,7 +310,7 @@ pub trait Float:
     #[must_use]
     fn sinh(self) -> Self;
 
-    /// The hyperbolic cosine. At most 1.5 ulp off.
+    /// Computes the hyperbolic cosine. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -316,7 +319,7 @@ pub trait Float:
     #[must_use]
     fn cosh(self) -> Self;
 
-    /// The hyperbolic tangent. At most 1 ulp off.
+    /// Computes the hyperbolic tangent. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -325,7 +328,7 @@ pub trait Float:
     #[must_use]
     fn tanh(self) -> Self;
 
-    /// The inverse hyperbolic sine. At most 2 ulp off.
+    /// Computes the inverse hyperbolic sine. At most 2 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -334,7 +337,7 @@ pub trait Float:
     #[must_use]
     fn asinh(self) -> Self;
 
-    /// The inverse hyperbolic cosine; NaN below 1. At most 2 ulp off.
+    /// Computes the inverse hyperbolic cosine, which is NaN below 1. At most 2 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -343,7 +346,7 @@ pub trait Float:
     #[must_use]
     fn acosh(self) -> Self;
 
-    /// The inverse hyperbolic tangent; NaN beyond 1. At most 2 ulp off.
+    /// Computes the inverse hyperbolic tangent, which is NaN outside `[-1, 1]`. At most 2 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -352,8 +355,8 @@ pub trait Float:
     #[must_use]
     fn atanh(self) -> Self;
 
-    /// The error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to `x`. At most
-    /// 1.5 ulp off.
+    /// Computes the error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to `x`.
+    /// At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -362,7 +365,7 @@ pub trait Float:
     #[must_use]
     fn erf(self) -> Self;
 
-    /// `1 - erf x`, without cancellation on the right. At most 4 ulp off.
+    /// Computes `1 - erf x`, without cancellation on the right. At most 4 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -371,7 +374,8 @@ pub trait Float:
     #[must_use]
     fn erfc(self) -> Self;
 
-    /// The inverse of `erf`; infinite at -1 and 1, NaN beyond. At most 4 ulp off.
+    /// Computes the inverse of `erf`, which is infinite at -1 and 1 and NaN outside. At most 4 ulp
+    /// off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -380,7 +384,7 @@ pub trait Float:
     #[must_use]
     fn erfinv(self) -> Self;
 
-    /// `1 / sqrt(x)`. At most 1.5 ulp off.
+    /// Computes `1 / sqrt(x)`. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -389,7 +393,7 @@ pub trait Float:
     #[must_use]
     fn rsqrt(self) -> Self;
 
-    /// The cube root, of negative numbers too. At most 1 ulp off.
+    /// Computes the cube root, of negative numbers, too. At most 1 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -398,9 +402,8 @@ pub trait Float:
     #[must_use]
     fn cbrt(self) -> Self;
 
-    /// The angle of the point `(other, self)`, in `[-pi, pi]`, with the conventions of C99 for
-    /// zeros and
-    /// infinities. At most 2 ulp off.
+    /// Computes the angle of the point `(other, self)`, in `[-pi, pi]`, with the conventions of C99
+    /// for zeros and infinities. At most 2 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -409,7 +412,7 @@ pub trait Float:
     #[must_use]
     fn atan2(self, other: Self) -> Self;
 
-    /// `sqrt(x^2 + y^2)`, without overflow or underflow between. At most 1.5 ulp off.
+    /// Computes `sqrt(x^2 + y^2)`, without intermediate overflow or underflow. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -418,7 +421,8 @@ pub trait Float:
     #[must_use]
     fn hypot(self, other: Self) -> Self;
 
-    /// `x^y`, with the conventions of C99: `x^0` and `1^y` are 1 even for NaN. At most 1.5 ulp off.
+    /// Computes `x^y`, with the conventions of C99: `x^0` and `1^y` are 1 even for NaN. At most 1.5
+    /// ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -427,9 +431,9 @@ pub trait Float:
     #[must_use]
     fn powf(self, exponent: Self) -> Self;
 
-    /// `ln(e^x + e^y)`, without overflow. The error is at most 2 ulp of the largest of `|x|`, `|y|`
-    /// and the
-    /// result: where the result is close to zero, the maximum and the rest cancel.
+    /// Computes `ln(e^x + e^y)`, without overflow. The error is at most 2 ulp of the largest of
+    /// `|x|`, `|y|` and the result: if the result is close to zero, the maximum and the rest
+    /// cancel.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -438,11 +442,9 @@ pub trait Float:
     #[must_use]
     fn logaddexp(self, other: Self) -> Self;
 
-    /// `x^n`. The exponents -1 to 4 are products (or a division), rounded after each step; every
-    /// other
-    /// power is at most 1.5 ulp off. A loop vectorises where the exponent is known or the compiler
-    /// can
-    /// take the choice out of the loop.
+    /// Computes `x^n`. The exponents -1 to 4 are products (or a division), rounded after each step;
+    /// every other power is at most 1.5 ulp off. A loop vectorises if the exponent is a constant or
+    /// the compiler can move the choice out of the loop.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -451,9 +453,8 @@ pub trait Float:
     #[must_use]
     fn powi(self, exponent: i32) -> Self;
 
-    /// `ln |gamma(x)|`; infinite at 0 and the negative integers. Relative error at most 1e-14 (in
-    /// f64) away
-    /// from the zeros left of 0. Not vectorised.
+    /// Computes `ln |gamma(x)|`, which is infinite at 0 and the negative integers. The relative
+    /// error is at most 1e-14 (in f64) away from the zeros below 0. Not vectorised.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -462,9 +463,8 @@ pub trait Float:
     #[must_use]
     fn lgamma(self) -> Self;
 
-    /// The derivative of `ln gamma(x)`; NaN at the negative integers, infinite at 0. Relative error
-    /// at most
-    /// 1e-14 (in f64) away from its zeros. Not vectorised.
+    /// Computes the derivative of `ln gamma(x)`, which is NaN at the negative integers and infinite
+    /// at 0. The relative error is at most 1e-14 (in f64) away from its zeros. Not vectorised.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -473,7 +473,7 @@ pub trait Float:
     #[must_use]
     fn digamma(self) -> Self;
 
-    /// The square root, correctly rounded; NaN left of zero.
+    /// Computes the square root, correctly rounded. It is NaN below zero.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -482,7 +482,7 @@ pub trait Float:
     #[must_use]
     fn sqrt(self) -> Self;
 
-    /// The magnitude.
+    /// Computes the magnitude.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -491,7 +491,7 @@ pub trait Float:
     #[must_use]
     fn abs(self) -> Self;
 
-    /// -1, 0 or 1 by the sign; 0 at both zeros, NaN at NaN.
+    /// Computes the sign: -1, 0 or 1; 0 at both zeros, NaN at NaN.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -500,83 +500,84 @@ pub trait Float:
     #[must_use]
     fn sign(self) -> Self;
 
-    /// The magnitude of `self` with the sign of `sign`.
+    /// Returns the magnitude of `self` with the sign of `sign`.
     #[must_use]
     fn copysign(self, sign: Self) -> Self;
 
-    /// Whether the bit of the sign is set.
+    /// Returns whether the sign bit is set.
     #[must_use]
     fn is_sign_negative(self) -> Self::Truth;
 
-    /// The remainder of the quotient rounded towards zero, with the sign of `self`: C's `fmod`.
+    /// Computes the remainder of the quotient rounded towards zero, with the sign of `self`: C's
+    /// `fmod`.
     #[must_use]
     fn fmod(self, other: Self) -> Self;
 
-    /// What `floor(self / other)` leaves, with the sign of `other`: Python's `%`.
+    /// Computes the remainder of `floor(self / other)`, with the sign of `other`: Python's `%`.
     #[must_use]
     #[inline(always)]
     fn remainder(self, other: Self) -> Self {
         composed::floor_remainder(self, other)
     }
 
-    /// `self` held between two numbers; NaN if one is NaN.
+    /// Clamps `self` between two numbers. The result is NaN if any of the three is NaN.
     #[must_use]
     #[inline(always)]
     fn clip(self, low: Self, high: Self) -> Self {
         self.maximum(low).minimum(high)
     }
 
-    /// `x^2`.
+    /// Computes `x^2`.
     #[must_use]
     #[inline(always)]
     fn square(self) -> Self {
         self * self
     }
 
-    /// `1 / x`.
+    /// Computes `1 / x`.
     #[must_use]
     #[inline(always)]
     fn reciprocal(self) -> Self {
         Self::ONE / self
     }
 
-    /// `1 - x^2`, which does not cancel near 1.
+    /// Computes `1 - x^2`, without cancellation near 1.
     #[must_use]
     #[inline(always)]
     fn one_minus_square(self) -> Self {
         composed::one_minus_square(self)
     }
 
-    /// `ln(sigmoid x)`, exact on both tails.
+    /// Computes `ln(sigmoid x)`, accurately on both tails.
     #[must_use]
     #[inline(always)]
     fn log_sigmoid(self) -> Self {
         -(-self).softplus()
     }
 
-    /// `sigmoid(x) sigmoid(-x)`, exact on both tails: the density of the logistic distribution, and
-    /// the derivative of the sigmoid.
+    /// Computes `sigmoid(x) sigmoid(-x)`, accurately on both tails: the density of the logistic
+    /// distribution, and the derivative of the sigmoid.
     #[must_use]
     #[inline(always)]
     fn logistic_density(self) -> Self {
         composed::logistic_density(self)
     }
 
-    /// `x / sqrt(x^2 + y^2)`, without overflow on the way; 0 at the origin.
+    /// Computes `x / sqrt(x^2 + y^2)`, without intermediate overflow. It is 0 at the origin.
     #[must_use]
     #[inline(always)]
     fn direction(self, other: Self) -> Self {
         composed::direction(self, other)
     }
 
-    /// `x / (x^2 + y^2)`, without overflow on the way; 0 at the origin.
+    /// Computes `x / (x^2 + y^2)`, without intermediate overflow. It is 0 at the origin.
     #[must_use]
     #[inline(always)]
     fn inversion(self, other: Self) -> Self {
         composed::inversion(self, other)
     }
 
-    /// The nearest integer below.
+    /// Returns the greatest integer that is at most `self`.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -585,7 +586,7 @@ pub trait Float:
     #[must_use]
     fn floor(self) -> Self;
 
-    /// The nearest integer above.
+    /// Returns the least integer that is at least `self`.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -594,7 +595,7 @@ pub trait Float:
     #[must_use]
     fn ceil(self) -> Self;
 
-    /// The nearest integer towards zero.
+    /// Returns the nearest integer towards zero.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -603,7 +604,7 @@ pub trait Float:
     #[must_use]
     fn trunc(self) -> Self;
 
-    /// The nearest integer; half goes to the even one, as in NumPy.
+    /// Returns the nearest integer. Halves go to the even one, as in NumPy.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -612,7 +613,7 @@ pub trait Float:
     #[must_use]
     fn round(self) -> Self;
 
-    /// The larger of two; NaN if either is NaN.
+    /// Returns the larger of two numbers, or NaN if either is NaN.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -621,7 +622,7 @@ pub trait Float:
     #[must_use]
     fn maximum(self, other: Self) -> Self;
 
-    /// The smaller of two; NaN if either is NaN.
+    /// Returns the smaller of two numbers, or NaN if either is NaN.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -630,7 +631,7 @@ pub trait Float:
     #[must_use]
     fn minimum(self, other: Self) -> Self;
 
-    /// `self * factor + term`, rounded once.
+    /// Computes `self * factor + term`, rounded once.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -640,9 +641,9 @@ pub trait Float:
     fn mul_add(self, factor: Self, term: Self) -> Self;
 }
 
-/// A number of the machine: f32 or f64.
+/// A number type of the machine: f32 or f64.
 pub trait Machine: Float<Truth = bool> + PartialOrd + Display {
-    /// The same number as an f64.
+    /// Returns the same number as an f64.
     ///
     /// ```
     /// # use bibun_array::math::Machine;
@@ -651,8 +652,9 @@ pub trait Machine: Float<Truth = bool> + PartialOrd + Display {
     #[must_use]
     fn to_f64(self) -> f64;
 
-    /// Writes the sine of each `x` to the `y` beside it, as far as both reach. For f64 this is the
-    /// form that vectorises: [`sin`](Float::sin) has a branch for numbers beyond 2^32.
+    /// Writes the sine of each `x` to the `y` at the same position, up to the shorter length. For
+    /// f64 this is the form that vectorises, because [`sin`](Float::sin) has a branch for numbers
+    /// beyond 2^32.
     ///
     /// ```
     /// # use bibun_array::math::{Float, Machine};
@@ -662,8 +664,9 @@ pub trait Machine: Float<Truth = bool> + PartialOrd + Display {
     /// ```
     fn sin_slice(x: &[Self], y: &mut [Self]);
 
-    /// Writes the cosine of each `x` to the `y` beside it, as far as both reach. For f64 this is
-    /// the form that vectorises: [`cos`](Float::cos) has a branch for numbers beyond 2^32.
+    /// Writes the cosine of each `x` to the `y` at the same position, up to the shorter length. For
+    /// f64 this is the form that vectorises, because [`cos`](Float::cos) has a branch for numbers
+    /// beyond 2^32.
     ///
     /// ```
     /// # use bibun_array::math::{Float, Machine};
@@ -673,8 +676,9 @@ pub trait Machine: Float<Truth = bool> + PartialOrd + Display {
     /// ```
     fn cos_slice(x: &[Self], y: &mut [Self]);
 
-    /// Writes the tangent of each `x` to the `y` beside it, as far as both reach. For f64 this is
-    /// the form that vectorises: [`tan`](Float::tan) has a branch for numbers beyond 2^32.
+    /// Writes the tangent of each `x` to the `y` at the same position, up to the shorter length.
+    /// For f64 this is the form that vectorises, because [`tan`](Float::tan) has a branch for
+    /// numbers beyond 2^32.
     ///
     /// ```
     /// # use bibun_array::math::{Float, Machine};

@@ -4,8 +4,8 @@
 //! with an exact residual. `hypot` scales by a power of two at the ends of the range. A power is
 //! `e^(y ln |x|)`: in f64 for an f32, with the logarithm and the product in two parts for an f64.
 //! Bounds: `cbrt` 1 ulp, `rsqrt`, `hypot` and powers 1.5 ulp.
-//! Source: Muller, "Elementary Functions", third edition; special values of
-//! powers as in ISO C99, annex F.9.4.4.
+//! Source: Muller, "Elementary Functions", third edition; special values of powers as in ISO C99,
+//! annex F.9.4.4.
 
 use super::Float;
 use super::coefficients::{CBRT_F32, CBRT_F64};
@@ -18,10 +18,11 @@ pub(crate) trait Power: Copy + 'static {
     /// `m^(1/3)` for a fraction `m`.
     const CBRT: &'static [Self];
     /// Squares of numbers between the reciprocal of the first and the first neither overflow nor
-    /// lose bits; the second takes any number at either end there.
+    /// lose bits. A multiplication by the second, or by its reciprocal, brings any other number
+    /// into that range.
     const HYPOT: (Self, Self);
 
-    /// `self^y` for a number that is not negative, and for neither `y = 0` nor `self = 1`.
+    /// `self^y` for a number that is not negative, except for `y = 0` and `self = 1`.
     fn magnitude_to_the<T: Kernel<Precision = Self>>(x: T, y: T::Double) -> T;
 }
 
@@ -47,7 +48,7 @@ impl Power for f64 {
         let high = Float::select(x.less(Float::INFINITY), high, x);
         let (product, product_low) = two_product(y, high);
         let product_low = y.mul_add(low, product_low);
-        // Beyond the range of the exponential the second part means nothing and may be NaN.
+        // Beyond the range of the exponential, the second part means nothing and may be NaN.
         let in_range = product.abs().less(Float::from_f64(1000.0));
         let product_low = Float::select(in_range, product_low, Float::ZERO);
         let (power, n) = exp_parts(product, product_low);
@@ -92,7 +93,7 @@ pub(crate) fn hypot<T: Kernel>(x: T, y: T) -> T {
     let back = T::select(down, step, T::select(up, T::ONE / step, T::ONE));
     let (a, b) = (a * scale, b * scale);
     let length = a.mul_add(a, b * b).sqrt() * back;
-    // An infinite side counts even beside NaN.
+    // An infinite side counts even if the other one is NaN.
     T::select(
         a.equal(T::INFINITY) | b.equal(T::INFINITY),
         T::INFINITY,
@@ -100,14 +101,14 @@ pub(crate) fn hypot<T: Kernel>(x: T, y: T) -> T {
     )
 }
 
-/// `x^y` where `y` is an f64 so that every `i32` and f32 fits; `odd` says whether it is an odd
+/// `x^y`, where `y` is an f64 so that every `i32` and f32 fits, and `odd` is whether it is an odd
 /// integer.
 #[inline(always)]
 fn power<T: Kernel>(x: T, y: T::Double, integer: T::Truth, odd: T::Truth) -> T {
     let magnitude = T::Precision::magnitude_to_the(x.abs(), y);
     let negative = x.is_sign_negative();
     let signed = T::select(negative & odd, -magnitude, magnitude);
-    // A negative finite number has no power between two integers; -0 and -inf have.
+    // A negative finite number has no power between two integers, but -0 and -inf have.
     let imaginary = x.less(T::ZERO) & x.greater(T::NEG_INFINITY) & !integer;
     let y_infinite = y.abs().equal(Float::INFINITY);
     let one = y.equal(Float::ZERO) | x.equal(T::ONE) | (x.equal(-T::ONE) & y_infinite);

@@ -1,14 +1,14 @@
 //! `sin`, `cos`, `tan` and their inverses.
 //!
 //! Method: `x 2 / pi` is split into quadrants and a fraction without loss, by as many parts of
-//! `2 / pi` as the size of `x` asks for, and polynomials for sine and cosine over `|r| <= pi / 4`
-//! follow. f32 does the first in f64 and for every finite number without a branch: `x = 2^s x'`,
-//! where `x'` is an integer if `s > 0`, and `2^s 2 / pi` modulo 4 is one of four constants (Payne
-//! and Hanek's reduction, with selections instead of table look-ups). In f64 that would cost more
-//! than all the rest. So up to 2^32 a loop uses `2 / pi` in three parts, and numbers beyond are
-//! done again one by one, in integers of 192 bits. That is a branch: loops over f64 use `sin_slice`
-//! and its like. The inverses fold their argument into a short interval by identities with a single
-//! division.
+//! `2 / pi` as the size of `x` requires, and polynomials for sine and cosine over `|r| <= pi / 4`
+//! follow. f32 does the first step in f64 and for every finite number without a branch:
+//! `x = 2^s x'`, where `x'` is an integer if `s > 0`, and `2^s 2 / pi` modulo 4 is one of four
+//! constants (Payne and Hanek's reduction, with selections instead of table look-ups). In f64 that
+//! would cost more than everything else. So a loop uses `2 / pi` in three parts for numbers up to
+//! 2^32, and numbers beyond are computed again one by one, in integers of 192 bits. That is a
+//! branch: loops over f64 use `sin_slice` and similar. The inverses fold their argument into a
+//! short interval by identities with a single division.
 //! Bounds, for every finite argument: `sin`, `cos` 1 ulp, `tan`, `asin` 2.5 ulp, `acos` 1.5 ulp,
 //! `atan`, `atan2` 2 ulp.
 //! Source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Muller,
@@ -49,18 +49,19 @@ pub(crate) trait Trigonometric: Copy + 'static {
     /// Above this, numbers are scaled down before they are added.
     const LARGE: Self;
 
-    /// The reduction without a branch: right for every f32, and for an f64 of at most `2^32`.
+    /// The reduction without a branch, which is accurate for every f32, and for an f64 of at most
+    /// `2^32`.
     fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T>;
 }
 
 /// Numbers of the machine, for which the reduction of large arguments may branch.
 pub(crate) trait Reducible: Kernel {
-    /// Whether there is nothing to reduce, and asking is worth a branch.
+    /// Whether there is nothing to reduce, and the check is worth a branch.
     fn is_reduced(self) -> bool;
 
-    /// Whether [`Trigonometric::reduce`] is right for this number, infinities and NaN included.
+    /// Whether [`Trigonometric::reduce`] is accurate for this number, infinities and NaN included.
     fn is_reducible(self) -> bool;
-    /// The reduction of a finite number for which the other one is not right.
+    /// The reduction of a finite number for which the other one is not accurate.
     fn reduce_exactly(self) -> Reduced<Self>;
 }
 
@@ -165,13 +166,13 @@ impl Reducible for f64 {
         !((self.abs() > LIMIT) & (self.abs() < Self::INFINITY))
     }
 
-    /// With `|x| = 2^e m` and an integer `m` of 53 bits, bits of `2 / pi` worth `2^(2 - e)` or more
-    /// give multiples of 4. The product of `m` and the next 192 bits, modulo `2^192`, begins with
-    /// the two bits of the quadrant; what is cut off is below `2^-136`.
+    /// With `|x| = 2^e m` and an integer `m` of 53 bits, bits of `2 / pi` of weight `2^(2 - e)` or
+    /// more contribute multiples of 4. The product of `m` and the next 192 bits, modulo `2^192`,
+    /// begins with the two bits of the quadrant. The part that is cut off is below `2^-136`.
     fn reduce_exactly(self) -> Reduced<Self> {
         let bits = self.abs().to_bits();
         let m = bits & ((1 << 52) - 1) | 1 << 52;
-        // The table starts 64 bits before the binary point; the window starts at worth 2^(1 - e).
+        // The table starts 64 bits before the binary point; the window starts at weight 2^(1 - e).
         let start = (bits >> 52) as usize - (1075 - 62);
         let (limb, shift) = (start / 64, start % 64);
         let window = |k: usize| {
@@ -185,7 +186,7 @@ impl Reducible for f64 {
             .wrapping_mul(window(0))
             .wrapping_add((middle >> 64) as u64);
         let quadrant = (top >> 61).div_ceil(2);
-        // As a signed number the bits behind the quadrant are the distance to the nearest one.
+        // As a signed number, the bits after the quadrant are the distance to the nearest one.
         let kept =
             (top as u128) << 66 | ((middle as u64) as u128) << 2 | (low as u64 >> 62) as u128;
         let distance = kept as i128;
@@ -197,7 +198,7 @@ impl Reducible for f64 {
     }
 }
 
-/// `n + fraction + fraction_low` quadrants, where the last is small beside 1.
+/// `n + fraction + fraction_low` quadrants, where the last is small compared with 1.
 #[inline(always)]
 fn from_quadrants<T: Kernel<Precision = f64>>(n: T, fraction: T, fraction_low: T) -> Reduced<T> {
     let (quarter, quarter_low) = T::pair(f64::FRAC_PI_2);
@@ -216,7 +217,7 @@ fn sin_cos<T: Kernel>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
     let near = T::ONE - half;
     let rest = (z * z).mul_add(polynomial(z, T::Precision::COS), -(r * r_low));
     let cos = near + ((T::ONE - near - half) + rest);
-    // One quarter turn exchanges the two and changes a sign, two change both.
+    // One quarter turn exchanges the two and changes a sign, two change both signs.
     let odd = T::is_odd(n);
     let (sin_negative, cos_negative) = (T::has_bit_of_two(n), T::has_bit_of_two(n + T::ONE));
     let (sin, cos) = (T::select(odd, cos, sin), T::select(odd, sin, cos));
@@ -226,7 +227,7 @@ fn sin_cos<T: Kernel>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
     )
 }
 
-/// The reduction, right for every number: with a branch where the type needs one.
+/// The reduction, accurate for every number, with a branch if the type needs one.
 #[inline(always)]
 fn reduce<T: Reducible>(x: T) -> Reduced<T> {
     if x.is_reduced() {
@@ -239,7 +240,7 @@ fn reduce<T: Reducible>(x: T) -> Reduced<T> {
     }
 }
 
-/// `x` itself where its cube is below half a unit, which keeps the sign of zero, and else `y`.
+/// `x` itself where its cube is below half an ulp, which keeps the sign of zero, and `y` elsewhere.
 #[inline(always)]
 pub(crate) fn unless_tiny<T: Kernel>(x: T, y: T) -> T {
     T::select((x.abs() * x.abs()).less(half_epsilon()), x, y)
@@ -253,14 +254,15 @@ macro_rules! from_sin_and_cos {
             $value
         }
 
-        /// The same without a branch, as far as [`Trigonometric::reduce`] is right.
+        /// The same without a branch, for numbers for which [`Trigonometric::reduce`] is accurate.
         #[inline(always)]
         pub(crate) fn $reduced<T: Kernel>($x: T) -> T {
             let ($sin, $cos) = sin_cos(T::Precision::reduce($x));
             $value
         }
 
-        /// The loop without a branch, and then once more what it got wrong.
+        /// The loop without a branch, and then a second one for the numbers for which it is not
+        /// accurate.
         #[inline(always)]
         pub(crate) fn $slice<T: Reducible>(x: &[T], y: &mut [T]) {
             for (y, &$x) in y.iter_mut().zip(x) {
@@ -287,7 +289,7 @@ from_sin_and_cos! {
 }
 
 /// `asin a` for `|a| <= 1/2`, and for `a > 1/2` the part `asin sqrt((1 - a) / 2)` of
-/// `asin a = pi / 2 - 2 asin sqrt((1 - a) / 2)`, and which of the two it is.
+/// `asin a = pi / 2 - 2 asin sqrt((1 - a) / 2)`; and whether it is the second case.
 #[inline(always)]
 fn folded_asin<T: Kernel>(a: T) -> (T, T::Truth) {
     let large = a.greater(T::HALF);
@@ -349,7 +351,7 @@ pub(crate) fn atan2<T: Kernel>(y: T, x: T) -> T {
     let (a, b) = (y.abs(), x.abs());
     let steep = a.greater(b);
     let (numerator, denominator) = (T::select(steep, b, a), T::select(steep, a, b));
-    // Two infinities stand at 45 degrees, two zeros at 0; and no sum may overflow.
+    // Two infinities are at 45 degrees, two zeros at 0, and no sum may overflow.
     let large = T::of(T::Precision::LARGE);
     let numerator = T::select(numerator.equal(T::INFINITY), large, numerator);
     let denominator = T::select(

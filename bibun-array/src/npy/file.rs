@@ -1,4 +1,4 @@
-//! Files as such: what can be wrong with one, and how one is put in its place whole.
+//! Files in general: their errors, and writing a file whole or not at all.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -6,7 +6,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a file could not be read or written.
+/// An error of reading or writing a file.
 ///
 /// ```
 /// use bibun_array::{Array, FileError};
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The operating system says no.
+    /// The operating system reports an error.
     Io {
-        /// The file; nothing if it was only bytes.
+        /// The file; empty if only bytes were read or written.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The content is not what it should be.
+    /// The content is not as expected.
     Format {
-        /// The file; nothing if it was only bytes.
+        /// The file; empty if only bytes were read or written.
         file: PathBuf,
         /// The array in it, if the file holds several.
         member: Option<String>,
-        /// What was met and what was expected.
+        /// What was found and what was expected.
         what: String,
     },
 }
@@ -54,7 +54,7 @@ impl fmt::Display for FileError {
     }
 }
 
-/// How a message begins.
+/// The beginning of a message.
 fn before(file: &Path, member: Option<&str>) -> String {
     let file = file.display().to_string();
     let member = member.map(|member| format!("array `{member}`"));
@@ -70,7 +70,7 @@ fn before(file: &Path, member: Option<&str>) -> String {
 }
 
 impl FileError {
-    /// The content is not what it should be, of a file that is yet to be named.
+    /// Creates an error of content that is not what it should be, in a file that is not named yet.
     ///
     /// ```
     /// use bibun_array::FileError;
@@ -86,7 +86,7 @@ impl FileError {
         }
     }
 
-    /// The same of this file, unless another has been named.
+    /// Returns the error with the name of the file, unless it already has one.
     #[must_use]
     pub fn in_file(mut self, path: impl AsRef<Path>) -> Self {
         let (Self::Io { file, .. } | Self::Format { file, .. }) = &mut self;
@@ -130,14 +130,14 @@ impl From<zip::result::ZipError> for FileError {
     }
 }
 
-/// Writes a file that appears whole or not at all, whatever happens on the way: it is written
-/// beside `path` under a name that ends in `.part`, forced to the disk, and then renamed, over a
-/// file that may have been there. When this function returns, the new file survives a loss of
-/// power. If the process is killed before, a `.part` file may be left, which [`remove_unfinished`]
-/// takes away.
+/// Writes a file that appears whole or not at all, whatever happens in between: it is written next
+/// to `path` under a name that ends in `.part`, forced to the disk, and then renamed, over any
+/// existing file. When this function returns, the new file survives a loss of power. If the process
+/// is killed before, a `.part` file may be left behind, which [`remove_unfinished`] removes.
 ///
 /// # Errors
-/// Those of `write`, and if the file cannot be written; what was there has stayed then.
+/// Returns the errors of `write`, and an error if the file cannot be written. An existing file is
+/// then unchanged.
 ///
 /// ```
 /// use std::io::Write;
@@ -175,11 +175,11 @@ fn write_beside(
         let written = write(&mut file).and_then(|()| {
             let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.sync_all()?;
-            // The file is closed, and with that unlocked, when it has its name.
+            // The file is closed, and thereby unlocked, once it has its name.
             Ok(fs::rename(&temporary, path)?)
         });
         if written.is_err() {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = fs::remove_file(&temporary);
         }
         written.and_then(|()| Ok(sync_folder(path)?))
@@ -187,7 +187,7 @@ fn write_beside(
     written.map_err(|error| error.in_file(path))
 }
 
-/// A new file in the same folder, locked as long as it is open.
+/// A new file in the same folder, locked while it is open.
 fn create_beside(path: &Path) -> Result<(PathBuf, File), FileError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let Some(name) = path.file_name() else {
@@ -212,11 +212,11 @@ fn create_beside(path: &Path) -> Result<(PathBuf, File), FileError> {
     }
 }
 
-/// Removes what processes that were killed in [`write_whole`] have left in a folder. A file that is
-/// being written, by whatever process, stays.
+/// Removes the files that processes killed in [`write_whole`] have left in a folder. A file that is
+/// being written, by any process, stays.
 ///
 /// # Errors
-/// If the folder cannot be read, or a file cannot be removed.
+/// Returns an error if the folder cannot be read, or a file cannot be removed.
 ///
 /// ```
 /// use bibun_array::{FileError, remove_unfinished, write_whole};
@@ -253,7 +253,7 @@ pub fn remove_unfinished(folder: impl AsRef<Path>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Whether a file is called as those are that [`write_whole`] has not finished:
+/// Whether a name is that of a file that [`write_whole`] has not finished:
 /// `NAME.PROCESS-NUMBER.part`.
 fn is_unfinished(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,7 +1,8 @@
-//! NumPy's files: `.npy` (one array) and, with the feature `npz`, `.npz` (a zip archive of named ones).
+//! NumPy's files: `.npy` (one array) and, with the feature `npz`, `.npz` (a zip archive of named
+//! arrays).
 //!
-//! Source: NumPy Enhancement Proposal 1, versions 1 to 3 of the format. What a header claims is
-//! held against the length of the file before any memory is asked for.
+//! Source: NumPy Enhancement Proposal 1, versions 1 to 3 of the format. The claims of a header are
+//! checked against the length of the file before any memory is allocated.
 
 mod file;
 #[cfg(feature = "npz")]
@@ -25,13 +26,13 @@ use crate::{Array, DType, Element, Error, Scalar, Shape, raise};
 impl Array {
     /// Reads a `.npy` file.
     ///
-    /// `f4`, `f8`, `i8` and `b1` become `f32`, `f64`, `i64` and `bool`; of the rest, `f2` becomes
-    /// `f32` and all other integers become `i64`. Either byte order and either order of axes will
-    /// do.
+    /// `b1`, `u1`, `i4`, `i8`, `f2`, `f4` and `f8` become `bool`, `u8`, `i32`, `i64`, `f16`, `f32`
+    /// and `f64`, `V2` becomes `bf16`, and all other integers become `i64`. Either byte order and
+    /// either order of axes can be read.
     ///
     /// # Errors
-    /// If the file cannot be read, is no such file, ends early, has elements of another kind, or
-    /// holds an unsigned number that `i64` does not.
+    /// Returns an error if the file cannot be read, is not a `.npy` file, ends early, has elements
+    /// of another kind, or contains an unsigned number that does not fit into `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -56,7 +57,7 @@ impl Array {
     /// Reads the bytes of a `.npy` file.
     ///
     /// # Errors
-    /// As for [`Array::read_npy`].
+    /// Returns an error as [`Array::read_npy`] does.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -70,10 +71,10 @@ impl Array {
         read_array(&mut bytes, length)
     }
 
-    /// The bytes of a `.npy` file.
+    /// Returns the bytes of a `.npy` file.
     ///
     /// # Panics
-    /// If the shape is too long for a header, which takes thousands of axes.
+    /// Panics if the shape is too long for a header, which takes thousands of axes.
     #[track_caller]
     pub fn to_npy(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -83,12 +84,12 @@ impl Array {
         bytes
     }
 
-    /// Writes a `.npy` file, just as NumPy would from the same elements in row-major order.
+    /// Writes a `.npy` file, identical to NumPy's for the same elements in row-major order.
     ///
     /// The file appears whole or not at all ([`write_whole`]).
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -108,12 +109,12 @@ impl Array {
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longer headers describe records of many fields, which are refused anyway.
 const LONGEST_HEADER: u32 = 1 << 16;
-/// NumPy's limit, too.
+/// The same limit as NumPy's.
 const LARGEST_RANK: usize = 64;
-/// Elements converted at a time.
+/// The number of elements converted at a time.
 const CHUNK: usize = 4096;
 
-/// What a header says.
+/// The content of a header.
 struct Header {
     descr: String,
     fortran_order: bool,
@@ -138,7 +139,7 @@ impl Header {
         Some((big_endian, letter, width))
     }
 
-    /// Whether numbers are in big-endian order, and of what kind they are: `f8`.
+    /// Whether numbers are in big-endian order, and their kind: `f8`.
     fn numbers(&self) -> Option<(bool, String)> {
         let (big_endian, letter, width) = self.parts()?;
         let widths: &[&str] = match letter {
@@ -190,8 +191,8 @@ fn read_numbers(
         "4" => 4,
         _ => 8,
     };
-    // Strides are products of sizes, so those must not overflow even where a zero stands among
-    // them; nor must they in memory, where elements may be wider than in the file.
+    // Strides are products of sizes, so the products must not overflow even if there is a zero
+    // among the sizes; nor may they in memory, where elements may be wider than in the file.
     let multiply = |count: u64, &size: &usize| count.checked_mul(size.max(1) as u64);
     let count = shape.iter().try_fold(1, multiply);
     let possible = shape.len() <= LARGEST_RANK && Shape::new(&shape).is_addressable();
@@ -251,7 +252,7 @@ fn read_numbers(
     })
 }
 
-/// Elements as their bits are, in little-endian order.
+/// Reads elements from their bits, in little-endian order.
 fn decode_bits<T: Element>(
     reader: &mut dyn Read,
     shape: Shape,
@@ -271,7 +272,7 @@ fn decode_bits<T: Element>(
     }
 }
 
-/// Elements of `N` bytes each, converted from little-endian order.
+/// Reads elements of `N` bytes each, converted from little-endian order.
 fn decode<T: Element, const N: usize>(
     reader: &mut dyn Read,
     shape: Shape,
@@ -303,7 +304,7 @@ fn decode<T: Element, const N: usize>(
     })
 }
 
-/// The header, and how many bytes it takes with all that stands before it.
+/// Reads the header, and returns it with the number of bytes up to its end.
 fn read_header(reader: &mut dyn Read) -> Result<(Header, u64), FileError> {
     let mut start = [0; 8];
     reader.read_exact(&mut start)?;
@@ -346,11 +347,11 @@ fn read_header(reader: &mut dyn Read) -> Result<(Header, u64), FileError> {
     Ok((header, before + u64::from(length)))
 }
 
-/// What is left of a Python literal.
+/// The unread rest of a Python literal.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
-    /// A dictionary of just the three keys, in any order.
+    /// Reads a dictionary with exactly the three keys, in any order.
     fn header(mut self) -> Option<Header> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.token("{")?;
@@ -392,7 +393,7 @@ impl<'a> Literal<'a> {
         Some(string)
     }
 
-    /// A string; or the list of fields that describes records, as it is written.
+    /// Reads a string, or the list of fields that describes records, as text.
     fn dtype(&mut self) -> Option<&'a str> {
         let text = self.0.trim_start();
         if !text.starts_with('[') {
@@ -430,7 +431,7 @@ impl<'a> Literal<'a> {
             let end = text.find(|c: char| !c.is_ascii_digit())?;
             sizes.push(text[..end].parse().ok()?);
             self.0 = &text[end..];
-            // Python 2 wrote long integers so.
+            // Python 2 wrote long integers with an L.
             let _ = self.token("L");
             if self.token(",").is_none() {
                 self.token(")")?;
@@ -471,7 +472,7 @@ fn write_header(writer: &mut dyn Write, descr: &str, shape: &Shape) -> io::Resul
     writer.write_all(header.as_bytes())
 }
 
-/// Words in little-endian order.
+/// Writes words in little-endian order.
 fn encode<W: Word>(writer: &mut dyn Write, words: impl Iterator<Item = W>) -> io::Result<()> {
     const FULL: usize = CHUNK * size_of::<u64>();
     let mut bytes = Vec::with_capacity(FULL);

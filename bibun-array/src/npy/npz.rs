@@ -14,23 +14,23 @@ use super::text::{read_text, write_text};
 use super::{EXPECTED, FileError, read_header, read_numbers, write_array, write_whole};
 use crate::Array;
 
-/// What is under one name of a `.npz` file.
+/// A value under a name in a `.npz` file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NpzValue {
-    /// Numbers.
+    /// An array of numbers.
     Array(Array),
     /// A single text: an array of rank 0 of NumPy's dtypes `U` (any characters) or `S` (bytes, here
     /// in UTF-8).
     Text(String),
-    /// Something else, and what; say, pickled objects, which are never run.
+    /// Anything else, with a description of it; for example pickled objects, which are never run.
     Other(String),
 }
 
-/// The names of a `.npz` file, and what is under them as it is asked for.
+/// A reader of a `.npz` file: its names, and the values under them, which are read on demand.
 ///
-/// A member that is not understood is an [`NpzValue::Other`], and does not stand in the way of the
-/// rest.
+/// A member that is not understood is an [`NpzValue::Other`], and does not prevent the others from
+/// being read.
 ///
 /// ```
 /// use std::io::Cursor;
@@ -49,12 +49,12 @@ pub enum NpzValue {
 #[derive(Debug)]
 pub struct NpzReader<'a> {
     archive: ZipArchive<Input<'a>>,
-    /// Where the members are in the archive, by name without `.npy`.
+    /// The indices of the members in the archive, by name without `.npy`.
     members: IndexMap<String, usize>,
     file: PathBuf,
 }
 
-/// What an archive is read from: one type, so that what unpacks is compiled once.
+/// The source of an archive: one type, so that the code that unpacks is compiled once.
 type Input<'a> = Box<dyn ReadSeek + 'a>;
 
 trait ReadSeek: Read + Seek {}
@@ -67,11 +67,11 @@ impl fmt::Debug for dyn ReadSeek + '_ {
 }
 
 impl<'a> NpzReader<'a> {
-    /// Reads the names of a file.
+    /// Opens a file and reads its names.
     ///
     /// # Errors
-    /// If the file cannot be read or is no zip archive; if names are doubled or not in UTF-8, if
-    /// members overlap, or if they claim to be larger than they can be.
+    /// Returns an error if the file cannot be read or is not a zip archive, if names are repeated
+    /// or not in UTF-8, if members overlap, or if they claim to be larger than possible.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let open = || Self::new(BufReader::new(File::open(path)?));
@@ -80,16 +80,16 @@ impl<'a> NpzReader<'a> {
         Ok(reader)
     }
 
-    /// Reads the names of a file that is open, or of bytes.
+    /// Reads the names of an open file, or of bytes.
     ///
     /// # Errors
-    /// As for [`open`](NpzReader::open).
+    /// Returns an error as [`open`](NpzReader::open) does.
     pub fn new(reader: impl Read + Seek + 'a) -> Result<Self, FileError> {
         Self::of(Box::new(reader))
     }
 
     fn of(mut reader: Input<'a>) -> Result<Self, FileError> {
-        /// Deflate makes 258 bytes of two bits at best.
+        /// Deflate expands two bits to at most 258 bytes.
         const LARGEST_RATIO: u64 = 1032;
         let length = reader.seek(SeekFrom::End(0))?;
         let mut archive = ZipArchive::new(reader)?;
@@ -102,7 +102,7 @@ impl<'a> NpzReader<'a> {
         let mut members = IndexMap::new();
         for i in 0..archive.len() {
             let member = archive.by_index_raw(i)?;
-            // The crate would take other bytes for characters of an old code page.
+            // The crate would read other bytes as characters of an old code page.
             let name = str::from_utf8(member.name_raw())
                 .map_err(|_| FileError::format(format!("the name of member {i} is not UTF-8")))?;
             let name = name.strip_suffix(".npy").unwrap_or(name).to_owned();
@@ -126,15 +126,15 @@ impl<'a> NpzReader<'a> {
         })
     }
 
-    /// The names, in the order of the file.
+    /// Returns the names, in the order of the file.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// What is under a name; see [`Array::read_npy`] for the dtypes.
+    /// Reads the value under a name; see [`Array::read_npy`] for the dtypes.
     ///
     /// # Errors
-    /// If the file cannot be read, has no such name, or is damaged there.
+    /// Returns an error if the file cannot be read, has no such name, or is damaged there.
     pub fn read(&mut self, name: &str) -> Result<NpzValue, FileError> {
         let file = &self.file;
         let index = self.members.get(name).copied();
@@ -147,7 +147,7 @@ impl<'a> NpzReader<'a> {
 }
 
 fn read_member(archive: &mut ZipArchive<Input<'_>>, index: usize) -> Result<NpzValue, FileError> {
-    /// Bytes from which on a claim is verified before memory is asked for.
+    /// From this number of bytes on, a claim is verified before memory is allocated.
     const LARGE: u64 = 1 << 20;
     let mut member = archive.by_index(index)?;
     if !member.name_raw().ends_with(b".npy") {
@@ -155,7 +155,8 @@ fn read_member(archive: &mut ZipArchive<Input<'_>>, index: usize) -> Result<NpzV
     }
     let size = member.size();
     if member.compression() != CompressionMethod::Stored && size > LARGE {
-        // How much it is shows only as it is unpacked, so that is done once for nothing.
+        // The real size is only known after unpacking, so the member is unpacked once just for
+        // that.
         let unpacked = io::copy(&mut member.take(size), &mut io::sink())?;
         if unpacked < size {
             let what = format!("claims {size} bytes, but unpacks to {unpacked}");
@@ -171,7 +172,7 @@ fn read_member(archive: &mut ZipArchive<Input<'_>>, index: usize) -> Result<NpzV
     Ok(value)
 }
 
-/// Reads an array or a text; what is neither stays unread.
+/// Reads an array or a text. Anything else stays unread.
 fn read_value(reader: &mut dyn Read, length: u64) -> Result<NpzValue, FileError> {
     let (header, header_length) = read_header(reader)?;
     let rest = length.saturating_sub(header_length);
@@ -186,8 +187,8 @@ fn read_value(reader: &mut dyn Read, length: u64) -> Result<NpzValue, FileError>
     }
 }
 
-/// Writes a `.npz` file without compression, one member after the other. Equal members in equal
-/// order give equal files.
+/// A writer of a `.npz` file without compression, one member after the other. Equal members in
+/// equal order make equal files.
 ///
 /// ```
 /// use std::io::Cursor;
@@ -212,24 +213,24 @@ impl fmt::Debug for dyn WriteSeek + '_ {
 }
 
 impl<'a> NpzWriter<'a> {
-    /// An archive without members.
+    /// Creates an archive without members.
     pub fn new(writer: &'a mut (impl Write + Seek)) -> Self {
         Self(ZipWriter::new(writer))
     }
 
-    /// Puts an array under a name.
+    /// Writes an array under a name.
     ///
     /// # Errors
-    /// If it cannot be written, or there is something of this name.
+    /// Returns an error if it cannot be written, or the name is already taken.
     pub fn array(&mut self, name: &str, x: &Array) -> Result<(), FileError> {
         self.member(name, |member| Ok(write_array(member, x)?))
     }
 
-    /// Puts a text under a name, as an array of rank 0 of NumPy's dtype `U`.
+    /// Writes a text under a name, as an array of rank 0 of NumPy's dtype `U`.
     ///
     /// # Errors
-    /// If it cannot be written, there is something of this name, or the text ends in a NUL, which
-    /// NumPy would not keep.
+    /// Returns an error if it cannot be written, the name is already taken, or the text ends in a
+    /// NUL, which NumPy would not keep.
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), FileError> {
         self.member(name, |member| write_text(member, text))
     }
@@ -253,24 +254,24 @@ impl<'a> NpzWriter<'a> {
         written.map_err(|error| error.in_member(name))
     }
 
-    /// Writes the list of the members, without which the file is none.
+    /// Writes the list of the members, without which the file is not valid.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn finish(self) -> Result<(), FileError> {
         self.0.finish()?;
         Ok(())
     }
 }
 
-/// Reads the arrays of a `.npz` file, in the order in which they are there; see [`Array::read_npy`]
-/// for their dtypes, and [`NpzReader`] for files with something else beside them.
+/// Reads the arrays of a `.npz` file, in their order in the file; see [`Array::read_npy`] for their
+/// dtypes, and [`NpzReader`] for files that also contain other values.
 ///
-/// Takes the feature `npz`.
+/// Requires the feature `npz`.
 ///
 /// # Errors
-/// As for [`Array::read_npy`] and [`NpzReader::open`], and if something else than arrays of numbers
-/// is in the file.
+/// Returns an error as [`Array::read_npy`] and [`NpzReader::open`] do, and if the file contains
+/// anything other than arrays of numbers.
 ///
 /// ```
 /// use bibun_array::{read_npz, write_npz, Array};
@@ -304,12 +305,12 @@ pub fn read_npz(path: impl AsRef<Path>) -> Result<IndexMap<String, Array>, FileE
 }
 
 /// Writes named arrays as a `.npz` file without compression, in their order. As with
-/// [`Array::write_npy`], the file appears whole or not at all, and equal arrays give equal files.
+/// [`Array::write_npy`], the file appears whole or not at all, and equal arrays make equal files.
 ///
-/// Takes the feature `npz`.
+/// Requires the feature `npz`.
 ///
 /// # Errors
-/// If the file cannot be written or two arrays have the same name.
+/// Returns an error if the file cannot be written or two arrays have the same name.
 ///
 /// ```
 /// use bibun_array::{write_npz, Array, FileError};

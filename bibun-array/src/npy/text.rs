@@ -1,4 +1,4 @@
-//! Single texts, which NumPy keeps as arrays of rank 0 of the dtypes `U` and `S`.
+//! Single texts, which NumPy stores as arrays of rank 0 of the dtypes `U` and `S`.
 
 use std::io::{Read, Write};
 
@@ -6,7 +6,8 @@ use super::{FileError, Header, write_header};
 use crate::Shape;
 
 impl Header {
-    /// How many characters a single text has, how many bytes each, and in which order.
+    /// The number of characters of a single text, the number of bytes of each, and whether they are
+    /// big-endian.
     pub(super) fn text(&self) -> Option<(u64, u64, bool)> {
         let (big_endian, letter, width) = self.parts()?;
         let bytes = match letter {
@@ -20,7 +21,7 @@ impl Header {
     }
 }
 
-/// The characters of a text, without the NULs at its end.
+/// Reads the characters of a text, without the NULs at its end.
 pub(super) fn read_text(
     reader: &mut dyn Read,
     (count, width, big_endian): (u64, u64, bool),
@@ -57,7 +58,7 @@ pub(super) fn write_text(writer: &mut dyn Write, text: &str) -> Result<(), FileE
     }
     let mut bytes: Vec<[u8; 4]> = text.chars().map(|c| u32::from(c).to_le_bytes()).collect();
     if bytes.is_empty() {
-        // NumPy has no strings without characters; those at the end do not count.
+        // NumPy has no strings without characters; NULs at the end do not count.
         bytes.push([0; 4]);
     }
     write_header(writer, &format!("<U{}", bytes.len()), &Shape::from(()))?;

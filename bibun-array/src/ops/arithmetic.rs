@@ -1,14 +1,14 @@
 //! Sums, products, quotients and remainders.
 //!
-//! Integers wrap around at the ends of their range, and a quotient or remainder of integers by zero is
-//! 0: nothing here panics over a value.
+//! Integers wrap around at the ends of their range, and a quotient or remainder of integers by zero
+//! is 0. Nothing here panics because of a value.
 
 use super::{binary, unary};
 use crate::math::{composed, integer};
 use crate::{DType, Number};
 
 unary! {
-    /// `-x`; integers wrap around. `bool` counts as `i64`.
+    /// Computes `-x` of each element. Integers wrap around, and `bool` counts as `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -19,7 +19,8 @@ unary! {
         @via numbers
     }
 
-    /// The magnitude `|x|`. `bool` counts as `i64`, and the smallest integer stays as it is.
+    /// Computes the magnitude `|x|` of each element. `bool` counts as `i64`, and the smallest
+    /// integer stays unchanged.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -30,8 +31,8 @@ unary! {
         @via numbers
     }
 
-    /// `-1`, `0` or `1` as `x` is negative, zero or positive; NaN stays NaN. `bool` counts as
-    /// `i64`.
+    /// Computes the sign of each element: `-1`, `0` or `1` if it is negative, zero or positive. NaN
+    /// stays NaN, and `bool` counts as `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -42,7 +43,7 @@ unary! {
         @via numbers
     }
 
-    /// `x²`; integers wrap around, `bool` counts as `i64`.
+    /// Computes `x²` of each element. Integers wrap around, and `bool` counts as `i64`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -55,10 +56,10 @@ unary! {
 }
 
 binary! {
-    /// `a + b`; for `bool` the logical or, as in NumPy.
+    /// Computes `a + b`. For `bool` this is the logical or, as in NumPy.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -70,10 +71,10 @@ binary! {
         @via |dtype| dtype
     }
 
-    /// `a - b`. Two arrays of `bool` are subtracted as `i64`, where NumPy refuses.
+    /// Computes `a - b`. Two arrays of `bool` are subtracted as `i64`; NumPy raises an error.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -84,10 +85,10 @@ binary! {
         @via numbers
     }
 
-    /// `a b`; for `bool` the logical and, as in NumPy.
+    /// Computes `a b`. For `bool` this is the logical and, as in NumPy.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -99,10 +100,11 @@ binary! {
         @via |dtype| dtype
     }
 
-    /// `a / b`, always a float: integers and `bool` are divided as `f64`, as in NumPy.
+    /// Computes `a / b`, which is always a float: integers and `bool` are divided as `f64`, as in
+    /// NumPy.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -113,12 +115,12 @@ binary! {
         @via floats
     }
 
-    /// The greatest integer that is at most `a / b`: Python's `a // b`. Integers stay integers; by
-    /// zero they give 0, and the one quotient that overflows wraps around. Floats by zero give what
-    /// `a / b` gives.
+    /// Computes the greatest integer that is at most `a / b`: Python's `a // b`. Integers stay
+    /// integers; division by zero is 0, and the one quotient that overflows wraps around. Floats
+    /// divided by zero are `a / b`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -130,11 +132,12 @@ binary! {
         @via numbers
     }
 
-    /// What [`floor_divide`](Self::floor_divide) leaves, with the sign of `b`: Python's `a % b`,
-    /// and the operator `%` of arrays. Integers by zero give 0, floats NaN.
+    /// Computes the remainder of [`floor_divide`](Self::floor_divide), with the sign of `b`:
+    /// Python's `a % b`, and the operator `%` of arrays. For a zero `b` it is 0 for integers and
+    /// NaN for floats.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -147,11 +150,11 @@ binary! {
         @via numbers
     }
 
-    /// The remainder of the quotient rounded towards zero, with the sign of `a`: Rust's `a % b` and
-    /// C's `fmod`. Integers by zero give 0, floats NaN.
+    /// Computes the remainder of the quotient rounded towards zero, with the sign of `a`: Rust's
+    /// `a % b` and C's `fmod`. For a zero `b` it is 0 for integers and NaN for floats.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -163,10 +166,10 @@ binary! {
         @via numbers
     }
 
-    /// The greater of both; NaN if one is NaN.
+    /// Returns the greater of both at each element, or NaN if one is NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -178,10 +181,10 @@ binary! {
         @via |dtype| dtype
     }
 
-    /// The lesser of both; NaN if one is NaN.
+    /// Returns the lesser of both at each element, or NaN if one is NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -193,10 +196,10 @@ binary! {
         @via |dtype| dtype
     }
 
-    /// Bit by bit `a & b` of `bool` or integers: the operator `&`.
+    /// Computes the bitwise `a & b` of `bool` or integers: the operator `&`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast or the dtype is a float.
+    /// Panics if the shapes do not broadcast or the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -208,10 +211,10 @@ binary! {
         @via |dtype| dtype
     }
 
-    /// Bit by bit `a | b` of `bool` or integers: the operator `|`.
+    /// Computes the bitwise `a | b` of `bool` or integers: the operator `|`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast or the dtype is a float.
+    /// Panics if the shapes do not broadcast or the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -223,10 +226,10 @@ binary! {
         @via |dtype| dtype
     }
 
-    /// Bit by bit `a ^ b` of `bool` or integers: the operator `^`.
+    /// Computes the bitwise `a ^ b` of `bool` or integers: the operator `^`.
     ///
     /// # Panics
-    /// If the shapes do not broadcast or the dtype is a float.
+    /// Panics if the shapes do not broadcast or the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -239,7 +242,7 @@ binary! {
     }
 }
 
-/// `bool` counts as `i64`.
+/// The dtype in which numbers are computed: `bool` counts as `i64`.
 pub(super) fn numbers(dtype: DType) -> DType {
     if dtype == DType::Bool {
         DType::I64
@@ -248,7 +251,7 @@ pub(super) fn numbers(dtype: DType) -> DType {
     }
 }
 
-/// Integers count as `f64`.
+/// The dtype in which floats are computed: integers count as `f64`.
 pub(super) fn floats(dtype: DType) -> DType {
     if dtype.is_float() { dtype } else { DType::F64 }
 }

@@ -3,7 +3,7 @@
 use super::{binary, unary};
 use crate::{Array, DType, Definition};
 
-/// Comparisons for all dtypes; of truths, `false` is less than `true`.
+/// Comparisons for all dtypes. For booleans, `false` is less than `true`.
 macro_rules! comparisons {
     ($(
         $(#[$documentation:meta])*
@@ -21,10 +21,10 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    /// Where `a == b`, as `bool`. NaN equals nothing.
+    /// Returns where `a == b`, as `bool`. NaN equals nothing.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -32,10 +32,10 @@ comparisons! {
     /// ```
     equal(a, b) -> EQUAL: !(a ^ b);
 
-    /// Where `a != b`, as `bool`. NaN differs from everything.
+    /// Returns where `a != b`, as `bool`. NaN differs from everything.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -43,10 +43,10 @@ comparisons! {
     /// ```
     not_equal(a, b) -> NOT_EQUAL: a ^ b;
 
-    /// Where `a < b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a < b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -54,10 +54,10 @@ comparisons! {
     /// ```
     less(a, b) -> LESS: !a & b;
 
-    /// Where `a <= b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a <= b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -65,10 +65,10 @@ comparisons! {
     /// ```
     less_equal(a, b) -> LESS_EQUAL: !a | b;
 
-    /// Where `a > b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a > b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -76,10 +76,10 @@ comparisons! {
     /// ```
     greater(a, b) -> GREATER: a & !b;
 
-    /// Where `a >= b`, as `bool`; nowhere beside NaN.
+    /// Returns where `a >= b`, as `bool`. With NaN the comparison is false.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -89,10 +89,10 @@ comparisons! {
 }
 
 binary! {
-    /// Where both are true; numbers count as true unless they are zero.
+    /// Returns where both are true. Numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -104,10 +104,10 @@ binary! {
         @via |_| DType::Bool
     }
 
-    /// Where one or both are true; numbers count as true unless they are zero.
+    /// Returns where one or both are true. Numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -119,10 +119,10 @@ binary! {
         @via |_| DType::Bool
     }
 
-    /// Where just one is true; numbers count as true unless they are zero.
+    /// Returns where exactly one is true. Numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -136,7 +136,7 @@ binary! {
 }
 
 unary! {
-    /// Where this is false; numbers count as true unless they are zero.
+    /// Returns where the array is false. Numbers count as true unless they are zero.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -147,10 +147,10 @@ unary! {
         @via |_| DType::Bool
     }
 
-    /// Every bit turned over, of `bool` or integers: the operator `!`.
+    /// Inverts every bit, of `bool` or integers: the operator `!`.
     ///
     /// # Panics
-    /// If the dtype is a float.
+    /// Panics if the dtype is a float.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -164,7 +164,7 @@ unary! {
     }
 }
 
-/// Predicates of floats, and the one answer for all integers.
+/// Predicates of floats, and their single result for all integers.
 macro_rules! predicates {
     ($(
         $(#[$documentation:meta])*
@@ -193,7 +193,7 @@ macro_rules! predicates {
 }
 
 predicates! {
-    /// Where elements are NaN.
+    /// Returns where elements are NaN.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -201,7 +201,7 @@ predicates! {
     /// ```
     is_nan(x) -> IS_NAN: x.is_nan(), integers: false;
 
-    /// Where elements are neither infinite nor NaN.
+    /// Returns where elements are neither infinite nor NaN.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -209,7 +209,7 @@ predicates! {
     /// ```
     is_finite(x) -> IS_FINITE: x.abs().less(f64::INFINITY), integers: true;
 
-    /// Where elements are infinite, of either sign.
+    /// Returns where elements are infinite, of either sign.
     ///
     /// ```
     /// use bibun_array::Array;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 unary! {
-    /// The square root; NaN left of zero.
+    /// Computes the square root of each element, which is NaN below zero.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -20,7 +20,7 @@ unary! {
         @via floats
     }
 
-    /// `1 / √x`; infinite at zero, NaN left of it.
+    /// Computes `1 / √x` of each element, which is infinite at zero and NaN below.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -31,7 +31,7 @@ unary! {
         @via floats
     }
 
-    /// The cube root, of negative numbers too.
+    /// Computes the cube root of each element, of negative numbers, too.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -42,7 +42,8 @@ unary! {
         @via floats
     }
 
-    /// `1 / x`, of integers too (where NumPy divides in integers).
+    /// Computes `1 / x` of each element, as a float for integers, too (for which NumPy divides in
+    /// integers).
     ///
     /// ```
     /// use bibun_array::Array;
@@ -53,7 +54,7 @@ unary! {
         @via floats
     }
 
-    /// `e^x`.
+    /// Computes `e^x` of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -64,7 +65,7 @@ unary! {
         @via floats
     }
 
-    /// `2^x`.
+    /// Computes `2^x` of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -75,7 +76,7 @@ unary! {
         @via floats
     }
 
-    /// `e^x - 1`, exact near zero, too.
+    /// Computes `e^x - 1` of each element, without cancellation near zero.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -86,7 +87,7 @@ unary! {
         @via floats
     }
 
-    /// The natural logarithm; `-∞` at zero, NaN left of it.
+    /// Computes the natural logarithm of each element, which is `-∞` at zero and NaN below.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -97,7 +98,7 @@ unary! {
         @via floats
     }
 
-    /// The logarithm to base 2; `-∞` at zero, NaN left of it.
+    /// Computes the logarithm to base 2 of each element, which is `-∞` at zero and NaN below.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -108,7 +109,7 @@ unary! {
         @via floats
     }
 
-    /// The logarithm to base 10; `-∞` at zero, NaN left of it.
+    /// Computes the logarithm to base 10 of each element, which is `-∞` at zero and NaN below.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -119,7 +120,8 @@ unary! {
         @via floats
     }
 
-    /// `log(1 + x)`, exact near zero, too; `-∞` at -1, NaN left of it.
+    /// Computes `log(1 + x)` of each element, without cancellation near zero. It is `-∞` at -1 and
+    /// NaN below.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -130,7 +132,7 @@ unary! {
         @via floats
     }
 
-    /// The sine of an angle in radians; NaN at infinity.
+    /// Computes the sine of each element, an angle in radians. It is NaN at infinity.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -142,7 +144,7 @@ unary! {
         @via floats
     }
 
-    /// The cosine of an angle in radians; NaN at infinity.
+    /// Computes the cosine of each element, an angle in radians. It is NaN at infinity.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -153,7 +155,7 @@ unary! {
         @via floats
     }
 
-    /// The tangent of an angle in radians; NaN at infinity.
+    /// Computes the tangent of each element, an angle in radians. It is NaN at infinity.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -164,7 +166,7 @@ unary! {
         @via floats
     }
 
-    /// The inverse sine, in `[-π/2, π/2]`; NaN outside of `[-1, 1]`.
+    /// Computes the inverse sine of each element, in `[-π/2, π/2]`. It is NaN outside `[-1, 1]`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -176,7 +178,7 @@ unary! {
         @via floats
     }
 
-    /// The inverse cosine, in `[0, π]`; NaN outside of `[-1, 1]`.
+    /// Computes the inverse cosine of each element, in `[0, π]`. It is NaN outside `[-1, 1]`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -187,7 +189,7 @@ unary! {
         @via floats
     }
 
-    /// The inverse tangent, in `[-π/2, π/2]`.
+    /// Computes the inverse tangent of each element, in `[-π/2, π/2]`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -199,7 +201,7 @@ unary! {
         @via floats
     }
 
-    /// The hyperbolic sine.
+    /// Computes the hyperbolic sine of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -210,7 +212,7 @@ unary! {
         @via floats
     }
 
-    /// The hyperbolic cosine.
+    /// Computes the hyperbolic cosine of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -221,7 +223,7 @@ unary! {
         @via floats
     }
 
-    /// The hyperbolic tangent.
+    /// Computes the hyperbolic tangent of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -232,7 +234,7 @@ unary! {
         @via floats
     }
 
-    /// The inverse hyperbolic sine.
+    /// Computes the inverse hyperbolic sine of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -243,7 +245,7 @@ unary! {
         @via floats
     }
 
-    /// The inverse hyperbolic cosine; NaN left of 1.
+    /// Computes the inverse hyperbolic cosine of each element, which is NaN below 1.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -254,7 +256,8 @@ unary! {
         @via floats
     }
 
-    /// The inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+    /// Computes the inverse hyperbolic tangent of each element, which is infinite at -1 and 1 and
+    /// NaN outside.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -265,7 +268,7 @@ unary! {
         @via floats
     }
 
-    /// The error function `2/√π ∫₀ˣ e^(-t²) dt`.
+    /// Computes the error function `2/√π ∫₀ˣ e^(-t²) dt` of each element.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -276,7 +279,7 @@ unary! {
         @via floats
     }
 
-    /// `1 - erf(x)`, exact where that difference would cancel, too.
+    /// Computes `1 - erf(x)` of each element, without cancellation.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -287,7 +290,8 @@ unary! {
         @via floats
     }
 
-    /// The inverse of `erf`; infinite at -1 and 1, NaN outside.
+    /// Computes the inverse of `erf` of each element, which is infinite at -1 and 1 and NaN
+    /// outside.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -298,7 +302,8 @@ unary! {
         @via floats
     }
 
-    /// The logistic function `1 / (1 + e^-x)`, without overflow on either side.
+    /// Computes the logistic function `1 / (1 + e^-x)` of each element, without overflow on either
+    /// side.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -309,7 +314,7 @@ unary! {
         @via floats
     }
 
-    /// `log(1 + e^x)`, without overflow or cancellation.
+    /// Computes `log(1 + e^x)` of each element, without overflow or cancellation.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -321,7 +326,7 @@ unary! {
         @via floats
     }
 
-    /// `log |Γ(x)|`; infinite at 0 and the negative integers.
+    /// Computes `log |Γ(x)|` of each element, which is infinite at 0 and the negative integers.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -332,7 +337,8 @@ unary! {
         @via floats
     }
 
-    /// The derivative of `log Γ(x)`; NaN at the negative integers.
+    /// Computes the derivative of `log Γ(x)` of each element, which is NaN at the negative
+    /// integers.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -346,11 +352,11 @@ unary! {
 }
 
 binary! {
-    /// The angle of the point `(b, a)`, in `[-π, π]`, with the signs of zeros and infinities
-    /// counted as C99 does.
+    /// Computes the angle of the point `(b, a)`, in `[-π, π]`, with C99's conventions for the signs
+    /// of zeros and infinities.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -362,10 +368,10 @@ binary! {
         @via floats
     }
 
-    /// `√(a² + b²)`, without overflow on the way.
+    /// Computes `√(a² + b²)`, without intermediate overflow.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -377,10 +383,10 @@ binary! {
         @via floats
     }
 
-    /// `log(e^a + e^b)`, without overflow on the way.
+    /// Computes `log(e^a + e^b)`, without intermediate overflow.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -393,7 +399,7 @@ binary! {
     }
 }
 
-/// [`Array::pow`] of arrays passed by value, which may give their memory to the result.
+/// Computes [`Array::pow`] of arrays passed by value, which may give their memory to the result.
 ///
 /// ```
 /// use bibun_array::{ops, Array};
@@ -404,7 +410,7 @@ binary! {
 pub fn pow(base: Array, exponent: Array) -> Array {
     let dtype = numbers(base.dtype().promote(exponent.dtype()));
     if let (Some(number), 0, true) = (exponent.inline(), exponent.rank(), dtype.is_float()) {
-        // An exponent is the number that the dtype makes of it.
+        // The exponent is rounded to the type in which the power is computed.
         let exponent = number.cast(dtype.accumulator()).to_f64();
         return power_of_floats(cast(base, dtype), exponent);
     }
@@ -433,7 +439,8 @@ impl<const EXPONENT: i32> ElementFormula<1> for IntegerPower<EXPONENT> {
     }
 }
 
-/// A power with one exponent for all elements; the small integers are products.
+/// A power with one exponent for all elements. The exponents -1 and 1 to 4 are computed by
+/// divisions and products.
 #[track_caller]
 fn power_of_floats(base: Array, exponent: f64) -> Array {
     match exponent {
@@ -456,13 +463,13 @@ binary! {
 }
 
 impl Array {
-    /// `x^exponent` for an array or a number; `x^0` and `1^exponent` are 1 even for NaN.
+    /// Computes `x^exponent` for an array or a number. `x^0` and `1^exponent` are 1 even for NaN.
     ///
-    /// Integers to integers stay integers and wrap around. The numbers -1 and 1 to 4 as exponents
-    /// of floats are quotients and products.
+    /// Integers to the power of integers stay integers and wrap around. The exponents -1 and 1 to 4
+    /// of floats, given as numbers, are computed by divisions and products.
     ///
     /// # Panics
-    /// If the shapes do not broadcast, or integers have a negative integer exponent.
+    /// Panics if the shapes do not broadcast, or integers have a negative integer exponent.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -474,7 +481,8 @@ impl Array {
     pub fn pow(&self, exponent: impl Into<ArrayLike>) -> Self {
         let dtype = self.dtype();
         match exponent.into() {
-            // Rounded as what is computed, not as what is stored.
+            // Rounded to the type in which the power is computed, not to the one in which it is
+            // stored.
             ArrayLike::Number(exponent) if dtype.is_float() => {
                 let exponent = exponent.cast(dtype.accumulator()).to_f64();
                 power_of_floats(self.clone(), exponent)

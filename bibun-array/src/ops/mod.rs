@@ -1,8 +1,8 @@
 //! The elementwise functions, taking arrays by value.
 //!
-//! An array that is passed by value and shared with nobody gives its memory to the result:
+//! An array that is passed by value and that no other array shares gives its memory to the result:
 //! `ops::exp(ops::negative(x))` allocates nothing. The methods of [`Array`](crate::Array) of the
-//! same names borrow instead, and their documentation says what each function computes.
+//! same names borrow instead, and their documentation describes each function.
 //!
 //! ```
 //! use bibun_array::{ops, Array};
@@ -26,10 +26,11 @@ pub use elementary::*;
 pub use rounding::*;
 pub use selection::*;
 
-/// A [`Definition`](crate::Definition): the name, the pattern that names the inputs, and the value at
-/// one element for each kind of dtype that it has, as a formula: `bool` of [`Truth`](crate::math::Truth)s,
-/// `integer` of [`Whole`](crate::Whole) and `float` of [`Number`](crate::Number)s, `number` of both, and
-/// with `_to_bool` what answers.
+/// A [`Definition`](crate::Definition) from the name, the pattern of the inputs, and the value at
+/// one element for each kind of dtype that it takes, as a formula: `bool` of
+/// [`Truth`](crate::math::Truth)s, `integer` of [`Whole`](crate::Whole)s and `float` of
+/// [`Number`](crate::Number)s, `number` of both. Kinds with the suffix `_to_bool` have boolean
+/// results.
 macro_rules! definition {
     ($name:ident[$count:literal] $inputs:tt: $($kind:ident: $value:expr,)+) => {{
         struct Own;
@@ -93,7 +94,7 @@ macro_rules! kind {
 }
 pub(super) use kind;
 
-/// The documentation of a by-value function whose method tells the rest.
+/// The documentation of a function that takes arrays by value. That of the method has the rest.
 macro_rules! by_value {
     ($name:ident(x)) => {
         $crate::ops::by_value!(@text $name, "an array", "(x.clone())", "()")
@@ -116,8 +117,8 @@ macro_rules! by_value {
 }
 pub(super) use by_value;
 
-/// Functions of one array: the value for each kind of dtype that it has, and how the dtype of the
-/// array leads to one of those.
+/// Defines functions of one array: the value for each kind of dtype that they take, and the map
+/// from the dtype of the array to the dtype in which they are computed.
 macro_rules! unary {
     ($($(#[$documentation:meta])* $name:ident($x:ident) -> $DEFINITION:ident {
         $($kind:ident: $value:expr,)+
@@ -150,8 +151,8 @@ macro_rules! unary {
 }
 pub(super) use unary;
 
-/// Functions of two arrays: the value for each kind of dtype in which they are computed, and how the
-/// promoted dtype leads to one of those.
+/// Defines functions of two arrays: the value for each kind of dtype in which they are computed,
+/// and the map from the promoted dtype to the dtype in which they are computed.
 macro_rules! binary {
     ($($(#[$documentation:meta])* $name:ident($a:ident, $b:ident) -> $DEFINITION:ident $body:tt)+) => {
         $($crate::ops::binary! {

@@ -1,5 +1,5 @@
-//! Rounding to integers. Floats stay floats; integers and `bool` are whole already and come back as
-//! they are.
+//! Rounding to integers. Floats stay floats; integers and `bool` are whole already and are returned
+//! unchanged.
 
 use crate::{Array, Definition};
 
@@ -28,7 +28,7 @@ macro_rules! rounding {
 }
 
 rounding! {
-    /// The greatest integer that is at most `x`, in the dtype of `x`.
+    /// Returns the greatest integer that is at most `x`, for each element, in the dtype of `x`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -36,7 +36,7 @@ rounding! {
     /// ```
     floor -> FLOOR;
 
-    /// The least integer that is at least `x`, in the dtype of `x`.
+    /// Returns the least integer that is at least `x`, for each element, in the dtype of `x`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -44,7 +44,7 @@ rounding! {
     /// ```
     ceil -> CEIL;
 
-    /// The integer part, towards zero, in the dtype of `x`.
+    /// Returns the integer part of each element, rounded towards zero, in the dtype of `x`.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -52,8 +52,8 @@ rounding! {
     /// ```
     trunc -> TRUNC;
 
-    /// The nearest integer, in the dtype of `x`; halves go to the even one, as in NumPy and IEEE
-    /// 754.
+    /// Returns the nearest integer of each element, in the dtype of `x`. Halves go to the even one,
+    /// as in NumPy and IEEE 754.
     ///
     /// ```
     /// use bibun_array::Array;

@@ -1,4 +1,4 @@
-//! Choosing between elements, holding them in a range, and changing their type.
+//! Choosing between elements, clamping them to a range, and changing their type.
 
 use pulp::{Arch, NullaryFnOnce};
 
@@ -7,7 +7,8 @@ use crate::dtype::{with_dtype, with_float};
 use crate::formula::{Formula, Operation, Part, Type};
 use crate::{Array, ArrayLike, DType, Definition, Element, Kind, Mask, Slice, SliceMut};
 
-/// [`Array::cast`] of an array passed by value, which comes back as it is if it has the dtype.
+/// Converts an array passed by value, as [`Array::cast`] does. It is returned unchanged if it has
+/// the dtype.
 ///
 /// ```
 /// use bibun_array::{ops, Array, DType};
@@ -20,7 +21,7 @@ pub fn cast(x: Array, dtype: DType) -> Array {
     with_dtype!(dtype, T => super::run(const { &Definition::cast::<T>() }, [x]))
 }
 
-/// [`Array::clip`] of arrays passed by value, which may give their memory to the result.
+/// Clamps arrays passed by value, which may give their memory to the result; see [`Array::clip`].
 ///
 /// ```
 /// use bibun_array::{ops, Array};
@@ -34,7 +35,8 @@ pub fn clip(x: Array, low: Array, high: Array) -> Array {
     super::run(CLIP, inputs)
 }
 
-/// [`Array::where_`] of arrays passed by value, which may give their memory to the result.
+/// Chooses between arrays passed by value, which may give their memory to the result; see
+/// [`Array::where_`].
 ///
 /// ```
 /// use bibun_array::{ops, Array};
@@ -93,7 +95,7 @@ fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
     });
 }
 
-/// The comparisons are turned so that a NaN among the bounds comes through, like one in x.
+/// The order of the comparisons makes a NaN among the bounds the result, like one in x.
 pub(crate) const CLIP: &Definition = &super::definition! { clip[3] [x, low, high]:
     bool: (x | low) & high,
     number: x.clip(low, high),
@@ -118,9 +120,9 @@ impl<T: Element> NullaryFnOnce for Selection<'_, T> {
 }
 
 impl Array {
-    /// The elements as another dtype, as [`Scalar::cast`](crate::Scalar::cast) converts them: floats to
-    /// integers are rounded towards zero and held in their range (NaN gives 0), integers to smaller ones
-    /// wrap around, and everything but zero is `true`.
+    /// Converts the elements to another dtype, as [`Scalar::cast`](crate::Scalar::cast) does:
+    /// floats to integers are rounded towards zero and saturate (NaN becomes 0), integers to
+    /// smaller ones wrap around, and everything but zero is `true`.
     ///
     /// ```
     /// use bibun_array::{Array, DType};
@@ -133,11 +135,11 @@ impl Array {
         cast(self.clone(), dtype)
     }
 
-    /// The elements held between `low` and `high`, arrays or numbers: `min(max(x, low), high)`.
-    /// Where `low > high` this is `high`; NaN in any of the three gives NaN.
+    /// Clamps the elements between `low` and `high`, arrays or numbers: `min(max(x, low), high)`.
+    /// If `low > high` the result is `high`. It is NaN if any of the three is NaN.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -151,11 +153,11 @@ impl Array {
         clip(self.clone(), low, high)
     }
 
-    /// `a` where this is true and `b` elsewhere, all three broadcast: NumPy's `where`. Numbers
-    /// count as true unless they are zero.
+    /// Chooses `a` where the array is true and `b` elsewhere, all three broadcast: NumPy's `where`.
+    /// Numbers count as true unless they are zero.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun_array::Array;

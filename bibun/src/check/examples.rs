@@ -1,4 +1,4 @@
-//! The per-example walk against a loop over the losses.
+//! Checks the per-example walk against a loop over the losses.
 
 use bibun_array::{Array, DType, Generator, Index, stack};
 
@@ -9,12 +9,12 @@ use crate::reverse::gradients;
 use crate::transformations::{PerExample, per_example};
 use crate::variable::Variable;
 
-/// How far two ways of computing the same may be apart.
+/// The difference allowed between two ways of computing the same values.
 const ROUNDING: f64 = 1e-10;
 
-/// The gradients that the per-example walk finds where examples lie along `axis` of each output of
-/// `f`, compared with those of one loss at a time: the rows, and everything that is computed
-/// without them. To refuse is right where examples are mixed, and only there.
+/// Compares the gradients of the per-example walk, for examples along `axis` of each output of `f`,
+/// with those of one loss at a time: the rows, and all results that are computed without them. A
+/// refusal is correct where examples are mixed, and only there.
 pub(crate) fn check_examples(
     f: Call<'_>,
     arguments: &[Argument],
@@ -38,7 +38,7 @@ pub(crate) fn check_examples(
         match found {
             Err(source @ Error::MixesExamples { .. }) => {
                 let mut seen = expected.iter().any(overlap);
-                // A maximum mixes no examples where it takes none that two share.
+                // A maximum mixes no examples if it selects no element that two of them share.
                 for _ in 0..32 {
                     let moved = permuted(&leaves, generator);
                     let rows = attempt(|| {
@@ -75,14 +75,14 @@ pub(crate) fn check_examples(
     Ok(())
 }
 
-/// The sum over all axes but that of the examples.
+/// Sums over all axes but that of the examples.
 fn losses_along(y: Variable, axis: isize) -> Variable {
     let y = moveaxis(y, axis, 0);
     let others: Vec<isize> = (1..y.rank() as isize).collect();
     sum(y, &others[..])
 }
 
-/// The rows by one ordinary backward walk for each loss.
+/// Computes the rows by one ordinary backward walk for each loss.
 fn loop_over(losses: &Variable, leaves: &[Variable]) -> Vec<Array> {
     let leaves: Vec<&Variable> = leaves.iter().collect();
     let rows: Vec<Vec<Array>> = (0..losses.size())
@@ -107,7 +107,7 @@ fn loop_over(losses: &Variable, leaves: &[Variable]) -> Vec<Array> {
     (0..leaves.len()).map(row).collect()
 }
 
-/// The same elements in other places.
+/// Returns the same elements in another order.
 fn permuted(x: &[Variable], generator: &mut Generator) -> Vec<Variable> {
     x.iter()
         .map(|x| {
@@ -118,13 +118,13 @@ fn permuted(x: &[Variable], generator: &mut Generator) -> Vec<Variable> {
         .collect()
 }
 
-/// Whether two examples have a gradient at one element.
+/// Returns whether two examples have a gradient at one element.
 fn overlap(rows: &Array) -> bool {
     let here = rows.not_equal(0.0);
     rows.size() > 0 && here.sum(0).max(..).item::<i64>() > 1
 }
 
-/// What is computed without rows, for each argument or for all together.
+/// A result that is computed without rows, for each argument or for all together.
 enum Summary {
     Each(Vec<Variable>),
     One(Variable),
@@ -149,7 +149,7 @@ fn summaries(
     ]
 }
 
-/// The same from rows.
+/// Computes the same results from rows.
 fn of_rows(rows: &[Array], factors: &Array, direction: &[Variable]) -> Vec<Vec<Array>> {
     let count = factors.size();
     let flat: Vec<Array> = rows

@@ -1,8 +1,8 @@
-//! Gradients checked by numbers: against finite differences, and reverse against forward.
+//! Gradient checks: against finite differences, and reverse against forward mode.
 //!
-//! The derivatives of `f` are asked for in the way every walk sees them, as a map of Variables, so
-//! that the map from inputs and cotangents to gradients is checked by the same means as `f`, and
-//! with it the second derivative.
+//! The derivatives of `f` are computed as every walk does, as a function of Variables. So the
+//! function from inputs and cotangents to gradients is checked in the same way as `f`, and with it
+//! the second derivative.
 
 mod examples;
 
@@ -16,23 +16,25 @@ use crate::scope::{no_grad, recording};
 use crate::variable::Variable;
 pub(crate) use examples::check_examples;
 
-/// How thoroughly [`gradient_check`] looks.
+/// Options of [`gradient_check`].
 #[derive(Clone, Debug)]
 pub struct GradientCheckOptions {
-    /// The highest order of derivative that is checked: 1 by default, 2 for functions whose
-    /// gradients will be differentiated again.
+    /// The highest order of derivative that is checked. Defaults to 1. Use 2 for functions whose
+    /// gradients are differentiated again.
     pub order: usize,
-    /// How far a derivative may be from the one found by finite differences, relative to it.
+    /// The relative difference allowed between a derivative and finite differences. Defaults to 1e-6.
     pub tolerance: f64,
-    /// Whether `jvp` is checked too. Functions without such a rule must leave it out.
+    /// Whether `jvp` is checked, too. Defaults to `true`. Must be `false` for functions without such
+    /// a rule.
     pub forward: bool,
-    /// Along which axis of the outputs examples lie, if gradients are to be checked for each example
-    /// by itself, as [`per_example`](crate::per_example) takes them, against a loop. That examples
-    /// are mixed may be refused, but only where it is so.
+    /// The axis of the outputs that has the examples, to also compare the gradients of
+    /// [`per_example`](crate::per_example) with a loop over the losses. A refusal because examples
+    /// are mixed passes the check, but only if they are. Defaults to `None`, for no such check.
     pub per_example: Option<isize>,
-    /// How many elements of each input are varied; more than that are drawn at random.
+    /// The number of elements of each input that are varied. In a larger input they are chosen at
+    /// random. Defaults to 64.
     pub positions: usize,
-    /// What cotangents and tangents are drawn from.
+    /// The seed of the random cotangents and tangents. Defaults to 0.
     pub seed: u64,
 }
 
@@ -49,26 +51,71 @@ impl Default for GradientCheckOptions {
     }
 }
 
-impl GradientCheckOptions {
-    /// Checks derivatives up to this order.
-    ///
-    /// ```
-    /// use bibun::GradientCheckOptions;
-    /// assert_eq!(GradientCheckOptions::order(2).order, 2);
-    /// ```
-    pub fn order(order: usize) -> Self {
-        Self {
-            order,
-            ..Self::default()
-        }
+impl From<&Self> for GradientCheckOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
     }
 }
 
-/// What [`gradient_check`] found wrong.
+impl GradientCheckOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the highest order of derivative that is checked. Defaults to 1.
+    ///
+    /// ```
+    /// use bibun::GradientCheckOptions;
+    /// assert_eq!(GradientCheckOptions::new().order(2).order, 2);
+    /// ```
+    #[must_use]
+    pub fn order(self, order: usize) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Sets the relative difference allowed between a derivative and finite differences. Defaults to
+    /// 1e-6.
+    #[must_use]
+    pub fn tolerance(self, tolerance: f64) -> Self {
+        Self { tolerance, ..self }
+    }
+
+    /// Sets whether `jvp` is checked, too. Defaults to `true`.
+    #[must_use]
+    pub fn forward(self, forward: bool) -> Self {
+        Self { forward, ..self }
+    }
+
+    /// Also compares the gradients of [`per_example`](crate::per_example), for examples along this axis
+    /// of the outputs, with a loop over the losses.
+    #[must_use]
+    pub fn per_example(self, axis: isize) -> Self {
+        let per_example = Some(axis);
+        Self {
+            per_example,
+            ..self
+        }
+    }
+
+    /// Sets the number of elements of each input that are varied. Defaults to 64.
+    #[must_use]
+    pub fn positions(self, positions: usize) -> Self {
+        Self { positions, ..self }
+    }
+
+    /// Sets the seed of the random cotangents and tangents. Defaults to 0.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+}
+
+/// The error that [`gradient_check`] found.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GradientError {
-    /// A gradient is not what finite differences give.
+    /// A gradient differs from finite differences.
     #[error(
         "derivative {order}: the gradient of {argument} at {position:?} is {found}, \
          finite differences give {expected}"
@@ -76,11 +123,11 @@ pub enum GradientError {
     Gradient {
         /// The order of the derivative.
         order: usize,
-        /// Which input (or, in higher orders, which cotangent) of the function.
+        /// The input of the function or, in higher orders, the cotangent.
         argument: String,
-        /// Where in it.
+        /// The position of the element in it.
         position: Vec<usize>,
-        /// The gradient taken by the reverse walk.
+        /// The gradient by the reverse walk.
         found: f64,
         /// The gradient by finite differences.
         expected: f64,
@@ -95,21 +142,21 @@ pub enum GradientError {
         /// The product by the reverse walk.
         reverse: f64,
     },
-    /// What [`per_example`](crate::per_example) gives is not what a loop over the losses gives.
+    /// The result of [`per_example`](crate::per_example) differs from a loop over the losses.
     #[error(
         "per example: {what} of {argument} at {position:?} is {found}, a loop over the losses gives \
          {expected}"
     )]
     PerExample {
-        /// What was computed: `rows`, `norms` and so on.
+        /// The result that was computed: `rows`, `norms` and so on.
         what: &'static str,
-        /// Which input of the function.
+        /// The input of the function.
         argument: String,
-        /// Where in the result.
+        /// The position of the element in the result.
         position: Vec<usize>,
-        /// What the per-example walk gives.
+        /// The value by the per-example walk.
         found: f64,
-        /// What the loop gives.
+        /// The value by the loop.
         expected: f64,
     },
     /// The function or one of its rules raised an error.
@@ -117,7 +164,7 @@ pub enum GradientError {
     Failed {
         /// The order of the derivative.
         order: usize,
-        /// What was raised.
+        /// The error that was raised.
         source: Error,
     },
 }
@@ -125,30 +172,30 @@ pub enum GradientError {
 /// Checks the derivatives of `f` at `inputs`: each gradient against finite differences, and the
 /// forward walk against the reverse one.
 ///
-/// The cotangents of the outputs are random, so the gradients compared are those of a random
-/// weighted sum of all output elements. `f` may return one Variable or a `Vec` of them; it is
-/// called many times and must give the same result each time (a random function must start from
-/// the same state). Inputs must lie far enough from kinks, and are f64, for f32 is too coarse to
-/// tell a wrong gradient from a rounded one; integer and bool inputs are held fixed.
+/// The cotangents of the outputs are random, so the gradients compared are those of a random weighted
+/// sum of all output elements. `f` may return one Variable or a `Vec` of them. It is called many
+/// times and must return the same result each time (a random function must start from the same
+/// state). Inputs must be far enough from kinks. They are f64, because f32 is too coarse to tell a
+/// wrong gradient from a rounded one; integer and bool inputs are held fixed.
 ///
 /// Source: central differences at steps h, h/2, h/4, extrapolated to 0 (L. F. Richardson, 1911).
 ///
 /// # Errors
-/// The first gradient that is wrong, with its input and position; or that `f` fails.
+/// Returns the first wrong gradient, with its input and position, or the error that `f` raised.
 ///
 /// # Panics
-/// If an input is f32.
+/// Panics if an input has a float dtype other than f64.
 ///
 /// ```
 /// use bibun::{gradient_check, GradientCheckOptions, GradientError, Variable};
 ///
 /// let inputs = [Variable::new([0.5, -1.5]), Variable::new([2.0, 3.0])];
 /// let product = |x: &[Variable]| (&x[0] * &x[1]).tanh();
-/// gradient_check(product, &inputs, &GradientCheckOptions::order(2)).unwrap();
+/// gradient_check(product, &inputs, GradientCheckOptions::new().order(2)).unwrap();
 ///
 /// // A function that forgets where one of its inputs came from.
 /// let broken = |x: &[Variable]| &x[0] * x[1].detach();
-/// let error = gradient_check(broken, &inputs, &GradientCheckOptions::default()).unwrap_err();
+/// let error = gradient_check(broken, &inputs, GradientCheckOptions::new()).unwrap_err();
 /// assert!(matches!(error, GradientError::Gradient { argument, .. } if argument == "input 1"));
 ///
 /// // Examples along the first axis, taken apart by a rule that gives each twice its gradient.
@@ -167,8 +214,9 @@ pub enum GradientError {
 pub fn gradient_check<R: Into<Vec<Variable>>>(
     f: impl Fn(&[Variable]) -> R,
     inputs: &[Variable],
-    options: &GradientCheckOptions,
+    options: impl Into<GradientCheckOptions>,
 ) -> Result<(), GradientError> {
+    let options = &options.into();
     let (x, fixed): (Vec<_>, Vec<_>) =
         (inputs.iter().enumerate()).partition(|(_, input)| input.dtype().is_float());
     if let Some((i, input)) = x.iter().find(|(_, input)| input.dtype() != DType::F64) {
@@ -201,21 +249,21 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
     }
 }
 
-/// [`gradient_check`] for tests.
+/// Does the same as [`gradient_check`], for tests.
 ///
 /// # Panics
-/// With the error, if there is one.
+/// Panics with the error, if there is one.
 ///
 /// ```
 /// use bibun::{assert_gradients, GradientCheckOptions, Variable};
 /// let x = Variable::new([[0.5, -1.5], [0.1, 2.0]]);
-/// assert_gradients(|x| (&x[0] * &x[0]).sum(0), &[x], &GradientCheckOptions::order(2));
+/// assert_gradients(|x| (&x[0] * &x[0]).sum(0), &[x], GradientCheckOptions::new().order(2));
 /// ```
 #[track_caller]
 pub fn assert_gradients<R: Into<Vec<Variable>>>(
     f: impl Fn(&[Variable]) -> R,
     inputs: &[Variable],
-    options: &GradientCheckOptions,
+    options: impl Into<GradientCheckOptions>,
 ) {
     if let Err(error) = gradient_check(f, inputs, options) {
         panic!("{error}");
@@ -223,27 +271,27 @@ pub fn assert_gradients<R: Into<Vec<Variable>>>(
 }
 
 impl From<Variable> for Vec<Variable> {
-    /// A list of one: what a function with one output gives, as one with many.
+    /// Creates a list of one, so that a function may return one output or many.
     fn from(x: Variable) -> Self {
         vec![x]
     }
 }
 
-/// An input that is varied, and what it is called in errors.
+/// An input that is varied, with its name in errors.
 pub(crate) struct Argument {
     pub(crate) name: String,
     pub(crate) value: Array,
 }
 
-/// The places of the inputs that have gradients.
+/// Returns the positions of the inputs that have gradients.
 fn free_positions(inputs: &[Variable]) -> impl Iterator<Item = usize> {
     (inputs.iter().enumerate())
         .filter(|(_, input)| input.dtype().is_float())
         .map(|(i, _)| i)
 }
 
-/// Checks the first derivative of `f`, which is the one of `order` of what the user gave, and the
-/// higher ones by checking the map to its gradients.
+/// Checks the first derivative of `f`, which is the derivative of this `order` of the user's
+/// function, and the higher ones by checking the function that computes its gradients.
 fn check_order(
     f: Call<'_>,
     arguments: &[Argument],
@@ -317,7 +365,7 @@ fn check_order(
     check_order(&gradients, &arguments, order + 1, options, generator)
 }
 
-/// All positions, or as many as are wanted of them.
+/// Returns all positions, or `wanted` of them at random.
 fn chosen(size: usize, wanted: usize, generator: &mut Generator) -> Vec<usize> {
     if size <= wanted {
         return (0..size).collect();
@@ -338,15 +386,15 @@ fn index_of(mut position: usize, shape: &[usize]) -> Vec<usize> {
 /// A function of a list of Variables.
 pub(crate) type Call<'a> = &'a dyn Fn(&[Variable]) -> Vec<Variable>;
 
-/// The outputs that have derivatives.
+/// Returns the outputs that have derivatives.
 pub(crate) fn floats(outputs: Vec<Variable>) -> Vec<Variable> {
     let mut outputs = outputs;
     outputs.retain(|y| y.dtype().is_float());
     outputs
 }
 
-/// The gradients of `<w, f(x)>` by the reverse walk, zeros where none arrives; also where history
-/// is not recorded.
+/// Computes the gradients of `<w, f(x)>` by the reverse walk, with zeros where none arrives. It
+/// records even where recording is off.
 pub(crate) fn pull(
     f: Call<'_>,
     x: &[Variable],
@@ -358,7 +406,7 @@ pub(crate) fn pull(
     let options = GradOptions {
         cotangents: w.to_vec(),
         create_graph,
-        ..GradOptions::default()
+        ..GradOptions::new()
     };
     if y.is_empty() {
         return x.iter().map(zeros_like).collect();
@@ -372,7 +420,8 @@ pub(crate) fn pull(
         .collect()
 }
 
-/// The derivative of `f` at `x` along `v` by the forward walk, zeros where none arrives.
+/// Computes the derivative of `f` at `x` along `v` by the forward walk, with zeros where none
+/// arrives.
 pub(crate) fn push(f: Call<'_>, x: &[Variable], v: &[Variable]) -> Vec<Variable> {
     let (y, tangents) = jvp(f, x, v);
     y.iter()
@@ -385,14 +434,14 @@ fn zeros_like(x: &Variable) -> Variable {
     Variable::constant(Array::zeros(x.shape(), x.dtype()))
 }
 
-/// Normally distributed numbers in the shapes of `x`.
+/// Draws normally distributed numbers in the shapes of `x`.
 pub(crate) fn normal_like(x: &[Variable], generator: &mut Generator) -> Vec<Variable> {
     x.iter()
         .map(|x| Variable::constant(generator.normal(x.shape(), 0.0, 1.0, x.dtype())))
         .collect()
 }
 
-/// All elements, one list after the other.
+/// Returns all elements, one list after the other.
 pub(crate) fn flat(x: &[Variable]) -> Vec<f64> {
     let parts = x
         .iter()
@@ -404,7 +453,7 @@ pub(crate) fn flat(x: &[Variable]) -> Vec<f64> {
     }
 }
 
-/// The inner product of two lists.
+/// Computes the inner product of two lists.
 fn inner(a: &[Variable], b: &[Variable]) -> Variable {
     let product = flat(a)
         .iter()
@@ -414,7 +463,7 @@ fn inner(a: &[Variable], b: &[Variable]) -> Variable {
     Variable::constant(product)
 }
 
-/// Whether `<w, tangents> = <gradients, v>`, up to rounding; both products if not.
+/// Checks that `<w, tangents> = <gradients, v>`, up to rounding. Returns both products if not.
 pub(crate) fn transposed(
     tangents: &[Variable],
     w: &[Variable],
@@ -436,19 +485,20 @@ pub(crate) fn transposed(
     }
 }
 
-/// Steps to try: the largest is the most exact where the function is smooth, the smaller ones are
-/// for elements near a kink or a pole. A wrong derivative agrees with none of them.
+/// The steps to try. The largest is the most accurate where the function is smooth; the smaller ones
+/// are for elements near a kink or a pole. A wrong derivative agrees with none of them.
 const STEPS: [f64; 3] = [2e-3, 5e-5, 2e-6];
 
-/// Compares a derivative of a curve at 0 with finite differences, each element at the step that
-/// suits it best; where it is farthest off and what is expected there, if it is off.
+/// Compares a derivative of a curve at 0 with finite differences, each element at the step that suits
+/// it best. If it is wrong, returns the position of the largest difference and the expected value
+/// there.
 pub(crate) fn disagreement(
     found: &[f64],
     curve: &dyn Fn(f64) -> Vec<Variable>,
     tolerance: f64,
 ) -> Option<(usize, f64)> {
-    // How far each element is off at its best step as a part of what is allowed, and what that
-    // step expects.
+    // For each element, the difference at its best step relative to the allowed difference, and the
+    // expected value at that step.
     let mut best = vec![(f64::INFINITY, f64::NAN); found.len()];
     for step in STEPS {
         let (expected, noise) = slope(curve, step);
@@ -470,8 +520,8 @@ pub(crate) fn disagreement(
     farthest.map(|(position, (_, expected))| (position, expected))
 }
 
-/// The derivative at 0 of a curve, by central differences at three steps and extrapolation, and how
-/// much of it is rounding.
+/// Computes the derivative at 0 of a curve by central differences at three steps and extrapolation,
+/// and an estimate of its rounding error.
 fn slope(curve: &dyn Fn(f64) -> Vec<Variable>, step: f64) -> (Vec<f64>, f64) {
     let mut largest = 0.0f64;
     let mut central = |step: f64| -> Vec<f64> {

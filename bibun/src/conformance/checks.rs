@@ -1,4 +1,4 @@
-//! The checks: what must hold for every function.
+//! The checks, which must hold for every function.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::node::Edge;
 use crate::scope::no_grad;
 use crate::variable::Variable;
 
-/// How far derivatives may be from finite differences, relative to them.
+/// The largest difference of derivatives from finite differences, relative to them.
 const TOLERANCE: f64 = 1e-7;
-/// How far two ways of computing the same may be apart.
+/// The largest difference between two ways of computing the same value.
 const ROUNDING: f64 = 1e-12;
 
-// ----- what is checked: a map at a point
+// ----- the subject of a check: a map at a point
 
 type Call = Rc<dyn Fn(&[Variable]) -> Vec<Variable>>;
 
-/// A function of float inputs, and the point where it is checked.
+/// A function of float inputs, and the point at which it is checked.
 #[derive(Clone)]
 struct Map {
     call: Call,
@@ -32,7 +32,7 @@ struct Map {
 }
 
 impl Map {
-    /// A sample's call at a random point.
+    /// Returns a sample's call at a random point.
     fn of(sample: &Sample, generator: &mut Generator) -> Self {
         let call = Arc::clone(&sample.call);
         Self {
@@ -41,7 +41,7 @@ impl Map {
         }
     }
 
-    /// The outputs that have derivatives.
+    /// Returns the map to the outputs that have derivatives.
     fn differentiable(self) -> Self {
         let call = self.call;
         Self {
@@ -58,7 +58,7 @@ impl Map {
         self.point.iter().map(constant).collect()
     }
 
-    /// A function of only some inputs, with the others fixed.
+    /// Returns the function of only some inputs, with the others fixed.
     fn of_subset(&self, chosen: &[usize]) -> Self {
         let (call, fixed, chosen) = (Rc::clone(&self.call), self.inputs(), chosen.to_vec());
         let point = chosen.iter().map(|&i| self.point[i].clone()).collect();
@@ -75,7 +75,7 @@ impl Map {
         }
     }
 
-    /// The map from inputs and cotangents to the gradients.
+    /// Returns the map from inputs and cotangents to the gradients.
     fn reversed(&self, generator: &mut Generator) -> Self {
         let call = Rc::clone(&self.call);
         let cotangents = normal_like(&self.at(&self.inputs()), generator);
@@ -86,7 +86,7 @@ impl Map {
         }
     }
 
-    /// The map from inputs and tangents to the outputs' tangents.
+    /// Returns the map from inputs and tangents to the outputs' tangents.
     fn pushed(&self, generator: &mut Generator) -> Self {
         let call = Rc::clone(&self.call);
         let tangents = normal_like(&self.inputs(), generator);
@@ -107,13 +107,13 @@ fn constant(x: &Array) -> Variable {
     Variable::constant(x.clone())
 }
 
-/// The generator for a sample: the same in every run.
+/// Returns the generator for a sample, which is the same in every run.
 pub(super) fn generator(sample: &Sample) -> Generator {
     let name = sample.name.bytes();
     Generator::new(name.fold(1, |hash, byte| hash * 31 % 1_000_003 + u64::from(byte)))
 }
 
-/// Inputs in the sample's ranges.
+/// Draws inputs in the sample's ranges.
 pub(super) fn drawn(sample: &Sample, generator: &mut Generator) -> Vec<Array> {
     let inputs = sample.inputs.iter();
     inputs
@@ -121,7 +121,8 @@ pub(super) fn drawn(sample: &Sample, generator: &mut Generator) -> Vec<Array> {
         .collect()
 }
 
-/// The non-empty subsets of `count` inputs; of many inputs, one alone, all but one, and all.
+/// Returns the non-empty subsets of `count` inputs; of many inputs, only one alone, all but one,
+/// and all.
 fn subsets(count: usize) -> Vec<Vec<usize>> {
     if count <= 4 {
         return (1..1u32 << count)
@@ -135,7 +136,7 @@ fn subsets(count: usize) -> Vec<Vec<usize>> {
 
 // ----- comparisons
 
-/// Whether two arrays are the same: shape, dtype, and elements up to a part of the largest.
+/// Checks that two arrays are the same: shape, dtype, and elements up to a fraction of the largest.
 fn same(what: &str, found: &Array, expected: &Array, tolerance: f64) -> Verdict {
     if found.shape() != expected.shape() || found.dtype() != expected.dtype() {
         return Err(format!(
@@ -158,7 +159,7 @@ fn same(what: &str, found: &Array, expected: &Array, tolerance: f64) -> Verdict 
     Ok(())
 }
 
-/// [`same`] for lists.
+/// Checks two lists with [`same`].
 fn all_same(what: &str, found: &[Array], expected: &[Array], tolerance: f64) -> Verdict {
     if found.len() != expected.len() {
         let (found, expected) = (found.len(), expected.len());
@@ -174,7 +175,7 @@ fn arrays(x: &[Variable]) -> Vec<Array> {
     x.iter().map(Variable::array).collect()
 }
 
-/// All elements with every bit.
+/// Returns the bits of all elements.
 fn bits(x: &[Array]) -> Vec<Vec<u64>> {
     let elements = |x: &Array| x.cast(DType::F64).to_vec::<f64>();
     x.iter()
@@ -184,7 +185,8 @@ fn bits(x: &[Array]) -> Vec<Vec<u64>> {
 
 // ----- values
 
-/// The value is the reference's, the shape rule tells the shape made, and inputs are left alone.
+/// Checks that the value is that of the reference, the shape rule returns the actual shape, and
+/// inputs are not changed.
 pub(super) fn values(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     for _ in 0..3 {
@@ -223,8 +225,8 @@ pub(super) fn values(sample: &Sample) -> Verdict {
 
 // ----- derivatives
 
-/// The forward derivative along a random direction is the one by finite differences, recorded and
-/// not recorded.
+/// Checks that the forward derivative along a random direction agrees with finite differences,
+/// recorded and not recorded.
 fn differences(map: &Map, generator: &mut Generator) -> Verdict {
     let x = map.inputs();
     let v = normal_like(&x, generator);
@@ -247,7 +249,8 @@ fn differences(map: &Map, generator: &mut Generator) -> Verdict {
     Ok(())
 }
 
-/// The reverse derivative is the transpose of the forward one, recorded and not recorded.
+/// Checks that the reverse derivative is the transpose of the forward one, recorded and not
+/// recorded.
 fn transposes(map: &Map, generator: &mut Generator) -> Verdict {
     let x = map.inputs();
     let v = normal_like(&x, generator);
@@ -270,7 +273,7 @@ fn both(map: &Map, generator: &mut Generator) -> Verdict {
     transposes(map, generator)
 }
 
-/// The sample's derivatives, if it has any.
+/// Checks the sample's derivatives, if it has any of this order.
 fn differentiated(
     sample: &Sample,
     order: usize,
@@ -284,17 +287,17 @@ fn differentiated(
     check(&map, &mut generator)
 }
 
-/// Forward derivatives are those by finite differences.
+/// Checks that forward derivatives agree with finite differences.
 pub(super) fn finite_differences(sample: &Sample) -> Verdict {
     differentiated(sample, 1, differences)
 }
 
-/// Reverse derivatives are the transposes of the forward ones.
+/// Checks that reverse derivatives are the transposes of the forward ones.
 pub(super) fn dot_products(sample: &Sample) -> Verdict {
     differentiated(sample, 1, transposes)
 }
 
-/// Both, where only some of the inputs have derivatives.
+/// Checks that both hold if only some of the inputs have derivatives.
 pub(super) fn subsets_of_inputs(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for chosen in subsets(map.point.len()) {
@@ -305,7 +308,7 @@ pub(super) fn subsets_of_inputs(sample: &Sample) -> Verdict {
     })
 }
 
-/// Both, where one Variable is passed for two inputs.
+/// Checks that both hold if one Variable is passed for two inputs.
 pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         let count = sample.inputs.len();
@@ -332,7 +335,7 @@ pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
     })
 }
 
-/// Both, for the map from inputs and cotangents to gradients.
+/// Checks that both hold for the map from inputs and cotangents to gradients.
 pub(super) fn second_order(sample: &Sample) -> Verdict {
     differentiated(sample, 2, |map, generator| {
         let gradients = map.reversed(generator);
@@ -344,7 +347,7 @@ pub(super) fn second_order(sample: &Sample) -> Verdict {
     })
 }
 
-/// Both, for the gradients of gradients.
+/// Checks that both hold for the gradients of gradients.
 pub(super) fn third_order(sample: &Sample) -> Verdict {
     differentiated(sample, 3, |map, generator| {
         let second = map.reversed(generator).reversed(generator);
@@ -357,7 +360,8 @@ pub(super) fn third_order(sample: &Sample) -> Verdict {
     })
 }
 
-/// The derivative of the gradient along a direction is the gradient of the derivative along it.
+/// Checks that the derivative of the gradient along a direction is the gradient of the derivative
+/// along it.
 pub(super) fn forward_over_reverse(sample: &Sample) -> Verdict {
     differentiated(sample, 2, |map, generator| {
         let x = map.inputs();
@@ -376,9 +380,10 @@ pub(super) fn forward_over_reverse(sample: &Sample) -> Verdict {
     })
 }
 
-// ----- lanes
+// ----- batches
 
-/// Every choice of a lane axis for every input, or of many choices some, spread evenly.
+/// Returns every choice of a batch axis for every input; of too many choices, at most `most`,
+/// spread evenly.
 fn choices_of_axes(point: &[Array], most: usize) -> Vec<Vec<Option<usize>>> {
     let mut choices: Vec<Vec<Option<usize>>> = vec![Vec::new()];
     for x in point {
@@ -397,17 +402,17 @@ fn choices_of_axes(point: &[Array], most: usize) -> Vec<Vec<Option<usize>>> {
     choices.into_iter().step_by(step.max(1)).collect()
 }
 
-/// Inputs with lanes, and what every lane looks like.
+/// Inputs with batch axes, and the inputs of each batch element.
 struct Batches {
     count: usize,
     axes: Vec<Option<usize>>,
     inputs: Vec<Variable>,
-    /// The inputs of each lane; of one that is not there if there are none.
+    /// The inputs of each batch element, or of a made-up one if there are none.
     singles: Vec<Vec<Variable>>,
 }
 
 impl Batches {
-    /// Batches whose values are drawn by `point`.
+    /// Creates batches whose values are drawn by `point`.
     fn new(count: usize, axes: &[Option<usize>], mut point: impl FnMut() -> Vec<Array>) -> Self {
         let first = point();
         let mut points: Vec<Vec<Array>> = (0..count.max(1)).map(|_| point()).collect();
@@ -441,13 +446,13 @@ impl Batches {
         }
     }
 
-    /// The axes as `vmap` takes them.
+    /// Returns the batch axes as `vmap` takes them.
     fn signed_axes(&self) -> Vec<Option<isize>> {
         let axes = self.axes.iter();
         axes.map(|axis| axis.map(|axis| axis as isize)).collect()
     }
 
-    /// The results of all lanes on a first axis.
+    /// Stacks the results of all batch elements along a first axis.
     fn stacked(&self, results: &[Vec<Array>]) -> Vec<Array> {
         let outputs = 0..results[0].len();
         outputs
@@ -466,7 +471,7 @@ impl Batches {
     }
 }
 
-/// All lanes at once give what each gives alone.
+/// Checks that `vmap` over a batch agrees with a loop over its elements.
 fn like_a_loop(map: &Map, batch: &Batches) -> Verdict {
     let found = vmap(|x| map.at(x), &batch.inputs, &batch.signed_axes());
     let singles: Vec<Vec<Array>> = (batch.singles.iter())
@@ -480,7 +485,7 @@ fn like_a_loop(map: &Map, batch: &Batches) -> Verdict {
     )
 }
 
-/// `vmap` is a loop, whatever the axes.
+/// Checks that `vmap` agrees with a loop, whatever the axes are.
 pub(super) fn batch(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
@@ -493,7 +498,7 @@ pub(super) fn batch(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// `vmap` of gradients and of tangents is a loop over them.
+/// Checks that `vmap` of gradients and of tangents agrees with a loop over them.
 pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         let maps = [
@@ -520,7 +525,8 @@ pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
     })
 }
 
-/// The gradients of `vmap` are those of each lane, summed for inputs that all lanes share.
+/// Checks that the gradients of `vmap` are those of each batch element, summed for inputs that all
+/// batch elements share.
 pub(super) fn gradients_of_vmap(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for axes in choices_of_axes(&map.point, 48) {
@@ -562,7 +568,7 @@ fn gradients_like_a_loop(map: &Map, batch: &Batches, generator: &mut Generator) 
     Ok(())
 }
 
-/// Gradients of each example by itself are those of a loop, whichever axis the examples lie on.
+/// Checks that per-example gradients agree with a loop, whichever axis the examples are on.
 pub(super) fn examples(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for chosen in subsets(map.point.len()) {
@@ -586,7 +592,8 @@ pub(super) fn examples(sample: &Sample) -> Verdict {
 
 // ----- layouts and shapes
 
-/// The same elements in other places: transposed, backwards, every second of a larger array.
+/// Returns the same elements in other layouts: transposed, reversed, every second one of a larger
+/// array.
 fn laid_out(x: &Array) -> Vec<(&'static str, Array)> {
     let mut layouts = vec![
         ("row-major", x.clone()),
@@ -611,7 +618,7 @@ fn every_second(x: &Array) -> Array {
     memory.slice(&odd)
 }
 
-/// The first row of each axis, repeated without memory.
+/// Returns, for each axis, the first row repeated without memory.
 fn repeated(x: &Array) -> Vec<Array> {
     let rows = (0..x.rank())
         .filter(|&axis| x.shape()[axis] > 0)
@@ -627,7 +634,7 @@ fn copied(x: &Array) -> Array {
     Array::from_vec(x.to_vec::<f64>(), x.shape())
 }
 
-/// Values, gradients and tangents.
+/// Computes values, gradients and tangents.
 fn results(map: &Map, point: &[Array], w: &[Array], v: &[Array]) -> Vec<Array> {
     let [x, w, v] = [point, w, v].map(|list| list.iter().map(constant).collect::<Vec<_>>());
     let differentiable = map.clone().differentiable();
@@ -640,7 +647,7 @@ fn results(map: &Map, point: &[Array], w: &[Array], v: &[Array]) -> Vec<Array> {
     results
 }
 
-/// Where the elements lie in memory makes no difference.
+/// Checks that the layout of elements in memory makes no difference.
 pub(super) fn layouts(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
@@ -667,7 +674,8 @@ pub(super) fn layouts(sample: &Sample) -> Verdict {
                 let [mut plain, mut strided] = [(); 2].map(|()| lists.map(<[Array]>::to_vec));
                 plain[place][i] = copied(&other);
                 strided[place][i] = other;
-                // Equal rows may be outside of what a function takes, such as a regular matrix.
+                // Equal rows may be outside the function's domain, which may be the regular
+                // matrices, for instance.
                 let expected = attempt(|| results(&map, &plain[0], &plain[1], &plain[2]));
                 let Ok(expected) = expected else { continue };
                 let found = results(&map, &strided[0], &strided[1], &strided[2]);
@@ -692,7 +700,7 @@ pub(super) fn layouts(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// Elementwise functions in all ranks and sizes, empty and large ones too.
+/// Checks that elementwise functions work for all ranks and sizes, including empty and large ones.
 pub(super) fn shapes(sample: &Sample) -> Verdict {
     if !sample.elementwise {
         return Ok(());
@@ -723,7 +731,7 @@ pub(super) fn shapes(sample: &Sample) -> Verdict {
 
 // ----- special values
 
-/// Values at which formulae break.
+/// Values at which formulas break.
 const SPECIAL: [f64; 19] = [
     0.0,
     -0.0,
@@ -746,7 +754,7 @@ const SPECIAL: [f64; 19] = [
     f64::NAN,
 ];
 
-/// All special values, or all combinations of them.
+/// Returns all special values, or all combinations of them.
 fn special_inputs(values: &[f64], inputs: usize) -> Vec<Array> {
     let total = values.len().pow(inputs as u32);
     let input = |i: usize| {
@@ -757,8 +765,8 @@ fn special_inputs(values: &[f64], inputs: usize) -> Vec<Array> {
     (0..inputs).map(input).collect()
 }
 
-/// Nothing panics at special points, and where the function is finite around a point and no steeper
-/// than a float can say, its derivative there is a number.
+/// Checks that nothing panics at special points, and where the function is finite around a point,
+/// its derivative there is not NaN.
 pub(super) fn special_points(sample: &Sample) -> Verdict {
     if !sample.elementwise {
         return Ok(());
@@ -790,13 +798,13 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
             x[i] = Variable::constant(Array::from_vec(elements, map.point[i].shape()));
             flat(&map.at(&x))
         };
-        // Not a round step: from one integer exponent to another a power is always finite.
+        // The step is not round, because a power is finite at all integer exponents.
         let (ahead, behind) = (moved(1.234_567e-3), moved(-1.234_567e-3));
         for gradients in &pulled {
             for (k, gradient) in gradients[i].to_vec::<f64>().into_iter().enumerate() {
                 let at: Vec<f64> = map.point.iter().map(|x| x.to_vec::<f64>()[k]).collect();
-                // Where one argument is infinite, the derivative by another may have no limit; where
-                // all floats are integers, a power is finite beside points where it is not.
+                // If one argument is infinite, the derivative by another may have no limit; where
+                // all floats are integers, a power may be finite next to points where it is not.
                 let settled = count == 1 || at.iter().all(|x| x.abs() < 1e15);
                 let finite = [y[k], ahead[k], behind[k]].iter().all(|y| y.is_finite());
                 if settled && finite && gradient.is_nan() {
@@ -809,15 +817,17 @@ pub(super) fn special_points(sample: &Sample) -> Verdict {
     Ok(())
 }
 
-/// Every float type gives what a wider one gives, up to its precision, also at special points.
+/// Checks that every float type agrees with a wider one up to its precision, also at special
+/// points.
 pub(super) fn precisions(sample: &Sample) -> Verdict {
     precision(sample, DType::F32, DType::F64)?;
     precision(sample, DType::BF16, DType::F32)?;
     precision(sample, DType::F16, DType::F32)
 }
 
-/// The largest number that a result may be rounded by, for one as large as the largest of its array
-/// and for itself; and the smallest and the largest number that are far from the ends of the range.
+/// Returns the largest rounding error of a result, relative to the largest element of its array and
+/// relative to itself; and the smallest and the largest number that are far from the ends of the
+/// range.
 fn format(dtype: DType) -> ([f64; 2], [f64; 2]) {
     match dtype {
         DType::F16 => ([2f64.powi(-9); 2], [1e-4, 3e4]),
@@ -836,7 +846,7 @@ fn precision(sample: &Sample, dtype: DType, wider: DType) -> Verdict {
     let ([of_largest, of_itself], [smallest, largest]) = format(dtype);
     let mut points = vec![drawn(sample, &mut generator)];
     if sample.elementwise {
-        // Subnormal numbers of either type and more than it can hold are left out.
+        // Subnormal numbers of either type, and numbers outside of its range, are left out.
         let held = SPECIAL.into_iter().filter(|x| {
             let size = x.abs();
             !x.is_finite() || size == 0.0 || size > smallest && size < largest.min(1e5)
@@ -845,7 +855,7 @@ fn precision(sample: &Sample, dtype: DType, wider: DType) -> Verdict {
         points.push(special_inputs(&held, sample.inputs.len()));
     }
     for (special, point) in [false, true].into_iter().zip(points) {
-        // Numbers that both can hold.
+        // Numbers that both types can represent.
         let narrow: Vec<Array> = point.iter().map(|x| x.cast(dtype)).collect();
         let wide: Vec<Array> = narrow.iter().map(|x| x.cast(wider)).collect();
         let [narrow, wide] = [narrow, wide].map(|point| {
@@ -893,9 +903,9 @@ fn precision(sample: &Sample, dtype: DType, wider: DType) -> Verdict {
     Ok(())
 }
 
-// ----- again
+// ----- repetition
 
-/// The same call gives the same bits.
+/// Checks that the same call gives the same bits.
 pub(super) fn repetition(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
@@ -909,8 +919,8 @@ pub(super) fn repetition(sample: &Sample) -> Verdict {
     }
 }
 
-/// What rules read is what their functions keep, whichever inputs have gradients. (A value that is
-/// not kept is not there, and reading it is an error.)
+/// Checks that rules read only values that their functions save, whichever inputs have gradients.
+/// (A value that is not saved does not exist, and reading it is an error.)
 pub(super) fn kept_values(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
         for chosen in subsets(map.point.len()) {
@@ -925,7 +935,7 @@ pub(super) fn kept_values(sample: &Sample) -> Verdict {
     })
 }
 
-/// Derivatives that are written are those that would be derived from the value's formula.
+/// Checks that given derivatives agree with those derived from the formula of the value.
 pub(super) fn derived_derivatives(sample: &Sample) -> Verdict {
     let Some((function, given)) = &sample.formula else {
         return Ok(());

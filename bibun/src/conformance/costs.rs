@@ -1,5 +1,5 @@
-//! What every function costs, in numbers that do not depend on the machine: kernels, pieces of
-//! memory, copies, and what history keeps.
+//! The costs of every function, in numbers that do not depend on the machine: kernels, allocations,
+//! copies, and the bytes that history saves.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn functions_cost_what_they_did() {
     expect_golden("costs/functions.txt", &table);
 }
 
-/// The costs of a sample where some inputs have gradients.
+/// Returns the costs of a sample if some inputs have gradients.
 fn costs(sample: &Sample, wanted: &[usize]) -> String {
     let device = Counting::new(&["to"]);
     let mut generator = generator(sample);
@@ -62,7 +62,7 @@ fn costs(sample: &Sample, wanted: &[usize]) -> String {
         let cotangents = normal_like(&results_alone, &mut generator);
         let options = GradOptions {
             cotangents: cotangents.iter().map(|w| w.to(device)).collect(),
-            ..GradOptions::default()
+            ..GradOptions::new()
         };
         let targets: Vec<&Variable> = wanted.iter().map(|&i| &inputs[i]).collect();
         let (_gradients, backward) =

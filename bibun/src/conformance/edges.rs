@@ -1,6 +1,6 @@
-//! The elementwise functions where numbers end: value, first and second derivatives at zeros,
+//! Elementwise functions at the limits of numbers: value, first and second derivatives at zeros,
 //! subnormal numbers, both ends of the range, infinities and NaN, against the exact values in
-//! `tests/golden/edges/edges.txt`, which `make.py` there has computed with many digits.
+//! `tests/golden/edges/edges.txt`, which `make.py` in that folder computed with many digits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,23 +10,24 @@ use crate::functions::*;
 use crate::transformations::{grad, jvp};
 use crate::variable::Variable;
 
-/// How far values, first and second derivatives may be off, in units in the last place of the exact
-/// number. First derivatives are products of a few rounded factors, second ones sums of such.
+/// The tolerances for values, first and second derivatives, in units in the last place of the exact
+/// number. First derivatives are products of a few rounded factors, second ones sums of such
+/// products.
 const ULPS: [f64; 3] = [4.0, 16.0, 64.0];
 
-/// What is further off, and why.
+/// Returns the tolerances of a function, with reasons for the larger ones.
 fn ulps(function: &str) -> [f64; 3] {
     match function {
         // The tails of exponentials of rounded multiples and squares: their relative error grows
         // with the argument.
         "gelu" | "gelu_tanh" | "erf" | "erfc" | "celu" => [200.0; 3],
-        // x times what is below the range of normal numbers already.
+        // x times a number that is already below the range of normal numbers.
         "silu" | "mish" => [64.0, 16.0, 64.0],
         _ => ULPS,
     }
 }
 
-/// A formula of a user's own, in the table of checks only.
+/// A custom formula, which is only in the table of checks.
 const OWN: &str = "wave";
 
 /// Functions without derivatives, which are exact.
@@ -163,7 +164,7 @@ calls! {
 struct Table {
     /// One column for each argument.
     arguments: Vec<Vec<f64>>,
-    /// One column for the value and each derivative; none where there is nothing to compare.
+    /// One column for the value and each derivative; `None` where there is nothing to compare.
     results: Vec<Vec<Option<f64>>>,
 }
 
@@ -191,7 +192,7 @@ fn tables() -> HashMap<(String, DType), Table> {
     tables
 }
 
-/// The distance from `wanted` to the next number of its precision.
+/// Returns the distance from `wanted` to the next number of its precision.
 fn spacing(wanted: f64, dtype: DType) -> f64 {
     match dtype == DType::F32 {
         true => {
@@ -205,8 +206,8 @@ fn spacing(wanted: f64, dtype: DType) -> f64 {
     }
 }
 
-/// How far off `got` is, in units in the last place; infinitely, where one is a number and the other
-/// is not.
+/// Returns the error of `got` in units in the last place; infinity if only one of the two is a
+/// number.
 fn error(got: f64, wanted: f64, order: usize, dtype: DType) -> f64 {
     let (wanted, smallest, largest) = match dtype == DType::F32 {
         true => (
@@ -216,7 +217,7 @@ fn error(got: f64, wanted: f64, order: usize, dtype: DType) -> f64 {
         ),
         false => (wanted, f64::MIN_POSITIVE, f64::MAX),
     };
-    // The factors of a derivative may lose what is below the range of normal numbers.
+    // The factors of a derivative may underflow below the range of normal numbers.
     let lost = order > 0 && got.abs() <= smallest && wanted.abs() <= smallest;
     if got == wanted || got.is_nan() && wanted.is_nan() || lost {
         return 0.0;
@@ -224,13 +225,13 @@ fn error(got: f64, wanted: f64, order: usize, dtype: DType) -> f64 {
     let held = |x: f64| x.clamp(-largest, largest);
     match got.is_finite() == wanted.is_finite() {
         true if got.is_finite() => (got - wanted).abs() / spacing(wanted, dtype).max(5e-324),
-        // Infinite where the largest number is meant, or the other way round, is one step off.
+        // Infinity instead of the largest number, or the other way round, is one step off.
         false if held(got) == held(wanted) => 1.0,
         _ => f64::INFINITY,
     }
 }
 
-/// The orders of the columns of results.
+/// Returns the orders of derivative of the columns of results.
 fn orders(arguments: usize) -> &'static [usize] {
     match arguments {
         1 => &[0, 1, 2],
@@ -238,7 +239,7 @@ fn orders(arguments: usize) -> &'static [usize] {
     }
 }
 
-/// The value and all derivatives, in the order of the columns.
+/// Computes the value and all derivatives, in the order of the columns.
 fn computed(call: &Call, x: &[Variable]) -> Vec<Variable> {
     let x = x.to_vec();
     let gradient = |x: &Vec<Variable>| grad(|x| call(x).sum(..), x);
@@ -251,7 +252,7 @@ fn computed(call: &Call, x: &[Variable]) -> Vec<Variable> {
     results
 }
 
-/// The derivative by the one argument, by tangents.
+/// Computes the derivative of a function of one argument by tangents.
 fn tangent(call: &Call, x: &Variable) -> Variable {
     let one = Variable::constant(Array::ones(x.shape(), x.dtype()));
     jvp(|x| call(std::slice::from_ref(x)), x, &one).1
@@ -311,7 +312,7 @@ fn values_and_derivatives_where_numbers_end() {
 #[test]
 fn every_elementwise_function_is_in_the_table() {
     let tables = tables();
-    // Powers have their exponents behind the name.
+    // Powers have their exponents after the name.
     let function = |name: &'static str| name.strip_prefix("pow_").map_or(name, |_| "pow");
     let known: BTreeSet<&str> = calls().into_keys().map(function).collect();
     let elementwise: BTreeSet<&str> = (crate::functions::samples().iter())

@@ -1,7 +1,7 @@
 //! The conformance test: one table of samples, and every check for every function.
 //!
-//! Each test here is one check. It goes through all samples of all functions and reports everything
-//! that fails, so that one run shows the state of the whole library.
+//! Each test here is one check. It goes through all samples of all functions and reports all
+//! failures, so that one run shows the state of the whole library.
 
 mod checks;
 mod costs;
@@ -14,10 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use sample::{Sample, beside};
 
-/// What a check says of a sample: nothing, or what is wrong with which numbers.
+/// The result of a check of a sample: nothing, or a description of the error.
 type Verdict = Result<(), String>;
 
-/// The verdict on one sample; a panic is a failure like any other.
+/// Returns the verdict on one sample; a panic is a failure like any other.
 fn verdict(check: Check, sample: &Sample) -> Verdict {
     let attempted = catch_unwind(AssertUnwindSafe(|| crate::attempt(|| check(sample))));
     match attempted {
@@ -31,7 +31,7 @@ fn verdict(check: Check, sample: &Sample) -> Verdict {
     }
 }
 
-/// Puts every sample through a check.
+/// Runs a check on every sample.
 fn every_sample(check: Check) {
     every_one(&crate::functions::samples(), check);
 }
@@ -55,7 +55,7 @@ fn every_one(samples: &[Sample], check: Check) {
 /// A check.
 type Check = fn(&Sample) -> Verdict;
 
-/// One test for each check, and a list of all.
+/// Defines one test for each check, and a list of all checks.
 macro_rules! tests {
     ($($check:ident),+ $(,)?) => {
         $(
@@ -67,7 +67,7 @@ macro_rules! tests {
 
         const CHECKS: &[(&str, Check)] = &[$((stringify!($check), checks::$check)),+];
 
-        /// The same on a device that shows nobody its elements.
+        /// The same tests on a device whose elements can only be read by moving them to the CPU.
         mod on_a_device {
             $(
                 #[test]

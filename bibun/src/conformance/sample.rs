@@ -1,4 +1,4 @@
-//! A sample: a function call with inputs to try it on, and what it must give.
+//! Samples: function calls with inputs for trying them and expected results.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,28 +12,29 @@ use crate::functions::ElementFunction;
 type Call = Arc<dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync>;
 type Reference = Arc<dyn Fn(&[Array]) -> Vec<Array> + Send + Sync>;
 
-/// One way to call a function: what the conformance test puts through every check.
+/// One way to call a function, on which the conformance test runs every check.
 #[derive(Clone)]
 pub(crate) struct Sample {
     /// The function's name.
     pub(crate) name: &'static str,
     /// The call.
     pub(crate) call: Call,
-    /// The values it must give, by plain loops in f64.
+    /// The expected values, computed by plain loops in f64.
     pub(crate) reference: Reference,
-    /// The inputs that carry gradients: their shapes, and the range their elements are drawn from.
+    /// The inputs that carry gradients: their shapes, and the ranges from which their elements are
+    /// drawn.
     pub(crate) inputs: Vec<(Shape, Range<f64>)>,
-    /// Whether the function works element by element (and is checked on more shapes, layouts and
-    /// orders of derivative).
+    /// Whether the function is elementwise (and is checked on more shapes, layouts and orders of
+    /// derivative).
     pub(crate) elementwise: bool,
     /// The highest order of derivative to check; less than 2 where there are kinks everywhere.
     pub(crate) order: usize,
-    /// The formula that it is, with the numbers given to it.
+    /// The function as a formula, with its given numbers.
     pub(crate) formula: Option<(&'static ElementFunction, Vec<f64>)>,
 }
 
 impl Sample {
-    /// A call with its reference; inputs are added by [`Sample::input`].
+    /// Creates a sample of a call with its reference; [`Sample::input`] adds inputs.
     pub(crate) fn new(
         name: &'static str,
         call: impl Fn(&[Variable]) -> Vec<Variable> + Send + Sync + 'static,
@@ -51,13 +52,13 @@ impl Sample {
         }
     }
 
-    /// One more input.
+    /// Adds an input.
     pub(crate) fn input(mut self, shape: impl Into<Shape>, range: Range<f64>) -> Self {
         self.inputs.push((shape.into(), range));
         self
     }
 
-    /// It is this function, with these numbers given.
+    /// Sets the formula of the function, with its given numbers.
     pub(crate) fn of(self, function: &'static ElementFunction, given: &[f64]) -> Self {
         Self {
             formula: Some((function, given.to_vec())),
@@ -65,7 +66,7 @@ impl Sample {
         }
     }
 
-    /// An elementwise function of one input.
+    /// Creates a sample of an elementwise function of one input.
     pub(crate) fn unary(
         name: &'static str,
         range: Range<f64>,
@@ -85,7 +86,7 @@ impl Sample {
         .input([2, 3], range)
     }
 
-    /// An elementwise function of two inputs of one shape.
+    /// Creates a sample of an elementwise function of two inputs of one shape.
     pub(crate) fn binary(
         name: &'static str,
         range_a: Range<f64>,
@@ -109,7 +110,7 @@ impl Sample {
     }
 }
 
-/// A constant of a sample on the device that its inputs are on.
+/// Returns a constant of a sample on the device of its inputs.
 pub(crate) fn beside(x: &[Variable], constant: impl Into<Variable>) -> Variable {
     let device = x.iter().find_map(Variable::known_device);
     constant.into().to(device.unwrap_or(cpu()))

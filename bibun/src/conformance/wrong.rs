@@ -1,5 +1,5 @@
-//! The checks are checked: a function that is wrong on purpose must fail, and fail the check that
-//! is there for its fault.
+//! Checks of the checks: a function that is wrong on purpose must fail the check that is meant for
+//! its fault.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ struct WrongProduct(Fault);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// All is right.
+    /// No fault.
     None,
     /// The value is off by a billionth.
     Value,
@@ -25,41 +25,41 @@ enum Fault {
     Narrow,
     /// The value is wrong where both inputs are the same.
     Aliased,
-    /// Each call gives a little more.
+    /// Each call gives a slightly larger value.
     Drift,
     /// The derivative with respect to b is off by 0.05 %, in both rules.
     SlightlyOff,
-    /// No gradient for b.
+    /// There is no gradient for b.
     Missing,
-    /// The forward derivative has another sign for b.
+    /// The forward derivative has the wrong sign for b.
     Sign,
     /// The reverse rule multiplies by the cotangent twice.
     CotangentTwice,
-    /// The reverse rule computes with elements instead of Variables.
+    /// The reverse rule computes with arrays instead of Variables.
     RawArray,
-    /// The reverse rule cuts off where b came from.
+    /// The reverse rule detaches b.
     Detached,
     /// The reverse rule is right up to its first derivative only.
     DetachedTwice,
-    /// The forward rule cuts off where b came from.
+    /// The forward rule detaches b.
     DetachedTangent,
-    /// The batch rule takes lanes to be in front.
+    /// The batch rule assumes that the batch axis is in front.
     BatchInFront,
-    /// The batch rule cuts off where b came from.
+    /// The batch rule detaches b.
     DetachedBatch,
-    /// The rule for examples is off by a billionth.
+    /// The per-example rule is off by a billionth.
     Examples,
-    /// The rule for examples says that they lie along the other axis.
+    /// The per-example rule returns the examples along the other axis.
     OtherAxis,
-    /// The rule for examples refuses what is right.
+    /// The per-example rule refuses a case that it could compute.
     Refused,
-    /// The value is computed from memory as it lies there.
+    /// The value depends on the layout of memory.
     Layout,
-    /// Right for one row only.
+    /// The value is right for matrices only.
     FirstRow,
-    /// The gradient is not a number at 0.
+    /// The gradient is NaN at 0.
     Kink,
-    /// The reverse rule reads what was not kept where only a has a gradient.
+    /// The reverse rule reads a value that is not saved if only a has a gradient.
     Dishonest,
 }
 
@@ -194,7 +194,8 @@ impl Function for WrongProduct {
     }
 }
 
-/// A sample of the function. Its two sizes are equal, so that mistaken axes show in the values.
+/// Returns a sample of the function. Its two sizes are equal, so that mistaken axes show in the
+/// values.
 fn sample(fault: Fault) -> Sample {
     let call = move |a: &Variable, b: &Variable| {
         let [y] = apply(WrongProduct(fault), [a.clone(), b.clone()]);
@@ -207,7 +208,7 @@ fn sample(fault: Fault) -> Sample {
     sample
 }
 
-/// The checks that a function with this fault fails.
+/// Returns the checks that a function with this fault fails.
 fn failed(fault: Fault) -> Vec<&'static str> {
     let sample = sample(fault);
     let failed = CHECKS
@@ -221,7 +222,8 @@ fn a_right_function_passes_every_check() {
     assert_eq!(failed(Fault::None), [""; 0]);
 }
 
-/// The function with the fault fails the named checks, and passes those where it is right.
+/// Asserts that the function with the fault fails the named checks, and passes those for which it
+/// is right.
 fn caught(fault: Fault, by: &[&str], passes: &[&str]) {
     let failed = failed(fault);
     for name in by.iter().chain(passes) {

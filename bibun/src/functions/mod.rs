@@ -1,7 +1,8 @@
-//! The functions: what Variables can be put through.
+//! Functions of Variables.
 //!
-//! Each function stands in one place with all of its rules, most of them as a member of a family
-//! (elementwise, linear, bilinear, discrete; see `families`), where a line or two is all that is left to say.
+//! Each function is defined in one place with all of its rules. Most are members of a family
+//! (elementwise, linear, bilinear, discrete; see `families`), which leaves only a line or two to
+//! write for each.
 
 #[macro_use]
 mod families;
@@ -16,6 +17,8 @@ mod metrics;
 mod normalization;
 mod operand;
 mod operators;
+mod optional;
+mod per_axis;
 mod pooling;
 #[cfg(test)]
 mod probe;
@@ -35,11 +38,13 @@ pub use math::*;
 pub use metrics::*;
 pub use normalization::*;
 pub use operand::Operand;
+pub use optional::OptionalVariable;
+pub use per_axis::PerAxis;
 pub use pooling::*;
 pub use products::*;
 pub use random::*;
 
-/// Every sample of every function, for the conformance test.
+/// Returns every sample of every function, for the conformance test.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
     [

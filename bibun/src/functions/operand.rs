@@ -1,4 +1,4 @@
-//! What may stand beside a Variable in a formula.
+//! The operands of operators and functions of two arguments.
 
 use bibun_array::{Array, DType, Scalar, bf16, f16};
 
@@ -8,11 +8,12 @@ use crate::function::Spec;
 use crate::functions::{broadcast_to, cast};
 use crate::variable::Variable;
 
-/// A Variable, an array or a Rust number: what operators and functions of two arguments take.
+/// An argument of operators and functions of two arguments: a Variable, an array or a Rust number.
 ///
-/// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of what
-/// it stands beside and never widens it, except that a float beside integers or `bool` makes both `f64`
-/// and an integer beside `bool` makes both `i64`. An integer beside integers must be one of their type.
+/// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
+/// other operand and never widens it, except that a float with integers or `bool` makes both `f64`,
+/// and an integer with `bool` makes both `i64`. An integer with integers must be representable in
+/// their dtype.
 ///
 /// ```
 /// use bibun::{array::DType, Variable};
@@ -24,18 +25,19 @@ use crate::variable::Variable;
 pub enum Operand {
     /// A Variable, which has its own dtype.
     Variable(Variable),
-    /// A number, which follows what stands beside it.
+    /// A number, which takes its dtype from the other operand.
     Number(Scalar),
 }
 
-/// What must hold of inputs of different shapes.
+/// The requirement on inputs of different shapes, for error messages.
 pub(crate) const MUST_BROADCAST: &str = "sizes must be equal or 1, counted from the last axis";
 
 impl Operand {
-    /// Two operands of equal shape and dtype: numbers filled out, arrays cast and broadcast.
+    /// Returns two operands of equal shape and dtype: numbers are filled out, arrays are cast and
+    /// broadcast.
     ///
-    /// Where something has to be done to them, that and the function are parts of one, which lasts
-    /// as long as the guard.
+    /// If two arrays have to be cast or broadcast, these steps and the function become parts of one
+    /// composite, which lasts as long as the guard.
     #[track_caller]
     pub(crate) fn pair(function: &'static str, a: Self, b: Self) -> ([Variable; 2], Option<Whole>) {
         let pair = match (a, b) {
@@ -70,7 +72,7 @@ impl Operand {
         (pair, None)
     }
 
-    /// The operand as a Variable, beside values of `dtype`.
+    /// Returns the operand as a Variable, next to values of `dtype`.
     #[track_caller]
     pub(crate) fn beside(self, dtype: DType) -> Variable {
         match self {
@@ -80,7 +82,7 @@ impl Operand {
     }
 }
 
-/// A Variable and a number in its shape.
+/// Returns a Variable, and a number filled out to its shape.
 #[track_caller]
 fn beside(x: Variable, number: Scalar) -> (Variable, Variable) {
     let Spec { shape, dtype } = x.spec();

@@ -1,8 +1,8 @@
 //! The operators `+ - * /` and `-x`, for every mix of Variables, references to them, arrays and
 //! Rust numbers on either side.
 //!
-//! On the left, numbers are `f64` or `i32`, the types of literals: were there two float types to
-//! choose from, Rust could not tell the type of `2.0` in `(2.0 * x).exp()`.
+//! On the left, numbers are only `f64` or `i32`, the types of literals: with two float types to
+//! choose from, Rust could not infer the type of `2.0` in `(2.0 * x).exp()`.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -27,7 +27,7 @@ macro_rules! operators {
                 $function(self, b)
             }
         }
-        /// Makes the name stand for the result; what the Variable was stays as it is.
+        /// Rebinds the name to the result; other handles of the original Variable are unaffected.
         impl<B: Into<Operand>> $Assign<B> for Variable {
             #[track_caller]
             fn $assign(&mut self, b: B) {

@@ -1,11 +1,11 @@
-//! What the tests of elementwise functions ask about single points.
+//! Helpers for testing elementwise functions at single points.
 
 use bibun_array::{Array, DType};
 
 use crate::variable::Variable;
 use crate::{GradOptions, grad, gradients_with};
 
-/// The value and the derivatives of `f` up to `order` at `x`, in f64.
+/// Returns the value and the derivatives of `f` up to `order` at `x`, in f64.
 pub(super) fn derivatives(f: impl Fn(&Variable) -> Variable, x: f64, order: usize) -> Vec<f64> {
     fn derivative(f: &dyn Fn(&Variable) -> Variable, order: usize, x: &Variable) -> Variable {
         match order {
@@ -19,12 +19,12 @@ pub(super) fn derivatives(f: impl Fn(&Variable) -> Variable, x: f64, order: usiz
         .collect()
 }
 
-/// The gradient as the fused loop computes it.
+/// Returns the gradient as the fused loop computes it.
 pub(super) fn gradient(f: impl Fn(&Variable) -> Variable, x: f64) -> f64 {
     grad(|x| f(x).sum(..), &Variable::new([x])).to_vec::<f64>()[0]
 }
 
-/// Both gradients of a function of two numbers.
+/// Returns both partial derivatives of a function of two numbers.
 pub(super) fn partial_derivatives(
     f: impl Fn(&Variable, &Variable) -> Variable,
     a: f64,
@@ -59,7 +59,7 @@ pub(super) fn assert_finite(name: &str, f: impl Fn(&Variable) -> Variable, point
                     );
                 }
             }
-            let options = GradOptions::create_graph();
+            let options = GradOptions::new().create_graph();
             let gradients = gradients_with(&[&derived.sum(..)], &[&x], &options);
             let gradient = gradients.into_iter().next().flatten();
             derived =

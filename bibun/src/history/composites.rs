@@ -1,4 +1,4 @@
-//! Functions that are made of others: each as one.
+//! Composite functions, each shown as one.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,11 +11,11 @@ use super::{Call, Datum, Frame, History};
 use crate::call::Composite;
 use crate::node::Creator;
 
-/// A composite with parts in this history.
+/// A composite function with parts in this history.
 struct Found {
     composite: Arc<Composite>,
     parent: Option<usize>,
-    /// How many calls are parts of it, or of its parts.
+    /// The number of calls that are parts of it, or of its parts.
     size: usize,
     /// The link that it was called in.
     link: Option<usize>,
@@ -23,14 +23,14 @@ struct Found {
 }
 
 impl History {
-    /// Puts a frame around the parts of every function that is made of several, behind the frames
-    /// that there are. What has a single part is that part under its own name.
+    /// Puts a frame around the parts of every composite function with several parts, after the
+    /// existing frames. A composite with a single part is that part, with the composite's name.
     pub(super) fn frame_composites(&mut self) {
         let mut found: Vec<Found> = Vec::new();
         let mut known: FxHashMap<usize, usize> = FxHashMap::default();
         let own = self.calls.iter().map(|call| {
             let innermost = call.first().composite()?;
-            // From the inside outwards as far as is new, then back.
+            // From the inside outwards as far as composites are new, then back.
             let mut new = Vec::new();
             let mut around = Some(innermost);
             let mut parent = None;
@@ -64,7 +64,7 @@ impl History {
         for at in 0..found.len() {
             let (parent, link) = (found[at].parent, found[at].link);
             let around = parent.map_or(link, |parent| found[parent].frame);
-            // Two frames around the same are one.
+            // Two frames around the same calls are one.
             let is_same = parent.is_some_and(|parent| found[parent].size == found[at].size);
             if found[at].size < 2 || is_same {
                 found[at].frame = around;
@@ -88,7 +88,7 @@ impl History {
         }
     }
 
-    /// What table and pictures show.
+    /// Returns the history that the table and pictures show.
     pub(super) fn shown(&self) -> Cow<'_, Self> {
         match self.is_unfolded || !self.frames.iter().any(Frame::is_function) {
             true => Cow::Borrowed(self),
@@ -96,10 +96,10 @@ impl History {
         }
     }
 
-    /// The same with every function that is made of others as one call, and the number that each call
-    /// has there.
+    /// Returns the same history with every composite function as one call, and the number that each
+    /// call has there.
     pub(super) fn folded(&self) -> (Self, Vec<usize>) {
-        // For each call the outermost function around it.
+        // For each call, the outermost composite function around it.
         let whole = |call: &Call| {
             let around = self.enclosing(call.frame);
             around.filter(|&at| self.frames[at].is_function()).last()
@@ -124,7 +124,7 @@ impl History {
             place_of[group] = place;
         }
 
-        // What is made and used in one group only is not seen, nor are single numbers.
+        // Hides values that are made and used in only one group, and single numbers.
         let is_seen = |datum: &Datum, at: usize| {
             let Some(maker) = datum.maker.map(|maker| group_of[maker]) else {
                 let mut users = datum.consumers.iter().map(|&call| &groups[group_of[call]]);
@@ -186,7 +186,7 @@ impl History {
                     inputs.push(at);
                 }
             }
-            // Constants behind what has a gradient.
+            // Constants come after values with a gradient.
             inputs.sort_by_key(|&at| (data[at].kind() == "constant", at));
             let outputs = calls().flat_map(|call| &call.outputs);
             let frame = whole.map(|whole| &self.frames[whole]);
@@ -212,7 +212,8 @@ impl History {
         (folded, numbers)
     }
 
-    /// Groups of calls in an order in which they may have run, near to that of the calls.
+    /// Returns groups of calls in an order in which they may have run, close to the order of the
+    /// calls.
     fn in_order(&self, group_of: &[usize], groups: usize) -> Vec<usize> {
         let mut after: Vec<Vec<usize>> = vec![Vec::new(); groups];
         let mut waiting = vec![0usize; groups];
@@ -245,7 +246,7 @@ impl History {
     }
 }
 
-/// What the user called.
+/// Returns the name of the function that the user called.
 fn whole_name(part: &Creator) -> &'static str {
     let around = std::iter::successors(part.composite(), |inner| inner.parent.as_ref());
     around

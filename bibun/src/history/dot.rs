@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::History;
 
 impl History {
-    /// The graph in the language of Graphviz: functions as boxes, Variables as ellipses with their
-    /// names and shapes, links as clusters.
+    /// Returns the graph in the language of Graphviz: functions as boxes, Variables as ellipses with
+    /// their names and shapes, links as clusters.
     ///
     /// ```
     /// use bibun::{history, Variable};
@@ -41,7 +41,7 @@ impl History {
             let line = format!("f{at} [label=\"{name}\", shape=box, fillcolor=lightblue];\n");
             inside[within(call.frame)] += &line;
         }
-        // Inner frames come later, so from behind everything can be put into what encloses it.
+        // Inner frames come later, so going backwards everything can be put into the frame around it.
         for (at, frame) in self.frames.iter().enumerate().rev() {
             let label = escaped(&frame.name);
             let body = std::mem::take(&mut inside[at]);
@@ -65,7 +65,7 @@ impl History {
     }
 }
 
-/// Text as it stands between quotes in DOT.
+/// Escapes text for use between quotes in DOT.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,9 +1,9 @@
-//! Where vertices and edges of a picture lie.
+//! The layout of the vertices and edges of a picture.
 //!
-//! Layers from top to bottom, after Sugiyama: the crate `rust_sugiyama` finds the layers and the
-//! columns. Here, each link is laid out by itself and then is one vertex of what encloses it, so
-//! that its frame holds nothing else; and edges are led so that they cannot cross a box: straight
-//! down through a layer, in a column of their own, and sideways only between two layers.
+//! Layers go from top to bottom, after Sugiyama: the crate `rust_sugiyama` finds the layers and the
+//! columns. Each link is laid out by itself and is then one vertex of the frame around it, so that
+//! its frame contains nothing else. Edges cannot cross a box: they go straight down through a layer,
+//! in a column of their own, and sideways only between two layers.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -12,27 +12,27 @@ use std::thread;
 use rust_sugiyama::configure::Config;
 use rustc_hash::FxHashMap;
 
-/// Space between neighbours in a layer.
+/// The space between neighbours in a layer.
 const BESIDE: f64 = 22.0;
-/// Space between layers: at least, and at most where edges run far to the side.
+/// The space between layers: the minimum, and the maximum where edges go far to the side.
 const BETWEEN: (f64, f64) = (40.0, 84.0);
-/// Space between a frame and what is in it: at the top (for its name), elsewhere.
+/// The space between a frame and its content: at the top (for its name), and elsewhere.
 pub(super) const HEADER: f64 = 30.0;
 pub(super) const PADDING: f64 = 14.0;
-/// Space around the picture.
+/// The space around the picture.
 const MARGIN: f64 = 20.0;
-/// More places for bends than this would take minutes.
+/// The limit of the number of bends. More would take minutes.
 const BENDS: usize = 20_000;
 
-/// What is to be laid out.
+/// The parts to be laid out.
 pub(super) struct Sketch {
     pub(super) vertices: Vec<Part>,
     pub(super) frames: Vec<Part>,
     pub(super) edges: Vec<(usize, usize)>,
 }
 
-/// Something with a size in a frame or outside of all; for a frame itself the least width. Frames
-/// come before those inside of them.
+/// A part with a size, in a frame or outside all of them. For a frame the width is the minimum.
+/// Frames come before those inside them.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) width: f64,
@@ -40,14 +40,15 @@ pub(super) struct Part {
     pub(super) frame: Option<usize>,
 }
 
-/// Where things lie.
+/// The positions of all parts.
 pub(super) struct Layout {
     pub(super) vertices: Vec<Rectangle>,
-    /// `None` for a frame without anything in it.
+    /// `None` for a frame with no content.
     pub(super) frames: Vec<Option<Rectangle>>,
-    /// Whether a frame's name is better off on its right side, out of the way of edges.
+    /// Whether a frame's name is better placed on its right side, out of the way of edges.
     pub(super) named_right: Vec<bool>,
-    /// The points of each edge: straight down or up between two with the same x, else bent.
+    /// The points of each edge. Between two points it goes straight down or up if they have the same
+    /// x, and is bent otherwise.
     pub(super) edges: Vec<Vec<Point>>,
     pub(super) width: f64,
     pub(super) height: f64,
@@ -93,7 +94,7 @@ impl Rectangle {
     }
 }
 
-/// What a frame holds at its own level. Where edges of a vertex outside come in, or those of a
+/// A part of a frame's content at its own level. If edges of a vertex outside come in, or those of a
 /// vertex inside go out, there is a door for that vertex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Item {
@@ -108,13 +109,13 @@ enum Item {
 struct Hop {
     from: Item,
     to: Item,
-    /// The vertex where the edge begins; edges of one source share their way.
+    /// The vertex where the edge begins. Edges with the same source share their path.
     source: usize,
 }
 
-/// Lays everything out; `None` if the edges run too far for it to end soon.
+/// Lays out the whole sketch. Returns `None` if the edges are too long for it to end soon.
 pub(super) fn arrange(sketch: &Sketch) -> Option<Layout> {
-    // The crate that finds the layers goes through them by recursion, as deep as they are many.
+    // The crate that finds the layers recurses once for each layer.
     const STACK: usize = 256 << 20;
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK);
@@ -139,7 +140,7 @@ fn arrange_on_this_stack(sketch: &Sketch) -> Option<Layout> {
     for &(frame, hop) in routes.iter().flatten() {
         hops[frame].push(hop);
     }
-    // From the innermost frames outwards; the last is the whole picture.
+    // From the innermost frames outwards. The last one is the whole picture.
     let mut insides: Vec<Option<Inside>> = (0..=whole).map(|_| None).collect();
     let mut bends = BENDS;
     for frame in (0..whole).rev().chain([whole]) {
@@ -165,7 +166,7 @@ fn arrange_on_this_stack(sketch: &Sketch) -> Option<Layout> {
         }
     }
 
-    // From the outside inwards: where each frame lies in the picture.
+    // From the outside inwards: the position of each frame in the picture.
     let mut layout = Layout {
         vertices: vec![Rectangle::default(); sketch.vertices.len()],
         frames: vec![None; whole],
@@ -225,7 +226,8 @@ fn arrange_on_this_stack(sketch: &Sketch) -> Option<Layout> {
     Some(layout)
 }
 
-/// The parts of an edge: out of the frames of its beginning, across, into those of its end.
+/// Returns the parts of an edge: out of the frames of its beginning, across, and into those of its
+/// end.
 fn route(sketch: &Sketch, from: usize, to: usize) -> Vec<(usize, Hop)> {
     let whole = sketch.frames.len();
     let enclosing = |vertex: usize| -> Vec<usize> {
@@ -281,7 +283,7 @@ fn route(sketch: &Sketch, from: usize, to: usize) -> Vec<(usize, Hop)> {
     route
 }
 
-/// What lies in a frame, by coordinates from its upper left corner.
+/// The content of a frame, in coordinates relative to its upper left corner.
 struct Inside {
     width: f64,
     height: f64,
@@ -290,8 +292,8 @@ struct Inside {
     lines: FxHashMap<Hop, Vec<Point>>,
 }
 
-/// One step of a way, from a layer to the next. Numbers below that of items are items, those above
-/// are places where ways pass through a layer.
+/// One step of a path, from a layer to the next. Numbers below the number of items are items; those
+/// above are points where paths pass through a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Step {
     from: usize,
@@ -328,7 +330,7 @@ impl Inside {
         }
         let mut layers = layers(&items, &hops);
 
-        // The ways through the layers between. Those of one source go together as far as they can.
+        // The paths through the layers between. Those of one source stay together as far as possible.
         let mut hops: Vec<Hop> = hops;
         hops.sort();
         hops.dedup();
@@ -361,7 +363,7 @@ impl Inside {
         steps.dedup();
         let columns = columns(&widths, &steps);
 
-        // Where each way begins and ends at an item.
+        // The points where each path begins and ends at an item.
         let door = |item: Item, source: usize, door: fn(usize) -> Item| match item {
             Item::Frame(frame) => {
                 let inside = insides[frame].as_ref().expect("inner frames come first");
@@ -394,7 +396,7 @@ impl Inside {
             ends.extend(at(step.to, end).map(|x| (*step, x)));
         }
 
-        // The layers one below the other, further apart where edges run far to the side.
+        // The layers from top to bottom, further apart where edges go far to the side.
         let count = layers.iter().max().map_or(0, |last| last + 1);
         let mut tall = vec![0.0f64; count];
         let mut aside = vec![0.0f64; count];
@@ -427,7 +429,7 @@ impl Inside {
             height += PADDING;
         }
 
-        // Everything into the middle of the frame.
+        // Centres the content in the frame.
         let edge = |side: f64| {
             let sides = columns.iter().zip(&widths);
             sides.map(move |(x, width)| x + side * width / 2.0)
@@ -438,7 +440,7 @@ impl Inside {
         let width = (right - left + 2.0 * padding).max(least_width);
         let shift = (width - left - right) / 2.0;
 
-        // The name goes where no edge comes in, if there is such a place.
+        // The name goes to a side where no edge comes in, if there is one.
         let name = least_width - HEADER;
         let crosses = |from: f64, to: f64| {
             let coming_in = steps
@@ -506,10 +508,10 @@ impl Inside {
     }
 }
 
-/// The layer of each item: doors outermost, everything else so that edges are short.
+/// Returns the layer of each item: doors outermost, all others so that edges are short.
 fn layers(items: &[Item], hops: &[Hop]) -> Vec<usize> {
     let is_door = |item: &Item| matches!(item, Item::DoorIn(_) | Item::DoorOut(_));
-    // The crate wants numbers without gaps.
+    // The crate requires numbers without gaps.
     let inner: Vec<usize> = (0..items.len())
         .filter(|&number| !is_door(&items[number]))
         .collect();
@@ -527,7 +529,7 @@ fn layers(items: &[Item], hops: &[Hop]) -> Vec<usize> {
     edges.sort();
     edges.dedup();
     let config = Config {
-        // Only the layers count here; the columns are found with the real sizes.
+        // Only the layers matter here. The columns are found with the real sizes.
         transpose: false,
         dummy_vertices: false,
         ..Config::default()
@@ -551,7 +553,7 @@ fn layers(items: &[Item], hops: &[Hop]) -> Vec<usize> {
     layers
 }
 
-/// The middle of each item and passage. Parts without connection stand side by side.
+/// Returns the centre of each item and passage. Unconnected parts are placed side by side.
 fn columns(widths: &[f64], steps: &[Step]) -> Vec<f64> {
     let vertices: Vec<(u32, (f64, f64))> = (widths.iter().zip(0..))
         .map(|(&width, number)| (number, (width, 1.0)))
@@ -584,7 +586,7 @@ fn columns(widths: &[f64], steps: &[Step]) -> Vec<f64> {
     columns
 }
 
-/// Spreads the ends of edges along one side of each item, in the order of where they come from.
+/// Spreads the ends of edges along one side of each item, in the order of their other ends.
 fn spread(
     steps: &[Step],
     columns: &[f64],
@@ -611,7 +613,7 @@ mod tests {
     use super::*;
     use bibun_array::Generator;
 
-    /// Points on the curve between two points of an edge, as it is drawn.
+    /// Returns points on the curve between two points of an edge, as it is drawn.
     fn curve(from: Point, to: Point) -> impl Iterator<Item = Point> {
         (0..=40).map(move |i| {
             let t = f64::from(i) / 40.0;
@@ -640,7 +642,7 @@ mod tests {
             && outer.bottom >= inner.bottom
     }
 
-    /// Any graph, framed in two levels by stretches of its vertices.
+    /// Returns a random graph whose vertices are grouped into frames on two levels.
     fn sketch(generator: &mut Generator) -> Sketch {
         let mut random = |below: i64| generator.integers(0, below, ()).item::<i64>() as usize;
         let count = 2 + random(30);
@@ -655,7 +657,7 @@ mod tests {
             .map(|vertex| Part {
                 width: 40.0 + random(160) as f64,
                 height: 20.0 + random(40) as f64,
-                // Four stretches in two frames, and some vertices beside them.
+                // Four groups in two frames, and some vertices beside them.
                 frame: (random(6) > 0).then_some(2 + vertex * 4 / count),
             })
             .collect();
@@ -665,7 +667,7 @@ mod tests {
                 edges.push((random(to as i64), to));
             }
         }
-        // What has no frame must not lie between vertices of one.
+        // A vertex without a frame must not be between vertices of one.
         let free = |vertex: usize| vertices[vertex].frame.is_none();
         edges.retain(|&(from, to)| from != to && (!free(to) || free(from)));
         edges.sort();

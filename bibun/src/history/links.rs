@@ -1,4 +1,4 @@
-//! Which functions belong to which link of a model.
+//! The functions that belong to each link of a model.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ impl History {
     /// be shown together and folded.
     ///
     /// A function that takes the parameter `layers/0/weight` belongs to the link `layers/0`, which is
-    /// part of `layers`. A link is closed: what lies between two of its functions belongs to it
-    /// too. Where several links lie in each other's midst (two cells called in turns, say), none
-    /// of them can be told from the others, and only what encloses them all is shown. Parameters
-    /// and single numbers (where their value is still there to tell) that are taken only inside of
-    /// a link are shown in it; other data are what it is given.
+    /// part of `layers`. A link is closed: functions between two of its functions belong to it, too.
+    /// If several links are interleaved (two cells called in turns, for example), they cannot be told
+    /// apart, and only the link around all of them is shown. Parameters and single numbers (if their
+    /// value is still there) that are used only inside a link are shown in it; other data are its
+    /// inputs.
     ///
-    /// Another call replaces the links; a pair of models, `(&a, &b)`, is a Chain as well.
+    /// Another call replaces the links. A pair of models, `(&a, &b)`, is a Chain as well.
     ///
     /// ```
     /// use bibun::array::Generator;
@@ -29,7 +29,7 @@ impl History {
     /// let x = Variable::constant([[1f32, 2.0, 3.0]]);
     /// let y = layers[1].forward(&layers[0].forward(&x).tanh());
     /// let text = history(&y).with_links(&layers).to_string();
-    /// assert!(text.contains("0/w [4, 3], 0/b [4] -> [1, 4]"));
+    /// assert!(text.contains("0/weight [4, 3], 0/bias [4] -> [1, 4]"));
     /// ```
     #[must_use]
     pub fn with_links<C: Chain + ?Sized>(mut self, model: &C) -> Self {
@@ -43,7 +43,7 @@ impl History {
                 self.data[at].parameter = Some(name);
             }
         }
-        // Functions that are made of others lie in links as a whole.
+        // A composite function belongs to a link as a whole.
         self.set_frames(Vec::new(), |_| None);
         let (folded, number) = self.folded();
         let mut tree = Outline::of(&folded);
@@ -62,25 +62,25 @@ impl History {
         self.frame_composites();
     }
 
-    /// The calls that the outputs of a call go to.
+    /// Returns the calls that use the outputs of a call.
     pub(super) fn next(&self, call: usize) -> impl Iterator<Item = usize> {
         let outputs = self.calls[call].outputs.iter();
         outputs.flat_map(|&output| self.data[output].consumers.iter().copied())
     }
 
-    /// The calls that the inputs of a call come from.
+    /// Returns the calls that made the inputs of a call.
     fn before(&self, call: usize) -> impl Iterator<Item = usize> {
         let inputs = self.calls[call].inputs.iter();
         inputs.filter_map(|&input| self.data[input].maker)
     }
 
-    /// Puts data into the frames of those that use them.
+    /// Puts data into the frames of the calls that use them.
     pub(super) fn place_data(&mut self) {
         for at in 0..self.data.len() {
             let datum = &self.data[at];
             let mut users = datum.consumers.iter().map(|&call| self.calls[call].frame);
             let place = match datum.maker {
-                // A result is shown outside of the frames that are through with it.
+                // A result is shown outside of the frames that do not use it any more.
                 Some(maker) => {
                     let mut place = self.calls[maker].frame;
                     while let Some(frame) = place
@@ -100,17 +100,17 @@ impl History {
         }
     }
 
-    /// Whether a place is a frame or lies in it.
+    /// Returns whether a place is a frame or is inside it.
     fn is_inside(&self, place: Option<usize>, frame: usize) -> bool {
         self.enclosing(place).any(|place| place == frame)
     }
 
-    /// A place and all frames around it, from the innermost.
+    /// Returns a place and all frames around it, from the innermost.
     pub(super) fn enclosing(&self, place: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(place, |&frame| self.frames[frame].parent)
     }
 
-    /// The innermost frame around both.
+    /// Returns the innermost frame around both.
     fn common(&self, a: Option<usize>, b: Option<usize>) -> Option<usize> {
         self.enclosing(a).find(|&frame| self.is_inside(b, frame))
     }
@@ -120,11 +120,11 @@ impl History {
 struct Outline {
     paths: Vec<String>,
     children: Vec<Vec<usize>>,
-    /// For each call the link of its parameters and all links around that.
+    /// For each call, the link of its parameters and all links around that link.
     owners: Vec<Vec<usize>>,
-    /// For each link the calls inside of it, those between them included, in order.
+    /// For each link, the calls inside it, including those between them, in order.
     closures: Vec<Vec<usize>>,
-    /// For each call where it is shown.
+    /// For each call, the frame where it is shown.
     placed: Vec<Option<usize>>,
 }
 
@@ -202,7 +202,7 @@ impl Outline {
         links
     }
 
-    /// Divides calls among links that do not lie in each other's midst; links that do give way to
+    /// Divides calls among links that are not interleaved. Links that are interleaved are replaced by
     /// their parts.
     fn divide(
         &self,
@@ -250,7 +250,7 @@ impl Outline {
     }
 }
 
-/// The longest path that both begin with.
+/// Returns the longest path that both begin with.
 fn common_path<'a>(a: &'a str, b: &str) -> &'a str {
     let mut end = 0;
     for (part, other) in a.split('/').zip(b.split('/')) {
@@ -262,7 +262,7 @@ fn common_path<'a>(a: &'a str, b: &str) -> &'a str {
     &a[..end.saturating_sub(1).min(a.len())]
 }
 
-/// Calls and all that lies between two of them, in order.
+/// Returns the calls and all calls between two of them, in order.
 fn closure(history: &History, members: &[usize]) -> Vec<usize> {
     let (Some(&first), Some(&last)) = (members.first(), members.last()) else {
         return Vec::new();
@@ -286,7 +286,7 @@ fn closure(history: &History, members: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// The vertices that can be reached from themselves (Tarjan's strongly connected components,
+/// Returns the vertices that can be reached from themselves (Tarjan's strongly connected components,
 /// without recursion).
 fn on_cycles(next: &BTreeMap<usize, Vec<usize>>) -> Vec<usize> {
     let mut order: FxHashMap<usize, usize> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! Looking at history: as a table, as a picture, as a page that plays it.
+//! Views of history: a table, a picture, and a page that plays it.
 
 mod composites;
 mod dot;
@@ -26,9 +26,9 @@ use crate::error::Location;
 use crate::node::{Creator, HistoryEntry, Key};
 use crate::variable::Variable;
 
-/// Everything that a Variable was computed by and from, to be looked at.
+/// Returns the history of a Variable: all functions and Variables that it was computed by and from.
 ///
-/// The short form of [`History::of`] for one output.
+/// This is the short form of [`History::of`] for one output.
 ///
 /// ```
 /// use bibun::{history, Variable};
@@ -44,10 +44,10 @@ pub fn history(output: &Variable) -> History {
 
 /// The functions that led to some Variables, and all Variables between them.
 ///
-/// It is a way of looking, not a copy: names, values and gradients are those of the time when it
-/// is printed or drawn, and as long as it lives, so does the history it shows.
+/// It is a view, not a copy: names, values and gradients are read when it is printed or drawn. As
+/// long as it lives, so does the history that it shows.
 ///
-/// | what | how |
+/// | output | method |
 /// |---|---|
 /// | a table of the functions | `Display` |
 /// | a graph for Graphviz | [`dot`](History::dot) |
@@ -55,13 +55,13 @@ pub fn history(output: &Variable) -> History {
 /// | a page to zoom, fold and play | `html`, with the feature `pictures` |
 /// | any of these as a file | [`save`](History::save) |
 ///
-/// A constant is one vertex wherever its value is still there to tell it by; a function that keeps
-/// no value of a constant shows one of its own. Values hidden by `vmap` or `jvp` have a shape, but
-/// no statistics.
+/// A constant is one vertex if its value is still there to identify it. A function that does not save
+/// the value of a constant shows a separate vertex for it. Values hidden by `vmap` or `jvp` have a
+/// shape, but no statistics.
 ///
-/// The table and `dot` take any history, a hundred thousand functions in about a second. Pictures
-/// and pages draw the last 1,000 functions (fewer where very many edges run far) and one box for
-/// all earlier ones.
+/// The table and `dot` take any history, at about a second for a hundred thousand functions. Pictures
+/// and pages draw the last 1,000 functions (fewer if very many edges are long) and one box for all
+/// earlier ones.
 ///
 /// ```
 /// use bibun::{History, Variable};
@@ -77,18 +77,18 @@ pub struct History {
     calls: Vec<Call>,
     data: Vec<Datum>,
     outputs: Vec<usize>,
-    /// Links, then functions that are made of others; what encloses comes before what is inside.
+    /// Links, then composite functions. A frame comes before the frames inside it.
     frames: Vec<Frame>,
-    /// Whether the parts of functions are shown.
+    /// Whether the parts of composite functions are shown.
     is_unfolded: bool,
 }
 
 /// A function call in a history.
 #[derive(Clone)]
 struct Call {
-    /// What the user called.
+    /// The name of the function that the user called.
     name: &'static str,
-    /// The function, or all parts of one that is made of others.
+    /// The function, or all parts of a composite function.
     parts: Vec<Creator>,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
@@ -100,7 +100,7 @@ impl Call {
         &self.parts[0]
     }
 
-    /// That of the last part.
+    /// Returns the generation of the last part.
     fn generation(&self) -> u64 {
         let generations = self.parts.iter().map(Creator::generation);
         generations.max().unwrap_or_default()
@@ -112,9 +112,9 @@ impl Call {
 struct Frame {
     /// The name of a link in its model, such as `layers/0`, or of a function.
     name: String,
-    /// The frame that it is part of.
+    /// The frame around this one.
     parent: Option<usize>,
-    /// Of a function that is made of others, where it was called.
+    /// The location of the call of a composite function, or `None` for a link.
     location: Option<Location>,
 }
 
@@ -128,7 +128,7 @@ impl Frame {
 #[derive(Clone)]
 struct Datum {
     entry: HistoryEntry,
-    /// The name by which a model knows it.
+    /// The name of the parameter in a model.
     parameter: Option<String>,
     maker: Option<usize>,
     consumers: Vec<usize>,
@@ -140,13 +140,13 @@ impl Datum {
         self.parameter.clone().or_else(|| self.entry.name())
     }
 
-    /// Whether it is known to be a single number, which may be repeated to any shape.
+    /// Returns whether it is known to be a single number, which may be repeated to any shape.
     fn is_single(&self) -> bool {
         let array = || self.entry.value()?.plain_array();
         self.entry.shape().size() == 1 || array().is_some_and(|x| x.memory_key().is_none())
     }
 
-    /// Its name, if it has one, and its shape.
+    /// Returns its name, if it has one, and its shape.
     fn label(&self) -> String {
         match self.name() {
             Some(name) => format!("{name} {}", self.entry.shape()),
@@ -165,9 +165,9 @@ impl Datum {
 }
 
 impl History {
-    /// The history of several Variables together.
+    /// Returns the history of several Variables together.
     ///
-    /// A Variable without history gives a History of just this Variable.
+    /// The History of a Variable without history has only this Variable.
     ///
     /// ```
     /// use bibun::{History, Variable};
@@ -220,9 +220,9 @@ impl History {
         history
     }
 
-    /// Shows the parts of functions that are made of others, as a loss is of cross entropy, choice,
-    /// sum and quotient, each with its own values. If nothing is said, table and pictures show such a
-    /// function as one, as it was called; on a page it is unfolded by a click.
+    /// Shows the parts of composite functions, each with its own values. A loss, for example, is made
+    /// of cross entropy, choice, sum and quotient. Defaults to showing such a function as one in the
+    /// table and in pictures; on a page it is unfolded by a click.
     ///
     /// ```
     /// use bibun::{history, Variable};
@@ -240,7 +240,8 @@ impl History {
         self
     }
 
-    /// The place of a Variable among the data; one that is known already may gain a value.
+    /// Returns the index of a Variable among the data. A Variable that is known already may get a
+    /// value.
     fn datum(&mut self, entry: HistoryEntry, known: &mut FxHashMap<Key, usize>) -> usize {
         let key = entry.key();
         if let Some(&at) = key.and_then(|key| known.get(&key)) {
@@ -262,7 +263,7 @@ impl History {
         at
     }
 
-    /// How many function calls there are. One that is made of others is one, unless it is
+    /// Returns the number of function calls. A composite function counts as one, unless it is
     /// [unfolded](History::unfolded).
     pub fn function_count(&self) -> usize {
         if self.is_unfolded {
@@ -274,8 +275,8 @@ impl History {
         wholes + (self.calls.iter().filter(|call| !is_part(call.frame))).count()
     }
 
-    /// Bytes of values that all functions together keep for their rules; what several keep is
-    /// counted once.
+    /// Returns the number of bytes of the values that all functions together save for their rules.
+    /// Values saved by several functions are counted once.
     ///
     /// ```
     /// use bibun::{history, Variable};
@@ -287,11 +288,11 @@ impl History {
         distinct_bytes(self.calls.iter().flat_map(|call| &call.parts))
     }
 
-    /// Writes the file, in the form that its extension says: `.html`, `.svg`, `.dot` (or `.gv`),
-    /// or `.txt` for the table.
+    /// Writes the history to a file, in the format given by its extension: `.html`, `.svg`, `.dot`
+    /// (or `.gv`), or `.txt` for the table.
     ///
     /// # Errors
-    /// If the extension is another, or the file cannot be written.
+    /// Returns an error if the extension is another one, or if the file cannot be written.
     ///
     /// ```
     /// use bibun::{history, Variable};
@@ -339,8 +340,8 @@ impl fmt::Debug for History {
     }
 }
 
-/// All function calls behind some Variables, by generation; those of one generation in the order
-/// in which a reader of the formula meets them.
+/// Returns all function calls behind some Variables, by generation. Those of one generation are in
+/// the order in which they appear in the formula.
 fn creators(outputs: &[&Variable]) -> Vec<Creator> {
     enum Visit {
         Enter(Creator),
@@ -368,7 +369,7 @@ fn creators(outputs: &[&Variable]) -> Vec<Creator> {
     creators
 }
 
-/// Bytes that some calls keep together, without counting any memory twice.
+/// Returns the number of bytes that some calls save together, without counting any memory twice.
 fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
     let mut seen = FxHashSet::default();
     let kept = creators.flat_map(|creator| creator.kept());
@@ -377,8 +378,8 @@ fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
         .sum()
 }
 
-/// Where a function was called. An absolute path (of a dependency, say) is cut to the part that
-/// says which file it is, so that no machine's folders are shown.
+/// Returns the line of a call. An absolute path (of a dependency, for example) is cut to the part
+/// that identifies the file, so that no folders of the machine are shown.
 fn line(place: Location) -> String {
     let path = Path::new(place.file());
     let mut file = place.file().replace('\\', "/");
@@ -391,12 +392,12 @@ fn line(place: Location) -> String {
     format!("{file}:{}", place.line())
 }
 
-/// `1 leaf`, `2 leaves`.
+/// Returns a text such as `1 leaf` or `2 leaves`.
 fn counted(count: usize, one: &str, more: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { more })
 }
 
-/// A number with its digits in groups of three.
+/// Returns a number with its digits in groups of three.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,5 +1,5 @@
 "use strict";
-// What the picture knows is written in its elements; this script moves, folds and plays it.
+// All data about the picture is in its elements; this script moves, folds and plays it.
 const root = document.documentElement;
 addEventListener("error", event => { root.dataset.error = event.message; });
 
@@ -10,7 +10,7 @@ const about = document.getElementById("about");
 const status = document.getElementById("status");
 const button = id => document.getElementById(id);
 
-// ----- what there is
+// ----- elements
 
 const numbers = (element, ...names) => names.map(name => Number(element.dataset[name]));
 
@@ -54,7 +54,7 @@ const edges = [...document.querySelectorAll(".edge")].map(element => {
   return { element, from, to, points };
 });
 
-// The outermost folded link around something.
+// The outermost folded link around an element.
 function fold(thing) {
   let found = null;
   for (let link = linkOf.get(thing.parent); link; link = linkOf.get(link.parent)) {
@@ -75,7 +75,7 @@ function box(link) {
   return { left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 };
 }
 
-// A function that moves coordinates together until no gap between intervals is wider than `most`.
+// Returns a function that moves coordinates together until no gap between intervals is wider than `most`.
 function squeeze(intervals, most) {
   intervals.sort((a, b) => a[0] - b[0]);
   const gaps = [];
@@ -103,9 +103,9 @@ function squeeze(intervals, most) {
 
 const near = (a, b) => Math.abs(a - b) < 0.25;
 
-// The edges without their parts inside of folded links; `null` for what is hidden altogether.
+// The edges without their parts inside folded links; `null` for edges that are hidden altogether.
 function visibleLines() {
-  // Where edges pass the upper and the lower side of a folded link, and what is to be moved there.
+  // The points where edges pass the upper and the lower side of a folded link, and the ends to move there.
   const doors = new Map();
   const cut = (points, link, side) => {
     const inside = ({ y }) => side === "top" ? y > link.top + 0.25 : y < link.bottom - 0.25;
@@ -146,7 +146,7 @@ function visibleLines() {
   return lines;
 }
 
-// A line through the points that leaves and enters each of them upright.
+// A line through the points that is vertical at each of them.
 function curve(points) {
   let path = `M${points[0].x} ${points[0].y}`;
   for (let i = 1; i < points.length; i++) {
@@ -185,7 +185,7 @@ function arrange() {
       if (points[i].x !== points[i - 1].x) down.push([points[i - 1].y, points[i].y]);
     }
   }
-  // Unfolded, everything stays where it was laid out.
+  // Unfolded, everything stays in its original position.
   const isWhole = !links.some(link => link.folded);
   const stay = place => place;
   const toX = isWhole ? stay : squeeze(across, 40), toY = isWhole ? stay : squeeze(down, 40);
@@ -235,10 +235,10 @@ function setFolded(changed, folded) {
   showMoment();
 }
 
-// ----- looking: zoom and move
+// ----- view: zoom and move
 
 const view = { scale: 1, x: 0, y: 0 };
-// Unless all of it is asked for, a large picture shows its beginning at this scale.
+// Unless the whole picture is requested, a large one shows its beginning at this scale.
 const READABLE = 0.7;
 
 function look() {
@@ -292,7 +292,7 @@ addEventListener("pointerup", event => {
   svg.classList.remove("held");
 });
 
-// ----- telling what is pointed at
+// ----- information about the element under the pointer
 
 function tell(element) {
   const thing = vertexOf.get(element?.id) ?? linkOf.get(element?.id);
@@ -325,7 +325,7 @@ slider.max = 2 * last;
 let moment = 0;
 let timer = null;
 
-// What a vertex looks like at this moment: "ahead", "done", "now", or nothing.
+// The state of a vertex at this moment: "ahead", "done", "now", or nothing.
 function state(vertex) {
   if (moment === 0) return "";
   if (moment <= last) {
@@ -381,7 +381,7 @@ function showMoment() {
   for (const { element, from, to } of edges) {
     const call = from.isFunction ? from : to;
     let at = state(call);
-    // No gradient goes to constants, and none comes from results that nobody used.
+    // No gradient goes to constants, and none comes from unused results.
     const datum = from.isFunction ? to : from;
     if (phase === "backward" && state(datum) === "ahead") at = "ahead";
     mark(element, phase, at);
@@ -395,7 +395,7 @@ function showMoment() {
     : `${phase} ${step} of ${last}: ${names.join(", ")}`;
 }
 
-// Moves what happens now into sight.
+// Moves the current elements into view.
 function follow() {
   const busy = functions.find(vertex => state(vertex) === "now");
   if (!busy) return;
@@ -424,9 +424,9 @@ function play(on) {
 
 const actions = {
   reset() { play(false); go(0); },
-  // After the last generation, and in the midst of the way back, data starts anew.
+  // After the last generation, and during the way back, data starts again.
   forward() { play(false); go(moment < last ? moment + 1 : 1); },
-  // Gradients start when all data has come through, so what is left of that is made up for.
+  // Gradients start after all data has passed, so the rest of the data passes first.
   backward() { play(false); go(moment < last ? last + 1 : moment + 1); },
   play() {
     const on = timer === null;
@@ -472,7 +472,7 @@ addEventListener("keydown", event => {
   event.preventDefault();
 });
 
-// ----- the beginning
+// ----- start
 
 for (const name of ["width", "height", "viewBox"]) svg.removeAttribute(name);
 const arrow = document.getElementById("arrow");

@@ -5,18 +5,19 @@ use super::svg::{STYLE, STYLE_DARK, Use};
 use super::{History, counted, grouped};
 
 impl History {
-    /// A page that needs nothing but itself.
+    /// Returns a self-contained HTML page.
     ///
-    /// Takes the feature `pictures`.
+    /// Requires the feature `pictures`.
     ///
-    /// It zooms (wheel, buttons, `+` and `-`), moves (drag, arrow keys with shift), and folds links
-    /// ([`with_links`](History::with_links)) and functions that are made of others; whatever the pointer or the focus is on is told with
-    /// its shape, dtype, source line, bytes kept, and statistics of value and gradient where they
-    /// are still there. `forward` lets data flow, generation by generation, `backward` lets the
-    /// gradients flow back, and `play` does all of it. Behind `#` the page takes a list of its
-    /// commands, such as `#fold=layers/0,forward=3`.
+    /// The page zooms (wheel, buttons, `+` and `-`), moves (drag, arrow keys with shift), and folds
+    /// links ([`with_links`](History::with_links)) and composite functions. For the element under the
+    /// pointer or the focus it shows the shape, the dtype, the source line, the saved bytes, and
+    /// statistics of the value and the gradient if they are still there. `forward` lets data flow,
+    /// generation by generation, `backward` lets the gradients flow back, and `play` does both. The
+    /// part of the address after `#` is a list of the page's commands, such as
+    /// `#fold=layers/0,forward=3`.
     ///
-    /// As much is drawn as by [`svg`](History::svg).
+    /// The page draws as many functions as [`svg`](History::svg).
     ///
     /// ```
     /// use bibun::{history, Variable};

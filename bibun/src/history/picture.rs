@@ -1,4 +1,4 @@
-//! What a picture of a history shows, and where.
+//! The content of a picture of a history, with its layout.
 
 use rustc_hash::FxHashMap;
 
@@ -7,12 +7,12 @@ use super::statistics::Statistics;
 use super::{Call, Creator, History, counted, distinct_bytes, line};
 use crate::variable::Variable;
 
-/// As many functions are drawn; earlier ones are one box.
+/// The number of functions that are drawn. Earlier ones are one box.
 pub(super) const DRAWN: usize = 1_000;
-/// As many characters of a name are drawn.
+/// The number of characters of a name that are drawn.
 pub(super) const LETTERS: usize = 34;
 
-/// A history, or its last part, with a place for everything.
+/// A history, or its last part, with the position of everything.
 pub(super) struct Picture<'a> {
     pub(super) history: &'a History,
     pub(super) vertices: Vec<Vertex>,
@@ -25,7 +25,7 @@ pub(super) struct Picture<'a> {
 pub(super) enum Vertex {
     Call(usize),
     Datum(usize),
-    /// As many functions that are not drawn one by one.
+    /// A number of functions that are not drawn one by one.
     Earlier(usize),
 }
 
@@ -49,12 +49,13 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// What is written in a vertex, line by line.
+    /// Returns the lines of text in a vertex.
     pub(super) fn lines(&self, vertex: Vertex) -> Vec<String> {
         lines(self.history, vertex)
     }
 
-    /// The function's generation; for data that of the function that made it, 0 for what is given.
+    /// Returns the generation of a function, or of the function that made a Variable. It is 0 for a
+    /// Variable that was not made by a function.
     pub(super) fn generation(&self, vertex: Vertex) -> u64 {
         let generation = |call: usize| self.history.calls[call].generation();
         match vertex {
@@ -64,7 +65,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// What there is to know about a vertex, but for its values.
+    /// Returns all information about a vertex except its values.
     pub(super) fn about(&self, vertex: Vertex) -> Vec<(&'static str, String)> {
         match vertex {
             Vertex::Call(call) => {
@@ -104,7 +105,8 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// What the values of a Variable and its gradient are like: labels, in full, in short.
+    /// Returns statistics of the value of a Variable and of its gradient: a label, the full text, and
+    /// a short one.
     pub(super) fn values(&self, vertex: Vertex) -> Vec<(&'static str, String, Option<String>)> {
         let Vertex::Datum(datum) = vertex else {
             return Vec::new();
@@ -126,7 +128,7 @@ fn statistics(what: &'static str, x: Option<Variable>) -> (&'static str, String,
     }
 }
 
-/// The calls from `first` on, with what they take and give, and how these hang together.
+/// Returns the calls from `first` on, their inputs and outputs, and the edges between them.
 fn select(history: &History, first: usize) -> (Vec<Vertex>, Vec<(usize, usize)>) {
     let mut numbers: FxHashMap<Vertex, usize> = FxHashMap::default();
     let mut vertices = Vec::new();
@@ -216,7 +218,7 @@ fn lines(history: &History, vertex: Vertex) -> Vec<String> {
     }
 }
 
-/// The beginning and the end of a text, if it is longer than `most`.
+/// Returns the beginning and the end of a text if it is longer than `most`.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= most {
@@ -227,14 +229,14 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     format!("{}…{}", part(&letters[..begin]), part(&letters[end..]))
 }
 
-/// How wide a text is in a font of fixed width; letters of East Asia are twice as wide.
+/// Returns the width of a text in a font of fixed width. Letters of East Asia are twice as wide.
 fn letters(text: &str) -> usize {
     let wide =
         |c: char| matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{ffdf}' | '\u{1f000}'..);
     text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
 }
 
-/// The function with its parameters, or what it is made of.
+/// Describes the function with its parameters, or lists the parts of a composite function.
 fn describe(call: &Call) -> String {
     match &call.parts[..] {
         [function] => function.describe(),

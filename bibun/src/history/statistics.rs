@@ -6,8 +6,8 @@ use bibun_array::DType;
 
 use crate::variable::Variable;
 
-/// What the elements of an array are like. Extremes, mean and standard deviation are of the finite
-/// elements.
+/// Statistics of the elements of an array. Extremes, mean and standard deviation are those of the
+/// finite elements.
 pub(super) struct Statistics {
     count: usize,
     non_finite: usize,
@@ -19,7 +19,7 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// `None` where a transformation hides the elements.
+    /// Computes the statistics, or returns `None` where a transformation hides the elements.
     pub(super) fn of(x: &Variable) -> Option<Self> {
         let elements = x.plain_array()?.cast(DType::F64).to_vec::<f64>();
         let finite = || elements.iter().copied().filter(|x| x.is_finite());
@@ -37,7 +37,7 @@ impl Statistics {
         })
     }
 
-    /// The value of a single element, else mean and standard deviation: a few characters.
+    /// Returns the value of a single element, or mean and standard deviation, in a few characters.
     pub(super) fn short(&self) -> String {
         match self.only {
             Some(x) => number(x),
@@ -66,12 +66,12 @@ impl fmt::Display for Statistics {
     }
 }
 
-/// A number in four significant digits.
+/// Formats a number with four significant digits.
 fn number(x: f64) -> String {
     significant(x, 4)
 }
 
-/// A number in two significant digits.
+/// Formats a number with two significant digits.
 fn brief(x: f64) -> String {
     significant(x, 2)
 }

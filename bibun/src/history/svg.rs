@@ -9,25 +9,26 @@ use super::{History, line};
 pub(super) const STYLE: &str = include_str!("picture.css");
 pub(super) const STYLE_DARK: &str = include_str!("picture_dark.css");
 
-/// What a picture is drawn for.
+/// The use of a picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// To be looked at by itself.
+    /// The picture is viewed by itself.
     Alone,
-    /// To be moved by the page's script, which reads everything it knows in the elements.
+    /// The picture is moved by the page's script, which reads all it needs from the elements.
     InPage,
 }
 
 impl History {
-    /// The picture: data above, results below; functions as boxes, Variables with round ends
-    /// (leaves coloured, constants dashed, outputs with a strong border), links as frames, and so
-    /// are functions made of others that are [unfolded](History::unfolded). The colours follow a viewer's dark mode; what points at a vertex says more about it.
+    /// Returns the picture as SVG, with data above and results below. Functions are boxes, Variables
+    /// have round ends (leaves are coloured, constants dashed, outputs have a strong border), and
+    /// links and [unfolded](History::unfolded) composite functions are frames. The colours follow the
+    /// viewer's dark mode. Pointing at a vertex shows more information about it.
     ///
-    /// Takes the feature `pictures`.
+    /// Requires the feature `pictures`.
     ///
-    /// Of a history of more than 1,000 functions the last ones are drawn, and one box for all
-    /// earlier ones; of fewer still where very many edges run far. A thousand take about a tenth
-    /// of a second.
+    /// Of a history of more than 1,000 functions, the last ones are drawn, and one box for all
+    /// earlier ones; fewer are drawn if very many edges are long. A thousand take about a tenth of a
+    /// second.
     ///
     /// ```
     /// use bibun::{history, Variable};
@@ -216,7 +217,7 @@ impl Picture<'_> {
     }
 }
 
-/// How elements are called, so that they can be found.
+/// Returns the id of a vertex's element.
 fn id(vertex: Vertex) -> String {
     match vertex {
         Vertex::Call(call) => format!("f{call}"),
@@ -225,7 +226,7 @@ fn id(vertex: Vertex) -> String {
     }
 }
 
-/// A line through the points that leaves and enters each of them upright.
+/// Returns a line through the points that is vertical at each of them.
 fn curve(points: &[Point]) -> String {
     let mut curve = format!("M{:.1} {:.1}", points[0].x, points[0].y);
     for pair in points.windows(2) {
@@ -242,7 +243,7 @@ fn curve(points: &[Point]) -> String {
     curve
 }
 
-/// Text as it stands in XML, in attributes too. What XML cannot hold is replaced.
+/// Escapes text for use in XML, in attributes, too. Characters that XML cannot hold are replaced.
 fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

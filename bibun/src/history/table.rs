@@ -4,13 +4,13 @@ use std::fmt;
 
 use super::{Call, History, counted, distinct_bytes, grouped, line};
 
-/// As many inputs or outputs are written in full; of more, the rest is counted.
+/// The number of inputs or outputs that are written in full. If there are more, the rest is counted.
 const LISTED: usize = 6;
 
-/// One line for each function, in an order in which they may have run, and the totals. A function that
-/// is made of others is one of the generation of its last part, unless it is
-/// [unfolded](History::unfolded). Bytes kept are those of the
-/// values that the function holds for its rules; the total counts shared memory once.
+/// Writes one line for each function, in an order in which they may have run, and the totals. A
+/// composite function is one line with the generation of its last part, unless it is
+/// [unfolded](History::unfolded). The kept bytes are those of the values that the function saves for
+/// its rules. The total counts shared memory once.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shown().write_table(f)
@@ -98,7 +98,7 @@ impl History {
         row
     }
 
-    /// `x [2, 3], [4, 3] -> [2, 4]`.
+    /// Returns a text such as `x [2, 3], [4, 3] -> [2, 4]`.
     pub(super) fn signature(&self, call: &Call) -> String {
         let list = |data: &[usize]| {
             let mut labels: Vec<String> = data.iter().map(|&at| self.data[at].label()).collect();

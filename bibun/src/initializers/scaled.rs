@@ -125,7 +125,7 @@ impl FanInUniform {
     ///     .initializer(FanInUniform)
     ///     .bias_initializer(FanInUniform::of_bias(16))
     ///     .build(&mut Generator::new(0));
-    /// assert!(layer.b.unwrap().to_vec::<f32>().iter().all(|b| b.abs() <= 0.25));
+    /// assert!(layer.bias.unwrap().to_vec::<f32>().iter().all(|b| b.abs() <= 0.25));
     /// ```
     pub fn of_bias(fan_in: usize) -> Uniform {
         let range = 1.0 / (fan_in.max(1) as f64).sqrt();

@@ -75,7 +75,7 @@ impl MultiHeadAttention {
     ///     .dropout(0.1)
     ///     .dtype(DType::F64)
     ///     .build(&mut Generator::new(0));
-    /// assert_eq!((layer.key.w.shape(), layer.value.w.shape()), ([8, 6].into(), [8, 4].into()));
+    /// assert_eq!((layer.key.weight.shape(), layer.value.weight.shape()), ([8, 6].into(), [8, 4].into()));
     /// ```
     pub fn builder(size: usize, heads: usize) -> MultiHeadAttentionBuilder {
         MultiHeadAttentionBuilder {

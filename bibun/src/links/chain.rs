@@ -1,22 +1,27 @@
 //! The Chain: anything with parameters, walked by name.
 
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::rc::Rc;
+use std::sync::Arc;
+
 use bibun_array::{Array, DType, Device};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Buffer;
+use super::{Buffer, Evaluation, Link};
 use crate::error::{Error, raise};
 use crate::serializers::{LoadOptions, Loaded, Names, State, StateError, Value, same_spec};
 use crate::tree::{Held, Leaves, Tree, Visitor};
 use crate::variable::Variable;
 
-/// Anything with parameters: a link, a struct of links, a list of them. Every [`Tree`] is one;
-/// `#[derive(Chain)]` makes a Tree of a model.
+/// A model: a link, a struct of links that derives it with `#[derive(Chain)]`, a list or a tuple of
+/// models, or a single Variable. Every Chain is a [`Tree`], whose leaves are its parameters.
 ///
 /// A parameter is a leaf Variable, made by [`Variable::new`]; inside a transformation, what stands in
 /// its place. A constant Variable in a Chain is a *buffer*: part of the model's state (running
 /// statistics, say), but nothing to be optimized.
-/// Numbers, strings and the like are neither, and are Chains without anything in them, so that
-/// they need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
+/// Numbers, strings and the like in a Chain are neither, and need no attribute. Clones of a Variable are one parameter: where a weight is tied, every
 /// place is visited, but [`parameters`](Chain::parameters) lists it once, and an optimizer updates
 /// it once.
 ///
@@ -64,7 +69,7 @@ pub trait Chain: Tree {
 
     /// Freezes all parameters: they take no gradient and no optimizer moves them, until they are
     /// [thawed](Chain::unfreeze). A part of a model is a Chain as well, and so is a single Variable:
-    /// `model.encoder.freeze()`, `model.encoder.w.unfreeze()`.
+    /// `model.encoder.freeze()`, `model.encoder.weight.unfreeze()`.
     ///
     /// What runs through frozen parameters alone leaves no history: a frozen encoder costs no walk
     /// back. Weights are saved from frozen parameters and loaded into them as ever. It is the
@@ -140,7 +145,7 @@ pub trait Chain: Tree {
     /// use bibun::links::{Chain, Linear};
     /// let [trained, fresh] = [1, 2].map(|seed| Linear::new(3, 2, &mut Generator::new(seed)));
     /// fresh.load_state(&trained.state())?;
-    /// assert_eq!(fresh.w.to_vec::<f32>(), trained.w.to_vec::<f32>());
+    /// assert_eq!(fresh.weight.to_vec::<f32>(), trained.weight.to_vec::<f32>());
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```
     fn state(&self) -> State {
@@ -189,7 +194,7 @@ pub trait Chain: Tree {
         };
         let mut places = places(self);
         places.retain(trainable);
-        load(&places, &[], state, &LoadOptions::default())?;
+        load(&places, &[], state, &LoadOptions::new())?;
         Ok(())
     }
 
@@ -201,7 +206,7 @@ pub trait Chain: Tree {
     /// If the state is of another model: the error lists what is missing, unexpected or of another
     /// shape or dtype, and nothing has changed.
     fn load_state(&self, state: &State) -> Result<(), StateError> {
-        self.load_state_with(state, &LoadOptions::default())?;
+        self.load_state_with(state, &LoadOptions::new())?;
         Ok(())
     }
 
@@ -242,7 +247,7 @@ pub trait Chain: Tree {
     /// use bibun::links::{Chain, Linear};
     /// let model = Linear::new(3, 2, &mut Generator::new(0));
     /// model.to(cpu());
-    /// assert!(model.w.device() == cpu());
+    /// assert!(model.weight.device() == cpu());
     /// ```
     ///
     /// # Panics
@@ -324,7 +329,39 @@ pub trait Chain: Tree {
     }
 }
 
-impl<T: Tree> Chain for T {}
+macro_rules! chains {
+    ($([$($T:ident)*] $Type:ty;)+) => {
+        $(impl<$($T: Chain),*> Chain for $Type {})+
+    };
+}
+chains! {
+    [] Variable;
+    [] Buffer;
+    [] Box<dyn Link>;
+    [] ();
+    [T] Option<T>;
+    [T] Vec<T>;
+    [T] Box<T>;
+    [T] Rc<T>;
+    [T] Arc<T>;
+    [A] (A,);
+    [A B] (A, B);
+    [A B C] (A, B, C);
+    [A B C D] (A, B, C, D);
+    [A B C D E] (A, B, C, D, E);
+    [A B C D E F] (A, B, C, D, E, F);
+    [A B C D E F G] (A, B, C, D, E, F, G);
+    [A B C D E F G H] (A, B, C, D, E, F, G, H);
+}
+impl<T: Chain, const N: usize> Chain for [T; N] {}
+impl<K: fmt::Display + Clone + Ord, T: Chain> Chain for BTreeMap<K, T> {}
+impl<K, T: Chain, S> Chain for HashMap<K, T, S>
+where
+    K: fmt::Display + Clone + Ord + Hash,
+    S: BuildHasher + Default + Clone,
+{
+}
+impl<M: Chain> Chain for Evaluation<M> {}
 
 /// A place of a model's state.
 struct Place {
@@ -470,7 +507,7 @@ fn names_of(state: &State, places: &[Place], options: &LoadOptions) -> Option<Na
         let options = LoadOptions {
             names,
             under: options.under.clone(),
-            ..LoadOptions::default()
+            ..LoadOptions::new()
         };
         let is_there = |place: &&Place| {
             let mut names = theirs(place, &options).into_iter();

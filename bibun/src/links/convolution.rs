@@ -5,25 +5,9 @@ use bibun_array::{Array, DType, Generator, Shape};
 use super::{Chain, Link};
 use crate::call::calling;
 use crate::error::{Error, raise};
-use crate::functions::{ConvOptions, ConvTransposeOptions, Padding, conv, conv_transpose};
+use crate::functions::{ConvOptions, ConvTransposeOptions, Padding, PerAxis, conv, conv_transpose};
 use crate::initializers::{HeNormal, Initializer, Zero};
 use crate::variable::Variable;
-
-/// A number for each of `N` axes: `3` is the same for all, `[3, 1]` one for each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PerAxis<const N: usize>(pub [usize; N]);
-
-impl<const N: usize> From<usize> for PerAxis<N> {
-    fn from(size: usize) -> Self {
-        Self([size; N])
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for PerAxis<N> {
-    fn from(sizes: [usize; N]) -> Self {
-        Self(sizes)
-    }
-}
 
 /// A layer that convolves over one axis; see [`Conv`].
 pub type Conv1d = Conv<1>;
@@ -87,7 +71,7 @@ macro_rules! layer {
             ///     .without_bias()
             ///     .dtype(DType::F64)
             ///     .build(&mut Generator::new(0));
-            #[doc = concat!("assert_eq!(layer.w.shape(), ", $built, ");")]
+            #[doc = concat!("assert_eq!(layer.weight.shape(), ", $built, ");")]
             /// ```
             pub fn builder(
                 inputs: usize,
@@ -97,7 +81,7 @@ macro_rules! layer {
                 $Builder {
                     inputs,
                     outputs,
-                    kernel: kernel.into().0,
+                    kernel: kernel.into().each(),
                     options: $Options::default(),
                     dtype: DType::F32,
                     w: Box::new(HeNormal),
@@ -137,7 +121,7 @@ macro_rules! layer {
         impl<const N: usize> $Builder<N> {
             /// How far apart the kernel's positions are; 1 if nothing is said.
             pub fn stride(mut self, stride: impl Into<PerAxis<N>>) -> Self {
-                self.options.stride = stride.into().0;
+                self.options.stride = stride.into().each();
                 self
             }
 
@@ -149,7 +133,7 @@ macro_rules! layer {
 
             /// How far apart the elements under a kernel are; 1 if nothing is said.
             pub fn dilation(mut self, dilation: impl Into<PerAxis<N>>) -> Self {
-                self.options.dilation = dilation.into().0;
+                self.options.dilation = dilation.into().each();
                 self
             }
 
@@ -227,7 +211,7 @@ layer! {
     /// let layer = Conv2d::builder(3, 8, 3).padding(1).build(&mut Generator::new(0));
     /// let x = Variable::constant(Array::ones([2, 3, 5, 4], DType::F32));
     /// assert_eq!(layer.forward(&x).shape(), [2, 8, 5, 4]);
-    /// assert_eq!(layer.w.shape(), [8, 3, 3, 3]);
+    /// assert_eq!(layer.weight.shape(), [8, 3, 3, 3]);
     /// ```
     Conv, "Conv2d", ConvBuilder, ConvOptions, conv,
     "[outputs, inputs / groups, kernel..]", "[n, inputs, ..]", "[6, 2, 3, 5]"
@@ -248,7 +232,7 @@ layer! {
     /// let layer = layer.build(&mut Generator::new(0));
     /// let x = Variable::constant(Array::ones([2, 8, 5, 4], DType::F32));
     /// assert_eq!(layer.forward(&x).shape(), [2, 3, 10, 8]);
-    /// assert_eq!(layer.w.shape(), [8, 3, 4, 4]);
+    /// assert_eq!(layer.weight.shape(), [8, 3, 4, 4]);
     /// ```
     ConvTranspose, "ConvTranspose2d", ConvTransposeBuilder, ConvTransposeOptions, conv_transpose,
     "[inputs, outputs / groups, kernel..]", "[n, inputs, ..]", "[4, 3, 3, 5]"
@@ -275,7 +259,7 @@ impl<const N: usize> ConvBuilder<N> {
 impl<const N: usize> ConvTransposeBuilder<N> {
     /// How much longer the output is at its end; 0 if nothing is said.
     pub fn output_padding(mut self, output_padding: impl Into<PerAxis<N>>) -> Self {
-        self.options.output_padding = output_padding.into().0;
+        self.options.output_padding = output_padding.into().each();
         self
     }
 

@@ -52,7 +52,7 @@ impl Highway {
     ///     .gate_bias_initializer(Constant(-3.0))
     ///     .dtype(DType::F64)
     ///     .build(&mut Generator::new(0));
-    /// assert_eq!(layer.transform.b.unwrap().to_vec::<f64>(), [-3.0; 3]);
+    /// assert_eq!(layer.transform.bias.unwrap().to_vec::<f64>(), [-3.0; 3]);
     /// ```
     pub fn builder(size: usize) -> HighwayBuilder {
         HighwayBuilder {

@@ -20,7 +20,7 @@ use crate::variable::Variable;
 /// let layer = Linear::new(3, 2, &mut Generator::new(0));
 /// let x = Variable::constant([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// assert_eq!(layer.forward(&x).shape(), [2, 2]);
-/// assert_eq!(layer.w.shape(), [2, 3]);
+/// assert_eq!(layer.weight.shape(), [2, 3]);
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Linear {
@@ -48,7 +48,7 @@ impl Linear {
     ///     .without_bias()
     ///     .dtype(DType::F64)
     ///     .build(&mut Generator::new(0));
-    /// assert!(layer.b.is_none());
+    /// assert!(layer.bias.is_none());
     /// ```
     pub fn builder(inputs: usize, outputs: usize) -> LinearBuilder {
         LinearBuilder {

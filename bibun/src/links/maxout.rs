@@ -23,7 +23,7 @@ use crate::variable::Variable;
 /// use bibun::Variable;
 /// let layer = Maxout::new(3, 2, 4, &mut Generator::new(0));
 /// assert_eq!(layer.forward(&Variable::constant([[1.0f32, 2.0, 3.0]])).shape(), [1, 2]);
-/// assert_eq!(layer.linear.w.shape(), [8, 3]);
+/// assert_eq!(layer.linear.weight.shape(), [8, 3]);
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Maxout {
@@ -49,7 +49,7 @@ impl Maxout {
     /// use bibun::array::{DType, Generator};
     /// use bibun::links::Maxout;
     /// let builder = Maxout::builder(3, 2, 4).without_bias().dtype(DType::F64);
-    /// assert!(builder.build(&mut Generator::new(0)).linear.b.is_none());
+    /// assert!(builder.build(&mut Generator::new(0)).linear.bias.is_none());
     /// ```
     pub fn builder(inputs: usize, outputs: usize, pool_size: usize) -> MaxoutBuilder {
         MaxoutBuilder {

@@ -23,7 +23,7 @@ use crate::variable::Variable;
 /// let model = Mlp::new(&[4, 8, 8, 2], &mut Generator::new(0));
 /// let x = Variable::constant([[1.0f32, 2.0, 3.0, 4.0]]);
 /// assert_eq!(model.forward(&x).shape(), [1, 2]);
-/// assert_eq!(model.layers[1].w.shape(), [8, 8]);
+/// assert_eq!(model.layers[1].weight.shape(), [8, 8]);
 /// ```
 #[derive(Chain, Clone, Debug)]
 pub struct Mlp {

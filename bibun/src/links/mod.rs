@@ -25,7 +25,7 @@ pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
 pub use convolution::{
     Conv, Conv1d, Conv2d, Conv3d, ConvBuilder, ConvTranspose, ConvTranspose1d, ConvTranspose2d,
-    ConvTranspose3d, ConvTransposeBuilder, PerAxis,
+    ConvTranspose3d, ConvTransposeBuilder,
 };
 pub use dropout::Dropout;
 pub use embedding::{Embedding, EmbeddingBuilder};

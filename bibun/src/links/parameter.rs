@@ -49,7 +49,7 @@ impl Parameter {
     /// use bibun::links::Parameter;
     /// let g = &mut Generator::new(0);
     /// let scale = Parameter::initialized([2], DType::F32, &Constant(0.5), g);
-    /// assert_eq!(scale.w.to_vec::<f32>(), [0.5, 0.5]);
+    /// assert_eq!(scale.weight.to_vec::<f32>(), [0.5, 0.5]);
     /// ```
     #[track_caller]
     pub fn initialized(

@@ -73,7 +73,7 @@ impl TransformerBlock {
     ///     .dropout(0.1)
     ///     .dtype(DType::F64)
     ///     .build(&mut Generator::new(0));
-    /// assert_eq!(block.feed_forward.layers[0].w.shape(), [16, 8]);
+    /// assert_eq!(block.feed_forward.layers[0].weight.shape(), [16, 8]);
     /// ```
     pub fn builder(size: usize, heads: usize) -> TransformerBlockBuilder {
         TransformerBlockBuilder {

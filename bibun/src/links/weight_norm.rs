@@ -65,7 +65,7 @@ impl<L: Weighted> WeightNorm<L> {
     /// use bibun::links::{Linear, WeightNorm};
     /// let layer = WeightNorm::new(Linear::new(3, 2, &mut Generator::new(0)));
     /// let plain: Linear = layer.fused();
-    /// assert!(plain.w.is_leaf());
+    /// assert!(plain.weight.is_leaf());
     /// ```
     pub fn fused(&self) -> L {
         self.link.with_weight(Variable::new(self.weight().array()))
@@ -95,7 +95,7 @@ fn norms(v: &Variable) -> Variable {
 /// use bibun::links::{Linear, Weighted};
 /// let layer = Linear::new(3, 2, &mut Generator::new(0));
 /// let double = layer.with_weight(layer.weight() * 2.0);
-/// assert_eq!(double.w.shape(), [2, 3]);
+/// assert_eq!(double.weight.shape(), [2, 3]);
 /// ```
 pub trait Weighted: Chain {
     /// The weight, `[o, ..]`.

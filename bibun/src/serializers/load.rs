@@ -24,11 +24,11 @@ use super::Names;
 /// state.insert("updater/model:main/body/W", Array::zeros([4, 3], DType::F32));
 /// state.insert("updater/model:main/body/b", Array::ones(4, DType::F32));
 /// state.insert("updater/iteration", 600u64);
-/// let options = LoadOptions::names(Names::Chainer).under("updater/model:main").allow_missing();
+/// let options = LoadOptions::new().names(Names::Chainer).under("updater/model:main").allow_missing();
 /// let loaded = model.load_state_with(&state, &options)?;
 /// assert_eq!(loaded.loaded, ["body/weight", "body/bias"]);
 /// assert_eq!(loaded.missing, ["updater/model:main/head/W", "updater/model:main/head/b"]);
-/// assert_eq!(model.body.b.unwrap().to_vec::<f32>(), [1.0; 4]);
+/// assert_eq!(model.body.bias.unwrap().to_vec::<f32>(), [1.0; 4]);
 /// # Ok::<(), bibun::serializers::StateError>(())
 /// ```
 #[derive(Clone, Default, Debug)]
@@ -53,12 +53,16 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Names are those of a library.
-    pub fn names(names: Names) -> Self {
-        Self {
-            names,
-            ..Self::default()
-        }
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets whose names the state has. Defaults to bibun's.
+    #[must_use]
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
     }
 
     /// The model is a part of the state: its names stand behind this one, and the rest is not
@@ -77,7 +81,7 @@ impl LoadOptions {
     /// use bibun::serializers::LoadOptions;
     /// let new = |seed| [3, 4].map(|n| Linear::new(n, 2, &mut Generator::new(seed)));
     /// let (trained, fresh) = (new(1), new(2));
-    /// let loaded = fresh.load_state_with(&trained.state(), &LoadOptions::default().only(["1"]))?;
+    /// let loaded = fresh.load_state_with(&trained.state(), &LoadOptions::new().only(["1"]))?;
     /// assert_eq!(loaded.loaded, ["1/weight", "1/bias"]);
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```

@@ -48,7 +48,7 @@
 //! let theirs = norm.state().named(Names::Chainer);
 //! let names: Vec<&str> = theirs.iter().map(|(name, _)| name).collect();
 //! assert_eq!(names, ["gamma", "beta", "avg_mean", "N", "avg_var"]);
-//! let loaded = norm.load_state_with(&theirs, &LoadOptions::names(Names::Chainer))?;
+//! let loaded = norm.load_state_with(&theirs, &LoadOptions::new().names(Names::Chainer))?;
 //! assert_eq!(loaded.loaded, ["gamma", "beta", "running_mean", "running_variance"]);
 //! # Ok::<(), bibun::serializers::StateError>(())
 //! ```

@@ -381,7 +381,7 @@ impl fmt::Display for StateError {
         let names = self.names_of.map(|names| {
             format!(
                 "its names are those of {names:?} (load_state_with takes them, with \
-                 LoadOptions::names(Names::{names:?}))"
+                 LoadOptions::new().names(Names::{names:?}))"
             )
         });
         let missing = list(&self.missing).map(|names| format!("{names} missing"));

@@ -1,4 +1,4 @@
-//! The transformation that forgets.
+//! The transformation that runs its function again instead of recording it.
 
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,18 +9,18 @@ use crate::error::caller;
 use crate::tree::{Leaves, Mapper, Role, Tree};
 use crate::variable::Variable;
 
-/// `f(x)`, of whose run nothing is remembered but `x`: for a gradient, `f` is run again. A long
+/// Computes `f(x)` and remembers nothing of the run but `x`. For a gradient, `f` is run again. A long
 /// computation cut into checkpoints takes the memory of its longest part, and one more run (Chen et
 /// al. 2016, arXiv:1604.06174).
 ///
-/// It can be differentiated any number of times, forwards, backwards and under
-/// [`vmap`](crate::vmap). Gradients reach `x` only: what has history must be handed in, such as the
-/// model in `checkpoint(|(model, x)| model.forward(x), &(model, x))`.
+/// It can be differentiated any number of times, forwards, backwards and under [`vmap`](crate::vmap).
+/// Gradients reach only `x`, so values with history must be part of it, such as the model in
+/// `checkpoint(|(model, x)| model.forward(x), &(model, x))`.
 ///
-/// When `f` is run again it sees what it saw the first time: training or test mode, the
-/// [`Rules`](crate::Rules) in force, the same random numbers from whatever generator, the same contents
-/// of [buffers](crate::links::Buffer) and of leaves that it captures as constants. It draws nothing new and changes no buffer a second time. All
-/// else that `f` reads must not have changed.
+/// When `f` is run again, it sees the same surroundings as the first time: training or evaluation
+/// mode, the [`Rules`](crate::Rules) in force, the random numbers of every generator, and the
+/// contents of [buffers](crate::links::Buffer) and of leaves that it captures as constants. It draws
+/// no new numbers and changes no buffer a second time. Nothing else that `f` reads may have changed.
 ///
 /// ```
 /// use bibun::{checkpoint, grad, Variable};
@@ -31,7 +31,8 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// Where `f` does, and if `f` captures a Variable that has history or is hidden by a transformation.
+/// Panics if `f` does, and if `f` captures a Variable that has history or is hidden by a
+/// transformation.
 #[track_caller]
 pub fn checkpoint<A, Y>(f: impl Fn(&A) -> Y + Send + Sync + 'static, x: &A) -> Y
 where
@@ -40,14 +41,14 @@ where
 {
     let _called = calling("checkpoint");
     let mut leaves = Leaves::of(x);
-    // The form alone: the values that `x` has now, and their history, are not held.
+    // Only the structure of `x`: its current values and their history are not held.
     let inputs = mem::take(&mut leaves.variables);
     let form = x.map(&mut Mapper::new(&mut |x, role| match role {
         Role::Buffer => x.clone(),
         _ if x.is_absent() => x.clone(),
         Role::Argument | Role::Parameter => Variable::constant(0.0),
     }));
-    // What the first run makes; later runs are for their derivatives.
+    // The result of the first run. Later runs are for its derivatives.
     let result = Arc::new(OnceLock::new());
     let made = Arc::downgrade(&result);
     let forward = move |variables: &[Variable]| {
@@ -70,7 +71,7 @@ where
     let made = Arc::into_inner(result).and_then(OnceLock::into_inner);
     let made = made.expect("the function has run, and nobody else holds what it made");
     let (y, form) = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // What is frozen was recorded with the others, but no gradient goes through it.
+    // Frozen parameters were recorded with the others, but no gradient goes through them.
     let outputs = outputs.iter().zip(&form.variables);
     let outputs = outputs.map(|(output, y)| match y.is_frozen() {
         true => output.detach(),

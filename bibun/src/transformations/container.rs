@@ -1,25 +1,26 @@
-//! Containers that can hold something else in place of their Variables.
+//! Containers that can hold other values in place of their Variables.
 
 use std::collections::BTreeMap;
 
 use crate::tree::Tree;
 use crate::variable::Variable;
 
-/// A [`Tree`] whose form can be filled with something else: a Variable, or a tuple, array, `Vec`,
-/// `Option` or `BTreeMap` of Containers.
+/// A [`Tree`] whose structure can hold other values: a Variable, or a tuple, array, `Vec`, `Option`
+/// or `BTreeMap` of Containers.
 ///
-/// A Jacobian has the form of the result, with a container like the argument in place of each
-/// Variable. Structs have no such form; [`ravel_tree`](crate::ravel_tree) makes vectors of them.
+/// A Jacobian has the structure of the result, with a container like the argument in place of each
+/// Variable. Structs cannot hold other values; [`ravel_tree`](crate::ravel_tree) turns them into
+/// vectors.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be filled with Jacobians",
     note = "use a Variable, or a tuple, array, Vec, Option or BTreeMap of them; `ravel_tree` makes a \
             Variable of any Tree"
 )]
 pub trait Container: Tree {
-    /// The same form, with a `T` in place of each Variable.
+    /// The same structure, with a `T` in place of each Variable.
     type Of<T>;
 
-    /// Fills the form, in the order in which a visitor sees the Variables.
+    /// Fills the structure, in the order in which a visitor sees the Variables.
     fn fill<T>(&self, part: &mut dyn FnMut() -> T) -> Self::Of<T>;
 }
 

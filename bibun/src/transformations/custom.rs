@@ -1,4 +1,4 @@
-//! Functions of a user's own, from closures over Variables.
+//! Custom functions, made from closures over Variables.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -27,12 +27,12 @@ type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
 type Rule = dyn Fn(&[Variable], &[Variable], &[Variable]) -> Vec<Variable> + Send + Sync;
 type Batch = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 
-/// A function with a gradient of its own, in one line: `f` computes it, without history; `backward`
-/// gives the cotangents of the inputs from the inputs, the output and its cotangent.
+/// Creates a function with a custom gradient. `f` computes the function, without history; `backward`
+/// computes the cotangents of the inputs from the inputs, the output and its cotangent.
 ///
-/// The rule replaces what history would have given, so it may differ from the true derivative
-/// (clipped, passed straight through, reversed) or be cheaper or more accurate. What `f` captures is
-/// a constant. [`custom`] also takes a name and other rules.
+/// The rule replaces the gradient of the history, so it may differ from the true derivative (clipped,
+/// passed straight through, reversed) or be cheaper or more accurate. Values that `f` captures are
+/// constants. [`custom`] also takes a name and other rules.
 ///
 /// ```
 /// use bibun::{custom_gradient, Variable};
@@ -50,13 +50,13 @@ pub fn custom_gradient<const N: usize>(
     custom("custom_gradient", f).vjp(backward)
 }
 
-/// A function from a closure over Variables, to which rules can be added:
-/// [`vjp`](Custom::vjp), [`jvp`](Custom::jvp), [`batch`](Custom::batch), any of them.
+/// Creates a function from a closure over Variables, to which rules can be added:
+/// [`vjp`](Custom::vjp), [`jvp`](Custom::jvp), [`batch`](Custom::batch), or any of them.
 ///
-/// What is missing is derived. Of `vjp` and `jvp` the one from the other, as the transpose of a
-/// linear function; both, if there is neither, from `forward`, which is run again for them
-/// (nothing but the inputs is remembered). Under `vmap` without a `batch` rule the closures run on all
-/// lanes at once. Rules are written in Variables, so they are differentiated and batched in turn.
+/// Missing rules are derived. If only one of `vjp` and `jvp` is there, the other is its transpose. If
+/// neither is there, `forward` is run again for both, and only the inputs are saved. Under `vmap`
+/// without a `batch` rule, the closures run on all batch elements at once. Rules are written in
+/// Variables, so they can be differentiated and batched, too.
 ///
 /// ```
 /// use bibun::{custom, grad, jvp, Variable};
@@ -82,13 +82,13 @@ pub fn custom<const N: usize>(
     })
 }
 
-/// What [`custom`] makes: a function to be [called](Custom::call) any number of times.
+/// The result of [`custom`]: a function that can be [called](Custom::call) any number of times.
 #[derive(Clone, Debug)]
 pub struct Custom<const N: usize>(Closures);
 
 impl<const N: usize> Custom<N> {
-    /// With this reverse rule: the cotangents of the inputs from the inputs, the output and its
-    /// cotangent.
+    /// Sets the reverse rule, which computes the cotangents of the inputs from the inputs, the output
+    /// and its cotangent.
     #[must_use]
     pub fn vjp(
         mut self,
@@ -101,8 +101,9 @@ impl<const N: usize> Custom<N> {
         self
     }
 
-    /// With this forward rule: the tangent of the output from the inputs, the output and the
-    /// tangents of the inputs, of which at least one is not zero. It must be linear in the tangents.
+    /// Sets the forward rule, which computes the tangent of the output from the inputs, the output
+    /// and the tangents of the inputs. At least one of the tangents is not zero. The rule must be
+    /// linear in the tangents.
     ///
     /// ```
     /// use bibun::{custom, grad, Variable};
@@ -121,8 +122,8 @@ impl<const N: usize> Custom<N> {
         self
     }
 
-    /// With this rule for all lanes at once. The function that it computes on lanes is
-    /// differentiated by what the rule calls, not by the rules for single lanes.
+    /// Sets the rule for all batch elements at once. Its derivatives are those of the functions that
+    /// it calls, not those of the rules for single batch elements.
     ///
     /// ```
     /// use bibun::{custom, vmap, Batched, Variable};
@@ -142,19 +143,19 @@ impl<const N: usize> Custom<N> {
         self
     }
 
-    /// The function of its inputs.
+    /// Calls the function with these inputs.
     ///
     /// # Panics
-    /// Where the closures do; if a rule gives a Variable of another shape than it must; and where
-    /// there is no rule of its own for gradients, if the function captures a Variable that has
-    /// history or is hidden by a transformation: its gradient would be lost.
+    /// Panics if a closure does, or if a rule returns a Variable of a wrong shape. If the function
+    /// has no gradient rule, also panics if it captures a Variable that has history or is hidden by a
+    /// transformation, because its gradient would be lost.
     #[track_caller]
     pub fn call(&self, inputs: [&Variable; N]) -> Variable {
         let _called = calling(self.0.name);
         let inputs: Vec<Variable> = inputs.into_iter().cloned().collect();
         let outputs = self.0.call(inputs, caller());
         let [y] = <[Variable; 1]>::try_from(outputs).unwrap_or_else(|outputs| {
-            // By a rule in place of its own.
+            // The number can differ if a replaced rule ran.
             raise(Error::wrong_number(self.0.name, "batch", outputs.len(), 1))
         });
         y
@@ -165,7 +166,7 @@ fn each<T, const N: usize>(values: &[T]) -> [&T; N] {
     std::array::from_fn(|i| &values[i])
 }
 
-/// A function of lists, and the rules it has.
+/// A function of lists, with its rules.
 #[derive(Clone)]
 pub(crate) struct Closures {
     pub(crate) name: &'static str,
@@ -195,13 +196,13 @@ impl Closures {
         apply::run(&call, inputs, location, false)
     }
 
-    /// Whether derivatives are those of the function itself, which is run again for them.
+    /// Returns whether the derivatives are those of the function itself, which is then run again.
     fn is_derived(&self) -> bool {
         self.vjp.is_none() && self.jvp.is_none()
     }
 }
 
-/// What the function saw when it ran first, once it has.
+/// The surroundings of the function's first run, once it has run.
 type First = OnceLock<Surroundings>;
 
 impl fmt::Debug for Closures {
@@ -210,31 +211,31 @@ impl fmt::Debug for Closures {
     }
 }
 
-/// One call: what the outputs look like is known only once the function has run.
+/// One call. The shapes of its outputs are known only once the function has run.
 #[derive(Clone)]
 struct Call {
     closures: Closures,
-    /// Those around the call.
+    /// The scopes around the call.
     scopes: Scopes,
-    /// The same for all levels at which one call is looked at: the function runs for the first time
-    /// once.
+    /// The surroundings of the first run. All levels of one call share them, so that the function
+    /// runs for the first time only once.
     first: Arc<First>,
 }
 
 impl Call {
-    /// Runs the function as it was run first.
+    /// Runs the function in the surroundings of its first run.
     fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
         if let Some(first) = self.first.get() {
             return first.again(run);
         }
         let (outputs, surroundings) = Surroundings::record(run);
-        // Nobody else runs it meanwhile: a call is one run at one level.
+        // No other thread runs it meanwhile, because a call is one run at one level.
         let _ = self.first.set(surroundings);
         outputs
     }
 
-    /// The outputs and their tangents, in one run: a function of inputs and tangents without rules
-    /// of its own, as this is one.
+    /// Computes the outputs and their tangents in one run, as a function of inputs and tangents that
+    /// has no rules of its own, like this one.
     fn run_along(
         &self,
         moving: Vec<usize>,
@@ -257,7 +258,7 @@ impl Call {
         (outputs, tangents)
     }
 
-    /// The function, recorded, when its derivatives are wanted.
+    /// Runs the function again, recorded, for its derivatives.
     fn run_again(&self, inputs: &[Variable]) -> Vec<Variable> {
         let run = || scope::recording(true, || (self.closures.forward)(inputs));
         match self.first.get() {
@@ -287,12 +288,12 @@ impl Function for Call {
         Err(Mismatch::KNOWN_BY_RUNNING)
     }
 
-    /// The function; what it captures is a constant.
+    /// Runs the function. Captured values are constants.
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
         let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
         let run = || (self.closures.forward)(&inputs);
         let outputs = match self.closures.is_derived() {
-            // It captures nothing that has history, and sees the same scopes whenever it is run.
+            // It captures no values with history, and sees the same scopes in every run.
             true => scope::sealed(self.closures.name, || self.see_first(run)),
             false => scope::no_grad(run),
         };
@@ -328,7 +329,8 @@ impl Function for Call {
                 let tangents = jvp(&inputs, &outputs(cx), &all(dx));
                 tangents.into_iter().map(Some).collect()
             }
-            // The reverse rule is linear in the cotangent u; ⟨vjp(u), dx⟩ by u is the tangent.
+            // The reverse rule is linear in the cotangent u; the derivative of ⟨vjp(u), dx⟩ with
+            // respect to u is the tangent.
             (Some(vjp), None) => {
                 let outputs = outputs(cx);
                 let zeros: Vec<Variable> = outputs.iter().map(zeros_like).collect();
@@ -341,7 +343,7 @@ impl Function for Call {
                     false => along(|x| self.run_again(x), &moving, &inputs, &dx).1,
                     true => {
                         let (outputs, tangents) = self.run_along(moving, inputs, dx);
-                        // What a rule for lanes computes is left to it.
+                        // If there is a `batch` rule, the outputs are computed by it.
                         if self.closures.batch.is_none() {
                             cx.give_outputs(outputs);
                         }
@@ -399,7 +401,8 @@ impl Function for Call {
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..m], &v[m..]);
                     let gx = run_batch(split, &all, draw);
-                    // An input that is the same in every lane gets the sum of what lanes send it.
+                    // An input that is the same for all batch elements gets the sum of their
+                    // cotangents.
                     let location = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.moveaxis(0, axis as isize),
                         None => gx.sum(0),
@@ -422,7 +425,7 @@ impl Function for Call {
         outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
     }
 
-    /// Through the function itself, if its derivatives are its own.
+    /// Walks through the function itself, if its derivatives are those of the function.
     fn per_example(
         &self,
         cx: &Context<'_>,
@@ -439,7 +442,7 @@ impl Function for Call {
     }
 }
 
-/// The value of `f` and its derivative along the tangents of the inputs that are moving.
+/// Computes the value of `f` and its derivative along the tangents of the inputs in `moving`.
 fn along(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     moving: &[usize],
@@ -468,8 +471,8 @@ fn outputs(cx: &Context<'_>) -> Vec<Variable> {
     (0..cx.output_count()).map(|i| cx.output(i)).collect()
 }
 
-/// The inputs with history that begins here for those that are needed, and where it begins. The
-/// others stay what they are: constants, frozen parameters.
+/// Returns the inputs and their edges. The history of those that are needed begins here. The others
+/// do not change: they are constants or frozen parameters.
 fn watched(inputs: &[Variable], needs: impl Fn(usize) -> bool) -> (Vec<Variable>, Vec<Edge>) {
     let watched = inputs.iter().enumerate().map(|(i, x)| match needs(i) {
         true => {
@@ -482,8 +485,8 @@ fn watched(inputs: &[Variable], needs: impl Fn(usize) -> bool) -> (Vec<Variable>
     watched.unzip()
 }
 
-/// The cotangents of those `inputs` that are needed in a run of `f` that is recorded for this alone.
-/// They can be differentiated again if inputs or cotangents have history.
+/// Computes the cotangents of those `inputs` that are needed, in a run of `f` that is recorded only
+/// for this. They can be differentiated again if inputs or cotangents have history.
 fn pull_through(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],

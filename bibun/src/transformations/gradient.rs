@@ -13,15 +13,15 @@ use crate::scope;
 use crate::tree::{Leaves, Mapper, Tree};
 use crate::variable::Variable;
 
-/// What [`value_and_grad`] can differentiate: a scalar loss, or a scalar loss with whatever else the
-/// function found out on the way.
+/// A result that [`value_and_grad`] can differentiate: a scalar loss, or a pair of a scalar loss and
+/// other results of the function.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no objective",
     label = "this is neither a Variable nor a Variable with something else",
     note = "the function must give its loss, or a pair of its loss and any Tree"
 )]
 pub trait Objective: Tree {
-    /// The result that is differentiated.
+    /// Returns the result that is differentiated.
     fn loss(&self) -> &Variable;
 }
 
@@ -37,9 +37,9 @@ impl<T: Tree> Objective for (Variable, T) {
     }
 }
 
-/// The gradient of `f` at `x`: a container like `x` that holds the derivative of the result by each
-/// leaf, zeros where it does not depend on one. In place of [frozen](crate::transformations) parameters
-/// there is nothing.
+/// Computes the gradient of `f` at `x`: a container like `x` with the derivative of the result with
+/// respect to each leaf. The derivative is zero if the result does not depend on the leaf. The
+/// gradient has no value in place of [frozen](crate::transformations) parameters.
 ///
 /// Shapes: `f(x)` must have a single element; each gradient has the shape and dtype of its leaf.
 /// Captured values are constants ([what is constant](crate::transformations)).
@@ -56,17 +56,17 @@ impl<T: Tree> Objective for (Variable, T) {
 /// ```
 ///
 /// # Panics
-/// If `f(x)` is not a single float, if `x` holds no Variable that is not frozen or one that is not a
-/// float, or if a rule is missing or fails.
+/// Panics if `f(x)` is not a single float, if `x` has no Variable that is not frozen or has one that
+/// is not a float, or if a rule is missing or fails.
 #[track_caller]
 pub fn grad<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A) -> A {
     differentiate("grad", f, x).1
 }
 
-/// The value and the [gradient](grad) of `f` at `x`, from one run.
+/// Computes the value and the [gradient](grad) of `f` at `x` in one run.
 ///
-/// Where `f` gives a pair, its first part is the loss and the second comes along: predictions, say,
-/// or an accuracy. Over a model this is a training step, see
+/// If `f` returns a pair, its first part is the loss, and the second part is returned with it, for
+/// example predictions or an accuracy. With a model as `x`, this is the core of a train step; see
 /// [`Chain::set_gradients`](crate::links::Chain::set_gradients).
 ///
 /// ```
@@ -85,7 +85,7 @@ pub fn grad<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A) -> A {
 /// ```
 ///
 /// # Panics
-/// As [`grad`].
+/// Panics in the same cases as [`grad`].
 #[track_caller]
 pub fn value_and_grad<A: Tree, Y: Objective>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, A) {
     differentiate("value_and_grad", f, x)
@@ -119,7 +119,7 @@ fn differentiate<A: Tree, Y: Objective>(
     )
 }
 
-/// One recorded run of a function, and the ways back through it.
+/// One recorded run of a function, and the paths back through it.
 struct Traced<Y> {
     leaves: Leaves,
     output: Y,
@@ -127,7 +127,7 @@ struct Traced<Y> {
     paths: Paths,
     /// Whether results keep their history.
     kept: bool,
-    /// The place of the transformation, if it took the values of leaves.
+    /// The location of the transformation, if it took the values of leaves.
     lost_at: Option<Location>,
 }
 
@@ -157,7 +157,7 @@ impl<Y: Tree> Traced<Y> {
         let seeded = cotangents.iter().flatten().any(Variable::has_history);
         let create_graph = self.kept || seeded && scope::is_recording();
         let mut gradients = self.paths.pull_back(cotangents.clone(), create_graph);
-        // A rule has captured what has history: then the dependence on leaves is wanted as well.
+        // A rule has captured a Variable with history, so the dependence on leaves is needed, too.
         if self.lost_at.is_some() && gradients.iter().flatten().any(Variable::has_history) {
             gradients = self.paths.pull_back(cotangents, true);
         }
@@ -173,9 +173,10 @@ impl<Y: Tree> Traced<Y> {
     }
 }
 
-/// The value of `f` at `x`, and its [`Pullback`]: the product of a cotangent with the Jacobian.
+/// Computes the value of `f` at `x`, and returns it with a [`Pullback`], which computes the product
+/// of a cotangent with the Jacobian.
 ///
-/// `f` is run once; the pullback can be called any number of times, also under [`vmap`](crate::vmap).
+/// `f` is run once. The pullback can be called any number of times, also under [`vmap`](crate::vmap).
 ///
 /// ```
 /// use bibun::{vjp, Variable};
@@ -187,7 +188,7 @@ impl<Y: Tree> Traced<Y> {
 /// ```
 ///
 /// # Panics
-/// If `x` holds no Variable or one that is not a float.
+/// Panics if `x` has no Variable, or has one that is not a float.
 #[track_caller]
 pub fn vjp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Pullback<A, Y>) {
     let _called = calling("vjp");
@@ -204,19 +205,19 @@ pub fn vjp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Pullback<A, 
     )
 }
 
-/// What [`vjp`] gives: from cotangents of a function's results to cotangents of its arguments. It
-/// holds the history of the run.
+/// The second result of [`vjp`]: a function from cotangents of the result to cotangents of the
+/// argument. It holds the history of the run.
 pub struct Pullback<A, Y> {
     argument: A,
     traced: Traced<Y>,
 }
 
 impl<A: Tree, Y: Tree> Pullback<A, Y> {
-    /// The cotangent of the argument from that of the result, which must look like the result (the
-    /// parts that are no floats are not looked at).
+    /// Computes the cotangent of the argument from that of the result, which must have the structure,
+    /// shapes and dtypes of the result. The values of parts that are not floats are ignored.
     ///
     /// # Panics
-    /// If the cotangent does not look like the result.
+    /// Panics if the cotangent differs from the result in structure, shape or dtype.
     #[track_caller]
     pub fn call(&self, cotangent: &Y) -> A {
         let _called = calling("vjp");
@@ -229,7 +230,7 @@ impl<A: Tree, Y: Tree> Pullback<A, Y> {
         self.traced.leaves.derivatives(&self.argument, &gradients)
     }
 
-    /// The same for leaves in a row.
+    /// Does the same for a flat list of leaves.
     pub(super) fn call_flat(&self, cotangents: Vec<Option<Variable>>) -> Vec<Variable> {
         self.traced.pull_back(cotangents)
     }
@@ -263,7 +264,7 @@ impl<A, Y> fmt::Debug for Pullback<A, Y> {
     }
 }
 
-/// The same values as constants: no derivative, of any order and kind, goes through them.
+/// Returns the same values as constants: no derivative, of any order and kind, goes through them.
 ///
 /// ```
 /// use bibun::{grad, stop_gradient, Variable};

@@ -1,4 +1,4 @@
-//! All derivatives at once: a walk for each row or column, all in one run.
+//! All derivatives at once: a walk for each row or column, in one run.
 
 use bibun_array::{Array, Index, Shape, allocating};
 
@@ -13,15 +13,16 @@ use crate::scope;
 use crate::tree::{Leaves, Mapper, Role, Tree, Visitor};
 use crate::variable::Variable;
 
-/// The Jacobian of `f` at `x`, by whichever walk is shorter: one forwards for each element of `x`,
-/// or one backwards for each element of the result, all of them at once.
+/// Computes the Jacobian of `f` at `x`, by the cheaper kind of walk: one forwards for each element of
+/// `x`, or one backwards for each element of the result, all at once.
 ///
 /// Shapes: for a result of shape `s` and a leaf of shape `t` the derivatives are `[s.., t..]`. They
-/// come in the form of the result, with a container like `x` in place of each Variable: the Jacobian
-/// of a Variable by a Variable is a Variable. Types: derivatives have the dtype of their leaf.
+/// have the structure of the result, with a container like `x` in place of each Variable: the
+/// Jacobian of a Variable with respect to a Variable is a Variable. Types: derivatives have the dtype
+/// of their leaf.
 ///
-/// `f` is run once, and its history keeps all values ([`jacobian_reverse`] and [`jacobian_forward`]
-/// keep less).
+/// `f` is run once, and its history saves all values ([`jacobian_reverse`] and [`jacobian_forward`]
+/// save fewer).
 ///
 /// ```
 /// use bibun::{jacobian, Variable};
@@ -36,7 +37,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `x` holds no Variable or one that is not a float, or a result is not a float.
+/// Panics if `x` has no Variable or has one that is not a float, or if a result is not a float.
 #[track_caller]
 pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian");
@@ -55,8 +56,8 @@ pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<
     from_columns(&y, run.outputs(), run.leaves(), columns, x)
 }
 
-/// The [`jacobian`] by forward walks, one for each element of `x`: one run of `f` carries them all,
-/// and nothing is remembered.
+/// Computes the [`jacobian`] by forward walks, one for each element of `x`, all in one run of `f`
+/// that records nothing.
 ///
 /// ```
 /// use bibun::{jacobian_forward, Variable};
@@ -65,7 +66,7 @@ pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<
 /// ```
 ///
 /// # Panics
-/// As [`jacobian`].
+/// Panics in the same cases as [`jacobian`].
 #[track_caller]
 pub fn jacobian_forward<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian_forward");
@@ -94,8 +95,8 @@ fn columns<A: Tree, Y: Container>(
     from_columns(&y, &outputs, &leaves, columns, x)
 }
 
-/// The [`jacobian`] by backward walks, one for each element of the result, all at once. `f` is run
-/// once.
+/// Computes the [`jacobian`] by backward walks, one for each element of the result, all at once. `f`
+/// is run once.
 ///
 /// ```
 /// use bibun::{jacobian_reverse, Variable};
@@ -104,7 +105,7 @@ fn columns<A: Tree, Y: Container>(
 /// ```
 ///
 /// # Panics
-/// As [`jacobian`].
+/// Panics in the same cases as [`jacobian`].
 #[track_caller]
 pub fn jacobian_reverse<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian_reverse");
@@ -138,7 +139,7 @@ fn by_rows<A: Tree, Y: Container>(y: &Y, run: &Pullback<A, Y>, x: &A) -> Y::Of<A
     filled(y, x, blocks.collect())
 }
 
-/// The form of the result with a block for each output. A gradient has none where it has nothing.
+/// Fills the structure of the result with a block for each output. An absent gradient has no block.
 fn filled<A: Tree, Y: Container>(y: &Y, x: &A, blocks: Vec<A>) -> Y::Of<A> {
     let mut absent = Vec::new();
     y.visit(&mut Visitor::new(&mut |_, y, _| absent.push(y.is_absent())));
@@ -155,7 +156,8 @@ fn filled<A: Tree, Y: Container>(y: &Y, x: &A, blocks: Vec<A>) -> Y::Of<A> {
     })
 }
 
-/// The blocks from the tangents of all outputs, along whose first axis the elements of `x` lie.
+/// Returns the blocks of the Jacobian. The tangents of the outputs have the elements of `x` along
+/// their first axis.
 fn from_columns<A: Tree, Y: Container>(
     y: &Y,
     outputs: &Leaves,
@@ -180,8 +182,8 @@ fn from_columns<A: Tree, Y: Container>(
     filled(y, x, blocks.collect())
 }
 
-/// For each leaf one lane for each element of all leaves together: one at that element, zero
-/// elsewhere.
+/// Returns the unit tangents of each leaf: one batch element for each element of all leaves together,
+/// which is one at that element and zero elsewhere.
 fn units(leaves: &Leaves) -> Vec<Variable> {
     let total = total(leaves);
     let mut start = 0;
@@ -222,9 +224,9 @@ fn check_outputs(function: &'static str, outputs: &Leaves) {
     }
 }
 
-/// All second derivatives of `f` at `x`, forwards over backwards: one run of `f`.
+/// Computes all second derivatives of `f` at `x`, forwards over backwards, in one run of `f`.
 ///
-/// Shapes: for leaves of shapes `s` and `t` they are `[s.., t..]`. For a Variable this is a
+/// Shapes: for leaves of shapes `s` and `t` they are `[s.., t..]`. For a Variable the result is a
 /// Variable; for a pair `(x, y)` it is `((xx, xy), (yx, yy))`.
 ///
 /// ```
@@ -234,7 +236,7 @@ fn check_outputs(function: &'static str, outputs: &Leaves) {
 /// ```
 ///
 /// # Panics
-/// As [`grad`].
+/// Panics in the same cases as [`grad`].
 #[track_caller]
 pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> {
     let _called = calling("hessian");
@@ -242,9 +244,9 @@ pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> 
     columns("hessian", |x| grad(f, x), x, leaves)
 }
 
-/// The gradient of `f` at `x`, and its derivative along `tangent`: the product of the Hessian with a
-/// vector, without the Hessian, at the cost of a few runs (Pearlmutter 1994, "Fast exact
-/// multiplication by the Hessian").
+/// Computes the gradient of `f` at `x` and its derivative along `tangent`: the product of the Hessian
+/// with a vector, without the Hessian itself, at the cost of a few runs (Pearlmutter 1994, "Fast
+/// exact multiplication by the Hessian").
 ///
 /// For many vectors at one point, `linearize(|x| grad(f, x), x)` runs `f` once for all of them.
 ///
@@ -257,7 +259,7 @@ pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> 
 /// ```
 ///
 /// # Panics
-/// As [`grad`] and [`jvp`].
+/// Panics in the same cases as [`grad`] and [`jvp`].
 #[track_caller]
 pub fn hvp<A: Tree>(f: impl FnOnce(&A) -> Variable, x: &A, tangent: &A) -> (A, A) {
     let _called = calling("hvp");

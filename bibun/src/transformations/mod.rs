@@ -1,25 +1,25 @@
 //! Transformations: functions of functions.
 //!
-//! | | gives |
+//! | | computes |
 //! |---|---|
 //! | [`grad`], [`value_and_grad`] | the gradient of a function with a scalar result |
 //! | [`vjp`] | the value, and the product of a cotangent with the Jacobian, any number of times |
 //! | [`jvp`] | the value, and the product of the Jacobian with a tangent, in one run |
-//! | [`linearize`] | the value, and the latter any number of times |
+//! | [`linearize`] | the value, and the product with a tangent any number of times |
 //! | [`jacobian`], [`hessian`], [`hvp`] | all first and second derivatives; a Hessian times a vector |
-//! | [`vmap`] | one function of one example as a function of many at once |
-//! | [`per_example`] | the gradient of each example's loss by itself, from one run |
-//! | [`checkpoint`] | the same function, which is run again for its gradient instead of remembered |
+//! | [`vmap`] | a function of one example, applied to many examples at once |
+//! | [`per_example`] | the gradient of each example's loss, from one run |
+//! | [`checkpoint`] | the same function, run again for its gradient instead of recorded |
 //! | [`stop_gradient`] | the same values, as constants |
 //!
-//! Each takes an ordinary Rust function of a [`Tree`] (a Variable, a tuple, a `Vec`, a map, a
-//! struct with `#[derive(Tree)]`, a whole model) and is called inside each other in any order.
+//! Each takes an ordinary Rust function of a [`Tree`] (a Variable, a tuple, a `Vec`, a map, a struct
+//! with `#[derive(Tree)]`, a whole model), and they can be nested in any order.
 //!
 //! # What is constant
 //!
 //! A derivative is taken with respect to the argument and nothing else. *Values that the function
-//! captures are constants of this derivative*, whatever they are elsewhere: a Variable captured
-//! from an outer transformation is a constant of the inner derivative and a variable of the outer.
+//! captures are constants of this derivative*, whatever they are elsewhere: a Variable captured from
+//! an outer transformation is a constant of the inner derivative and a variable of the outer one.
 //!
 //! ```
 //! use bibun::{grad, Variable};
@@ -29,22 +29,23 @@
 //! assert_eq!(g.item::<f64>(), 1.0);
 //! ```
 //!
-//! # What is remembered
+//! # What is recorded
 //!
-//! Results have history only if somebody can ask for it: if the function captured a Variable that
-//! has history, or the argument was computed from one. A *leaf* given as the argument counts as its
-//! value; a later `backward` to that leaf that meets the result is an error, for it would overlook how
-//! the result depends on it ([`Variable::detach`] makes it a constant). So `grad` in `grad` is the second derivative, `grad(|x| critic(&model, x), &x)` can be
-//! part of a loss whose `backward` reaches the parameters of `model`, and a training step by
-//! [`value_and_grad`] over a model leaves nothing behind.
+//! Results have history only if it can be used: if the function captured a Variable with history, or
+//! if the argument was computed from one. A *leaf* given as the argument counts as its value. If a
+//! later `backward` to that leaf meets the result, it is an error, because the gradient would not
+//! include how the result depends on the leaf ([`Variable::detach`] makes the result a constant). So
+//! `grad` inside `grad` is the second derivative, `grad(|x| critic(&model, x), &x)` can be part of a
+//! loss whose `backward` reaches the parameters of `model`, and a train step by [`value_and_grad`] on
+//! a model leaves no history behind.
 //!
 //! # What is frozen
 //!
-//! No derivative is taken by a frozen parameter
-//! ([`Variable::set_requires_grad`], [`Chain::freeze`](crate::links::Chain::freeze)): it is a constant
-//! of all transformations. A gradient looks like the argument, but has nothing in the place of a
-//! frozen parameter: that there is no gradient is something else than that it is zero, and whoever uses it
-//! is told so. `vmap` takes lanes of frozen parameters as of others.
+//! No derivative is taken with respect to a frozen parameter ([`Variable::set_requires_grad`],
+//! [`Chain::freeze`](crate::links::Chain::freeze)): it is a constant of all transformations. A
+//! gradient has the structure of the argument, but no value in place of a frozen parameter, because a
+//! missing gradient is not the same as a zero one. To compute with such a place is an error. `vmap`
+//! treats frozen parameters like all others.
 //!
 //! ```
 //! use bibun::links::Chain;
@@ -81,10 +82,11 @@ use crate::functions::watch;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
-/// The leaves of an argument, of which a derivative shall be taken: all that are not frozen.
+/// Returns the leaves of an argument with respect to which a derivative is taken: all that are not
+/// frozen.
 ///
 /// # Panics
-/// If there are none, or one is not a float.
+/// Panics if there are none, or if one is not a float.
 #[track_caller]
 fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
     let leaves = Leaves::trainable(argument);
@@ -112,16 +114,16 @@ fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
     leaves
 }
 
-/// The leaves as the function under differentiation sees them, with history that begins here and goes
-/// on behind them; and whether one of them was computed.
+/// Returns the leaves as the function under differentiation sees them, with history that begins here
+/// and continues behind them, and whether one of them was computed.
 fn watched(leaves: &Leaves) -> (Vec<Variable>, bool) {
     let inputs = leaves.variables.iter();
     let computed = inputs.clone().any(|x| x.has_history() && !x.is_leaf());
     (inputs.map(watch).collect(), computed)
 }
 
-/// Cuts history off unless it is to be `kept`, at the place of the transformation if the value of a
-/// leaf went in. Leaves stay what they are.
+/// Cuts off history unless it is to be `kept`. The results are marked with the location of the
+/// transformation if the value of a leaf went in. Leaves do not change.
 fn settled<Y: Tree>(output: Y, kept: bool, lost_at: Option<Location>) -> Y {
     if kept {
         return output;

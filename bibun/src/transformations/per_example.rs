@@ -1,4 +1,4 @@
-//! The gradient of each example's loss by itself, from one forward and one backward run.
+//! The gradient of each example's loss, from one forward and one backward run.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,30 +20,30 @@ use crate::reverse::GradOptions;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
-/// Bytes of rows that are made at once where only a summary of them is wanted: about what stays in
-/// a core's cache.
+/// The number of bytes of rows that are computed at once where only a summary of them is needed:
+/// about the size of a core's cache.
 const CHUNK: usize = 1 << 19;
 
-/// The gradients of the losses of examples with respect to `parameters` (a model, a part of it, a
-/// Variable, any [`Tree`] of floats), each example's by itself: from the history of one forward run,
-/// by one walk back.
+/// Computes the gradient of each example's loss with respect to `parameters` (a model, a part of it,
+/// a Variable, any [`Tree`] of floats), from the history of one forward run, by one walk back.
 ///
-/// `losses` is the vector `[n]` of the examples' losses, not yet reduced. A scalar is taken if it is
-/// the sum or the mean of such a vector, and then means the vector: gradients are never divided by
-/// the number of examples. Nothing is computed for layers in front of the first parameter that is
-/// asked for. Frozen parameters are not asked for: containers that come back have nothing in their places.
+/// `losses` is the vector `[n]` of the examples' losses, not reduced. A scalar is accepted if it is
+/// the sum or the mean of such a vector, and then stands for the vector: gradients are never divided
+/// by the number of examples. Nothing is computed for layers in front of the first of the
+/// `parameters`. Frozen parameters are left out: containers that are returned have no value in their
+/// places.
 ///
-/// What comes back keeps the gradients in factors, and computes from them what it is asked for:
-/// [`PerExample::rows`], or, without ever making rows, [`norms`](PerExample::norms),
+/// The result stores the gradients as factors, and computes results from them on request:
+/// [`PerExample::rows`], or, without ever computing rows, [`norms`](PerExample::norms),
 /// [`clipped_sum`](PerExample::clipped_sum), [`dot`](PerExample::dot) and so on. The rows of a
 /// parameter on which no loss depends are zeros.
 ///
 /// Row `i` is the derivative of `losses[i]`: examples may be permuted, gathered, routed or folded
-/// into other axes (`[n, t, d]` to `[n·t, d]`) on their way. A function that mixes what belongs to
-/// different examples (batch statistics, a softmax over the batch, `h - h.mean(0)`) is an error that
-/// names it and the place of its call. A value that all examples share is a function of parameters, whatever it is
-/// made of; terms that belong to no example, such as weight decay, must be left out of the losses.
-/// Hooks of Variables are not called.
+/// into other axes (`[n, t, d]` to `[n·t, d]`) on their way. A function that mixes different examples
+/// (batch statistics, a softmax over the batch, `h - h.mean(0)`) is an error that names the function
+/// and the location of its call. A value that all examples share counts as a function of parameters,
+/// whatever it was computed from. Terms that belong to no example, such as weight decay, must be left
+/// out of the losses. Hooks of Variables are not called.
 ///
 /// Sources: Goodfellow, "Efficient per-example gradient computations", arXiv:1510.01799, 2015 (one
 /// walk is enough); Rochette, Manoel, Tramel, arXiv:1912.06015, 2019 (convolutions).
@@ -59,25 +59,27 @@ const CHUNK: usize = 1 << 19;
 /// ```
 ///
 /// # Panics
-/// If `losses` is not a vector of floats (or the sum or mean of one) with history; if examples are
-/// mixed; if all parameters are frozen or one is not a float, or a rule is missing or fails.
+/// Panics if `losses` is not a vector of floats (or the sum or mean of one) with history; if examples
+/// are mixed; if all parameters are frozen or one is not a float; or if a rule is missing or fails.
 #[track_caller]
 pub fn per_example<'a, T: Tree>(losses: &Variable, parameters: &'a T) -> PerExample<'a, T> {
-    per_example_with(losses, parameters, &GradOptions::default())
+    per_example_with(losses, parameters, GradOptions::new())
 }
 
-/// [`per_example`] with options: with `create_graph` the gradients can be differentiated again; one
-/// cotangent `[n]` multiplies the losses.
+/// Does the same as [`per_example`], with options. With `create_graph` the gradients can be
+/// differentiated again; a cotangent `[n]` multiplies the losses.
 ///
 /// # Panics
-/// As [`per_example`], and if a cotangent does not look like the losses.
+/// Panics in the same cases as [`per_example`], and if a cotangent differs from the losses in shape
+/// or dtype.
 #[track_caller]
 pub fn per_example_with<'a, T: Tree>(
     losses: &Variable,
     parameters: &'a T,
-    options: &GradOptions,
+    options: impl Into<GradOptions>,
 ) -> PerExample<'a, T> {
     let _called = calling("per_example");
+    let options = options.into();
     let leaves = float_leaves("per_example", parameters);
     let (edge, spec) = unreduced(losses);
     let seed = match &options.cotangents[..] {
@@ -110,7 +112,8 @@ pub fn per_example_with<'a, T: Tree>(
     }
 }
 
-/// The vector of losses: itself, or what it is the sum or the mean of.
+/// Returns the edge of the vector of losses: `losses` itself, or the vector that it is the sum or the
+/// mean of.
 #[track_caller]
 fn unreduced(losses: &Variable) -> (Edge, Spec) {
     let spec = losses.spec();
@@ -136,7 +139,7 @@ fn unreduced(losses: &Variable) -> (Edge, Spec) {
     })
 }
 
-/// The vector that a scalar is the sum or the mean of.
+/// Returns the vector that a scalar is the sum or the mean of.
 fn summed(scalar: &HistoryEntry) -> Option<(Edge, Spec)> {
     let creator = scalar.creator()?;
     let inputs = creator.inputs();
@@ -155,8 +158,9 @@ fn summed(scalar: &HistoryEntry) -> Option<(Edge, Spec)> {
     (spec.shape.rank() == 1 && whole).then(|| (vector.edge().clone(), spec))
 }
 
-/// The factors `min(1, max_norm / norm)` by which gradients are clipped to a norm; of a norm of 0 it
-/// is 1, of one that is not a number 0, so that such an example is left out.
+/// Computes the factors `min(1, max_norm / norm)` by which gradients are clipped to a norm. The
+/// factor of a norm of 0 is 1. The factor of a norm that is not a number is 0, so that such an
+/// example is left out.
 ///
 /// Shapes: norms any → the same.
 ///
@@ -172,9 +176,10 @@ pub fn clip_factors(norms: &Variable, max_norm: f64) -> Variable {
     where_(equal(norms, norms), clipped, 0.0)
 }
 
-/// What [`per_example`] gives: the gradients of all examples, in factors.
+/// The result of [`per_example`]: the gradients of all examples, as factors.
 ///
-/// Containers that come back are like the parameters, with what is described in place of each.
+/// Containers that are returned have the structure of the parameters, with the described value in
+/// place of each parameter.
 pub struct PerExample<'a, T> {
     parameters: &'a T,
     leaves: Leaves,
@@ -182,28 +187,28 @@ pub struct PerExample<'a, T> {
     gradients: Vec<Gradient>,
 }
 
-/// The gradient of one parameter, as [`PerExample::sparse_rows`] gives it.
+/// The gradient of one parameter, as [`PerExample::sparse_rows`] returns it.
 #[derive(Clone, Debug)]
 pub enum Rows {
     /// All elements, `[n, ..]`.
     Dense(Variable),
-    /// Of a table of which each example picked `l` rows: what belongs to those, and zeros elsewhere.
+    /// The gradient of a table from which each example picked `l` rows: values for the picked rows,
+    /// and zeros elsewhere.
     Sparse {
-        /// The rows that were picked, i64 `[n, l]`; one may be there more than once, and its parts
-        /// then add up.
+        /// The picked rows, i64 `[n, l]`. If a row occurs more than once, its values add up.
         indices: Variable,
-        /// Their gradients, `[n, l, ..]`.
+        /// The gradients of the picked rows, `[n, l, ..]`.
         values: Variable,
     },
 }
 
 impl<T: Tree> PerExample<'_, T> {
-    /// How many examples there are.
+    /// Returns the number of examples.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The bytes that [`PerExample::rows`] takes.
+    /// Returns the number of bytes that [`PerExample::rows`] takes.
     ///
     /// ```
     /// use bibun::{per_example, Variable};
@@ -218,16 +223,16 @@ impl<T: Tree> PerExample<'_, T> {
         self.gradients.iter().map(bytes).sum()
     }
 
-    /// The gradients of all examples, `[n, ..]`: where one is needed whole, [`PerExample::bytes`] in
-    /// all.
+    /// Computes the gradients of all examples, `[n, ..]`, for uses that need them whole. They take
+    /// [`PerExample::bytes`] in all.
     #[must_use]
     #[track_caller]
     pub fn rows(&self) -> T {
         self.each(Gradient::rows)
     }
 
-    /// The rows of one parameter after the other, with its name: when `f` has seen them their memory
-    /// serves for the next ones.
+    /// Calls `f` with the name and the rows of each parameter, one after the other. When `f` has
+    /// returned, the memory of the rows is reused for the next parameter.
     ///
     /// ```
     /// use bibun::{per_example, Variable};
@@ -246,8 +251,9 @@ impl<T: Tree> PerExample<'_, T> {
         }
     }
 
-    /// The rows of all parameters by name, sparse for tables whose rows were picked by index
-    /// ([`embedding`](crate::functions::embedding), [`take`](crate::functions::take)).
+    /// Computes the rows of all parameters, with their names. They are sparse for tables whose rows
+    /// were picked by index ([`embedding`](crate::functions::embedding),
+    /// [`take`](crate::functions::take)).
     ///
     /// ```
     /// use bibun::{functions::take, per_example, Rows, Variable};
@@ -267,32 +273,32 @@ impl<T: Tree> PerExample<'_, T> {
         self.leaves.names.iter().cloned().zip(rows).collect()
     }
 
-    /// The Euclidean norm of each example's gradient over all parameters, `[n]`.
+    /// Computes the Euclidean norm of each example's gradient over all parameters, `[n]`.
     ///
-    /// Rows are not made: where an example uses a weight at few positions, the norm comes from the
-    /// products of what met there (Goodfellow 2015; Li et al., "Large language models can be strong
-    /// differentially private learners", arXiv:2110.05679), elsewhere from a few examples' rows at a
-    /// time.
+    /// No rows are stored. If an example uses a weight at few positions, the norm is computed from
+    /// the products between positions (Goodfellow 2015; Li et al., "Large language models can be
+    /// strong differentially private learners", arXiv:2110.05679), otherwise from the rows of a few
+    /// examples at a time.
     ///
     /// # Panics
-    /// If the parameters have different dtypes.
+    /// Panics if the parameters have different dtypes.
     #[must_use]
     #[track_caller]
     pub fn norms(&self) -> Variable {
         sqrt(self.squared_norms())
     }
 
-    /// The squares of [`PerExample::norms`], `[n]`: what influence and noise are measured by.
+    /// Computes the squares of [`PerExample::norms`], `[n]`, the measure of influence and noise.
     ///
     /// # Panics
-    /// If the parameters have different dtypes.
+    /// Panics if the parameters have different dtypes.
     #[must_use]
     #[track_caller]
     pub fn squared_norms(&self) -> Variable {
         self.sum_over_parameters(Gradient::squared_norms)
     }
 
-    /// The norm of each example's gradient for every parameter by itself, `[n]` each.
+    /// Computes the norm of each example's gradient for every parameter separately, `[n]` each.
     #[must_use]
     #[track_caller]
     pub fn layer_norms(&self) -> T {
@@ -301,15 +307,15 @@ impl<T: Tree> PerExample<'_, T> {
             .derivatives(self.parameters, &norms.collect::<Vec<_>>())
     }
 
-    /// `Σᵢ gᵢ`: the gradient of the sum of the losses.
+    /// Computes `Σᵢ gᵢ`, the gradient of the sum of the losses.
     #[must_use]
     #[track_caller]
     pub fn sum(&self) -> T {
         self.each(|gradient| gradient.weighted_sum(None))
     }
 
-    /// `Σᵢ cᵢ gᵢ` for a vector `c` `[n]`, by one product of factors for each parameter. An example with
-    /// a factor of 0 is left out altogether, even if its gradient is not finite.
+    /// Computes `Σᵢ cᵢ gᵢ` for a vector `c` `[n]`, by one product of factors for each parameter. An
+    /// example with a factor of 0 is left out altogether, even if its gradient is not finite.
     ///
     /// ```
     /// use bibun::{per_example, Variable};
@@ -320,7 +326,7 @@ impl<T: Tree> PerExample<'_, T> {
     /// ```
     ///
     /// # Panics
-    /// If there is not one factor for each example.
+    /// Panics if the number of factors differs from the number of examples.
     #[must_use]
     #[track_caller]
     pub fn weighted_sum(&self, factors: &Variable) -> T {
@@ -335,9 +341,9 @@ impl<T: Tree> PerExample<'_, T> {
         self.each(|gradient| gradient.weighted_sum(Some(factors)))
     }
 
-    /// The sum of the gradients, each clipped to a norm over all parameters,
-    /// `Σᵢ gᵢ min(1, max_norm / |gᵢ|)`; examples whose norm is not a number are left out. Rows are not
-    /// made. (Where the norms are known already, [`PerExample::weighted_sum`] by their
+    /// Computes the sum of the gradients, each clipped to a norm over all parameters,
+    /// `Σᵢ gᵢ min(1, max_norm / |gᵢ|)`. Examples whose norm is not a number are left out. No rows are
+    /// stored. (If the norms are already known, [`PerExample::weighted_sum`] of their
     /// [`clip_factors`] is the same.)
     ///
     /// Source: Abadi et al., "Deep learning with differential privacy", arXiv:1607.00133, 2016; without
@@ -356,8 +362,8 @@ impl<T: Tree> PerExample<'_, T> {
         self.weighted_sum(&clip_factors(&self.norms(), max_norm))
     }
 
-    /// The product of each example's gradient with one direction, `[n]`: how fast each loss grows along
-    /// it.
+    /// Computes the product of each example's gradient with one direction, `[n]`: the slope of each
+    /// loss along it.
     ///
     /// ```
     /// use bibun::{per_example, Variable};
@@ -368,7 +374,7 @@ impl<T: Tree> PerExample<'_, T> {
     /// ```
     ///
     /// # Panics
-    /// If the direction does not look like the parameters.
+    /// Panics if the direction differs from the parameters in structure, shape or dtype.
     #[must_use]
     #[track_caller]
     pub fn dot(&self, direction: &T) -> Variable {
@@ -380,8 +386,8 @@ impl<T: Tree> PerExample<'_, T> {
         })
     }
 
-    /// The products of all pairs of gradients over all parameters, `[n, n]`: the empirical neural
-    /// tangent kernel of the losses.
+    /// Computes the products of all pairs of gradients over all parameters, `[n, n]`: the empirical
+    /// neural tangent kernel of the losses.
     ///
     /// ```
     /// use bibun::{per_example, Variable};
@@ -396,8 +402,8 @@ impl<T: Tree> PerExample<'_, T> {
         self.sum_over_parameters(Gradient::gram)
     }
 
-    /// The mean of the squared gradients, element by element, `Σᵢ gᵢ² / n` (zeros without examples):
-    /// the diagonal of the empirical Fisher information.
+    /// Computes the mean of the squared gradients, element by element, `Σᵢ gᵢ² / n` (zeros if there
+    /// are no examples): the diagonal of the empirical Fisher information.
     ///
     /// ```
     /// use bibun::{per_example, Variable};
@@ -412,7 +418,7 @@ impl<T: Tree> PerExample<'_, T> {
         self.each(Gradient::second_moment)
     }
 
-    /// A result in the dtype of each parameter.
+    /// Computes a result for each parameter, in its dtype.
     fn each(&self, mut f: impl FnMut(&Gradient) -> Variable) -> T {
         let results = self.gradients.iter().map(|x| f(x).cast(x.spec.dtype));
         let results: Vec<Variable> = results.collect();
@@ -438,12 +444,12 @@ impl<T> fmt::Debug for PerExample<'_, T> {
 struct Gradient {
     spec: Spec,
     count: usize,
-    /// What adds up to them.
+    /// The terms of the gradients.
     parts: Vec<Part>,
 }
 
-/// Products of one form as one, longer by the positions of each, so that the gradients of a weight
-/// that was used several times are one product.
+/// Merges products of one form into one that has the positions of all of them, so that the gradients
+/// of a weight that was used several times are one product.
 fn merged(parts: Vec<Part>) -> Vec<Part> {
     let mut merged = Vec::with_capacity(parts.len());
     let mut alike: Vec<Vec<OuterProduct>> = Vec::new();
@@ -477,7 +483,7 @@ fn merged(parts: Vec<Part>) -> Vec<Part> {
 }
 
 impl OuterProduct {
-    /// Whether both are the same sum of the same kind of things.
+    /// Returns whether both are the same kind of sum of values of the same kind.
     fn goes_on_with(&self, other: &Self) -> bool {
         let alike = |a: &Variable, b: &Variable| {
             let (a, b) = (a.spec(), b.spec());
@@ -489,18 +495,18 @@ impl OuterProduct {
             && alike(&self.b, &other.b)
     }
 
-    /// How many positions each example has.
+    /// Returns the number of positions of each example.
     fn length(&self) -> usize {
         self.b.shape()[1]
     }
 
-    /// All examples' positions as one sum.
+    /// Merges the positions of all examples into one axis, for one sum.
     fn folded(x: &Variable) -> Variable {
         let shape = x.shape();
         reshape(x, shape.removed(0).replaced(0, shape[0] * shape[1]))
     }
 
-    /// The product of some examples.
+    /// Returns the product of some examples.
     fn of(&self, examples: Range<usize>) -> Self {
         Self {
             a: some(&self.a, examples.clone()),
@@ -509,7 +515,7 @@ impl OuterProduct {
         }
     }
 
-    /// The positions and the sizes of the matrices that this is a product of.
+    /// Returns the number of positions and the sizes of the matrices in the product.
     fn sizes(&self) -> Option<[usize; 3]> {
         let (a, b) = (self.a.shape(), self.b.shape());
         match self.form {
@@ -518,20 +524,20 @@ impl OuterProduct {
         }
     }
 
-    /// Whether `Σ (A Aᵀ) ∘ (B Bᵀ)` is less work than the products' own elements.
+    /// Returns whether `Σ (A Aᵀ) ∘ (B Bᵀ)` is less work than the elements of the products themselves.
     fn is_short(&self) -> bool {
         let short = |[l, d, p]: [usize; 3]| l * (d + p) <= d * p;
         self.sizes().is_some_and(short)
     }
 
-    /// The squared norms by `Σ (A Aᵀ) ∘ (B Bᵀ)`.
+    /// Computes the squared norms by `Σ (A Aᵀ) ∘ (B Bᵀ)`.
     fn short_norms(&self) -> Variable {
         if let Some(pair) = self.single() {
             let [a, b] = pair.map(batch_l2_norm_squared);
             return a * b;
         }
         let gram = |x: &Variable| matmul(x, swapaxes(x, 1, 2));
-        // Rounding can leave less than nothing.
+        // Rounding can make the sum negative.
         let norms = |a: &Variable, b: &Variable| maximum(sum(gram(a) * gram(b), [1, 2]), 0.0);
         let Some(Matrices { sizes, make }) = &self.matrices else {
             return norms(&self.a, &self.b);
@@ -548,13 +554,13 @@ impl OuterProduct {
         concat(&parts.iter().collect::<Vec<_>>(), 0)
     }
 
-    /// All sums of one term each, if there are no others.
+    /// Returns the factors if every sum has one term.
     fn single(&self) -> Option<[Variable; 2]> {
         let one = matches!(self.form, ProductForm::Matrix { .. }) && self.length() == 1;
         one.then(|| [&self.a, &self.b].map(Self::folded))
     }
 
-    /// The products of each example's sum with one value.
+    /// Computes the product of each example's sum with one value.
     fn dot(&self, direction: &Variable) -> Variable {
         let (a, b) = (Self::folded(&self.a), Self::folded(&self.b));
         let met = match self.form {
@@ -571,44 +577,45 @@ impl OuterProduct {
     }
 }
 
-/// How many examples of so many bytes stay in the cache, and enough of them for threads to share.
+/// Returns the number of examples of this size in bytes that fit into the cache, and at least two,
+/// for threads to share.
 fn chunk(bytes: usize) -> usize {
     (CHUNK / bytes.max(1)).max(2)
 }
 
-/// Examples `start..stop` of what has them in front.
+/// Returns examples `start..stop` of a value that has the examples in front.
 fn some(x: &Variable, examples: Range<usize>) -> Variable {
     slice(x, &[Index::from(examples)])
 }
 
-/// The sum over all axes but the first.
+/// Computes the sum over all axes but the first.
 fn sum_but_first(x: Variable) -> Variable {
     let rest: Vec<isize> = (1..x.rank() as isize).collect();
     sum(x, &rest[..])
 }
 
-/// All axes but the first as one.
+/// Merges all axes but the first into one.
 fn flat(x: Variable) -> Variable {
     let shape = x.shape();
     let rest: usize = shape[1..].iter().product();
     reshape(x, [shape[0], rest])
 }
 
-/// A vector along the first axis of an array of that many axes.
+/// Reshapes a vector to an array of this rank, along the first axis.
 fn in_front(vector: &Variable, rank: usize) -> Variable {
     let mut along = vec![1; rank];
     along[0] = vector.size();
     reshape(vector, along)
 }
 
-/// `c x` along the first axis, and 0 where c is, whatever x is there.
+/// Computes `c x` along the first axis, with 0 where `c` is 0, even if `x` is not finite there.
 fn scaled(c: &Variable, x: &Variable) -> Variable {
     let c = in_front(c, x.rank());
     where_(equal(&c, 0.0), 0.0, c * x)
 }
 
 impl Part {
-    /// The same in the type in which floats are added up: squares of halves do not fit into halves.
+    /// Returns the same part in the accumulator dtype, because squares of 16-bit floats can overflow.
     fn widened(self) -> Self {
         let wide = |x: Variable| match x.dtype() {
             dtype if dtype.is_float() => x.cast(dtype.accumulator()),
@@ -651,7 +658,7 @@ impl Gradient {
             .unwrap_or_else(|| self.zeros(self.spec.shape.inserted(0, examples.len())))
     }
 
-    /// Rows of as many examples at a time as stay in the cache.
+    /// Computes the rows, of as many examples at a time as fit into the cache.
     fn chunks(&self) -> impl Iterator<Item = Variable> + '_ {
         let examples = chunk(self.spec.shape.size() * self.spec.dtype.size());
         let starts = (0..self.count).step_by(examples);
@@ -714,8 +721,8 @@ impl Gradient {
 
     fn weighted_sum(&self, factors: Option<&Variable>) -> Variable {
         let factors = factors.map(|c| c.cast(self.spec.dtype.accumulator()));
-        // Left out, an example must not meet the others, not even as 0 times what is not finite.
-        // A device is not asked whether there is one.
+        // An example that is left out must not affect the others, not even as 0 times a value that is
+        // not finite. Elements on a device are not read to find out whether there is one.
         let left_out = |c: &Variable| {
             let elements = c.plain_array().filter(|c| c.device() == cpu());
             elements.is_none_or(|c| c.cast(DType::F64).to_vec::<f64>().contains(&0.0))

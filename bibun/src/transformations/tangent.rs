@@ -13,11 +13,11 @@ use crate::scope;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
-/// The value of `f` at `x`, and its derivative there along `tangent`: the product of the Jacobian
-/// with a vector, in one run of `f` that remembers nothing.
+/// Computes the value of `f` at `x` and its derivative there along `tangent`: the product of the
+/// Jacobian with a vector, in one run of `f` that records nothing.
 ///
-/// The tangent looks like `x`; the derivative looks like the result, and is zero where the result
-/// does not depend on `x` or is no float.
+/// The tangent has the structure of `x`. The derivative has the structure of the result, and is zero
+/// where the result does not depend on `x` or is not a float.
 ///
 /// ```
 /// use bibun::{jvp, Variable};
@@ -26,7 +26,8 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `x` holds no Variable or one that is not a float, or the tangent does not look like `x`.
+/// Panics if `x` has no Variable or has one that is not a float, or if the tangent differs from `x`
+/// in structure, shape or dtype.
 #[track_caller]
 pub fn jvp<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A, tangent: &A) -> (Y, Y) {
     let _called = calling("jvp");
@@ -54,10 +55,10 @@ fn or_zeros(values: &[Variable], tangents: Vec<Option<Variable>>) -> Vec<Variabl
     values.iter().zip(tangents).map(or_zero).collect()
 }
 
-/// The value of `f` at `x`, and its derivative there as a function of the tangent: [`jvp`] for many
-/// tangents, with one run of `f`.
+/// Computes the value of `f` at `x`, and returns it with its derivative there as a function of the
+/// tangent: [`jvp`] for many tangents, with one run of `f`.
 ///
-/// All values of the run are kept, and each call asks the functions in its history for their `jvp`
+/// All values of the run are saved, and each call asks the functions in its history for their `jvp`
 /// rules.
 ///
 /// ```
@@ -70,7 +71,7 @@ fn or_zeros(values: &[Variable], tangents: Vec<Option<Variable>>) -> Vec<Variabl
 /// ```
 ///
 /// # Panics
-/// If `x` holds no Variable or one that is not a float.
+/// Panics if `x` has no Variable, or has one that is not a float.
 #[track_caller]
 pub fn linearize<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Linearized<A, Y>) {
     let _called = calling("linearize");
@@ -87,8 +88,8 @@ pub fn linearize<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> (Y, Linear
     )
 }
 
-/// What [`linearize`] gives: from tangents of a function's argument to tangents of its result. It
-/// holds the history of the run, with all values.
+/// The second result of [`linearize`]: a function from tangents of the argument to tangents of the
+/// result. It holds the history of the run, with all values.
 pub struct Linearized<A, Y> {
     output: Y,
     pullback: Pullback<A, Y>,
@@ -96,10 +97,10 @@ pub struct Linearized<A, Y> {
 }
 
 impl<A: Tree, Y: Tree> Linearized<A, Y> {
-    /// The tangent of the result from that of the argument.
+    /// Computes the tangent of the result from that of the argument.
     ///
     /// # Panics
-    /// If the tangent does not look like the argument.
+    /// Panics if the tangent differs from the argument in structure, shape or dtype.
     #[track_caller]
     pub fn call(&self, tangent: &A) -> Y {
         let _called = calling("linearize");
@@ -110,13 +111,13 @@ impl<A: Tree, Y: Tree> Linearized<A, Y> {
             .replaced(&self.output, &self.call_flat(&tangents))
     }
 
-    /// The same for leaves in a row.
+    /// Does the same for a flat list of leaves.
     pub(super) fn call_flat(&self, tangents: &[Variable]) -> Vec<Variable> {
         push_forward(&self.pullback, &self.nodes, tangents)
     }
 }
 
-/// The tangents of the outputs of a run that was recorded with all its values.
+/// Computes the tangents of the outputs of a run that was recorded with all its values.
 pub(super) fn push_forward<A: Tree, Y: Tree>(
     run: &Pullback<A, Y>,
     nodes: &[Arc<Node>],

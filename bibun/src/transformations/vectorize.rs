@@ -13,8 +13,8 @@ use crate::surroundings::Surroundings;
 use crate::tree::{Leaves, Tree};
 use crate::variable::Variable;
 
-/// Where lanes lie: an axis, or [`None`] for what is the same in every lane, for all leaves of a
-/// Tree or for each part of it.
+/// The batch axes of a Tree: an axis, or [`None`] for a value that is the same for all batch
+/// elements, for all leaves of the Tree or for each part of it.
 ///
 /// ```
 /// use bibun::BatchAxes;
@@ -26,7 +26,7 @@ use crate::variable::Variable;
 pub struct BatchAxes(Vec<(String, Option<isize>)>);
 
 impl BatchAxes {
-    /// An axis for each part, by its name: a field of a struct, a key, a position, or a path of
+    /// Creates the axes of parts given by name: a field of a struct, a key, a position, or a path of
     /// these such as `layers/0`.
     pub fn named<S: Into<String>>(parts: impl IntoIterator<Item = (S, Option<isize>)>) -> Self {
         Self(
@@ -37,7 +37,7 @@ impl BatchAxes {
         )
     }
 
-    /// Axes for the parts of a part.
+    /// Returns the axes for the parts of a part.
     fn below(self, name: impl fmt::Display) -> impl Iterator<Item = (String, Option<isize>)> {
         self.0
             .into_iter()
@@ -47,10 +47,10 @@ impl BatchAxes {
             })
     }
 
-    /// The axis for each leaf.
+    /// Returns the axis for each leaf.
     ///
     /// # Panics
-    /// If there is none for a leaf, or one for what is not there.
+    /// Panics if there is no axis for a leaf, or an axis for a part that does not exist.
     #[track_caller]
     fn of(&self, what: &str, leaves: &Leaves) -> Vec<Option<isize>> {
         let covers = |part: &str, name: &str| {
@@ -131,17 +131,19 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// How [`vmap_with`] runs.
+/// Options of [`vmap_with`].
 #[derive(Clone, Debug)]
 pub struct VmapOptions {
-    /// Where the lanes of the argument lie: on axis 0 if nothing is said.
+    /// The batch axes of the argument. Defaults to axis 0.
     pub in_axes: BatchAxes,
-    /// Where the lanes of the result shall lie: on axis 0 if nothing is said. `None` for a part
-    /// that is the same in every lane.
+    /// The batch axes of the result. Defaults to axis 0. `None` is for a part that is the same for
+    /// all batch elements.
     pub out_axes: BatchAxes,
-    /// How many lanes run at once, all if nothing is said: fewer take less memory.
-    pub chunk: Option<usize>,
-    /// Whether each lane draws random numbers of its own, as it does if nothing is said.
+    /// The number of batch elements that run at once. Defaults to all of them; fewer take less
+    /// memory.
+    pub chunk_size: Option<usize>,
+    /// Whether each batch element draws its own random numbers. Defaults to
+    /// [`Randomness::Different`].
     pub randomness: Randomness,
 }
 
@@ -150,36 +152,41 @@ impl Default for VmapOptions {
         Self {
             in_axes: 0.into(),
             out_axes: 0.into(),
-            chunk: None,
+            chunk_size: None,
             randomness: Randomness::Different,
         }
     }
 }
 
 impl VmapOptions {
-    /// With the lanes of the argument on these axes.
-    pub fn axes(in_axes: impl Into<BatchAxes>) -> Self {
-        Self {
-            in_axes: in_axes.into(),
-            ..Self::default()
-        }
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// With the lanes of the result on these axes.
+    /// Sets the batch axes of the argument. Defaults to axis 0 of every part.
+    #[must_use]
+    pub fn in_axes(mut self, in_axes: impl Into<BatchAxes>) -> Self {
+        self.in_axes = in_axes.into();
+        self
+    }
+
+    /// Sets the batch axes of the result. Defaults to axis 0 of every part.
     #[must_use]
     pub fn out_axes(mut self, out_axes: impl Into<BatchAxes>) -> Self {
         self.out_axes = out_axes.into();
         self
     }
 
-    /// With so many lanes at once.
+    /// Sets the number of batch elements that run at once. Defaults to all of them.
     #[must_use]
-    pub fn chunk(mut self, batch: usize) -> Self {
-        self.chunk = Some(batch);
+    pub fn chunk_size(mut self, chunk_size: usize) -> Self {
+        self.chunk_size = Some(chunk_size);
         self
     }
 
-    /// With the same random numbers in every lane, or different ones.
+    /// Sets whether each batch element draws its own random numbers. Defaults to
+    /// [`Randomness::Different`].
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
@@ -187,11 +194,17 @@ impl VmapOptions {
     }
 }
 
-/// Runs a function of one example for many at once: `f` sees single lanes, which lie along the first
-/// axis of every leaf of `x`; those of the results do too. No loop is run: each function has a rule
-/// for all lanes at once.
+impl From<&Self> for VmapOptions {
+    fn from(options: &Self) -> Self {
+        options.clone()
+    }
+}
+
+/// Runs a function of one example for many examples at once. The batch axis is the first axis of
+/// every leaf of `x` and of the result, and `f` sees single batch elements. There is no loop: each
+/// function has a rule for all batch elements at once.
 ///
-/// Captured values are the same in every lane. [`vmap_with`] has a choice of axes.
+/// Captured values are the same for all batch elements. [`vmap_with`] has options for other axes.
 ///
 /// ```
 /// use bibun::{grad, vmap, Variable};
@@ -206,41 +219,47 @@ impl VmapOptions {
 /// ```
 ///
 /// # Panics
-/// If there is no Variable with an axis in `x`, numbers of lanes differ, or `f` reads elements of a
-/// lane: control flow must not depend on them, for there are as many ways as lanes
-/// ([`where_`](crate::functions::where_) chooses by value). If lanes would put values of their own into
-/// a [`Buffer`](crate::links::Buffer), which holds one. The message has the line.
+/// Panics if no Variable in `x` has an axis, if the numbers of batch elements differ, or if `f` reads
+/// the elements of a batch element: control flow must not depend on them, because it would differ
+/// between batch elements ([`where_`](crate::functions::where_) chooses by value). Also panics if
+/// batch elements would store different values in a [`Buffer`](crate::links::Buffer), which holds
+/// one. The message has the line.
 #[track_caller]
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");
-    let options = VmapOptions::default();
+    let options = VmapOptions::new();
     let (leaves, batch) = batch(x, &options);
     let result = run(f, x, &leaves, &batch, Draw::Own(0));
     let out_axes = options.out_axes.of("result", &result.outputs);
     finish(&result, &out_axes)
 }
 
-/// [`vmap`] with options: axes of each part of argument and result, parts that are the same in
-/// every lane, chunks, and random numbers.
+/// Does the same as [`vmap`], with options: axes of each part of argument and result, parts that are
+/// the same for all batch elements, chunks, and random numbers.
 ///
 /// ```
 /// use bibun::{vmap_with, VmapOptions, Variable};
 /// let a = Variable::constant([[1.0, 2.0], [3.0, 4.0]]);
 /// let b = Variable::constant([10.0, 1.0]);
 /// // Along the columns of a, with all of b each time.
-/// let y = vmap_with(|(a, b)| (a * b).sum(..), &(a, b), &VmapOptions::axes((1, None)));
+/// let y = vmap_with(|(a, b)| (a * b).sum(..), &(a, b), VmapOptions::new().in_axes((1, None)));
 /// assert_eq!(y.to_vec::<f64>(), [13.0, 24.0]);
 /// ```
 ///
 /// # Panics
-/// As [`vmap`], and if axes are missing, too many or out of range, a result for which `None` is
-/// said differs between batch elements, or chunks are empty.
+/// Panics in the same cases as [`vmap`]; if axes are missing, too many or out of range; if a result
+/// whose axis is `None` differs between batch elements; or if chunks are empty.
 #[track_caller]
-pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &VmapOptions) -> Y {
+pub fn vmap_with<A: Tree, Y: Tree>(
+    mut f: impl FnMut(&A) -> Y,
+    x: &A,
+    options: impl Into<VmapOptions>,
+) -> Y {
     let _called = calling("vmap");
+    let options = &options.into();
     let (leaves, batch) = batch(x, options);
     let count = batch.iter().find_map(Batched::count).unwrap_or(0);
-    let chunk = options.chunk.unwrap_or(count);
+    let chunk = options.chunk_size.unwrap_or(count);
     if chunk >= count {
         let draw = Draw::of(options.randomness, 0);
         let result = run(f, x, &leaves, &batch, draw);
@@ -259,7 +278,7 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
     for i in 0..=ends.len() {
         let batch: Vec<Batched> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
         let draw = Draw::of(options.randomness, i * chunk);
-        // Chunks are one run: each sees what the first has seen, and what it changes is changed once.
+        // Chunks are one run: each sees what the first has seen, and buffers change only once.
         let run = || run(&mut f, x, &leaves, &batch, draw);
         let result = match &first {
             None => {
@@ -287,7 +306,7 @@ pub fn vmap_with<A: Tree, Y: Tree>(mut f: impl FnMut(&A) -> Y, x: &A, options: &
     Leaves::of(&parts[0]).replaced(&parts[0], &whole)
 }
 
-/// The leaves of the argument, and their lanes.
+/// Returns the leaves of the argument, and their batch elements.
 #[track_caller]
 fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     let leaves = Leaves::of(x);
@@ -295,7 +314,7 @@ fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     let mut batch = Vec::with_capacity(axes.len());
     for ((value, axis), name) in leaves.variables.iter().zip(axes).zip(&leaves.names) {
         let value = value.clone();
-        // In a closure the caller's place would be lost.
+        // In a closure, the caller's location would be lost.
         #[allow(clippy::manual_map)]
         let axis = match axis {
             Some(_) if value.rank() == 0 => {
@@ -319,14 +338,14 @@ fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     let Some((first, element)) = counts.next() else {
         raise(Error::argument(
             "vmap",
-            "no part of the argument has an axis of batch",
+            "no part of the argument has a batch axis",
         ))
     };
     let count = element.count();
     if let Some((other, element)) = counts.find(|(_, element)| element.count() != count) {
         let (a, b) = (count.unwrap_or(0), element.count().unwrap_or(0));
         let what = format!(
-            "the argument has {a} batch at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
+            "the argument has {a} batch elements at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
              None, for each part)"
         );
         raise(Error::argument("vmap", what));
@@ -334,7 +353,7 @@ fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     (leaves, batch)
 }
 
-/// What all lanes gave.
+/// The results of all batch elements.
 struct Result<Y> {
     output: Y,
     outputs: Leaves,
@@ -368,7 +387,7 @@ fn run<A: Tree, Y: Tree>(
     }
 }
 
-/// Puts the lanes of all results where they shall lie.
+/// Moves the batch axes of all results to their final positions.
 #[track_caller]
 fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
     let mut values = Vec::with_capacity(axes.len());
@@ -394,7 +413,7 @@ fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
 }
 
 impl Batched {
-    /// The lanes up to each end, and the rest.
+    /// Returns the batch elements up to each end, and the rest.
     fn split(&self, ends: &[usize]) -> Vec<Self> {
         match self.axis {
             Some(axis) => split_at(&self.value, ends, axis as isize)

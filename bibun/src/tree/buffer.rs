@@ -19,13 +19,13 @@ use crate::variable::Variable;
 
 /// A constant in a Chain whose elements can be replaced, such as running statistics.
 ///
-/// In a walk over the Chain it is the Variable that it holds, and so a buffer. Clones share what
-/// they hold; and so does the copy of a model that a transformation works on, for it does not touch
-/// buffers: what changes inside of `grad(|model| ..., &model)` has changed in `model`.
+/// A walk over the Chain sees the Variable that it holds, and so a buffer. Clones share their
+/// content, and so does the copy of a model that a transformation works on: an update inside
+/// `grad(|model| ..., &model)` is an update of the buffer in `model`.
 ///
-/// A change is a function like others, told to [hooks](crate::with_hook). Derivatives do not go through
-/// it: under `grad` and `jvp` the value is held by itself. Under `vmap` there are as many values as
-/// lanes, and to change a buffer to these is an error.
+/// An update is a function like others, and [hooks](crate::with_hook) see it. Derivatives do not go
+/// through it: under `grad` and `jvp` the buffer stores the value without its derivative. Under
+/// `vmap` there is a value for each batch element, and to store these in a buffer is an error.
 ///
 /// ```
 /// use bibun::array::Array;
@@ -53,13 +53,13 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer that holds these elements.
+    /// Creates a buffer with these elements.
     pub fn new(value: impl Into<Array>) -> Self {
         Self::holding(Variable::constant(value), false)
     }
 
-    /// A buffer that stays on the CPU when its model is [moved](crate::links::Chain::to): for what the
-    /// program itself reads, such as where a stream of random numbers stands.
+    /// Creates a buffer that stays on the CPU when its model is [moved](crate::links::Chain::to), for
+    /// values that the program itself reads, such as the position in a stream of random numbers.
     pub fn of_host(value: impl Into<Array>) -> Self {
         Self::holding(Variable::constant(value), true)
     }
@@ -69,7 +69,7 @@ impl Buffer {
         Self { held, is_of_host }
     }
 
-    /// The device that it is on where its model is on this one.
+    /// Returns the device of the buffer when its model is on `device`.
     pub(crate) fn place(&self, device: &'static dyn Device) -> &'static dyn Device {
         match self.is_of_host {
             true => cpu(),
@@ -77,30 +77,30 @@ impl Buffer {
         }
     }
 
-    /// What the buffer holds now: a constant, which stays as it is when the buffer changes.
+    /// Returns the content of the buffer, as a constant that does not change when the buffer does.
     pub fn get(&self) -> Variable {
         surroundings::look(self, || read(&self.held).clone())
     }
 
-    /// Whether both share what they hold.
+    /// Returns whether both share their content.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.held, &other.held)
     }
 
-    /// Replaces what the buffer holds by the elements of `value`; its history and its tangents are not
-    /// held.
+    /// Replaces the content of the buffer by the elements of `value`. Its history and its tangents
+    /// are not stored.
     ///
     /// # Panics
-    /// If shape or dtype change, and where the lanes of [`vmap`](crate::vmap) have different values: a
-    /// buffer holds one.
+    /// Panics if the shape or dtype would change, or if the batch elements of [`vmap`](crate::vmap)
+    /// have different values, because a buffer holds one.
     #[track_caller]
     pub fn set(&self, value: impl Into<Variable>) {
         let _called = calling("Buffer::set");
         self.change("Buffer::set", [&value.into()], false, |_, [value]| value);
     }
 
-    /// Replaces the elements by a function of them and of the elements of some values; it is called
-    /// again if another thread has replaced them in the meantime.
+    /// Replaces the elements by a function of them and of the elements of some values. `f` is called
+    /// again if another thread has replaced the elements in the meantime.
     ///
     /// ```
     /// use bibun::{grad, links::Buffer, Variable};
@@ -114,7 +114,7 @@ impl Buffer {
     /// ```
     ///
     /// # Panics
-    /// As [`Buffer::set`].
+    /// Panics in the same cases as [`Buffer::set`].
     #[track_caller]
     pub fn update<const N: usize>(
         &self,
@@ -125,7 +125,8 @@ impl Buffer {
         self.change("Buffer::update", values, false, f);
     }
 
-    /// [`update`](Self::update) for a link; what the buffer held before, if that is wanted.
+    /// Does the same as [`update`](Self::update), for a link. Returns the previous content if
+    /// `returns_old` is set.
     #[track_caller]
     pub(crate) fn change<const N: usize>(
         &self,
@@ -147,7 +148,7 @@ impl Buffer {
         apply(change, values).pop()
     }
 
-    /// Replaces the elements by a function of them, and returns what they were.
+    /// Replaces the elements by a function of them, and returns the previous ones.
     #[track_caller]
     fn replace(&self, f: impl Fn(Array) -> Array) -> Array {
         loop {
@@ -173,11 +174,11 @@ impl Buffer {
 
 type Rule = dyn Fn(Array, Vec<Array>) -> Array + Send + Sync;
 
-/// A change of what a buffer holds: a function, so that hooks are told of it and every transformation
-/// says what becomes of it.
+/// An update of a buffer. It is a function, so that hooks see it and each transformation has a rule
+/// for it.
 #[derive(Clone)]
 struct Change {
-    /// Whose buffer it is.
+    /// The owner of the buffer, for errors.
     owner: &'static str,
     buffer: Buffer,
     returns_old: bool,
@@ -215,7 +216,7 @@ impl Function for Change {
     }
 
     fn batch(&self, _: Vec<Batched>) -> Vec<Batched> {
-        let what = "a buffer holds one value, and every batch element of vmap has another for it (in test mode \
+        let what = "a buffer holds one value, and every batch element of vmap has another for it (in evaluation mode \
                     links leave their buffers alone; what is to be held can be handed out of vmap)";
         raise(Error::argument(self.owner, what))
     }

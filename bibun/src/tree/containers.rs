@@ -1,4 +1,4 @@
-//! Which types of the standard library are Trees.
+//! The types of the standard library that are Trees.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use bibun_array::{Array, DType, Generator, Shape, bf16, f16};
 
 use super::{Mapper, Tree, Visitor};
 
-/// What holds one Tree and adds nothing to its name.
+/// Types that hold one Tree and add nothing to its name.
 macro_rules! transparent {
     ($($holder:ident),*) => {$(
         impl<T: Tree> Tree for $holder<T> {
@@ -62,7 +62,7 @@ impl<T: Tree> Tree for Vec<T> {
     }
 }
 
-/// By key, in the order of the keys.
+/// The parts are named by key, in the order of the keys.
 impl<K: fmt::Display + Clone + Ord, T: Tree> Tree for BTreeMap<K, T> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         for (key, tree) in self {
@@ -77,7 +77,7 @@ impl<K: fmt::Display + Clone + Ord, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// By key, in the order of the keys.
+/// The parts are named by key, in the order of the keys.
 impl<K: fmt::Display + Clone + Ord + Hash, T: Tree, S: BuildHasher + Default> Tree
     for HashMap<K, T, S>
 {
@@ -123,7 +123,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
 }
 
-/// What holds no Variable.
+/// Types that hold no Variable.
 macro_rules! empty {
     ($($plain:ty),* $(,)?) => {$(
         impl Tree for $plain {

@@ -15,21 +15,19 @@ use crate::functions::apart;
 use crate::node::Key;
 use crate::variable::Variable;
 
-/// A container of Variables: a Variable, a tuple, array, `Vec`, `Option` or map of Trees, or a
-/// struct or enum with `#[derive(Tree)]`. [Transformations](crate::transformations) take and give
-/// Trees.
+/// A container of Variables: a Variable, a tuple, array, `Vec`, `Option` or map of Trees, or a struct
+/// or enum with `#[derive(Tree)]`. [Transformations](crate::transformations) take and return Trees.
 ///
-/// Its *leaves* are the Variables in it, each with a name (`layers/0/weight`). Numbers, strings and the
-/// like are part of the structure: they are copied, and have no derivative.
+/// Its *leaves* are the Variables in it, each with a name (`layers/0/weight`). Numbers, strings and
+/// the like are part of the structure: they are copied, and have no derivative.
 ///
-/// `#[derive(Chain)]` makes a Tree too, with two differences that a model wants: constant
-/// Variables in it are *buffers*, state that no transformation touches; and clones of one Variable
-/// are one parameter, with one gradient.
+/// `#[derive(Chain)]` makes a Tree, too, with two differences for models: constant Variables in it
+/// are *buffers*, state that no transformation changes, and clones of one Variable are one parameter,
+/// with one gradient.
 ///
-/// *Frozen* parameters ([`Chain::freeze`](crate::links::Chain::freeze)) are leaves to
-/// [`tree_map`], [`tree_zip`], `vmap` and `checkpoint`, which keep them frozen, but not to what takes
-/// derivatives: there they are constants, a gradient has nothing in their places, and whoever uses
-/// it all the same is told so.
+/// *Frozen* parameters ([`Chain::freeze`](crate::links::Chain::freeze)) are leaves for [`tree_map`],
+/// [`tree_zip`], `vmap` and `checkpoint`, which leave them frozen, but not for derivatives. There
+/// they are constants, a gradient has no value in their places, and to use such a place is an error.
 ///
 /// ```
 /// use bibun::{grad, Tree, Variable};
@@ -54,24 +52,26 @@ use crate::variable::Variable;
     note = "a Tree owns its parts: put a clone, which copies no elements, in place of a reference"
 )]
 pub trait Tree {
-    /// Shows every Variable in here to a visitor, with its name: [`Visitor::child`] for each part.
+    /// Shows every Variable in the container to a visitor, with its name, by [`Visitor::child`] for
+    /// each part.
     fn visit(&self, visitor: &mut Visitor<'_>);
 
-    /// The same container with other Variables: this function of each part.
+    /// Returns the same container with other Variables, by applying the mapper to each part.
     #[must_use]
     fn map(&self, mapper: &mut Mapper<'_>) -> Self
     where
         Self: Sized;
 }
 
-/// What a Variable is in a [`Tree`].
+/// The role of a Variable in a [`Tree`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// A leaf of a plain container.
     Argument,
-    /// A Variable of a Chain that is no constant; [`Variable::is_frozen`] tells the frozen ones.
+    /// A Variable of a Chain that is not a constant. [`Variable::is_frozen`] returns whether it is
+    /// frozen.
     Parameter,
-    /// A constant in a Chain: state that no transformation touches.
+    /// A constant in a Chain: state that no transformation changes.
     Buffer,
 }
 
@@ -85,31 +85,31 @@ impl Role {
     }
 }
 
-/// Goes through a [`Tree`] and knows the name of the place it is at.
+/// A walk through a [`Tree`] that knows the name of its current position.
 pub struct Visitor<'a> {
     path: String,
     in_chain: bool,
     see: Seer<'a>,
 }
 
-/// What is shown to whoever walks a [`Tree`].
+/// The callback of a walk through a [`Tree`].
 enum Seer<'a> {
-    /// Every Variable.
+    /// Gets every Variable.
     Variables(&'a mut dyn FnMut(&str, &Variable, Role)),
-    /// Every place where a Variable stands.
+    /// Gets every position of a Variable.
     Places(&'a mut dyn FnMut(&str, Held<'_>, Role)),
 }
 
-/// A place in a [`Tree`] where a Variable stands.
+/// A position of a Variable in a [`Tree`].
 pub(crate) enum Held<'a> {
     /// The Variable itself.
     Variable(&'a Variable),
-    /// The one that a cell holds now.
+    /// A buffer, which holds a Variable.
     Buffer(&'a Buffer),
 }
 
 impl<'a> Visitor<'a> {
-    /// A visitor that calls `see` with every Variable, its name and its role.
+    /// Creates a visitor that calls `see` with the name and the role of every Variable.
     ///
     /// ```
     /// use bibun::{Tree, Variable, Visitor};
@@ -126,7 +126,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// A visitor that shows the cells of buffers, not only what they hold.
+    /// Creates a visitor that shows buffers themselves, and not only the Variables that they hold.
     pub(crate) fn of_places(see: &'a mut dyn FnMut(&str, Held<'_>, Role)) -> Self {
         Self {
             path: String::new(),
@@ -135,7 +135,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// Visits the place of a Variable.
+    /// Visits the position of a Variable.
     fn variable(&mut self, x: &Variable) {
         let role = Role::of(x, self.in_chain);
         match &mut self.see {
@@ -144,7 +144,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// Visits the place of a buffer.
+    /// Visits the position of a buffer.
     fn buffer(&mut self, buffer: &Buffer) {
         let x = buffer.get();
         let role = Role::of(&x, self.in_chain);
@@ -170,7 +170,7 @@ impl<'a> Visitor<'a> {
         self.in_chain = outside;
     }
 
-    /// The name of the place the visitor is at, empty at the root.
+    /// Returns the name of the current position, which is empty at the root.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -185,14 +185,14 @@ impl fmt::Debug for Visitor<'_> {
     }
 }
 
-/// Puts other Variables into a [`Tree`], in the order in which a [`Visitor`] sees them.
+/// A walk that replaces the Variables of a [`Tree`], in the order in which a [`Visitor`] sees them.
 pub struct Mapper<'a> {
     in_chain: bool,
     replace: &'a mut dyn FnMut(&Variable, Role) -> Variable,
 }
 
 impl<'a> Mapper<'a> {
-    /// A mapper that puts what `replace` gives for each Variable and its role.
+    /// Creates a mapper that replaces each Variable by `replace` of it and its role.
     ///
     /// ```
     /// use bibun::{Mapper, Tree, Variable};
@@ -224,25 +224,25 @@ impl fmt::Debug for Mapper<'_> {
     }
 }
 
-/// The leaves of a Tree that a transformation works on, in the order of their places. Of a Chain
-/// these are the parameters, each once.
+/// The leaves of a Tree that a transformation works on, in the order of their positions. In a Chain
+/// they are the parameters, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Leaves {
     pub(crate) names: Vec<String>,
     pub(crate) variables: Vec<Variable>,
     roles: Vec<Role>,
-    /// Whether each was frozen as it was listed.
+    /// Whether each leaf was frozen when it was listed.
     frozen: Vec<bool>,
-    /// Every place by its name, and what is there.
+    /// The name and the content of every position.
     places: Vec<(String, Place)>,
 }
 
-/// What is in a place of a Tree.
+/// The content of a position in a Tree.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// The leaf of this number.
+    /// The leaf with this number.
     Leaf(usize),
-    /// A frozen parameter, which is none of the leaves.
+    /// A frozen parameter that is not one of the leaves.
     Frozen,
     /// A buffer, or nothing.
     Other,
@@ -253,12 +253,12 @@ impl Leaves {
         Self::filtered(tree, |_, _| true)
     }
 
-    /// Those that a derivative can be taken by.
+    /// Lists the leaves with respect to which a derivative can be taken.
     pub(crate) fn trainable<T: Tree + ?Sized>(tree: &T) -> Self {
         Self::filtered(tree, |_, x| !x.is_frozen())
     }
 
-    /// Those in places that are `wanted`, by name and Variable.
+    /// Lists the leaves at positions that are `wanted`, by name and Variable.
     fn filtered<T: Tree + ?Sized>(tree: &T, wanted: impl Fn(&str, &Variable) -> bool) -> Self {
         let mut leaves = Self::default();
         let mut known: FxHashMap<Key, usize> = FxHashMap::default();
@@ -286,13 +286,14 @@ impl Leaves {
         leaves
     }
 
-    /// The Tree with other leaves. Parameters stay parameters, whatever they are replaced by, frozen
-    /// if they are, and as many as they are.
+    /// Returns the Tree with other leaves. Parameters stay parameters, whatever replaces them. Frozen
+    /// ones stay frozen, and different ones stay different.
     pub(crate) fn replaced<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
         self.put(tree, leaves, Variable::clone)
     }
 
-    /// The Tree with derivatives in place of the leaves, and nothing in place of frozen parameters.
+    /// Returns the Tree with derivatives in place of the leaves, and no values in place of frozen
+    /// parameters.
     pub(crate) fn derivatives<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
         self.put(tree, leaves, Variable::absent)
     }
@@ -320,10 +321,11 @@ impl Leaves {
         tree.map(&mut Mapper::new(&mut replace))
     }
 
-    /// The Variables of `other` in the places of these leaves, each like its leaf.
+    /// Returns the Variables of `other` at the positions of these leaves.
     ///
     /// # Panics
-    /// If `other` has other places, or a Variable is not like its leaf.
+    /// Panics if `other` has other positions, or if a Variable differs from its leaf in shape or
+    /// dtype.
     #[track_caller]
     pub(crate) fn matching<T: Tree + ?Sized>(
         &self,
@@ -389,8 +391,8 @@ impl Leaves {
         found
     }
 
-    /// Makes parameters different that happen to be replaced by the same Variable, as the gradients
-    /// of a and b in `a + b` are: they are not tied.
+    /// Separates parameters that happen to be replaced by the same Variable, such as the gradients of
+    /// a and b in `a + b`, because they are not tied.
     fn keep_apart(&self, leaves: &mut [Variable]) {
         let mut known: FxHashSet<Key> = FxHashSet::default();
         for (i, leaf) in leaves.iter_mut().enumerate() {
@@ -404,9 +406,9 @@ impl Leaves {
     }
 }
 
-/// The same container with a function of each leaf in its place. In a Chain the leaves are the
-/// parameters, of which frozen ones stay frozen; buffers stay what they are. Of a gradient those
-/// places stay empty that are.
+/// Applies a function to each leaf, and returns the container of the results. In a Chain the leaves
+/// are the parameters: frozen ones stay frozen, and buffers do not change. Empty positions of a
+/// gradient stay empty.
 ///
 /// ```
 /// use bibun::{grad, tree_map, tree_zip, Variable};
@@ -417,7 +419,7 @@ impl Leaves {
 /// assert_eq!(tree_map(|x| 10.0 * x, &x).1.to_vec::<f64>(), [16.0, 24.0]);
 /// ```
 ///
-/// A model that was computed can be trained once its parameters are leaves:
+/// To train a model that was computed, make its parameters leaves:
 /// `tree_map(|w| Variable::new(w.array()), &model)`.
 #[must_use]
 pub fn tree_map<T: Tree>(f: impl FnMut(&Variable) -> Variable, tree: &T) -> T {
@@ -426,12 +428,14 @@ pub fn tree_map<T: Tree>(f: impl FnMut(&Variable) -> Variable, tree: &T) -> T {
     leaves.replaced(tree, &mapped)
 }
 
-/// The container `a` with a function of each leaf and of that in the same place of `b` in its place:
-/// sums of models, steps along gradients. Where one of the two is a gradient that has nothing in a
-/// place, what `a` has stays: a step along a gradient leaves frozen parameters alone.
+/// Applies a function to each leaf of `a` and the leaf at the same position in `b`, and returns the
+/// container `a` with the results: sums of models, steps along gradients. At positions where one of
+/// the two is a gradient without a value, the content of `a` stays, so that a step along a gradient
+/// does not change frozen parameters.
 ///
 /// # Panics
-/// If leaves in the same place differ in shape or dtype, or only one of the Trees has them.
+/// Panics if leaves at the same position differ in shape or dtype, or if a position exists in only
+/// one of the Trees.
 #[track_caller]
 #[must_use]
 pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a: &T, b: &T) -> T {
@@ -448,11 +452,11 @@ pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a:
     leaves.replaced(a, &mapped)
 }
 
-/// All leaves of a Tree in one vector, and the way back: for solvers that know vectors only. Frozen
-/// parameters are not among them, and stay what they are.
+/// Concatenates all leaves of a Tree into one vector, and returns it with the inverse function: for
+/// solvers that work on vectors. Frozen parameters are not part of the vector, and do not change.
 ///
-/// Shapes: the leaves, of one float dtype, any → `[n]`. The second result makes a Tree of any such
-/// vector; both can be differentiated.
+/// Shapes: the leaves, of one float dtype, any → `[n]`. The inverse function makes a Tree of any such
+/// vector. Both can be differentiated.
 ///
 /// ```
 /// use bibun::{hessian, ravel_tree, Variable};
@@ -465,8 +469,8 @@ pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a:
 /// ```
 ///
 /// # Panics
-/// If there is no leaf, or their dtypes differ; the way back, if the vector has another length (its
-/// message has the place where the way was made).
+/// Panics if there is no leaf, or if their dtypes differ. The inverse function panics if the vector
+/// has another length, with the location of the call of `ravel_tree`.
 #[track_caller]
 pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use<T>) {
     use crate::functions::{concat, split_at};

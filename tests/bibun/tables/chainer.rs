@@ -113,7 +113,7 @@ fn idioms(cases: &mut Cases) {
     h.retain_grad();
     h.square().sum(..).backward();
     cases.row("retain_grad=True", [grad_of(&h)]);
-    let g = gradients_with(&[&cubes(&w)], &[&w], &GradOptions::create_graph());
+    let g = gradients_with(&[&cubes(&w)], &[&w], GradOptions::new().create_graph());
     let g = g[0].clone().expect("a gradient");
     cases.row("chainer.grad", [g.clone()]);
     let second = gradients(&[&g.sum(..)], &[&w])[0]

@@ -89,16 +89,20 @@ fn transformations(cases: &mut Cases) {
     let mixed = |(a, b): &(Variable, Variable)| a * b.sum(..);
     cases.row(
         "in_axes",
-        [vmap_with(mixed, &both, &VmapOptions::axes((1, None)))],
+        [vmap_with(
+            mixed,
+            &both,
+            VmapOptions::new().in_axes((1, None)),
+        )],
     );
-    let options = VmapOptions::default().out_axes(1);
+    let options = VmapOptions::new().out_axes(1);
     cases.row(
         "out_axes",
         [vmap_with(|a: &Variable| a * 2.0, &x, &options)],
     );
     let options = VmapOptions {
-        chunk: Some(2),
-        ..VmapOptions::default()
+        chunk_size: Some(2),
+        ..VmapOptions::new()
     };
     cases.row(
         "lax.map(batch_size=..)",
@@ -178,7 +182,7 @@ fn functions(cases: &mut Cases) {
             wave([1, 2, 3, 4, 5], 0),
             wave([3, 2, 2, 2, 2], 1),
             None,
-            &ConvOptions::default(),
+            ConvOptions::new(),
         ),
     ];
     cases.row("lax.conv_general_dilated", convolved);
@@ -238,7 +242,10 @@ fn links(cases: &mut Cases) {
 
     let gates = |parts: [Array; 4]| concat(&parts.each_ref(), 0);
     let lstm = [
-        ("weight_ih", gates([5, 6, 7, 8].map(|seed| kernel([2, 4], seed)))),
+        (
+            "weight_ih",
+            gates([5, 6, 7, 8].map(|seed| kernel([2, 4], seed))),
+        ),
         (
             "weight_hh",
             gates([15, 16, 17, 18].map(|seed| kernel([4, 4], seed))),

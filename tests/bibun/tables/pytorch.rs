@@ -150,7 +150,7 @@ fn idioms(cases: &mut Cases) {
     Sgd::new(0.1).update(&p);
     cases.row("loss.backward(); optimizer.step()", [p]);
     let w = wave([2, 3], 0);
-    let g = gradients_with(&[&cubes(&w)], &[&w], &GradOptions::create_graph());
+    let g = gradients_with(&[&cubes(&w)], &[&w], GradOptions::new().create_graph());
     let g = g[0].clone().expect("a gradient");
     cases.row("torch.autograd.grad", [g.clone()]);
     let second = gradients(&[&g.sum(..)], &[&w])[0]
@@ -228,7 +228,11 @@ fn modules(cases: &mut Cases) {
     let sequence = f32(&wave([2, 3, 2], 0));
     let of = |gates: usize| {
         let (wx, wh) = (array([4 * gates, 2], 5), array([4 * gates, 4], 6));
-        [("weight_ih", wx), ("weight_hh", wh), ("bias", biases(4 * gates))]
+        [
+            ("weight_ih", wx),
+            ("weight_hh", wh),
+            ("bias", biases(4 * gates)),
+        ]
     };
     cases.row(
         "nn.RNN",

@@ -135,7 +135,7 @@ impl Task {
                 )
             }
             2 => {
-                let f = |(x, w): &Pair| conv2d(x, w, None, &ConvOptions::default()).tanh().sum(..);
+                let f = |(x, w): &Pair| conv2d(x, w, None, ConvOptions::new()).tanh().sum(..);
                 (
                     "convolution",
                     normal(random, &[2, 3, 40, 40]),
@@ -205,7 +205,7 @@ impl Task {
             }
             let wanted = [&pair.0, &pair.1];
             let found = match order < self.order {
-                true => gradients_with(&[&last], &wanted, &GradOptions::create_graph()),
+                true => gradients_with(&[&last], &wanted, GradOptions::new().create_graph()),
                 false => gradients(&[&last], &wanted),
             };
             outcome
@@ -284,7 +284,7 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
                     true => Randomness::Different,
                     false => Randomness::Same,
                 };
-                let options = VmapOptions::axes((0, None)).randomness(randomness);
+                let options = VmapOptions::new().in_axes((0, None)).randomness(randomness);
                 vmap_with(|p: &Pair| f(p), &(batch, w.clone()), &options).sum(..)
             }),
         ),

@@ -60,7 +60,7 @@ fn outcome<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<(), String> 
 fn loaded(state: Result<State, impl std::fmt::Display>, names: Names) -> Result<(), String> {
     let state = state.map_err(|error| error.to_string())?;
     let model = Mlp::new(&[3, 4, 2], &mut Generator::new(0));
-    outcome(model.load_state_with(&state, &LoadOptions::names(names).convert_floats()))
+    outcome(model.load_state_with(&state, &LoadOptions::new().names(names).convert_floats()))
 }
 
 /// Elements become wider, once as they are read and once as they are kept.

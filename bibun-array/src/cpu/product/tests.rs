@@ -54,7 +54,7 @@ impl Test for f64 {
     const EPSILON: f64 = f64::EPSILON;
 }
 
-/// A matrix in memory of its own, which ends at its last element.
+/// A matrix in its own memory, which ends at its last element.
 struct Laid<T> {
     memory: Vec<T>,
     row: usize,
@@ -240,7 +240,7 @@ fn same_bits<T: Test>(x: &[T], y: &[T]) -> bool {
         .all(|(x, y)| x.bits() == y.bits() || x.get().is_nan() && y.get().is_nan())
 }
 
-/// Values of all sizes, infinities too at times.
+/// Values of all sizes, sometimes infinities and NaN.
 fn wild<T: Test>(random: &mut Random, odd: bool) -> T {
     let x = random.value() * 10f64.powi(random.below(60) as i32 - 30);
     match random.below(200) {
@@ -398,7 +398,7 @@ fn infinities_and_nans_spread() {
             );
             assert!(out[..n].iter().all(|x| x.is_nan()) && out[n..].iter().all(|&x| x == 0.0));
         }
-        // alpha = 0 skips nothing either, and neither does beta = 0 read.
+        // alpha = 0 skips nothing, and beta = 0 reads nothing.
         let a = vec![f64::INFINITY; m * k];
         let b = vec![1.0; k * n];
         let mut out = vec![f64::NAN; m * n];
@@ -454,7 +454,7 @@ fn infinities_and_nans_spread() {
 
 #[test]
 fn sums_that_vanish_have_one_sign() {
-    // Products below the smallest number give -0, which 0 * 0 for a lane that is not there makes 0.
+    // Products below the smallest number are -0, which 0 * 0 for a missing lane turns into 0.
     for k in 1..70 {
         for n in [1, 2] {
             let m = 9;

@@ -1,18 +1,21 @@
-//! Rectifiers with an exponential on the left, and smooth ones made of logarithms.
+//! Rectifiers with an exponential branch for negative inputs, and smooth rectifiers made of
+//! logarithms.
 
 use crate::functions::families::unary;
 
-/// The constants of [`selu`], with which layers keep mean 0 and variance 1.
+/// The constants of [`selu`], which keep the mean 0 and the variance 1 from layer to layer.
 const SELU_ALPHA: f64 = 1.6732632423543772;
 const SELU_SCALE: f64 = 1.0507009873554805;
 
-// The exponentials see no positive numbers: where the other branch is chosen they would overflow,
-// and derivatives of what overflowed are NaN even where they are not used.
+// The exponentials get no positive numbers: they would overflow where the other branch is chosen,
+// and the derivative of an overflowed value is NaN even where it is not used.
 unary! {
-    /// `x` where it is positive, `alpha (eˣ - 1)` elsewhere.
+    /// Computes the exponential linear unit of each element: `x` where it is positive,
+    /// `alpha (eˣ - 1)` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, at zero too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, also at zero.
     ///
     /// Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by
     /// Exponential Linear Units", 2015.
@@ -29,10 +32,12 @@ unary! {
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
     }
 
-    /// The [`elu`] with the constants that keep mean and variance from layer to layer.
+    /// Computes [`elu`] with a fixed `alpha`, times a constant, which together keep mean and variance
+    /// from layer to layer.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: as of elu, times 1.0507...
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: that of [`elu`] with this `alpha`, times 1.0507...
     ///
     /// Source: Klambauer, Unterthiner, Mayr and Hochreiter, "Self-Normalizing Neural Networks",
     /// 2017.
@@ -51,10 +56,12 @@ unary! {
         }),
     }
 
-    /// `x` where it is positive, `alpha (exp(x / alpha) - 1)` elsewhere, whose slope is continuous.
+    /// Computes the continuously differentiable exponential linear unit of each element: `x` where
+    /// it is positive, `alpha (exp(x / alpha) - 1)` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, at zero too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, also at zero.
     ///
     /// Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
     ///
@@ -70,10 +77,11 @@ unary! {
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() }),
     }
 
-    /// `log(1 + exp(beta x)) / beta`: a smooth [`relu`](crate::functions::relu), the sharper the
-    /// greater `beta` is.
+    /// Computes `log(1 + exp(beta x)) / beta` of each element: a smooth
+    /// [`relu`](crate::functions::relu), which is the sharper the greater `beta` is.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(beta x)`.
     ///
     /// ```
@@ -82,16 +90,17 @@ unary! {
     /// assert_eq!(y.to_vec::<f64>(), [std::f64::consts::LN_2, 1000.0]);
     /// ```
     softplus(x, beta) -> Softplus {
-        // Not softplus(beta x) / beta, for beta x may overflow where the result does not.
+        // Not softplus(beta x) / beta, because beta x may overflow where the result does not.
         value: (beta * x).greater(0.0).where_(x, 0.0)
             + (-(beta * x).abs()).exp().log1p() / beta,
         fused(x; gy): gy * (beta * x).sigmoid(),
         sample(1.5): (-2.0..2.0, move |x| (1.0 + (beta * x).exp()).ln() / beta),
     }
 
-    /// `x tanh(log(1 + eˣ))`.
+    /// Computes `x tanh(log(1 + eˣ))` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy (t + x (1 - t²) sigmoid(x))`, `t = tanh(log(1 + eˣ))`.
     ///
     /// Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
@@ -101,10 +110,10 @@ unary! {
     /// assert_eq!(mish(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     mish(x) -> Mish {
-        // From -800 on the other factor is 0, which no infinity may meet.
+        // Below -800 the other factor is 0, which must not be multiplied by an infinity.
         value: x.maximum(-800.0) * x.softplus().tanh(),
-        // log(1 + eˣ) as -log_sigmoid(-x), and 1 - tanh² as four times the density of twice that,
-        // which is the same on both sides of zero.
+        // log(1 + eˣ) is computed as -log_sigmoid(-x), and 1 - tanh² as four times the logistic
+        // density of twice its argument, which is the same on both sides of zero.
         derivative(x; gy): gy
             * (x.clip(-800.0, 800.0)
                 * x.sigmoid()

@@ -4,22 +4,22 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use crate::functions::families::unary;
 
-/// The height of the normal density, `1/√2π`.
+/// The height of the normal density at zero, `1/√2π`.
 const DENSITY: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
-/// `2√(2/π)`, for `(1 + tanh u) / 2 = sigmoid(2u)`.
+/// `2√(2/π)`, because `(1 + tanh u) / 2 = sigmoid(2u)`.
 const SLOPE: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044715;
 
-/// `x` held where the distributions are 0 and 1 to the last bit, of f64 too: powers cannot overflow,
-/// and 0 is never multiplied by an infinity.
+/// `x` clipped to a range beyond which the distributions are 0 and 1 to the last bit, also in f64:
+/// powers cannot overflow, and 0 is never multiplied by an infinity.
 macro_rules! held {
     ($x:ident) => {
         $x.clip(-40.0, 40.0)
     };
 }
 
-/// What [`gelu_tanh`] puts through the sigmoid.
+/// The argument of the sigmoid in [`gelu_tanh`].
 macro_rules! cubic {
     ($x:ident) => {
         held!($x) * (SLOPE + SLOPE * CUBIC * held!($x).square())
@@ -27,10 +27,11 @@ macro_rules! cubic {
 }
 
 unary! {
-    /// `x Φ(x)` with the distribution function of the normal distribution,
-    /// `Φ(x) = (1 + erf(x/√2)) / 2`.
+    /// Computes `x Φ(x)` of each element, where `Φ(x) = (1 + erf(x/√2)) / 2` is the distribution
+    /// function of the normal distribution.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy (Φ(x) + x φ(x))` with the density `φ(x) = e^(-x²/2) / √2π`.
     ///
     /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
@@ -47,9 +48,10 @@ unary! {
         sample: (-3.0..3.0, |x| x * normal_distribution(x)),
     }
 
-    /// The approximation of [`gelu`] by `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`.
+    /// Computes the approximation `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2` of [`gelu`].
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: that of the approximation.
     ///
     /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
@@ -72,7 +74,7 @@ unary! {
     }
 }
 
-/// `Φ(x)` by its series, `1/2 + φ(x) Σ x²ⁿ⁺¹ / (2n + 1)!!`.
+/// Computes `Φ(x)` by its series, `1/2 + φ(x) Σ x²ⁿ⁺¹ / (2n + 1)!!`.
 /// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.11.
 #[cfg(test)]
 fn normal_distribution(x: f64) -> f64 {

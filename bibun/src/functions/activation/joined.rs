@@ -7,13 +7,15 @@ use crate::functions::{concat, max, relu, reshape};
 use crate::variable::Variable;
 use bibun_array::{Shape, normalize_axis};
 
-/// Both halves of the line: `relu(x)` and `relu(-x)`, one after the other along `axis`.
+/// Concatenates `relu(x)` and `relu(-x)` along `axis`.
 ///
-/// Shapes: x any → twice as many elements along `axis`. Types: floats; integers give f64.
-/// Gradient: that of `relu`, 0 at 0. Source: Shang, Sohn, Almeida, Lee 2016, arXiv:1603.05201.
+/// Shapes: x any → twice as many elements along `axis`.
+/// Types: floats; integers give f64.
+/// Gradient: that of `relu`, 0 at 0.
+/// Source: Shang, Sohn, Almeida, Lee 2016, arXiv:1603.05201.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::crelu, Variable};
@@ -28,14 +30,15 @@ pub fn crelu(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(crelu, axis: isize);
 
-/// The greatest of each `pool_size` neighbours along `axis`.
+/// Computes the maximum of every `pool_size` neighbours along `axis`.
 ///
-/// Shapes: x with a size along `axis` that `pool_size` divides → that many times fewer.
-/// Types: all that have an order. Gradient: `gy` to the greatest, in equal shares to ties.
+/// Shapes: x with a size along `axis` that `pool_size` divides → that size divided by `pool_size`.
+/// Types: all.
+/// Gradient: `gy` to the maximum; equal maxima share it equally.
 /// Source: Goodfellow, Warde-Farley, Mirza, Courville, Bengio 2013, arXiv:1302.4389.
 ///
 /// # Panics
-/// If there is no such axis, or `pool_size` does not divide its size.
+/// Panics if there is no such axis, or `pool_size` does not divide its size.
 ///
 /// ```
 /// use bibun::{functions::maxout, Variable};

@@ -11,10 +11,11 @@ use crate::variable::Variable;
 unary! {
     samples in unary_samples;
 
-    /// `max(x, 0)`.
+    /// Computes the rectified linear unit `max(x, 0)` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `x > 0`, zero elsewhere, at zero too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `x > 0`, zero elsewhere, also at zero.
     ///
     /// ```
     /// use bibun::{functions::relu, Variable};
@@ -26,10 +27,11 @@ unary! {
         sample: (-2.0..2.0, |x| x.max(0.0)),
     }
 
-    /// `min(max(x, 0), 6)`.
+    /// Computes `min(max(x, 0), 6)` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `0 < x < 6`, zero elsewhere, at both ends too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `0 < x < 6`, zero elsewhere, also at both ends.
     ///
     /// ```
     /// use bibun::{functions::relu6, Variable};
@@ -41,10 +43,11 @@ unary! {
         sample: (-4.0..10.0, |x| x.clamp(0.0, 6.0)),
     }
 
-    /// `min(max(x, 0), limit)`.
+    /// Computes `min(max(x, 0), limit)` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, at both ends too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, also at both ends.
     ///
     /// ```
     /// use bibun::{functions::clipped_relu, Variable};
@@ -57,10 +60,11 @@ unary! {
         sample(0.8): (-2.0..2.0, move |x| x.clamp(0.0, limit)),
     }
 
-    /// `x` where it is positive, `slope x` elsewhere.
+    /// Computes the leaky rectifier of each element: `x` where it is positive, `slope x` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, at zero too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, also at zero.
     ///
     /// ```
     /// use bibun::{functions::leaky_relu, Variable};
@@ -73,16 +77,18 @@ unary! {
     }
 }
 
-/// `x` where it is positive, `w x` elsewhere, with a slope `w` that is learnt.
+/// Computes the rectifier with a learned slope: `x` where it is positive, `w x` elsewhere.
 ///
 /// Shapes: x \[n, ...\], w the sizes of the axes of x from the second on, or the first few of them
-/// (\[c\] is one slope for each channel, \[\] one for all) → the shape of x. Types: floats.
-/// Gradient: `gy` to x where `x > 0`, `w gy` elsewhere; to w the sum of `gy x` over where it is not.
+/// (\[c\] is one slope for each channel, \[\] one for all) → the shape of x.
+/// Types: floats.
+/// Gradient: to x `gy` where `x > 0`, `w gy` elsewhere; to w the sum of `gy x` over the elements
+/// that are not positive.
 ///
 /// Source: He, Zhang, Ren and Sun, "Delving Deep into Rectifiers", 2015.
 ///
 /// # Panics
-/// If the sizes of w are not those of x.
+/// Panics if the sizes of w are not those of x.
 ///
 /// ```
 /// use bibun::{functions::prelu, Variable};

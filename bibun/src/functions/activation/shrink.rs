@@ -3,16 +3,18 @@
 use crate::functions::families::unary;
 
 unary! {
-    /// `x - tanh x`.
+    /// Computes `x - tanh x` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy tanh² x`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy tanh² x`.
     ///
     /// ```
     /// use bibun::{functions::tanhshrink, Variable};
     /// assert_eq!(tanhshrink(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 999.0]);
     /// ```
     tanhshrink(x) -> Tanhshrink {
-        // Near 0 by Lambert's continued fraction of tanh, which takes nothing away.
+        // Near 0, Lambert's continued fraction of tanh is used, because it has no cancellation.
         value: {
             let z = x * x;
             let mut t = z / 19.0;
@@ -25,10 +27,11 @@ unary! {
         sample: (-3.0..3.0, |x| x - x.tanh()),
     }
 
-    /// `x` moved towards zero by `lambda`, and zero where it is nearer than that.
+    /// Moves each element towards zero by `lambda`; elements nearer to zero than that become zero.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, at the bounds too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds.
     ///
     /// ```
     /// use bibun::{functions::softshrink, Variable};
@@ -49,10 +52,11 @@ unary! {
         }),
     }
 
-    /// `x`, but zero where it is no further from zero than `lambda`.
+    /// Returns `x` with zero in place of the elements whose magnitude is at most `lambda`.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, at the bounds too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds.
     ///
     /// ```
     /// use bibun::{functions::hardshrink, Variable};
@@ -65,10 +69,11 @@ unary! {
         sample(0.6): (-2.0..2.0, move |x| if x.abs() > lambda { x } else { 0.0 }),
     }
 
-    /// `x` where it is greater than `bound`, the number `replacement` elsewhere.
+    /// Returns `x` where it is greater than `bound`, and the number `replacement` elsewhere.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy` where `x > bound`, zero elsewhere, at the bound too.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy` where `x > bound`, zero elsewhere, also at the bound.
     ///
     /// ```
     /// use bibun::{functions::threshold, Variable};

@@ -1,15 +1,17 @@
-//! The sigmoid and what is made of it, with the piecewise linear forms of it and of tanh.
+//! The sigmoid, functions built from it, and the piecewise linear forms of sigmoid and tanh.
 
 use crate::functions::families::{binary, unary};
 
 unary! {
     samples in unary_samples;
 
-    /// `1 / (1 + e⁻ˣ)`.
+    /// Computes the logistic sigmoid `1 / (1 + e⁻ˣ)` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy sigmoid(x) sigmoid(-x)`, which is `gy y (1 - y)` without its cancellation: exact
-    /// however far out. So x is kept for it, not y, and it takes an exponential.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy sigmoid(x) sigmoid(-x)`, which is `gy y (1 - y)` without its cancellation, and
+    /// so is exact far from zero too. For this, x is saved instead of y, and an exponential is
+    /// computed.
     ///
     /// ```
     /// use bibun::{functions::sigmoid, Variable};
@@ -17,14 +19,16 @@ unary! {
     /// ```
     sigmoid(x) -> Sigmoid {
         operation: Sigmoid,
-        // Not y (1 - y): that is 0 as soon as y is 1.
+        // Not y (1 - y), which is 0 as soon as y is 1.
         fused(x; gy): gy * x.logistic_density(),
         sample: (-3.0..3.0, |x| 1.0 / (1.0 + (-x).exp())),
     }
 
-    /// `log(1 / (1 + e⁻ˣ))`, which neither overflows nor reaches `-∞`.
+    /// Computes `log(1 / (1 + e⁻ˣ))` of each element, which neither overflows nor reaches `-∞`.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy sigmoid(-x)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy sigmoid(-x)`.
     ///
     /// ```
     /// use bibun::{functions::log_sigmoid, Variable};
@@ -36,9 +40,11 @@ unary! {
         sample: (-3.0..3.0, |x| -(1.0 + (-x).exp()).ln()),
     }
 
-    /// `x sigmoid(x)`: the sigmoid-weighted linear unit, also [`swish`] with `beta = 1`.
+    /// Computes the sigmoid-weighted linear unit `x sigmoid(x)` of each element, which is [`swish`]
+    /// with `beta = 1`.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(x) (1 + x sigmoid(-x))`.
     ///
     /// Source: Elfwing, Uchibe and Doya, "Sigmoid-Weighted Linear Units for Neural Network Function
@@ -49,17 +55,19 @@ unary! {
     /// assert_eq!(silu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     silu(x) -> Silu {
-        // Beyond 800 sigmoid is 0 or 1 to the last bit, of f64 too; no infinity may meet the 0.
+        // Beyond 800, sigmoid is 0 or 1 to the last bit, also in f64; the 0 must not be multiplied
+        // by an infinity.
         value: x.maximum(-800.0) * x.sigmoid(),
         fused(x; gy): gy * (x.sigmoid() + x.clip(-800.0, 800.0) * x.logistic_density()),
         sample: (-3.0..3.0, |x| x / (1.0 + (-x).exp())),
     }
 
-    /// `x / 6 + 0.5` held between 0 and 1: a sigmoid of three straight lines, and what [`hardswish`]
-    /// multiplies `x` by. PyTorch and JAX have the same; that of Chainer and of Courbariaux et al. (2015)
-    /// is steeper, `(0.2 * x + 0.5).clip(0.0, 1.0)`.
+    /// Computes `x / 6 + 0.5` clipped to between 0 and 1: a sigmoid of three straight lines, and
+    /// the factor of `x` in [`hardswish`]. It is the same as in PyTorch and JAX; that of Chainer
+    /// and of Courbariaux et al. (2015) is steeper, `(0.2 * x + 0.5).clip(0.0, 1.0)`.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / 6` for `-3 < x < 3`, zero elsewhere.
     ///
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
@@ -75,9 +83,10 @@ unary! {
         sample: (-5.0..5.0, |x| (x / 6.0 + 0.5).clamp(0.0, 1.0)),
     }
 
-    /// `x` held between -1 and 1.
+    /// Clips each element to between -1 and 1.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy` for `-1 ≤ x ≤ 1`, zero elsewhere.
     ///
     /// ```
@@ -91,9 +100,11 @@ unary! {
         sample: (-2.0..2.0, |x| x.clamp(-1.0, 1.0)),
     }
 
-    /// `x / 6` times `x + 3` held between 0 and 6: a [`silu`] without an exponential.
+    /// Computes `x / 6` times `x + 3` clipped to between 0 and 6: a [`silu`] without an
+    /// exponential.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy (x / 3 + 1/2)` between -3 and 3, zero from -3 down, `gy` from 3 up.
     ///
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
@@ -112,16 +123,18 @@ unary! {
         sample: (-5.0..5.0, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
     }
 
-    /// `x / (1 + |x|)`.
+    /// Computes `x / (1 + |x|)` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy / (1 + |x|)²`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy / (1 + |x|)²`.
     ///
     /// ```
     /// use bibun::{functions::softsign, Variable};
     /// assert_eq!(softsign(Variable::new([-1.0, 3.0])).to_vec::<f64>(), [-0.5, 0.75]);
     /// ```
     softsign(x) -> Softsign {
-        // Far beyond where it is ±1 to the last bit, and short of ∞ / ∞.
+        // At 1e30 the result has long been ±1 to the last bit; clipping there avoids ∞ / ∞.
         value: x.clip(-1e30, 1e30) / (1.0 + x.clip(-1e30, 1e30).abs()),
         derivative(x; gy): gy * (1.0 + x.abs()).reciprocal().square(),
         sample: (0.2..3.0, |x| x / (1.0 + x.abs())),
@@ -131,15 +144,16 @@ unary! {
 binary! {
     samples in binary_samples;
 
-    /// `x sigmoid(beta x)`, where `beta` may be learnt.
+    /// Computes `x sigmoid(beta x)` of each element, where `beta` may be learned.
     ///
-    /// Shapes: x, beta that broadcast → their common shape. Types: floats, promoted; integers give
-    /// f64. Gradient: to both.
+    /// Shapes: x, beta that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
+    /// Gradient: to both.
     ///
     /// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::swish, Variable};
@@ -150,7 +164,8 @@ binary! {
             let gate = (b * a).sigmoid();
             gate.equal(0.0).where_(0.0, a) * gate
         },
-        // Far out the formulae see 0: no infinity meets a density of 0.
+        // Far from zero the formulas are given 0, so that no infinity is multiplied by a density of
+        // 0.
         derivative(a, b; gy): {
             let far = (a * b).abs().greater(800.0);
             let u = far.where_(0.0, a) * far.where_(0.0, b);

@@ -11,15 +11,16 @@ use crate::functions::families::method;
 use crate::functions::{broadcast_to, sum, to_float};
 use crate::variable::Variable;
 
-/// Softmax along an axis, `yᵢ = exp xᵢ / Σⱼ exp xⱼ`, computed from the differences to the largest
-/// element, so that nothing overflows.
+/// Computes the softmax along an axis, `yᵢ = exp xᵢ / Σⱼ exp xⱼ`, from the differences to the
+/// largest element, so that nothing overflows.
 ///
-/// Shapes: x any → the same. Types: floats; integers give f64.
-/// Gradient: `y (gy - Σ gy y)`. An element of -∞ gives 0 and has the gradient 0; where all along
-/// the axis are -∞ the result is NaN. Elements of ∞ share all among them.
+/// Shapes: x any → the same.
+/// Types: floats; integers give f64.
+/// Gradient: `y (gy - Σ gy y)`. An element of -∞ gives 0 and has the gradient 0. Where all elements
+/// along the axis are -∞, the result is NaN. Elements of ∞ share the total of 1 equally.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::softmax, Variable};
@@ -32,14 +33,15 @@ pub fn softmax(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(softmax, axis: isize);
 
-/// The logarithm of [`softmax`], `yᵢ = xᵢ - log Σⱼ exp xⱼ`, without the detour over numbers that
-/// may be too small.
+/// Computes the logarithm of [`softmax`], `yᵢ = xᵢ - log Σⱼ exp xⱼ`, without computing the softmax
+/// itself, whose elements may underflow.
 ///
-/// Shapes: x any → the same. Types: floats; integers give f64.
+/// Shapes: x any → the same.
+/// Types: floats; integers give f64.
 /// Gradient: `gy - (exp y) Σ gy`.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::log_softmax, Variable};
@@ -52,7 +54,7 @@ pub fn log_softmax(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(log_softmax, axis: isize);
 
-/// `x - shift`, for a shift that is no smaller than x: 0 where both are ∞.
+/// `x - shift`, for a shift that is no smaller than x; 0 where both are ∞.
 struct Below;
 impl ElementFormula<2> for Below {
     const NAME: &'static str = "subtract";
@@ -62,7 +64,7 @@ impl ElementFormula<2> for Below {
     }
 }
 
-/// The exponential of that.
+/// `exp(x - shift)`, with the difference of [`Below`].
 struct ExpBelow;
 impl ElementFormula<2> for ExpBelow {
     const NAME: &'static str = "exp";
@@ -72,12 +74,12 @@ impl ElementFormula<2> for ExpBelow {
     }
 }
 
-/// `exp(x - shift)`, broadcast.
+/// Computes `exp(x - shift)`, broadcast.
 pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
     elementwise(ExpBelow, [x.clone(), shift.clone()], [])
 }
 
-/// Where `axis` of one lane is in a value with lanes along `element`.
+/// Returns the position of a batch element's `axis` in a value whose batch axis is `element`.
 pub(crate) fn beside_batch(axis: usize, element: usize) -> usize {
     axis + usize::from(axis >= element)
 }
@@ -100,7 +102,7 @@ impl Softmax {
         self.name == "log_softmax"
     }
 
-    /// The sum along the axis, which stays.
+    /// Returns the sum along the axis, which is kept with size 1.
     fn sum(self, x: impl Into<Variable>) -> Variable {
         sum(x, keep_dims(self.axis as isize))
     }
@@ -130,8 +132,8 @@ impl Function for Softmax {
         let largest = x.max(axis.clone());
         if self.is_log() {
             let total = shifted_exp(&x, &largest).sum(axis);
-            // Taken away one after the other: added up first, a large `largest` would swallow the
-            // logarithm.
+            // The two are subtracted one after the other: if they were added first, a large
+            // `largest` would absorb the logarithm.
             let shifted = elementwise(Below, [x, largest], []);
             return [ops::subtract(shifted, ops::log(total))];
         }

@@ -1,6 +1,6 @@
 //! New shapes over the same elements: reshape, permute, broadcast, and what is made of them.
 
-use bibun_array::{Array, Axes, Shape, normalize_axes, normalize_axis};
+use bibun_array::{Array, Axes, NewShape, Shape, normalize_axes, normalize_axis};
 use smallvec::SmallVec;
 
 use crate::batch::Batched;
@@ -14,23 +14,29 @@ use crate::variable::Variable;
 
 type AxisList = SmallVec<[isize; 4]>;
 
-/// The elements in row-major order in another shape.
+/// Changes the shape; the elements stay in row-major order. One size may be -1: it is computed from
+/// the others.
 ///
 /// Shapes: x any → `shape`, of the same size. Types: all. Gradient: `gy` in the shape of x.
 ///
 /// # Panics
-/// If the sizes differ.
+/// Panics if the sizes differ.
 ///
 /// ```
 /// use bibun::{functions::reshape, Variable};
 /// let x = Variable::new([1.0, 2.0, 3.0, 4.0]);
 /// assert_eq!(reshape(&x, [2, 2]).shape(), [2, 2]);
+/// assert_eq!(reshape(&x, [-1, 1]).shape(), [4, 1]);
 /// ```
 #[track_caller]
-pub fn reshape(x: impl Into<Variable>, shape: impl Into<Shape>) -> Variable {
-    Linear::of(Reshape(shape.into()), x.into())
+pub fn reshape(x: impl Into<Variable>, shape: impl Into<NewShape>) -> Variable {
+    let x = x.into();
+    match shape.into().resolve(&x.shape()) {
+        Ok(shape) => Linear::of(Reshape(shape), x),
+        Err(what) => raise(Error::argument("reshape", what)),
+    }
 }
-method!(reshape, shape: impl Into<Shape>);
+method!(reshape, shape: impl Into<NewShape>);
 
 #[derive(Clone, Debug)]
 struct Reshape(Shape);

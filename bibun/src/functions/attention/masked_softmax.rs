@@ -1,4 +1,4 @@
-//! Softmax over some of the elements.
+//! Softmax with a mask.
 
 use bibun_array::DType;
 
@@ -8,18 +8,21 @@ use crate::function::Spec;
 use crate::functions::{cast, not_equal, softmax, to_float, where_};
 use crate::variable::Variable;
 
-/// Softmax along an axis under a mask: over those elements where a mask of bools is true, or of
-/// `x + mask` for a mask of floats. What is masked (false, or -∞) is exactly zero; where all along
-/// the axis is masked, all is zero.
+/// Computes the softmax along an axis with a mask: over the elements where a mask of bools is true,
+/// or of `x + mask` with a mask of floats.
 ///
-/// Shapes: x any, mask that broadcasts to it → as x. Types: x floats; integers give f64; mask bool,
-/// or a float, which is cast to the dtype of x.
-/// Gradient: that of [`softmax`] over the elements that take part, exactly zero to the others,
+/// Masked elements (false, or -∞) are exactly zero; where all elements along the axis are masked,
+/// all are zero.
+///
+/// Shapes: x any, mask that broadcasts to it → the shape of x.
+/// Types: x floats; integers give f64; mask bool, or a float, which is cast to the dtype of x.
+/// Gradient: that of [`softmax`] over the unmasked elements, exactly zero to the masked ones,
 /// whatever they are; to a mask of floats as to x.
 ///
 /// # Panics
-/// If there is no such axis, or the mask does not broadcast to x or is of integers: whether 0 and 1
-/// choose or are added cannot be known. Say `mask.not_equal(0)`, or cast it to floats.
+/// Panics if there is no such axis, or the mask does not broadcast to x or is of integers. Integers
+/// are ambiguous, because 0 and 1 could select or be added: use `mask.not_equal(0)`, or cast the
+/// mask to floats.
 ///
 /// ```
 /// use bibun::{functions::masked_softmax, Variable};
@@ -43,12 +46,13 @@ pub fn masked_softmax(x: impl Into<Variable>, mask: impl Into<Variable>, axis: i
         (x + &mask, not_equal(mask, f64::NEG_INFINITY))
     };
     let kept = kept.broadcast_to(x.shape());
-    // Not -∞: a row of nothing else would be NaN, and so would its gradient.
+    // Not -∞, because the softmax of a row of -∞ would be NaN, and so would its gradient.
     let lowest = x.dtype().lowest();
     where_(&kept, softmax(where_(&kept, x, lowest), axis), 0.0)
 }
 
-/// Refuses a mask of scores that is neither bool nor float, or does not broadcast to them.
+/// Raises an error for a mask of scores that is neither bool nor float, or does not broadcast to
+/// them.
 #[track_caller]
 pub(crate) fn expect_mask(
     function: &'static str,

@@ -1,4 +1,4 @@
-//! Attention, and the softmax over what a mask leaves.
+//! Attention, and the masked softmax.
 
 mod masked_softmax;
 mod scaled_dot_product;

@@ -1,25 +1,28 @@
-//! Attention: averages whose weights are told by how well keys fit queries.
+//! Attention: averages of values, weighted by the similarity of queries and keys.
 
 use bibun_array::Shape;
 
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
+use crate::functions::OptionalVariable;
 use crate::functions::{cast, expect_mask, float_of, masked_softmax, matmul, softmax, swapaxes};
 use crate::variable::Variable;
 
-/// Scaled dot-product attention: for each query the average of the values, with the weights that
-/// [`attention_weights`] gives.
+/// Computes scaled dot-product attention: for each query the average of the values, with the
+/// weights of [`attention_weights`].
 ///
 /// Shapes: query `[.., q, d]`, key `[.., k, d]`, value `[.., k, v]`, mask that broadcasts to
-/// `[.., q, k]` → `[.., q, v]`. Types: floats, promoted; the mask bool (true where a query looks) or
-/// float (added to the scores). Gradient: to all, to a mask if it is of floats. A query for which the
-/// mask leaves no key gives zeros.
+/// `[.., q, k]` → `[.., q, v]`.
+/// Types: floats, promoted; the mask bool (true where a query attends to a key) or float (added to
+/// the scores).
+/// Gradient: to all inputs, including a mask of floats. A query for which all keys are masked gives
+/// zeros.
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit, or the mask is of integers.
+/// Panics if the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::{functions::attention, Variable};
@@ -28,57 +31,58 @@ use crate::variable::Variable;
 /// let value = Variable::new([[1.0], [3.0]]);
 /// assert_eq!(attention(&query, &key, &value, None).to_vec::<f64>(), [2.0, 1.0]);
 /// let hidden = Variable::constant([0.0, f64::NEG_INFINITY]);
-/// assert_eq!(attention(&query, &key, &value, Some(&hidden)).to_vec::<f64>(), [1.0, 1.0]);
+/// assert_eq!(attention(&query, &key, &value, &hidden).to_vec::<f64>(), [1.0, 1.0]);
 /// ```
 #[track_caller]
 pub fn attention(
     query: impl Into<Variable>,
     key: impl Into<Variable>,
     value: impl Into<Variable>,
-    mask: Option<&Variable>,
+    mask: impl Into<OptionalVariable>,
 ) -> Variable {
     let _whole = composite("attention");
-    let (query, key, value) = (query.into(), key.into(), value.into());
-    check("attention", &query, &key, Some(&value), mask);
-    matmul(weights(query, key, mask), value)
+    let (query, key, value, mask) = (query.into(), key.into(), value.into(), mask.into());
+    check("attention", &query, &key, Some(&value), mask.get());
+    matmul(weights(query, key, mask.get()), value)
 }
 
-/// How much each query looks at each key: `softmax(q kᵀ / √d)` over the keys, or over those where a
-/// mask of bools is true, or with a mask of floats added before the softmax.
+/// Computes the attention of each query to each key: `softmax(q kᵀ / √d)` over the keys, or over
+/// those where a mask of bools is true, or with a mask of floats added before the softmax.
 ///
-/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]` →
-/// `[.., q, k]`. Types: floats, promoted; the mask bool or float. Gradient: to query and key, and to
-/// a mask of floats. A query for which the mask leaves no key (all false, or all -∞) has weights of
-/// zero ([`masked_softmax`]).
+/// Shapes: query `[.., q, d]`, key `[.., k, d]`, mask that broadcasts to `[.., q, k]`
+/// → `[.., q, k]`.
+/// Types: floats, promoted; the mask bool or float.
+/// Gradient: to query and key, and to a mask of floats. A query for which all keys are masked (all
+/// false, or all -∞) has weights of zero ([`masked_softmax`]).
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 ///
 /// # Panics
-/// If the shapes do not fit, or the mask is of integers.
+/// Panics if the shapes do not fit, or the mask is of integers.
 ///
 /// ```
 /// use bibun::functions::{attention_weights, causal_mask};
 /// use bibun::Variable;
 /// let x = Variable::new([[0.0, 1.0], [0.0, 1.0]]);
-/// let weights = attention_weights(&x, &x, Some(&causal_mask(2)));
+/// let weights = attention_weights(&x, &x, causal_mask(2));
 /// assert_eq!(weights.to_vec::<f64>(), [1.0, 0.0, 0.5, 0.5]);
 /// ```
 #[track_caller]
 pub fn attention_weights(
     query: impl Into<Variable>,
     key: impl Into<Variable>,
-    mask: Option<&Variable>,
+    mask: impl Into<OptionalVariable>,
 ) -> Variable {
     let _whole = composite("attention_weights");
-    let (query, key) = (query.into(), key.into());
-    check("attention_weights", &query, &key, None, mask);
-    weights(query, key, mask)
+    let (query, key, mask) = (query.into(), key.into(), mask.into());
+    check("attention_weights", &query, &key, None, mask.get());
+    weights(query, key, mask.get())
 }
 
 #[track_caller]
 fn weights(query: Variable, key: Variable, mask: Option<&Variable>) -> Variable {
     let size = query.shape()[query.rank() - 1];
-    // Integers give way to the floats of the key.
+    // An integer query is cast to the floats of the key.
     let dtype = float_of(query.dtype(), [&key]);
     let query = cast(query, dtype);
     let scores = matmul(query * (1.0 / (size as f64).sqrt()), swapaxes(key, -1, -2));
@@ -116,7 +120,7 @@ fn check(
     let Some([q, k]) = sizes else {
         mismatch(function, &named, "sizes of one name must be equal")
     };
-    // Which axes are in front, the product of queries and keys tells by itself.
+    // The axes in front are checked by the product of queries and keys.
     let front = |i: usize| Shape::new(&named[i].1.shape[..named[i].1.shape.rank() - 2]);
     if let (Some(mask), Some(front)) = (mask, front(0).broadcast(&front(1))) {
         let shape = front

@@ -6,6 +6,7 @@ use super::options::{ConvOptions, ConvTransposeOptions, Padding};
 use super::product::{CONVOLUTION, ConvolutionProduct, TRANSPOSED, named};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
+use crate::functions::OptionalVariable;
 use crate::functions::cast;
 use crate::functions::families::Bilinear;
 use crate::functions::products::reshaped;
@@ -35,17 +36,17 @@ macro_rules! convolutions {
         #[doc = concat!("use bibun::{functions::{", stringify!($conv), ", ConvOptions}, Variable};")]
         #[doc = concat!("let x = ", $x, ";")]
         #[doc = concat!("let w = ", $w, ";")]
-        #[doc = concat!("let y = ", stringify!($conv), "(&x, &w, None, &ConvOptions::default());")]
+        #[doc = concat!("let y = ", stringify!($conv), "(&x, &w, None, ConvOptions::new());")]
         #[doc = concat!("assert_eq!(y.to_vec::<f64>(), ", $y, ");")]
         /// ```
         #[track_caller]
         pub fn $conv(
             x: impl Into<Variable>,
             w: impl Into<Variable>,
-            b: Option<&Variable>,
-            options: &ConvOptions<$N>,
+            b: impl Into<OptionalVariable>,
+            options: impl Into<ConvOptions<$N>>,
         ) -> Variable {
-            conv(x.into(), w.into(), b, options)
+            conv(x.into(), w.into(), b.into().get(), &options.into())
         }
 
         #[doc = concat!("The transposed convolution over ", $Axes, ": each element of x writes a kernel, and what is")]
@@ -68,17 +69,17 @@ macro_rules! convolutions {
         #[doc = concat!("use bibun::{functions::{", stringify!($conv_transpose), ", ConvTransposeOptions}, Variable};")]
         #[doc = concat!("let x = ", $tx, ";")]
         #[doc = concat!("let w = ", $tw, ";")]
-        #[doc = concat!("let y = ", stringify!($conv_transpose), "(&x, &w, None, &ConvTransposeOptions::default());")]
+        #[doc = concat!("let y = ", stringify!($conv_transpose), "(&x, &w, None, ConvTransposeOptions::new());")]
         #[doc = concat!("assert_eq!(y.to_vec::<f64>(), ", $ty, ");")]
         /// ```
         #[track_caller]
         pub fn $conv_transpose(
             x: impl Into<Variable>,
             w: impl Into<Variable>,
-            b: Option<&Variable>,
-            options: &ConvTransposeOptions<$N>,
+            b: impl Into<OptionalVariable>,
+            options: impl Into<ConvTransposeOptions<$N>>,
         ) -> Variable {
-            conv_transpose(x.into(), w.into(), b, options)
+            conv_transpose(x.into(), w.into(), b.into().get(), &options.into())
         }
     };
 }

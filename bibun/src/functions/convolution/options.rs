@@ -2,6 +2,8 @@
 
 use bibun_array::Window;
 
+use crate::functions::PerAxis;
+
 /// What lies around the input of a convolution.
 ///
 /// ```
@@ -46,7 +48,7 @@ impl<const N: usize> Padding<N> {
     }
 
     /// How a kernel moves along an axis of `size`.
-    pub(super) fn window(
+    pub(crate) fn window(
         &self,
         axis: usize,
         size: usize,
@@ -71,8 +73,8 @@ impl<const N: usize> Padding<N> {
 ///
 /// ```
 /// use bibun::functions::{ConvOptions, Padding};
-/// let options = ConvOptions::<2> { padding: Padding::Same, ..Default::default() };
-/// assert_eq!((options.stride, options.groups), ([1, 1], 1));
+/// let options = ConvOptions::<2>::new().stride(2).padding(Padding::Same);
+/// assert_eq!((options.stride, options.groups), ([2, 2], 1));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConvOptions<const N: usize> {
@@ -102,7 +104,7 @@ impl<const N: usize> Default for ConvOptions<N> {
 ///
 /// ```
 /// use bibun::functions::ConvTransposeOptions;
-/// let options = ConvTransposeOptions::<2> { stride: [2, 2], ..Default::default() };
+/// let options = ConvTransposeOptions::<2>::new().stride(2);
 /// assert_eq!(options.output_padding, [0, 0]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +130,66 @@ impl<const N: usize> Default for ConvTransposeOptions<N> {
             output_padding: [0; N],
             dilation: [1; N],
             groups: 1,
+        }
+    }
+}
+
+/// The setters that both kinds of options have.
+macro_rules! setters {
+    ($Options:ident) => {
+        impl<const N: usize> $Options<N> {
+            /// Returns the defaults.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            /// Sets the stride: one for all axes, or one for each. Defaults to 1.
+            #[must_use]
+            pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
+                let stride = stride.into().each();
+                Self { stride, ..self }
+            }
+
+            /// Sets the padding. Defaults to none.
+            #[must_use]
+            pub fn padding(self, padding: impl Into<Padding<N>>) -> Self {
+                let padding = padding.into();
+                Self { padding, ..self }
+            }
+
+            /// Sets the dilation: one for all axes, or one for each. Defaults to 1.
+            #[must_use]
+            pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
+                let dilation = dilation.into().each();
+                Self { dilation, ..self }
+            }
+
+            /// Sets the number of groups of channels. Defaults to 1.
+            #[must_use]
+            pub fn groups(self, groups: usize) -> Self {
+                Self { groups, ..self }
+            }
+        }
+
+        impl<const N: usize> From<&Self> for $Options<N> {
+            fn from(options: &Self) -> Self {
+                *options
+            }
+        }
+    };
+}
+setters!(ConvOptions);
+setters!(ConvTransposeOptions);
+
+impl<const N: usize> ConvTransposeOptions<N> {
+    /// Sets how much longer the output is at its end: one number for all axes, or one for each.
+    /// Defaults to 0.
+    #[must_use]
+    pub fn output_padding(self, output_padding: impl Into<PerAxis<N>>) -> Self {
+        let output_padding = output_padding.into().each();
+        Self {
+            output_padding,
+            ..self
         }
     }
 }

@@ -241,7 +241,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             ConvOptions {
                 stride: [2, 1, 2],
                 padding: [1, 0, 1].into(),
-                ..ConvOptions::default()
+                ..ConvOptions::new()
             },
             [[1, 1], [0, 0], [1, 1]],
         ),
@@ -319,7 +319,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        let one = ConvOptions::default();
+        let one = ConvOptions::new();
         let found = message(&[3, 2, 2], Some(&zeros(&[3])), one);
         assert!(found.starts_with("conv1d: "), "{found}");
         let shapes =
@@ -342,7 +342,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        let one = ConvTransposeOptions::default();
+        let one = ConvTransposeOptions::new();
         assert!(message(&[3, 2, 2], one).contains("w [i, o / groups, k] = [3, 2, 2] f32"));
         let longer = ConvTransposeOptions {
             output_padding: [1],
@@ -435,9 +435,8 @@ mod tests {
         let mut generator = bibun_array::Generator::new(5);
         let x = Variable::constant(generator.normal([4, 1, 3, 6], 0.0, 1.0, DType::F64));
         let w = Variable::constant(generator.normal([2, 3, 2], 0.0, 1.0, DType::F64));
-        let loss = |w: &Variable, x: &Variable| {
-            conv1d(x, w, None, &ConvOptions::default()).square().sum(..)
-        };
+        let loss =
+            |w: &Variable, x: &Variable| conv1d(x, w, None, ConvOptions::new()).square().sum(..);
         let each = vmap(|x: &Variable| grad(|w: &Variable| loss(w, x), &w), &x);
         assert_eq!(each.shape(), [4, 2, 3, 2]);
         let all = grad(|w: &Variable| loss(w, &x.reshape([4, 3, 6])), &w);

@@ -6,16 +6,16 @@ use crate::batch::Batched;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
-use crate::functions::Padding;
 use crate::functions::convolution::conv::expect_positive;
 use crate::functions::families::{Linear, LinearRule};
+use crate::functions::{Padding, PerAxis};
 use crate::variable::Variable;
 
 /// How [`unfold`] and [`fold`] move their windows.
 ///
 /// ```
 /// use bibun::functions::UnfoldOptions;
-/// assert_eq!(UnfoldOptions { stride: [2, 2], ..Default::default() }.dilation, [1, 1]);
+/// assert_eq!(UnfoldOptions::new().stride(2).dilation, [1, 1]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnfoldOptions {
@@ -37,6 +37,40 @@ impl Default for UnfoldOptions {
     }
 }
 
+impl UnfoldOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the stride: one for both axes, or one for each. Defaults to 1.
+    #[must_use]
+    pub fn stride(self, stride: impl Into<PerAxis<2>>) -> Self {
+        let stride = stride.into().each();
+        Self { stride, ..self }
+    }
+
+    /// Sets the padding. Defaults to none.
+    #[must_use]
+    pub fn padding(self, padding: impl Into<Padding<2>>) -> Self {
+        let padding = padding.into();
+        Self { padding, ..self }
+    }
+
+    /// Sets the dilation: one for both axes, or one for each. Defaults to 1.
+    #[must_use]
+    pub fn dilation(self, dilation: impl Into<PerAxis<2>>) -> Self {
+        let dilation = dilation.into().each();
+        Self { dilation, ..self }
+    }
+}
+
+impl From<&Self> for UnfoldOptions {
+    fn from(options: &Self) -> Self {
+        *options
+    }
+}
+
 /// The patches of images that a window of size `kernel` sees (im2col): for each position one
 /// column, in which each channel has its elements one after another.
 ///
@@ -50,18 +84,22 @@ impl Default for UnfoldOptions {
 /// ```
 /// use bibun::{functions::{unfold, UnfoldOptions}, Variable};
 /// let x = Variable::new([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]).reshape([1, 1, 2, 3]);
-/// let y = unfold(&x, [2, 2], &UnfoldOptions::default());
+/// let y = unfold(&x, [2, 2], UnfoldOptions::new());
 /// assert_eq!(y.shape(), [1, 4, 2]);
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0, 2.0, 3.0, 4.0, 5.0, 5.0, 6.0]);
 /// ```
 #[track_caller]
-pub fn unfold(x: impl Into<Variable>, kernel: [usize; 2], options: &UnfoldOptions) -> Variable {
+pub fn unfold(
+    x: impl Into<Variable>,
+    kernel: [usize; 2],
+    options: impl Into<UnfoldOptions>,
+) -> Variable {
     let x = x.into();
     let Some([_, _, h, w]) = x.shape().dims() else {
         let x = [("x [n, c, h, w]", &x.spec())];
         mismatch("unfold", &x, "x must have four axes")
     };
-    let patches = Patches::new("unfold", [h, w], kernel, options);
+    let patches = Patches::new("unfold", [h, w], kernel, options.into());
     Linear::of(Unfold(patches), x)
 }
 
@@ -77,8 +115,8 @@ pub fn unfold(x: impl Into<Variable>, kernel: [usize; 2], options: &UnfoldOption
 /// ```
 /// use bibun::{functions::{fold, unfold, UnfoldOptions}, Variable};
 /// let x = Variable::new([1.0, 1.0, 1.0]).reshape([1, 1, 1, 3]);
-/// let options = UnfoldOptions::default();
-/// let y = fold(unfold(&x, [1, 2], &options), [1, 3], [1, 2], &options);
+/// let options = UnfoldOptions::new();
+/// let y = fold(unfold(&x, [1, 2], options), [1, 3], [1, 2], options);
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0, 1.0]);
 /// ```
 #[track_caller]
@@ -86,10 +124,10 @@ pub fn fold(
     x: impl Into<Variable>,
     size: [usize; 2],
     kernel: [usize; 2],
-    options: &UnfoldOptions,
+    options: impl Into<UnfoldOptions>,
 ) -> Variable {
     let x = x.into();
-    let patches = Patches::new("fold", size, kernel, options);
+    let patches = Patches::new("fold", size, kernel, options.into());
     Linear::of(Fold(patches), x)
 }
 
@@ -107,13 +145,13 @@ impl Patches {
         function: &'static str,
         size: [usize; 2],
         kernel: [usize; 2],
-        options: &UnfoldOptions,
+        options: UnfoldOptions,
     ) -> Self {
         let UnfoldOptions {
             stride,
             padding,
             dilation,
-        } = *options;
+        } = options;
         let settings: [(&str, &[usize]); 3] = [
             ("kernel", &kernel),
             ("stride", &stride),
@@ -335,7 +373,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let x = Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2]);
-        let options = UnfoldOptions::default();
+        let options = UnfoldOptions::new();
         let message = |kernel, options| {
             attempt(|| unfold(&x, kernel, &options))
                 .unwrap_err()

@@ -1,4 +1,4 @@
-//! What batch rules do with lanes before they run all at once.
+//! Helpers of batch rules, which prepare batch elements before computing them all at once.
 
 use smallvec::SmallVec;
 
@@ -8,7 +8,7 @@ use crate::functions::{broadcast_to, expand_dims, moveaxis, reshape};
 use crate::variable::Variable;
 
 impl Batched {
-    /// A value with its lanes along an axis.
+    /// Creates a batch whose batch axis is `axis` of `value`.
     pub fn along(value: Variable, axis: usize) -> Self {
         Self {
             value,
@@ -16,8 +16,8 @@ impl Batched {
         }
     }
 
-    /// The value with its lanes on the first axis; the same value for all is repeated `count`
-    /// times (without memory).
+    /// Returns the value with the batch axis in front. A value that is the same for all batch
+    /// elements is repeated `count` times (without memory).
     pub fn to_front(&self, count: usize) -> Variable {
         match self.axis {
             Some(0) => self.value.clone(),
@@ -29,7 +29,8 @@ impl Batched {
         }
     }
 
-    /// How many lanes a list of inputs has, of which at least one has any.
+    /// Returns the number of batch elements of a list of inputs, at least one of which has a batch
+    /// axis.
     pub fn batch_size(inputs: &[Self]) -> usize {
         let mut counts = inputs.iter().filter_map(Self::count);
         counts
@@ -37,9 +38,9 @@ impl Batched {
             .expect("a batch rule is asked only where there is a batch")
     }
 
-    /// All values with their lanes along one common axis, and that axis.
+    /// Returns all values with one common batch axis, and that axis.
     pub(crate) fn aligned(inputs: &[Self]) -> (SmallVec<[Variable; 4]>, usize) {
-        // Where all mapped inputs agree already, nothing moves; one input alone always does.
+        // Nothing moves if all inputs have the same batch axis, as a single input always does.
         let mut axes = inputs.iter().filter_map(|element| element.axis);
         let first = axes
             .next()
@@ -60,7 +61,7 @@ impl Batched {
         )
     }
 
-    /// The only input of a function, and where its lanes lie.
+    /// Returns the only input of a function, and its batch axis.
     pub(crate) fn mapped([element]: [Self; 1]) -> (Variable, usize) {
         (
             element.value,
@@ -68,7 +69,7 @@ impl Batched {
         )
     }
 
-    /// A function of elements on all lanes, which lie along one axis, whichever it is.
+    /// Applies an elementwise function to all batch elements, along any common batch axis.
     pub(crate) fn of_elements<F>(function: &F, inputs: Inputs<F, Self>) -> [Self; 1]
     where
         F: Function<Outputs = Fixed<1>>,
@@ -78,14 +79,15 @@ impl Batched {
         crate::apply(function.clone(), inputs).map(|y| Self::along(y, axis))
     }
 
-    /// A function on all lanes in front of its own axes.
+    /// Applies a function to all batch elements, with the batch axis in front of its own axes.
     pub(crate) fn in_front<F: Function>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self> {
         let count = Self::batch_size(inputs.as_ref());
         let inputs = F::Inputs::map(inputs, |element| element.to_front(count));
         F::Outputs::map(crate::apply(function, inputs), |y| Self::along(y, 0))
     }
 
-    /// A function of examples, which lie along the first axes, on all lanes: as more examples.
+    /// Applies a function of examples, which are on the first axis, to all batch elements as
+    /// further examples.
     pub(crate) fn as_examples<F>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self>
     where
         F: Function,

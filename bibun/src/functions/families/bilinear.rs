@@ -10,27 +10,27 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::variable::Variable;
 
-/// What is particular to one bilinear function.
+/// The rules of one bilinear function.
 pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
-    /// The function's name.
+    /// Returns the function's name.
     fn name(&self) -> &'static str;
 
-    /// The output's shape and dtype.
+    /// Returns the output's shape and dtype.
     fn shape(&self, a: &Spec, b: &Spec) -> Result<Spec, Mismatch>;
 
-    /// The value.
+    /// Computes the value.
     fn forward(&self, a: Array, b: Array) -> Array;
 
-    /// The cotangent of an `a` that looked like `a`, from `b`.
+    /// Computes the cotangent of `a`, given its spec, from `b`.
     fn transpose_a(&self, a: &Spec, b: Variable, gy: Variable) -> Variable;
 
-    /// The cotangent of a `b` that looked like `b`, from `a`.
+    /// Computes the cotangent of `b`, given its spec, from `a`.
     fn transpose_b(&self, b: &Spec, a: Variable, gy: Variable) -> Variable;
 
-    /// The function on all lanes; at least one of `a` and `b` has a lane axis.
+    /// Applies the function to all batch elements; at least one of `a` and `b` has a batch axis.
     fn batch(&self, a: Batched, b: Batched) -> Batched;
 
-    /// Where the examples lie in `a` and `b`, and what reaches them.
+    /// Returns the example gradients of `a` and `b`.
     fn per_example(&self, cx: &Context<'_>, gy: ExampleCotangent) -> [Option<ExampleGradient>; 2];
 }
 
@@ -39,7 +39,7 @@ pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
 pub(crate) struct Bilinear<R>(pub(crate) R);
 
 impl<R: BilinearRule> Bilinear<R> {
-    /// The function of `a` and `b`.
+    /// Applies the function to `a` and `b`.
     #[track_caller]
     pub(crate) fn of(rule: R, a: Variable, b: Variable) -> Variable {
         let [y] = crate::apply(Self(rule), [a, b]);

@@ -1,4 +1,4 @@
-//! Derivatives of formulas: the walk back through their operations, as formulas.
+//! Derivatives of formulas, as formulas, by a reverse walk through their operations.
 
 use bibun_array::formula::{Formula, Line, Operation, Part, Symbol, Type};
 use bibun_array::math::Float;
@@ -8,12 +8,14 @@ use smallvec::SmallVec;
 use super::formula::{ElementFunction, Read};
 use crate::functions::math::of_operation;
 
-/// The derivative of a formula to one of its inputs, times a factor `g`: a formula of `g`, of all its
-/// inputs and of its result, in this order, with the same given numbers. `None` where nothing depends on the
-/// input.
+/// Returns the derivative of a formula with respect to one of its inputs, times a factor `g`.
 ///
-/// It is what reverse mode would compute, with the conventions of [`functions`](crate::functions) at kinks
-/// and ties; the result is read, not computed again.
+/// The result is a formula of `g`, of all inputs and of the result of the formula, in this order,
+/// with the same given numbers. It is `None` if the formula does not depend on the input.
+///
+/// It is the derivative that reverse mode would compute, with the conventions of
+/// [`functions`](crate::functions) at kinks and ties; the result of the formula is read, not
+/// computed again.
 ///
 /// ```
 /// use bibun::array::formula::Formula;
@@ -26,7 +28,8 @@ use crate::functions::math::of_operation;
 /// ```
 ///
 /// # Panics
-/// If it uses an operation whose derivative is not known, `digamma`.
+/// Panics if the result depends on the input through `digamma`, an operation whose derivative is
+/// not known.
 pub fn derivative(formula: &Formula, input: usize) -> Option<Formula> {
     let mut is_zero = false;
     let inputs = formula.inputs();
@@ -44,7 +47,8 @@ pub fn derivative(formula: &Formula, input: usize) -> Option<Formula> {
     (!is_zero).then_some(whole)
 }
 
-/// [`derivative`] of what it reads: `g` comes first, then the values of a call in this order.
+/// Returns the [`derivative`] as a formula of only the values that it reads: `g`, then these values
+/// of a call in order.
 pub(crate) fn derive(
     function: &ElementFunction,
     input: usize,
@@ -59,7 +63,7 @@ pub(crate) fn derive(
     });
     let reads = reads.collect();
     let formula = Formula::trace(read.len() + 1, formula.given(), |x, given| {
-        // What nobody reads may be anything.
+        // Values that are not read may be anything.
         let place = |i: usize| {
             read.iter()
                 .position(|&one| one == i)
@@ -71,7 +75,7 @@ pub(crate) fn derive(
     Some((reads, formula))
 }
 
-/// The cotangent of an input.
+/// Computes the cotangent of an input.
 fn walk(
     formula: &Formula,
     values: &[Part],
@@ -105,7 +109,8 @@ fn walk(
     None
 }
 
-/// What the cotangent `g` of an operation, whose result is `y`, is for its argument at `place`.
+/// Returns the cotangent of the argument at `place`, for an operation with the result `y` and the
+/// cotangent `g`.
 fn term(
     line: &Line,
     place: usize,
@@ -127,7 +132,8 @@ fn term(
             Some(outside.where_(zero, g))
         }
         (Clip, _) => unreachable!("bounds are given numbers or constants"),
-        // Of a zero's sign nothing is known; elsewhere it is a product with ±1.
+        // At zero the derivative is unknown and counts as 0; elsewhere the function is a product
+        // with ±1.
         (CopySign, 0) => {
             let (a, b) = (value(0).number(), value(1).number());
             Some(g * a.sign() * Number(Symbol::ONE).copysign(b))

@@ -1,4 +1,5 @@
-//! Functions to positions, truths and drawn numbers, which have no derivative.
+//! Functions with discrete results (positions, truth values, random draws), which have no
+//! derivative.
 
 use std::fmt;
 
@@ -10,27 +11,27 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Fixed, Function, Item, Mismatch, Needs, Saved, Spec};
 use crate::variable::Variable;
 
-/// What is particular to one such function.
+/// The rules of one discrete function.
 pub(crate) trait DiscreteRule: Clone + fmt::Debug + Send + Sync + 'static {
-    /// How many inputs there are.
+    /// The number of inputs.
     type Inputs: Arity;
 
-    /// The function's name.
+    /// Returns the function's name.
     fn name(&self) -> &'static str;
 
-    /// The output's shape and dtype.
+    /// Returns the output's shape and dtype.
     fn shape(&self, inputs: Inputs<Self, &Spec>) -> Result<Spec, Mismatch>;
 
-    /// The value.
+    /// Computes the value.
     fn forward(&self, inputs: Inputs<Self, Array>) -> Array;
 
-    /// The function on all lanes. Defaults to what it is for elements.
+    /// Applies the function to all batch elements. Defaults to the rule of elementwise functions.
     fn batch(&self, inputs: Inputs<Self, Batched>) -> [Batched; 1] {
         Batched::of_elements(&Discrete(self.clone()), inputs)
     }
 }
 
-/// A `T` for each input of a rule.
+/// One `T` for each input of a rule.
 type Inputs<R, T> = <<R as DiscreteRule>::Inputs as Arity>::Of<T>;
 
 /// The family: a [`DiscreteRule`] as a [`Function`].
@@ -38,14 +39,14 @@ type Inputs<R, T> = <<R as DiscreteRule>::Inputs as Arity>::Of<T>;
 pub(crate) struct Discrete<R>(pub(crate) R);
 
 impl<R: DiscreteRule> Discrete<R> {
-    /// The function of these inputs.
+    /// Applies the function to these inputs.
     #[track_caller]
     pub(crate) fn of(rule: R, inputs: Inputs<R, Variable>) -> Variable {
         let [y] = crate::apply(Self(rule), inputs);
         y
     }
 
-    /// Nothing, for each input.
+    /// Returns `None` for each input.
     fn nothing<T: Item>(cx: &Context<'_>) -> Inputs<R, Option<T>> {
         R::Inputs::collect((0..cx.input_count()).map(|_| None))
     }

@@ -1,4 +1,4 @@
-//! What per-example rules do with examples before they compute.
+//! Helpers of per-example rules, which prepare examples before computing.
 
 use bibun_array::Array;
 
@@ -7,8 +7,8 @@ use crate::functions::{concat, expand_dims, moveaxis, reshape, take, where_};
 use crate::variable::Variable;
 
 impl ExampleCotangent {
-    /// The same cotangents as one of the whole value for each example, `[examples, ..]`, which is
-    /// zero but for the example's own slices.
+    /// Returns the cotangents as one of the whole value for each example, `[examples, ..]`, which
+    /// is zero outside of the example's own slices.
     pub(crate) fn stacked(&self) -> Variable {
         let Self {
             cotangent,
@@ -28,8 +28,8 @@ impl ExampleCotangent {
 }
 
 impl Examples {
-    /// The slices of each example, `[examples, l, ..]`, with the axes of x behind that are not the
-    /// examples'. Where one has fewer slices than another, zeros fill up.
+    /// Returns the slices of each example, `[examples, l, ..]`, followed by the other axes of x.
+    /// Examples with fewer slices are padded with zeros.
     pub(crate) fn of_each(&self, x: &Variable) -> Variable {
         let x = moveaxis(x, self.axis() as isize, 0);
         let shape = x.shape();

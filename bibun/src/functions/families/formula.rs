@@ -1,7 +1,8 @@
-//! Elementwise functions that are formulas: a value, and derivatives that are formulas again.
+//! Elementwise functions that are formulas: a value, and derivatives that are formulas too.
 //!
-//! A derivative is a function as any other: it goes through the door, is recorded, batched and
-//! differentiated. Where it is not given, it is [derived](super::derivative) from the value's formula.
+//! A derivative is a function like any other: it is applied by [`apply`](crate::apply), recorded,
+//! batched and differentiated. If it is not given, it is [derived](super::derivative) from the
+//! formula of the value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,7 +25,7 @@ use crate::variable::Variable;
 #[derive(Debug)]
 pub(crate) struct ElementFunction {
     value: Value,
-    /// For each input, how its derivative is computed; where there is nothing, it is derived.
+    /// The derivatives that are given, by input; the missing ones are derived.
     given: &'static [Gradient],
     derivatives: OnceLock<Box<[Option<Derivative>]>>,
 }
@@ -35,13 +36,14 @@ enum Value {
     Derived(Kernel),
 }
 
-/// `g ∂y/∂xᵢ` as it is written: a formula of `g` and what it reads, in this order.
+/// A given `g ∂y/∂xᵢ`: a formula of `g` and the values it reads, in this order.
 #[derive(Debug)]
 pub(crate) struct Gradient {
     pub(crate) reads: &'static [Read],
-    /// Read where it is needed first.
+    /// The formula, which is traced when it is first needed.
     pub(crate) formula: fn() -> Formula,
-    /// A loop of its own, which costs compile time: for functions that train networks.
+    /// A separately compiled loop of the formula, which costs compile time: for functions that are
+    /// used in training networks.
     pub(crate) fused: Option<&'static Definition>,
 }
 
@@ -53,7 +55,7 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    /// What derivatives call by this name.
+    /// Returns the value that a name in a derivative stands for.
     pub(crate) const fn named(name: &str) -> Self {
         match name.as_bytes() {
             b"x" | b"a" => Self::Input(0),
@@ -64,7 +66,7 @@ impl Read {
     }
 }
 
-/// `g ∂y/∂xᵢ`: a function of `g` and what it reads.
+/// `g ∂y/∂xᵢ` as a function of `g` and the values it reads.
 #[derive(Debug)]
 struct Derivative {
     reads: SmallVec<[Read; 4]>,
@@ -74,7 +76,7 @@ struct Derivative {
 
 #[derive(Debug)]
 enum Slope {
-    /// Zeros, which it says itself.
+    /// Zeros, which need no function.
     Zero,
     /// `g` itself.
     Identity,
@@ -90,7 +92,7 @@ impl ElementFunction {
         }
     }
 
-    /// A function that has been derived; it stays for as long as the program runs.
+    /// Creates a function of a derived formula, which lives as long as the program.
     fn derived(name: String, formula: &Formula) -> &'static Self {
         let kernel = Kernel::from_formula(name.leak(), formula);
         Box::leak(Box::new(Self {
@@ -107,18 +109,18 @@ impl ElementFunction {
         }
     }
 
-    /// What it computes.
+    /// Returns the formula of the value.
     pub(crate) fn formula(&self) -> Formula {
         let formula = self.kernel(&[]).formula(DType::F64);
         formula.expect("elementwise functions are formulas")
     }
 
-    /// How the derivative to an input is written, if it is not derived.
+    /// Returns the given derivative with respect to an input, if there is one.
     pub(crate) fn gradient(&self, input: usize) -> Option<&Gradient> {
         self.given.get(input)
     }
 
-    /// `g ∂y/∂xᵢ` as it is written and as it is derived from the value, if it is both.
+    /// Computes `g ∂y/∂xᵢ` both as given and as derived from the value, if it is given.
     #[cfg(test)]
     pub(crate) fn written_and_derived(
         &self,
@@ -152,7 +154,7 @@ impl ElementFunction {
         }
     }
 
-    /// The derivative to an input; `None` where nothing depends on it.
+    /// Returns the derivative with respect to an input; `None` if the value does not depend on it.
     fn derivative(&'static self, input: usize) -> Option<&'static Derivative> {
         let all = self.derivatives.get_or_init(|| {
             let inputs = self.formula().inputs();
@@ -187,7 +189,7 @@ impl ElementFunction {
         })
     }
 
-    /// The function of a derivative's formula: one that there is already, if it is no other.
+    /// Returns the function of a derivative's formula, an existing one if there is one.
     fn slope(&'static self, formula: &Formula) -> Slope {
         let line = |node: Node| &formula.lines()[node.index()];
         let result = line(formula.result());
@@ -199,13 +201,13 @@ impl ElementFunction {
             Operation::Input(_) => Slope::Identity,
             Operation::Constant(bits) if bits == 0f64.to_bits() => Slope::Zero,
             operation if in_order => Slope::Function(of_operation(operation)),
-            // Of a derivative, which is linear in g, the derivative to g.
+            // A derivative is linear in g, and so is its own derivative with respect to g.
             _ if *formula == self.formula() => Slope::Function(self),
             _ => Slope::Function(Self::derived(format!("{} gradient", self.name()), formula)),
         }
     }
 
-    /// The function of these inputs, which have one shape and dtype.
+    /// Applies the function to inputs of one shape and dtype.
     #[track_caller]
     fn of(&'static self, given: &[f64], inputs: SmallVec<[Variable; 4]>) -> Variable {
         macro_rules! call {
@@ -225,7 +227,8 @@ impl ElementFunction {
     }
 }
 
-/// The family: an [`ElementFunction`] with its kernel, which has the numbers given to it, as a [`Function`].
+/// The family: an [`ElementFunction`] as a [`Function`], with its kernel, which holds the given
+/// numbers.
 pub(crate) struct Elements<A>(&'static ElementFunction, Kernel, PhantomData<fn() -> A>);
 
 impl<A> Clone for Elements<A> {
@@ -244,7 +247,7 @@ impl<A> fmt::Debug for Elements<A> {
 }
 
 impl<A: Arity> Elements<A> {
-    /// `g ∂y/∂xᵢ`: the whole of both derivative rules, for the Jacobian is diagonal.
+    /// Computes `g ∂y/∂xᵢ`, which serves both derivative rules, because the Jacobian is diagonal.
     fn partial(&self, i: usize, cx: &Context<'_>, g: Variable) -> Option<Variable> {
         let derivative = self.0.derivative(i)?;
         let function = match derivative.function {
@@ -304,7 +307,7 @@ impl<A: Arity> Function for Elements<A> {
             if !cx.needs(i) {
                 return None;
             }
-            // The last one that needs the cotangent gets it whole, and may reuse its memory.
+            // The last input that needs the cotangent takes it, so that its memory may be reused.
             let last = (i + 1..count).all(|later| !cx.needs(later));
             let gy = if last { gy.take() } else { gy.clone() };
             self.partial(i, cx, gy.expect("taken by the last only"))
@@ -337,11 +340,13 @@ impl<A: Arity> Function for Elements<A> {
     }
 }
 
-/// An [`ElementFunction`] of the type `$Rule`, by which its rules can be replaced: its inputs and
-/// parameters by name, the value as a formula (`value: x.exp()`, which becomes a vector loop) or as an
-/// operation that has one already (`operation: Exp`), and for each input, if it is better
-/// conditioned than what is derived from the value, `g dy/dx` from whichever of `x` (or `a`, `b`) and
-/// `y` it reads: as a formula (`derivative(y; gy)`) or also as a loop of its own (`fused(y; gy)`).
+/// Defines an [`ElementFunction`] of the type `$Rule`, by which its rules can be replaced.
+///
+/// It takes the inputs and parameters by name, and the value as a formula (`value: x.exp()`, which
+/// becomes a vector loop) or as an operation that already has a loop (`operation: Exp`). For each
+/// input, `g dy/dx` may be given if it is better conditioned than the derivative derived from the
+/// value. It reads any of `x` (or `a`, `b`) and `y`, and is a formula (`derivative(y; gy)`), or a
+/// formula with a loop of its own (`fused(y; gy)`).
 macro_rules! element_function {
     (
         $Rule:ident = $name:expr, $inputs:tt $parameters:tt;
@@ -349,7 +354,7 @@ macro_rules! element_function {
         $($gradient_kind:ident($($kept:ident),*; $gy:ident): $gradient:expr;)*
     ) => {
         impl $Rule {
-            /// The function itself.
+            /// Returns the function.
             pub(crate) fn function() -> &'static $crate::functions::families::ElementFunction {
                 use $crate::functions::families::{
                     ElementFunction, Gradient, count_of, element_definition,
@@ -383,7 +388,7 @@ macro_rules! element_function {
 }
 pub(crate) use element_function;
 
-/// A formula as a type, of `COUNT` inputs and `GIVEN` parameters.
+/// Defines a formula as a type with `COUNT` inputs and `GIVEN` parameters.
 macro_rules! element_formula {
     ($name:expr, $inputs:tt $parameters:tt $value:expr) => {
         struct Formula;
@@ -402,7 +407,7 @@ macro_rules! element_formula {
 }
 pub(crate) use element_formula;
 
-/// What has a loop: a value, an operation, a fused derivative.
+/// Returns the loop of a value, an operation or a fused derivative.
 macro_rules! element_definition {
     (value $name:expr, $inputs:tt $parameters:tt $value:expr) => {{
         $crate::functions::families::element_formula! { $name, $inputs $parameters $value }
@@ -421,7 +426,7 @@ macro_rules! element_definition {
 }
 pub(crate) use element_definition;
 
-/// How many names there are.
+/// Counts names.
 macro_rules! count_of {
     ([$($name:ident),*]) => {
         <[&str]>::len(&[$(stringify!($name)),*])
@@ -429,7 +434,8 @@ macro_rules! count_of {
 }
 pub(crate) use count_of;
 
-/// The method of a function of the same name, which gives a Variable or what is said.
+/// Defines the method of the function with the same name, which returns a Variable or the given
+/// type.
 macro_rules! method {
     ($name:ident $(<$N:ident>)? -> $Output:ty $(, $parameter:ident: $Type:ty)*) => {
         impl $crate::Variable {
@@ -447,7 +453,7 @@ macro_rules! method {
 }
 pub(crate) use method;
 
-/// The type of a function, by which its rules can be replaced.
+/// Defines the type of a function, by which its rules can be replaced.
 macro_rules! function_type {
     ($name:ident, $inputs:literal, $Rule:ident) => {
         #[doc = concat!("[`", stringify!($name), "`] as a type, for [`Rules::set`](crate::Rules::set).")]
@@ -463,9 +469,9 @@ macro_rules! function_type {
 }
 pub(crate) use function_type;
 
-/// Elementwise functions of one float array, or `via` another conversion, a few lines each; see
-/// [`element_function`](super::element_function). A file that needs another list of samples beside this
-/// one names it: `samples in unary_samples;`.
+/// Defines elementwise functions of one float array, or converted `via` another function, in a few
+/// lines each; see [`element_function`](super::element_function). A file that needs another list of
+/// samples besides this one names it: `samples in unary_samples;`.
 macro_rules! unary {
     (samples in $samples:ident; $(
         $(#[$documentation:meta])*
@@ -521,7 +527,7 @@ macro_rules! unary {
 }
 pub(crate) use unary;
 
-/// A function of two arrays, broadcast against each other, without its method.
+/// Defines a function of two arrays, broadcast against each other, without its method.
 macro_rules! binary_function {
     (
         $(#[$documentation:meta])*
@@ -549,8 +555,8 @@ macro_rules! binary_function {
 }
 pub(crate) use binary_function;
 
-/// Elementwise functions of two arrays, broadcast against each other: as in [`unary`], with a
-/// derivative for each of `a` and `b` or for none.
+/// Defines elementwise functions of two arrays, broadcast against each other, as in [`unary`], with
+/// a derivative for each of `a` and `b` or for neither.
 macro_rules! binary {
     (samples in $samples:ident; $(
         $(#[$documentation:meta])*
@@ -587,7 +593,7 @@ macro_rules! binary {
 }
 pub(crate) use binary;
 
-/// Calls a function of `N` inputs.
+/// Applies a function to `N` inputs.
 #[track_caller]
 pub(crate) fn call<const N: usize>(
     function: &'static ElementFunction,

@@ -1,5 +1,5 @@
-//! Linear functions of one input: the tangent goes through the function itself, the cotangent
-//! through its transpose, and every further derivative follows.
+//! Linear functions of one input: the tangent passes through the function itself, the cotangent
+//! through its transpose, and all further derivatives follow.
 
 use std::fmt;
 
@@ -12,34 +12,35 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::batch_in_front;
 use crate::variable::Variable;
 
-/// What is particular to one linear function.
+/// The rules of one linear function.
 pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
-    /// The function's name.
+    /// Returns the function's name.
     fn name(&self) -> &'static str;
 
-    /// The output's shape and dtype. Defaults to those of `x`.
+    /// Returns the output's shape and dtype. Defaults to those of `x`.
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
         Ok(x.clone())
     }
 
-    /// The value.
+    /// Computes the value.
     fn forward(&self, x: Array) -> Array;
 
-    /// The transposed map applied to a cotangent, for an input that looked like `x`.
+    /// Applies the transposed map to a cotangent, given the spec of the input.
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable;
 
-    /// The function on all lanes of `x`, which lie along `axis`. Defaults to what it is for elements.
+    /// Applies the function to all batch elements of `x`, whose batch axis is `axis`. Defaults to
+    /// the rule of elementwise functions.
     fn batch(&self, x: Variable, axis: usize) -> Batched {
         Batched::along(Linear::of(self.clone(), x), axis)
     }
 
-    /// Where the examples of the output lie in an input that looked like `x`, if that can be told.
-    /// Defaults to the same place.
+    /// Returns the positions in the input of the examples of the output, or `None` if they are
+    /// unknown. Defaults to the same positions.
     fn examples(&self, _x: &Spec, y: &Examples) -> Option<Examples> {
         Some(y.clone())
     }
 
-    /// What reaches an input that looked like `x`. Defaults to the transpose.
+    /// Returns the example gradient of the input, given its spec. Defaults to the transpose.
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
         match self.examples(x, &gy.examples) {
             Some(examples) => ExampleGradient::sliced(self.transpose(x, gy.cotangent), examples),
@@ -53,14 +54,15 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
 pub(crate) struct Linear<R>(pub(crate) R);
 
 impl<R: LinearRule> Linear<R> {
-    /// The function of `x`.
+    /// Applies the function to `x`.
     #[track_caller]
     pub(crate) fn of(rule: R, x: Variable) -> Variable {
         let [y] = crate::apply(Self(rule), [x]);
         y
     }
 
-    /// The function of `x` whose lanes, along `axis`, are put in front of the rule's own axes.
+    /// Applies the function to `x` with the batch axis, which is `axis`, moved in front of the
+    /// rule's own axes.
     pub(crate) fn in_front(rule: R, x: Variable, axis: usize) -> Batched {
         Batched::along(Self::of(rule, batch_in_front(x, axis)), 0)
     }

@@ -1,7 +1,7 @@
-//! Families of functions: what their members share, so that each says only what is its own.
+//! Families of functions, which hold the code that their members share.
 //!
-//! A family is a type, not a habit: [`ElementFunction`] takes `vjp` and `jvp` from formulas,
-//! [`Linear`] from one transpose, [`Bilinear`] from two; [`Discrete`] has none.
+//! A family is a type: [`ElementFunction`] takes `vjp` and `jvp` from formulas, [`Linear`] from one
+//! transpose, [`Bilinear`] from two; [`Discrete`] has none.
 
 mod batched;
 mod bilinear;

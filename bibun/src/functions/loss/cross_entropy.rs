@@ -1,4 +1,4 @@
-//! Losses of class probabilities: cross entropy with softmax, negative log likelihood.
+//! Losses of class probabilities: cross entropy with softmax, and negative log likelihood.
 
 use bibun_array::{Array, DType, keep_dims, ops};
 
@@ -14,23 +14,23 @@ use crate::functions::{
 };
 use crate::variable::Variable;
 
-/// The settings of [`softmax_cross_entropy_with`] and [`nll_loss_with`]; a [`Reduction`] by itself does
-/// where nothing else is to be said.
+/// Options of [`softmax_cross_entropy_with`] and [`nll_loss_with`]. A [`Reduction`] converts into
+/// them.
 ///
 /// ```
 /// use bibun::functions::{CrossEntropyOptions, Reduction};
-/// let options = CrossEntropyOptions { reduction: Reduction::Sum, ..Default::default() };
+/// let options = CrossEntropyOptions::new().reduction(Reduction::Sum);
 /// assert_eq!(options.ignore_index, -1);
 /// ```
 #[derive(Clone, Debug)]
 pub struct CrossEntropyOptions {
-    /// What is made of the losses; by default their mean.
+    /// The reduction of the losses. Defaults to their mean.
     pub reduction: Reduction,
-    /// The class number of examples that take no part; by default -1.
+    /// The class number of examples that are ignored. Defaults to -1.
     pub ignore_index: i64,
-    /// A factor for each class `[c]`, by which the losses of its examples are multiplied. The mean
-    /// divides by the sum of the factors of all examples that are not ignored, as in PyTorch; beside
-    /// probabilities for targets, by the number of examples.
+    /// A weight for each class `[c]`, by which the losses of its examples are multiplied. The mean
+    /// divides by the sum of the weights of all examples that are not ignored, as in PyTorch; with
+    /// probabilities as targets, by the number of examples. Defaults to no weights.
     pub class_weight: Option<Variable>,
 }
 
@@ -40,6 +40,38 @@ impl Default for CrossEntropyOptions {
             reduction: Reduction::Mean,
             ignore_index: -1,
             class_weight: None,
+        }
+    }
+}
+
+impl CrossEntropyOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what is made of the losses. Defaults to their mean.
+    #[must_use]
+    pub fn reduction(self, reduction: Reduction) -> Self {
+        Self { reduction, ..self }
+    }
+
+    /// Sets the class number of examples that are ignored. Defaults to -1.
+    #[must_use]
+    pub fn ignore_index(self, ignore_index: i64) -> Self {
+        Self {
+            ignore_index,
+            ..self
+        }
+    }
+
+    /// Sets a factor for each class, `[c]`. Defaults to none.
+    #[must_use]
+    pub fn class_weight(self, class_weight: impl Into<Variable>) -> Self {
+        let class_weight = Some(class_weight.into());
+        Self {
+            class_weight,
+            ..self
         }
     }
 }
@@ -59,18 +91,19 @@ impl From<&Self> for CrossEntropyOptions {
     }
 }
 
-/// The mean cross entropy of targets and the softmax of scores, `-log softmax(x)[t]`.
+/// Computes the mean cross entropy of targets and the softmax of scores, `-log softmax(x)[t]`.
 ///
 /// Shapes: x `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example); t class
-/// numbers, integers of the shape of x without the classes, or the probabilities of the classes, float
-/// of the shape of x → `[]`. Class -1 marks examples that are ignored; the mean is over the others,
-/// and 0 if there are none. Types: x floats; integers give f64.
+/// numbers, integers of the shape of x without the classes, or the probabilities of the classes,
+/// floats of the shape of x → `[]`. Examples of class -1 are ignored; the mean is over the
+/// remaining ones, and 0 if there are none.
+/// Types: x floats; integers give f64.
 /// Gradient: `gy (softmax(x) - onehot(t)) / n` to x; to probabilities t `-gy log softmax(x) / n`.
 ///
-/// [`softmax_cross_entropy_with`] has settings.
+/// [`softmax_cross_entropy_with`] takes options.
 ///
 /// # Panics
-/// If the shapes do not fit or a class number is outside of `0..c`.
+/// Panics if the shapes do not fit or a class number is outside of `0..c`.
 ///
 /// ```
 /// use bibun::{functions::softmax_cross_entropy, Variable};
@@ -86,14 +119,14 @@ pub fn softmax_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> 
     softmax_cross_entropy_with(x, t, Reduction::Mean)
 }
 
-/// [`softmax_cross_entropy`] with settings: another reduction, another class number to ignore,
-/// factors for classes.
+/// Computes [`softmax_cross_entropy`] with options: another reduction, another class number to
+/// ignore, or class weights.
 ///
-/// Shapes: x, t as there → `[]`, or one loss for each example under [`Reduction::None`]: as t, or as x
-/// without the classes.
+/// Shapes: x, t as for [`softmax_cross_entropy`] → `[]`, or one loss for each example under
+/// [`Reduction::None`]: the shape of x without the classes.
 ///
 /// # Panics
-/// As there, or if there is not one factor for each class.
+/// Panics as [`softmax_cross_entropy`] does, or if there is not one weight for each class.
 ///
 /// ```
 /// use bibun::{functions::{softmax_cross_entropy_with, Reduction}, Variable};
@@ -133,22 +166,23 @@ pub fn softmax_cross_entropy_with(
     }
     let axis = axis as isize;
     let log_p = log_softmax(x, axis);
-    // Nothing of -∞ is nothing.
+    // A probability of 0 times -∞ is 0 here.
     let nothing = (t.equal(0.0)).logical_and(log_p.equal(f64::NEG_INFINITY));
     let losses = -sum(t * nothing.where_(0.0, log_p), axis);
     options.reduction.of(losses)
 }
 
-/// The mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
-/// [`log_softmax`] gives.
+/// Computes the mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
+/// those of [`log_softmax`].
 ///
-/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t integers of its
-/// shape without the classes → `[]`.
-/// Class -1 marks examples that are ignored; the mean is over the others, and 0 if there are none.
-/// Types: p floats; integers give f64. Gradient: `-gy / n` where t points to, 0 elsewhere.
+/// Shapes: p `[n, c]` or `[n, c, d..]` with the classes on axis 1 (or `[c]`, one example), t
+/// integers of the shape of p without the classes → `[]`. Examples of class -1 are ignored; the
+/// mean is over the remaining ones, and 0 if there are none.
+/// Types: p floats; integers give f64.
+/// Gradient: `-gy / n` to the elements that t selects, 0 elsewhere.
 ///
 /// # Panics
-/// If the shapes do not fit or a class number is outside of `0..c`.
+/// Panics if the shapes do not fit or a class number is outside of `0..c`.
 ///
 /// ```
 /// use bibun::{functions::nll_loss, Variable};
@@ -160,12 +194,12 @@ pub fn nll_loss(log_probabilities: impl Into<Variable>, classes: impl Into<Varia
     nll_loss_with(log_probabilities, classes, Reduction::Mean)
 }
 
-/// [`nll_loss`] with settings, those of [`softmax_cross_entropy_with`].
+/// Computes [`nll_loss`] with options, as [`softmax_cross_entropy_with`] takes them.
 ///
-/// Shapes: as there.
+/// Shapes: as for [`nll_loss`] → `[]`, or one loss for each example under [`Reduction::None`].
 ///
 /// # Panics
-/// As there.
+/// Panics as [`nll_loss`] does, or if there is not one weight for each class.
 ///
 /// ```
 /// use bibun::{functions::{nll_loss_with, Reduction}, Variable};
@@ -187,7 +221,7 @@ pub fn nll_loss_with(
     })
 }
 
-/// The axis of the classes, of one example `[c]` or of many `[n, c, ..]`.
+/// Returns the axis of the classes, of one example `[c]` or of many `[n, c, ..]`.
 fn class_axis(x: &Variable) -> Option<usize> {
     match x.rank() {
         0 => None,
@@ -195,8 +229,8 @@ fn class_axis(x: &Variable) -> Option<usize> {
     }
 }
 
-/// Losses of examples with class numbers by a function of scores `[n, c, ..]` and valid class numbers
-/// `[n, 1, ..]`, the ignored ones left out.
+/// Computes the losses of examples with class numbers by a function of scores `[n, c, ..]` and
+/// valid class numbers `[n, 1, ..]`, with 0 for the ignored examples.
 #[track_caller]
 fn of_classes(
     function: &'static str,
@@ -249,7 +283,8 @@ fn mismatch(function: &'static str, x: &Spec, t: &Spec) -> ! {
     crate::error::mismatch(function, &[("x [n, c, ..]", x), ("t", t)], must_hold)
 }
 
-/// Class numbers `t [n, 1, ..]` beside scores `x [n, c, ..]`: one loss for each.
+/// Returns the spec of the losses of scores `x [n, c, ..]` and class numbers `t [n, 1, ..]`, one
+/// for each.
 fn shape_of_losses(x: &Spec, t: &Spec) -> Result<Spec, Mismatch> {
     if x.shape.rank() < 2 || x.shape.replaced(1, 1) != t.shape || t.dtype != DType::I64 {
         let inputs = [("x [n, c, ..]", x), ("t [n, 1, ..]", t)];
@@ -258,14 +293,14 @@ fn shape_of_losses(x: &Spec, t: &Spec) -> Result<Spec, Mismatch> {
     Ok(Spec::new(&t.shape, x.dtype))
 }
 
-/// Refuses class numbers that are none, negative ones too.
+/// Raises an error for class numbers out of range, negative ones included.
 fn check_classes(function: &'static str, t: &Array, classes: usize) {
     t.expect_between(function, 0..classes as i64, move |class| {
         format!("there is no class {class} among {classes} (`ignore_index` leaves one out)")
     });
 }
 
-/// The examples in scores, which have all classes where losses have an axis of size 1.
+/// Returns the examples in scores, which have all classes where losses have an axis of size 1.
 fn of_classes_too(losses: &Examples, x: &Spec) -> Examples {
     match losses.axis() {
         1 => losses.owned_by(1, vec![losses.owner(0); x.shape[1]]),
@@ -273,8 +308,8 @@ fn of_classes_too(losses: &Examples, x: &Spec) -> Examples {
     }
 }
 
-/// The losses and, for the derivatives, the logarithms of the denominators of
-/// `exp(x - shift) / Σ exp(x - shift)`, and those shifts, which cancel and so count as constants.
+/// The losses and, for the derivatives, `log Σ exp(x - shift)` and the shift. The shift
+/// cancels in `exp(x - shift) / Σ exp(x - shift)`, and so counts as a constant.
 #[derive(Clone, Copy, Debug)]
 struct SoftmaxCrossEntropy;
 
@@ -283,7 +318,7 @@ struct ScaledSoftmax;
 
 element_function! {
     ScaledSoftmax = "softmax_cross_entropy gradient", [x, shift, log_total, scale] [];
-    // An x of ∞ is the shift itself.
+    // Where x is ∞, so is the shift.
     value: (x.equal(f64::INFINITY).where_(0.0, x - shift) - log_total).exp() * scale;
 }
 
@@ -322,7 +357,7 @@ impl Function for SoftmaxCrossEntropy {
         let classes = keep_dims(1);
         let shift = x.max(classes.clone());
         let log_total = ops::log(shifted_exp(&x, &shift).sum(classes));
-        // The difference of the large ones comes first, and is exact where it matters.
+        // The difference of the large numbers comes first, and is exact where it matters.
         let own = x.gather(&t, 1);
         let losses = own.equal(f64::INFINITY).where_(0.0, &shift - &own) + &log_total;
         [losses, log_total, shift]
@@ -445,7 +480,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let options = move |reduction, weighted: bool, x: &[Variable]| CrossEntropyOptions {
         reduction,
         class_weight: weighted.then(|| beside(x, Variable::constant(weight))),
-        ..CrossEntropyOptions::default()
+        ..CrossEntropyOptions::new()
     };
     let classes = |shape: &[usize]| match *shape {
         [] => Array::scalar(2i64),
@@ -496,7 +531,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 )
                 .input(&x_shape, range.clone()),
             );
-            // The scores' own log softmax, so that the losses are the same.
+            // nll_loss gets the log softmax of the scores, so that its losses are the same.
             samples.push(
                 Sample::new(
                     "nll_loss",
@@ -606,7 +641,7 @@ mod tests {
         let t = Variable::constant([0i64, 2, -1]);
         let loss = softmax_cross_entropy(&x, &t);
         let fused = gradients(&[&loss], &[&x])[0].clone().unwrap();
-        let options = crate::GradOptions::create_graph();
+        let options = crate::GradOptions::new().create_graph();
         let composed = crate::gradients_with(&[&loss], &[&x], &options)[0]
             .clone()
             .unwrap();
@@ -634,7 +669,7 @@ mod tests {
         let weighted = CrossEntropyOptions {
             reduction: Reduction::None,
             class_weight: Some(Variable::constant([1.0, 2.0, 3.0])),
-            ..CrossEntropyOptions::default()
+            ..CrossEntropyOptions::new()
         };
         let probabilities = Variable::constant([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]);
         for options in [CrossEntropyOptions::from(Reduction::None), weighted] {
@@ -642,7 +677,7 @@ mod tests {
                 &|x, t| softmax_cross_entropy_with(x, t, &options),
                 &|x, t| nll_loss_with(log_softmax(x, -1), t, &options),
                 &|x, t| {
-                    // The class number only tells which row it is.
+                    // The class number only selects a row.
                     let row = t
                         .less(0)
                         .where_(probabilities.take(1, 0), probabilities.take(0, 0));
@@ -672,14 +707,14 @@ mod tests {
             let options = CrossEntropyOptions {
                 reduction,
                 class_weight: Some(factors.clone()),
-                ..CrossEntropyOptions::default()
+                ..CrossEntropyOptions::new()
             };
             softmax_cross_entropy_with(&x, t, options)
         };
         let each = with(Reduction::None, &t, &factors).to_vec::<f64>();
         let mean = with(Reduction::Mean, &t, &factors);
         assert!((mean.item::<f64>() - (each[0] + each[1]) / 2.5).abs() < 1e-15);
-        // All factors by one number change nothing: the mean is of degree zero in them.
+        // A common factor changes nothing: the mean is homogeneous of degree zero in the weights.
         let slope = gradients(&[&mean], &[&factors])[0].clone().unwrap();
         assert!((slope * &factors).sum(..).item::<f64>().abs() < 1e-15);
         let nothing = Variable::new([0.0; 3]);
@@ -721,7 +756,7 @@ mod tests {
         assert!(second.starts_with("nll: shapes do not fit"), "{second}");
         let options = CrossEntropyOptions {
             class_weight: Some(Variable::constant([1.0])),
-            ..CrossEntropyOptions::default()
+            ..CrossEntropyOptions::new()
         };
         let t = Variable::constant([0i64]);
         let message = attempt(|| softmax_cross_entropy_with(&x, &t, &options)).unwrap_err();

@@ -1,15 +1,17 @@
-//! Errors, element by element.
+//! Elementwise errors.
 
 use crate::functions::families::binary;
 
 binary! {
-    /// The squared error of each element, `(a - b)²`; [`mean_squared_error`] is their mean.
+    /// Computes the squared error of each element, `(a - b)²`; [`mean_squared_error`] is their
+    /// mean.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
     /// Gradient: `2 gy (a - b)` to a, the opposite to b.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::squared_error, Variable};
@@ -22,13 +24,15 @@ binary! {
         sample: (-2.0..2.0, -2.0..2.0, |a, b| (a - b) * (a - b)),
     }
 
-    /// The absolute error of each element, `|a - b|`; [`mean_absolute_error`] is their mean.
+    /// Computes the absolute error of each element, `|a - b|`; [`mean_absolute_error`] is their
+    /// mean.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy sign(a - b)` to a, the opposite to b; 0 where they are equal.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::absolute_error, Variable};

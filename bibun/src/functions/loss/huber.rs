@@ -1,4 +1,4 @@
-//! Huber's loss: squared near to zero, absolute far from it.
+//! Huber's loss, which is squared near zero and absolute far from it.
 
 use super::mean_error::of_errors;
 use crate::call::composite;
@@ -9,10 +9,11 @@ use crate::variable::Variable;
 unary! {
     samples in unary_samples;
 
-    /// Huber's function of a difference, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)` beyond
-    /// (P. J. Huber, Robust estimation of a location parameter, 1964).
+    /// Computes Huber's function of each element, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)`
+    /// beyond (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond.
     ///
     /// ```
@@ -27,13 +28,15 @@ unary! {
     }
 }
 
-/// The mean of [`huber`] of the differences of predictions and targets.
+/// Computes the mean of [`huber`] of the differences between predictions and targets.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64. The mean of no
-/// elements is 0. Gradient: as [`huber`]'s, divided by the number of elements, to x; the opposite to t.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: floats, promoted; integers give f64. The mean of no elements is 0.
+/// Gradient: that of [`huber`], divided by the number of elements, to x; the opposite to t.
 ///
 /// # Panics
-/// If the shapes differ: here, broadcasting would be a mistake. `huber(x - t, delta)` broadcasts.
+/// Panics if the shapes differ, because broadcasting would be a mistake here; `huber(x - t, delta)`
+/// broadcasts.
 ///
 /// ```
 /// use bibun::{functions::huber_loss, Variable};
@@ -45,13 +48,14 @@ pub fn huber_loss(x: impl Into<Variable>, t: impl Into<Variable>, delta: f64) ->
     huber_loss_with(x, t, delta, Reduction::Mean)
 }
 
-/// [`huber_loss`] with another reduction: one loss for each element, or their sum.
+/// Computes [`huber_loss`] with another reduction: one loss for each element, or their sum.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
-/// without the division.
+/// Shapes: x, t of one shape → `[]`, or the same shape under [`Reduction::None`].
+/// Types: floats, promoted; integers give f64.
+/// Gradient: that of [`huber_loss`], divided by the number of elements only for the mean.
 ///
 /// # Panics
-/// As there.
+/// Panics if the shapes differ.
 ///
 /// ```
 /// use bibun::{functions::{huber_loss_with, Reduction}, Variable};

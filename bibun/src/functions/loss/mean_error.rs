@@ -5,13 +5,15 @@ use crate::error::mismatch;
 use crate::functions::{Reduction, absolute_error, cast, float_of, squared_error, to_float};
 use crate::variable::Variable;
 
-/// The mean squared error, `Σ (x - t)² / size`.
+/// Computes the mean squared error, `Σ (x - t)² / size`.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64.
-/// The mean of no elements is 0. Gradient: `2 gy (x - t) / size` to x, the opposite to t.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: floats, promoted; integers give f64. The mean of no elements is 0.
+/// Gradient: `2 gy (x - t) / size` to x, the opposite to t.
 ///
 /// # Panics
-/// If the shapes differ: here, broadcasting would be a mistake. [`squared_error`] broadcasts.
+/// Panics if the shapes differ, because broadcasting would be a mistake here; [`squared_error`]
+/// broadcasts.
 ///
 /// ```
 /// use bibun::{functions::mean_squared_error, Variable};
@@ -23,13 +25,15 @@ pub fn mean_squared_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Var
     mean_squared_error_with(x, t, Reduction::Mean)
 }
 
-/// [`mean_squared_error`] with another reduction: the squared errors themselves, or their sum.
+/// Computes [`mean_squared_error`] with another reduction: the squared errors themselves, or their
+/// sum.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
-/// without the division.
+/// Shapes: x, t of one shape → `[]`, or the same shape under [`Reduction::None`].
+/// Types: floats, promoted; integers give f64.
+/// Gradient: that of [`mean_squared_error`], divided by the number of elements only for the mean.
 ///
 /// # Panics
-/// As there.
+/// Panics if the shapes differ.
 ///
 /// ```
 /// use bibun::{functions::{mean_squared_error_with, Reduction}, Variable};
@@ -52,13 +56,15 @@ pub fn mean_squared_error_with(
     )
 }
 
-/// The mean absolute error, `Σ |x - t| / size`.
+/// Computes the mean absolute error, `Σ |x - t| / size`.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: floats, promoted; integers give f64.
-/// The mean of no elements is 0. Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: floats, promoted; integers give f64. The mean of no elements is 0.
+/// Gradient: `gy sign(x - t) / size` to x, the opposite to t; 0 where they are equal.
 ///
 /// # Panics
-/// If the shapes differ: here, broadcasting would be a mistake. [`absolute_error`] broadcasts.
+/// Panics if the shapes differ, because broadcasting would be a mistake here; [`absolute_error`]
+/// broadcasts.
 ///
 /// ```
 /// use bibun::{functions::mean_absolute_error, Variable};
@@ -70,13 +76,15 @@ pub fn mean_absolute_error(x: impl Into<Variable>, t: impl Into<Variable>) -> Va
     mean_absolute_error_with(x, t, Reduction::Mean)
 }
 
-/// [`mean_absolute_error`] with another reduction: the absolute errors themselves, or their sum.
+/// Computes [`mean_absolute_error`] with another reduction: the absolute errors themselves, or
+/// their sum.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`]. Types, gradient: as there,
-/// without the division.
+/// Shapes: x, t of one shape → `[]`, or the same shape under [`Reduction::None`].
+/// Types: floats, promoted; integers give f64.
+/// Gradient: that of [`mean_absolute_error`], divided by the number of elements only for the mean.
 ///
 /// # Panics
-/// As there.
+/// Panics if the shapes differ.
 ///
 /// ```
 /// use bibun::{functions::{mean_absolute_error_with, Reduction}, Variable};
@@ -99,7 +107,7 @@ pub fn mean_absolute_error_with(
     )
 }
 
-/// What a reduction makes of errors, rounded once.
+/// Reduces errors, which are computed in the accumulator's dtype and rounded once.
 #[track_caller]
 pub(super) fn of_errors(
     function: &'static str,
@@ -116,7 +124,7 @@ pub(super) fn of_errors(
     cast(reduction.of(to_float(error(x, t))), dtype)
 }
 
-/// Refuses predictions and targets of two shapes.
+/// Raises an error for predictions and targets of different shapes.
 #[track_caller]
 pub(super) fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
     if x.shape() != t.shape() {

@@ -1,4 +1,4 @@
-//! Losses: how far predictions are from their targets.
+//! Losses, which measure the distance of predictions from their targets.
 
 mod cross_entropy;
 mod error;

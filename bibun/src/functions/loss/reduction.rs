@@ -1,10 +1,10 @@
-//! How many losses become one.
+//! The reduction of many losses to one.
 
 use crate::functions::{cast, in_accumulator, mean, sum, where_};
 use crate::variable::Variable;
 
-/// What a loss makes of the losses of all examples (or elements): the last argument of every loss
-/// that ends in `_with`, by itself or in a struct of options.
+/// The reduction of the losses of all examples (or elements). It is the last argument of every loss
+/// whose name ends in `_with`, by itself or in a struct of options.
 ///
 /// ```
 /// use bibun::functions::{mean_squared_error_with, Reduction};
@@ -17,19 +17,19 @@ use crate::variable::Variable;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reduction {
-    /// Nothing: one loss for each example (0 for an ignored one), as gradients of single examples
-    /// need them. That of a single example has the shape `[]`.
+    /// No reduction: one loss for each example (0 for an ignored one), as per-example gradients
+    /// need them. The loss of a single example has the shape `[]`.
     None,
-    /// Their mean over all that are not ignored, by their weights if there are any:
-    /// `Σ w loss / Σ w`. Where nothing is left to take the mean of, 0 (in PyTorch NaN).
+    /// The mean over all losses that are not ignored, weighted if there are weights:
+    /// `Σ w loss / Σ w`. It is 0 if there are none (NaN in PyTorch).
     #[default]
     Mean,
-    /// Their sum.
+    /// The sum of the losses.
     Sum,
 }
 
 impl Reduction {
-    /// Of losses that count alike.
+    /// Reduces losses that count equally.
     #[track_caller]
     pub(super) fn of(self, losses: Variable) -> Variable {
         match self {
@@ -39,7 +39,7 @@ impl Reduction {
         }
     }
 
-    /// Of losses with weights in them; these weights are bools, or numbers.
+    /// Reduces losses that are already multiplied by these weights, which are bools or numbers.
     #[track_caller]
     pub(super) fn of_weighted(self, losses: Variable, weights: &Variable) -> Variable {
         if self != Self::Mean {

@@ -1,4 +1,4 @@
-//! Cross entropy of yes-or-no answers.
+//! Cross entropy of binary targets.
 
 use bibun_array::DType;
 
@@ -8,15 +8,17 @@ use crate::functions::families::{call, element_function};
 use crate::functions::{Reduction, cast, not_equal, to_float, to_indices, where_};
 use crate::variable::Variable;
 
-/// The mean cross entropy of answers and the sigmoid of scores,
-/// `-t log σ(x) - (1 - t) log(1 - σ(x)) = softplus(x) - x t`, stable for all scores.
+/// Computes the mean cross entropy of binary targets and the sigmoid of scores,
+/// `-t log σ(x) - (1 - t) log(1 - σ(x)) = softplus(x) - x t`, which is stable for all scores.
 ///
-/// Shapes: x, t of one shape → `[]`. Types: x floats; t integers or bool (0 or 1, and -1 for what is
-/// ignored), or float probabilities. The mean is over what is not ignored, and 0 if there is none.
-/// Gradient: `gy (σ(x) - t) / n` to x, exact on both tails, to probabilities t `-gy x / n`.
+/// Shapes: x, t of one shape → `[]`.
+/// Types: x floats; integers give f64; t integers or bool (0 or 1, and -1 for elements to ignore),
+/// or float probabilities. The mean is over the elements that are not ignored, and 0 if there are
+/// none.
+/// Gradient: `gy (σ(x) - t) / n` to x, exact on both tails; to probabilities t `-gy x / n`.
 ///
 /// # Panics
-/// If the shapes differ.
+/// Panics if the shapes differ.
 ///
 /// ```
 /// use bibun::{functions::sigmoid_cross_entropy, Variable};
@@ -29,12 +31,12 @@ pub fn sigmoid_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> 
     sigmoid_cross_entropy_with(x, t, Reduction::Mean)
 }
 
-/// [`sigmoid_cross_entropy`] with another reduction.
+/// Computes [`sigmoid_cross_entropy`] with another reduction.
 ///
-/// Shapes: x, t of one shape → `[]`, or the same under [`Reduction::None`].
+/// Shapes: x, t of one shape → `[]`, or the same shape under [`Reduction::None`].
 ///
 /// # Panics
-/// As there.
+/// Panics if the shapes differ.
 ///
 /// ```
 /// use bibun::{functions::{sigmoid_cross_entropy_with, Reduction}, Variable};
@@ -64,8 +66,8 @@ pub fn sigmoid_cross_entropy_with(
     }
 }
 
-/// `w |x| + log(1 + e^-|x|)` with what of the probability is for the other answer than x; nothing
-/// of ∞ is 0.
+/// `w |x| + log(1 + e^-|x|)`, where `w` is the probability of the class that x speaks against; 0 ·
+/// ∞ is 0 here.
 macro_rules! loss {
     ($x:ident, $w:expr) => {{
         let w = $w;
@@ -73,7 +75,7 @@ macro_rules! loss {
     }};
 }
 
-/// `g (σ(x) - t)`, of which each tail is exact for the answer that it is far from.
+/// `g (σ(x) - t)`, as a difference whose terms are exact on both tails.
 macro_rules! slope {
     ($x:ident, $t:ident, $g:ident) => {
         $g * ($x.sigmoid() * (1.0 - $t) - (-$x).sigmoid() * $t)
@@ -84,7 +86,7 @@ struct SigmoidCrossEntropy;
 
 element_function! {
     SigmoidCrossEntropy = "sigmoid_cross_entropy", [x, t] [];
-    // softplus(x) - x t, of which neither part is taken from the other.
+    // softplus(x) - x t, computed without a subtraction.
     value: loss!(x, x.greater(0.0).where_(1.0 - t, t));
     fused(a, b; gy): slope!(a, b, gy);
     fused(a; gy): -(gy * a);
@@ -157,7 +159,8 @@ mod tests {
         );
     }
 
-    /// Certain and right, the loss and its gradient are small, but nothing is lost of them.
+    /// If the prediction is certain and right, the loss and its gradient are small but not rounded
+    /// to zero.
     #[test]
     fn both_tails_are_exact() {
         let infinity = f64::INFINITY;

@@ -1,17 +1,19 @@
-//! Addition, subtraction, multiplication, division and negation: what the operators call.
+//! Addition, subtraction, multiplication, division and negation: the functions behind the
+//! operators.
 
 use crate::functions::families::{binary_function, call, element_function, function_type};
 use crate::functions::to_number;
 use crate::variable::Variable;
 
 binary_function! {
-    /// `a + b`, broadcast; the operator `+`.
+    /// Adds `a` and `b` element by element, broadcast; the operator `+`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted.
     /// Gradient: `gy` to both.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -26,13 +28,14 @@ binary_function! {
 }
 
 binary_function! {
-    /// `a - b`, broadcast; the operator `-`.
+    /// Subtracts `b` from `a` element by element, broadcast; the operator `-`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted; bool gives i64.
     /// Gradient: `gy` to a, `-gy` to b.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -45,13 +48,14 @@ binary_function! {
 }
 
 binary_function! {
-    /// `a b`, element by element, broadcast; the operator `*`.
+    /// Multiplies `a` and `b` element by element, broadcast; the operator `*`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted.
     /// Gradient: `gy b` to a, `gy a` to b.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -64,13 +68,14 @@ binary_function! {
 }
 
 binary_function! {
-    /// `a / b`, element by element, broadcast; the operator `/`. Integers give f64.
+    /// Divides `a` by `b` element by element, broadcast; the operator `/`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy / b` to a, `-gy y / b` to b.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -82,9 +87,11 @@ binary_function! {
     derivative(b, y; gy): -(gy * y / b);
 }
 
-/// `-x`; the prefix operator `-`.
+/// Negates each element; the prefix operator `-`.
 ///
-/// Shapes: x any → the same. Types: all; bool gives i64. Gradient: `-gy`.
+/// Shapes: x any → the same.
+/// Types: all; bool gives i64.
+/// Gradient: `-gy`.
 ///
 /// ```
 /// use bibun::Variable;

@@ -1,4 +1,4 @@
-//! Comparisons, predicates, logic, and the choice between two values.
+//! Comparisons, predicates, logic, and the selection between two values.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;
 
-/// A function to `bool`, element by element, which has no derivative.
+/// An elementwise function with results of `bool`, which has no derivative.
 #[derive(Clone, Copy)]
 struct Predicate<const N: usize> {
     name: &'static str,
@@ -60,13 +60,14 @@ macro_rules! binary_predicates {
 }
 
 binary_predicates! {
-    /// Where `a == b`; NaN equals nothing.
+    /// Returns, for each element, whether `a == b`. NaN equals nothing.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted → bool.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted → bool.
     /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -74,13 +75,14 @@ binary_predicates! {
     /// ```
     equal;
 
-    /// Where `a != b`; NaN differs from everything.
+    /// Returns, for each element, whether `a != b`. NaN differs from everything.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted → bool.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted → bool.
     /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -88,13 +90,14 @@ binary_predicates! {
     /// ```
     not_equal;
 
-    /// Where `a < b`; nowhere beside NaN.
+    /// Returns, for each element, whether `a < b`, which is false if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted → bool.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted → bool.
     /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -102,13 +105,14 @@ binary_predicates! {
     /// ```
     less;
 
-    /// Where `a <= b`; nowhere beside NaN.
+    /// Returns, for each element, whether `a <= b`, which is false if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted → bool.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted → bool.
     /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -116,13 +120,14 @@ binary_predicates! {
     /// ```
     less_equal;
 
-    /// Where `a > b`; nowhere beside NaN.
+    /// Returns, for each element, whether `a > b`, which is false if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted → bool.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted → bool.
     /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -130,13 +135,14 @@ binary_predicates! {
     /// ```
     greater;
 
-    /// Where `a >= b`; nowhere beside NaN.
+    /// Returns, for each element, whether `a >= b`, which is false if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted → bool.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted → bool.
     /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -144,12 +150,15 @@ binary_predicates! {
     /// ```
     greater_equal;
 
-    /// Where both are true; numbers count as true unless they are zero.
+    /// Returns, for each element, whether both are true. Numbers count as true unless they are
+    /// zero.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all → bool. Gradient: none.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -159,12 +168,15 @@ binary_predicates! {
     /// ```
     logical_and;
 
-    /// Where one or both are true; numbers count as true unless they are zero.
+    /// Returns, for each element, whether one or both are true. Numbers count as true unless they
+    /// are zero.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all → bool. Gradient: none.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -174,12 +186,15 @@ binary_predicates! {
     /// ```
     logical_or;
 
-    /// Where just one is true; numbers count as true unless they are zero.
+    /// Returns, for each element, whether exactly one is true. Numbers count as true unless they
+    /// are zero.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all → bool. Gradient: none.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -203,9 +218,11 @@ macro_rules! unary_predicates {
 }
 
 unary_predicates! {
-    /// Where `x` is false; numbers count as true unless they are zero.
+    /// Returns, for each element, whether `x` is false. Numbers count as true unless they are zero.
     ///
-    /// Shapes: x any → the same. Types: all → bool. Gradient: none.
+    /// Shapes: x any → the same.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// ```
     /// use bibun::Variable;
@@ -213,9 +230,11 @@ unary_predicates! {
     /// ```
     logical_not;
 
-    /// Where `x` is NaN.
+    /// Returns, for each element, whether `x` is NaN.
     ///
-    /// Shapes: x any → the same. Types: all → bool. Gradient: none.
+    /// Shapes: x any → the same.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// ```
     /// use bibun::Variable;
@@ -223,9 +242,11 @@ unary_predicates! {
     /// ```
     is_nan;
 
-    /// Where `x` is neither infinite nor NaN.
+    /// Returns, for each element, whether `x` is neither infinite nor NaN.
     ///
-    /// Shapes: x any → the same. Types: all → bool. Gradient: none.
+    /// Shapes: x any → the same.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// ```
     /// use bibun::Variable;
@@ -233,9 +254,11 @@ unary_predicates! {
     /// ```
     is_finite;
 
-    /// Where `x` is infinite, of either sign.
+    /// Returns, for each element, whether `x` is infinite, of either sign.
     ///
-    /// Shapes: x any → the same. Types: all → bool. Gradient: none.
+    /// Shapes: x any → the same.
+    /// Types: all → bool.
+    /// Gradient: none.
     ///
     /// ```
     /// use bibun::Variable;
@@ -245,19 +268,22 @@ unary_predicates! {
     is_inf;
 }
 
-/// `a` where the condition holds, `b` elsewhere; all three are broadcast.
+/// Selects `a` where the condition holds and `b` elsewhere; all three are broadcast.
 ///
 /// A number in the condition counts as true unless it is zero.
 ///
-/// Shapes: condition, a, b that broadcast → their common shape. Types: condition any; a, b all,
-/// promoted. Gradient: `gy` to a where the condition holds, to b elsewhere, and exactly zero where
-/// the other was chosen, even if `gy` is NaN there; none to the condition. The function that made the
-/// value not chosen still has to multiply this zero by its slope: if that is infinite or NaN, so is the
-/// product. [`piecewise`](crate::functions::piecewise) computes each of two functions only where it is
-/// chosen.
+/// Shapes: condition, a, b that broadcast → their common shape.
+/// Types: condition any; a, b all, promoted.
+/// Gradient: `gy` to a where the condition holds, to b elsewhere, and exactly zero where the other
+/// was selected, even if `gy` is NaN there; none to the condition.
+///
+/// The function that computed a value that was not selected still multiplies this zero by its own
+/// derivative: if that is infinite or NaN, the product is NaN.
+/// [`piecewise`](crate::functions::piecewise) computes each of two functions only where it is
+/// selected.
 ///
 /// # Panics
-/// If the shapes do not broadcast.
+/// Panics if the shapes do not broadcast.
 ///
 /// ```
 /// use bibun::{functions::where_, Variable};
@@ -287,7 +313,8 @@ pub fn where_(
 }
 
 impl Variable {
-    /// [`functions::where_`](crate::functions::where_) with this Variable as the condition.
+    /// Selects `a` where this Variable holds and `b` elsewhere; see
+    /// [`functions::where_`](crate::functions::where_).
     #[must_use]
     #[track_caller]
     pub fn where_(&self, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
@@ -357,7 +384,7 @@ impl Function for Where {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
-    // What is bool has no derivative; choosing by it has.
+    // Bools have no derivative, but selecting by them has one.
     let choice =
         |name, call: fn(&Variable, &Variable) -> Variable, reference: fn(f64, f64) -> bool| {
             Sample::binary(

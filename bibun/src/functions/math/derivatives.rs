@@ -1,6 +1,7 @@
-//! What derivatives of other functions are made of: functions of their own where a formula of
-//! sums, products and roots would lose a small difference, overflow on the way, or multiply zero by
-//! an infinity. Their own derivatives are made of them again, so that this holds at every order.
+//! Building blocks of derivatives of other functions. Each is a function of its own because a
+//! formula of sums, products and roots would lose a small difference, overflow in between, or
+//! multiply zero by an infinity. Their own derivatives are built from them again, so that this
+//! holds at every order.
 
 use bibun_array::Number;
 use bibun_array::math::Float;
@@ -16,26 +17,26 @@ use crate::variable::Variable;
 /// For the table of checks.
 #[cfg(test)]
 impl Variable {
-    /// `sigmoid(x) sigmoid(-x)`, the density of the logistic distribution: the derivative of the
-    /// sigmoid.
+    /// Computes `sigmoid(x) sigmoid(-x)`, the density of the logistic distribution, which is the
+    /// derivative of the sigmoid.
     pub(crate) fn logistic_density(&self) -> Self {
         call(LogisticDensity::function(), &[], [self.clone()])
     }
 
-    /// `1 - x²`, which loses nothing near -1 and 1.
+    /// Computes `1 - x²` without cancellation near -1 and 1.
     pub(crate) fn one_minus_square(&self) -> Self {
         call(OneMinusSquare::function(), &[], [self.clone()])
     }
 
-    /// `a / √(a² + b²)`, the cosine of the angle between the first axis and the way to `(a, b)`;
-    /// 0 at the origin.
+    /// Computes `a / √(a² + b²)`, the cosine of the angle between the first axis and the vector
+    /// `(a, b)`; 0 at the origin.
     pub(crate) fn direction(&self, b: impl Into<Operand>) -> Self {
         let (inputs, _whole) = Operand::pair("direction", self.into(), b.into());
         call(Direction::function(), &[], inputs)
     }
 
-    /// `a / (a² + b²)`, the first coordinate of `(a, b)` inverted in the unit circle; 0 at the
-    /// origin.
+    /// Computes `a / (a² + b²)`, the first coordinate of `(a, b)` inverted in the unit circle; 0 at
+    /// the origin.
     pub(crate) fn inversion(&self, b: &Self) -> Self {
         call(Inversion::function(), &[], [self.clone(), b.clone()])
     }
@@ -63,7 +64,7 @@ element_function! {
     Direction = "direction", [a, b] [];
     value: a.direction(b);
     derivative(a, b; gy): {
-        // No part of it is none of an infinity, too.
+        // Where the direction is 0 the product is 0, even if the inversion is infinite.
         let direction = b.direction(a);
         gy * direction * direction.equal(0.0).where_(0.0, b.inversion(a))
     };
@@ -75,8 +76,8 @@ element_function! {
 
 pub(super) struct Inversion;
 
-/// The real and the imaginary part of `1 / (b + a i)`, short of infinity for the sake of their
-/// differences.
+/// Returns `a / (a² + b²)` and `b / (a² + b²)`, clipped so that their sum and difference stay
+/// finite.
 fn parts<T: Float>(a: Number<T>, b: Number<T>) -> [Number<T>; 2] {
     let most = Number::largest() * 0.5;
     [a.inversion(b), b.inversion(a)].map(|x| x.clip(-most, most))

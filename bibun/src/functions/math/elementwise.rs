@@ -1,4 +1,4 @@
-//! Formulas of a user's own as functions.
+//! User-defined formulas as functions.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -15,15 +15,17 @@ use crate::functions::{broadcast_to, cast, float_of};
 use crate::locks::{read, write};
 use crate::variable::Variable;
 
-/// A formula of one's own at every element of the inputs, broadcast against each other, with all its
-/// derivatives: they are derived from the formula, at every order, and are functions of one loop as it
-/// is.
+/// Applies a custom formula to each element of the inputs, which are broadcast against each other.
 ///
-/// Shapes: those of the inputs, broadcast. Types: floats, promoted; integers count as f64.
-/// Gradient: that of the operations the formula is made of, with their conventions at kinks and ties.
+/// Its derivatives of every order are derived from the formula, and each of them runs as a single
+/// loop, like the formula itself.
+///
+/// Shapes: those of the inputs, broadcast.
+/// Types: floats, promoted; integers count as f64.
+/// Gradient: that of the operations in the formula, with their conventions at kinks and ties.
 ///
 /// # Panics
-/// If the shapes do not broadcast.
+/// Panics if the shapes do not broadcast.
 ///
 /// ```
 /// use bibun::array::math::Float;
@@ -64,7 +66,7 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
     call(function_of::<F, N, G>(), &given, inputs)
 }
 
-/// Inputs of one shape and dtype.
+/// Returns the inputs with one common shape and dtype.
 #[track_caller]
 fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Variable; N] {
     let dtype = float_of(inputs[0].dtype(), &inputs);
@@ -79,11 +81,11 @@ fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Vari
     inputs.map(|x| broadcast_to(x, &shape))
 }
 
-/// The function of a formula, made when it is called first.
+/// Returns the function of a formula, which is made at the first call.
 fn function_of<F: ElementFormula<N, G>, const N: usize, const G: usize>() -> &'static ElementFunction
 {
     static KNOWN: RwLock<Option<Functions>> = RwLock::new(None);
-    // A type may be several formulas, of different numbers of inputs.
+    // A type may have several formulas, with different numbers of inputs.
     let id = (TypeId::of::<F>(), N, G);
     if let Some(function) = read(&KNOWN).as_ref().and_then(|known| known.get(&id)) {
         return function;
@@ -94,7 +96,7 @@ fn function_of<F: ElementFormula<N, G>, const N: usize, const G: usize>() -> &'s
         .or_insert_with(|| Box::leak(Box::new(ElementFunction::new(definition, &[]))))
 }
 
-/// By the type, the inputs and the given numbers of their formulas.
+/// Functions by the type of their formula and its numbers of inputs and of given numbers.
 type Functions = HashMap<(TypeId, usize, usize), &'static ElementFunction>;
 
 #[cfg(test)]
@@ -112,7 +114,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             (w * x).sin() / w
         }
     }
-    /// One of many operations: `a` where it is larger than 1, else a rational function.
+    /// A formula of many operations: `a` where it is larger than 1, else an expression of all three
+    /// inputs.
     struct Mixed;
     impl ElementFormula<3> for Mixed {
         const NAME: &'static str = "mixed";

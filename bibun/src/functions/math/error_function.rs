@@ -4,7 +4,7 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 
 use crate::functions::families::unary;
 
-/// `e^(-x²)`, from where it is 0 on that of a finite number: `0 · ∞` cannot come about.
+/// `e^(-x²)`, with x clipped where the result has underflowed to 0, so that `0 · ∞` cannot occur.
 macro_rules! bell {
     ($x:ident) => {
         (-$x.clip(-30.0, 30.0).square()).exp()
@@ -12,9 +12,11 @@ macro_rules! bell {
 }
 
 unary! {
-    /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
+    /// Computes the error function `2/√π ∫₀ˣ e^(-t²) dt` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `2/√π gy e^(-x²)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `2/√π gy e^(-x²)`.
     ///
     /// ```
     /// use bibun::{functions::erf, Variable};
@@ -26,9 +28,11 @@ unary! {
         sample: (-2.0..2.0, reference),
     }
 
-    /// `1 - erf x`, without cancellation on the right.
+    /// Computes `1 - erf x` of each element, without cancellation for large x.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-2/√π gy e^(-x²)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `-2/√π gy e^(-x²)`.
     ///
     /// ```
     /// use bibun::{functions::erfc, Variable};
@@ -40,9 +44,11 @@ unary! {
         sample: (-2.0..2.0, |x| 1.0 - reference(x)),
     }
 
-    /// The inverse of [`erf`]; infinite at -1 and 1, NaN beyond.
+    /// Computes the inverse of [`erf`] of each element; infinite at -1 and 1, NaN beyond.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `√π/2 gy e^(y²)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `√π/2 gy e^(y²)`.
     ///
     /// ```
     /// use bibun::{functions::erfinv, Variable};
@@ -60,7 +66,8 @@ unary! {
     }
 }
 
-/// The error function by its series of positive terms, `2/√π e^(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!`.
+/// Computes the error function by its series of positive terms,
+/// `2/√π e^(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!`.
 /// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.6.
 #[cfg(test)]
 fn reference(x: f64) -> f64 {

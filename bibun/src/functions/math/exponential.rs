@@ -5,9 +5,11 @@ use crate::functions::families::{binary, unary};
 unary! {
     samples in unary_samples;
 
-    /// `eˣ`.
+    /// Computes the exponential `eˣ` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy y`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy y`.
     ///
     /// ```
     /// use bibun::{functions::exp, Variable};
@@ -19,9 +21,11 @@ unary! {
         sample: (-2.0..2.0, f64::exp),
     }
 
-    /// `2ˣ`.
+    /// Computes the power `2ˣ` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy y log 2`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy y log 2`.
     ///
     /// ```
     /// use bibun::{functions::exp2, Variable};
@@ -33,9 +37,11 @@ unary! {
         sample: (-2.0..2.0, f64::exp2),
     }
 
-    /// `eˣ - 1`, without cancellation near zero.
+    /// Computes `eˣ - 1` of each element, without cancellation near zero.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy eˣ`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy eˣ`.
     ///
     /// ```
     /// use bibun::{functions::expm1, Variable};
@@ -47,9 +53,10 @@ unary! {
         sample: (-2.0..2.0, f64::exp_m1),
     }
 
-    /// The natural logarithm; `-∞` at zero, NaN left of it.
+    /// Computes the natural logarithm of each element; `-∞` at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / x`, infinite at zero.
     ///
     /// ```
@@ -62,9 +69,10 @@ unary! {
         sample: (0.3..3.0, f64::ln),
     }
 
-    /// The logarithm to base 2; `-∞` at zero, NaN left of it.
+    /// Computes the logarithm to base 2 of each element; `-∞` at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / (x log 2)`, infinite at zero.
     ///
     /// ```
@@ -77,9 +85,10 @@ unary! {
         sample: (0.3..3.0, f64::log2),
     }
 
-    /// The logarithm to base 10; `-∞` at zero, NaN left of it.
+    /// Computes the logarithm to base 10 of each element; `-∞` at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / (x log 10)`, infinite at zero.
     ///
     /// ```
@@ -92,9 +101,11 @@ unary! {
         sample: (0.3..3.0, f64::log10),
     }
 
-    /// `log(1 + x)`, without cancellation near zero; `-∞` at -1, NaN left of it.
+    /// Computes `log(1 + x)` of each element, without cancellation near zero; `-∞` at -1, NaN
+    /// below.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / (1 + x)`, infinite at -1.
     ///
     /// ```
@@ -111,14 +122,15 @@ unary! {
 binary! {
     samples in binary_samples;
 
-    /// `log(eᵃ + eᵇ)`, which neither overflows nor cancels.
+    /// Computes `log(eᵃ + eᵇ)`, element by element, which neither overflows nor cancels.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: floats, promoted; integers give
-    /// f64. Gradient: `gy sigmoid(a - b)` to a, `gy sigmoid(b - a)` to b; where both are the same
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
+    /// Gradient: `gy sigmoid(a - b)` to a, `gy sigmoid(b - a)` to b; where both are the same
     /// infinity, half to each.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::logaddexp, Variable};

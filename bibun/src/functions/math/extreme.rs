@@ -11,14 +11,15 @@ use crate::functions::families::method;
 use crate::functions::{cast, greater, less, logical_not, reshape, sum, where_};
 use crate::variable::Variable;
 
-/// The largest element over axes; NaN if there is one.
+/// Returns the maximum over axes; NaN if any element is NaN.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all.
-/// Gradient: `gy` to the largest element; equal ones share it equally.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all.
+/// Gradient: `gy` to the maximum; equal maxima share it equally.
 ///
 /// # Panics
-/// If there is nothing to choose from, or no such axis.
+/// Panics if there are no elements to choose from, or there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::max, Variable};
@@ -34,14 +35,15 @@ pub fn max(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(max, axes: impl Into<Axes>);
 
-/// The smallest element over axes; NaN if there is one.
+/// Returns the minimum over axes; NaN if any element is NaN.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all.
-/// Gradient: `gy` to the smallest element; equal ones share it equally.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all.
+/// Gradient: `gy` to the minimum; equal minima share it equally.
 ///
 /// # Panics
-/// If there is nothing to choose from, or no such axis.
+/// Panics if there are no elements to choose from, or there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::min, Variable};
@@ -68,8 +70,8 @@ struct Extreme {
 }
 
 impl Extreme {
-    /// Which elements are less extreme than the result, and how many are not, as floats. (Written
-    /// so that NaN is not less than NaN.)
+    /// Returns which elements are less extreme than the result, and the number of those that are
+    /// not, as floats. (Written so that NaN is not less than NaN.)
     fn others(&self, cx: &Context<'_>) -> (Variable, Variable) {
         let (x, y) = (cx.input(0), cx.output(0));
         let dtype = x.dtype();

@@ -1,4 +1,4 @@
-//! What can be found along axes: the position of an extreme, truth of all or any.
+//! Searches along axes: the position of an extreme, and whether all or any elements are true.
 
 use bibun_array::{Array, Axes, DType, normalize_axis};
 
@@ -8,13 +8,15 @@ use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{Over, beside_batch};
 use crate::variable::Variable;
 
-/// The position along an axis of the largest element: the first of equal ones, and the first NaN
-/// before all others.
+/// Returns the position of the maximum along an axis: the first of equal elements, and the first
+/// NaN before any number.
 ///
-/// Shapes: x any → without the axis. Types: all → i64. Gradient: none.
+/// Shapes: x any → without the axis.
+/// Types: all → i64.
+/// Gradient: none.
 ///
 /// # Panics
-/// If there is no such axis, or nothing along it.
+/// Panics if there is no such axis, or there are no elements along it.
 ///
 /// ```
 /// use bibun::{functions::argmax, Variable};
@@ -27,13 +29,15 @@ pub fn argmax(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(argmax, axis: isize);
 
-/// The position along an axis of the smallest element: the first of equal ones, and the first NaN
-/// before all others.
+/// Returns the position of the minimum along an axis: the first of equal elements, and the first
+/// NaN before any number.
 ///
-/// Shapes: x any → without the axis. Types: all → i64. Gradient: none.
+/// Shapes: x any → without the axis.
+/// Types: all → i64.
+/// Gradient: none.
 ///
 /// # Panics
-/// If there is no such axis, or nothing along it.
+/// Panics if there is no such axis, or there are no elements along it.
 ///
 /// ```
 /// use bibun::{functions::argmin, Variable};
@@ -86,14 +90,16 @@ impl DiscreteRule for ArgExtreme {
     }
 }
 
-/// Whether all elements over axes are true, that is, not zero (so NaN is true). All of nothing is
-/// true.
+/// Returns whether all elements over axes are true, that is, not zero (NaN counts as true). It is
+/// true for no elements.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all → bool. Gradient: none.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all → bool.
+/// Gradient: none.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::all, Variable};
@@ -106,14 +112,16 @@ pub fn all(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(all, axes: impl Into<Axes>);
 
-/// Whether any element over axes is true, that is, not zero (so NaN is true). Any of nothing is
-/// false.
+/// Returns whether any element over axes is true, that is, not zero (NaN counts as true). It is
+/// false for no elements.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all → bool. Gradient: none.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all → bool.
+/// Gradient: none.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::any, Variable};

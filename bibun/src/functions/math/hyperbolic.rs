@@ -3,9 +3,11 @@
 use crate::functions::families::unary;
 
 unary! {
-    /// The hyperbolic sine, `(eˣ - e⁻ˣ) / 2`.
+    /// Computes the hyperbolic sine `(eˣ - e⁻ˣ) / 2` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy cosh x`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy cosh x`.
     ///
     /// ```
     /// use bibun::{functions::sinh, Variable};
@@ -17,9 +19,11 @@ unary! {
         sample: (-2.0..2.0, f64::sinh),
     }
 
-    /// The hyperbolic cosine, `(eˣ + e⁻ˣ) / 2`.
+    /// Computes the hyperbolic cosine `(eˣ + e⁻ˣ) / 2` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy sinh x`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy sinh x`.
     ///
     /// ```
     /// use bibun::{functions::cosh, Variable};
@@ -31,11 +35,12 @@ unary! {
         sample: (-2.0..2.0, f64::cosh),
     }
 
-    /// The hyperbolic tangent, `tanh x = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)`.
+    /// Computes the hyperbolic tangent `(eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
-    /// Gradient: `gy / cosh² x`, which is `gy (1 - y²)` without its cancellation: exact however far
-    /// out. So x is kept for it, not y, and it takes an exponential.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy / cosh² x`, which is `gy (1 - y²)` without its cancellation, and so is exact
+    /// far from zero too. For this, x is saved instead of y, and an exponential is computed.
     ///
     /// ```
     /// use bibun::{functions::tanh, Variable};
@@ -44,14 +49,16 @@ unary! {
     /// ```
     tanh(x) -> Tanh {
         operation: Tanh,
-        // Not 1 - y²: that is 0 as soon as y is 1.
+        // Not 1 - y², which is 0 as soon as y is 1.
         fused(x; gy): gy * (x * 2.0).logistic_density() * 4.0,
         sample: (-3.0..3.0, f64::tanh),
     }
 
-    /// The inverse hyperbolic sine, `log(x + √(x² + 1))`.
+    /// Computes the inverse hyperbolic sine `log(x + √(x² + 1))` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy / √(1 + x²)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy / √(1 + x²)`.
     ///
     /// ```
     /// use bibun::{functions::asinh, Variable};
@@ -63,9 +70,10 @@ unary! {
         sample: (-2.0..2.0, f64::asinh),
     }
 
-    /// The inverse hyperbolic cosine, `log(x + √(x² - 1))`; NaN below 1.
+    /// Computes the inverse hyperbolic cosine `log(x + √(x² - 1))` of each element; NaN below 1.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / √(x² - 1)`, infinite at 1.
     ///
     /// ```
@@ -74,14 +82,16 @@ unary! {
     /// ```
     acosh(x) -> Acosh {
         operation: Acosh,
-        // (x - 1)(x + 1) loses nothing near 1, where x² - 1 does.
+        // (x - 1)(x + 1) has no cancellation near 1, where x² - 1 has.
         derivative(x; gy): gy * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         sample: (1.3..3.0, f64::acosh),
     }
 
-    /// The inverse hyperbolic tangent, `log((1 + x) / (1 - x)) / 2`; NaN beyond 1.
+    /// Computes the inverse hyperbolic tangent `log((1 + x) / (1 - x)) / 2` of each element; NaN
+    /// below -1 and above 1.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / (1 - x²)`, infinite at -1 and 1.
     ///
     /// ```

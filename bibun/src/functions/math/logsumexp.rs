@@ -11,16 +11,17 @@ use crate::functions::families::method;
 use crate::functions::{equal, reshape, shifted_exp, sum, to_float, where_};
 use crate::variable::Variable;
 
-/// `log Σ exp x` over axes, computed from the differences to the largest element, so that nothing
+/// Computes `log Σ exp x` over axes from the differences to the largest element, so that nothing
 /// overflows.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers give f64.
-/// Gradient: `gy softmax(x)`, however large x is; 0 for elements of -∞, also where all are and so is
-/// y, and in equal parts to elements of ∞.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: floats; integers give f64.
+/// Gradient: `gy softmax(x)`, however large x is; 0 to elements of -∞, even where all elements and
+/// y are -∞; elements of ∞ share `gy` equally.
 ///
 /// # Panics
-/// If there is nothing to add up, or no such axis.
+/// Panics if there are no elements to add up, or there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::logsumexp, Variable};
@@ -42,13 +43,14 @@ struct LogSumExp {
 }
 
 impl LogSumExp {
-    /// What each element is in proportion to: its exponential divided by that of y, and the sum of
-    /// these. It would be 1, were y not rounded.
+    /// Returns the exponential of each element divided by that of y, and the sum of these
+    /// quotients, which would be 1 if y were not rounded.
     fn shares(&self, cx: &Context<'_>) -> [Variable; 2] {
         let x = cx.input(0);
-        // Only a shift: the quotients are the same for any other, and so are their derivatives.
+        // y is only a shift here: any other gives the same quotients and the same derivatives.
         let y = reshape(cx.output(0), self.over.aligned(&x.shape())).detach();
-        // Beside -∞ for all, every share is 0; beside ∞, of what is finite.
+        // If all elements are -∞, every share is 0; if some are ∞, the finite elements' shares are
+        // 0.
         let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
         let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp();
         let total = sum(&shares, self.over.kept_axes());
@@ -76,7 +78,7 @@ impl Function for LogSumExp {
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
         let axes = self.over.kept_axes();
         let largest = x.max(axes.clone());
-        // Infinity less infinity would not be a number.
+        // Infinity minus infinity would be NaN.
         let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
         let total = shifted_exp(&x, &shift).sum(axes);
         let y = ops::add(ops::log(total), shift);
@@ -143,18 +145,19 @@ mod tests {
         assert_eq!(y.to_vec::<f64>(), [low, 3.0, f64::INFINITY]);
         let x = Variable::new([[low, low], [low, 3.0], [-1e4, 1e4]]);
         let total = logsumexp(&x, 1).sum(..);
-        let first = gradients_with(&[&total], &[&x], &GradOptions::create_graph());
+        let first = gradients_with(&[&total], &[&x], GradOptions::new().create_graph());
         let first = first[0].clone().unwrap();
         assert_eq!(first.to_vec::<f64>(), [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]);
         let second = gradients_with(
             &[&first.square().sum(..)],
             &[&x],
-            &GradOptions::create_graph(),
+            GradOptions::new().create_graph(),
         );
         assert_eq!(second[0].as_ref().unwrap().to_vec::<f64>(), [0.0; 6]);
     }
 
-    /// y is rounded to whole numbers there, and no exponential of a difference from it is a share.
+    /// y is rounded to whole numbers there, and no exponential of a difference from it is a share
+    /// by itself.
     #[test]
     fn gradients_of_large_numbers_are_shares() {
         let third = 1.0f32 / 3.0;

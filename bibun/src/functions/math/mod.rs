@@ -1,4 +1,4 @@
-//! Functions of mathematics: arithmetic, exponentials, trigonometry, reductions.
+//! Mathematical functions: arithmetic, exponentials, trigonometry, reductions.
 
 mod arithmetic;
 mod comparison;
@@ -42,7 +42,8 @@ pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
 
-/// The function of an operation: most have the same name, some another, and some are none.
+/// Maps operations to functions: most have the same name, some have another, and some have no
+/// function.
 macro_rules! function_of {
     ($operation:ident: $($Same:ident)+; $($Operation:ident: $Rule:ident)+; none: $($None:ident)+) => {
         match $operation {
@@ -60,7 +61,7 @@ macro_rules! function_of {
     };
 }
 
-/// The function that an operation of formulas is, with its derivatives.
+/// Returns the function of an operation of formulas, with its derivatives.
 pub(in crate::functions) fn of_operation(operation: Operation) -> &'static ElementFunction {
     use crate::functions::{LogSigmoid, Sigmoid};
     use derivatives::{Direction, Inversion, Lgamma, LogisticDensity, OneMinusSquare, Softplus};

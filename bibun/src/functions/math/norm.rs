@@ -1,4 +1,4 @@
-//! The length of vectors.
+//! The Euclidean norm.
 
 use bibun_array::{Array, Axes, DType, ops};
 
@@ -11,15 +11,16 @@ use crate::functions::families::{call, element_function, method};
 use crate::functions::{reshape, sum, to_float};
 use crate::variable::Variable;
 
-/// The Euclidean norm over axes, `√Σ x²`, without overflow or underflow between.
+/// Computes the Euclidean norm `√Σ x²` over axes, without overflow or underflow in between.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
-/// Gradient: `gy x / y`; zero where the norm is zero, and beside infinite elements, which get
-/// `±gy`.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: floats; integers and bools give f64.
+/// Gradient: `gy x / y`; zero where the norm is zero. Infinite elements get `±gy`, and the finite
+/// ones beside them zero.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::norm2, Variable};
@@ -32,7 +33,7 @@ pub fn norm2(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(norm2, axes: impl Into<Axes>);
 
-/// `√(Σ x² / count)` over axes, for the function of that name.
+/// Computes `√(Σ x² / count)` over axes for the function with this name.
 #[track_caller]
 pub(super) fn root_of_squares(
     function: &'static str,
@@ -51,14 +52,14 @@ pub(super) fn root_of_squares(
 
 #[derive(Clone, Debug)]
 struct Norm {
-    /// Whose work this is.
+    /// The name of the public function.
     function: &'static str,
     over: Over,
     count: f64,
 }
 
-/// `g x / y`: the part of `g` along `x`, of the length `y`; where that is infinite, of the infinite
-/// elements alone.
+/// `g x / y`, which scales the unit vector along `x` by `g`; where the length `y` is infinite, only
+/// the infinite elements count.
 struct Along;
 
 element_function! {
@@ -97,16 +98,16 @@ impl Function for Norm {
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
         let over = || self.over.kept_axes();
-        // No square of a number between the inverse of the first and the first overflows or loses
-        // bits; the second takes any other number there. It is a power of two: nothing is rounded.
-        // Others come as f32.
+        // Within [1 / limit, limit], no square overflows or loses bits; multiplying by `step` or
+        // its inverse moves other numbers there. It is a power of two, so that nothing is rounded.
+        // Dtypes other than f64 arrive as f32.
         let (limit, step) = match x.dtype() == DType::F64 {
             true => (2f64.powi(480), 2f64.powi(600)),
             false => (2f64.powi(50), 2f64.powi(100)),
         };
         let squares = ops::square(x.clone()).sum(over());
         let is_exact = (squares.greater_equal(limit.powi(-2))).logical_and(squares.less(f64::MAX));
-        // A device is not asked, for the other way is right, too.
+        // A device is not asked, because the other branch is right too.
         let y = match is_exact.all(..).known_item() == Some(true) || x.size() == 0 {
             true => ops::sqrt(squares / self.count),
             false => {

@@ -1,4 +1,4 @@
-//! The choice between two functions, each computed only where it is chosen.
+//! The selection between two functions, each computed only where it is selected.
 
 use bibun_array::{Array, DType, Shape, ops};
 
@@ -13,31 +13,32 @@ use crate::functions::{Operand, broadcast_to, cast, concat, logical_not, reshape
 use crate::tree::{Tree, tree_map};
 use crate::variable::Variable;
 
-/// `taken` of the elements where the condition holds, `otherwise` of the others: as
-/// [`where_`], but each function gets only the elements it is taken for. So nothing that a function
-/// does elsewhere (a NaN, an infinite slope, a division by zero) is ever computed, and values and
-/// derivatives of every order are finite wherever those of the function taken are. Between two values,
-/// `where_` cannot have that: the slope of the value not taken is infinite times zero, which is NaN.
+/// Applies `taken` to the elements where the condition holds, and `otherwise` to the rest.
 ///
-/// Inputs are any [`Tree`](trait@Tree): a Variable, or a tuple of several. The functions get the same
-/// container, with the elements of each input in a vector, and must be elementwise: each element of the
-/// result, a vector of the same length or a number, must depend on the elements in the same place
-/// only. They may capture numbers and Variables of shape `[]`, with a gradient to these; arrays are to
-/// be among the inputs, for a captured one has not the elements that were chosen. A function that is
-/// taken nowhere gets vectors of length 0.
+/// The result is that of [`where_`], but each function gets only the elements it is taken for. So
+/// nothing that a function does elsewhere (a NaN, an infinite derivative, a division by zero) is
+/// ever computed, and values and derivatives of every order are finite wherever those of the
+/// function taken are. [`where_`], which selects between two values, cannot guarantee this: an
+/// infinite derivative of the value not taken is multiplied by zero, which is NaN.
 ///
-/// Under [`vmap`](crate::vmap), where the condition may hold for other elements in each lane, the
-/// vectors have all elements, those that are not chosen replaced by one that is, and the results in
-/// their places are left out.
+/// The inputs are any [`Tree`](trait@Tree): a Variable, or a tuple of several. The functions get
+/// the same container, with the elements of each input in a vector, and must be elementwise: each
+/// element of the result, which is a vector of the same length or a number, must depend only on the
+/// elements in the same position. They may capture numbers and Variables of shape `[]`, and
+/// gradients flow to these. Arrays must be among the inputs, because a captured array does not have
+/// only the selected elements. A function that is taken nowhere gets vectors of length 0.
 ///
-/// Shapes: condition and inputs that broadcast → their common shape. Types: condition any, zero is
-/// false; inputs all; results all, promoted. Gradient: that of the function taken; exactly zero from
-/// the other; none to the condition.
+/// Under [`vmap`](crate::vmap), where the condition may hold for different elements in each batch
+/// element, the vectors have all elements: those not selected are replaced by one that is, and the
+/// results in their positions are discarded.
 ///
+/// Shapes: condition and inputs that broadcast → their common shape.
+/// Types: condition any, zero is false; inputs all; results all, promoted.
+/// Gradient: that of the function taken; exactly zero from the other; none to the condition.
 /// Source: `numpy.piecewise` has the same contract.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or a function gives another shape.
+/// Panics if the shapes do not broadcast, or a function returns another shape.
 ///
 /// ```
 /// use bibun::{functions::piecewise, grad, Variable};
@@ -57,9 +58,9 @@ pub fn piecewise<T: Tree, A: Into<Operand>, B: Into<Operand>>(
     taken: impl FnOnce(&T) -> A,
     otherwise: impl FnOnce(&T) -> B,
 ) -> Variable {
-    // No composite: what the functions call is the user's.
+    // This is no composite, because the functions call user code.
     let _called = calling("piecewise");
-    // Bools have no derivative, so that `jvp` has no reason to hide them.
+    // Bools have no derivative, so `jvp` need not hide them.
     let condition = cast(condition.into(), DType::Bool).detach();
     let shape = common_shape(&condition, inputs);
     let vector = |x: &Variable| reshape(broadcast_to(x, &shape), shape.size());
@@ -74,7 +75,8 @@ pub fn piecewise<T: Tree, A: Into<Operand>, B: Into<Operand>>(
 }
 
 impl Variable {
-    /// [`functions::piecewise`](crate::functions::piecewise) with this Variable as the condition.
+    /// Applies `taken` to the elements where this Variable holds, and `otherwise` to the rest; see
+    /// [`functions::piecewise`](crate::functions::piecewise).
     #[must_use]
     #[track_caller]
     pub fn piecewise<T: Tree, A: Into<Operand>, B: Into<Operand>>(
@@ -90,7 +92,7 @@ impl Variable {
 #[track_caller]
 fn common_shape(condition: &Variable, inputs: &impl Tree) -> Shape {
     let mut specs = vec![condition.spec()];
-    // The Tree is only looked at.
+    // The Tree is only read.
     inputs.visit(&mut crate::tree::Visitor::new(&mut |_, x, _| {
         specs.push(x.spec())
     }));
@@ -105,7 +107,7 @@ fn common_shape(condition: &Variable, inputs: &impl Tree) -> Shape {
     common
 }
 
-/// Both functions of their own elements, and these put back into their places.
+/// Applies each function to its own elements and puts the results back into their positions.
 #[track_caller]
 fn parted<T: Tree>(
     condition: &Array,
@@ -129,8 +131,9 @@ fn parted<T: Tree>(
     take(&all, places.to(all.device()), 0)
 }
 
-/// Both functions of all elements, with those in place of the elements not taken for which nothing can
-/// go wrong that does not go wrong anyway; of no elements, if a function is taken nowhere.
+/// Applies both functions to all elements, replacing those that are not taken by an element that
+/// is, so that no NaN or infinity arises that would not arise anyway. A function that is taken
+/// nowhere gets no elements.
 #[track_caller]
 fn replaced<T: Tree>(
     condition: &Variable,
@@ -163,7 +166,7 @@ fn replaced<T: Tree>(
     where_(condition, a, b)
 }
 
-/// The results of both functions beside each other, of which each must fit its vectors.
+/// Brings the results of both functions to a common dtype, and checks that each fits its vectors.
 #[track_caller]
 fn together(results: [Operand; 2], sizes: [usize; 2]) -> [Variable; 2] {
     let dtypes = results.each_ref().map(|result| match result {
@@ -186,8 +189,9 @@ fn together(results: [Operand; 2], sizes: [usize; 2]) -> [Variable; 2] {
     results
 }
 
-/// `x` where the condition holds, elsewhere an element of `x` where it does, taken as a constant. It is
-/// the same place for all `x` beside one condition, and may lie in another lane.
+/// `x` where the condition holds, and elsewhere one element of `x` for which it holds, taken as a
+/// constant. Its position is the same for all `x` with the same condition, and may be in another
+/// batch element.
 #[derive(Clone, Copy, Debug)]
 struct Replaced;
 
@@ -224,7 +228,8 @@ impl Function for Replaced {
         [dx.map(|dx| where_(cx.input(0), dx, 0.0))]
     }
 
-    /// Batch elements are further elements; always in front, so that the first is the same for all `x`.
+    /// Batch elements are just more elements. The batch axis always goes to the front, so that the
+    /// first element is the same for all `x`.
     fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
         Batched::in_front(*self, inputs)
     }
@@ -257,7 +262,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([2, 3], -2.0..2.0),
-        // Inputs that broadcast, and a Variable of shape [] that is captured.
+        // Inputs that broadcast, and a captured Variable of shape [].
         Sample::new(
             "piecewise",
             |x| {
@@ -293,7 +298,7 @@ mod tests {
         x.greater(0).piecewise(x, |x| x.sqrt(), |_| 0.0)
     }
 
-    /// The first, second and third derivative of a function to its own elements.
+    /// Computes the first, second and third derivative of an elementwise function.
     fn derivatives(f: impl Fn(&Variable) -> Variable, x: &Variable) -> [Vec<f64>; 3] {
         let first = |x: &Variable| grad(|x| f(x).sum(..), x);
         let second = |x: &Variable| grad(|x| first(x).sum(..), x);
@@ -311,10 +316,10 @@ mod tests {
             [0.0, 0.0, 3.0 / 256.0, 0.0],
         ];
         assert_eq!(derivatives(root, &x), expected);
-        // As where_ has it, for which the slope of what is not taken is a factor.
+        // where_ multiplies by the infinite derivative of the value that is not taken.
         let spoiled = |x: &Variable| x.greater(0).where_(x.sqrt(), 0.0).sum(..);
         assert!(grad(spoiled, &x).to_vec::<f64>()[0].is_nan());
-        // The same by tangents, in which the condition is hidden.
+        // The same by tangents, where the condition is hidden.
         let (_, tangent) = jvp(root, &x, &Variable::constant([1.0; 4]));
         assert_eq!(tangent.to_vec::<f64>(), expected[0]);
         let tangent = |x: &Variable| jvp(root, x, &Variable::constant([1.0; 4])).1;
@@ -330,7 +335,7 @@ mod tests {
 
     #[test]
     fn batch_elements_choose_by_themselves() {
-        // All taken, none, and some: in rows, and in columns.
+        // All taken, none taken, and some: in rows and in columns.
         let x = Variable::new([[1.0, 4.0, 9.0], [-1.0, 0.0, -4.0], [0.0, 16.0, f64::NAN]]);
         let by_rows = [[0.5, 0.25, 1.0 / 6.0], [0.0; 3], [0.0, 0.125, 0.0]].concat();
         let slopes = |row: &Variable| grad(|row| root(row).sum(..), row);
@@ -373,7 +378,7 @@ mod tests {
             for (whole, batch) in g(f(&x)).into_iter().zip(g(vmap(f, &x))) {
                 assert!((whole - batch).abs() < 1e-12, "{whole} {batch}");
             }
-            // Batches whose inputs lie along other axes, beside one that is the same for all.
+            // Inputs with different batch axes, beside one that is the same for all batch elements.
             let pairs = [[1.0, -1.0], [-1.0, -2.0]];
             let (a, b) = (Variable::new(pairs), Variable::new(pairs));
             let call = |v: &[Variable]| {
@@ -445,7 +450,7 @@ mod tests {
             [2, 0]
         );
         let scalar = Variable::new(4.0);
-        let options = GradOptions::create_graph();
+        let options = GradOptions::new().create_graph();
         let g = gradients_with(&[&root(&scalar)], &[&scalar], &options)[0]
             .clone()
             .unwrap();

@@ -12,9 +12,10 @@ use crate::variable::Variable;
 unary! {
     samples in unary_samples;
 
-    /// The square root; NaN left of zero.
+    /// Computes the square root of each element; NaN for negative numbers.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / 2y`, infinite at zero.
     ///
     /// ```
@@ -27,9 +28,11 @@ unary! {
         sample: (0.3..3.0, f64::sqrt),
     }
 
-    /// `1 / √x`; infinite at zero, NaN left of it.
+    /// Computes `1 / √x` of each element; infinite at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-gy y³ / 2`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `-gy y³ / 2`.
     ///
     /// ```
     /// use bibun::{functions::rsqrt, Variable};
@@ -41,9 +44,10 @@ unary! {
         sample: (0.3..3.0, |x| 1.0 / x.sqrt()),
     }
 
-    /// The cube root, of negative numbers too.
+    /// Computes the cube root of each element, also of negative numbers.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / 3y²`, infinite at zero.
     ///
     /// ```
@@ -56,9 +60,11 @@ unary! {
         sample: (-3.0..-0.3, f64::cbrt),
     }
 
-    /// `1 / x`.
+    /// Computes the reciprocal `1 / x` of each element.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-gy y²`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `-gy y²`.
     ///
     /// ```
     /// use bibun::{functions::reciprocal, Variable};
@@ -70,9 +76,10 @@ unary! {
         sample: (-3.0..-0.5, |x| 1.0 / x),
     }
 
-    /// `x²`.
+    /// Computes the square `x²` of each element.
     ///
-    /// Shapes: x any → the same. Types: all; integers wrap around, bool counts as i64.
+    /// Shapes: x any → the same.
+    /// Types: all; integers wrap around, bool counts as i64.
     /// Gradient: `2 gy x`.
     ///
     /// ```
@@ -86,18 +93,19 @@ unary! {
     }
 }
 
-/// `xᵉ`, for an exponent that is a number or an array; `x⁰` and `1ᵉ` are 1, even for NaN.
+/// Computes the power `xᵉ`, for an exponent that is a number or an array. `x⁰` and `1ᵉ` are 1, even
+/// for NaN.
 ///
-/// A number as the exponent is a constant: the exponents -1 and 1 to 4 are then quotients and
-/// products, and derivatives of every order are right at zero and left of it.
+/// A number as the exponent is a constant. The exponents -1 and 1 to 4 are computed by quotients and
+/// products, so that derivatives of every order are right at zero and for negative x.
 ///
-/// Shapes: x, exponent that broadcast → their common shape. Types: all, promoted; integers to
-/// integers wrap around, bool counts as i64.
+/// Shapes: x, exponent that broadcast → their common shape.
+/// Types: all, promoted; integers to the power of integers wrap around, bool counts as i64.
 /// Gradient: `gy e xᵉ⁻¹` to x, zero where `e = 0`; `gy y log x` to the exponent, zero where `x = 0`
-/// and `e ≥ 0`, NaN left of zero.
+/// and `e ≥ 0`, NaN for negative x.
 ///
 /// # Panics
-/// If the shapes do not broadcast, or integers have a negative integer exponent.
+/// Panics if the shapes do not broadcast, or integers have a negative integer exponent.
 ///
 /// ```
 /// use bibun::{functions::pow, Variable};
@@ -113,7 +121,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             if exponent.dtype().is_float() || x.dtype().is_float() =>
         {
             let x = to_float(x);
-            // The number that the dtype makes of it.
+            // The exponent, rounded to the dtype of x.
             let exponent = exponent.cast(x.dtype().accumulator()).to_f64();
             match EXPONENTS.iter().find(|(known, _)| *known == exponent) {
                 Some((_, function)) => call(function(), &[], [x]),
@@ -132,7 +140,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
 }
 method!(pow, exponent: impl Into<Operand>);
 
-/// The power with one constant exponent.
+/// The power with a constant exponent.
 struct ConstantPower;
 
 element_function! {
@@ -141,10 +149,10 @@ element_function! {
     derivative(x; gy): gy * (x.pow(e - 1.0) * e);
 }
 
-/// Gives a function.
+/// A constructor of a function.
 type Made = fn() -> &'static ElementFunction;
 
-/// The exponents whose powers are products or quotients.
+/// The constant exponents whose powers are products or quotients.
 macro_rules! known_exponents {
     ($($exponent:literal -> $Power:ident $x:tt { $($rules:tt)+ })+) => {
         $(
@@ -194,14 +202,14 @@ element_function! {
     Pow = "pow", [a, b] [];
     operation: Power;
     derivative(a, b; gy): {
-        // 0 · 0⁻¹ is zero here, and so is what comes of it; the same where a⁻¹ overflows, and
-        // where a is NaN, of which the power is 1 nevertheless.
+        // 0 · 0⁻¹ is zero here, and so is its product with gy. The same holds where a⁻¹ overflows,
+        // and where a is NaN, whose power to 0 is 1 nevertheless.
         let is_finite = a.reciprocal().abs().less(f64::INFINITY);
         let undefined = is_finite.logical_not().logical_and(b.equal(0.0));
         gy * b * undefined.where_(1.0, a).pow(b - 1.0)
     };
     derivative(a, b, y; gy): {
-        // So is 0ᵉ log 0, and ∞⁻ᵉ log ∞.
+        // 0ᵉ log 0 and ∞⁻ᵉ log ∞ are zero here too.
         let undefined = (a.equal(0.0).logical_and(b.greater_equal(0.0)))
             .logical_or(a.equal(f64::INFINITY).logical_and(b.less(0.0)));
         gy * y * undefined.where_(1.0, a).log()
@@ -298,7 +306,7 @@ mod tests {
             |x| pow(x, exponents.cast(x.dtype())),
             &[0.0; 4],
         );
-        // d²(xᵉ)/dx² = 2 where e = 2, whatever x.
+        // d²(xᵉ)/dx² = 2 where e = 2, whatever x is.
         let two = Variable::constant([2.0]);
         assert_eq!(derivatives(|x| pow(x, &two), 0.0, 3), [0.0, 0.0, 2.0, 0.0]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Sums over axes, and what is made of sums.
+//! Sums over axes, and functions built from sums.
 
 use bibun_array::{Array, Axes, Shape, keep_dims};
 use smallvec::SmallVec;
@@ -15,14 +15,15 @@ use crate::functions::{
 };
 use crate::variable::Variable;
 
-/// The sum over axes (`..` for all; see [`Axes`]).
+/// Sums over axes (`..` for all; see [`Axes`]).
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all; integers and bools are added up as i64.
-/// Gradient: `gy` to every element summed.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all; integers and bools are added up as i64.
+/// Gradient: `gy` to each element.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::sum, Variable};
@@ -37,14 +38,15 @@ pub fn sum(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(sum, axes: impl Into<Axes>);
 
-/// The mean over axes.
+/// Computes the mean over axes.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
-/// Gradient: `gy / n` to each of the n elements. The mean of nothing is NaN.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: floats; integers and bools give f64.
+/// Gradient: `gy / n` to each of the n elements. The mean of no elements is NaN.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::mean, Variable};
@@ -60,15 +62,16 @@ pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(mean, axes: impl Into<Axes>);
 
-/// The variance over axes, `Σ (x - mean)² / (n - ddof)`: with `ddof` 0 that of the elements, with 1
-/// an unbiased estimate from a sample.
+/// Computes the variance over axes, `Σ (x - mean)² / (n - ddof)`. With `ddof` 0 it is that of the
+/// elements, with 1 an unbiased estimate from a sample.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: floats; integers and bools give f64.
 /// Gradient: `2 gy (x - mean) / (n - ddof)`. NaN or ∞ if there are not more than `ddof` elements.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::var, Variable};
@@ -86,16 +89,17 @@ pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variab
 }
 method!(var, axes: impl Into<Axes>, ddof: usize);
 
-/// The standard deviation over axes, the square root of [`var`]; without overflow or underflow
-/// between.
+/// Computes the standard deviation over axes, the square root of [`var`], without overflow or
+/// underflow in between.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: floats; integers and bools give f64.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: floats; integers and bools give f64.
 /// Gradient: `gy (x - mean) / (n - ddof) / y`. Where all elements are equal there is a kink, and
 /// the gradient is 0.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::std, Variable};
@@ -112,14 +116,15 @@ pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variab
 }
 method!(std, axes: impl Into<Axes>, ddof: usize);
 
-/// The weighted mean over axes, `Σ w x / Σ w`.
+/// Computes the weighted mean over axes, `Σ w x / Σ w`.
 ///
-/// Shapes: x any; weights that broadcast to x, or a vector along the only axis named → without the
-/// axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims). Types: floats,
-/// promoted; integers give f64. Gradient: `gy w / Σ w` to x, `gy (x - y) / Σ w` to w.
+/// Shapes: x any; weights that broadcast to x, or a vector along the axis if only one is given
+/// → without the axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims).
+/// Types: floats, promoted; integers give f64.
+/// Gradient: `gy w / Σ w` to x, `gy (x - y) / Σ w` to w.
 ///
 /// # Panics
-/// If there is no such axis or the weights do not fit.
+/// Panics if there is no such axis or the weights do not fit.
 ///
 /// ```
 /// use bibun::{functions::average, Variable};
@@ -153,12 +158,14 @@ pub fn average(
 }
 method!(average, axes: impl Into<Axes>, weights: impl Into<Operand>);
 
-/// The squared Euclidean norm of each example, `yᵢ = Σ xᵢ²`.
+/// Computes the squared Euclidean norm of each example, `yᵢ = Σ xᵢ²`.
 ///
-/// Shapes: x `[n, ..]` → `[n]`. Types: all but bool. Gradient: `2 gy x`.
+/// Shapes: x `[n, ..]` → `[n]`.
+/// Types: all but bool.
+/// Gradient: `2 gy x`.
 ///
 /// # Panics
-/// If x is a scalar.
+/// Panics if x is a scalar.
 ///
 /// ```
 /// use bibun::{functions::batch_l2_norm_squared, Variable};
@@ -178,13 +185,13 @@ pub fn batch_l2_norm_squared(x: impl Into<Variable>) -> Variable {
 }
 method!(batch_l2_norm_squared);
 
-/// How many elements go into each of the result.
+/// Returns the number of elements that are reduced to one.
 #[track_caller]
 fn count_over(function: &'static str, x: &Variable, axes: &Axes) -> usize {
     Over::new(function, axes, x).count(&x.shape())
 }
 
-/// The differences from the mean over axes.
+/// Returns the differences from the mean over axes.
 #[track_caller]
 fn centred(function: &'static str, x: Variable, axes: &Axes) -> Variable {
     Linear::of(Centred(Over::new(function, axes, &x)), x)
@@ -248,12 +255,12 @@ impl LinearRule for Sum {
     }
 }
 
-/// What a reduction goes over.
+/// The axes of a reduction.
 #[derive(Clone, Debug)]
 pub(crate) struct Over {
-    /// Sorted.
+    /// The axes, sorted.
     pub(crate) axes: SmallVec<[usize; 4]>,
-    /// Whether they stay, with size 1.
+    /// Whether the axes are kept, with size 1.
     pub(crate) keep_dims: bool,
 }
 
@@ -264,13 +271,13 @@ impl Over {
         Self { axes, keep_dims }
     }
 
-    /// The same axes behind that of lanes.
+    /// Returns the same axes after a batch axis in front.
     pub(crate) fn in_batch(&self) -> Self {
         let axes = self.axes.iter().map(|axis| axis + 1).collect();
         Self { axes, ..*self }
     }
 
-    /// The axes as arrays name them.
+    /// Returns the axes as an argument of an array's reductions.
     pub(crate) fn axes(&self) -> Axes {
         match self.keep_dims {
             true => self.kept_axes(),
@@ -278,7 +285,7 @@ impl Over {
         }
     }
 
-    /// The axes, to stay with size 1.
+    /// Returns the axes, kept with size 1.
     pub(crate) fn kept_axes(&self) -> Axes {
         keep_dims(Axes::new(&self.names()))
     }
@@ -287,22 +294,25 @@ impl Over {
         self.axes.iter().map(|&axis| axis as isize).collect()
     }
 
-    /// The shape of what comes out.
+    /// Returns the shape of the result.
     pub(crate) fn reduced(&self, x: &Shape) -> Shape {
         x.reduced(&self.axes, self.keep_dims)
     }
 
-    /// That shape where the axes stay, which broadcasts to that of x.
+    /// Returns the shape of the result with the axes kept, which broadcasts to that of x.
     pub(crate) fn aligned(&self, x: &Shape) -> Shape {
         x.reduced(&self.axes, true)
     }
 
-    /// How many elements become one.
+    /// Returns the number of elements that are reduced to one.
     pub(crate) fn count(&self, x: &Shape) -> usize {
         self.axes.iter().map(|&axis| x[axis]).product()
     }
 
-    /// What comes out, of the dtype of x, if it is of something.
+    /// Returns the spec of the result, with the dtype of x.
+    ///
+    /// # Errors
+    /// Returns an error if there are no elements to reduce.
     pub(crate) fn of_something(&self, x: &Spec) -> Result<[Spec; 1], Mismatch> {
         if x.shape.size() == 0 && x.shape.reduced(&self.axes, false).size() > 0 {
             let must_hold = format!("there must be something over axes {:?}", self.axes);
@@ -311,7 +321,7 @@ impl Over {
         Ok([Spec::new(self.reduced(&x.shape), x.dtype)])
     }
 
-    /// Where the examples of the result lie in x.
+    /// Returns the positions in x of the examples of the result.
     pub(crate) fn examples(&self, x: &Shape, y: &Examples) -> Examples {
         let axis = y.axis();
         if !self.keep_dims {
@@ -325,7 +335,7 @@ impl Over {
     }
 }
 
-/// Each line of `x` along `axis` put through `f`: what references are written in.
+/// Applies `f` to each line of `x` along `axis`; used to write references.
 #[cfg(test)]
 pub(crate) fn along_axis(x: &Array, axis: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Array {
     let size = x.shape()[axis];
@@ -336,7 +346,7 @@ pub(crate) fn along_axis(x: &Array, axis: usize, f: impl Fn(&[f64]) -> Vec<f64>)
     Array::from_vec(results.concat(), shape).moveaxis(-1, axis as isize)
 }
 
-/// The elements of `x` over `axes` put through `f`.
+/// Applies `f` to the elements of `x` over `axes`.
 #[cfg(test)]
 pub(crate) fn over_axes(
     x: &Array,
@@ -355,7 +365,7 @@ pub(crate) fn over_axes(
     Array::from_vec(results, x.shape().reduced(axes, keep_dims))
 }
 
-/// Samples of a reduction over several axes of several shapes.
+/// Returns samples of a reduction over various axes of various shapes.
 #[cfg(test)]
 pub(crate) fn reduction_samples(
     name: &'static str,
@@ -417,7 +427,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([2, 3], range.clone()),
     );
-    // Over more than one element, which are not all equal.
+    // With more than one element, not all of them equal.
     samples.push(
         Sample::new(
             "std",

@@ -1,4 +1,4 @@
-//! Rounding, signs, ranges, and the greater or lesser of two.
+//! Rounding, signs, ranges, and the maximum and minimum of two values.
 
 use bibun_array::Number;
 
@@ -7,11 +7,13 @@ use crate::functions::families::{binary, unary};
 unary! {
     samples in unary_samples;
 
-    // Functions that are constant between their steps.
+    // These functions are constant between their steps.
 
-    /// The greatest integer that is at most `x`, in the dtype of x.
+    /// Rounds each element down to an integer, in the dtype of x.
     ///
-    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    /// Shapes: x any → the same.
+    /// Types: all; bool gives i64.
+    /// Gradient: zero, also at the steps.
     ///
     /// ```
     /// use bibun::{functions::floor, Variable};
@@ -23,9 +25,11 @@ unary! {
         sample: (0.1..0.9, f64::floor),
     }
 
-    /// The least integer that is at least `x`, in the dtype of x.
+    /// Rounds each element up to an integer, in the dtype of x.
     ///
-    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    /// Shapes: x any → the same.
+    /// Types: all; bool gives i64.
+    /// Gradient: zero, also at the steps.
     ///
     /// ```
     /// use bibun::{functions::ceil, Variable};
@@ -37,9 +41,12 @@ unary! {
         sample: (-1.9..-1.1, f64::ceil),
     }
 
-    /// The nearest integer, in the dtype of x; halves go to the even one.
+    /// Rounds each element to the nearest integer, in the dtype of x; halves are rounded to the
+    /// even one.
     ///
-    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    /// Shapes: x any → the same.
+    /// Types: all; bool gives i64.
+    /// Gradient: zero, also at the steps.
     ///
     /// ```
     /// use bibun::{functions::round, Variable};
@@ -51,9 +58,11 @@ unary! {
         sample: (0.6..1.4, f64::round),
     }
 
-    /// The integer part, towards zero, in the dtype of x.
+    /// Rounds each element towards zero to an integer, in the dtype of x.
     ///
-    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at the steps too.
+    /// Shapes: x any → the same.
+    /// Types: all; bool gives i64.
+    /// Gradient: zero, also at the steps.
     ///
     /// ```
     /// use bibun::{functions::trunc, Variable};
@@ -65,9 +74,11 @@ unary! {
         sample: (-1.9..-1.1, f64::trunc),
     }
 
-    /// -1, 0 or 1 as `x` is negative, zero or positive; NaN stays NaN.
+    /// Computes the sign of each element: -1, 0 or 1 for negative, zero or positive; NaN stays NaN.
     ///
-    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: zero, at zero too.
+    /// Shapes: x any → the same.
+    /// Types: all; bool gives i64.
+    /// Gradient: zero, also at zero.
     ///
     /// ```
     /// use bibun::{functions::sign, Variable};
@@ -79,9 +90,11 @@ unary! {
         sample: (-2.0..-0.1, f64::signum),
     }
 
-    /// The magnitude `|x|`.
+    /// Computes the absolute value `|x|` of each element.
     ///
-    /// Shapes: x any → the same. Types: all; bool gives i64. Gradient: `gy sign(x)`, zero at zero.
+    /// Shapes: x any → the same.
+    /// Types: all; bool gives i64.
+    /// Gradient: `gy sign(x)`, zero at zero.
     ///
     /// ```
     /// use bibun::{functions::abs, Variable};
@@ -93,9 +106,10 @@ unary! {
         sample: (-2.0..-0.1, f64::abs),
     }
 
-    /// `x` held between two numbers, `min(max(x, low), high)`: `high` where `low > high`.
+    /// Clips each element to a range, `min(max(x, low), high)`, which is `high` where `low > high`.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `low ≤ x ≤ high`, the bounds included, zero elsewhere.
     ///
     /// ```
@@ -116,13 +130,14 @@ unary! {
 binary! {
     samples in binary_samples;
 
-    /// The greater of both; NaN if one is NaN.
+    /// Computes the maximum of two values, element by element; NaN if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted.
     /// Gradient: `gy` to the greater, half to each where they are equal.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::maximum, Variable};
@@ -135,13 +150,14 @@ binary! {
         sample: (-2.0..2.0, -2.0..2.0, f64::max),
     }
 
-    /// The lesser of both; NaN if one is NaN.
+    /// Computes the minimum of two values, element by element; NaN if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted.
     /// Gradient: `gy` to the lesser, half to each where they are equal.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::minimum, Variable};
@@ -154,14 +170,16 @@ binary! {
         sample: (-2.0..2.0, -2.0..2.0, f64::min),
     }
 
-    /// `a - b n` for the quotient `n = a / b` rounded towards zero: what is left has the sign of a,
-    /// as with Rust's `%` and C's `fmod`.
+    /// Computes the remainder `a - b n` of the quotient `n = a / b` rounded towards zero. It has
+    /// the sign of a, as with Rust's `%` and C's `fmod`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
-    /// Floats by zero give NaN, integers 0. Gradient: `gy` to a, `-gy n` to b, at the steps too.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted; bool gives i64. The remainder by zero is NaN for floats and 0 for
+    /// integers.
+    /// Gradient: `gy` to a, `-gy n` to b, also at the steps.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::fmod, Variable};
@@ -170,19 +188,21 @@ binary! {
     fmod(a, b) via to_number -> Fmod {
         operation: Fmod,
         derivative(; gy): gy,
-        // What the remainder leaves divides evenly, but for rounding.
+        // Apart from rounding, b divides a minus the remainder.
         derivative(a, b, y; gy): -(gy * ((a - y) / b).round()),
         sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::trunc(a / b)),
     }
 
-    /// `a - b n` for the quotient `n = a / b` rounded down: what is left has the sign of b, as with
-    /// Python's `%`.
+    /// Computes the remainder `a - b n` of the quotient `n = a / b` rounded down. It has the sign
+    /// of b, as with Python's `%`.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: all, promoted; bool gives i64.
-    /// Floats by zero give NaN, integers 0. Gradient: `gy` to a, `-gy n` to b, at the steps too.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: all, promoted; bool gives i64. The remainder by zero is NaN for floats and 0 for
+    /// integers.
+    /// Gradient: `gy` to a, `-gy n` to b, also at the steps.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::remainder, Variable};
@@ -195,13 +215,14 @@ binary! {
         sample: (-7.0..-6.2, 1.6..2.0, |a, b| a - b * f64::floor(a / b)),
     }
 
-    /// `√(a² + b²)`, without overflow or underflow between.
+    /// Computes `√(a² + b²)`, element by element, without overflow or underflow in between.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: floats, promoted; integers give
-    /// f64. Gradient: `gy a / y` to a, `gy b / y` to b, both zero at the origin.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
+    /// Gradient: `gy a / y` to a, `gy b / y` to b, both zero at the origin.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::hypot, Variable};

@@ -1,4 +1,4 @@
-//! Running sums and products, and the product over axes, which is differentiated by them.
+//! Cumulative sums and products, and the product over axes, whose derivative they compute.
 
 use bibun_array::{Array, Axes, Index, normalize_axis};
 use smallvec::SmallVec;
@@ -12,13 +12,14 @@ use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{beside_batch, concat, expand_dims, permute, reshape, slice, sum};
 use crate::variable::Variable;
 
-/// The running sum along an axis, `yᵢ = Σⱼ≤ᵢ xⱼ`.
+/// Computes the cumulative sum along an axis, `yᵢ = Σⱼ≤ᵢ xⱼ`.
 ///
-/// Shapes: x any → the same. Types: all; integers and bools are added up as i64.
-/// Gradient: the running sum of `gy` from the end.
+/// Shapes: x any → the same.
+/// Types: all; integers and bools are added up as i64.
+/// Gradient: the cumulative sum of `gy` from the end.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::cumsum, Variable};
@@ -63,14 +64,15 @@ impl LinearRule for CumSum {
     }
 }
 
-/// The running product along an axis, `yᵢ = Πⱼ≤ᵢ xⱼ`.
+/// Computes the cumulative product along an axis, `yᵢ = Πⱼ≤ᵢ xⱼ`.
 ///
-/// Shapes: x any → the same. Types: all; integers and bools are added up as i64.
-/// Gradient: `Σᵢ gyᵢ Πⱼ≤ᵢ xⱼ` without the factor itself, by products alone: exact with zeros, in
-/// every order.
+/// Shapes: x any → the same.
+/// Types: all; integers and bools are multiplied as i64.
+/// Gradient: `Σᵢ gyᵢ Πⱼ≤ᵢ xⱼ` without the factor itself, computed by products alone, so that it is
+/// exact with zeros, at every order.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::cumprod, Variable};
@@ -114,8 +116,9 @@ impl Function for CumProd {
         [x.cumprod(self.axis as isize)]
     }
 
-    /// With `before` the product of all factors before one, and `rest` what the factors behind
-    /// make of the cotangents, `restᵢ = gyᵢ + xᵢ₊₁ restᵢ₊₁`, the gradient is `before rest`.
+    /// `before` is the product of all factors before an element, and `rest` accumulates the
+    /// cotangents through the factors after it, `restᵢ = gyᵢ + xᵢ₊₁ restᵢ₊₁`; the gradient is
+    /// `before rest`.
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
         let (x, size) = (cx.input(0), cx.input_shape(0)[self.axis]);
         if size == 0 {
@@ -157,14 +160,15 @@ impl Function for CumProd {
     }
 }
 
-/// The product over axes.
+/// Computes the product over axes.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims). Types: all; integers and bools are added up as i64.
-/// Gradient: `gy` times the product of the other elements, exact with zeros, in every order.
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all; integers and bools are multiplied as i64.
+/// Gradient: `gy` times the product of the other elements, exact with zeros, at every order.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::prod, Variable};
@@ -182,7 +186,7 @@ pub fn prod(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite_if(axes.len() != 1 || keep_dims, "prod");
     let y = match axes[..] {
         [axis] => product_along(x, axis),
-        // All axes as one, which comes last.
+        // All axes are merged into one, which comes last.
         _ => {
             let kept = (0..shape.rank()).filter(|axis| !axes.contains(axis));
             let order = kept.chain(axes.iter().copied()).map(|axis| axis as isize);
@@ -212,7 +216,8 @@ struct CumulativeProduct {
 }
 
 impl CumulativeProduct {
-    /// The product of all elements but one, for each: of those before and of those behind.
+    /// Returns, for each element, the product of all others: of those before it and of those after
+    /// it.
     fn of_others(self, x: &Variable) -> Variable {
         let axis = self.axis;
         let running = |x: &Variable| shifted(cumprod(x, axis as isize), axis);
@@ -280,7 +285,7 @@ impl Function for CumulativeProduct {
     }
 }
 
-/// The elements `start..stop` along an axis.
+/// Returns the elements `start..stop` along an axis.
 fn part(x: &Variable, axis: usize, start: usize, stop: usize) -> Variable {
     let range = Index::Range {
         start: Some(start as isize),
@@ -290,7 +295,7 @@ fn part(x: &Variable, axis: usize, start: usize, stop: usize) -> Variable {
     along(x, axis, range)
 }
 
-/// The elements in reverse order along an axis.
+/// Returns the elements in reverse order along an axis.
 fn reversed(x: &Variable, axis: usize) -> Variable {
     along(x, axis, Index::ALL.step_by(-1))
 }
@@ -301,7 +306,7 @@ fn along(x: &Variable, axis: usize, range: Index) -> Variable {
     slice(x, &index)
 }
 
-/// A one, then all elements but the last, of at least one along an axis.
+/// Returns a one, then all elements but the last, of at least one along an axis.
 fn shifted(x: Variable, axis: usize) -> Variable {
     let shape = x.shape();
     let one = Variable::constant(Array::ones(shape.replaced(axis, 1), x.dtype()));
@@ -311,9 +316,10 @@ fn shifted(x: Variable, axis: usize) -> Variable {
     }
 }
 
-/// The sequence of `yᵢ = bᵢ + aᵢ yᵢ₊₁`, which starts at the end with the last of `b`; there is one
-/// `a` less. In as many steps as the length has binary digits: each doubles how far an element has
-/// looked (W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986).
+/// Computes the sequence `yᵢ = bᵢ + aᵢ yᵢ₊₁`, which starts at the end with the last of `b`; `a` has
+/// one element less. It takes as many steps as the length has binary digits, because each step
+/// doubles the number of elements that an element has seen (W. D. Hillis and G. L. Steele, Data
+/// parallel algorithms, 1986).
 fn recurrence(a: Variable, b: Variable, axis: usize) -> Variable {
     let size = b.shape()[axis];
     let (mut a, mut y) = (a, b);
@@ -390,7 +396,7 @@ mod tests {
     use crate::{GradOptions, gradients_with};
 
     fn derivative(y: &Variable, x: &Variable) -> Variable {
-        let gradients = gradients_with(&[&y.sum(..)], &[x], &GradOptions::create_graph());
+        let gradients = gradients_with(&[&y.sum(..)], &[x], GradOptions::new().create_graph());
         gradients[0].clone().expect("a gradient")
     }
 
@@ -414,7 +420,7 @@ mod tests {
                 let picked = part(&first, 0, i, i + 1);
                 assert_eq!(derivative(&picked, &x).to_vec::<f64>(), expected);
             }
-            // The sum of running products: a + a b + a b c.
+            // The sum of cumulative products: a + a b + a b c.
             let first = derivative(&cumprod(&x, 0), &x);
             assert_eq!(first.to_vec::<f64>(), [1.0 + b + b * c, a + a * c, a * b]);
             let second = [[0.0, 1.0 + c, b], [1.0 + c, 0.0, a], [b, a, 0.0]];

@@ -1,4 +1,4 @@
-//! Order along an axis.
+//! Sorting along an axis.
 
 use bibun_array::{Array, DType, normalize_axis};
 
@@ -10,13 +10,15 @@ use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{beside_batch, gather};
 use crate::variable::Variable;
 
-/// The positions that put an axis in ascending order; NaN is last, and equal elements stay in
-/// their order.
+/// Returns the positions that sort an axis in ascending order. NaN is last, and equal elements stay
+/// in their order.
 ///
-/// Shapes: x any → the same. Types: all → i64. Gradient: none.
+/// Shapes: x any → the same.
+/// Types: all → i64.
+/// Gradient: none.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::argsort, Variable};
@@ -31,13 +33,15 @@ pub fn argsort(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(argsort, axis: isize);
 
-/// The elements of an axis in ascending order; see [`argsort`].
+/// Sorts the elements along an axis in ascending order; see [`argsort`].
 ///
-/// Shapes: x any → the same. Types: all. Gradient: `gy`, put back in the old order; of equal
-/// elements, the first in x takes that of the first in y.
+/// Shapes: x any → the same.
+/// Types: all.
+/// Gradient: `gy`, put back in the original order; of equal elements, the first in x gets that of
+/// the first in y.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if there is no such axis.
 ///
 /// ```
 /// use bibun::{functions::sort, Variable};
@@ -57,14 +61,15 @@ pub fn sort(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(sort, axis: isize);
 
-/// The `k` largest elements of an axis, largest first, and their positions. NaN counts as larger
-/// than all numbers; of equal elements the first comes first.
+/// Returns the `k` largest elements along an axis, largest first, and their positions. NaN counts
+/// as larger than all numbers; of equal elements the first comes first.
 ///
-/// Shapes: x any → twice the shape with size `k` along the axis. Types: all; positions are i64.
-/// Gradient: `gy` of the values at their positions, 0 elsewhere; positions have none.
+/// Shapes: x any → two results with the shape of x, with size `k` along the axis.
+/// Types: all; positions are i64.
+/// Gradient: that of the values goes to their positions, 0 elsewhere; the positions have none.
 ///
 /// # Panics
-/// If there is no such axis, or fewer than `k` elements along it.
+/// Panics if there is no such axis, or there are fewer than `k` elements along it.
 ///
 /// ```
 /// use bibun::{functions::top_k, Variable};

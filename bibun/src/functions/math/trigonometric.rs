@@ -8,9 +8,11 @@ use crate::variable::Variable;
 unary! {
     samples in unary_samples;
 
-    /// The sine; NaN at infinity.
+    /// Computes the sine of each element; NaN at infinity.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy cos x`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy cos x`.
     ///
     /// ```
     /// use bibun::{functions::sin, Variable};
@@ -22,9 +24,11 @@ unary! {
         sample: (-3.0..3.0, f64::sin),
     }
 
-    /// The cosine; NaN at infinity.
+    /// Computes the cosine of each element; NaN at infinity.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `-gy sin x`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `-gy sin x`.
     ///
     /// ```
     /// use bibun::{functions::cos, Variable};
@@ -36,9 +40,11 @@ unary! {
         sample: (-3.0..3.0, f64::cos),
     }
 
-    /// The tangent; NaN at infinity.
+    /// Computes the tangent of each element; NaN at infinity.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy (1 + y²)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy (1 + y²)`.
     ///
     /// ```
     /// use bibun::{functions::tan, Variable};
@@ -50,9 +56,10 @@ unary! {
         sample: (-1.0..1.0, f64::tan),
     }
 
-    /// The inverse sine, in `[-π/2, π/2]`; NaN beyond 1.
+    /// Computes the inverse sine of each element, in `[-π/2, π/2]`; NaN below -1 and above 1.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `gy / √(1 - x²)`, infinite at -1 and 1.
     ///
     /// ```
@@ -65,9 +72,10 @@ unary! {
         sample: (-0.8..0.8, f64::asin),
     }
 
-    /// The inverse cosine, in `[0, π]`; NaN beyond 1.
+    /// Computes the inverse cosine of each element, in `[0, π]`; NaN below -1 and above 1.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
     /// Gradient: `-gy / √(1 - x²)`, infinite at -1 and 1.
     ///
     /// ```
@@ -80,9 +88,11 @@ unary! {
         sample: (-0.8..0.8, f64::acos),
     }
 
-    /// The inverse tangent, in `[-π/2, π/2]`.
+    /// Computes the inverse tangent of each element, in `[-π/2, π/2]`.
     ///
-    /// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `gy / (1 + x²)`.
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy / (1 + x²)`.
     ///
     /// ```
     /// use bibun::{functions::atan, Variable};
@@ -98,14 +108,15 @@ unary! {
 binary! {
     samples in binary_samples;
 
-    /// The angle of the point `(b, a)`, in `[-π, π]`: the inverse tangent of `a / b` in the right
-    /// quadrant.
+    /// Computes the angle of the point `(b, a)`, in `[-π, π]`: the inverse tangent of `a / b` in
+    /// the right quadrant.
     ///
-    /// Shapes: a, b that broadcast → their common shape. Types: floats, promoted; integers give
-    /// f64. Gradient: `gy b / (a² + b²)` to a, `-gy a / (a² + b²)` to b, both zero at the origin.
+    /// Shapes: a, b that broadcast → their common shape.
+    /// Types: floats, promoted; integers give f64.
+    /// Gradient: `gy b / (a² + b²)` to a, `-gy a / (a² + b²)` to b, both zero at the origin.
     ///
     /// # Panics
-    /// If the shapes do not broadcast.
+    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::atan2, Variable};
@@ -120,9 +131,11 @@ binary! {
     }
 }
 
-/// `180 x / π`: radians as degrees.
+/// Converts radians to degrees, `180 x / π`.
 ///
-/// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `180 gy / π`.
+/// Shapes: x any → the same.
+/// Types: floats; integers give f64.
+/// Gradient: `180 gy / π`.
 ///
 /// ```
 /// use bibun::{functions::degrees, Variable};
@@ -135,9 +148,11 @@ pub fn degrees(x: impl Into<Variable>) -> Variable {
 }
 method!(degrees);
 
-/// `π x / 180`: degrees as radians.
+/// Converts degrees to radians, `π x / 180`.
 ///
-/// Shapes: x any → the same. Types: floats; integers give f64. Gradient: `π gy / 180`.
+/// Shapes: x any → the same.
+/// Types: floats; integers give f64.
+/// Gradient: `π gy / 180`.
 ///
 /// ```
 /// use bibun::{functions::radians, Variable};

@@ -1,15 +1,16 @@
-//! Of classes.
+//! Metrics of classification.
 
 use bibun_array::{Array, DType};
 
 use crate::error::{Error, raise};
 use crate::variable::Variable;
 
-/// The part of places at which the largest score is that of the right class; of equal scores the
-/// first counts as the largest.
+/// Returns the fraction of positions at which the largest score is that of the right class. Of
+/// equal scores the first counts as the largest.
 ///
-/// Shapes: y `[n, c, ...]`, t `[n, ...]` i64. Class -1 marks places that are ignored, as in
-/// [`softmax_cross_entropy`](crate::functions::softmax_cross_entropy); NaN if there are no others.
+/// Shapes: y `[n, c, ...]`, t `[n, ...]` of integers. Positions of class -1 are ignored, as in
+/// [`softmax_cross_entropy`](crate::functions::softmax_cross_entropy). The result is NaN if there
+/// are no others.
 ///
 /// ```
 /// use bibun::functions::accuracy;
@@ -19,7 +20,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit or t is not of integers.
+/// Panics if the shapes do not fit or t is not of integers.
 #[track_caller]
 pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());
@@ -36,10 +37,11 @@ pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     found as f64 / all as f64
 }
 
-/// The part of places at which a score is positive just where the class is 1.
+/// Returns the fraction of positions at which the score is positive exactly if the class is 1.
 ///
-/// Shapes: y and t alike, t of integers. Class -1 marks places that are ignored, as in
-/// [`sigmoid_cross_entropy`](crate::functions::sigmoid_cross_entropy); NaN if there are no others.
+/// Shapes: y and t of one shape, t of integers. Positions of class -1 are ignored, as in
+/// [`sigmoid_cross_entropy`](crate::functions::sigmoid_cross_entropy). The result is NaN if there
+/// are no others.
 ///
 /// ```
 /// use bibun::functions::binary_accuracy;
@@ -49,7 +51,7 @@ pub fn accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// ```
 ///
 /// # Panics
-/// If the shapes differ or t is not of integers.
+/// Panics if the shapes differ or t is not of integers.
 #[track_caller]
 pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());
@@ -71,10 +73,10 @@ pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
     found as f64 / all as f64
 }
 
-/// How often each class was taken for which: rows are the right classes, columns those with the
-/// largest score.
+/// Counts the examples of each class by predicted class: rows are the right classes, columns those
+/// with the largest score.
 ///
-/// Shapes: y `[n, c]`, t `[n]` of integers → `[c, c]` i64. Class -1 marks examples that are ignored.
+/// Shapes: y `[n, c]`, t `[n]` of integers → `[c, c]` i64. Examples of class -1 are ignored.
 ///
 /// ```
 /// use bibun::functions::confusion_matrix;
@@ -85,7 +87,7 @@ pub fn binary_accuracy(y: &Variable, t: impl Into<Variable>) -> f64 {
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit, t is not of integers, or a class is not below `c`.
+/// Panics if the shapes do not fit, t is not of integers, or a class is not -1 or in `0..c`.
 #[track_caller]
 pub fn confusion_matrix(y: &Variable, t: impl Into<Variable>) -> Array {
     let (y, t) = (y.array(), t.into().array());

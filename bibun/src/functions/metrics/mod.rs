@@ -1,4 +1,4 @@
-//! How good predictions are: plain numbers, which nothing is differentiated by.
+//! Metrics of predictions, which are plain numbers without derivatives.
 
 mod classification;
 mod regression;

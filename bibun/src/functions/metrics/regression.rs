@@ -1,14 +1,15 @@
-//! Of numbers.
+//! Metrics of regression.
 
 use bibun_array::DType;
 
 use crate::error::{Error, raise};
 use crate::variable::Variable;
 
-/// The part of the variance of t that y explains, R² = 1 - Σ (t - y)² / Σ (t - t̄)², over all
-/// elements: 1 for predictions without error, 0 for the mean, negative for worse ones.
+/// Returns the coefficient of determination, R² = 1 - Σ (t - y)² / Σ (t - t̄)², over all elements:
+/// the fraction of the variance of t that y explains. It is 1 for predictions without error, 0 for
+/// the mean, and negative for worse ones.
 ///
-/// Shapes: y and t alike.
+/// Shapes: y and t of one shape.
 ///
 /// ```
 /// use bibun::functions::r2_score;
@@ -19,7 +20,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If the shapes differ.
+/// Panics if the shapes differ.
 #[track_caller]
 pub fn r2_score(y: &Variable, t: impl Into<Variable>) -> f64 {
     let (y, t) = (y.array(), t.into().array());

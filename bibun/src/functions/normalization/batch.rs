@@ -1,4 +1,4 @@
-//! Normalisation of channels over the examples of a batch.
+//! Normalization of channels over the examples of a batch.
 
 use smallvec::SmallVec;
 
@@ -6,44 +6,48 @@ use super::normalize::{expect_epsilon, expect_several, normalize, others, scaled
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
+use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::functions::{rsqrt, to_accumulator};
 use crate::variable::Variable;
 
-/// Each channel less its mean over the batch, divided by its standard deviation there:
-/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ioffe and Szegedy 2015, arXiv:1502.03167).
+/// Normalizes each channel over the batch, `y = gamma (x - mean) / √(variance + epsilon) + beta`
+/// (Ioffe and Szegedy 2015, arXiv:1502.03167).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. The variance is that of the elements (divided by their number).
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → the shape of x.
+/// Types: x floats; integers give f64. The variance is divided by the number of elements.
 /// Gradient: through mean and variance too, so examples are not independent of each other.
 ///
 /// # Panics
-/// If x has no axis of channels or one value per channel only (its variance is 0, and so would be
-/// the result, whatever x is), gamma or beta does not fit, or epsilon is negative.
+/// Panics if x has no axis of channels, it has only one value per channel (whose variance is 0, so
+/// that the result would be 0 whatever x is), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::batch_normalization, Variable};
 /// let x = Variable::new([[1.0, 10.0], [3.0, 30.0]]);
-/// let y = batch_normalization(&x, None, Some(&Variable::new([0.0, 5.0])), 0.0);
+/// let y = batch_normalization(&x, None, Variable::new([0.0, 5.0]), 0.0);
 /// assert_eq!(y.to_vec::<f64>(), [-1.0, 4.0, 1.0, 6.0]);
 /// ```
 #[track_caller]
 pub fn batch_normalization(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let [y, ..] = batch_normalization_with_statistics(x, gamma, beta, epsilon);
     y
 }
 
-/// [`batch_normalization`], and the statistics of the batch: `[y, mean, variance]`.
+/// Computes [`batch_normalization`] and returns the statistics of the batch too:
+/// `[y, mean, variance]`.
 ///
-/// Shapes: as there; mean and variance `[c]`. Gradient: of all three.
+/// Shapes: as for [`batch_normalization`]; mean and variance `[c]`.
+/// Types: those of [`batch_normalization`].
+/// Gradient: from all three results.
 ///
 /// # Panics
-/// As there.
+/// Panics as [`batch_normalization`] does.
 ///
 /// ```
 /// use bibun::{functions::batch_normalization_with_statistics, Variable};
@@ -55,8 +59,8 @@ pub fn batch_normalization(
 #[track_caller]
 pub fn batch_normalization_with_statistics(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> [Variable; 3] {
     let _whole = composite("batch_normalization");
@@ -68,18 +72,26 @@ pub fn batch_normalization_with_statistics(
     expect_several(function, ("x [n, c, d..]", &x), &over, "channel");
     let [y, mean, variance] = normalize(function, x.clone(), &over, true, epsilon);
     let channels = x.shape()[1];
-    let y = scaled(function, y, dtype, &[1], [gamma, beta]);
+    let y = scaled(
+        function,
+        y,
+        dtype,
+        &[1],
+        [gamma.into().get(), beta.into().get()],
+    );
     [y, reshaped(mean, channels), reshaped(variance, channels)]
 }
 
-/// [`batch_normalization`] by a mean and a variance that are given, such as those of all training
-/// examples: every example by itself.
+/// Computes [`batch_normalization`] with a given mean and variance, such as those of all training
+/// examples, so that examples are independent of each other.
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → as x. Types: floats,
-/// promoted. Gradient: to all five.
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → the shape of x.
+/// Types: floats, promoted.
+/// Gradient: to all five.
 ///
 /// # Panics
-/// If x has no axis of channels, one of the others does not fit, or epsilon is negative.
+/// Panics if x has no axis of channels, one of the other arguments does not fit, or epsilon is
+/// negative.
 ///
 /// ```
 /// use bibun::{functions::fixed_batch_normalization, Variable};
@@ -91,21 +103,22 @@ pub fn batch_normalization_with_statistics(
 #[track_caller]
 pub fn fixed_batch_normalization(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
-    mean: &Variable,
-    variance: &Variable,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
+    mean: impl Into<Variable>,
+    variance: impl Into<Variable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("fixed_batch_normalization");
     let function = "fixed_batch_normalization";
-    let x = x.into();
+    let (x, mean, variance) = (x.into(), mean.into(), variance.into());
+    let (gamma, beta) = (gamma.into(), beta.into());
     let dtype = x.dtype();
     expect_channels(function, &x);
     expect_epsilon(function, epsilon);
     let channels = x.shape()[1];
-    let parameters = [("gamma", gamma), ("beta", beta)];
-    let statistics = [("mean", Some(mean)), ("variance", Some(variance))];
+    let parameters = [("gamma", gamma.get()), ("beta", beta.get())];
+    let statistics = [("mean", Some(&mean)), ("variance", Some(&variance))];
     let named: SmallVec<[(&str, Spec); 5]> = ([("x [n, c, d..]", Some(&x))].into_iter())
         .chain(parameters)
         .chain(statistics)
@@ -115,15 +128,16 @@ pub fn fixed_batch_normalization(
         let named: Vec<(&str, &Spec)> = named.iter().map(|(name, spec)| (*name, spec)).collect();
         mismatch(function, &named, "all others must be [c]");
     }
-    // What belongs to a channel is put together first, so that x is passed over twice only.
+    // The factors and terms of each channel are combined first, so that there are only two passes
+    // over x.
     let x = to_accumulator(x);
     let scale = rsqrt(to_accumulator(variance) + epsilon);
-    let scale = match gamma {
+    let scale = match gamma.get() {
         Some(gamma) => gamma * scale,
         None => scale,
     };
     let shift = -(mean * &scale);
-    let shift = match beta {
+    let shift = match beta.get() {
         Some(beta) => beta + shift,
         None => shift,
     };
@@ -239,7 +253,8 @@ mod tests {
         let expected = "batch_normalization: shapes do not fit: x [n, c, d..] = [1, 2] f64 (there \
                         must be more than one value in a channel";
         assert!(message.starts_with(expected), "{message}");
-        // No value is not one, and a channel has values beside those of the batch.
+        // A batch without values is not one value, and a channel may have several values in one
+        // example.
         let nothing = Variable::new(bibun_array::Array::zeros([0, 2], bibun_array::DType::F64));
         assert_eq!(
             batch_normalization(&nothing, None, None, 1e-5).shape(),

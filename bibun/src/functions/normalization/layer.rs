@@ -1,4 +1,4 @@
-//! Normalisation of each example by itself.
+//! Normalization of each example by itself.
 
 use bibun_array::Axes;
 use smallvec::SmallVec;
@@ -7,31 +7,33 @@ use super::batch::expect_channels;
 use super::normalize::{expect_several, normalize, scaled};
 use crate::call::composite;
 use crate::error::mismatch;
+use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::variable::Variable;
 
-/// Elements less their mean over axes, divided by their standard deviation there:
-/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ba, Kiros and Hinton 2016,
-/// arXiv:1607.06450).
+/// Normalizes elements over axes, `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ba, Kiros
+/// and Hinton 2016, arXiv:1607.06450).
 ///
-/// Shapes: x any, gamma and beta, if any, of the shape of x along the axes (for `-1`, `[c]`) → as
-/// x. Types: x floats; integers give f64. Gradient: through mean and variance too.
+/// Shapes: x any, gamma and beta, if any, of the shape of x along the axes (for `-1`, `[c]`) → the
+/// shape of x.
+/// Types: x floats; integers give f64.
+/// Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If there is no such axis, gamma or beta does not fit, or epsilon is negative.
+/// Panics if there is no such axis, gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::layer_normalization, Variable};
 /// let x = Variable::new([[1.0, 3.0], [20.0, 10.0]]);
-/// let y = layer_normalization(&x, -1, Some(&Variable::new([1.0, 5.0])), None, 0.0);
+/// let y = layer_normalization(&x, -1, Variable::new([1.0, 5.0]), None, 0.0);
 /// assert_eq!(y.to_vec::<f64>(), [-1.0, 5.0, 1.0, -5.0]);
 /// ```
 #[track_caller]
 pub fn layer_normalization(
     x: impl Into<Variable>,
     axes: impl Into<Axes>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("layer_normalization");
@@ -40,17 +42,25 @@ pub fn layer_normalization(
     let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
     let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(function, y, dtype, &over, [gamma, beta])
+    scaled(
+        function,
+        y,
+        dtype,
+        &over,
+        [gamma.into().get(), beta.into().get()],
+    )
 }
 
-/// Elements divided by their root mean square over axes, `y = gamma x / √(mean x² + epsilon)`
+/// Divides elements by their root mean square over axes, `y = gamma x / √(mean x² + epsilon)`
 /// (Zhang and Sennrich 2019, arXiv:1910.07467).
 ///
-/// Shapes: x any, gamma, if any, of the shape of x along the axes (for `-1`, `[c]`) → as x.
-/// Types: x floats; integers give f64. Gradient: through the mean too.
+/// Shapes: x any, gamma, if any, of the shape of x along the axes (for `-1`, `[c]`) → the shape of
+/// x.
+/// Types: x floats; integers give f64.
+/// Gradient: through the mean too.
 ///
 /// # Panics
-/// If there is no such axis, gamma does not fit, or epsilon is negative.
+/// Panics if there is no such axis, gamma does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::rms_normalization, Variable};
@@ -62,7 +72,7 @@ pub fn layer_normalization(
 pub fn rms_normalization(
     x: impl Into<Variable>,
     axes: impl Into<Axes>,
-    gamma: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("rms_normalization");
@@ -71,19 +81,20 @@ pub fn rms_normalization(
     let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
     let [y, ..] = normalize(function, x, &over, false, epsilon);
-    scaled(function, y, dtype, &over, [gamma, None])
+    scaled(function, y, dtype, &over, [gamma.into().get(), None])
 }
 
-/// The channels of each example in groups, each group less its mean, divided by its standard
-/// deviation; then scaled and shifted by channel: `y = gamma (x - mean) / √(variance + epsilon) +
-/// beta` (Wu and He 2018, arXiv:1803.08494).
+/// Normalizes groups of channels of each example, then scales and shifts each channel:
+/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Wu and He 2018, arXiv:1803.08494).
 ///
-/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. Gradient: through mean and variance too.
+/// Shapes: x `[n, c, d..]`, gamma and beta, if any, `[c]` → the shape of x.
+/// Types: x floats; integers give f64.
+/// Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If x has no axis of channels, their number is no multiple of `groups`, a group has one value only
-/// (which less its own mean is 0), gamma or beta does not fit, or epsilon is negative.
+/// Panics if x has no axis of channels, the number of channels is not a multiple of `groups`, a
+/// group has only one value (which minus its own mean is 0), gamma or beta does not fit, or epsilon
+/// is negative.
 ///
 /// ```
 /// use bibun::{functions::group_normalization, Variable};
@@ -95,8 +106,8 @@ pub fn rms_normalization(
 pub fn group_normalization(
     x: impl Into<Variable>,
     groups: usize,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("group_normalization");
@@ -116,19 +127,25 @@ pub fn group_normalization(
     }
     let over: SmallVec<[usize; 4]> = (2..split.rank()).collect();
     let [y, ..] = normalize(function, reshaped(x, &split), &over, true, epsilon);
-    scaled(function, reshaped(y, shape), dtype, &[1], [gamma, beta])
+    scaled(
+        function,
+        reshaped(y, shape),
+        dtype,
+        &[1],
+        [gamma.into().get(), beta.into().get()],
+    )
 }
 
-/// Each channel of each example less its mean, divided by its standard deviation:
-/// `y = gamma (x - mean) / √(variance + epsilon) + beta` (Ulyanov, Vedaldi and Lempitsky 2016,
-/// arXiv:1607.08022).
+/// Normalizes each channel of each example, `y = gamma (x - mean) / √(variance + epsilon) + beta`
+/// (Ulyanov, Vedaldi and Lempitsky 2016, arXiv:1607.08022).
 ///
-/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → as x. Types: x floats; integers give
-/// f64. Gradient: through mean and variance too.
+/// Shapes: x `[n, c, d, ..]`, gamma and beta, if any, `[c]` → the shape of x.
+/// Types: x floats; integers give f64.
+/// Gradient: through mean and variance too.
 ///
 /// # Panics
-/// If x has no axis behind the channels or one value in each channel only (which less its own mean is
-/// 0), gamma or beta does not fit, or epsilon is negative.
+/// Panics if x has no axis after the channels, it has only one value in each channel (which minus
+/// its own mean is 0), gamma or beta does not fit, or epsilon is negative.
 ///
 /// ```
 /// use bibun::{functions::instance_normalization, Variable};
@@ -139,8 +156,8 @@ pub fn group_normalization(
 #[track_caller]
 pub fn instance_normalization(
     x: impl Into<Variable>,
-    gamma: Option<&Variable>,
-    beta: Option<&Variable>,
+    gamma: impl Into<OptionalVariable>,
+    beta: impl Into<OptionalVariable>,
     epsilon: f64,
 ) -> Variable {
     let _whole = composite("instance_normalization");
@@ -155,7 +172,13 @@ pub fn instance_normalization(
     let named = ("x [n, c, d, ..]", &x);
     expect_several(function, named, &over, "channel of an example");
     let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(function, y, dtype, &[1], [gamma, beta])
+    scaled(
+        function,
+        y,
+        dtype,
+        &[1],
+        [gamma.into().get(), beta.into().get()],
+    )
 }
 
 #[cfg(test)]
@@ -163,7 +186,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::normalize::reference;
     use crate::conformance::Sample;
     use bibun_array::{Array, Shape};
-    /// Which statistics an element of x belongs to, of how many, and which parameters.
+    /// The group of an element of x, the number of groups, and the index of the element's
+    /// parameters.
     type Places = fn(&Shape, usize) -> (usize, usize, usize);
     let sample = |name: &'static str,
                   call: fn(&[Variable]) -> Variable,

@@ -1,8 +1,8 @@
-//! Normalisation: values brought to mean 0 and variance 1.
+//! Normalization: values transformed to mean 0 and variance 1.
 //!
-//! One function, [`normalize`](normalize::normalize), does the work of all; they differ in the axes
-//! over which they take mean and variance. Scales and shifts are ordinary inputs of ordinary
-//! products and sums.
+//! One function, [`normalize`](normalize::normalize), is behind all of them; they differ in the
+//! axes over which they take mean and variance. Scales and shifts are inputs of ordinary products
+//! and sums.
 
 mod batch;
 mod layer;

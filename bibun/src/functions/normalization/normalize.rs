@@ -1,4 +1,4 @@
-//! The function under all normalisations, and the scale and shift after it.
+//! The function behind all normalizations, and the scale and shift after it.
 
 use bibun_array::{Array, DType, Normalization, Shape, normalize_gradient};
 use smallvec::SmallVec;
@@ -12,11 +12,12 @@ use crate::functions::products::reshaped;
 use crate::functions::{Over, cast, float_of, rsqrt, sqrt, sum, to_accumulator, zeros_like};
 use crate::variable::Variable;
 
-/// `[y, mean, variance]` over axes (sorted), with `y = (x - mean) / √(variance + epsilon)`; mean and
-/// variance have size 1 along the axes. Without `centered` the mean is taken to be zero.
+/// Returns `[y, mean, variance]` over axes (sorted), where
+/// `y = (x - mean) / √(variance + epsilon)`. Mean and variance have size 1 along the axes. Without
+/// `centered` the mean is taken to be zero.
 ///
 /// # Panics
-/// If epsilon is negative or NaN.
+/// Panics if epsilon is negative or NaN.
 #[track_caller]
 pub(super) fn normalize(
     function: &'static str,
@@ -45,7 +46,7 @@ pub(super) fn expect_epsilon(function: &'static str, epsilon: f64) {
     }
 }
 
-/// Refuses sets of one element each, which would be normalised to 0 whatever they are.
+/// Raises an error for sets of one element each, which would be normalized to 0 whatever they are.
 #[track_caller]
 pub(super) fn expect_several(
     function: &'static str,
@@ -64,20 +65,20 @@ pub(super) fn expect_several(
 
 #[derive(Clone, Debug)]
 struct Normalize {
-    /// Whose work this is.
+    /// The name of the public function.
     function: &'static str,
     over: Over,
     rule: Normalization,
 }
 
 impl Normalize {
-    /// The mean over the axes, which stay with size 1.
+    /// Returns the mean over the axes, which are kept with size 1.
     fn mean(&self, x: Variable) -> Variable {
         let count = self.over.count(&x.shape()) as f64;
         sum(x, self.over.axes()) / count
     }
 
-    /// The same of values with lanes in front.
+    /// Returns the same function of values with a batch axis in front.
     fn in_batch(&self) -> Self {
         let over = self.over.in_batch();
         Self { over, ..*self }
@@ -100,7 +101,7 @@ impl Function for Normalize {
     }
 
     fn saves(&self, _: Needs<'_>) -> Saved {
-        // The result serves as well as the input, and what comes behind keeps it anyway.
+        // The result serves as well as the input, and the functions after it save it anyway.
         Saved::NOTHING.output(0).output(2)
     }
 
@@ -156,19 +157,18 @@ impl Function for Normalize {
     }
 }
 
-/// The cotangent of what was normalised, of the results y and variance and the cotangents of y, the
-/// mean and the variance. With `m` the mean over the axes, `c` what is left of a value without it,
-/// `n` their count and `σ² = variance + ε`:
+/// The cotangent of the input, from the results y and variance and the cotangents of y, the mean
+/// and the variance. With `m` the mean over the axes, `c` a value minus its mean, `n` the number of
+/// elements and `σ² = variance + ε`:
 ///
 /// `gx = c(gy) / σ + y (2 σ gvariance / n - m(y gy) / σ) + gmean / n`
 ///
-/// which is linear in the cotangents, and its own transpose in gy.
+/// It is linear in the cotangents, and its own transpose in gy.
 #[derive(Clone, Debug)]
 struct NormalizeGradient(Normalize);
 
 impl NormalizeGradient {
-    /// What the gradient is for these cotangents: a part that it is not linear in left out where it
-    /// is zero.
+    /// Computes the gradient for these cotangents, where `None` is zero.
     fn of(&self, cx: &Context<'_>, [gy, gmean, gvariance]: [Option<Variable>; 3]) -> Variable {
         let (y, variance) = (cx.input(0), cx.input(1));
         let gy = gy.unwrap_or_else(|| zeros_like(&y));
@@ -178,7 +178,7 @@ impl NormalizeGradient {
         gx
     }
 
-    /// `n`.
+    /// Returns `n`, the number of elements over the axes.
     fn count(&self, cx: &Context<'_>) -> f64 {
         self.0.over.count(cx.input_shape(0)) as f64
     }
@@ -268,11 +268,13 @@ impl Function for NormalizeGradient {
     }
 }
 
-/// `y gamma + beta` with scales and shifts that vary along some axes of y (sorted), rounded once to the
-/// floats of all of them and of `dtype`, which y came from.
+/// Computes `y gamma + beta`, with scales and shifts that vary along some axes of y (sorted). The
+/// result is rounded once to the floats promoted from all of them and `dtype`, the original dtype
+/// of y.
 ///
 /// # Panics
-/// If there is a scale or shift that has not the shape of y along these axes; the message names all.
+/// Panics if a scale or shift does not have the shape of y along these axes; the message names all
+/// inputs.
 #[track_caller]
 pub(super) fn scaled(
     function: &'static str,
@@ -311,13 +313,13 @@ pub(super) fn scaled(
     cast(y, dtype)
 }
 
-/// The axes that are not among some (sorted).
+/// Returns the axes that are not among the given ones (sorted).
 pub(super) fn others(axes: &[usize], rank: usize) -> SmallVec<[usize; 4]> {
     (0..rank).filter(|axis| !axes.contains(axis)).collect()
 }
 
-/// Mean and variance of each set of elements that `group` gives one number, and the elements
-/// normalised, by plain loops: what references are written in.
+/// Computes the mean and variance of each set of elements that `group` maps to one number, and the
+/// normalized elements, by plain loops; used to write references.
 #[cfg(test)]
 pub(super) fn reference(
     x: &Array,
@@ -351,7 +353,8 @@ pub(super) fn reference(
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
-    // Axes of any order and number; the group of an element is told by its index on the others.
+    // Axes of any order and number; the group of an element is determined by its index on the other
+    // axes.
     let sample = |shape: &'static [usize], over: &'static [usize], centered: bool| {
         let call = move |x: &[Variable]| {
             let [y, mean, variance] = normalize("normalize", x[0].clone(), over, centered, 0.1);
@@ -419,7 +422,7 @@ mod tests {
     use crate::{GradOptions, attempt, gradients_with};
     use bibun_array::{DType, Generator};
 
-    /// Sizes at which threads, blocks, several pieces and what is left over all take part.
+    /// Sizes at which threads, blocks, several pieces and remainders are all involved.
     #[test]
     fn large_arrays_agree_with_loops_and_formulae() {
         let shapes: [(&[usize], &[usize]); 4] = [

@@ -1,4 +1,4 @@
-//! Normalisation by the response of neighbouring channels.
+//! Normalization by the responses of neighbouring channels.
 
 use bibun_array::Index;
 
@@ -7,15 +7,16 @@ use crate::error::{Error, raise};
 use crate::functions::{cast, pad, pow, slice, square, to_float};
 use crate::variable::Variable;
 
-/// Elements divided by a power of the squares of neighbouring channels,
-/// `y[n, i] = x[n, i] / (k + alpha Σⱼ x[n, j]²)^beta` over the `size` channels j around i, those
-/// outside counted as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3).
+/// Divides elements by a power of the squares of neighbouring channels,
+/// `y[n, i] = x[n, i] / (k + alpha Σⱼ x[n, j]²)^beta` over the `size` channels j around i, with
+/// those outside as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3).
 ///
-/// Shapes: x `[n, c, d..]` → the same. Types: x floats; integers give f64. Gradient: through the
-/// sums too.
+/// Shapes: x `[n, c, d..]` → the same.
+/// Types: x floats; integers give f64.
+/// Gradient: through the sums too.
 ///
 /// # Panics
-/// If x has no axis of channels or `size` is not odd.
+/// Panics if x has no axis of channels or `size` is not odd.
 ///
 /// ```
 /// use bibun::{functions::local_response_normalization, Variable};
@@ -42,7 +43,7 @@ pub fn local_response_normalization(
         raise(Error::argument(function, what));
     }
     let channels = x.shape()[1];
-    // Further than to the outermost channels there is nothing to see.
+    // A window that reaches beyond the outermost channels adds nothing.
     let size = size.min((2 * channels).saturating_sub(1).max(1));
     let mut widths = vec![(0, 0); x.rank()];
     widths[1] = (size / 2, size / 2);

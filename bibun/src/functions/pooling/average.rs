@@ -1,4 +1,4 @@
-//! Averages of windows.
+//! Average pooling.
 
 use crate::call::composite;
 use crate::functions::families::method;
@@ -9,17 +9,19 @@ use crate::variable::Variable;
 const NAMES: [&str; 2] = ["avg_pool", "avg_pool_transpose"];
 const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_avg_pool", "adaptive_avg_pool_transpose"];
 
-/// The averages of windows over the last axes, `y[.., o] = Σⱼ x[.., o s + j d − p] / k`, as many as
-/// the kernel has numbers. Padding is of zeros; [`Pooling::count_include_pad`] says whether it
-/// counts.
+/// Computes the averages of windows over the last axes, `y[.., o] = Σⱼ x[.., o s + j d − p] / k`.
 ///
-/// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down or by
-/// [`Pooling::ceil_mode`] up; likewise over one, three or more axes. Types: floats.
-/// Gradient: of each window `gy / k` to what it sees.
+/// The kernel has one size for each of these axes. Padding is of zeros;
+/// [`Pooling::count_include_pad`] sets whether it counts.
+///
+/// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down, or up with
+/// [`Pooling::ceil_mode`]; likewise over one, three or more axes.
+/// Types: floats.
+/// Gradient: `gy / k` of each window to each of its elements.
 ///
 /// # Panics
-/// If a window sees nothing but padding or x has too few axes, or if a size of the kernel, a stride
-/// or a dilation is 0.
+/// Panics if a window covers nothing but padding or x has too few axes, or if a size of the kernel,
+/// a stride or a dilation is 0.
 ///
 /// ```
 /// use bibun::{functions::{avg_pool, Pooling}, Variable};
@@ -38,14 +40,18 @@ pub fn avg_pool<const N: usize>(
 }
 method!(avg_pool<N>, pooling: impl Into<Pooling<N>>);
 
-/// The averages of as many windows as `windows` says, which cover each of the last axes: window i
-/// of o along an axis of n sees from `⌊i n / o⌋` to before `⌈(i + 1) n / o⌉`.
+/// Computes the averages of the given number of windows along each of the last axes, which cover
+/// the axis.
 ///
-/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes. Types: floats.
-/// Gradient: of each window `gy` in equal parts to what it sees.
+/// Window i of o along an axis of n covers the elements from `⌊i n / o⌋` to before
+/// `⌈(i + 1) n / o⌉`.
+///
+/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes.
+/// Types: floats.
+/// Gradient: `gy` of each window in equal parts to its elements.
 ///
 /// # Panics
-/// If there is nothing for a window to see, or x has too few axes.
+/// Panics if a window would be empty, or x has too few axes.
 ///
 /// ```
 /// use bibun::{functions::adaptive_avg_pool, Variable};
@@ -59,12 +65,14 @@ pub fn adaptive_avg_pool<const N: usize>(x: impl Into<Variable>, windows: [usize
     WindowSum::of(ADAPTIVE_NAMES, stencil, x)
 }
 
-/// The average of each channel: the [`mean`] over all axes behind the second.
+/// Computes the average of each channel: the [`mean`] over all axes after the second.
 ///
-/// Shapes: x `[n, c, ..]` → `[n, c]`. Types: as [`mean`]. Gradient: that of [`mean`].
+/// Shapes: x `[n, c, ..]` → `[n, c]`.
+/// Types: those of [`mean`].
+/// Gradient: that of [`mean`].
 ///
 /// # Panics
-/// If x has fewer than three axes.
+/// Panics if x has fewer than three axes.
 ///
 /// ```
 /// use bibun::{functions::global_avg_pool, Variable};
@@ -79,7 +87,7 @@ pub fn global_avg_pool(x: impl Into<Variable>) -> Variable {
     mean(x, &axes[..])
 }
 
-/// All axes behind those of examples and channels.
+/// Returns all axes after those of examples and channels.
 #[track_caller]
 pub(super) fn axes_of_channels(function: &'static str, x: &Variable) -> Vec<isize> {
     if x.rank() < 3 {

@@ -6,42 +6,43 @@ use bibun_array::{Shape, Stencil, allocating};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
+use crate::functions::PerAxis;
 use crate::functions::families::method;
-use crate::functions::pooling::window::{PerAxis, WindowSum, last_axes, mismatch, share};
+use crate::functions::pooling::window::{WindowSum, last_axes, mismatch, share};
 use crate::variable::Variable;
 
 const NAMES: [&str; 2] = ["interpolate", "interpolate_transpose"];
 
-/// What stands between the elements of an array that is interpolated.
+/// The method of [`interpolate`] between elements.
 ///
 /// An element is a cell with its value in the middle, as in PyTorch; with `align_corners` it is a
-/// point, and the first and the last one stay where they are.
+/// point, and the first and the last one keep their positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interpolation {
     /// The nearest element: that of the cell in which the new cell begins.
     Nearest,
     /// A straight line between neighbours: linear along one axis, bilinear along two, and so on.
     Linear {
-        /// Whether elements are points at both ends of the axis rather than cells.
+        /// Whether elements are points, the outermost at the ends of the axis, rather than cells.
         align_corners: bool,
     },
 }
 
 impl Interpolation {
-    /// Linear, between the middles of cells.
+    /// Linear interpolation between the middles of cells.
     pub const LINEAR: Self = Self::Linear {
         align_corners: false,
     };
-    /// Linear, between points, of which the outermost stay where they are.
+    /// Linear interpolation between points, the outermost of which keep their positions.
     pub const LINEAR_ALIGN_CORNERS: Self = Self::Linear {
         align_corners: true,
     };
 
-    /// The taps that make `new` elements of `size`.
+    /// Returns the stencil that makes `new` elements of `size`.
     fn stencil(self, size: usize, new: usize) -> Stencil {
         let of_one = |i: usize| {
             let place = match self {
-                // In whole numbers, so that no rounding can move it to a neighbour.
+                // Computed with integers, so that rounding cannot select a neighbour.
                 Self::Nearest => return vec![(share(i, size, new), 1.0)],
                 Self::Linear {
                     align_corners: true,
@@ -61,16 +62,17 @@ impl Interpolation {
     }
 }
 
-/// The last axes in other sizes, with values by interpolation, separately along each axis.
+/// Resizes the last axes by interpolation, separately along each axis.
 ///
-/// Along an axis from n to m, element i of y is read at `(i + ½) n/m − ½`, at the ends cut off;
-/// with `align_corners` at `i (n − 1)/(m − 1)`; of the nearest, at `⌊i n/m⌋`.
+/// Along an axis from n to m, element i of y is read at `(i + ½) n/m − ½`, clipped at the ends;
+/// with `align_corners` at `i (n − 1)/(m − 1)`; with [`Interpolation::Nearest`] at `⌊i n/m⌋`.
 ///
-/// Shapes: x `[.., h, w]` → `[.., size]`, over one, two or more axes. Types: floats.
-/// Gradient: `gy` by the same weights to what was read.
+/// Shapes: x `[.., h, w]` → `[.., size]`, over one, two or more axes.
+/// Types: floats.
+/// Gradient: `gy` to the elements read, with the same weights.
 ///
 /// # Panics
-/// If x has too few axes, or an axis with nothing in it shall have a size.
+/// Panics if x has too few axes, or an empty axis is to be resized to a positive size.
 ///
 /// ```
 /// use bibun::{functions::{interpolate, Interpolation}, Variable};
@@ -118,13 +120,14 @@ fn interpolated<const N: usize>(
     WindowSum::of(NAMES, stencil, x)
 }
 
-/// The last `N` axes [interpolated](interpolate) to `factor` times their sizes.
+/// Resizes the last `N` axes by [interpolation](interpolate) to `factor` times their sizes.
 ///
-/// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes. Types: floats.
+/// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes.
+/// Types: floats.
 /// Gradient: that of [`interpolate`].
 ///
 /// # Panics
-/// If x has too few axes or a factor is 0.
+/// Panics if x has too few axes or a factor is 0.
 ///
 /// ```
 /// use bibun::{functions::{upsample, Interpolation}, Variable};
@@ -158,7 +161,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::Array;
 
-    /// One axis, by the formula for each element.
+    /// Interpolates along one axis, by the formula for each element.
     fn line(x: &[f64], new: usize, interpolation: Interpolation) -> Vec<f64> {
         let n = x.len() as f64;
         let element = |i: usize| {
@@ -169,7 +172,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 Interpolation::LINEAR_ALIGN_CORNERS => i as f64 * (n - 1.0) / (new as f64 - 1.0),
                 Interpolation::LINEAR => (i as f64 + 0.5) * ratio - 0.5,
             };
-            // The sum of all elements, each by a hat around it.
+            // Sums over all elements, each weighted by a hat function around it.
             let place = place.clamp(0.0, n - 1.0);
             let hat = |j: usize| (1.0 - (place - j as f64).abs()).max(0.0);
             x.iter().enumerate().map(|(j, x)| x * hat(j)).sum()

@@ -1,4 +1,4 @@
-//! The largest elements of windows.
+//! Max pooling.
 
 use std::sync::Arc;
 
@@ -17,18 +17,20 @@ use crate::functions::pooling::window::{
 use crate::functions::{gather, max, reshape, scatter_add};
 use crate::variable::Variable;
 
-/// The largest elements of windows over the last axes, `y[.., o] = maxⱼ x[.., o s + j d − p]`, as
-/// many as the kernel has numbers. Padding is never the largest; NaN always is.
+/// Computes the maxima of windows over the last axes, `y[.., o] = maxⱼ x[.., o s + j d − p]`.
 ///
-/// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down or by
-/// [`Pooling::ceil_mode`] up; likewise over one, three or more axes. Types: all.
-/// Gradient: of each window `gy` to the element taken, which of equal ones is the first. (Unlike
-/// [`max`], where equal ones share: a window is remembered by one position, so that going back
-/// costs as much as there are windows and not as much as they see.)
+/// The kernel has one size for each of these axes. Padding is never the maximum; NaN always is.
+///
+/// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down, or up with
+/// [`Pooling::ceil_mode`]; likewise over one, three or more axes.
+/// Types: all.
+/// Gradient: `gy` of each window to its maximum, the first of equal ones. (With [`max`], equal
+/// maxima share it. Here a window saves one position, so that the cost of the gradient is
+/// proportional to the number of windows and not to their sizes.)
 ///
 /// # Panics
-/// If a window sees nothing but padding or x has too few axes, or if a size of the kernel, a stride
-/// or a dilation is 0.
+/// Panics if a window covers nothing but padding or x has too few axes, or if a size of the kernel,
+/// a stride or a dilation is 0.
 ///
 /// ```
 /// use bibun::{functions::max_pool, Variable};
@@ -47,14 +49,15 @@ pub fn max_pool<const N: usize>(
 }
 method!(max_pool<N>, pooling: impl Into<Pooling<N>>);
 
-/// [`max_pool`] and the positions of the elements taken, counted in row-major order over the axes
-/// that the windows lie on.
+/// Computes [`max_pool`] and the positions of the maxima, which are counted in row-major order over
+/// the axes of the windows.
 ///
-/// Shapes: x `[.., h, w]` → twice the shape of [`max_pool`]. Types: all; positions are i64.
-/// Gradient: that of [`max_pool`]; positions have none.
+/// Shapes: x `[.., h, w]` → two results, both of the shape of [`max_pool`].
+/// Types: all; positions are i64.
+/// Gradient: that of [`max_pool`]; the positions have none.
 ///
 /// # Panics
-/// As [`max_pool`].
+/// Panics as [`max_pool`] does.
 ///
 /// ```
 /// use bibun::{functions::max_pool_with_indices, Variable};
@@ -72,14 +75,18 @@ pub fn max_pool_with_indices<const N: usize>(
     MaxPool::of("max_pool", stencil, x)
 }
 
-/// The largest elements of as many windows as `windows` says, which cover each of the last axes:
-/// window i of o along an axis of n sees from `⌊i n / o⌋` to before `⌈(i + 1) n / o⌉`.
+/// Computes the maxima of the given number of windows along each of the last axes, which cover the
+/// axis.
 ///
-/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes. Types: all.
+/// Window i of o along an axis of n covers the elements from `⌊i n / o⌋` to before
+/// `⌈(i + 1) n / o⌉`.
+///
+/// Shapes: x `[.., h, w]` → `[.., windows]`, over one, two or more axes.
+/// Types: all.
 /// Gradient: that of [`max_pool`].
 ///
 /// # Panics
-/// If there is nothing for a window to see, or x has too few axes.
+/// Panics if a window would be empty, or x has too few axes.
 ///
 /// ```
 /// use bibun::{functions::adaptive_max_pool, Variable};
@@ -93,12 +100,14 @@ pub fn adaptive_max_pool<const N: usize>(x: impl Into<Variable>, windows: [usize
     MaxPool::of("adaptive_max_pool", stencil, x).0
 }
 
-/// The largest element of each channel: [`max`] over all axes behind the second.
+/// Computes the maximum of each channel: [`max`] over all axes after the second.
 ///
-/// Shapes: x `[n, c, ..]` → `[n, c]`. Types: all. Gradient: that of [`max`].
+/// Shapes: x `[n, c, ..]` → `[n, c]`.
+/// Types: all.
+/// Gradient: that of [`max`].
 ///
 /// # Panics
-/// If x has fewer than three axes, or nothing in them.
+/// Panics if x has fewer than three axes, or channels without elements.
 ///
 /// ```
 /// use bibun::{functions::global_max_pool, Variable};
@@ -113,7 +122,7 @@ pub fn global_max_pool(x: impl Into<Variable>) -> Variable {
     max(x, &axes[..])
 }
 
-/// The largest elements of windows over the last axes, and their positions.
+/// The maxima of windows over the last axes, and their positions.
 #[derive(Clone, Debug)]
 struct MaxPool {
     name: &'static str,
@@ -127,7 +136,7 @@ impl MaxPool {
         (y, positions)
     }
 
-    /// The axes that windows lie on, as one.
+    /// Returns the shape with the axes of the windows merged into one.
     fn folded(&self, shape: &Shape) -> Shape {
         let (in_front, own) = shape.split_at(shape.rank() - self.stencil.len());
         let own: usize = own.iter().product();
@@ -305,6 +314,25 @@ mod tests {
     use crate::{attempt, gradients};
 
     #[test]
+    fn same_padding_is_that_of_convolutions() {
+        use crate::functions::{Padding, avg_pool};
+        let x = Variable::new([[4.0, 1.0, 2.0, 3.0, 5.0]]);
+        // One in front and one behind: windows around 0, 2 and 4.
+        let pooling = Pooling::new([3]).stride(2).padding(Padding::Same);
+        assert_eq!(max_pool(&x, pooling).to_vec::<f64>(), [4.0, 3.0, 5.0]);
+        // One behind only.
+        let pooling = Pooling::new([2]).stride(1).padding(Padding::Same);
+        assert_eq!(
+            max_pool(&x, pooling).to_vec::<f64>(),
+            [4.0, 2.0, 3.0, 5.0, 5.0]
+        );
+        let y = avg_pool(&x, pooling.count_include_pad(false));
+        assert_eq!(y.to_vec::<f64>(), [2.5, 1.5, 2.5, 4.0, 5.0]);
+        let pooling = Pooling::new([2]).padding(Padding::Pairs([(1, 0)]));
+        assert_eq!(max_pool(&x, pooling).to_vec::<f64>(), [4.0, 2.0, 5.0]);
+    }
+
+    #[test]
     fn of_equal_elements_the_first_is_taken_in_both_directions() {
         // In row-major order the 3 of the first row comes before that of the first column.
         let x = Variable::new([[1.0, 3.0], [3.0, 3.0]]);
@@ -358,7 +386,7 @@ mod tests {
         assert!(text.starts_with("max_pool: shapes do not fit"), "{text}");
         assert!(text.contains("x [.., h, w] = [2, 3] f64"), "{text}");
         assert!(text.contains("must see at least one element"), "{text}");
-        // Of the holes of a dilated window one lies on the only element.
+        // Of the dilated window's taps, one hits the only element.
         let one = Variable::new(Array::zeros([1], DType::F64));
         assert!(attempt(|| max_pool(&one, Pooling::new([2]).dilation(2).padding(1))).is_err());
         assert!(attempt(|| global_max_pool(&x)).is_err());

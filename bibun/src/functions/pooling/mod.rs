@@ -1,8 +1,8 @@
-//! Pooling and resizing: what windows over the last axes see, however many axes these are.
+//! Pooling and resizing over any number of last axes.
 //!
-//! All that is an average or an interpolation is one linear function, [`window::WindowSum`]: a
-//! sparse matrix for each axis, whose transposes make its transpose. Largest elements are picked by
-//! positions, so their derivatives are those of picking.
+//! Averages and interpolations are one linear function, [`window::WindowSum`]: a sparse matrix for
+//! each axis, whose transposes make up its transpose. Maxima are gathered by positions, so their
+//! derivatives are those of gathering.
 
 mod average;
 mod interpolate;
@@ -14,7 +14,7 @@ pub use average::*;
 pub use interpolate::*;
 pub use maximum::*;
 pub use shuffle::*;
-pub use window::{PerAxis, Pooling};
+pub use window::Pooling;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {

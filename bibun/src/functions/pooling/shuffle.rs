@@ -1,4 +1,4 @@
-//! Channels into places and back.
+//! Moving channels into space and back.
 
 use bibun_array::Shape;
 
@@ -7,16 +7,17 @@ use crate::functions::pooling::window::{last_axes, mismatch};
 use crate::functions::{permute, reshape};
 use crate::variable::Variable;
 
-/// Channels into places: `y[.., c, h r + i, w r + j] = x[.., c r² + i r + j, h, w]`.
+/// Moves channels into space: `y[.., c, h r + i, w r + j] = x[.., c r² + i r + j, h, w]`.
 ///
-/// Shapes: x `[.., c r², h, w]` → `[.., c, h r, w r]`. Types: all. Gradient: `gy`, put back
-/// ([`pixel_unshuffle`]).
+/// Shapes: x `[.., c r², h, w]` → `[.., c, h r, w r]`.
+/// Types: all.
+/// Gradient: `gy` moved back by [`pixel_unshuffle`].
 ///
 /// Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient
 /// Sub-Pixel Convolutional Neural Network (2016).
 ///
 /// # Panics
-/// If x has fewer than three axes, or r² does not divide its channels.
+/// Panics if x has fewer than three axes, or r² does not divide the number of its channels.
 ///
 /// ```
 /// use bibun::{array::Array, functions::pixel_shuffle, Variable};
@@ -44,14 +45,15 @@ pub fn pixel_shuffle(x: impl Into<Variable>, r: usize) -> Variable {
     )
 }
 
-/// Places into channels, the inverse of [`pixel_shuffle`]:
+/// Moves space into channels, the inverse of [`pixel_shuffle`]:
 /// `y[.., c r² + i r + j, h, w] = x[.., c, h r + i, w r + j]`.
 ///
-/// Shapes: x `[.., c, h r, w r]` → `[.., c r², h, w]`. Types: all. Gradient: `gy`, put back
-/// ([`pixel_shuffle`]).
+/// Shapes: x `[.., c, h r, w r]` → `[.., c r², h, w]`.
+/// Types: all.
+/// Gradient: `gy` moved back by [`pixel_shuffle`].
 ///
 /// # Panics
-/// If x has fewer than three axes, or r does not divide the last two.
+/// Panics if x has fewer than three axes, or r does not divide the last two.
 ///
 /// ```
 /// use bibun::{functions::{pixel_shuffle, pixel_unshuffle}, Variable};
@@ -78,7 +80,7 @@ pub fn pixel_unshuffle(x: impl Into<Variable>, r: usize) -> Variable {
     )
 }
 
-/// The last three axes split, put in another order and joined again.
+/// Splits the last three axes, permutes them and merges them again.
 #[track_caller]
 fn rearranged(x: Variable, split: [usize; 5], order: [isize; 5], joined: [usize; 3]) -> Variable {
     let shape = x.shape();
@@ -94,7 +96,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::Array;
 
-    /// Both functions as one list of positions: in the shuffled array, and in the other.
+    /// Returns both functions as one list of positions: in the shuffled array, and in the other.
     fn pairs(c: usize, r: usize, h: usize, w: usize) -> Vec<([usize; 3], [usize; 3])> {
         let mut pairs = Vec::new();
         for k in 0..c {

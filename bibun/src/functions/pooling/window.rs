@@ -1,8 +1,8 @@
-//! Windows: where they lie, and the sums of what they see.
+//! Windows over axes: their positions, and weighted sums of their elements.
 
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape, Stencil, Window, allocating};
+use bibun_array::{Array, Shape, Stencil, allocating};
 
 use crate::batch::Batched;
 use crate::error::{Error, raise};
@@ -10,33 +10,12 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
 use crate::functions::batch_in_front;
 use crate::functions::families::{Linear, LinearRule};
+use crate::functions::{Padding, PerAxis};
 use crate::variable::Variable;
 
-/// A number for each of `N` axes: one for all, or `[..; N]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PerAxis<const N: usize>([usize; N]);
-
-impl<const N: usize> PerAxis<N> {
-    pub(super) fn each(self) -> [usize; N] {
-        self.0
-    }
-}
-
-impl<const N: usize> From<usize> for PerAxis<N> {
-    fn from(all: usize) -> Self {
-        Self([all; N])
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for PerAxis<N> {
-    fn from(each: [usize; N]) -> Self {
-        Self(each)
-    }
-}
-
-/// Where the windows of a pooling over the last `N` axes lie.
+/// Options of pooling over the last `N` axes.
 ///
-/// A kernel alone, `[2, 2]`, is a pooling whose windows stand side by side.
+/// A kernel alone, `[2, 2]`, converts into a pooling whose windows are side by side.
 ///
 /// ```
 /// use bibun::{array::{Array, DType}, functions::{max_pool, Pooling}, Variable};
@@ -48,55 +27,56 @@ impl<const N: usize> From<[usize; N]> for PerAxis<N> {
 pub struct Pooling<const N: usize> {
     kernel: [usize; N],
     stride: [usize; N],
-    padding: [usize; N],
+    padding: Padding<N>,
     dilation: [usize; N],
     ceil_mode: bool,
     count_include_pad: bool,
 }
 
 impl<const N: usize> Pooling<N> {
-    /// Windows of the sizes `kernel`, side by side, without padding.
+    /// Creates a pooling with windows of the sizes `kernel`, side by side, without padding.
     pub fn new(kernel: [usize; N]) -> Self {
         Self {
             kernel,
             stride: kernel,
-            padding: [0; N],
+            padding: Padding::Valid,
             dilation: [1; N],
             ceil_mode: false,
             count_include_pad: true,
         }
     }
 
-    /// How far each window begins behind the one before.
+    /// Sets the distance between the beginnings of neighbouring windows. Defaults to the size of
+    /// the kernel.
     #[must_use]
     pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(stride) = stride.into();
+        let stride = stride.into().each();
         Self { stride, ..self }
     }
 
-    /// How many elements are added on both sides of each axis: zeros to an average, nothing that
-    /// could be the largest to a maximum.
+    /// Sets the padding around each axis, as for convolutions. It counts as zeros for an average,
+    /// and is never the maximum for a maximum. Defaults to no padding.
     #[must_use]
-    pub fn padding(self, padding: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(padding) = padding.into();
+    pub fn padding(self, padding: impl Into<Padding<N>>) -> Self {
+        let padding = padding.into();
         Self { padding, ..self }
     }
 
-    /// How far the elements that a window sees are from each other.
+    /// Sets the distance between the elements of a window. Defaults to 1.
     #[must_use]
     pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
-        let PerAxis(dilation) = dilation.into();
+        let dilation = dilation.into().each();
         Self { dilation, ..self }
     }
 
-    /// Whether a last window may reach beyond the padding, if it begins before it; else elements
-    /// at the end may be left out (and are, unless this is called).
+    /// Sets whether a last window may reach beyond the padding, if it begins before it; otherwise
+    /// elements at the end may be left out. Defaults to false.
     #[must_use]
     pub fn ceil_mode(self, ceil_mode: bool) -> Self {
         Self { ceil_mode, ..self }
     }
 
-    /// Whether an average counts the padding among its elements (it does unless this is called).
+    /// Sets whether an average counts the padding among its elements. Defaults to true.
     #[must_use]
     pub fn count_include_pad(self, count_include_pad: bool) -> Self {
         Self {
@@ -105,7 +85,7 @@ impl<const N: usize> Pooling<N> {
         }
     }
 
-    /// What the windows see of the last axes of x, by weights that make averages.
+    /// Returns the stencil of each of the last axes of x, with the weights of averages.
     #[track_caller]
     pub(super) fn stencil(&self, function: &'static str, x: &Variable) -> Arc<[Stencil]> {
         for (name, sizes) in [
@@ -129,31 +109,28 @@ impl<const N: usize> Pooling<N> {
         }
     }
 
-    /// The taps along one axis, if there are windows and none sees nothing.
+    /// Returns the stencil of one axis, or `None` if there are no windows or one of them covers no
+    /// element.
     fn axis_stencil(&self, axis: usize, size: usize) -> Option<Stencil> {
-        let (stride, padding, dilation) =
-            (self.stride[axis], self.padding[axis], self.dilation[axis]);
-        let window = Window {
-            kernel: self.kernel[axis],
-            stride,
-            padding: [padding; 2],
-            dilation,
-        };
+        let (kernel, stride, dilation) =
+            (self.kernel[axis], self.stride[axis], self.dilation[axis]);
+        let window = (self.padding).window(axis, size, kernel, stride, dilation);
+        let [padding, _] = window.padding;
         let behind = padding.saturating_add(size);
         let padded = window.padded(size);
         let rest = padded.checked_sub(window.extent())?;
         let count = match self.ceil_mode {
             false => rest / stride + 1,
-            // A window that would begin behind the elements is left out.
+            // A window that would begin after the elements is left out.
             true => (rest.div_ceil(stride) + 1).min(behind.div_ceil(stride)),
         };
-        // How many of the places that the window `i` looks at come before one.
+        // Returns the number of positions of window `i` that come before `place`.
         let before = |i: usize, place: usize| {
             let reach = place.saturating_sub(i.saturating_mul(stride));
             reach.div_ceil(dilation).min(window.kernel)
         };
         let sees = |i: usize| before(i, padding) < before(i, behind);
-        // The first window looks the least far to the right, the last one to the left.
+        // The first window reaches least far to the right, the last one to the left.
         if count > 0 && !(sees(0) && sees(count - 1)) {
             return None;
         }
@@ -184,8 +161,8 @@ impl From<usize> for Pooling<1> {
     }
 }
 
-/// The windows that cut the last axes of x into `windows` parts of nearly equal sizes, which
-/// overlap where they do not divide, with the weights of averages.
+/// Returns windows that divide the last axes of x into `windows` parts of nearly equal sizes, with
+/// the weights of averages. They overlap where the sizes are not divisible.
 #[track_caller]
 pub(super) fn adaptive_stencil<const N: usize>(
     function: &'static str,
@@ -209,12 +186,12 @@ pub(super) fn adaptive_stencil<const N: usize>(
     allocating(function, || stencil.collect())
 }
 
-/// `⌊i size / count⌋`, however large the product is.
+/// Computes `⌊i size / count⌋`, however large the product is.
 pub(super) fn share(i: usize, size: usize, count: usize) -> usize {
     (i as u128 * size as u128 / count as u128) as usize
 }
 
-/// The sizes of the last axes.
+/// Returns the sizes of the last axes.
 #[track_caller]
 pub(super) fn last_axes<const N: usize>(function: &'static str, x: &Variable) -> [usize; N] {
     let shape = x.shape();
@@ -241,14 +218,15 @@ pub(super) fn mismatch(
     crate::error::mismatch(function, &[(name, &x.spec())], must_hold)
 }
 
-/// The shape of what windows give.
+/// Returns the shape of the results of windows.
 pub(super) fn shape_of_windows(x: &Shape, stencil: &[Stencil]) -> Shape {
     let in_front = &x[..x.rank() - stencil.len()];
     let windows = stencil.iter().map(Stencil::count);
     in_front.iter().copied().chain(windows).collect()
 }
 
-/// x with its lanes in front of the axes that windows lie on, and where they are then.
+/// Returns x with its batch axis before the axes of the windows, and the position of the batch
+/// axis.
 pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Variable, usize) {
     match axis < x.rank() - axes {
         true => (x, axis),
@@ -256,7 +234,8 @@ pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Varia
     }
 }
 
-/// The share of an input of windows over its last axes, whose cotangent a rule gives.
+/// Returns the example gradient of an input of windows over its last axes, whose cotangent
+/// `transpose` computes.
 pub(super) fn share_of_windows(
     x: &Shape,
     stencil: &[Stencil],
@@ -266,7 +245,7 @@ pub(super) fn share_of_windows(
     let (axis, in_front) = (gy.examples.axis(), x.rank() - stencil.len());
     let examples = match axis.checked_sub(in_front) {
         None => Some(gy.examples),
-        // Windows that do not overlap leave examples apart.
+        // Windows that do not overlap keep examples separate.
         Some(own) => {
             let stencil = &stencil[own];
             let seen = |window| stencil.of(window).map(|(position, _)| position);
@@ -280,11 +259,11 @@ pub(super) fn share_of_windows(
     }
 }
 
-/// The weighted sums of what windows over the last axes see.
+/// The weighted sums of windows over the last axes.
 #[derive(Clone, Debug)]
 pub(super) struct WindowSum {
     name: &'static str,
-    /// The name of its transpose.
+    /// The name of the transpose.
     transposed: &'static str,
     stencil: Arc<[Stencil]>,
 }
@@ -335,13 +314,14 @@ impl LinearRule for WindowSum {
     }
 }
 
-/// For each window of a pooling the elements it sees and how many it counts, by plain loops.
+/// Computes a pooling by plain loops.
 #[cfg(test)]
 pub(super) fn reference(
     x: &Array,
     pooling: [&[usize]; 4],
     windows: &[usize],
-    // From the elements in row-major order with their positions, and from the count.
+    // Gets the elements of a window in row-major order with their positions, and the number that
+    // counts.
     of_window: impl Fn(&[(f64, usize)], usize) -> f64,
 ) -> Array {
     let [kernel, stride, padding, dilation] = pooling;

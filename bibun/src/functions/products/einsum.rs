@@ -1,4 +1,4 @@
-//! Products and sums in Einstein's notation.
+//! Sums of products in Einstein notation.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,22 +11,24 @@ use crate::functions::products::reshaped;
 use crate::functions::{broadcast_to, cast, matmul, permute, slice, sum};
 use crate::variable::Variable;
 
-/// The sum of products that `spec` says, as in NumPy: each operand's axes are named by letters, the
-/// letters behind `->` are the axes of the result, and all others are summed over.
+/// Computes a sum of products in Einstein notation, as in NumPy: `spec` names the axes of each
+/// operand by letters; the letters after `->` are the axes of the result, and all others are summed
+/// over.
 ///
-/// `"ik,kj->ij"` is the product of two matrices, `"ii"` the trace of one, `"ij->ji"` a transpose.
-/// A letter twice in one operand means its diagonal; `...` stands for axes without a name, which
-/// broadcast. Without `->` the result has the letters that occur once, in the order of the
-/// alphabet, behind those of `...`. Spaces mean nothing.
+/// `"ik,kj->ij"` is the product of two matrices, `"ii"` the trace of one, `"ij->ji"` a transpose. A
+/// letter that occurs twice in one operand takes the diagonal; `...` stands for unnamed axes, which
+/// broadcast. Without `->` the result has the axes of `...`, followed by the letters that occur
+/// once, in alphabetical order. Spaces are ignored.
 ///
-/// Operands are multiplied from the left to the right, each time by one matrix product, after
-/// summing over what no later operand needs; with many operands their order decides the cost.
+/// Operands are multiplied from left to right, each time by one matrix product, after summing over
+/// the axes that no later operand needs; with many operands their order determines the cost.
 ///
-/// Shapes: as `spec` says. Types: floats and integers, promoted.
+/// Shapes: as `spec` states.
+/// Types: floats and integers, promoted.
 /// Gradient: that of the products, sums and movements it is made of.
 ///
 /// # Panics
-/// If `spec` is not well-formed or the operands do not fit it.
+/// Panics if `spec` is not well-formed or the operands do not fit it.
 ///
 /// ```
 /// use bibun::{functions::einsum, Variable};
@@ -45,7 +47,7 @@ pub fn einsum(spec: &str, operands: &[&Variable]) -> Variable {
             result.contains(axis) || terms[i + 1..].iter().any(|term| term.axes.contains(axis))
         };
         let (a, b) = (product, terms[i].clone());
-        // Axes that one of the two has alone, and nobody wants later.
+        // First sum over the axes that only one of the two has and that are not needed later.
         let a_axes = a.axes.clone();
         let a = a.summed(|axis| later(axis) || b.axes.contains(axis));
         let b = b.summed(|axis| later(axis) || a_axes.contains(axis));
@@ -60,7 +62,7 @@ pub fn einsum(spec: &str, operands: &[&Variable]) -> Variable {
 enum Axis {
     /// An axis of `...`, counted from the last.
     Unnamed(Reverse<usize>),
-    /// A letter.
+    /// An axis named by a letter.
     Letter(char),
 }
 
@@ -71,7 +73,7 @@ struct Term {
     axes: Vec<Axis>,
 }
 
-/// The operands with all axes named, and the axes of the result.
+/// Returns the operands with all axes named, and the axes of the result.
 #[track_caller]
 fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
     let fail =
@@ -98,7 +100,8 @@ fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
         }
         name.chars().map(Axis::Letter).collect()
     };
-    // What a name stands for, of which "..." is so many axes beside those with letters.
+    // Returns the axes of a name; `unnamed` maps the number of its letters to the number of axes of
+    // "...".
     let axes_of = |name: &str, unnamed: &dyn Fn(usize) -> usize| match name.split_once("...") {
         Some((front, back)) => {
             let (front, back) = (letters(front), letters(back));
@@ -164,7 +167,7 @@ fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
         None => {
             let all: Vec<Axis> = terms.iter().flat_map(|term| term.axes.clone()).collect();
             let once = |axis: &&Axis| all.iter().filter(|other| other == axis).count() == 1;
-            // In the order of the letters.
+            // In alphabetical order.
             let named = sizes.keys().filter(has_letter).filter(once);
             let unnamed = axes_of("...", &|_| unnamed);
             unnamed.into_iter().chain(named.copied()).collect()
@@ -185,7 +188,8 @@ impl Term {
         self.value.shape()[at.expect("an axis of this operand")]
     }
 
-    /// One axis for each name: where two have the same, the diagonal, put last.
+    /// Makes the names unique: two axes with the same name are replaced by their diagonal, put
+    /// last.
     #[track_caller]
     fn take_diagonals(&mut self) {
         let twice = |axes: &[Axis]| {
@@ -197,7 +201,8 @@ impl Term {
             let others: Vec<usize> = (0..self.axes.len()).filter(|&k| k != i && k != j).collect();
             let order = others.iter().chain([&i, &j]).map(|&k| k as isize);
             let matrices = permute(&self.value, &order.collect::<Vec<_>>());
-            // In one row, the diagonal's elements are one row and one element apart.
+            // In the flattened matrix, the elements of the diagonal are a row and one element
+            // apart.
             let size = self.size(axis);
             let mut flat: Vec<usize> = matrices.shape()[..others.len()].to_vec();
             flat.push(size * size);
@@ -207,7 +212,7 @@ impl Term {
         }
     }
 
-    /// Summed over all axes but those to keep.
+    /// Sums over all axes but those to keep.
     #[track_caller]
     fn summed(self, keep: impl Fn(&Axis) -> bool) -> Self {
         let gone = (0..self.axes.len()).filter(|&i| !keep(&self.axes[i]));
@@ -222,7 +227,7 @@ impl Term {
         }
     }
 
-    /// With the axes in another order.
+    /// Returns the operand with its axes in another order.
     #[track_caller]
     fn in_order(self, axes: &[Axis]) -> Self {
         let position = |axis| self.axes.iter().position(|other| other == axis);
@@ -236,8 +241,8 @@ impl Term {
         }
     }
 
-    /// The product with another operand, summed over all common axes but those to keep. Every
-    /// axis that only one of the two has is kept.
+    /// Multiplies by another operand and sums over all common axes but those to keep. Axes that
+    /// only one of the two has are all kept.
     #[track_caller]
     fn times(self, other: Self, keep: impl Fn(&Axis) -> bool) -> Self {
         let (a, b) = (self, other);
@@ -257,7 +262,7 @@ impl Term {
 
         let a = a.in_order(&[&common[..], &rows, &gone].concat());
         if gone.is_empty() || (rows.is_empty() && columns.is_empty()) {
-            // Element by element, with an axis of size 1 where one of the two has none.
+            // An elementwise product, with an axis of size 1 where one of the two lacks an axis.
             let b = b.in_order(&[&common[..], &columns, &gone].concat());
             let ones = vec![1; columns.len()];
             let left = [&common_sizes[..], &row_sizes, &ones, &gone_sizes].concat();
@@ -295,7 +300,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::Array;
 
-    /// The plain sum over all values of all letters; `spec` has an output and no `...`.
+    /// Computes the plain sum over all values of all letters; `spec` has an output and no `...`.
     fn reference(spec: &str, x: &[Array]) -> Array {
         let (left, right) = spec.split_once("->").expect("an output");
         let names: Vec<&str> = left.split(',').collect();

@@ -1,17 +1,18 @@
-//! Rows of a table by their numbers.
+//! Lookup of rows of a table.
 
 use crate::call::composite;
 use crate::functions::{expand_dims, not_equal, take, to_indices, where_};
 use crate::variable::Variable;
 
-/// Row `ids[i]` of a table for each id; zeros, and no gradient, where the id is `padding`.
+/// Returns row `ids[i]` of a table for each id; zeros, and no gradient, where the id is `padding`.
 ///
-/// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`. Types: ids integers, w all. `padding` need not be
-/// a row of the table (-1, say); other negative ids count from the end, as in [`take`].
-/// Gradient: `gy`, added up in the rows picked; ids have none.
+/// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`.
+/// Types: ids integers, w all. `padding` need not be a row of the table (it may be -1); other
+/// negative ids count from the end, as in [`take`].
+/// Gradient: `gy`, added up in the selected rows; ids have none.
 ///
 /// # Panics
-/// If ids are not integers, an id is outside of the table, or w is a scalar.
+/// Panics if ids are not integers, an id is outside of the table, or w is a scalar.
 ///
 /// ```
 /// use bibun::{functions::embedding, Variable};

@@ -1,4 +1,4 @@
-//! The fully connected layer's function.
+//! The function of the fully connected layer.
 
 use bibun_array::{Array, DType, Shape};
 
@@ -7,29 +7,35 @@ use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
+use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::functions::{cast, matmul, reshape, sum, swapaxes};
 use crate::variable::Variable;
 
-/// `y = x Wᵀ + b`: a fully connected layer, with the weight as rows of what one output reads.
+/// Computes a fully connected layer, `y = x Wᵀ + b`; each row of the weight belongs to one output.
 ///
-/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`. Types: floats and integers, promoted.
+/// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b.
 ///
 /// # Panics
-/// If the shapes do not fit, or all are bool.
+/// Panics if the shapes do not fit, or all are bool.
 ///
 /// ```
 /// use bibun::{functions::linear, Variable};
 /// let x = Variable::new([[1.0, 2.0]]);
 /// let w = Variable::new([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
 /// let b = Variable::new([0.0, 10.0, 100.0]);
-/// assert_eq!(linear(&x, &w, Some(&b)).to_vec::<f64>(), [1.0, 12.0, 103.0]);
+/// assert_eq!(linear(&x, &w, &b).to_vec::<f64>(), [1.0, 12.0, 103.0]);
 /// ```
 #[track_caller]
-pub fn linear(x: impl Into<Variable>, w: impl Into<Variable>, b: Option<&Variable>) -> Variable {
+pub fn linear(
+    x: impl Into<Variable>,
+    w: impl Into<Variable>,
+    b: impl Into<OptionalVariable>,
+) -> Variable {
     let mut inputs = vec![x.into(), w.into()];
-    inputs.extend(b.cloned());
+    inputs.extend(b.into().get().cloned());
     let dtypes = inputs.iter().map(Variable::dtype);
     let dtype = dtypes.reduce(DType::promote).expect("at least two");
     let _whole = composite_if(inputs.iter().any(|x| x.dtype() != dtype), "linear");
@@ -41,14 +47,14 @@ pub fn linear(x: impl Into<Variable>, w: impl Into<Variable>, b: Option<&Variabl
 #[derive(Clone, Debug)]
 struct LinearLayer;
 
-/// All axes but the last as one.
+/// Returns the shape with all axes but the last merged into one.
 fn folded(shape: &Shape) -> [usize; 2] {
     let (columns, rows) = shape.split_last().expect("checked by the shape rule");
     [rows.iter().product(), *columns]
 }
 
 impl Function for LinearLayer {
-    /// x, w and perhaps b.
+    /// The inputs are x, w and, if there is one, b.
     type Inputs = Variadic;
     type Outputs = Fixed<1>;
 
@@ -189,7 +195,8 @@ impl Function for LinearLayer {
         if examples.axis() + 1 == x_shape.rank() {
             return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
-        // Each example's `[l, ..]`, with all axes but the last as one.
+        // The slices of each example, `[examples, l, ..]`, with all axes between the first and the
+        // last merged.
         let of_each = |x: &Variable| {
             let each = examples.of_each(x);
             let shape = each.shape();

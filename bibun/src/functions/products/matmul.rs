@@ -13,15 +13,16 @@ use crate::functions::families::{Bilinear, BilinearRule, method};
 use crate::functions::{broadcast_to, cast, permute, reshape, swapaxes};
 use crate::variable::Variable;
 
-/// The matrix product as in NumPy, `y[.., i, j] = Σₖ a[.., i, k] b[.., k, j]`.
+/// Computes the matrix product as in NumPy, `y[.., i, j] = Σₖ a[.., i, k] b[.., k, j]`.
 ///
 /// Shapes: a `[.., m, k]`, b `[.., k, n]` → `[.., m, n]`; the axes in front are broadcast. A vector
-/// a is a row and a vector b a column, and the axis of size 1 this adds is taken away again.
-/// Transposed operands are read where they lie. Types: floats and integers, promoted.
-/// Gradient: `gy bᵀ` to a, `aᵀ gy` to b, summed over what was broadcast.
+/// a is a row and a vector b a column, and the axis of size 1 that this adds is removed again.
+/// Transposed operands are read in place.
+/// Types: floats and integers, promoted.
+/// Gradient: `gy bᵀ` to a, `aᵀ gy` to b, summed over the axes that were broadcast.
 ///
 /// # Panics
-/// If an operand is a scalar, the shapes do not fit, or both are bool.
+/// Panics if an operand is a scalar, the shapes do not fit, or both are bool.
 ///
 /// ```
 /// use bibun::{functions::matmul, Variable};
@@ -43,7 +44,7 @@ pub fn matmul(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
         mismatch("matmul", &a, &b, "k must be equal")
     }
     if b_shape.rank() <= 2 {
-        // Against one matrix, all rows of `a` are rows of one product.
+        // With a single matrix `b`, all rows of `a` are rows of one product.
         let columns = &b_shape[1..];
         let rows: usize = a_shape[..a_shape.rank() - 1].iter().product();
         let shape: Shape = (a_shape[..a_shape.rank() - 1].iter().chain(columns))
@@ -71,14 +72,15 @@ pub fn matmul(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
 }
 method!(matmul, b: impl Into<Variable>);
 
-/// The sum of products over the last axis of a and the last but one of b (the only one of a
-/// vector), as in NumPy: for two vectors their inner product, for two matrices their product.
+/// Sums products over the last axis of a and the last but one of b (the only one of a vector), as
+/// in NumPy: the inner product of two vectors, the matrix product of two matrices.
 ///
 /// Shapes: a `[.., k]`, b `[.., k, n]` or `[k]` → the other axes of a, then those of b.
-/// Types: floats and integers, promoted. Gradient: that of [`tensordot`].
+/// Types: floats and integers, promoted.
+/// Gradient: that of [`tensordot`].
 ///
 /// # Panics
-/// If an operand is a scalar, the sizes differ, or both are bool.
+/// Panics if an operand is a scalar, the sizes differ, or both are bool.
 ///
 /// ```
 /// use bibun::{functions::dot, Variable};
@@ -97,13 +99,14 @@ pub fn dot(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
 }
 method!(dot, b: impl Into<Variable>);
 
-/// All products of an element of a with one of b, `y[i, j] = a[i] b[j]`.
+/// Computes all products of an element of a and one of b, `y[i, j] = a[i] b[j]`.
 ///
-/// Shapes: a, b any, taken as vectors → `[a.size(), b.size()]`. Types: floats and integers, promoted.
+/// Shapes: a, b any, taken as vectors → `[a.size(), b.size()]`.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy b` to a, `gyᵀ a` to b.
 ///
 /// # Panics
-/// If both are bool.
+/// Panics if both are bool.
 ///
 /// ```
 /// use bibun::{functions::outer, Variable};
@@ -119,14 +122,15 @@ pub fn outer(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
 }
 method!(outer, b: impl Into<Variable>);
 
-/// The sum of products over pairs of axes: axis `axes_a[i]` of a runs along with `axes_b[i]` of b.
+/// Sums products over pairs of axes: axis `axes_a[i]` of a with axis `axes_b[i]` of b.
 ///
-/// Shapes: a, b any, equal along the pairs → the other axes of a, then those of b. No pair gives
-/// all products. Types: floats and integers, promoted.
+/// Shapes: a, b any, equal along the pairs → the other axes of a, then those of b. Without pairs
+/// the result has all products of two elements.
+/// Types: floats and integers, promoted.
 /// Gradient: `gy` contracted with the other operand over the axes that came from it.
 ///
 /// # Panics
-/// If the sizes differ, an axis does not exist or is named twice, or both are bool.
+/// Panics if the sizes differ, an axis does not exist or is named twice, or both are bool.
 ///
 /// ```
 /// use bibun::{array::Array, functions::tensordot, Variable};
@@ -147,7 +151,7 @@ pub fn tensordot(
 }
 method!(tensordot, b: impl Into<Variable>, axes_a: &[isize], axes_b: &[isize]);
 
-/// [`tensordot`] by one matrix product.
+/// Computes [`tensordot`] by one matrix product.
 #[track_caller]
 fn contract(
     function: &'static str,
@@ -163,7 +167,7 @@ fn contract(
     let [a, b] = promoted(a, b);
     let (a_shape, b_shape) = (a.shape(), b.shape());
     let own = |axes: &[isize], rank| {
-        // For the error; the pairs need their order.
+        // This call only checks the axes; the pairs must keep their order.
         bibun_array::normalize_axes(function, axes, rank);
         let axes = axes
             .iter()
@@ -209,14 +213,14 @@ fn contract(
     )
 }
 
-/// Both in the dtype that the product is computed in.
+/// Casts both to the dtype in which the product is computed.
 #[track_caller]
 pub(crate) fn promoted(a: Variable, b: Variable) -> [Variable; 2] {
     let dtype = a.dtype().promote(b.dtype());
     [cast(a, dtype), cast(b, dtype)]
 }
 
-/// [`reshape`], without a step of history where nothing changes.
+/// Calls [`reshape`], but only if the shape changes, to save a step of history.
 #[track_caller]
 pub(crate) fn reshaped(x: Variable, shape: impl Into<Shape>) -> Variable {
     let shape = shape.into();
@@ -236,7 +240,7 @@ fn mismatch(function: &'static str, a: &Variable, b: &Variable, must_hold: &str)
     crate::error::mismatch(function, &inputs, must_hold)
 }
 
-/// The products of matrices on the last two axes; all axes before are equal.
+/// The products of matrices on the last two axes; all axes before them are equal.
 #[derive(Clone, Debug)]
 pub(crate) struct MatMul;
 
@@ -279,7 +283,8 @@ impl BilinearRule for MatMul {
         match (a.axis, b.axis) {
             (Some(axis), None) if b.value.rank() == 2 => rows_in_batch(a.value, axis, b.value),
             (None, Some(axis)) if a.value.rank() == 2 => {
-                // (a b)ᵀ = bᵀ aᵀ; swapping the matrix's axes moves the lanes at most by swapping.
+                // (a b)ᵀ = bᵀ aᵀ; swapping the axes of the matrix moves the batch axis at most by a
+                // swap.
                 let b = swapaxes(Batched::along(b.value, axis).to_front(0), -1, -2);
                 let y = rows_in_batch(b, 0, swapaxes(a.value, 0, 1));
                 Batched::along(swapaxes(y.value, -1, -2), 0)
@@ -330,9 +335,10 @@ impl BilinearRule for MatMul {
     }
 }
 
-/// The product of a matrix in each lane with one matrix for all: of all rows at once.
+/// Computes the product of each batch element's matrix and one matrix for all, as one product of
+/// all rows.
 fn rows_in_batch(a: Variable, axis: usize, b: Variable) -> Batched {
-    // A batch axis along the rows' side may lie before or behind the rows.
+    // The batch axis may stay before or after the axis of the rows.
     let (a, axis) = match axis {
         2 => (Batched::along(a, axis).to_front(0), 0),
         axis => (a, axis),
@@ -350,7 +356,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                   b: Shape,
                   y: Shape,
                   k: usize,
-                  // The k-th product of an output element, by its position in row-major order.
+                  // The k-th term of an output element, given the element's position in row-major
+                  // order.
                   term: fn(&[f64], &[f64], usize, usize) -> f64| {
         let size = y.size();
         let reference = move |x: &[Array]| {
@@ -397,7 +404,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             3,
             |a, b, i, k| a[i * 3 + k] * b[k],
         ),
-        // A batch axis on both sides, broadcast on either, of a vector.
+        // A batch axis on both sides, broadcast on either; then with a vector.
         sample(
             product,
             [2, 1, 3].into(),

@@ -1,4 +1,4 @@
-//! Products of vectors, matrices and tensors, among them those with weights.
+//! Products of vectors, matrices and tensors, including those with weights.
 
 mod einsum;
 mod embedding;

@@ -9,9 +9,11 @@ use crate::functions::families::{Discrete, DiscreteRule};
 use crate::randomness::element_numbers;
 use crate::variable::Variable;
 
-/// Random numbers, equally likely everywhere on `[low, high)`.
+/// Draws random numbers from the uniform distribution on `[low, high)`.
 ///
-/// Shapes: as asked. Types: `dtype`, a float. Gradient: none.
+/// Shapes: the given `shape`.
+/// Types: `dtype`, a float.
+/// Gradient: none.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -23,7 +25,7 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `low` is not below `high`, or `dtype` is no float.
+/// Panics if `low` is not below `high`, or `dtype` is not a float.
 #[track_caller]
 pub fn random_uniform(
     shape: impl Into<Shape>,
@@ -37,10 +39,11 @@ pub fn random_uniform(
     Random::new("random_uniform", distribution, shape.into(), cpu()).draw(generator)
 }
 
-/// Normally distributed random numbers.
+/// Draws random numbers from a normal distribution.
 ///
-/// Shapes: as asked. Types: `dtype`, a float. Gradient: none; `mean + std * random_normal(..)` has
-/// one by `mean` and `std`.
+/// Shapes: the given `shape`.
+/// Types: `dtype`, a float.
+/// Gradient: none; `mean + std * random_normal(..)` has one with respect to `mean` and `std`.
 ///
 /// ```
 /// use bibun::array::{DType, Generator};
@@ -50,7 +53,7 @@ pub fn random_uniform(
 /// ```
 ///
 /// # Panics
-/// If `std` is negative or not finite, or `dtype` is no float.
+/// Panics if `std` is negative or not finite, or `dtype` is not a float.
 #[track_caller]
 pub fn random_normal(
     shape: impl Into<Shape>,
@@ -64,9 +67,11 @@ pub fn random_normal(
     Random::new("random_normal", distribution, shape.into(), cpu()).draw(generator)
 }
 
-/// `true` with probability `p`, else `false`.
+/// Draws bools that are `true` with probability `p`.
 ///
-/// Shapes: as asked. Types: bool. Gradient: none.
+/// Shapes: the given `shape`.
+/// Types: bool.
+/// Gradient: none.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -76,7 +81,7 @@ pub fn random_normal(
 /// ```
 ///
 /// # Panics
-/// If `p` is not between 0 and 1.
+/// Panics if `p` is not between 0 and 1.
 #[track_caller]
 pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generator) -> Variable {
     let _called = calling("random_bernoulli");
@@ -84,17 +89,18 @@ pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generat
     Random::new("random_bernoulli", distribution, shape.into(), cpu()).draw(generator)
 }
 
-/// Random numbers as a function of the place in a stream that they are drawn from, two words as i64
-/// `[2]`, and of the numbers of the lanes that draw their own, from the outermost in.
+/// Random numbers as a function of the position in a stream, which is two words as i64 `[2]`, and
+/// of the numbers of the batch elements that draw their own, from the outermost batch to the
+/// innermost.
 #[derive(Clone, Debug)]
 pub(super) struct Random {
     name: &'static str,
     distribution: Distribution,
-    /// What one lane draws.
+    /// The shape that one batch element draws.
     shape: Shape,
     device: &'static dyn Device,
-    /// Whether the second word is the number of a stream below the one with the first as its key, and
-    /// not a counter.
+    /// Whether the second word is the number of a stream split from the one with the first word as
+    /// its key, rather than a counter.
     is_below: bool,
 }
 
@@ -115,7 +121,7 @@ impl Random {
         }
     }
 
-    /// Draws where a generator stands, and moves it on.
+    /// Draws at the generator's position, and advances the generator.
     #[track_caller]
     pub(super) fn draw(self, generator: &mut Generator) -> Variable {
         let blocks = self
@@ -125,12 +131,12 @@ impl Random {
         let mut after = generator.clone();
         let (key, counter) = after.advance(blocks);
         let y = self.at(Variable::constant([key as i64, counter as i64]));
-        // Nothing was drawn where there was no memory.
+        // The generator advances only now: if there was no memory for the numbers, none were drawn.
         *generator = after;
         y
     }
 
-    /// Draws from the stream that has a number below the one with a key.
+    /// Draws from the stream with a number that is split from the stream with a key.
     #[track_caller]
     pub(super) fn draw_below(mut self, key_and_number: Variable) -> Variable {
         self.is_below = true;
@@ -181,7 +187,7 @@ impl DiscreteRule for Random {
         stream.draw_batch(distribution, &numbers, shape, self.device)
     }
 
-    /// The lanes that are numbered draw their own.
+    /// Batch elements with numbers draw their own.
     fn batch(&self, inputs: Vec<Batched>) -> [Batched; 1] {
         if inputs[0].axis.is_some() {
             let advice = "batch elements draw from one stream, by their numbers";

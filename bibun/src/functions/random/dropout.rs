@@ -9,10 +9,12 @@ use crate::functions::to_float;
 use crate::scope;
 use crate::variable::Variable;
 
-/// In training mode each element is zero with probability `rate`, and the others are divided by
-/// `1 - rate`, so that the expectation stays; in test mode x itself (Srivastava et al. 2014).
+/// Sets each element to zero with probability `rate` in training mode, and divides the others by
+/// `1 - rate` to keep the expectation; returns x in evaluation mode (Srivastava et al. 2014).
 ///
-/// Shapes: x any → the same. Types: floats. Gradient: that of the elements that are left.
+/// Shapes: x any → the same.
+/// Types: floats; integers give f64.
+/// Gradient: `gy / (1 - rate)` to the remaining elements, zero elsewhere.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -25,14 +27,14 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// If `rate` is not in `[0, 1)`.
+/// Panics if `rate` is not in `[0, 1)`.
 #[track_caller]
 pub fn dropout(x: impl Into<Variable>, rate: f64, generator: &mut Generator) -> Variable {
     drop_out(x.into(), rate, |left| left.draw(generator))
 }
 
-/// [`dropout`] with the numbers of one of the calls of a link: of the stream with this key, those of
-/// the stream below it that has the call's number.
+/// Computes [`dropout`] with the numbers of one call of a link, which come from the stream that is
+/// split, with the call's number, from the stream with this key.
 #[track_caller]
 pub(crate) fn dropout_of_call(
     x: &Variable,
@@ -63,8 +65,8 @@ fn drop_out(x: Variable, rate: f64, draw: impl FnOnce(Random) -> Variable) -> Va
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::Array;
-    // The stream begins anew with every call, so that all calls and all batch elements draw the same. Batches
-    // with draws of their own are tested with the transformations.
+    // The stream starts anew with every call, so that all calls and all batch elements draw the
+    // same. Batches with draws of their own are tested with the transformations.
     let call = |x: &[Variable]| {
         let mut generator = Generator::new(7);
         vec![crate::train_mode(|| dropout(&x[0], 0.25, &mut generator))]

@@ -1,7 +1,7 @@
 //! Random numbers, and functions that use them.
 //!
-//! Under `vmap` every lane draws its own, as turns of a loop would, or all draw the same: see
-//! [`Randomness`](crate::Randomness).
+//! Under `vmap` every batch element draws its own numbers, as the iterations of a loop would, or
+//! all draw the same: see [`Randomness`](crate::Randomness).
 
 mod draws;
 mod dropout;

@@ -111,7 +111,7 @@ impl LstmCell {
     ///     .without_bias()
     ///     .dtype(DType::F64)
     ///     .build(&mut Generator::new(0));
-    /// assert_eq!(cell.wx.shape(), [12, 2]);
+    /// assert_eq!(cell.weight_ih.shape(), [12, 2]);
     /// ```
     pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
         CellBuilder::new(Self::KIND, inputs, units)
