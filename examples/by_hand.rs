@@ -1,4 +1,4 @@
-//! The same network written without differentiation, beside the define-by-run one.
+//! The same network written once with hand-made derivatives and once with define-by-run.
 
 use bibun::Variable;
 use bibun::array::{Array, DType, Generator, matmul};

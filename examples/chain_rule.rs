@@ -1,4 +1,4 @@
-//! A chain of three multiplications by parameters 2, 3 and 4, and all of its gradients.
+//! A chain of three multiplications by the parameters 2, 3 and 4, and all of its gradients.
 
 use bibun::{GradOptions, Variable, gradients_with};
 

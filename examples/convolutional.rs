@@ -1,5 +1,5 @@
-//! A convolutional network learns to read digits from images that are turned, shifted and scaled a
-//! little each time it sees them.
+//! A convolutional network learns to read digits from images that are rotated, shifted and scaled a
+//! little each time they are used.
 //!
 //! ```sh
 //! cargo run --release --example convolutional --features pictures                     # digits that the program draws
@@ -9,7 +9,7 @@
 //!                                                                 # next time
 //! ```
 //!
-//! In about a minute it reads 99 of 100 images that it has not learned from, of either kind.
+//! In about a minute it reads 99 of 100 images that it has not been trained on, of either kind.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

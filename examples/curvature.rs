@@ -1,5 +1,5 @@
-//! Minima found by second derivatives: Newton's method with all of the Hessian, and a trust region
-//! that sees it only through its products with vectors.
+//! Minima found by second derivatives: Newton's method with the whole Hessian, and a trust-region method
+//! that only uses its products with vectors.
 
 use bibun::functions::{dot, zeros_like};
 use bibun::{Variable, grad, hessian, hvp, s, value_and_grad};

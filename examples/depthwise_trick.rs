@@ -1,9 +1,9 @@
-//! The gradient of a convolution's weights for every example in a batch, in four ways.
+//! The gradient of a convolution's weights for every example in a batch, computed in four ways.
 //!
-//! An old trick asks a convolution for it: each channel of each example is a group of its own, and
-//! the cotangent, repeated for every channel, is the kernel. One call gives all gradients, and yet
-//! it is slower than a loop over the examples: the repeated cotangents are many times what is read
-//! otherwise, and no group has more than one channel to share work with.
+//! An old trick computes it with a single convolution: each channel of each example is a group of its own,
+//! and the cotangent, repeated for every channel, is the kernel. One call returns all gradients, and yet
+//! it is slower than a loop over the examples: the repeated cotangents are many times the data that is
+//! otherwise read, and no group has more than one channel to share work with.
 
 use std::time::{Duration, Instant};
 

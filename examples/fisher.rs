@@ -1,13 +1,13 @@
 //! A network learns a second task without forgetting the first. Weights that matter for the first
-//! are held near what they were, and how much one matters the diagonal of the Fisher information
-//! says: the mean, over examples, of its squared derivative. The tasks are digits as they are, and
+//! are held near their old values. The measure of how much a weight matters is the diagonal of the Fisher
+//! information: the mean, over examples, of its squared derivative. The tasks are the original digits, and
 //! digits whose pixels are permuted.
 //!
-//! In the Fisher information the labels are drawn from what the network believes, not taken from the
-//! data. With the latter it is the "empirical" one, which is not an estimate of it: where the
-//! network fits the data, gradients at the labels vanish, whatever the curvature (Kunstner, Balles,
-//! Hennig, "Limitations of the empirical Fisher approximation for natural gradient descent",
-//! arXiv:1905.12558, NeurIPS 2019). Both are shown.
+//! In the Fisher information the labels are drawn from the network's predictions, not taken from the
+//! data. With labels from the data it is the "empirical" Fisher information, which does not estimate the
+//! true one: where the network fits the data, gradients at the labels vanish, whatever the curvature
+//! (Kunstner, Balles, Hennig, "Limitations of the empirical Fisher approximation for natural gradient
+//! descent", arXiv:1905.12558, NeurIPS 2019). Both are shown.
 //!
 //! Source: Kirkpatrick et al., "Overcoming catastrophic forgetting in neural networks",
 //! arXiv:1612.00796, PNAS 2017.

@@ -1,16 +1,16 @@
-//! How large should a batch be? The gradients of single examples say: as long as their noise
-//! outweighs their mean, more examples in a step make it better. The noise scale, the trace of their
-//! covariance over the squared norm of their mean, is about the size at which that ends, and grows
-//! as the loss falls.
+//! How large should a batch be? The gradients of single examples answer this: as long as their noise
+//! is larger than their mean, more examples in a step improve it. The noise scale, the trace of their
+//! covariance divided by the squared norm of their mean, is about the batch size at which that ends, and it
+//! grows as the loss falls.
 //!
-//! For a batch of n with gradients gᵢ of mean ḡ, what does not depend on n in expectation is
+//! For a batch of n with gradients gᵢ of mean ḡ, these estimates do not depend on n in expectation:
 //!
 //! ```text
 //! tr Σ = (Σᵢ |gᵢ|² - n |ḡ|²) / (n - 1),    |G|² = |ḡ|² - tr Σ / n
 //! ```
 //!
-//! One walk back gives both and the step itself. Without the norms of single gradients it takes
-//! batches of two sizes, whose noisy difference is all there is to divide by.
+//! One walk back computes both and the step itself. Without the norms of single gradients one needs
+//! batches of two sizes, and has only their noisy difference to divide by.
 //!
 //! Source: McCandlish, Kaplan, Amodei, "An empirical model of large-batch training",
 //! arXiv:1812.06162, 2018: the simple noise scale, section 2.2 and appendix A.1.

@@ -1,6 +1,6 @@
-//! Gradient reversal (Ganin & Lempitsky 2015, arXiv:1409.7495): features that serve a task and tell
-//! nothing of the domain they came from. A function that changes nothing,
-//! by a rule that turns its gradient round, lets one loss train both sides of the contest.
+//! Gradient reversal (Ganin & Lempitsky 2015, arXiv:1409.7495): features that serve a task and contain no
+//! information about the domain they came from. A function that returns its input unchanged, with a rule
+//! that reverses its gradient, lets one loss train both sides of the contest.
 
 use bibun::array::{DType, Generator};
 use bibun::functions::{concat, identity, sigmoid_cross_entropy};

@@ -1,5 +1,5 @@
-//! Guided backpropagation (Springenberg et al. 2015, arXiv:1412.6806): a trained network is asked
-//! which inputs speak *for* its answer, by another gradient rule for `relu` and the network as it is.
+//! Guided backpropagation (Springenberg et al. 2015, arXiv:1412.6806): another gradient rule for `relu`
+//! shows which inputs of a trained network speak *for* its answer, and the network stays unchanged.
 
 use bibun::functions::{Relu, greater};
 use bibun::{Rules, Variable, grad};

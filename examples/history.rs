@@ -1,6 +1,6 @@
-//! Looking at history: step by step, as a table, and as a page that plays it.
+//! History step by step, as a table, and as a page that animates it.
 //!
-//! The page goes to the path given as an argument (which may end in .svg or .dot as well), else to
+//! The page is written to the path given as an argument (which may also end in .svg or .dot), or to
 //! the folder for temporary files.
 
 use std::path::PathBuf;

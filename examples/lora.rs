@@ -1,5 +1,5 @@
-//! Low-rank adapters: a network that reads digits learns to read them lying on their side, without a
-//! change of its weights. Beside every layer lies a product of two narrow matrices, and only these are
+//! Low-rank adapters: a network that reads digits learns to read them rotated onto their side, without a
+//! change of its weights. Beside every layer is a product of two narrow matrices, and only these are
 //! trained and saved.
 //!
 //! Source: Hu et al., "LoRA: Low-rank adaptation of large language models", arXiv:2106.09685, 2021.

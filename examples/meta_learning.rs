@@ -1,6 +1,6 @@
 //! Learning to learn: a network from which one step of gradient descent, on ten points of a sine
-//! wave it has never seen, gives a good fit. The loss after the step is differentiated by the weights
-//! before it, through the gradient that the step took.
+//! wave it has never seen, makes a good fit. The loss after the step is differentiated with respect to the
+//! weights before it, through the gradient that the step used.
 //!
 //! Source: Finn, Abbeel, Levine, "Model-agnostic meta-learning", ICML 2017.
 

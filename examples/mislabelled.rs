@@ -1,9 +1,10 @@
-//! Wrong labels are found by what they do to the network: a tenth of the digits get another label,
-//! and those whose own gradients, summed over three moments of training, are longest come first.
+//! Wrong labels are found by their effect on the network: a tenth of the digits get another label,
+//! and the examples are ranked by the squared lengths of their own gradients, summed over three moments of
+//! training.
 //!
-//! How much a step on an example changes its own loss is, to first order, the learning rate times
-//! the squared norm of its gradient. An example that only its own gradient explains is a rare one, or
-//! a wrong one.
+//! To first order, a step on an example changes its own loss by the learning rate times
+//! the squared norm of its gradient. An example that only its own gradient explains is either rare or
+//! wrongly labelled.
 //!
 //! Source: Pruthi, Liu, Kale, Sundararajan, "Estimating training data influence by tracing gradient
 //! descent", arXiv:2002.08484, NeurIPS 2020: self-influence by checkpoints (TracInCP).

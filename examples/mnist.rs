@@ -7,7 +7,7 @@
 //!                                                         # Ctrl-C, and it goes on next time
 //! ```
 //!
-//! With `--features full`, `--out` also has the graph of the loss as a page and files for TensorBoard.
+//! With `--features full`, `--out` also writes the graph of the loss as a page, and files for TensorBoard.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
-//! The gradient of every example in a batch, from one forward and one backward run: their rows, their
-//! lengths, and training in which no example counts for more than another is allowed to.
+//! Per-example gradients of a batch, from one forward and one backward run: their rows, their norms, and
+//! training in which every example counts for at most a bound.
 //!
-//! Source of the step: Abadi et al., "Deep learning with differential privacy", 2016. What makes it
-//! private is in `private_training`; other uses of such gradients are in `mislabelled`,
-//! `gradient_noise_scale` and `fisher`.
+//! Source of the step: Abadi et al., "Deep learning with differential privacy", 2016. The example
+//! `private_training` adds the part that makes it private; `mislabelled`, `gradient_noise_scale` and
+//! `fisher` show other uses of such gradients.
 
 use bibun::array::{DType, Generator};
 use bibun::functions::{Reduction, relu, softmax_cross_entropy_with};

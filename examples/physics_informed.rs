@@ -1,6 +1,6 @@
 //! A network that learns to swing from the law of a damped spring alone, `u'' + 2 γ u' + ω² u = 0`
-//! with `u(0) = 1` and `u'(0) = 0`. It sees no solution, only how far it is from obeying: derivatives
-//! by time stand inside the loss, which is differentiated by the weights.
+//! with `u(0) = 1` and `u'(0) = 0`. It sees no solution, only how far it is from satisfying the law:
+//! derivatives by time are part of the loss, which is differentiated with respect to the weights.
 //!
 //! Source: Raissi, Perdikaris, Karniadakis, "Physics-informed neural networks", 2019.
 

@@ -1,8 +1,8 @@
-//! A robot arm with six joints: where its hand is, how that changes with the angles, and the angles
-//! that bring it to a given place and orientation.
+//! A robot arm with six joints: the position of its hand, its change with the angles, and the angles
+//! that bring it to a given position and orientation.
 //!
-//! The pose of the hand is a function of the angles, its Jacobian the matrix that Newton's method
-//! needs. It is also the chain rule: `J_xz = J_yz J_xy`.
+//! The pose of the hand is a function of the angles, and its Jacobian is the matrix that Newton's method
+//! needs. It also illustrates the chain rule: `J_xz = J_yz J_xy`.
 
 use std::f64::consts::{FRAC_PI_2, TAU};
 

@@ -1,18 +1,18 @@
-//! A recurrent network that reads in both directions tells which word of a sentence is a noun, a
-//! verb, an adjective ..., also where one word can be several of them.
+//! A recurrent network that reads in both directions labels each word of a sentence as a noun, a
+//! verb, an adjective and so on, even where a word can be several of them.
 //!
 //! ```sh
 //! cargo run --release --example sequence_labelling
 //! ```
 //!
-//! Sentences come from a small grammar of English. Variadic of its words are ambiguous: plants, walks
-//! and watches are things or what one does, *her* is what somebody has or whom somebody sees, and
-//! "the old man the boats" is a sentence just as "the old man walks" is. Which it is, only the words
-//! around tell, sometimes the words behind. Sentences are of different lengths: a batch is filled up
-//! to its longest, with -1 as the label of what is none.
+//! Sentences come from a small grammar of English. Many of its words are ambiguous: *plants*, *walks*
+//! and *watches* are nouns or verbs, *her* is a possessive or an object, and
+//! "the old man the boats" is a sentence just as "the old man walks" is. Only the words around a word
+//! decide which it is, sometimes the words after it. Sentences have different lengths: a batch is padded
+//! to its longest, with the label -1 for the padding.
 //!
-//! In ten seconds it comes to be right for more than 99 of 100 ambiguous words in sentences that it
-//! has not seen. (Not for all: who walks in "the old light walks like her", nobody can tell.)
+//! In ten seconds it is right for more than 99 of 100 ambiguous words in sentences that it
+//! has not seen. (Not for all: in "the old light walks like her", nobody can tell who walks.)
 
 use std::collections::{BTreeMap, HashSet};
 

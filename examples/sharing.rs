@@ -1,4 +1,4 @@
-//! The same Variable into two functions and twice into one; clearing and retaining gradients.
+//! The same Variable passed to two functions and twice to one; clearing and retaining gradients.
 
 use bibun::{GradOptions, Variable};
 

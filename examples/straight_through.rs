@@ -1,5 +1,5 @@
 //! A straight-through estimator (Bengio et al. 2013, arXiv:1308.3432): weights of -1 and 1 are learnt
-//! by letting gradients pass through `sign` as if it were not there.
+//! by letting gradients pass through `sign` unchanged.
 
 use bibun::array::{DType, Generator};
 use bibun::{Rules, Variable, grad};

@@ -1,4 +1,4 @@
-//! Gradients of three functions on which optimizers are tried, at (1, 1).
+//! Gradients at (1, 1) of three test functions for optimizers.
 
 use bibun::Variable;
 

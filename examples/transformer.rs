@@ -8,9 +8,9 @@
 //! ```
 //!
 //! It reads `427+095=` and writes the sum from its last digit to its first, as one does on paper:
-//! each digit needs two digits above it and the carry, and nothing that is not written yet. It is
-//! told nothing of digits, places or carries, only which sign comes next in many sums. Whether it
-//! has learned them shows exactly: on numbers that it never added, all digits must be right. Within
+//! each digit needs the two digits above it and the carry, and nothing that is not written yet. It knows
+//! nothing of digits, places or carries, only which character comes next in many sums. The test is
+//! exact: for numbers that it never added, all digits must be right. Within
 //! half a minute they are, for all of 2000 sums.
 
 use std::path::PathBuf;

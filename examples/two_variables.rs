@@ -1,4 +1,4 @@
-//! y = x1 x2 + sin x1 at (2, 5): its gradients are 5 + cos 2 and 2.
+//! y = x1 x2 + sin x1 at (2, 5), whose gradients are 5 + cos 2 and 2.
 
 use bibun::Variable;
 

@@ -6,23 +6,23 @@
 //! cargo run --release --example autoencoder --features images -- --data FOLDER    # MNIST, from its four files
 //! ```
 //!
-//! In `result/autoencoder` (or `--out FOLDER`) are then:
+//! The results are then in `result/autoencoder` (or `--out FOLDER`):
 //!
-//! - `digits.png`: images that it has not learned from, and below each what was drawn from its code;
-//! - `map.png`: what is drawn from the codes of a grid, with every part of the map of equal weight;
-//! - `codes.png`: where these images lie, coloured by class;
-//! - the same pictures after each epoch in folders of their own, plots, log and snapshots: stop it by
+//! - `digits.png`: images that it has not been trained on, and below each the image drawn from its code;
+//! - `map.png`: images drawn from the codes of a grid, on which every part of the map has equal weight;
+//! - `codes.png`: the positions of these images on the map, coloured by class;
+//! - the same pictures after each epoch in separate folders, plots, a log and snapshots: stop it by
 //!   Ctrl-C, and it goes on next time.
 //!
-//! All digits are brought upright, to one height and to the middle first, for two numbers cannot tell
+//! All digits are first brought upright, to one height and to the centre, because two numbers cannot encode
 //! that as well.
 //!
-//! It is never told the classes, and yet they find their places: the nearest neighbour of an image on
-//! the map is of its own class in about 88 of 100 cases, with MNIST in about 75, by chance in 10.
+//! It is never given the classes, and yet it separates them: the nearest neighbour of an image on
+//! the map has the same class in about 88 of 100 cases, with MNIST in about 75, by chance in 10.
 //!
-//! It is a variational one: a code is drawn from a normal distribution whose mean and variance are
-//! found from the image, and all codes together are held close to the standard normal distribution.
-//! This is what makes a map: no holes between the digits, and neighbours that resemble each other.
+//! It is a variational autoencoder: a code is drawn from a normal distribution whose mean and variance are
+//! computed from the image, and all codes together are held close to the standard normal distribution.
+//! This makes a useful map: no holes between the digits, and neighbours that resemble each other.
 //!
 //! Source: Kingma, Welling, "Auto-encoding variational Bayes", arXiv:1312.6114, 2013.
 

@@ -1,16 +1,16 @@
-//! Digits are learned so that the network says little about any single image it has learned from:
-//! each image's gradient is clipped to a norm, and noise hides what is left of it in the sum.
+//! Digits are learned so that the network reveals little about any single image it was trained on:
+//! each image's gradient is clipped to a norm, and noise hides the rest of it in the sum.
 //!
-//! What is printed as ε: whether an image was there changes the probability of any result by no more
-//! than a factor of e^ε (but for a probability of δ). It holds for somebody who sees the network after
-//! every step, and under conditions:
+//! The printed ε means: whether an image was in the data changes the probability of any result by at most
+//! a factor of e^ε (except for a probability of δ). It holds for an observer who sees the network after
+//! every step, under these conditions:
 //!
-//! - Images have to be drawn independently for each step, as here; epochs over a shuffled data set are
-//!   not what is accounted for.
+//! - Images must be drawn independently for each step, as here; the accountant does not cover epochs over a
+//!   shuffled data set.
 //! - The generator of random numbers is not cryptographic, and its seed must be unknown.
-//! - Noise in floating point is not quite normal, and its last bits can tell what it was added to
+//! - Noise in floating point is not exactly normal, and its last bits can reveal the number it was added to
 //!   (Mironov, "On significance of the least significant bits for differential privacy", 2012).
-//! - Every other look at the data counts as well: trying several learning rates and keeping the best
+//! - Every other use of the data counts as well: trying several learning rates and keeping the best
 //!   spends more than is printed. (The accuracy is measured on other images.)
 //!
 //! ```sh
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Source: Abadi et al., "Deep learning with differential privacy", arXiv:1607.00133, 2016. The
-//! network is that of the tutorial of TensorFlow Privacy.
+//! network is the one in the tutorial of TensorFlow Privacy.
 
 mod accountant;
 
