@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::sources::{files, read, workspace};
+
 /// One source file: where it is, and its code without comments, strings and tests.
 struct Source {
     path: PathBuf,
@@ -91,37 +93,11 @@ fn without_comments(text: &str) -> String {
     code
 }
 
-fn workspace() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().expect("the workspace").to_owned()
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.expect("an entry").path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            files.extend(self::files(&path));
-        } else if path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    files
-}
-
 fn sources(folder: &str) -> Vec<Source> {
-    let paths = files(&workspace().join(folder)).into_iter();
+    let paths = files(&workspace().join(folder), ".rs").into_iter();
     let sources: Vec<Source> = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .map(|path| Source {
-            code: without_comments(&fs::read_to_string(&path).expect("a text")),
+            code: without_comments(&read(&path)),
             path,
         })
         .collect();
@@ -357,7 +333,7 @@ fn the_core_stays_small() {
 #[test]
 fn no_file_is_called_utils() {
     let root = workspace();
-    for path in files(&root) {
+    for path in files(&root, "") {
         let path = path.strip_prefix(&root).expect("in the workspace");
         let named = path.iter().any(|part| {
             let part = part.to_string_lossy().to_lowercase();

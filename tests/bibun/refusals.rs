@@ -2,8 +2,6 @@
 //! in this file.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use bibun::array::math::Float;
 use bibun::array::{Array, DType, ElementFormula, Generator, Index, Number, s};
@@ -17,6 +15,8 @@ use bibun::{
     Error, Variable, attempt, checkpoint, custom, grad, gradients, jvp, linearize, no_grad,
     per_example, vmap, with_hook,
 };
+
+use crate::sources::public_functions;
 
 /// A call that is refused, and where it stands.
 struct Row {
@@ -559,66 +559,9 @@ fn errors_name_the_function_that_was_called() {
     }
 }
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path());
-    let mut files: Vec<PathBuf> = Vec::new();
-    for path in entries {
-        match path.is_dir() {
-            true => files.extend(sources(&path)),
-            false => files.push(path),
-        }
-    }
-    files
-}
-
-/// The names of all public functions, as the sources declare them.
-fn public_functions() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bibun/src/functions");
-    let mut names = BTreeSet::new();
-    for file in sources(&folder) {
-        let text = fs::read_to_string(&file).expect("a text");
-        let mut in_predicates = false;
-        let mut in_convolutions = false;
-        for line in text.lines() {
-            let name = |text: &str| -> String {
-                text.chars()
-                    .take_while(|c| c.is_alphanumeric() || *c == '_')
-                    .collect()
-            };
-            in_predicates |= line.ends_with("_predicates! {");
-            in_convolutions |= line == "convolutions!(";
-            if line.starts_with('}') || line.starts_with(')') {
-                (in_predicates, in_convolutions) = (false, false);
-            }
-            let entry = line
-                .strip_prefix("    ")
-                .filter(|rest| rest.starts_with(|c: char| c.is_lowercase()));
-            if let Some(rest) = line.strip_prefix("pub fn ") {
-                names.insert(name(rest));
-            } else if let Some(entry) = entry {
-                let is_formula =
-                    entry.contains(" -> ") && (entry.ends_with(" {") || entry.ends_with(';'));
-                let is_rule = entry.ends_with("Rule") && entry.contains(", ");
-                let is_predicate = in_predicates && entry.ends_with(';');
-                let is_convolution =
-                    in_convolutions && entry.starts_with("conv") && entry.ends_with(',');
-                let is_code = ["fn ", "let ", "pub", "type "]
-                    .iter()
-                    .any(|word| entry.starts_with(word));
-                if !is_code && (is_formula || is_rule || is_predicate || is_convolution) {
-                    names.insert(name(entry));
-                }
-            }
-        }
-    }
-    names
-}
-
 #[test]
 fn every_function_has_a_row_or_a_reason() {
-    let known: BTreeSet<String> = public_functions();
+    let known: BTreeSet<String> = public_functions().into_values().flatten().collect();
     assert!(
         known.len() > 200,
         "only {} functions were found",

@@ -18,6 +18,7 @@ chapters! {
     Functions: "functions.md",
     Idea: "idea.md",
     Links: "links.md",
+    Names: "names.md",
     Optimizers: "optimizers.md",
     OwnFunctions: "own-functions.md",
     PerExample: "per-example.md",
