@@ -104,7 +104,7 @@ macro_rules! by_value {
     };
     (@text $name:ident, $what:literal, $values:literal, $references:literal) => {
         concat!(
-            "[`Array::", stringify!($name), "`](crate::Array::", stringify!($name), ") of ", $what,
+            "Computes [`Array::", stringify!($name), "`](crate::Array::", stringify!($name), ") of ", $what,
             " by value, whose memory may become that of the result.\n\n",
             "```\n",
             "use bibun_array::{ops, Array};\n",

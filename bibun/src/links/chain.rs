@@ -172,7 +172,7 @@ pub trait Chain: Tree {
     ///     model
     /// };
     /// let (tuned, fresh) = (new(1), new(2));
-    /// let head = tuned.trainable_state(); // 1/w, 1/b
+    /// let head = tuned.trainable_state(); // 1/weight, 1/bias
     /// assert_eq!(head.len(), 2);
     /// fresh.load_trainable_state(&head)?;
     /// assert_eq!(fresh[1].state().checksum(), tuned[1].state().checksum());

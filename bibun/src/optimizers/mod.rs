@@ -34,8 +34,8 @@
 //!
 //! let model = Linear::new(3, 2, &mut Generator::new(0));
 //! let mut optimizer = MomentumSgd::new(0.02, 0.5)
-//!     .group(|name| name.ends_with('b'), |biases| biases.learning_rate = 0.04)
-//!     .hook_where(|name| !name.ends_with('b'), WeightDecay(1e-4))
+//!     .group(|name| name.ends_with("bias"), |biases| biases.learning_rate = 0.04)
+//!     .hook_where(|name| !name.ends_with("bias"), WeightDecay(1e-4))
 //!     .hook(ClipNorm(1.0))
 //!     .schedule(warm_up(10).then(cosine(90)));
 //! let x = Variable::constant([[1f32, 2.0, 3.0]]);

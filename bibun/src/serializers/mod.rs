@@ -29,7 +29,7 @@
 //! # let file = folder.join("mlp.npz");
 //!
 //! let trained = new(1);
-//! save_npz(&file, &trained.state())?; // l1/w, l1/b, l2/w, l2/b
+//! save_npz(&file, &trained.state())?; // l1/weight, l1/bias, l2/weight, l2/bias
 //!
 //! let model = new(2);
 //! model.load_state(&load_npz(&file)?)?;

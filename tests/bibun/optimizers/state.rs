@@ -45,7 +45,7 @@ fn bits(model: &Vec<Linear>) -> Vec<u32> {
 fn every() -> Vec<(&'static str, Box<dyn Optimizer>)> {
     let whole = Eve::new(0.01)
         .group(
-            |name| name.ends_with("/b"),
+            |name| name.ends_with("/bias"),
             |group| group.rule.betas[2] = 0.5,
         )
         .hook(ClipNorm(0.5))

@@ -57,7 +57,7 @@ fn shown(value: f64) -> String {
 
 impl<M> Extension<M> for PrintReport {
     fn name(&self) -> &str {
-        "table"
+        "print_report"
     }
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
