@@ -26,7 +26,7 @@ macro_rules! scaled {
         $normal_range:literal, $uniform_range:literal,
         $Normal:ident, $Uniform:ident
     ) => {
-        #[doc = concat!("Normally distributed with mean 0 and standard deviation ", $normal_range, ".")]
+        #[doc = concat!("The normal distribution with mean 0 and standard deviation ", $normal_range, ".")]
         ///
         $(#[$documentation])*
         ///
@@ -52,7 +52,7 @@ macro_rules! scaled {
             }
         }
 
-        #[doc = concat!("Uniformly distributed on ±", $uniform_range, ".")]
+        #[doc = concat!("The uniform distribution on ±", $uniform_range, ".")]
         ///
         $(#[$documentation])*
         ///

@@ -99,13 +99,13 @@ macro_rules! layer {
             /// Applies the convolution to x with the layer's parameters.
             ///
             /// # Panics
-            #[doc = concat!("If x is not `", $shape, "` or too small; the message has all shapes.")]
+            #[doc = concat!("Panics if x is not `", $shape, "` or too small; the message has all shapes.")]
             fn compute(&self, x: &Variable) -> Variable {
                 $function(x.clone(), self.weight.clone(), self.bias.as_ref(), &self.options)
             }
         }
 
-        #[doc = concat!("What a [`", stringify!($Layer), "`] will be; see [`", stringify!($Layer), "::builder`].")]
+        #[doc = concat!("The settings of a [`", stringify!($Layer), "`] to be built; see [`", stringify!($Layer), "::builder`].")]
         #[derive(Debug)]
         #[must_use = "nothing is made before `build`"]
         pub struct $Builder<const N: usize> {

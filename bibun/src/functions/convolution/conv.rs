@@ -19,7 +19,7 @@ macro_rules! convolutions {
         $conv:ident -> $y:literal { $x:literal, $w:literal }
         $conv_transpose:ident -> $ty:literal { $tx:literal, $tw:literal }
     ) => {
-        #[doc = concat!("The convolution over ", $Axes, " (without mirrored kernels, as everywhere in networks),")]
+        #[doc = concat!("Computes the convolution over ", $Axes, " (without mirrored kernels, as everywhere in networks),")]
         /// `y[n, o, p] = b[o] + Σ_{c, k} x[n, c, p·stride + k·dilation - padding] w[o, c, k]`.
         ///
         #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[o, i / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
@@ -49,7 +49,7 @@ macro_rules! convolutions {
             conv(x.into(), w.into(), b.into().get(), &options.into())
         }
 
-        #[doc = concat!("The transposed convolution over ", $Axes, ": each element of x writes a kernel, and what is")]
+        #[doc = concat!("Computes the transposed convolution over ", $Axes, ": each element of x writes a kernel, and what is")]
         /// written in one place adds up,
         /// `y[n, o, p·stride + k·dilation - padding] += x[n, i, p] w[i, o, k]`, and b on top.
         ///

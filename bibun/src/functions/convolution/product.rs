@@ -243,7 +243,7 @@ impl LinearRule for Patches {
     }
 }
 
-/// What lanes become more of, in all parts that have them.
+/// What batch elements become more of, in all parts that have a batch axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Folding {
     Examples,
@@ -253,7 +253,7 @@ enum Folding {
 }
 
 impl Folding {
-    /// Where lanes go which one part does not have: each part lacks one of the letters that the
+    /// Where batch elements go that one part does not have: each part lacks one of the letters that the
     /// other two share.
     fn not_in(part: ConvolutionPart) -> Self {
         match part {
@@ -277,7 +277,7 @@ impl Folding {
 }
 
 impl ConvolutionProduct {
-    /// A part with lanes in front as a part of the wider convolution.
+    /// A part with the batch axis in front as a part of the wider convolution.
     fn fold(&self, x: Variable, part: ConvolutionPart, folding: Folding) -> Variable {
         let (axis, inside) = folding.place(part);
         let shape = x.shape().removed(0);
@@ -306,7 +306,7 @@ impl ConvolutionProduct {
         shape.replaced(axis, channels).inserted(axis, groups)
     }
 
-    /// The lanes of the part made, of `n` examples each.
+    /// The batch elements of the part made, of `n` examples each.
     fn unfold(&self, y: Variable, n: usize, count: usize, folding: Folding) -> Batched {
         let (axis, inside) = folding.place(self.made);
         let shape = self.convolution.shape(self.made, n);

@@ -439,7 +439,7 @@ pub(crate) use count_of;
 macro_rules! method {
     ($name:ident $(<$N:ident>)? -> $Output:ty $(, $parameter:ident: $Type:ty)*) => {
         impl $crate::Variable {
-            #[doc = concat!("[`functions::", stringify!($name), "`](crate::functions::", stringify!($name), ") of this Variable.")]
+            #[doc = concat!("Calls [`functions::", stringify!($name), "`](crate::functions::", stringify!($name), ") of this Variable.")]
             #[must_use]
             #[track_caller]
             pub fn $name $(<const $N: usize>)? (&self $(, $parameter: $Type)*) -> $Output {
@@ -456,7 +456,7 @@ pub(crate) use method;
 /// Defines the type of a function, by which its rules can be replaced.
 macro_rules! function_type {
     ($name:ident, $inputs:literal, $Rule:ident) => {
-        #[doc = concat!("[`", stringify!($name), "`] as a type, for [`Rules::set`](crate::Rules::set).")]
+        #[doc = concat!("The function [`", stringify!($name), "`] as a type, for [`Rules::set`](crate::Rules::set).")]
         #[derive(Clone, Copy, Debug)]
         pub struct $Rule;
 
