@@ -71,7 +71,7 @@ fn minimize(name: &str, f: impl Fn(&Variable) -> Variable, start: Variable) -> V
         let gained = y - f(&(&x + &p)).item::<f64>();
         if gained < 0.25 * foretold {
             radius /= 4.0;
-        } else if gained > 0.75 * foretold && p.norm2(..).item::<f64>() > 0.99 * radius {
+        } else if gained > 0.75 * foretold && p.norm(..).item::<f64>() > 0.99 * radius {
             radius *= 2.0;
         }
         if gained > 0.0 {

@@ -112,7 +112,7 @@ fn main() {
     let [whole, half, quarter] = [1.0, 0.5, 0.25].map(|part| {
         let there = hand(&(&angles + part * &step));
         let error = there - &here - derivative.call(&(part * &step));
-        error.norm2(..).item::<f64>()
+        error.norm(..).item::<f64>()
     });
     println!("errors of the linear arm: {whole:.1e}, {half:.1e}, {quarter:.1e}");
     assert!((3.5..4.5).contains(&(whole / half)) && (3.5..4.5).contains(&(half / quarter)));

@@ -18,6 +18,7 @@ extern crate self as bibun;
 
 mod apply;
 mod batch;
+mod batch_axis;
 #[cfg(doctest)]
 mod book;
 mod call;
@@ -27,6 +28,7 @@ mod conformance;
 mod context;
 pub mod datasets;
 mod error;
+mod example_axis;
 mod examples;
 mod forward;
 mod function;

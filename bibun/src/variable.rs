@@ -832,7 +832,7 @@ impl fmt::Debug for Variable {
 ///
 /// ```
 /// use bibun::{vmap, Variable};
-/// assert_eq!(Variable::new([1.0, 2.5]).to_string(), "[1. , 2.5]");
+/// assert_eq!(Variable::new([1.0, 2.5]).to_string(), "[1.  2.5]");
 /// vmap(
 ///     |x| {
 ///         assert_eq!(x.to_string(), "[3] f64, hidden by vmap");

@@ -34,6 +34,48 @@ impl Source {
         paths
     }
 
+    /// The word behind each occurrence of a text.
+    fn after(&self, text: &str) -> Vec<String> {
+        let word = |rest: &str| -> String {
+            let rest = rest.trim_start().chars();
+            rest.take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
+        };
+        self.code.split(text).skip(1).map(word).collect()
+    }
+
+    /// The types that are declared here.
+    fn types(&self) -> Vec<String> {
+        ["struct ", "enum "]
+            .map(|keyword| self.after(keyword))
+            .concat()
+    }
+
+    /// The types that have methods of their own here.
+    fn inherent_impls(&self) -> Vec<String> {
+        let lines = self.code.lines().filter(|line| line.starts_with("impl"));
+        let of_types = lines.filter(|line| !line.contains(" for "));
+        let name = |line: &str| {
+            // Behind the type parameters, which may hold others.
+            let (mut depth, mut start) = (0, 0);
+            for (at, c) in line.char_indices().skip("impl".len()) {
+                match c {
+                    '<' => depth += 1,
+                    '>' => depth -= 1,
+                    ' ' if depth == 0 => {
+                        start = at + 1;
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+            let rest = line[start..].chars();
+            rest.take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
+        };
+        of_types.map(name).collect()
+    }
+
     /// Lines that hold code.
     fn lines(&self) -> usize {
         let lines = self.code.lines();
@@ -153,6 +195,60 @@ fn a_walk_never_names_a_function() {
             .filter(|path| path.split("::").any(|part| part == "functions"))
             .collect();
         assert!(named.is_empty(), "{walk} names {named:?}");
+    }
+}
+
+/// The files through which the core uses functions: to move axes of batches and of examples.
+const BRIDGES: [&str; 2] = ["batch_axis.rs", "example_axis.rs"];
+
+/// A method that a folder above the core gives to a type of the core would be a call of a function by
+/// another name.
+#[test]
+fn the_core_calls_functions_through_its_bridges_only() {
+    let core = core();
+    for source in &core {
+        let named: Vec<String> = (source.crate_paths().into_iter())
+            .filter(|path| path.split("::").any(|part| part == "functions"))
+            .collect();
+        let is_bridge = BRIDGES.iter().any(|bridge| source.is(bridge));
+        assert_eq!(is_bridge, !named.is_empty(), "{:?}: {named:?}", source.path);
+    }
+    // Users call functions as methods of a Variable, so these are written beside the functions.
+    let of_core: Vec<String> = core.iter().flat_map(Source::types).collect();
+    let of_core: Vec<&String> = of_core.iter().filter(|name| *name != "Variable").collect();
+    assert!(of_core.iter().any(|name| *name == "Batched"), "{of_core:?}");
+    for source in sources("bibun/src/functions") {
+        let foreign: Vec<String> = (source.inherent_impls().into_iter())
+            .filter(|name| of_core.contains(&name) && !source.types().contains(name))
+            .collect();
+        assert!(foreign.is_empty(), "{:?} adds to {foreign:?}", source.path);
+    }
+    // Methods of Variables that are functions.
+    let functions: Vec<String> = (sources("bibun/src/functions").iter())
+        .flat_map(|source| source.after("method!("))
+        .collect();
+    assert!(
+        functions.iter().any(|name| name == "moveaxis"),
+        "{functions:?}"
+    );
+    // Names that lists, iterators and arrays have too.
+    let shared = [
+        "all",
+        "any",
+        "broadcast_to",
+        "cast",
+        "flatten",
+        "max",
+        "min",
+        "repeat",
+        "sum",
+        "take",
+    ];
+    for source in core.iter().filter(|source| !source.is("batch_axis.rs")) {
+        let called = (functions.iter())
+            .filter(|name| !shared.contains(&name.as_str()))
+            .find(|name| source.code.contains(&format!(".{name}(")));
+        assert_eq!(called, None, "{:?}", source.path);
     }
 }
 
@@ -326,7 +422,7 @@ fn the_core_stays_small() {
         .collect();
     counts.sort();
     let total: usize = counts.iter().map(|(lines, _)| lines).sum();
-    assert!(total <= 4900, "{total} lines of code: {counts:#?}");
+    assert!(total <= 5060, "{total} lines of code: {counts:#?}");
     assert!(total > 500, "{total} lines are too few to be all");
 }
 

@@ -475,7 +475,7 @@ fn shared_bare_and_computed_parameters() {
     // Weight normalisation, standardisation, a mask, a low-rank correction, a spectral norm.
     let (direction, length) = (weight(6, [4, 4]), weight(7, [4, 1]));
     let keep = bibun::array::keep_dims;
-    let w = &length * &direction / direction.norm2(keep(1));
+    let w = &length * &direction / direction.norm(keep(1));
     let y = linear(&x, &w, None);
     like_a_loop_over_losses(&(direction, length), &sum_of_each(&y));
     let w = weight(8, [4, 4]);
@@ -485,7 +485,7 @@ fn shared_bare_and_computed_parameters() {
     let y = linear(&x, &w + a.matmul(&b), None);
     like_a_loop_over_losses(&(a, b), &sum_of_each(&y));
     let u = data(11, [4]);
-    let spectral = &w / u.matmul(&w).norm2(..);
+    let spectral = &w / u.matmul(&w).norm(..);
     like_a_loop_over_losses(&w, &sum_of_each(&linear(&x, spectral, None)));
     // A table that is the output layer as well.
     let table = weight(12, [7, 4]);
@@ -559,7 +559,7 @@ fn kernels_that_libraries_count_wrong() {
     let (w, x) = (weight(1, [30, 40]), data(2, [3, 5, 40]));
     let losses = (linear(&x, &w, None) * 1e-9).sum([1, 2]);
     let norms = per_example(&losses, &w).norms().to_vec::<f64>();
-    let row = per_example(&losses, &w).rows().reshape([3, 1200]).norm2(1);
+    let row = per_example(&losses, &w).rows().reshape([3, 1200]).norm(1);
     for (norm, row) in norms.iter().zip(row.to_vec::<f64>()) {
         assert!((norm - row).abs() <= 1e-7 * row, "{norm} {row}");
     }

@@ -278,7 +278,7 @@ fn rows() -> Vec<Row> {
         row("nll_loss", line!(), || nll_loss(x([1, 2]), i([0, 1]))),
         row("nll_loss", line!(), || nll_loss(x([1, 2]), x([1]))),
         row("nll_loss_with", line!(), || nll_loss_with(x([1, 2]), i([-2]), CrossEntropyOptions::new())),
-        row("norm2", line!(), || norm2(x([2]), 1)),
+        row("norm", line!(), || norm(x([2]), 1)),
         row("not_equal", line!(), || not_equal(x([2]), x([3]))),
         row("one_hot", line!(), || one_hot(i([2]), 2, DType::F32)),
         row("one_hot", line!(), || one_hot(i([-3]), 2, DType::F32)),

@@ -94,7 +94,7 @@ fn memory_that_the_system_does_not_give() {
     out_of_memory(|| diag(&x, 1 << 26));
     out_of_memory(|| one_hot([1i64], LARGE, DType::F32));
     out_of_memory(|| broadcast_to(&x, [LARGE, 2]).exp());
-    out_of_memory(|| matmul(x.reshape([2, 1]), broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1 << 40])));
+    out_of_memory(|| matmul(x.reshape([2, 1]), broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1_usize << 40])));
     out_of_memory(|| interpolate(&x, [LARGE], Interpolation::LINEAR));
     out_of_memory(|| upsample::<1>(&x, LARGE, Interpolation::Nearest));
     out_of_memory(|| max_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));

@@ -1,7 +1,7 @@
 //! Weights as a length times a direction.
 
 use super::{Chain, Conv, Linear, Link};
-use crate::functions::{norm2, reshape};
+use crate::functions::{norm, reshape};
 use crate::variable::Variable;
 use bibun_array::{Shape, keep_dims};
 
@@ -88,7 +88,7 @@ impl<L: Weighted + Link + 'static> Link for WeightNorm<L> {
 /// Returns the norms for each output, keeping the other axes with size 1.
 fn norms(v: &Variable) -> Variable {
     let rest: Vec<isize> = (1..v.rank() as isize).collect();
-    norm2(v, keep_dims(&rest[..]))
+    norm(v, keep_dims(&rest[..]))
 }
 
 /// A link whose weight has its outputs along the first axis.

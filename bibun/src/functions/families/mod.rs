@@ -3,11 +3,9 @@
 //! A family is a type: [`ElementFunction`] takes `vjp` and `jvp` from formulas, [`Linear`] from one
 //! transpose, [`Bilinear`] from two; [`Discrete`] has none.
 
-mod batched;
 mod bilinear;
 mod derivative;
 mod discrete;
-mod examples;
 mod formula;
 mod linear;
 

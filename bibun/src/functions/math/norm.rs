@@ -23,15 +23,15 @@ use crate::variable::Variable;
 /// Panics if there is no such axis.
 ///
 /// ```
-/// use bibun::{functions::norm2, Variable};
-/// let y = norm2(Variable::new([[3.0, 4.0], [3e-300, 4e-300]]), 1).to_vec::<f64>();
+/// use bibun::{functions::norm, Variable};
+/// let y = norm(Variable::new([[3.0, 4.0], [3e-300, 4e-300]]), 1).to_vec::<f64>();
 /// assert!(y[0] == 5.0 && (y[1] / 5e-300 - 1.0).abs() < 1e-15);
 /// ```
 #[track_caller]
-pub fn norm2(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    root_of_squares("norm2", to_float(x.into()), axes.into(), 1)
+pub fn norm(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    root_of_squares("norm", to_float(x.into()), axes.into(), 1)
 }
-method!(norm2, axes: impl Into<Axes>);
+method!(norm, axes: impl Into<Axes>);
 
 /// Computes `√(Σ x² / count)` over axes for the function with this name.
 #[track_caller]
@@ -63,7 +63,7 @@ struct Norm {
 struct Along;
 
 element_function! {
-    Along = "norm2 gradient", [x, y, g] [];
+    Along = "norm gradient", [x, y, g] [];
     value: g * y.equal(f64::INFINITY).where_(
         x.abs().equal(f64::INFINITY).where_(x.sign(), 0.0),
         y.equal(f64::INFINITY).where_(0.0, x)
@@ -154,7 +154,7 @@ impl Function for Norm {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::functions::reduction_samples;
     let length = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
-    reduction_samples("norm2", 0.3..2.0, |x, axes| norm2(x, axes), length)
+    reduction_samples("norm", 0.3..2.0, |x, axes| norm(x, axes), length)
 }
 
 #[cfg(test)]
@@ -166,32 +166,32 @@ mod tests {
     #[test]
     fn nothing_overflows_or_underflows_between() {
         let x = Variable::new([[3e30f32, 4e30], [3e-30, -4e-30], [0.3, 0.4], [3e-40, 4e-40]]);
-        let ordinary = norm2(Variable::new([0.3f32, 0.4]), 0).item::<f32>();
-        let y = norm2(&x, 1).to_vec::<f32>();
+        let ordinary = norm(Variable::new([0.3f32, 0.4]), 0).item::<f32>();
+        let y = norm(&x, 1).to_vec::<f32>();
         assert_eq!(y[..3], [5e30, 5e-30, ordinary]);
         assert!((y[3] - 5e-40).abs() < 5e-45, "{}", y[3]);
-        let gradient = grad(|x| norm2(x, 1).sum(..), &x).to_vec::<f32>();
+        let gradient = grad(|x| norm(x, 1).sum(..), &x).to_vec::<f32>();
         for (got, wanted) in gradient[..6].iter().zip([0.6f32, 0.8, 0.6, -0.8, 0.6, 0.8]) {
             assert!((got - wanted).abs() < 1e-7, "{gradient:?}");
         }
         let x = Variable::new([3e-200, 4e-200]);
-        assert!((norm2(&x, 0).item::<f64>() / 5e-200 - 1.0).abs() < 1e-15);
+        assert!((norm(&x, 0).item::<f64>() / 5e-200 - 1.0).abs() < 1e-15);
         let x = Variable::new([3e200, 4e200]);
-        assert!((norm2(&x, 0).item::<f64>() / 5e200 - 1.0).abs() < 1e-15);
-        let second = grad(|x| grad(|x| norm2(x, 0), x).square().sum(..), &x);
+        assert!((norm(&x, 0).item::<f64>() / 5e200 - 1.0).abs() < 1e-15);
+        let second = grad(|x| grad(|x| norm(x, 0), x).square().sum(..), &x);
         assert!(second.to_vec::<f64>().iter().all(|x| x.abs() < 1e-200));
     }
 
     #[test]
     fn zero_infinity_and_nothing() {
         let x = Variable::new([[0.0, 0.0], [f64::NEG_INFINITY, 2.0]]);
-        assert_eq!(norm2(&x, 1).to_vec::<f64>(), [0.0, f64::INFINITY]);
-        let first = |x: &Variable| grad(|x| norm2(x, 1).sum(..), x);
+        assert_eq!(norm(&x, 1).to_vec::<f64>(), [0.0, f64::INFINITY]);
+        let first = |x: &Variable| grad(|x| norm(x, 1).sum(..), x);
         assert_eq!(first(&x).to_vec::<f64>(), [0.0, 0.0, -1.0, 0.0]);
         let second = grad(|x| first(x).sum(..), &x).to_vec::<f64>();
         assert_eq!(second[2..], [0.0, 0.0]);
         let x = Variable::new([f64::NAN, 1.0]);
-        assert!(norm2(&x, 0).item::<f64>().is_nan());
+        assert!(norm(&x, 0).item::<f64>().is_nan());
         assert!(
             first(&x.reshape([1, 2]))
                 .to_vec::<f64>()
@@ -199,8 +199,8 @@ mod tests {
                 .all(|x| x.is_nan())
         );
         let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
-        assert_eq!(norm2(&nothing, 1).to_vec::<f64>(), [0.0, 0.0]);
-        assert_eq!(norm2(&nothing, 0).shape(), [0]);
+        assert_eq!(norm(&nothing, 1).to_vec::<f64>(), [0.0, 0.0]);
+        assert_eq!(norm(&nothing, 0).shape(), [0]);
     }
 
     #[test]
