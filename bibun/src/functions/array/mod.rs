@@ -1,6 +1,7 @@
 //! Functions that rearrange, pick, join and convert.
 
 mod cast;
+mod concat;
 mod creation;
 mod device;
 mod diagonal;
@@ -8,7 +9,6 @@ mod flatten;
 mod flip;
 mod identity;
 mod index;
-mod join;
 mod mask;
 mod movement;
 mod pad;
@@ -16,9 +16,12 @@ mod positions;
 mod repeat;
 mod roll;
 mod slice;
+mod split;
+mod stack;
 mod triangle;
 
 pub use cast::*;
+pub use concat::*;
 pub use creation::*;
 pub use device::*;
 pub use diagonal::*;
@@ -26,7 +29,6 @@ pub use flatten::*;
 pub use flip::*;
 pub use identity::*;
 pub use index::*;
-pub use join::*;
 pub use mask::*;
 pub use movement::*;
 pub use pad::*;
@@ -34,6 +36,8 @@ pub use positions::*;
 pub use repeat::*;
 pub use roll::*;
 pub use slice::*;
+pub use split::*;
+pub use stack::*;
 pub use triangle::*;
 
 use crate::function::{Mismatch, Spec};
@@ -50,13 +54,13 @@ fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         cast::samples(),
+        concat::samples(),
         device::samples(),
         diagonal::samples(),
         flatten::samples(),
         flip::samples(),
         identity::samples(),
         index::samples(),
-        join::samples(),
         mask::samples(),
         movement::samples(),
         pad::samples(),
@@ -64,6 +68,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         repeat::samples(),
         roll::samples(),
         slice::samples(),
+        split::samples(),
+        stack::samples(),
         triangle::samples(),
     ]
     .concat()
