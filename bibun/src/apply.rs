@@ -341,7 +341,7 @@ fn too_large(function: &'static str, spec: &Spec, location: Location) -> ! {
     raise(Error::Array(bibun_array::Error::TooLarge {
         function,
         shape: spec.shape.clone(),
-        location: location,
+        location,
     }))
 }
 

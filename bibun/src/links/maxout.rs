@@ -1,12 +1,11 @@
 //! The maxout layer.
 
-use bibun_array::{DType, Generator};
+use bibun_array::Generator;
 
-use super::{Chain, Linear, LinearBuilder, Link};
+use super::{Chain, Linear, LinearBuilder, Link, start_setters};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::maxout;
-use crate::initializers::Initializer;
 use crate::variable::Variable;
 
 /// A fully connected layer of which each output is the greatest of `pool_size` values,
@@ -78,29 +77,7 @@ pub struct MaxoutBuilder {
 }
 
 impl MaxoutBuilder {
-    /// How the weights start; [`HeNormal`](crate::initializers::HeNormal) if nothing is said.
-    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-        self.linear = self.linear.initializer(w);
-        self
-    }
-
-    /// How the biases start; [`Zero`](crate::initializers::Zero) if nothing is said.
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.linear = self.linear.bias_initializer(b);
-        self
-    }
-
-    /// Leaves the biases out.
-    pub fn without_bias(mut self) -> Self {
-        self.linear = self.linear.without_bias();
-        self
-    }
-
-    /// The dtype of the parameters, `f32` if nothing is said.
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.linear = self.linear.dtype(dtype);
-        self
-    }
+    start_setters!(linear.start, HeNormal);
 
     /// Draws the parameters.
     ///

@@ -1,13 +1,11 @@
 //! The multilayer perceptron.
 
-use std::sync::Arc;
+use bibun_array::Generator;
 
-use bibun_array::{DType, Generator};
-
-use super::{Chain, Dropout, FunctionLink, Linear, Link};
+use super::{Chain, Dropout, FunctionLink, Linear, Link, Start, start_setters};
 use crate::call::calling;
 use crate::error::{Error, raise};
-use crate::initializers::{HeNormal, Initializer, Zero};
+use crate::initializers::HeNormal;
 use crate::variable::Variable;
 
 /// The multilayer perceptron: fully connected layers with an activation between them, and perhaps
@@ -64,9 +62,7 @@ impl Mlp {
             sizes: sizes.to_vec(),
             activation: FunctionLink::new(Variable::relu),
             dropout: None,
-            dtype: DType::F32,
-            w: Arc::new(HeNormal),
-            b: Some(Arc::new(Zero)),
+            start: Start::new(HeNormal),
         }
     }
 }
@@ -96,9 +92,7 @@ pub struct MlpBuilder {
     sizes: Vec<usize>,
     activation: FunctionLink,
     dropout: Option<f64>,
-    dtype: DType,
-    w: Arc<dyn Initializer>,
-    b: Option<Arc<dyn Initializer>>,
+    start: Start,
 }
 
 impl MlpBuilder {
@@ -117,29 +111,7 @@ impl MlpBuilder {
         self
     }
 
-    /// How the weights start; [`HeNormal`] if nothing is said.
-    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-        self.w = Arc::new(w);
-        self
-    }
-
-    /// How the biases start; [`Zero`] if nothing is said.
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.b = Some(Arc::new(b));
-        self
-    }
-
-    /// Leaves the biases out.
-    pub fn without_bias(mut self) -> Self {
-        self.b = None;
-        self
-    }
-
-    /// The dtype of the parameters, `f32` if nothing is said.
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = dtype;
-        self
-    }
+    start_setters!(start, HeNormal);
 
     /// Draws the parameters.
     ///
@@ -158,12 +130,7 @@ impl MlpBuilder {
         }
         let mut layers = Vec::new();
         for sizes in self.sizes.windows(2) {
-            let layer = Linear::builder(sizes[0], sizes[1]).initializer(self.w.clone());
-            let layer = match &self.b {
-                Some(b) => layer.bias_initializer(b.clone()),
-                None => layer.without_bias(),
-            };
-            layers.push(layer.dtype(self.dtype).build(generator));
+            layers.push(Linear::drawn(sizes[0], sizes[1], &self.start, generator));
         }
         let dropout = Dropout::of_rate(self.dropout, generator);
         Mlp {
