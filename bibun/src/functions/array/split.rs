@@ -138,7 +138,8 @@ pub fn split_sizes(x: impl Into<Variable>, sizes: &[usize], axis: isize) -> Vec<
 method!(split_sizes -> Vec<Self>, sizes: &[usize], axis: isize);
 
 /// Splits x into at most `chunks` parts along `axis`, all but the last of size `⌈n / chunks⌉`, as
-/// `torch.chunk` does. There may be fewer parts than `chunks`; [`array_split`] always returns that number.
+/// `torch.chunk` does. There may be fewer parts than `chunks`; [`array_split`] always returns that
+/// number.
 ///
 /// Shapes: x `[.., n, ..]` → several `[.., ⌈n / chunks⌉, ..]`, the last of the remaining size. Types: all.
 /// Gradient: those of the parts, joined; unused parts have zeros.

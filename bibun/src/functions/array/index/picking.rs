@@ -1,5 +1,5 @@
-//! The functions behind [`take`] and [`gather`], and behind their adjoints [`add_at`] and
-//! [`scatter_add`](crate::functions::scatter_add).
+//! The functions behind [`take`] and [`gather`](crate::functions::gather), and behind their adjoints
+//! [`add_at`] and [`scatter_add`](crate::functions::scatter_add).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -302,7 +302,8 @@ impl Function for Add {
         let own_rank = indices.rank() - 1;
         let rows = rows_of_batch(indices, &x, axis + 1);
         let unfolded = moveaxis(&x, axis as isize + 1, 1).shape();
-        // From [batch, a.., i.., b..] to [batch, i.., a.., b..]: the order of what is picked from the folded x.
+        // From [batch, a.., i.., b..] to [batch, i.., a.., b..], the order of what is picked from the
+        // folded x.
         for _ in 0..axis {
             value = moveaxis(value, 1, (axis + own_rank) as isize);
         }
