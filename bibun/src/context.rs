@@ -9,7 +9,7 @@ use bibun_array::{DType, Device, Shape, settle};
 use crate::apply;
 use crate::batch::Batched;
 use crate::call::Called;
-use crate::error::{Error, Location, asked_at, caller, raise};
+use crate::error::{Error, Location, caller, missing_at, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{AnyFunction, Items, Needs, Spec, items};
 use crate::node::{Edge, Node, Way};
@@ -221,52 +221,36 @@ impl Context<'_> {
 
 // ----- asking rules
 
-/// Calls the `vjp` rule of a node with these cotangents of its outputs, and zeros where none arrived.
-pub(crate) fn pull_back(
-    node: &Arc<Node>,
-    gy: &mut [Option<Variable>],
-    needs: Needs<'_>,
-    create_graph: bool,
-) -> Items<Option<Variable>> {
-    for (gy, spec) in gy.iter_mut().zip(node.output_specs()) {
-        gy.get_or_insert_with(|| Variable::zeros(spec));
-    }
-    let function = node.function();
-    // Calls made by the rule belong to the call of the function.
-    let (_, _entered) = Called::begin(function.name(), node.location);
-    let _settled = node.device.map(settle);
-    let cx = Context {
-        call: Call::Node(node),
-        needs,
-        create_graph,
-    };
-    let gradients = function.vjp(&cx, gy);
-    let misfit = |i: usize, gx: &Option<Variable>, spec: &Spec| match gx {
-        Some(gx) if needs[i] && !gx.has_spec(spec) => Some(gx.spec()),
-        _ => None,
-    };
-    check(function, "vjp", &gradients, node.input_specs(), misfit);
-    gradients
-}
-
 impl Context<'_> {
+    /// Calls the `vjp` rule with these cotangents of the outputs, and zeros where none arrived.
+    pub(crate) fn ask_vjp(&self, gy: &mut [Option<Variable>]) -> Items<Option<Variable>> {
+        for (gy, spec) in gy.iter_mut().zip(self.output_specs()) {
+            gy.get_or_insert_with(|| Variable::zeros(spec));
+        }
+        let misfit = |i: usize, gx: &Option<Variable>, spec: &Spec| {
+            let gx = gx.as_ref().filter(|gx| self.needs[i] && !gx.has_spec(spec));
+            gx.map(Variable::spec)
+        };
+        let vjp = |function: &dyn AnyFunction| function.vjp(self, gy);
+        self.ask("vjp", vjp, Self::input_specs, misfit)
+    }
+
     /// Calls the `jvp` rule with these tangents of the inputs. Returns tangents of the outputs that
     /// are floats.
     pub(crate) fn ask_jvp(&self, dx: Items<Option<Variable>>) -> Items<Option<Variable>> {
-        let function = self.function();
-        let _settled = self.device().map(settle);
-        asked_at(function.name(), self.location(), || {
+        let misfit = |_, dy: &Option<Variable>, spec: &Spec| {
+            let dy = dy.as_ref().filter(|dy| !dy.has_spec(spec));
+            dy.map(Variable::spec)
+        };
+        let jvp = |function: &dyn AnyFunction| {
             let mut tangents = function.jvp(self, dx);
-            let specs = self.output_specs();
-            for (dy, spec) in tangents.iter_mut().zip(specs) {
+            for (dy, spec) in tangents.iter_mut().zip(self.output_specs()) {
                 dy.take_if(|_| !spec.dtype.is_float());
             }
-            let misfit = |_, dy: &Option<Variable>, spec: &Spec| {
-                let dy = dy.as_ref().filter(|dy| !dy.has_spec(spec));
-                dy.map(Variable::spec)
-            };
-            check(function, "jvp", &tangents, specs, misfit);
             tangents
+        };
+        missing_at(self.location(), || {
+            self.ask("jvp", jvp, Self::output_specs, misfit)
         })
     }
 
@@ -276,16 +260,32 @@ impl Context<'_> {
         &self,
         gy: Items<ExampleCotangent>,
     ) -> Items<Option<ExampleGradient>> {
+        let misfit = |_, gx: &Option<ExampleGradient>, spec: &Spec| gx.as_ref()?.misfit(spec);
+        let per_example = |function: &dyn AnyFunction| {
+            let mut gradients = function.per_example(self, gy);
+            for (gx, need) in gradients.iter_mut().zip(self.needs) {
+                gx.take_if(|_| !need);
+            }
+            gradients
+        };
+        self.ask("per_example", per_example, Self::input_specs, misfit)
+    }
+
+    /// Calls a rule on the device of the call, and checks the results.
+    fn ask<T>(
+        &self,
+        rule: &'static str,
+        ask: impl FnOnce(&dyn AnyFunction) -> Items<T>,
+        specs: impl FnOnce(&Self) -> &[Spec],
+        misfit: impl Fn(usize, &T, &Spec) -> Option<Spec>,
+    ) -> Items<T> {
         let function = self.function();
+        // Calls made by the rule belong to the call of the function.
         let (_, _entered) = Called::begin(function.name(), self.location());
         let _settled = self.device().map(settle);
-        let mut shares = function.per_example(self, gy);
-        for (share, need) in shares.iter_mut().zip(self.needs) {
-            share.take_if(|_| !need);
-        }
-        let misfit = |_, share: &Option<ExampleGradient>, spec: &Spec| share.as_ref()?.misfit(spec);
-        check(function, "per_example", &shares, self.input_specs(), misfit);
-        shares
+        let given = ask(function);
+        check(function, rule, &given, specs(self), misfit);
+        given
     }
 
     /// Returns the device that the function was computed on, if history knows it.
@@ -310,7 +310,8 @@ pub(crate) fn ask_batch(
     batch: Items<Batched>,
     call: &apply::Call<'_>,
 ) -> Items<Batched> {
-    asked_at(function.name(), call.location, || {
+    let (_, _entered) = Called::begin(function.name(), call.location);
+    missing_at(call.location, || {
         let batch = function.batch(batch);
         let misfit =
             |_, element: &Batched, spec: &Spec| Some(element.spec()).filter(|found| found != spec);

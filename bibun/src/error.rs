@@ -6,7 +6,6 @@ pub use bibun_array::Location;
 pub(crate) use bibun_array::caller;
 use bibun_array::user_of;
 
-use crate::call::Called;
 use crate::function::{Mismatch, Spec};
 use crate::node::Key;
 
@@ -310,26 +309,14 @@ pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
 
 /// Runs a rule of a function that was called at `location`. If the rule is missing, the error has the
 /// location of that call, not that of the rule.
-pub(crate) fn asked_at<T>(
-    function: &'static str,
-    location: Location,
-    rule: impl FnOnce() -> T,
-) -> T {
-    let (_, _entered) = Called::begin(function, location);
-    attempt(rule).unwrap_or_else(|error| {
-        raise(match error {
-            Error::MissingRule {
-                function,
-                rule,
-                advice,
-                ..
-            } => Error::MissingRule {
-                function,
-                rule,
-                advice,
-                location,
-            },
-            other => other,
-        })
+pub(crate) fn missing_at<T>(location: Location, rule: impl FnOnce() -> T) -> T {
+    attempt(rule).unwrap_or_else(|mut error| {
+        if let Error::MissingRule {
+            location: place, ..
+        } = &mut error
+        {
+            *place = location;
+        }
+        raise(error)
     })
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use bibun_array::{Array, DType, Device, Shape};
 
 use crate::call::{Called, Composite};
-use crate::error::Location;
+use crate::error::{Error, Location};
 use crate::function::{AnyFunction, Function, Inputs, Outputs, Spec};
 use crate::hooks::{GradientHook, GradientHooks};
 use crate::leaf::{Leaf, accumulate, exchange};
@@ -104,6 +104,15 @@ impl Node {
     /// Returns the address, which is unique among nodes.
     pub(crate) fn address(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
+    }
+
+    /// Returns the error that asking for its gradient failed.
+    pub(crate) fn failed(&self, source: Error) -> Error {
+        Error::InGradient {
+            function: self.function().name(),
+            location: self.location,
+            source: Box::new(source),
+        }
     }
 
     fn notes(&self) -> Held<MutexGuard<'_, Notes>> {

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::batch::vmap;
 use crate::call::Called;
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::error::{Error, Location, attempt, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct};
 use crate::function::{Items, items};
@@ -209,11 +209,7 @@ impl Walk<'_> {
         let asked = attempt(|| self.ask(node, &arrived, &needs, here));
         let parts = asked.unwrap_or_else(|error| match error {
             error @ Error::MixesExamples { .. } => raise(error),
-            source => raise(Error::InGradient {
-                function: here.function,
-                location: here.location,
-                source: Box::new(source),
-            }),
+            error => raise(node.failed(error)),
         });
         for (edge, part) in node.inputs().iter().zip(parts) {
             if let Some((part, is_known)) = part {
@@ -288,7 +284,7 @@ impl Walk<'_> {
             let mut batch = batch.iter().cloned();
             let element = |gy: &Option<Variable>| gy.as_ref().and_then(|_| batch.next());
             let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(element));
-            let gradients = context::pull_back(node, &mut gy, needs, self.create_graph);
+            let gradients = Context::of(node, needs, self.create_graph).ask_vjp(&mut gy);
             let needed = gradients.into_iter().zip(needs);
             let gradients: Items<Option<Variable>> =
                 items(needed.map(|(gradient, &need)| gradient.filter(|_| need)));

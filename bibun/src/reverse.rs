@@ -14,7 +14,7 @@ use bibun_array::Array;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::calling;
-use crate::context::pull_back;
+use crate::context::Context;
 use crate::error::{Error, attempt, raise};
 use crate::function::{Items, items};
 use crate::hooks;
@@ -605,12 +605,10 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                 }
                 let needs = items(node.inputs().iter().map(|edge| wanted.follows(edge)));
                 asked.set(Some(node));
-                let create_graph = direction.create_graph;
+                let cx = Context::of(node, &needs, direction.create_graph);
                 let gradients = match scope::is_attended() {
-                    false => pull_back(node, &mut cotangents, &needs, create_graph),
-                    true => hooks::around_backward(node, &mut cotangents, |cotangents| {
-                        pull_back(node, cotangents, &needs, create_graph)
-                    }),
+                    false => cx.ask_vjp(&mut cotangents),
+                    true => hooks::around_backward(node, &mut cotangents, |gy| cx.ask_vjp(gy)),
                 };
                 asked.set(None);
                 for ((edge, gradient), needed) in node.inputs().iter().zip(gradients).zip(needs) {
@@ -631,11 +629,7 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
     });
     if let Err(error) = walked {
         raise(match asked.get() {
-            Some(node) => Error::InGradient {
-                function: node.function().name(),
-                location: node.location,
-                source: Box::new(error),
-            },
+            Some(node) => node.failed(error),
             None => error,
         })
     }

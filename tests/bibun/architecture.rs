@@ -297,7 +297,7 @@ fn functions_do_not_read_elements() {
     ];
     let allowed = [
         // Indices and positions that are known without waiting.
-        "functions/array/index.rs",
+        "functions/array/index/picking.rs",
         "functions/array/slice.rs",
         // The place in a stream of random numbers, which nobody computes.
         "functions/random/draws.rs",

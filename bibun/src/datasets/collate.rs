@@ -3,6 +3,7 @@
 use bibun_array::{Array, Scalar, bf16, f16, stack};
 
 use super::DataError;
+use crate::tree::for_tuples;
 
 /// Examples that can be collated into a batch.
 ///
@@ -13,7 +14,7 @@ use super::DataError;
 /// | `bool`, `u8`, `i32`, `i64`, `f16`, `bf16`, `f32`, `f64` | `Array` `[n]` of that dtype |
 /// | `usize` | `Array` `[n]` of i64 |
 /// | `String` | `Vec<String>` |
-/// | a tuple of up to four | the tuple of their batches |
+/// | a tuple of up to 8 | the tuple of their batches |
 ///
 /// Implement it for custom examples:
 ///
@@ -113,29 +114,22 @@ impl Collate for String {
     }
 }
 
-macro_rules! collate_tuples {
-    ($(($($part:ident $list:ident),+))*) => {$(
-        impl<$($part: Collate),+> Collate for ($($part,)+) {
-            type Batch = ($($part::Batch,)+);
+macro_rules! tuples {
+    ($(($($part:ident $i:tt),*))*) => {$(
+        impl<$($part: Collate),*> Collate for ($($part,)*) {
+            type Batch = ($($part::Batch,)*);
 
             fn collate(examples: Vec<Self>) -> Result<Self::Batch, DataError> {
-                $(let mut $list = Vec::with_capacity(examples.len());)+
+                let mut lists = ($(Vec::<$part>::with_capacity(examples.len()),)*);
                 for example in examples {
-                    #[allow(non_snake_case)]
-                    let ($($part,)+) = example;
-                    $($list.push($part);)+
+                    $(lists.$i.push(example.$i);)*
                 }
-                Ok(($($part::collate($list)?,)+))
+                Ok(($($part::collate(lists.$i)?,)*))
             }
         }
     )*};
 }
-collate_tuples! {
-    (A a)
-    (A a, B b)
-    (A a, B b, C c)
-    (A a, B b, C c, D d)
-}
+for_tuples!(tuples);
 
 /// An array `[time, ..]` whose first axis, such as time or the position in a text, may differ in
 /// length from that of other examples.

@@ -4,6 +4,7 @@ use bibun_array::{Array, Generator};
 
 use super::{Batch, Collate, DataError, Dataset};
 use crate::error::{Error, raise};
+use crate::tree::for_tuples;
 
 /// The slices along the first axis are the examples; a batch is one gather.
 ///
@@ -51,8 +52,8 @@ impl<E: Collate + Clone + Sync> Dataset for Vec<E> {
     }
 }
 
-macro_rules! tuple_datasets {
-    ($(($first:ident, $($other:ident),+))*) => {$(
+macro_rules! tuples {
+    ($(($first:ident 0 $(, $other:ident $i:tt)*))*) => {$(
         /// Data sets side by side, all of one length: an example is a tuple of theirs.
         ///
         /// All of them draw from the same stream, so that an image and its mask, for example, are
@@ -61,18 +62,18 @@ macro_rules! tuple_datasets {
         /// # Panics
         /// Panics if their lengths differ.
         #[allow(non_snake_case)]
-        impl<$first: Dataset, $($other: Dataset),+> Dataset for ($first, $($other),+) {
-            type Example = ($first::Example, $($other::Example),+);
+        impl<$first: Dataset, $($other: Dataset),*> Dataset for ($first, $($other,)*) {
+            type Example = ($first::Example, $($other::Example,)*);
 
             fn len(&self) -> usize {
-                let ($first, $($other),+) = self;
+                let ($first, $($other,)*) = self;
                 let len = $first.len();
                 $(
                     if $other.len() != len {
                         let what = format!("{len} examples beside {}", $other.len());
                         raise(Error::argument("Dataset", what));
                     }
-                )+
+                )*
                 len
             }
 
@@ -88,7 +89,7 @@ macro_rules! tuple_datasets {
                         *random = stream.clone();
                     }
                 };
-                let ($first, $($other),+) = self;
+                let ($first, $($other,)*) = self;
                 let mut stream = start.clone();
                 let $first = $first.example(index, &mut stream)?;
                 drawn(&stream);
@@ -96,22 +97,18 @@ macro_rules! tuple_datasets {
                     let mut stream = start.clone();
                     let $other = $other.example(index, &mut stream)?;
                     drawn(&stream);
-                )+
-                Ok(($first, $($other),+))
+                )*
+                Ok(($first, $($other,)*))
             }
 
             fn gathered(&self, indices: &[usize]) -> Option<Result<Batch<Self>, DataError>> {
-                let ($first, $($other),+) = self;
+                let ($first, $($other,)*) = self;
                 let $first = $first.gathered(indices)?;
-                $(let $other = $other.gathered(indices)?;)+
-                let all = || Ok(($first?, $($other?),+));
+                $(let $other = $other.gathered(indices)?;)*
+                let all = || Ok(($first?, $($other?,)*));
                 Some(all())
             }
         }
     )*};
 }
-tuple_datasets! {
-    (A, B)
-    (A, B, C)
-    (A, B, C, D)
-}
+for_tuples!(tuples);

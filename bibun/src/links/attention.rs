@@ -1,10 +1,8 @@
 //! Multi-head attention.
 
-use std::sync::Arc;
-
 use bibun_array::{DType, Generator};
 
-use super::{Chain, Dropout, Linear, Link, within};
+use super::{Chain, Dropout, Linear, Link, Start, start_setters, within};
 use crate::call::calling;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
@@ -12,7 +10,7 @@ use crate::functions::{
     attention_weights, causal_mask, expand_dims, expect_mask, logical_and, matmul, reshape,
     swapaxes, where_,
 };
-use crate::initializers::{GlorotUniform, Initializer, Zero};
+use crate::initializers::GlorotUniform;
 use crate::variable::Variable;
 
 /// Multi-head attention: queries, keys and values are projected, each head attends with its own
@@ -85,9 +83,7 @@ impl MultiHeadAttention {
             value_size: size,
             is_causal: false,
             dropout: None,
-            dtype: DType::F32,
-            w: Arc::new(GlorotUniform),
-            b: Some(Arc::new(Zero)),
+            start: Start::new(GlorotUniform),
         }
     }
 
@@ -224,9 +220,7 @@ pub struct MultiHeadAttentionBuilder {
     value_size: usize,
     is_causal: bool,
     dropout: Option<f64>,
-    dtype: DType,
-    w: Arc<dyn Initializer>,
-    b: Option<Arc<dyn Initializer>>,
+    start: Start,
 }
 
 impl MultiHeadAttentionBuilder {
@@ -249,29 +243,7 @@ impl MultiHeadAttentionBuilder {
         self
     }
 
-    /// Sets the initializer of the weights. Defaults to [`GlorotUniform`].
-    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-        self.w = Arc::new(w);
-        self
-    }
-
-    /// Sets the initializer of the biases. Defaults to [`Zero`].
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.b = Some(Arc::new(b));
-        self
-    }
-
-    /// Leaves out the biases.
-    pub fn without_bias(mut self) -> Self {
-        self.b = None;
-        self
-    }
-
-    /// Sets the dtype of the parameters. Defaults to `f32`.
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = dtype;
-        self
-    }
+    start_setters!(start, GlorotUniform);
 
     /// Draws the parameters and builds the attention.
     ///
@@ -288,12 +260,7 @@ impl MultiHeadAttentionBuilder {
         }
         let mut layers = Vec::with_capacity(4);
         for inputs in [size, self.key_size, self.value_size, size] {
-            let layer = Linear::builder(inputs, size).initializer(self.w.clone());
-            let layer = match &self.b {
-                Some(b) => layer.bias_initializer(b.clone()),
-                None => layer.without_bias(),
-            };
-            layers.push(layer.dtype(self.dtype).build(generator));
+            layers.push(Linear::drawn(inputs, size, &self.start, generator));
         }
         let [query, key, value, output] = layers.try_into().expect("four layers");
         let dropout = Dropout::of_rate(self.dropout, generator);

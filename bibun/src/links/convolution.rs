@@ -1,12 +1,12 @@
 //! Convolutional layers.
 
-use bibun_array::{Array, DType, Generator, Shape};
+use bibun_array::{Array, Generator, Shape};
 
-use super::{Chain, Link};
+use super::{Chain, Link, Start, expect_float, start_setters};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::{ConvOptions, ConvTransposeOptions, Padding, PerAxis, conv, conv_transpose};
-use crate::initializers::{HeNormal, Initializer, Zero};
+use crate::initializers::HeNormal;
 use crate::variable::Variable;
 
 /// A convolutional layer over one axis; see [`Conv`].
@@ -83,9 +83,7 @@ macro_rules! layer {
                     outputs,
                     kernel: kernel.into().each(),
                     options: $Options::default(),
-                    dtype: DType::F32,
-                    w: Box::new(HeNormal),
-                    b: Some(Box::new(Zero)),
+                    start: Start::new(HeNormal),
                 }
             }
 
@@ -113,9 +111,7 @@ macro_rules! layer {
             outputs: usize,
             kernel: [usize; N],
             options: $Options<N>,
-            dtype: DType,
-            w: Box<dyn Initializer>,
-            b: Option<Box<dyn Initializer>>,
+            start: Start,
         }
 
         impl<const N: usize> $Builder<N> {
@@ -143,41 +139,16 @@ macro_rules! layer {
                 self
             }
 
-            /// Sets the initializer of the weights. Defaults to [`HeNormal`].
-            pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-                self.w = Box::new(w);
-                self
-            }
-
-            /// Sets the initializer of the biases. Defaults to [`Zero`].
-            pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-                self.b = Some(Box::new(b));
-                self
-            }
-
-            /// Leaves out the biases.
-            pub fn without_bias(mut self) -> Self {
-                self.b = None;
-                self
-            }
-
-            /// Sets the dtype of the parameters. Defaults to `f32`.
-            pub fn dtype(mut self, dtype: DType) -> Self {
-                self.dtype = dtype;
-                self
-            }
+            start_setters!(start, HeNormal);
 
             /// Draws the weights `[outputs, inputs / groups, kernel..]`, a shape from which an
             /// initializer sees the fan-in of an output, and the biases.
             #[track_caller]
             fn draw(&self, generator: &mut Generator) -> (Array, Option<Variable>) {
                 let name = stringify!($Layer);
-                let Self { inputs, outputs, kernel, ref options, dtype, .. } = *self;
+                let Self { inputs, outputs, kernel, ref options, .. } = *self;
                 let groups = options.groups;
-                if !dtype.is_float() {
-                    let what = format!("the dtype is {dtype}, parameters must be floats");
-                    raise(Error::argument(name, what));
-                }
+                expect_float(name, self.start.dtype);
                 if groups == 0 || inputs % groups != 0 || outputs % groups != 0 {
                     let what = format!(
                         "{groups} groups must divide {inputs} input and {outputs} output channels"
@@ -189,10 +160,7 @@ macro_rules! layer {
                     raise(Error::argument(name, what));
                 }
                 let shape: Shape = [outputs, inputs / groups].into_iter().chain(kernel).collect();
-                let w = self.w.initialize(&shape, dtype, generator);
-                let b = (self.b.as_ref())
-                    .map(|b| Variable::new(b.initialize(&[outputs].into(), dtype, generator)));
-                (w, b)
+                self.start.draw(shape, generator)
             }
         }
     };
@@ -289,6 +257,7 @@ impl<const N: usize> ConvTransposeBuilder<N> {
 mod tests {
     use super::*;
     use crate::attempt;
+    use bibun_array::DType;
 
     #[test]
     fn weights_start_as_large_as_their_inputs_allow() {

@@ -2,9 +2,8 @@
 
 use bibun_array::{Array, DType, Generator, Index};
 
-use super::{Chain, Link};
+use super::{Chain, Link, expect_float};
 use crate::call::calling;
-use crate::error::{Error, raise};
 use crate::functions::embedding;
 use crate::initializers::{Initializer, Normal};
 use crate::variable::Variable;
@@ -108,10 +107,7 @@ impl EmbeddingBuilder {
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Embedding {
         let _called = calling("Embedding");
-        if !self.dtype.is_float() {
-            let what = format!("the dtype is {}, parameters must be floats", self.dtype);
-            raise(Error::argument("Embedding", what));
-        }
+        expect_float("Embedding", self.dtype);
         let shape = [self.count, self.size].into();
         let mut w = self.w.initialize(&shape, self.dtype, generator);
         if let Some(id) = self.padding

@@ -1,12 +1,11 @@
 //! The fully connected layer.
 
-use bibun_array::{DType, Generator};
+use bibun_array::Generator;
 
-use super::{Chain, Link};
+use super::{Chain, Link, Start, expect_float, start_setters};
 use crate::call::calling;
-use crate::error::{Error, raise};
 use crate::functions::linear;
-use crate::initializers::{HeNormal, Initializer, Zero};
+use crate::initializers::HeNormal;
 use crate::variable::Variable;
 
 /// The fully connected layer, `y = x wᵀ + b` with w the weight and b the bias.
@@ -55,9 +54,23 @@ impl Linear {
         LinearBuilder {
             inputs,
             outputs,
-            dtype: DType::F32,
-            w: Box::new(HeNormal),
-            b: Some(Box::new(Zero)),
+            start: Start::new(HeNormal),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn drawn(
+        inputs: usize,
+        outputs: usize,
+        start: &Start,
+        generator: &mut Generator,
+    ) -> Self {
+        let _called = calling("Linear");
+        expect_float("Linear", start.dtype);
+        let (weight, bias) = start.draw([outputs, inputs].into(), generator);
+        Self {
+            weight: Variable::new(weight),
+            bias,
         }
     }
 }
@@ -78,35 +91,11 @@ impl Link for Linear {
 pub struct LinearBuilder {
     inputs: usize,
     outputs: usize,
-    dtype: DType,
-    w: Box<dyn Initializer>,
-    b: Option<Box<dyn Initializer>>,
+    pub(super) start: Start,
 }
 
 impl LinearBuilder {
-    /// Sets the initializer of the weights. Defaults to [`HeNormal`].
-    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-        self.w = Box::new(w);
-        self
-    }
-
-    /// Sets the initializer of the biases. Defaults to [`Zero`].
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.b = Some(Box::new(b));
-        self
-    }
-
-    /// Leaves out the biases.
-    pub fn without_bias(mut self) -> Self {
-        self.b = None;
-        self
-    }
-
-    /// Sets the dtype of the parameters. Defaults to `f32`.
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = dtype;
-        self
-    }
+    start_setters!(start, HeNormal);
 
     /// Draws the parameters and builds the link.
     ///
@@ -114,20 +103,6 @@ impl LinearBuilder {
     /// Panics if the dtype is not a float type.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> Linear {
-        let _called = calling("Linear");
-        if !self.dtype.is_float() {
-            let what = format!("the dtype is {}, parameters must be floats", self.dtype);
-            raise(Error::argument("Linear", what));
-        }
-        let w = self
-            .w
-            .initialize(&[self.outputs, self.inputs].into(), self.dtype, generator);
-        let b = self
-            .b
-            .map(|b| b.initialize(&[self.outputs].into(), self.dtype, generator));
-        Linear {
-            weight: Variable::new(w),
-            bias: b.map(Variable::new),
-        }
+        Linear::drawn(self.inputs, self.outputs, &self.start, generator)
     }
 }

@@ -1,12 +1,11 @@
 //! The maxout layer.
 
-use bibun_array::{DType, Generator};
+use bibun_array::Generator;
 
-use super::{Chain, Linear, LinearBuilder, Link};
+use super::{Chain, Linear, LinearBuilder, Link, start_setters};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::maxout;
-use crate::initializers::Initializer;
 use crate::variable::Variable;
 
 /// A fully connected layer in which each output is the greatest of `pool_size` values,
@@ -78,29 +77,7 @@ pub struct MaxoutBuilder {
 }
 
 impl MaxoutBuilder {
-    /// Sets the initializer of the weights. Defaults to [`HeNormal`](crate::initializers::HeNormal).
-    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-        self.linear = self.linear.initializer(w);
-        self
-    }
-
-    /// Sets the initializer of the biases. Defaults to [`Zero`](crate::initializers::Zero).
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.linear = self.linear.bias_initializer(b);
-        self
-    }
-
-    /// Leaves out the biases.
-    pub fn without_bias(mut self) -> Self {
-        self.linear = self.linear.without_bias();
-        self
-    }
-
-    /// Sets the dtype of the parameters. Defaults to `f32`.
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.linear = self.linear.dtype(dtype);
-        self
-    }
+    start_setters!(linear.start, HeNormal);
 
     /// Draws the parameters and builds the link.
     ///

@@ -1,13 +1,11 @@
 //! The multilayer perceptron.
 
-use std::sync::Arc;
+use bibun_array::Generator;
 
-use bibun_array::{DType, Generator};
-
-use super::{Chain, Dropout, FunctionLink, Linear, Link};
+use super::{Chain, Dropout, FunctionLink, Linear, Link, Start, start_setters};
 use crate::call::calling;
 use crate::error::{Error, raise};
-use crate::initializers::{HeNormal, Initializer, Zero};
+use crate::initializers::HeNormal;
 use crate::variable::Variable;
 
 /// The multilayer perceptron: fully connected layers with an activation between them, and
@@ -64,9 +62,7 @@ impl Mlp {
             sizes: sizes.to_vec(),
             activation: FunctionLink::new(Variable::relu),
             dropout: None,
-            dtype: DType::F32,
-            w: Arc::new(HeNormal),
-            b: Some(Arc::new(Zero)),
+            start: Start::new(HeNormal),
         }
     }
 }
@@ -96,9 +92,7 @@ pub struct MlpBuilder {
     sizes: Vec<usize>,
     activation: FunctionLink,
     dropout: Option<f64>,
-    dtype: DType,
-    w: Arc<dyn Initializer>,
-    b: Option<Arc<dyn Initializer>>,
+    start: Start,
 }
 
 impl MlpBuilder {
@@ -118,29 +112,7 @@ impl MlpBuilder {
         self
     }
 
-    /// Sets the initializer of the weights. Defaults to [`HeNormal`].
-    pub fn initializer(mut self, w: impl Initializer + 'static) -> Self {
-        self.w = Arc::new(w);
-        self
-    }
-
-    /// Sets the initializer of the biases. Defaults to [`Zero`].
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.b = Some(Arc::new(b));
-        self
-    }
-
-    /// Leaves out the biases.
-    pub fn without_bias(mut self) -> Self {
-        self.b = None;
-        self
-    }
-
-    /// Sets the dtype of the parameters. Defaults to `f32`.
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = dtype;
-        self
-    }
+    start_setters!(start, HeNormal);
 
     /// Draws the parameters and builds the link.
     ///
@@ -159,12 +131,7 @@ impl MlpBuilder {
         }
         let mut layers = Vec::new();
         for sizes in self.sizes.windows(2) {
-            let layer = Linear::builder(sizes[0], sizes[1]).initializer(self.w.clone());
-            let layer = match &self.b {
-                Some(b) => layer.bias_initializer(b.clone()),
-                None => layer.without_bias(),
-            };
-            layers.push(layer.dtype(self.dtype).build(generator));
+            layers.push(Linear::drawn(sizes[0], sizes[1], &self.start, generator));
         }
         let dropout = Dropout::of_rate(self.dropout, generator);
         Mlp {

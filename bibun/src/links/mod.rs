@@ -17,6 +17,7 @@ mod parameter;
 mod path;
 mod recurrent;
 mod sequential;
+mod start;
 mod transformer;
 mod weight_norm;
 
@@ -45,6 +46,7 @@ pub use recurrent::{
     RecurrentCell, RecurrentLayer, RecurrentState, Rnn, RnnCell,
 };
 pub use sequential::Sequential;
+use start::{Start, expect_float, start_setters};
 pub use transformer::{SinusoidalPositions, TransformerBlock, TransformerBlockBuilder};
 pub use weight_norm::{WeightNorm, Weighted};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::{Array, DType, Shape};
 
-use super::{Buffer, Chain, Link};
+use super::{Buffer, Chain, Link, expect_float};
 use crate::error::{Error, raise};
 use crate::functions::{
     batch_normalization_with_statistics, fixed_batch_normalization, group_normalization,
@@ -412,10 +412,7 @@ impl<L> NormBuilder<L> {
     /// between 0 and 1.
     #[track_caller]
     pub fn build(self) -> L {
-        if !self.dtype.is_float() {
-            let what = format!("the dtype is {}, parameters must be floats", self.dtype);
-            raise(Error::argument(self.link, what));
-        }
+        expect_float(self.link, self.dtype);
         if self.epsilon.is_nan() || self.epsilon < 0.0 {
             let what = format!("epsilon is {}, it must not be negative", self.epsilon);
             raise(Error::argument(self.link, what));

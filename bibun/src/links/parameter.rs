@@ -2,8 +2,7 @@
 
 use bibun_array::{Array, DType, Generator, Shape};
 
-use super::Chain;
-use crate::error::{Error, raise};
+use super::{Chain, expect_float};
 use crate::initializers::Initializer;
 use crate::variable::Variable;
 
@@ -32,7 +31,7 @@ impl Parameter {
     #[track_caller]
     pub fn new(array: impl Into<Array>) -> Self {
         let array = array.into();
-        check(array.dtype());
+        expect_float("Parameter", array.dtype());
         Self {
             weight: Variable::new(array),
         }
@@ -58,20 +57,12 @@ impl Parameter {
         initializer: &dyn Initializer,
         generator: &mut Generator,
     ) -> Self {
-        check(dtype);
+        expect_float("Parameter", dtype);
         Self::new(initializer.initialize(&shape.into(), dtype, generator))
     }
 
     /// Returns the parameter.
     pub fn forward(&self) -> Variable {
         self.weight.clone()
-    }
-}
-
-#[track_caller]
-fn check(dtype: DType) {
-    if !dtype.is_float() {
-        let what = format!("the dtype is {dtype}, parameters must be floats");
-        raise(Error::argument("Parameter", what));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree::Tree;
+use crate::tree::{Tree, for_tuples};
 use crate::variable::Variable;
 
 /// A [`Tree`] whose structure can hold other values: a Variable, or a tuple, array, `Vec`, `Option`
@@ -72,11 +72,4 @@ macro_rules! tuples {
         }
     )*};
 }
-tuples! {
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-}
+for_tuples!(tuples);

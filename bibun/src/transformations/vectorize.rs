@@ -10,7 +10,7 @@ use crate::error::{Error, raise};
 use crate::functions::{concat, split_at};
 use crate::randomness::{Draw, Randomness};
 use crate::surroundings::Surroundings;
-use crate::tree::{Leaves, Tree};
+use crate::tree::{Leaves, Tree, for_tuples};
 use crate::variable::Variable;
 
 /// The batch axes of a Tree: an axis, or [`None`] for a value that is the same for all batch
@@ -122,14 +122,7 @@ macro_rules! tuples {
         }
     )*};
 }
-tuples! {
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-}
+for_tuples!(tuples);
 
 /// Options of [`vmap_with`].
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bibun_array::{Array, DType, Generator, Shape, bf16, f16};
 
-use super::{Mapper, Tree, Visitor};
+use super::{Mapper, Tree, Visitor, for_tuples};
 
 /// Types that hold one Tree and add nothing to its name.
 macro_rules! transparent {
@@ -112,16 +112,7 @@ macro_rules! tuples {
         }
     )*};
 }
-tuples! {
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-}
+for_tuples!(tuples);
 
 /// Types that hold no Variable.
 macro_rules! empty {

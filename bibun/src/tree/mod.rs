@@ -2,8 +2,10 @@
 
 mod buffer;
 mod containers;
+mod tuples;
 
 pub use buffer::Buffer;
+pub(crate) use tuples::for_tuples;
 
 use std::fmt::{self, Write};
 

@@ -1,47 +1,81 @@
 //! Functions that rearrange, pick, join and convert.
 
 mod cast;
+mod concat;
 mod creation;
 mod device;
+mod diagonal;
+mod flatten;
+mod flip;
 mod identity;
 mod index;
-mod join;
 mod mask;
 mod movement;
+mod pad;
 mod positions;
-mod rearrange;
+mod repeat;
+mod roll;
 mod slice;
+mod split;
+mod stack;
+mod triangle;
 
 pub use cast::*;
+pub use concat::*;
 pub use creation::*;
 pub use device::*;
+pub use diagonal::*;
+pub use flatten::*;
+pub use flip::*;
 pub use identity::*;
 pub use index::*;
-pub use join::*;
 pub use mask::*;
 pub use movement::*;
+pub use pad::*;
 pub use positions::*;
-pub use rearrange::*;
+pub use repeat::*;
+pub use roll::*;
 pub use slice::*;
+pub use split::*;
+pub use stack::*;
+pub use triangle::*;
+
+use crate::function::{Mismatch, Spec};
+
+/// Refuses an array that is no matrix and no batch of matrices.
+fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
+    match x.shape.rank() {
+        0 | 1 => Err(Mismatch::new(&[("x", x)], "at least two axes are needed")),
+        _ => Ok(()),
+    }
+}
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         cast::samples(),
+        concat::samples(),
         device::samples(),
+        diagonal::samples(),
+        flatten::samples(),
+        flip::samples(),
         identity::samples(),
         index::samples(),
-        join::samples(),
         mask::samples(),
         movement::samples(),
+        pad::samples(),
         positions::samples(),
-        rearrange::samples(),
+        repeat::samples(),
+        roll::samples(),
         slice::samples(),
+        split::samples(),
+        stack::samples(),
+        triangle::samples(),
     ]
     .concat()
 }
 
-/// An array whose elements are told by their index: what references are written in.
+/// Returns an array of this shape whose elements are computed from their index, for references.
 #[cfg(test)]
 fn by_index(
     shape: impl Into<bibun_array::Shape>,
@@ -57,4 +91,10 @@ fn by_index(
         element(&index)
     });
     bibun_array::Array::from_vec(elements.collect(), &shape)
+}
+
+/// Returns one element, for references.
+#[cfg(test)]
+fn at(x: &bibun_array::Array, index: &[usize]) -> f64 {
+    x.element(index).to_f64()
 }

@@ -179,6 +179,35 @@ pub fn moveaxis(x: impl Into<Variable>, from: isize, to: isize) -> Variable {
 }
 method!(moveaxis, from: isize, to: isize);
 
+/// Moves `axis` to the place before the present axis `start`, or behind all axes if `start` is the
+/// rank. [`moveaxis`] takes the position after the move instead.
+///
+/// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, moved back.
+///
+/// # Panics
+/// Panics if `axis` or `start` does not exist.
+///
+/// ```
+/// use bibun::{functions::rollaxis, Variable};
+/// let x = Variable::new([[[1.0, 2.0, 3.0]]]);
+/// assert_eq!(rollaxis(&x, 2, 0).shape(), [3, 1, 1]);
+/// ```
+#[track_caller]
+pub fn rollaxis(x: impl Into<Variable>, axis: isize, start: isize) -> Variable {
+    let _whole = composite("rollaxis");
+    let x = x.into();
+    let rank = x.rank();
+    let axis = normalize_axis("rollaxis", axis, rank);
+    // A negative start counts axes from the end, where the position behind all has no number.
+    let start = match start {
+        start if start == rank as isize => rank,
+        start => normalize_axis("rollaxis", start, rank),
+    };
+    let to = start - usize::from(axis < start);
+    moveaxis(x, axis as isize, to as isize)
+}
+method!(rollaxis, axis: isize, start: isize);
+
 /// Two axes exchanged.
 ///
 /// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, exchanged back.
@@ -362,6 +391,7 @@ pub(crate) fn batch_in_front(x: Variable, axis: usize) -> Variable {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::{at, by_index};
     use crate::conformance::Sample;
     let range = -2.0..2.0;
     vec![
@@ -384,6 +414,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([2, 3, 4], range.clone()),
         Sample::new(
+            "rollaxis",
+            |x| vec![rollaxis(&x[0], 0, 2)],
+            move |x| vec![by_index([3, 2, 1], |i| at(&x[0], &[i[1], i[0], i[2]]))],
+        )
+        .input([2, 3, 1], range.clone()),
+        Sample::new(
             "broadcast_to",
             |x| vec![broadcast_to(&x[0], [4, 2, 3])],
             |x| vec![x[0].broadcast_to([4, 2, 3])],
@@ -396,4 +432,18 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input((), range),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_name_the_location() {
+        let x = Variable::new([1.0, 2.0]);
+        let error = crate::attempt(|| rollaxis(&x, 0, 2))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(file!()), "{error}");
+    }
 }

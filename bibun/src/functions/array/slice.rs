@@ -182,11 +182,10 @@ impl LinearRule for PutSlice {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::by_index;
+    use super::{at, by_index};
     use crate::conformance::Sample;
     use crate::s;
     let range = -2.0..2.0;
-    let at = |x: &Array, index: &[usize]| x.element(index).to_f64();
     vec![
         Sample::new(
             "slice",

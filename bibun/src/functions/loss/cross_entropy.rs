@@ -753,7 +753,10 @@ mod tests {
             first.contains("x [n, c, ..] = [1, 2] f64, t = [2] i64"),
             "{first}"
         );
-        assert!(second.starts_with("nll_loss: shapes do not fit"), "{second}");
+        assert!(
+            second.starts_with("nll_loss: shapes do not fit"),
+            "{second}"
+        );
         let options = CrossEntropyOptions {
             class_weight: Some(Variable::constant([1.0])),
             ..CrossEntropyOptions::new()

@@ -7,9 +7,8 @@ use bibun_array::{Array, DType, Generator, Shape, concat};
 
 use super::{Recurrent, RecurrentCell, RecurrentLayer};
 use crate::call::calling;
-use crate::error::{Error, raise};
 use crate::initializers::{Constant, Initializer, LeCunNormal, Orthogonal, Zero};
-use crate::links::Dropout;
+use crate::links::{Dropout, expect_float};
 use crate::variable::Variable;
 
 /// The parameters of a cell as drawn: the weights of all gates, concatenated along the first axis.
@@ -111,10 +110,7 @@ impl<C> CellBuilder<C> {
             dtype,
             ..
         } = *self;
-        if !dtype.is_float() {
-            let what = format!("the dtype is {dtype}, parameters must be floats");
-            raise(Error::argument(kind.name, what));
-        }
+        expect_float(kind.name, dtype);
         let mut of_gates = |initializer: &dyn Initializer, shape: Shape| {
             let gates = (0..kind.gates).map(|_| initializer.initialize(&shape, dtype, generator));
             joined(gates.collect())

@@ -1,202 +1,48 @@
-//! Picking by computed indices, and adding back to where was picked.
-//!
-//! Each function of indices has its transpose beside it: [`take`] and [`add_at`], [`gather`] and
-//! [`scatter_add`]. Indices are integers, have no gradient, and may differ between the lanes of a
-//! `vmap`.
+//! The functions behind [`take`] and [`gather`](crate::functions::gather), and behind their adjoints
+//! [`add_at`] and [`scatter_add`](crate::functions::scatter_add).
 
 use std::cmp::Ordering;
 use std::fmt;
 
-use bibun_array::{Array, DType, Device, Shape, cpu, normalize_axis};
+use bibun_array::{Array, DType, Shape, cpu, normalize_axis};
 
+use super::batch::{fold_batch, rows_of_batch};
+use super::{add_at, take};
 use crate::batch::Batched;
-use crate::call::{composite, composite_if};
+use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::families::{Discrete, DiscreteRule, method};
-use crate::functions::{
-    Operand, batch_in_front, broadcast_to, expand_dims, moveaxis, reshape, to_indices,
-};
+use crate::functions::{Operand, batch_in_front, broadcast_to, moveaxis, reshape};
 use crate::variable::Variable;
 
-/// Picks along `axis`: the axes of `indices` come in the place of `axis`. Negative indices count
-/// from the end. Rows of an embedding are `take(&table, &words, 0)`.
-///
-/// Shapes: x `[a.., n, b..]`, indices any `[i..]` → `[a.., i.., b..]`. Types: x all, indices integers.
-/// Gradient: `gy`, added up where x was picked ([`add_at`]); indices have none.
-///
-/// # Panics
-/// If indices are not integers, an index is out of bounds, or there is no such axis.
-///
-/// ```
-/// use bibun::{functions::take, Variable};
-/// let x = Variable::new([1.0, 2.0, 3.0]);
-/// let y = take(&x, [2i64, 0, -1], 0);
-/// assert_eq!(y.to_vec::<f64>(), [3.0, 1.0, 3.0]);
-/// y.sum(..).backward();
-/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [1.0, 0.0, 2.0]);
-/// ```
-#[track_caller]
-pub fn take(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
-    let x = x.into();
-    Picking::new("take", &x, axis).pick(x, to_indices(indices))
-}
-method!(take, indices: impl Into<Variable>, axis: isize);
-
-/// x with `value`, broadcast, added to what [`take`] picks; equal indices add up.
-///
-/// Shapes: x `[a.., n, b..]`, indices any `[i..]`, value that broadcasts to `[a.., i.., b..]` →
-/// `[a.., n, b..]`. Types: x all, indices integers, value as x (integers wrap around, bools combine by
-/// "or"). Gradient: `gy` to x, what [`take`] picks from `gy` to value; indices have none.
-///
-/// # Panics
-/// As [`take`], and if value does not fit.
-///
-/// ```
-/// use bibun::{functions::add_at, Variable};
-/// let x = Variable::new([1.0, 2.0, 3.0]);
-/// let y = add_at(&x, [2i64, 0, 2], 0, 10.0);
-/// assert_eq!(y.to_vec::<f64>(), [11.0, 2.0, 23.0]);
-/// ```
-#[track_caller]
-pub fn add_at(
-    x: impl Into<Variable>,
-    indices: impl Into<Variable>,
-    axis: isize,
-    value: impl Into<Operand>,
-) -> Variable {
-    added("add_at", x.into(), to_indices(indices), axis, value.into())
-}
-method!(add_at, indices: impl Into<Variable>, axis: isize, value: impl Into<Operand>);
-
-/// Picks along `axis` with one index for each element of the result (NumPy's `take_along_axis`):
-/// `y[i, j] = x[indices[i, j], j]` for `axis` 0 of a matrix. Negative indices count from the end.
-///
-/// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]` → `[a.., m, b..]`. Types: x all, indices integers.
-/// Gradient: `gy`, added up where x was picked ([`scatter_add`]); indices have none.
-///
-/// # Panics
-/// If indices are not integers, an index is out of bounds, the shapes do not fit, or there is no such
-/// axis.
-///
-/// ```
-/// use bibun::{functions::gather, Variable};
-/// let x = Variable::new([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
-/// assert_eq!(gather(&x, [[2i64], [0]], 1).to_vec::<f64>(), [3.0, 4.0]);
-/// ```
-#[track_caller]
-pub fn gather(x: impl Into<Variable>, indices: impl Into<Variable>, axis: isize) -> Variable {
-    let x = x.into();
-    Picking::new("gather", &x, axis).pick(x, to_indices(indices))
-}
-method!(gather, indices: impl Into<Variable>, axis: isize);
-
-/// x with `value`, broadcast, added to what [`gather`] picks; equal indices add up.
-///
-/// Shapes: x `[a.., n, b..]`, indices `[a.., m, b..]`, value that broadcasts to `[a.., m, b..]` →
-/// `[a.., n, b..]`. Types: x all, indices integers, value as x (integers wrap around, bools combine by
-/// "or"). Gradient: `gy` to x, what [`gather`] picks from `gy` to value; indices have none.
-///
-/// # Panics
-/// As [`gather`], and if value does not fit.
-///
-/// ```
-/// use bibun::{functions::scatter_add, Variable};
-/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
-/// let y = scatter_add(&x, [[1i64], [0]], 1, 10.0);
-/// assert_eq!(y.to_vec::<f64>(), [1.0, 12.0, 13.0, 4.0]);
-/// ```
-#[track_caller]
-pub fn scatter_add(
-    x: impl Into<Variable>,
-    indices: impl Into<Variable>,
-    axis: isize,
-    value: impl Into<Operand>,
-) -> Variable {
-    added(
-        "scatter_add",
-        x.into(),
-        to_indices(indices),
-        axis,
-        value.into(),
-    )
-}
-method!(scatter_add, indices: impl Into<Variable>, axis: isize, value: impl Into<Operand>);
-
-/// Ones at the classes that `indices` name and zeros elsewhere, along a new last axis. Negative
-/// indices count from the end.
-///
-/// Shapes: indices any `[i..]` → `[i.., classes]`. Types: integers → `dtype`. Gradient: none.
-///
-/// # Panics
-/// If indices are not integers or an index is out of bounds.
-///
-/// ```
-/// use bibun::{array::DType, functions::one_hot};
-/// let y = one_hot([1i64, 0], 3, DType::F32);
-/// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
-/// ```
-#[track_caller]
-pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Variable {
-    Discrete::of(OneHot { classes, dtype }, [to_indices(indices)])
-}
-
-/// One element of each row: `y[i] = x[i, t[i]]`. Negative indices count from the end.
-///
-/// Shapes: x `[n, c]`, t `[n]` → `[n]`. Types: x all, t integers.
-/// Gradient: `gy` at the elements picked, zero elsewhere; t has none.
-///
-/// # Panics
-/// If t is not of integers, an index is out of bounds, or the shapes do not fit.
-///
-/// ```
-/// use bibun::{functions::select_item, Variable};
-/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
-/// assert_eq!(select_item(&x, [1i64, 0]).to_vec::<f64>(), [2.0, 3.0]);
-/// ```
-#[track_caller]
-pub fn select_item(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
-    let _whole = composite("select_item");
-    let t = t.into();
-    let shape = t.shape();
-    reshape(gather(x, expand_dims(t, -1), 1), shape)
-}
-
-/// x with `value`, broadcast, added where `indices` pick.
-#[track_caller]
-fn added(
-    function: &'static str,
-    x: Variable,
-    indices: Variable,
-    axis: isize,
-    value: Operand,
-) -> Variable {
-    let picking = Picking::new(function, &x, axis);
-    let picked = picking.shape(&x.shape(), &indices.shape());
-    let value = value.beside(x.dtype());
-    let _whole = composite_if(value.shape() != picked, function);
-    picking.add(x, indices, broadcast_to(value, picked))
-}
-
-/// What indices pick along an axis, and where to values are added.
+/// The positions that indices name along an axis.
 #[derive(Clone, Copy)]
-struct Picking {
-    /// One index for each element, as [`gather`], and not for whole slices, as [`take`].
+pub(super) struct Picking {
+    /// Whether there is one index for each element, and not one for each slice.
     each: bool,
     axis: usize,
 }
 
 impl Picking {
+    /// Whole slices along `axis`, as [`take`] picks them.
     #[track_caller]
-    fn new(function: &'static str, x: &Variable, axis: isize) -> Self {
+    pub(super) fn slices(function: &'static str, x: &Variable, axis: isize) -> Self {
+        let (each, axis) = (false, normalize_axis(function, axis, x.rank()));
+        Self { each, axis }
+    }
+
+    /// Single elements along `axis`, as [`gather`](crate::functions::gather) picks them.
+    #[track_caller]
+    pub(super) fn elements(function: &'static str, x: &Variable, axis: isize) -> Self {
+        let each = true;
         Self {
-            each: matches!(function, "gather" | "scatter_add"),
-            axis: normalize_axis(function, axis, x.rank()),
+            each,
+            ..Self::slices(function, x, axis)
         }
     }
 
-    /// The same for lanes in front.
+    /// The same positions where the batch axis is in front.
     fn in_batch(self) -> Self {
         let axis = self.axis + 1;
         Self { axis, ..self }
@@ -228,10 +74,20 @@ impl Picking {
         Ok(self.shape(&x.shape, &indices.shape))
     }
 
+    /// Returns what `indices` pick from x.
     #[track_caller]
-    fn pick(self, x: Variable, indices: Variable) -> Variable {
+    pub(super) fn pick(self, x: Variable, indices: Variable) -> Variable {
         let [y] = crate::apply(Pick(self), [x, indices]);
         y
+    }
+
+    /// Returns x with `value`, broadcast, added to what `indices` pick.
+    #[track_caller]
+    pub(super) fn add_operand(self, x: Variable, indices: Variable, value: Operand) -> Variable {
+        let picked = self.shape(&x.shape(), &indices.shape());
+        let value = value.beside(x.dtype());
+        let _whole = composite_if(value.shape() != picked, Add(self).name());
+        self.add(x, indices, broadcast_to(value, picked))
     }
 
     #[track_caller]
@@ -240,7 +96,7 @@ impl Picking {
         y
     }
 
-    /// `value` added to zeros that look like `x`.
+    /// Returns zeros like x with `value` added: the adjoint of [`Picking::pick`].
     #[track_caller]
     fn put(self, x: &Spec, indices: Variable, value: Variable) -> Variable {
         self.add(zeros(x), indices, value)
@@ -254,18 +110,18 @@ impl fmt::Debug for Picking {
     }
 }
 
-/// Zeros that look like an input, for cotangents to be added to.
+/// Returns zeros of the shape and dtype of an input.
 fn zeros(spec: &Spec) -> Variable {
     Variable::constant(Array::zeros(&spec.shape, spec.dtype))
 }
 
-/// x with `axis` first and lanes, which are in front, folded into it: lane `l` has the rows from
-/// `l n` on.
-fn fold_batch(x: Variable, axis: usize) -> Variable {
-    let x = moveaxis(x, axis as isize + 1, 1);
-    let shape = x.shape();
-    let folded = shape.removed(0).replaced(0, shape[0] * shape[1]);
-    reshape(x, folded)
+/// Returns the positions that indices name along an axis of `size`, if they can be read without waiting
+/// for a device.
+fn known_positions(indices: &Variable, size: usize) -> Option<impl Iterator<Item = usize>> {
+    let indices = indices.plain_array();
+    let indices = indices.filter(|indices| indices.device() == cpu())?;
+    let position = move |index: i64| index.rem_euclid(size as i64) as usize;
+    Some(indices.to_vec::<i64>().into_iter().map(position))
 }
 
 #[derive(Clone, Debug)]
@@ -308,7 +164,7 @@ impl Function for Pick {
         let Picking { each, axis: own } = self.0;
         match (x.axis, indices.axis) {
             _ if each => Batched::in_front(Self(self.0.in_batch()), [x, indices]),
-            // The lanes of the indices are picked like further axes of them.
+            // The batch axis of the indices is one more axis of what is picked.
             (None, Some(batch)) => {
                 let indices = batch_in_front(indices.value, batch);
                 [Batched::along(self.0.pick(x.value, indices), own)]
@@ -323,7 +179,7 @@ impl Function for Pick {
                 let indices = batch_in_front(indices.value, batch);
                 let own_rank = indices.rank() - 1;
                 let rows = rows_of_batch(indices, &x, own + 1);
-                // [lanes, i.., a.., b..]: the axes a.. go back to where they were.
+                // [batch, i.., a.., b..]: the axes a.. go back in front of i...
                 let mut y = take(fold_batch(x, own), rows, 0);
                 for before in 0..own {
                     y = moveaxis(y, (1 + own_rank + before) as isize, 1 + before as isize);
@@ -365,7 +221,7 @@ impl Function for Pick {
             cotangent,
             examples,
         } = gy;
-        // All that examples pick, `[examples, l]`, and the rows there.
+        // The indices that each example picks, `[examples, l]`, and the rows of the cotangent there.
         let indices = examples.of_each(&indices);
         let count = examples.count();
         let most = indices.shape()[1..].iter().product();
@@ -446,7 +302,8 @@ impl Function for Add {
         let own_rank = indices.rank() - 1;
         let rows = rows_of_batch(indices, &x, axis + 1);
         let unfolded = moveaxis(&x, axis as isize + 1, 1).shape();
-        // [lanes, a.., i.., b..] to [lanes, i.., a.., b..], as rows of the folded x are picked.
+        // From [batch, a.., i.., b..] to [batch, i.., a.., b..], the order of what is picked from the
+        // folded x.
         for _ in 0..axis {
             value = moveaxis(value, 1, (axis + own_rank) as isize);
         }
@@ -483,222 +340,16 @@ impl Function for Add {
     }
 }
 
-#[derive(Clone, Debug)]
-struct OneHot {
-    classes: usize,
-    dtype: DType,
-}
-
-impl DiscreteRule for OneHot {
-    type Inputs = Fixed<1>;
-
-    fn name(&self) -> &'static str {
-        "one_hot"
-    }
-
-    fn shape(&self, [indices]: [&Spec; 1]) -> Result<Spec, Mismatch> {
-        if indices.dtype != DType::I64 {
-            return Err(Mismatch::new(&[("indices", indices)], "must be integers"));
-        }
-        let rank = indices.shape.rank();
-        let shape = indices.shape.inserted(rank, self.classes);
-        Ok(Spec::new(shape, self.dtype))
-    }
-
-    fn forward(&self, [indices]: [Array; 1]) -> Array {
-        Array::one_hot(&indices, self.classes, self.dtype)
-    }
-}
-
-/// Where indices along an axis of `size` point to, if they can be read without waiting for a device.
-fn known_positions(indices: &Variable, size: usize) -> Option<impl Iterator<Item = usize>> {
-    let indices = indices.plain_array();
-    let indices = indices.filter(|indices| indices.device() == cpu())?;
-    let position = move |index: i64| index.rem_euclid(size as i64) as usize;
-    Some(indices.to_vec::<i64>().into_iter().map(position))
-}
-
-/// The rows of lanes that lie one after another, `size` each, from the indices of each lane, which
-/// lie along `axis`: an index that is out of bounds must not reach the next lane's rows.
-#[derive(Clone, Debug)]
-struct RowsOfBatch {
-    axis: usize,
-    size: usize,
-    /// Where the rows are.
-    device: &'static dyn Device,
-}
-
-/// [`RowsOfBatch`] along an axis of `x`, of indices with lanes in front.
-#[track_caller]
-fn rows_of_batch(indices: Variable, x: &Variable, axis: usize) -> Variable {
-    let function = RowsOfBatch {
-        axis: 0,
-        size: x.shape()[axis],
-        device: x.known_device().or(indices.known_device()).unwrap_or(cpu()),
-    };
-    Discrete::of(function, [indices])
-}
-
-impl DiscreteRule for RowsOfBatch {
-    type Inputs = Fixed<1>;
-
-    fn name(&self) -> &'static str {
-        "rows_of_batch"
-    }
-
-    fn shape(&self, [indices]: [&Spec; 1]) -> Result<Spec, Mismatch> {
-        Ok(indices.clone())
-    }
-
-    fn forward(&self, [indices]: [Array; 1]) -> Array {
-        let batch = indices.shape()[self.axis];
-        // Picked from all positions, indices are checked and count from the front.
-        let positions = |count| Array::arange(0, count as i64).to(self.device);
-        let own = positions(self.size).take(&indices, 0);
-        let mut aligned = vec![1; indices.rank() - self.axis];
-        aligned[0] = batch;
-        let first = positions(batch) * self.size as i64;
-        own + first.reshape(aligned)
-    }
-
-    fn batch(&self, indices: [Batched; 1]) -> [Batched; 1] {
-        let axis = self.axis + 1;
-        Batched::in_front(Discrete(Self { axis, ..*self }), indices)
-    }
-}
-
-#[cfg(test)]
-pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::by_index;
-    use crate::conformance::{Sample, beside};
-    let range = -2.0..2.0;
-    let at = |x: &Array, index: &[usize]| x.element(index).to_f64();
-    vec![
-        Sample::new(
-            "take",
-            |x| vec![take(&x[0], beside(x, [2i64, 0, -1, 2]), 0)],
-            move |x| vec![by_index([4, 2], |i| at(&x[0], &[[2, 0, 2, 2][i[0]], i[1]]))],
-        )
-        .input([3, 2], range.clone()),
-        Sample::new(
-            "take",
-            |x| vec![take(&x[0], beside(x, [[1i64, 0], [-1, 1], [0, 0]]), 1)],
-            move |x| {
-                let indices = [[1, 0], [1, 1], [0, 0]];
-                vec![by_index([3, 3, 2, 1], |i| {
-                    at(&x[0], &[i[0], indices[i[1]][i[2]], i[3]])
-                })]
-            },
-        )
-        .input([3, 2, 1], range.clone()),
-        Sample::new(
-            "take",
-            |x| vec![take(&x[0], 1i64, -1)],
-            move |x| vec![by_index([2], |i| at(&x[0], &[i[0], 1]))],
-        )
-        .input([2, 3], range.clone()),
-        Sample::new(
-            "add_at",
-            |x| vec![add_at(&x[0], beside(x, [[2i64, 0], [-1, 2]]), 1, &x[1])],
-            move |x| {
-                let indices = [[2, 0], [2, 2]];
-                vec![by_index([2, 3], |i| {
-                    let mut sum = at(&x[0], i);
-                    for (j, row) in indices.iter().enumerate() {
-                        for (k, &index) in row.iter().enumerate() {
-                            if index == i[1] {
-                                sum += at(&x[1], &[i[0], j, k]);
-                            }
-                        }
-                    }
-                    sum
-                })]
-            },
-        )
-        .input([2, 3], range.clone())
-        .input([2, 2, 2], range.clone()),
-        Sample::new(
-            "add_at",
-            |x| vec![add_at(&x[0], beside(x, [1i64, 1]), 0, &x[1])],
-            move |x| {
-                vec![by_index([2, 3], |i| {
-                    at(&x[0], i) + (2 * i[0]) as f64 * at(&x[1], &[i[1]])
-                })]
-            },
-        )
-        .input([2, 3], range.clone())
-        .input([3], range.clone()),
-        Sample::new(
-            "gather",
-            |x| vec![gather(&x[0], beside(x, [[2i64, 0], [-1, 1]]), 1)],
-            move |x| {
-                let indices = [[2, 0], [2, 1]];
-                vec![by_index([2, 2], |i| {
-                    at(&x[0], &[i[0], indices[i[0]][i[1]]])
-                })]
-            },
-        )
-        .input([2, 3], range.clone()),
-        Sample::new(
-            "gather",
-            |x| vec![gather(&x[0], beside(x, [[0i64, 1, -2]]), -2)],
-            move |x| vec![by_index([1, 3], |i| at(&x[0], &[[0, 1, 0][i[1]], i[1]]))],
-        )
-        .input([2, 3], range.clone()),
-        Sample::new(
-            "scatter_add",
-            |x| {
-                vec![scatter_add(
-                    &x[0],
-                    beside(x, [[1i64, 1, 0], [1, 0, -1]]),
-                    0,
-                    &x[1],
-                )]
-            },
-            move |x| {
-                let indices = [[1, 1, 0], [1, 0, 1]];
-                vec![by_index([2, 3], |i| {
-                    let mut sum = at(&x[0], i);
-                    for (j, row) in indices.iter().enumerate() {
-                        if row[i[1]] == i[0] {
-                            sum += at(&x[1], &[j, i[1]]);
-                        }
-                    }
-                    sum
-                })]
-            },
-        )
-        .input([2, 3], range.clone())
-        .input([2, 3], range.clone()),
-        Sample::new(
-            "scatter_add",
-            |x| vec![scatter_add(&x[0], beside(x, [[1i64, 0, -1]]), 1, &x[1])],
-            move |x| {
-                vec![by_index([1, 2], |i| {
-                    at(&x[0], i) + [1.0, 2.0][i[1]] * at(&x[1], &[])
-                })]
-            },
-        )
-        .input([1, 2], range.clone())
-        .input((), range.clone()),
-        Sample::new(
-            "select_item",
-            |x| vec![select_item(&x[0], beside(x, [1i64, 2, -3]))],
-            move |x| vec![by_index([3], |i| at(&x[0], &[i[0], [1, 2, 0][i[0]]]))],
-        )
-        .input([3, 3], range),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::vmap;
+    use crate::functions::{gather, scatter_add, select_item};
     use crate::{attempt, gradients};
     use bibun_array::Generator;
 
-    /// `f` and its gradients under `vmap` against a loop over lanes, for every choice of inputs
-    /// that are mapped and every place of the lanes. Inputs have the lanes in front.
+    /// Compares `f` and its gradients under `vmap` with a loop over batch elements, for every choice of
+    /// mapped inputs and with the batch axis first or last. `inputs` have it in front.
     fn check_batch(f: &dyn Fn(&[Variable]) -> Variable, inputs: &[Array]) {
         let with_gradients = |x: &[Variable]| {
             let x: Vec<Variable> = x.iter().map(crate::functions::watch).collect();
@@ -828,21 +479,11 @@ mod tests {
     }
 
     #[test]
-    fn one_hot_of_batch_elements() {
-        let t = Variable::constant([[0i64, -1, 1]]);
-        let y = vmap(|v| vec![one_hot(&v[0], 2, DType::I64)], &[t], &[Some(1)]);
-        assert_eq!(y[0].shape(), [3, 1, 2]);
-        assert_eq!(y[0].to_vec::<i64>(), [1, 0, 0, 1, 0, 1]);
-    }
-
-    #[test]
     fn mistakes_are_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let message = |f: &dyn Fn() -> Variable| attempt(f).unwrap_err().to_string();
         let error = message(&|| take(&x, [0.0], 0));
         assert!(error.contains("indices must be integers"), "{error}");
-        let error = message(&|| one_hot([0.0], 2, DType::F64));
-        assert!(error.contains("must be integers"), "{error}");
         let error = message(&|| gather(&x, [[0i64], [0]], 1));
         assert!(error.contains("all sizes but those of axis 1"), "{error}");
         let error = message(&|| add_at(&x, [0i64], 0, Array::from([1i64, 2])));
