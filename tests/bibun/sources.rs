@@ -65,7 +65,7 @@ fn functions_of(text: &str) -> Vec<String> {
         "unary_predicates",
         "convolutions",
     ];
-    const MAKE_NONE: [&str; 7] = [
+    const MAKE_NONE: [&str; 8] = [
         "element_function",
         "function_type",
         "known_exponents",
@@ -73,6 +73,7 @@ fn functions_of(text: &str) -> Vec<String> {
         "method",
         "operand_from_numbers",
         "operators",
+        "setters",
     ];
     let mut names = Vec::new();
     let mut lines = text.lines();
