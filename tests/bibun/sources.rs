@@ -90,11 +90,13 @@ fn makers<'a>(blocks: impl Iterator<Item = Vec<&'a str>>) -> BTreeSet<&'a str> {
             })
         };
         let calls = |block: &[&str]| {
-            let calls = block
-                .iter()
-                .flat_map(|line| line.split('!').map(str::trim_end));
-            let mut called = calls.filter_map(|code| code.rsplit([':', ' ']).next());
-            called.any(|name| makers.contains(name))
+            block.iter().any(|line| {
+                let mut calls = line.match_indices('!').map(|(at, _)| &line[..at]);
+                calls.any(|code| {
+                    let name = code.rsplit([':', ' ']).next();
+                    name.is_some_and(|name| makers.contains(name))
+                })
+            })
         };
         let found = macros
             .iter()
