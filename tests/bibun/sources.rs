@@ -40,11 +40,15 @@ pub(crate) fn first_name(text: &str) -> &str {
 /// The names of all public functions, as the sources declare them, by their folders in `functions`.
 pub(crate) fn public_functions() -> BTreeMap<String, BTreeSet<String>> {
     let root = workspace().join("bibun/src/functions");
+    let sources: Vec<_> = (files(&root, ".rs").into_iter())
+        .map(|path| (read(&path), path))
+        .collect();
+    let makers = makers(sources.iter().flat_map(|(text, _)| blocks(text)));
     let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for path in files(&root, ".rs") {
+    for (text, path) in &sources {
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
         let folder = folder.to_string_lossy().into_owned();
-        for name in functions_of(&read(&path)) {
+        for name in functions_of(text, &makers) {
             let is_new = functions
                 .entry(folder.clone())
                 .or_default()
@@ -55,62 +59,126 @@ pub(crate) fn public_functions() -> BTreeMap<String, BTreeSet<String>> {
     functions
 }
 
+/// What begins at the start of a line, with the indented lines below it.
+fn blocks(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let mut lines = text.lines().peekable();
+    std::iter::from_fn(move || {
+        let mut block = vec![lines.next()?];
+        while let Some(line) = lines.next_if(|line| line.is_empty() || line.starts_with(' ')) {
+            block.push(line);
+        }
+        Some(block)
+    })
+}
+
+/// The macros that declare public functions, themselves or by another, and not as methods.
+fn makers<'a>(blocks: impl Iterator<Item = Vec<&'a str>>) -> BTreeSet<&'a str> {
+    let macros = blocks.filter_map(|block| {
+        let name = first_name(block[0].strip_prefix("macro_rules! ")?);
+        Some((name, block))
+    });
+    let macros: Vec<(&str, Vec<&str>)> = macros.collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut makers = BTreeSet::new();
+    loop {
+        let declares = |block: &[&str]| {
+            block.iter().enumerate().any(|(at, line)| {
+                let mut above = block[..at].iter().rev();
+                let around = above.find(|above| !above.is_empty() && indent(above) < indent(line));
+                let is_method = around.is_some_and(|line| line.trim_start().starts_with("impl"));
+                line.trim_start().starts_with("pub fn $") && !is_method
+            })
+        };
+        let calls = |block: &[&str]| {
+            block.iter().any(|line| {
+                let mut calls = line.match_indices('!').map(|(at, _)| &line[..at]);
+                calls.any(|code| {
+                    let name = code.rsplit([':', ' ']).next();
+                    name.is_some_and(|name| makers.contains(name))
+                })
+            })
+        };
+        let found = macros
+            .iter()
+            .filter(|(_, block)| declares(block) || calls(&block[1..]));
+        let found: BTreeSet<&str> = found.map(|(name, _)| *name).collect();
+        if found == makers {
+            return makers;
+        }
+        makers = found;
+    }
+}
+
 /// The public functions of a file, those too that macros make of their entries.
-fn functions_of(text: &str) -> Vec<String> {
-    const MAKE_FUNCTIONS: [&str; 6] = [
-        "unary",
-        "binary",
-        "binary_function",
-        "binary_predicates",
-        "unary_predicates",
-        "convolutions",
-    ];
-    const MAKE_NONE: [&str; 7] = [
-        "element_function",
-        "function_type",
-        "known_exponents",
-        "macro_rules",
-        "method",
-        "operand_from_numbers",
-        "operators",
-    ];
+fn functions_of(text: &str, makers: &BTreeSet<&str>) -> Vec<String> {
     let mut names = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if let Some(declared) = line.strip_prefix("pub fn ") {
+    for block in blocks(text) {
+        let called = first_name(block[0]);
+        if let Some(declared) = block[0].strip_prefix("pub fn ") {
             names.push(first_name(declared).to_owned());
-        }
-        let called = first_name(line);
-        if called.is_empty() || !line[called.len()..].starts_with('!') {
-            continue;
-        }
-        if MAKE_NONE.contains(&called) {
-            continue;
-        }
-        assert!(
-            MAKE_FUNCTIONS.contains(&called),
-            "does {called}! make public functions?"
-        );
-        let before = names.len();
-        for line in lines.by_ref().take_while(|line| !line.starts_with('}')) {
-            let entry = line.strip_prefix("    ").unwrap_or_default();
-            let name = first_name(entry);
-            let rest = &entry[name.len()..];
-            let has_arrow = rest.starts_with(['(', ' ']) && rest.contains(" -> ");
-            if name.starts_with(char::is_lowercase) && (has_arrow || rest == ";") {
-                names.push(name.to_owned());
+        } else if makers.contains(called) && block[0][called.len()..].starts_with('!') {
+            let before = names.len();
+            for line in &block[1..] {
+                let entry = line.strip_prefix("    ").unwrap_or_default();
+                let name = first_name(entry);
+                let rest = &entry[name.len()..];
+                let has_arrow = rest.starts_with(['(', ' ']) && rest.contains(" -> ");
+                if name.starts_with(char::is_lowercase) && (has_arrow || rest == ";") {
+                    names.push(name.to_owned());
+                }
             }
+            assert!(names.len() > before, "which functions does {block:?} make?");
         }
-        assert!(names.len() > before, "{called}! has no entries: {line}");
     }
     names
 }
 
 #[test]
 fn entries_of_macros_are_functions() {
-    let text = "pub fn one<T>(x: T) {}\npub(crate) fn hidden() {}\nunary! {\n    samples in s;\n\n    \
-                two(x, a) via to_float -> Two {\n        value: f(x) -> 1,\n    }\n}\nmethod!(one);\n\
-                unary_predicates! {\n    /// three -> four\n    three;\n}\nconvolutions! {\n    1 \"axis\";\n    \
-                conv9d -> \"[1.0]\" {\n        \"w -> b\"\n    }\n}\nfn private() {}";
-    assert_eq!(functions_of(text), ["one", "two", "three", "conv9d"]);
+    let text = "\
+macro_rules! method {
+    () => {
+        impl Variable {
+            #[must_use]
+            pub fn $name() {}
+        }
+    };
+}
+macro_rules! unary {
+    () => {
+        $crate::binary! { $name }
+        $crate::method! { $name }
+    };
+}
+macro_rules! binary {
+    () => {$(
+        #[doc = \"..\"]
+        pub fn $name() {}
+    )+};
+}
+pub fn one<T>(x: T) {}
+pub(crate) fn hidden() {}
+fn private() {}
+method!(one);
+unary! {
+    samples in s;
+
+    /// three -> four
+    two(x, a) via to_float -> Two {
+        value: f(x) -> 1,
+    }
+
+    three;
+}
+binary! {
+    1 \"axis\";
+    conv9d -> \"[1.0]\" {
+        \"w -> b\"
+    }
+}
+";
+    let makers = makers(blocks(text));
+    assert_eq!(makers, ["binary", "unary"].into());
+    let found = functions_of(text, &makers);
+    assert_eq!(found, ["one", "two", "three", "conv9d"]);
 }
