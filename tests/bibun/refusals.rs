@@ -463,6 +463,7 @@ const TAKE_ANYTHING: [(&str, &[&str]); 6] = [
             "sign",
             "silu",
             "sin",
+            "sinc",
             "sinh",
             "softplus",
             "softshrink",
