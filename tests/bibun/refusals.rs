@@ -167,6 +167,7 @@ fn rows() -> Vec<Row> {
         row("diagonal", line!(), || diagonal(x([2, 2]), 0, [0, 2])),
         row("diagonal", line!(), || diagonal(x([2, 2]), 0, [0, -2])),
         row("diagonal", line!(), || diagonal(x([2]), 0, [0, 0])),
+        row("diff", line!(), || diff(x([2]), 1)),
         row("divide", line!(), || divide(x([2]), x([3]))),
         row("dot", line!(), || dot(x([]), x([2]))),
         row("dot", line!(), || dot(x([2]), x([3]))),
