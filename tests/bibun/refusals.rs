@@ -94,6 +94,8 @@ fn rows() -> Vec<Row> {
         row("add_at", line!(), || add_at(x([2]), i([0]), 1, 1.0)),
         row("add_at", line!(), || add_at(x([2]), i([0]), 0, x([3]))),
         row("all", line!(), || all(b([true]), 1)),
+        row("aminmax", line!(), || aminmax(x([2]), 1)),
+        row("aminmax", line!(), || aminmax(x([0]), 0)),
         row("any", line!(), || any(b([true]), 1)),
         row("argmax", line!(), || argmax(x([2]), 1)),
         row("argmax", line!(), || argmax(x([0]), 0)),
