@@ -61,7 +61,7 @@ fn shapes_that_do_not_fit() {
         }
     ));
     let message = "reshape: shapes do not fit: x = [3] f64 \
-                   (the new shape [2, 2] must have as many elements), called at {here}";
+                   (the sizes differ: x [3] and shape [2, 2]), called at {here}";
     raises!(reshape(&b, [2, 2]), message);
     raises!(b.reshape([2, 2]), message);
     let message = "broadcast_to: shapes do not fit: x = [2] f64 \

@@ -84,6 +84,7 @@ calls! {
         "asin": |x| asin(x),
         "acos": |x| acos(x),
         "atan": |x| atan(x),
+        "sinc": |x| sinc(x),
         "degrees": |x| degrees(x),
         "radians": |x| radians(x),
         "sqrt": |x| sqrt(x),

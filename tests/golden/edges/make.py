@@ -134,6 +134,7 @@ UNARY = {
     "asin": dict(f=mp.asin, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: mp.pi / 2, -1.0: -mp.pi / 2}),
     "acos": dict(f=mp.acos, domain=(-1, 1), singular=[1.0, -1.0], values={1.0: 0, -1.0: mp.pi}),
     "atan": dict(f=mp.atan),
+    "sinc": dict(f=mp.sincpi),
     "degrees": dict(f=lambda x: x * 180 / mp.pi, linear=True),
     "radians": dict(f=lambda x: x * mp.pi / 180, linear=True),
     "sqrt": dict(f=mp.sqrt, domain=(0, inf), singular=[0.0]),

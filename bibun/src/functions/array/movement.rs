@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::batch::Batched;
 use crate::call::composite;
-use crate::error::{Error, raise};
+use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
@@ -33,7 +33,7 @@ pub fn reshape(x: impl Into<Variable>, shape: impl Into<NewShape>) -> Variable {
     let x = x.into();
     match shape.into().resolve(&x.shape()) {
         Ok(shape) => Linear::of(Reshape(shape), x),
-        Err(what) => raise(Error::argument("reshape", what)),
+        Err(what) => mismatch("reshape", &[("x", &x.spec())], what),
     }
 }
 method!(reshape, shape: impl Into<NewShape>);

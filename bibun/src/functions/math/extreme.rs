@@ -56,6 +56,37 @@ pub fn min(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(min, axes: impl Into<Axes>);
 
+/// Returns the minimum and the maximum over axes, in one function; both are NaN if any element is
+/// NaN.
+///
+/// Shapes: x any → two results without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: all.
+/// Gradient: that of the first result to the minimum, that of the second to the maximum; equal ones
+/// share it equally.
+///
+/// Source: `torch.aminmax`.
+///
+/// # Panics
+/// Panics if there are no elements to choose from, or there is no such axis.
+///
+/// ```
+/// use bibun::{functions::aminmax, Variable};
+/// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 2.0, 0.0]]);
+/// let [least, most] = aminmax(&x, 1);
+/// assert_eq!(least.to_vec::<f64>(), [1.0, 0.0]);
+/// assert_eq!(most.to_vec::<f64>(), [5.0, 3.0]);
+/// (most - least).sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [-1.0, 0.5, 0.5, 1.0, 0.0, -1.0]);
+/// ```
+#[track_caller]
+pub fn aminmax(x: impl Into<Variable>, axes: impl Into<Axes>) -> [Variable; 2] {
+    let x = x.into();
+    let over = Over::new("aminmax", &axes.into(), &x);
+    crate::apply(AMinMax { over }, [x])
+}
+method!(aminmax -> [Self; 2], axes: impl Into<Axes>);
+
 #[track_caller]
 fn extreme(name: &'static str, x: Variable, axes: &Axes) -> Variable {
     let over = Over::new(name, axes, &x);
@@ -70,18 +101,51 @@ struct Extreme {
 }
 
 impl Extreme {
-    /// Returns which elements are less extreme than the result, and the number of those that are
-    /// not, as floats. (Written so that NaN is not less than NaN.)
-    fn others(&self, cx: &Context<'_>) -> (Variable, Variable) {
-        let (x, y) = (cx.input(0), cx.output(0));
+    fn chosen(&self, cx: &Context<'_>) -> Chosen<'_> {
+        Chosen::new(&self.over, self.name == "max", cx, 0)
+    }
+}
+
+/// The elements that a result was chosen from: those that are equal to it.
+struct Chosen<'a> {
+    over: &'a Over,
+    /// Which elements are less extreme than the result.
+    others: Variable,
+    /// The number of those that are not, as floats.
+    count: Variable,
+}
+
+impl<'a> Chosen<'a> {
+    /// Finds the elements equal to an output, which is a maximum or a minimum.
+    fn new(over: &'a Over, is_maximum: bool, cx: &Context<'_>, output: usize) -> Self {
+        let (x, y) = (cx.input(0), cx.output(output));
         let dtype = x.dtype();
-        let y = reshape(y, self.over.aligned(cx.input_shape(0)));
-        let others = match self.name {
-            "max" => less(x, y),
-            _ => greater(x, y),
+        let y = reshape(y, over.aligned(cx.input_shape(0)));
+        // Written so that NaN is not less than NaN.
+        let others = match is_maximum {
+            true => less(x, y),
+            false => greater(x, y),
         };
-        let equal = sum(logical_not(&others), self.over.kept_axes());
-        (others, cast(equal, dtype))
+        let count = cast(sum(logical_not(&others), over.kept_axes()), dtype);
+        Self {
+            over,
+            others,
+            count,
+        }
+    }
+
+    /// Gives equal shares of the output's cotangent to the elements.
+    fn vjp(self, gy: Variable) -> Variable {
+        let share = reshape(gy, self.count.shape()) / self.count;
+        where_(self.others, 0.0, share)
+    }
+
+    /// Returns the mean of the elements' tangents.
+    fn jvp(self, dx: Variable) -> Variable {
+        let total = sum(where_(self.others, 0.0, dx), self.over.kept_axes());
+        let mean = total / self.count;
+        let shape = self.over.reduced(&mean.shape());
+        reshape(mean, shape)
     }
 }
 
@@ -109,17 +173,11 @@ impl Function for Extreme {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let (others, count) = self.others(cx);
-        let share = reshape(gy, count.shape()) / count;
-        [Some(where_(others, 0.0, share))]
+        [Some(self.chosen(cx).vjp(gy))]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| {
-            let (others, count) = self.others(cx);
-            let total = sum(where_(others, 0.0, dx), self.over.kept_axes());
-            reshape(total / count, cx.output_shape(0))
-        })]
+        [dx.map(|dx| self.chosen(cx).jvp(dx))]
     }
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
@@ -137,16 +195,103 @@ impl Function for Extreme {
     }
 }
 
+/// The minimum and the maximum.
+#[derive(Clone, Debug)]
+struct AMinMax {
+    over: Over,
+}
+
+impl AMinMax {
+    fn chosen(&self, cx: &Context<'_>) -> [Chosen<'_>; 2] {
+        [0, 1].map(|output| Chosen::new(&self.over, output == 1, cx, output))
+    }
+}
+
+impl Function for AMinMax {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<2>;
+
+    fn name(&self) -> &'static str {
+        "aminmax"
+    }
+
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0).output(0).output(1)
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 2], Mismatch> {
+        let [y] = self.over.of_something(x)?;
+        Ok([y.clone(), y])
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 2] {
+        [x.min(self.over.axes()), x.max(self.over.axes())]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, gy: [Variable; 2]) -> [Option<Variable>; 1] {
+        let [least, most] = self.chosen(cx);
+        let [of_least, of_most] = gy;
+        [Some(least.vjp(of_least) + most.vjp(of_most))]
+    }
+
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 2] {
+        match dx {
+            Some(dx) => self.chosen(cx).map(|chosen| Some(chosen.jvp(dx.clone()))),
+            None => [None, None],
+        }
+    }
+
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 2] {
+        let over = self.over.in_batch();
+        Batched::in_front(Self { over }, x)
+    }
+
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: [ExampleCotangent; 2],
+    ) -> [Option<ExampleGradient>; 1] {
+        let [least, most] = gy;
+        // Each slice of x may reach both results.
+        let Some(examples) = least.examples.merged(&most.examples) else {
+            return [Some(ExampleGradient::Unknown)];
+        };
+        let examples = self.over.examples(cx.input_shape(0), &examples);
+        let [gx] = self.vjp(cx, [least.cotangent, most.cotangent]);
+        [gx.map(|gx| ExampleGradient::sliced(gx, examples))]
+    }
+}
+
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::functions::reduction_samples;
+    use crate::conformance::Sample;
+    use crate::functions::{over_axes, reduction_samples};
+    use bibun_array::keep_dims;
     let largest = |x: &[f64]| x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let smallest = |x: &[f64]| x.iter().copied().fold(f64::INFINITY, f64::min);
-    [
+    let both = |shape: &[usize], axes: Axes, own: &'static [usize], keep: bool| {
+        Sample::new(
+            "aminmax",
+            move |x| aminmax(&x[0], axes.clone()).to_vec(),
+            move |x| {
+                let least = over_axes(&x[0], own, keep, smallest);
+                vec![least, over_axes(&x[0], own, keep, largest)]
+            },
+        )
+        .input(shape, -2.0..2.0)
+    };
+    let mut samples = [
         reduction_samples("max", -2.0..2.0, |x, axes| max(x, axes), largest),
         reduction_samples("min", -2.0..2.0, |x, axes| min(x, axes), smallest),
     ]
-    .concat()
+    .concat();
+    samples.extend([
+        both(&[2, 3], Axes::from(..), &[0, 1], false),
+        both(&[2, 3], Axes::from(0), &[0], false),
+        both(&[2, 1, 3], Axes::from(1), &[1], false),
+        both(&[2, 3, 2], keep_dims(1), &[1], true),
+    ]);
+    samples
 }
 
 #[cfg(test)]
@@ -182,6 +327,28 @@ mod tests {
         assert_eq!(y.item::<f64>(), f64::NEG_INFINITY);
         let gradients = gradients(&[&y], &[&x]);
         assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn both_extremes_are_those_of_min_and_max() {
+        let x = Variable::new([[2.0, 2.0, 1.0], [3.0, f64::NAN, 3.0], [4.0, 4.0, 4.0]]);
+        let [least, most] = aminmax(&x, 1);
+        let bits = |y: &Variable| y.to_vec::<f64>().into_iter().map(f64::to_bits);
+        assert!(bits(&least).eq(bits(&min(&x, 1))));
+        assert!(bits(&most).eq(bits(&max(&x, 1))));
+        let total = (&least * 6.0 + &most * 12.0)
+            .slice(crate::s![..; 2])
+            .sum(..);
+        let gx = gradients(&[&total], &[&x]);
+        let gx = gx[0].as_ref().unwrap().slice(crate::s![..; 2]);
+        assert_eq!(gx.to_vec::<f64>(), [6.0, 6.0, 6.0, 6.0, 6.0, 6.0]);
+        // One result alone.
+        let gx = gradients(&[&aminmax(&x, 1)[1].slice(crate::s![0])], &[&x]);
+        let gx = gx[0].as_ref().unwrap().slice(crate::s![0]);
+        assert_eq!(gx.to_vec::<f64>(), [0.5, 0.5, 0.0]);
+        let x = Variable::constant([true, false]);
+        let found = aminmax(&x, 0).map(|y| y.item::<bool>());
+        assert_eq!(found, [false, true]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Cumulative sums and products, and the product over axes, whose derivative they compute.
+//! Cumulative sums and products, differences, and the product over axes, whose derivative the
+//! cumulative product computes.
 
-use bibun_array::{Array, Axes, Index, normalize_axis};
+use bibun_array::{Array, Axes, DType, Index, normalize_axis};
 use smallvec::SmallVec;
 
 use crate::batch::Batched;
@@ -9,7 +10,9 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
-use crate::functions::{beside_batch, concat, expand_dims, permute, reshape, slice, sum};
+use crate::functions::{
+    beside_batch, concat, expand_dims, pad, permute, reshape, slice, sum, to_number,
+};
 use crate::variable::Variable;
 
 /// Computes the cumulative sum along an axis, `yᵢ = Σⱼ≤ᵢ xⱼ`.
@@ -52,6 +55,75 @@ impl LinearRule for CumSum {
     fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
         let running = Linear::of(self.clone(), reversed(&gy, self.axis));
         reversed(&running, self.axis)
+    }
+    fn batch(&self, x: Variable, element: usize) -> Batched {
+        let axis = beside_batch(self.axis, element);
+        Batched::along(Linear::of(Self { axis }, x), element)
+    }
+
+    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
+        let [share] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+        share.expect("there is a transpose")
+    }
+}
+
+/// Computes the differences of neighbours along an axis, `yᵢ = xᵢ₊₁ - xᵢ`.
+///
+/// Shapes: x any → the same, with one element less along the axis; none stay none.
+/// Types: all; integers wrap around, bool counts as i64.
+/// Gradient: `gyᵢ₋₁ - gyᵢ`, without the missing ones at both ends.
+///
+/// Source: `numpy.diff` with `n = 1`, which gives bools for bools.
+///
+/// # Panics
+/// Panics if there is no such axis.
+///
+/// ```
+/// use bibun::{functions::diff, Variable};
+/// let x = Variable::new([1.0, 3.0, 9.0]);
+/// let y = diff(&x, 0);
+/// assert_eq!(y.to_vec::<f64>(), [2.0, 6.0]);
+/// y.sum(..).backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [-1.0, 0.0, 1.0]);
+/// ```
+#[track_caller]
+pub fn diff(x: impl Into<Variable>, axis: isize) -> Variable {
+    let x = x.into();
+    let axis = normalize_axis("diff", axis, x.rank());
+    let _whole = composite_if(x.dtype() == DType::Bool, "diff");
+    Linear::of(Diff { axis }, to_number(x))
+}
+method!(diff, axis: isize);
+
+#[derive(Clone, Debug)]
+struct Diff {
+    axis: usize,
+}
+
+impl LinearRule for Diff {
+    fn name(&self) -> &'static str {
+        "diff"
+    }
+    fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        let left = x.shape[self.axis].saturating_sub(1);
+        Ok(Spec::new(x.shape.replaced(self.axis, left), x.dtype))
+    }
+    fn forward(&self, x: Array) -> Array {
+        let index = |range: Index| {
+            let mut index = vec![Index::ALL; self.axis];
+            index.push(range);
+            index
+        };
+        x.slice(&index(Index::from(1..))) - x.slice(&index(Index::from(..-1)))
+    }
+    /// The negative differences of the cotangent between two zeros.
+    fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
+        if x.shape[self.axis] == 0 {
+            return gy;
+        }
+        let mut widths = vec![(0, 0); x.shape.rank()];
+        widths[self.axis] = (1, 1);
+        -Linear::of(self.clone(), pad(gy, &widths, 0))
     }
     fn batch(&self, x: Variable, element: usize) -> Batched {
         let axis = beside_batch(self.axis, element);
@@ -374,6 +446,18 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         );
         samples.push(
             Sample::new(
+                "diff",
+                move |x| vec![diff(&x[0], axis)],
+                move |x| {
+                    vec![along_axis(&x[0], axis as usize, |x| {
+                        x.windows(2).map(|pair| pair[1] - pair[0]).collect()
+                    })]
+                },
+            )
+            .input(&shape, -2.0..2.0),
+        );
+        samples.push(
+            Sample::new(
                 "cumprod",
                 move |x| vec![cumprod(&x[0], axis)],
                 move |x| {
@@ -390,8 +474,6 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
 #[cfg(test)]
 mod tests {
-    use bibun_array::DType;
-
     use super::*;
     use crate::{GradOptions, gradients_with};
 
@@ -438,7 +520,12 @@ mod tests {
         assert_eq!(derivative(&prod(&nothing, 1), &nothing).shape(), [2, 0]);
         assert_eq!(derivative(&cumprod(&nothing, 1), &nothing).shape(), [2, 0]);
         assert_eq!(derivative(&cumsum(&nothing, 1), &nothing).shape(), [2, 0]);
+        assert_eq!(diff(&nothing, 1).shape(), [2, 0]);
+        assert_eq!(derivative(&diff(&nothing, 1), &nothing).shape(), [2, 0]);
+        let one = Variable::new([5.0]);
+        assert_eq!(derivative(&diff(&one, 0), &one).to_vec::<f64>(), [0.0]);
         let truths = Variable::constant([true, true, false]);
+        assert_eq!(diff(&truths, 0).to_vec::<i64>(), [0, -1]);
         assert_eq!(cumsum(&truths, 0).to_vec::<i64>(), [1, 2, 2]);
         assert_eq!(cumprod(&truths, 0).to_vec::<i64>(), [1, 1, 0]);
         assert_eq!(prod(&truths, ..).item::<i64>(), 0);

@@ -1,9 +1,14 @@
 //! Trigonometric functions and their inverses; angles are in radians.
 
+use bibun_array::Number;
+use bibun_array::math::Float;
+
 use crate::call::composite;
 use crate::functions::families::{binary, method, unary};
 use crate::functions::to_float;
 use crate::variable::Variable;
+
+const PI: f64 = std::f64::consts::PI;
 
 unary! {
     samples in unary_samples;
@@ -103,6 +108,68 @@ unary! {
         derivative(x; gy): gy * x.hypot(1.0).reciprocal().square(),
         sample: (-3.0..3.0, f64::atan),
     }
+
+    /// Computes `sin πx / πx` of each element: 1 at zero, and exactly 0 at other integers and at
+    /// infinity.
+    ///
+    /// Shapes: x any → the same.
+    /// Types: floats; integers give f64.
+    /// Gradient: `gy (cos πx - y) / x`, zero at zero; there it is computed as a power series, whose
+    /// derivatives are right at every order.
+    ///
+    /// Source: `numpy.sinc` and `torch.sinc`, which are NaN at infinity.
+    ///
+    /// ```
+    /// use bibun::{functions::sinc, Variable};
+    /// let y = sinc(Variable::new([0.0, 0.5, 1.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [1.0, std::f64::consts::FRAC_2_PI, 0.0]);
+    /// ```
+    sinc(x) -> Sinc {
+        value: {
+            let is_zero = x.equal(0.0);
+            is_zero.where_(1.0, sin_pi(x) / (is_zero.where_(1.0, x) * PI))
+        },
+        derivative(x; gy): gy * sinc_slope(x),
+        sample: (-2.0..2.0, |x| (PI * x).sin() / (PI * x)),
+    }
+}
+
+/// Returns `x - n` for the nearest integer `n`, in radians of half turns, and the sign `(-1)ⁿ`. Any
+/// number that is too large for a fraction counts as an even integer, infinity too.
+fn half_turns<T: Float>(x: Number<T>) -> [Number<T>; 2] {
+    let n = x.round();
+    let is_even = (n * 0.5).equal((n * 0.5).floor());
+    let rest = x.abs().equal(f64::INFINITY).where_(0.0, x - n);
+    [rest * PI, is_even.where_(1.0, -1.0)]
+}
+
+/// `sin πx`.
+fn sin_pi<T: Float>(x: Number<T>) -> Number<T> {
+    let [rest, sign] = half_turns(x);
+    rest.sin() * sign
+}
+
+/// `cos πx`.
+fn cos_pi<T: Float>(x: Number<T>) -> Number<T> {
+    let [rest, sign] = half_turns(x);
+    rest.cos() * sign
+}
+
+/// The derivative of `sinc`. Its own derivatives are derived from it, so that neither branch may be
+/// infinite or NaN where the other is taken.
+fn sinc_slope<T: Float>(x: Number<T>) -> Number<T> {
+    let is_near = x.abs().less(0.5);
+    // Near zero the terms of the quotient cancel. The series is
+    // -π²x/3 (1 - u/(2·5) (1 - u/(4·7) (1 - ..))), and the first factor left out is below 1e-18.
+    let near = is_near.where_(x, 0.0);
+    let u = (near * PI).square();
+    let series = (1..=12).rev().fold(Number::from(1.0), |sum, k| {
+        let k = f64::from(2 * k);
+        sum * u * (-1.0 / (k * (k + 3.0))) + 1.0
+    });
+    let far = is_near.where_(1.0, x);
+    let quotient = (cos_pi(far) - sin_pi(far) / (far * PI)) / far;
+    is_near.where_(near * series * (-PI * PI / 3.0), quotient)
 }
 
 binary! {
@@ -180,7 +247,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::probe::{assert_finite, gradient, partial_derivatives};
+    use crate::functions::probe::{assert_finite, derivatives, gradient, partial_derivatives};
 
     #[test]
     fn large_arguments() {
@@ -211,5 +278,25 @@ mod tests {
         );
         let y = atan2(Variable::new([1]), Variable::new([1]));
         assert_eq!(y.to_vec::<f64>(), [std::f64::consts::FRAC_PI_4]);
+    }
+
+    #[test]
+    fn sinc_at_zero_and_beside_it() {
+        // The derivatives of order 2n at zero are (-1)ⁿ π²ⁿ / (2n + 1).
+        let at_zero = derivatives(|x| sinc(x), 0.0, 4);
+        let expected = [1.0, 0.0, -PI.powi(2) / 3.0, 0.0, PI.powi(4) / 5.0];
+        for (got, wanted) in at_zero.iter().zip(expected) {
+            assert!((got - wanted).abs() <= 1e-14 * wanted.abs(), "{at_zero:?}");
+        }
+        // The series and the quotient meet at a half.
+        let beside = |x: f64| derivatives(|x| sinc(x), x, 4);
+        let (left, right) = (beside(0.5f64.next_down()), beside(0.5));
+        for (left, right) in left.iter().zip(&right) {
+            assert!((left - right).abs() < 1e-13, "{left} {right}");
+        }
+        let points = [-1e6, -0.5, -1e-8, 0.0, 1e-8, 0.3, 0.5, 1.0, 2.5, 1e6];
+        assert_finite("sinc", |x| sinc(x), &points);
+        assert_eq!(derivatives(|x| sinc(x), 3.0, 1), [0.0, -1.0 / 3.0]);
+        assert_eq!(derivatives(|x| sinc(x), f64::INFINITY, 2), [0.0; 3]);
     }
 }
