@@ -32,7 +32,7 @@ impl Layer {
 
 /// The gradient of `Σ gy · conv(x, w)` for the whole batch.
 fn ordinary(layer: &Layer, [x, gy]: [&Variable; 2], w: &Variable) -> Variable {
-    let y = conv2d(x, w, None, &layer.options());
+    let y = conv2d(x, w, None, layer.options());
     let gradients = gradients_with(&[&y], &[w], GradOptions::new().cotangents(&[gy]));
     gradients.into_iter().flatten().next().expect("a gradient")
 }
@@ -61,14 +61,14 @@ fn by_depthwise(layer: &Layer, [x, gy]: [&Variable; 2], w: &Variable) -> Variabl
         ..layer.options()
     };
     let [height, width] = [w.shape()[2], w.shape()[3]];
-    conv2d(channels, kernels, None, &options)
+    conv2d(channels, kernels, None, options)
         .reshape([n, inputs, outputs, height, width])
         .swapaxes(1, 2)
 }
 
 /// One walk back, with the examples kept apart.
 fn by_one_walk(layer: &Layer, [x, gy]: [&Variable; 2], w: &Variable) -> Variable {
-    let y = conv2d(x, w, None, &layer.options());
+    let y = conv2d(x, w, None, layer.options());
     per_example(&(y * gy).sum([1, 2, 3]), w).rows()
 }
 

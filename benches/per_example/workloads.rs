@@ -313,7 +313,7 @@ impl Convolution {
         let w = Variable::new(tensors.get("w")?);
         let x = Variable::constant(tensors.get("x")?);
         let gy = Variable::constant(tensors.get("gy")?);
-        let conv = |x: &Variable, w: &Variable| conv2d(x, w, None, &options);
+        let conv = |x: &Variable, w: &Variable| conv2d(x, w, None, options);
 
         let weights = Variable::new(stack(&vec![&w; x.shape()[0]], 0).array());
         let of_one = |(x, w): &(Variable, Variable)| conv(&x.expand_dims(0), w);

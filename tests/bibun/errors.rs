@@ -189,12 +189,12 @@ fn arguments_of_vmap() {
     let f = <[Variable; 2]>::clone;
     let with = |axes: BatchAxes| VmapOptions::new().in_axes(axes);
     let message = "vmap: there is no axis for `1` of the argument, called at {here}";
-    raises!(vmap_with(f, &x, &with([0].into())), message);
+    raises!(vmap_with(f, &x, with([0].into())), message);
     let message = "vmap: there is an axis for `2`, but the argument has no such part, \
                    called at {here}";
-    raises!(vmap_with(f, &x, &with((0, 0, 0).into())), message);
+    raises!(vmap_with(f, &x, with((0, 0, 0).into())), message);
     let message = "vmap: no part of the argument has a batch axis, called at {here}";
-    raises!(vmap_with(f, &x, &with(None.into())), message);
+    raises!(vmap_with(f, &x, with(None.into())), message);
     let message = "vmap: the argument has 2 batch elements at `0` and 3 at `1` (vmap_with has an axis, or None, \
                    for each part), called at {here}";
     raises!(vmap(f, &x), message);
@@ -208,21 +208,21 @@ fn arguments_of_vmap() {
         message
     );
     let message = "vmap: axis 1 is outside of the rank 1, called at {here}";
-    raises!(vmap_with(f, &x, &with((1, None).into())), message);
+    raises!(vmap_with(f, &x, with((1, None).into())), message);
     let message =
         "vmap: the result `0` differs between batch elements; it needs an axis, called at {here}";
     raises!(
-        vmap_with(f, &x, &with((0, None).into()).out_axes((None, 0))),
+        vmap_with(f, &x, with((0, None).into()).out_axes((None, 0))),
         message
     );
     let message = "vmap: axis 2 is outside of the rank 1, called at {here}";
     raises!(
-        vmap_with(f, &x, &with((0, None).into()).out_axes(2)),
+        vmap_with(f, &x, with((0, None).into()).out_axes(2)),
         message
     );
     let message = "vmap: a chunk has no batch elements, called at {here}";
     raises!(
-        vmap_with(f, &x, &with((0, None).into()).chunk_size(0)),
+        vmap_with(f, &x, with((0, None).into()).chunk_size(0)),
         message
     );
 }
@@ -597,5 +597,8 @@ fn gradients_are_checked_in_f64() {
     let x = [Variable::new([1.0f32])];
     let message = "gradient_check: input 0 is f32; finite differences need f64, called at {here}";
     let same = <[Variable]>::to_vec;
-    raises!(gradient_check(same, &x, &Default::default()), message);
+    raises!(
+        gradient_check(same, &x, bibun::GradientCheckOptions::new()),
+        message
+    );
 }

@@ -434,7 +434,7 @@ fn folded_axes_and_sequences() {
     // Convolutions over folded frames.
     let (k, frames) = (weight(4, [2, 3, 2]), data(5, [4, 6, 3, 5]));
     let options = ConvOptions::<1>::default();
-    let y = conv1d(frames.reshape([24, 3, 5]), &k, None, &options).reshape([4, 6, 2, 4]);
+    let y = conv1d(frames.reshape([24, 3, 5]), &k, None, options).reshape([4, 6, 2, 4]);
     like_a_loop_over_losses(&k, &sum_of_each(&y));
     // A recurrent network: one weight at every step.
     let (wx, wh) = (weight(6, [4, 3]), weight(7, [4, 4]));

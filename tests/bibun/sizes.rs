@@ -76,9 +76,9 @@ fn results_that_cannot_be_counted() {
     too_large("random_crop", || random_crop(&Array::ones([1, 2, 2], DType::F32), [1, 1], usize::MAX, &mut Generator::new(0)));
     let image = repeated([1, 1, 2, 2]);
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 40, 1 << 40]), ..Default::default() };
-    too_large("unfold", || unfold(&image, [1, 1], &options));
+    too_large("unfold", || unfold(&image, [1, 1], options));
     let options = ConvOptions { padding: Padding::Sizes([1 << 40, 1 << 40]), ..Default::default() };
-    too_large("conv2d", || conv2d(&image, repeated([1, 1, 1, 1]), None, &options));
+    too_large("conv2d", || conv2d(&image, repeated([1, 1, 1, 1]), None, options));
 }
 
 #[rustfmt::skip]
@@ -101,7 +101,7 @@ fn memory_that_the_system_does_not_give() {
     out_of_memory(|| avg_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
     let image = repeated([1, 1, 2, 2]);
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 25, 1 << 25]), ..Default::default() };
-    out_of_memory(|| unfold(&image, [1, 1], &options));
+    out_of_memory(|| unfold(&image, [1, 1], options));
     out_of_memory(|| vmap(|x: &Variable| tile(x, &[LARGE]), &Variable::new([[1.0, 2.0], [3.0, 4.0]])));
     out_of_memory(|| jacobian(|x: &Variable| x * 2.0, &repeated([1 << 26])));
 }

@@ -135,28 +135,28 @@ fn functions(cases: &mut Cases) {
         groups: 2,
         ..Default::default()
     };
-    let z = f::conv2d(&images, wave([6, 2, 3, 3], 1), Some(&wave(6, 0)), &options);
+    let z = f::conv2d(&images, wave([6, 2, 3, 3], 1), Some(&wave(6, 0)), options);
     cases.row("F.convolution_2d", [z]);
     let options = ConvTransposeOptions {
         stride: [2, 2],
         padding: Padding::Sizes([1, 1]),
         ..Default::default()
     };
-    let z = f::conv_transpose2d(&images, wave([4, 3, 3, 3], 1), Some(&wave(3, 0)), &options);
+    let z = f::conv_transpose2d(&images, wave([4, 3, 3, 3], 1), Some(&wave(3, 0)), options);
     cases.row("F.deconvolution_2d", [z]);
     let options = ConvOptions {
         padding: Padding::Sizes([2, 2]),
         dilation: [2, 2],
         ..Default::default()
     };
-    let z = f::conv2d(&images, wave([6, 4, 3, 3], 1), Some(&wave(6, 0)), &options);
+    let z = f::conv2d(&images, wave([6, 4, 3, 3], 1), Some(&wave(6, 0)), options);
     cases.row("F.dilated_convolution_2d", [z]);
     let options = UnfoldOptions {
         stride: [2, 2],
         padding: Padding::Sizes([1, 1]),
         ..Default::default()
     };
-    let patches = f::unfold(&images, [2, 3], &options).reshape([2, 24, 3, 3]);
+    let patches = f::unfold(&images, [2, 3], options).reshape([2, 24, 3, 3]);
     cases.row("F.im2col", [patches]);
     let threes = Pooling::new([3, 3]).stride(2).padding(1);
     let covering = Pooling::new([3, 3]).ceil_mode(true);

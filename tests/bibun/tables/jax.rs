@@ -176,8 +176,8 @@ fn functions(cases: &mut Cases) {
         ..Default::default()
     };
     let convolved = [
-        f::conv2d(&images, wave([6, 4, 3, 3], 1), None, &flat),
-        f::conv1d(wave([2, 4, 7], 0), wave([3, 4, 3], 1), None, &line),
+        f::conv2d(&images, wave([6, 4, 3, 3], 1), None, flat),
+        f::conv1d(wave([2, 4, 7], 0), wave([3, 4, 3], 1), None, line),
         f::conv3d(
             wave([1, 2, 3, 4, 5], 0),
             wave([3, 2, 2, 2, 2], 1),

@@ -318,23 +318,23 @@ fn functions(cases: &mut Cases) {
         dilation: [1, 2],
         groups: 2,
     };
-    let y = f::conv2d(&images, wave([6, 2, 3, 3], 1), Some(&wave(6, 0)), &options);
+    let y = f::conv2d(&images, wave([6, 2, 3, 3], 1), Some(&wave(6, 0)), options);
     cases.row("F.conv2d", [y]);
     let options = ConvTransposeOptions {
         stride: [2, 2],
         padding: Padding::Sizes([1, 1]),
         ..Default::default()
     };
-    let y = f::conv_transpose2d(&images, wave([4, 3, 3, 3], 1), Some(&wave(3, 0)), &options);
+    let y = f::conv_transpose2d(&images, wave([4, 3, 3, 3], 1), Some(&wave(3, 0)), options);
     cases.row("F.conv_transpose2d", [y]);
     let options = UnfoldOptions {
         stride: [2, 2],
         padding: Padding::Sizes([1, 1]),
         ..Default::default()
     };
-    let patches = f::unfold(&images, [2, 3], &options);
+    let patches = f::unfold(&images, [2, 3], options);
     cases.row("F.unfold", [patches.clone()]);
-    cases.row("F.fold", [f::fold(&patches, [5, 6], [2, 3], &options)]);
+    cases.row("F.fold", [f::fold(&patches, [5, 6], [2, 3], options)]);
     let threes = Pooling::new([3, 3]).stride(2).padding(1);
     let twos = Pooling::new([2, 2]).ceil_mode(true);
     cases.row(

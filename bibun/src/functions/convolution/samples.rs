@@ -315,7 +315,7 @@ mod tests {
     fn what_does_not_fit_is_named() {
         let x = zeros(&[2, 4, 5]);
         let message = |w: &[usize], b: Option<&Variable>, options| {
-            attempt(|| conv1d(&x, zeros(w), b, &options))
+            attempt(|| conv1d(&x, zeros(w), b, options))
                 .unwrap_err()
                 .to_string()
         };
@@ -338,7 +338,7 @@ mod tests {
         assert!(message(&[3, 4, 1], None, still).contains("stride is [0]"));
 
         let message = |w: &[usize], options| {
-            attempt(|| conv_transpose1d(&x, zeros(w), None, &options))
+            attempt(|| conv_transpose1d(&x, zeros(w), None, options))
                 .unwrap_err()
                 .to_string()
         };
@@ -366,7 +366,7 @@ mod tests {
                 dilation: [dilation],
                 groups: 1,
             };
-            let y = conv1d(&x, &w, None, &options);
+            let y = conv1d(&x, &w, None, options);
             assert_eq!(y.shape(), [1, 1, size.div_ceil(stride)]);
             let options = ConvTransposeOptions {
                 stride: [stride],
@@ -374,7 +374,7 @@ mod tests {
                 dilation: [dilation],
                 ..Default::default()
             };
-            let x = conv_transpose1d(&y, &w, None, &options);
+            let x = conv_transpose1d(&y, &w, None, options);
             assert_eq!(x.shape(), [1, 1, size.div_ceil(stride) * stride]);
         }
     }
@@ -401,7 +401,7 @@ mod tests {
             };
             let [a, b] = [&x, &w]
                 .map(|shape| Variable::new(generator.normal(&shape[..], 0.0, 1.0, DType::F64)));
-            let y = conv2d(&a, &b, None, &options);
+            let y = conv2d(&a, &b, None, options);
             let gy = Variable::constant(generator.normal(y.shape(), 0.0, 1.0, DType::F64));
             let windows = [0, 1].map(|axis| Window {
                 kernel: w[axis + 2],

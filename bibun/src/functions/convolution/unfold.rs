@@ -344,7 +344,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "unfold",
-            move |x| vec![unfold(&x[0], [3, 2], &options)],
+            move |x| vec![unfold(&x[0], [3, 2], options)],
             |x| {
                 let (x, mut y) = (x[0].to_vec::<f64>(), vec![0.0; 2 * 12 * 8]);
                 meetings(|i, j| y[j] = x[i]);
@@ -354,7 +354,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 2, 4, 3], -2.0..2.0),
         Sample::new(
             "fold",
-            move |x| vec![fold(&x[0], [4, 3], [3, 2], &options)],
+            move |x| vec![fold(&x[0], [4, 3], [3, 2], options)],
             |x| {
                 let (x, mut y) = (x[0].to_vec::<f64>(), vec![0.0; 2 * 2 * 12]);
                 meetings(|i, j| y[i] += x[j]);
@@ -375,7 +375,7 @@ mod tests {
         let x = Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2]);
         let options = UnfoldOptions::new();
         let message = |kernel, options| {
-            attempt(|| unfold(&x, kernel, &options))
+            attempt(|| unfold(&x, kernel, options))
                 .unwrap_err()
                 .to_string()
         };
@@ -385,7 +385,7 @@ mod tests {
             ..options
         };
         assert!(message([1, 1], still).contains("stride is [0, 1]"));
-        let message = attempt(|| fold(&x, [1, 2], [1, 1], &options))
+        let message = attempt(|| fold(&x, [1, 2], [1, 1], options))
             .unwrap_err()
             .to_string();
         assert!(
