@@ -109,7 +109,7 @@ fn what_does_not_fit_is_an_error() {
     };
     let x = Array::from([1.0, 2.0]);
     let text = message(&|| x.reduce_window(&[windows(3, 2, 1)]));
-    assert!(text.contains("array/taps.rs"), "{text}");
+    assert!(text.contains("array/stencil.rs"), "{text}");
     assert!(
         text.contains("Stencil(3 to 3)") && text.contains("do not fit"),
         "{text}"

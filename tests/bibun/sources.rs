@@ -46,8 +46,14 @@ pub(crate) fn public_functions() -> BTreeMap<String, BTreeSet<String>> {
     let makers = makers(sources.iter().flat_map(|(text, _)| blocks(text)));
     let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (text, path) in &sources {
-        let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
-        let folder = folder.to_string_lossy().into_owned();
+        // The folder in `functions`, whatever is below it.
+        let below = path.strip_prefix(&root).unwrap_or(&path);
+        let folder = match below.components().count() {
+            1 => String::from("functions"),
+            _ => (below.iter().next().unwrap_or_default())
+                .to_string_lossy()
+                .into_owned(),
+        };
         for name in functions_of(text, &makers) {
             let is_new = functions
                 .entry(folder.clone())
