@@ -28,11 +28,11 @@ def conv(x, w, stride=1, padding=0, dilation=1, groups=1):
 
 
 def conv_layer(p, name, x, **options):
-    return conv(x, p[f"{name}/w"], **options) + p[f"{name}/b"]
+    return conv(x, p[f"{name}/weight"], **options) + p[f"{name}/bias"]
 
 
 def linear(p, name, x):
-    return x @ p[f"{name}/w"].T + p[f"{name}/b"]
+    return x @ p[f"{name}/weight"].T + p[f"{name}/bias"]
 
 
 def windows(x, operation, initial, stride):
@@ -93,7 +93,7 @@ def cifar(p, h):
 
 
 def embedding(p, words):
-    return linear(p, "linear", p["table/w"][words].mean(1))
+    return linear(p, "linear", p["table/weight"][words].mean(1))
 
 
 def lstm(p, x):
@@ -120,12 +120,12 @@ def transformer(p, x):
 
 
 def resnet(p, x):
-    h = relu(group_norm(p, "norm", conv(x, p["stem/w"], padding=1)))
+    h = relu(group_norm(p, "norm", conv(x, p["stem/weight"], padding=1)))
     for i, (inputs, outputs, stride) in enumerate(RESNET_BLOCKS):
         block = f"blocks/{i}"
-        y = relu(group_norm(p, f"{block}/norm1", conv(h, p[f"{block}/conv1/w"], stride, 1)))
-        y = group_norm(p, f"{block}/norm2", conv(y, p[f"{block}/conv2/w"], 1, 1))
-        h = relu(y + (h if inputs == outputs else conv(h, p[f"{block}/shortcut/w"], stride)))
+        y = relu(group_norm(p, f"{block}/norm1", conv(h, p[f"{block}/conv1/weight"], stride, 1)))
+        y = group_norm(p, f"{block}/norm2", conv(y, p[f"{block}/conv2/weight"], 1, 1))
+        h = relu(y + (h if inputs == outputs else conv(h, p[f"{block}/shortcut/weight"], stride)))
     return linear(p, "linear", h.mean((1, 2)))
 
 

@@ -170,7 +170,7 @@ def names_in_file(model, tensors):
     for name, _ in model.named_parameters():
         owner, last = name.replace(".", "/").rsplit("/", 1)
         of_norm = f"{owner}/gamma" in tensors
-        own = {"weight": ("w", "gamma"), "bias": ("b", "beta")}[last][of_norm]
+        own = {"weight": ("weight", "gamma"), "bias": ("bias", "beta")}[last][of_norm]
         names[name] = f"{owner}/{own}"
     return names
 

@@ -1,6 +1,6 @@
 """The workloads: weights and examples, written once to a file that every library reads.
 
-Parameters have bibun's names and layouts: `w` [outputs, inputs, ..] and `b` of layers, `gamma` and
+Parameters have bibun's names and layouts: `weight` [outputs, inputs, ..] and `bias` of layers, `gamma` and
 `beta` of normalisations.
 """
 
@@ -9,12 +9,12 @@ from safetensors.numpy import save_file
 
 
 def linear(name, inputs, outputs):
-    return [(f"{name}/w", (outputs, inputs)), (f"{name}/b", (outputs,))]
+    return [(f"{name}/weight", (outputs, inputs)), (f"{name}/bias", (outputs,))]
 
 
 def conv(name, inputs, outputs, kernel, bias=True):
-    w = [(f"{name}/w", (outputs, inputs, kernel, kernel))]
-    return w + [(f"{name}/b", (outputs,))] if bias else w
+    w = [(f"{name}/weight", (outputs, inputs, kernel, kernel))]
+    return w + [(f"{name}/bias", (outputs,))] if bias else w
 
 
 def norm(name, channels):
@@ -49,7 +49,7 @@ def cifar():
 
 
 def embedding():
-    return [("table/w", (10004, 16))] + linear("linear", 16, 2)
+    return [("table/weight", (10004, 16))] + linear("linear", 16, 2)
 
 
 def transformer():
@@ -114,7 +114,7 @@ WORKLOADS = [*MODELS, *(f"{name}-clipped" for name in BOUNDS), *CONVOLUTIONS]
 def initial(name, shape, random):
     normal = random.standard_normal(shape)
     match name.rsplit("/", 1)[-1]:
-        case "w":
+        case "weight":
             return normal * (2 / numpy.prod(shape[1:])) ** 0.5
         case "gamma":
             return 1 + 0.1 * normal

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Buffer, Evaluation, Link};
 use crate::error::{Error, raise};
 use crate::serializers::{LoadOptions, Loaded, Names, State, StateError, Value, same_spec};
-use crate::tree::{Held, Leaves, Tree, Visitor};
+use crate::tree::{Held, Leaves, Tree, Visitor, for_tuples};
 use crate::variable::Variable;
 
 /// A model: a link, a struct of links that derives it with `#[derive(Chain)]`, a list or a tuple of
@@ -353,15 +353,13 @@ chains! {
     [T] Box<T>;
     [T] Rc<T>;
     [T] Arc<T>;
-    [A] (A,);
-    [A B] (A, B);
-    [A B C] (A, B, C);
-    [A B C D] (A, B, C, D);
-    [A B C D E] (A, B, C, D, E);
-    [A B C D E F] (A, B, C, D, E, F);
-    [A B C D E F G] (A, B, C, D, E, F, G);
-    [A B C D E F G H] (A, B, C, D, E, F, G, H);
 }
+macro_rules! tuple_chains {
+    ($(($($T:ident $position:tt),*))*) => {
+        $(impl<$($T: Chain),*> Chain for ($($T,)*) {})*
+    };
+}
+for_tuples!(tuple_chains);
 impl<T: Chain, const N: usize> Chain for [T; N] {}
 impl<K: fmt::Display + Clone + Ord, T: Chain> Chain for BTreeMap<K, T> {}
 impl<K, T: Chain, S> Chain for HashMap<K, T, S>
