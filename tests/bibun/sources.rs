@@ -47,7 +47,7 @@ pub(crate) fn public_functions() -> BTreeMap<String, BTreeSet<String>> {
     let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (text, path) in &sources {
         // The folder in `functions`, whatever is below it.
-        let below = path.strip_prefix(&root).unwrap_or(&path);
+        let below = path.strip_prefix(&root).unwrap_or(path);
         let folder = match below.components().count() {
             1 => String::from("functions"),
             _ => (below.iter().next().unwrap_or_default())
