@@ -144,7 +144,7 @@ fn a_closure_is_called_as_often_as_it_must_be() {
             derivative.call(&Variable::constant(1.0)).item()
         }),
     ];
-    // Without rules of its own a function is run once for its values, with whatever tangents and lanes
+    // Without rules of its own a function is run once for its values, with whatever tangents and batch elements
     // there are, and once more for all its gradients, for it has forgotten everything. With a rule it
     // is run once.
     for (name, make) in COUNTED {

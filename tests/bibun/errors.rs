@@ -358,7 +358,7 @@ fn hidden_elements() {
         vmap(|x: &Variable| Variable::constant(x.array()), &x),
         message
     );
-    // Control flow that depends on the data of a lane.
+    // Control flow that depends on the data of a batch element.
     let message = "item: the elements of this Variable are hidden by vmap \
                    (choose by where_ instead of by the values of one batch element), asked for at {here}";
     raises!(

@@ -206,7 +206,7 @@ impl Stacked {
         let mut picks = picks.iter().cycle();
         let mut pick = |below: usize| picks.next().expect("a pick").index(below);
         let axes = single.iter().enumerate().map(|(i, x)| {
-            // The first leaf always has lanes; counted from the front or from the back.
+            // The first leaf always has a batch axis; counted from the front or from the back.
             let batch = i == 0 || pick(3) > 0;
             let axis = pick(2 * (x.rank() + 1)) as isize - (x.rank() as isize + 1);
             batch.then_some(axis)
@@ -237,7 +237,7 @@ impl Stacked {
         }
     }
 
-    /// Results of all lanes, put together along these axes.
+    /// Results of all batch elements, put together along these axes.
     fn join<T: Tree>(results: &[T], axes: &[isize]) -> Vec<f64> {
         let results: Vec<Vec<Variable>> = results.iter().map(leaves).collect();
         let join = |i: usize| stack(&results.iter().map(|y| &y[i]).collect::<Vec<_>>(), axes[i]);
@@ -295,7 +295,7 @@ fn agree<A: Tree + Clone, Y: Tree>(
         elements(&jvp(|x| grad(|x| dot(&grad(|x| loss(f, x), x)), x), x, &u))
     });
 
-    // In lanes: the argument, once more, and something else.
+    // In a batch: the argument, once more, and something else.
     let batch: Vec<Variable> = (leaves(x).iter().zip(leaves(&u)))
         .map(|(x, u)| stack(&[x, &(x - 0.5), &u], 0))
         .collect();
@@ -326,7 +326,7 @@ fn agree<A: Tree + Clone, Y: Tree>(
     same("jvp of grad of vmap", &|f| {
         elements(&hvp(|x| in_all(f, x), &batch, &like(&batch, seed + 3)).1)
     });
-    // The tangents differ in lanes, the argument does not.
+    // The tangents differ in a batch, the argument does not.
     same("vmap over tangents", &|f| {
         elements(&vmap(|v| jvp(f, x, v).1, &batch))
     });
@@ -630,7 +630,7 @@ proptest! {
         let (found, expected) = (second(&stopped), second(&constant));
         close("second", &found.0, &expected.0);
         close("second, linearized", &found.1, &expected.1);
-        // In lanes, with each lane's own constant.
+        // In a batch, with each batch element's own constant.
         let batch = filled(x, &leaves(x).iter().map(|x| stack(&[x, &(x * 2.0)], 0)).collect::<Vec<_>>());
         let found = vmap(|x| grad(|x| total(&stopped(x), &w), x), &batch);
         let of_one = |scale: f64| {
@@ -665,7 +665,7 @@ proptest! {
             &x,
             formula.seed / 2,
         );
-        // One of the inputs is the same in all lanes.
+        // One of the inputs is the same in all batch elements.
         let batch = [stack(&[&x[0], &(&x[0] * 2.0)], 0), x[1].clone()];
         let options = VmapOptions::new().in_axes([Some(0), None]);
         let in_batch = |f: &dyn Fn(&[Variable; 2]) -> Variable| {

@@ -469,7 +469,7 @@ fn one() -> Variable {
     Variable::constant(1.0)
 }
 
-/// Asserts what a function of two derivatives gives at 3, alone and in lanes, for each pair.
+/// Asserts what a function of two derivatives gives at 3, alone and in a batch, for each pair.
 fn for_each_pair(expected: f64, f: impl Fn(Derivative, Derivative, &Variable) -> Variable) {
     let x = Variable::constant(3.0);
     let batch = Variable::constant([3.0, 3.0]);
@@ -655,7 +655,7 @@ fn pullbacks_and_linear_maps_are_functions_like_others() {
     let maps: [&dyn Fn(&Variable) -> Variable; 2] = [&|w| pullback.call(w), &|w| linear.call(w)];
     for map in maps {
         assert_eq!(map(&w).to_vec::<f64>(), cosines);
-        // Twice in a row, in lanes, and differentiated.
+        // Twice in a row, in a batch, and differentiated.
         let twice = map(&map(&w)).to_vec::<f64>();
         assert_eq!(twice, square(&cosines));
         let batch = vmap(map, &stack(&[&w, &(&w * 2.0)], 0)).to_vec::<f64>();
@@ -700,7 +700,7 @@ fn what_escapes_from_batch_elements_is_no_batch_element_of_others() {
         &xs,
     );
     let escaped = escaped.expect("f has run");
-    // Were it taken for a lane of this run, values would be wrong without a word.
+    // Were it taken for a batch element of this run, values would be wrong without a word.
     let product = attempt(|| vmap(|x| x * &escaped, &xs).to_vec::<f64>());
     assert!(product.is_err(), "{product:?}");
     let product = attempt(|| jvp(|x| x * &escaped, &xs, &xs).1.to_vec::<f64>());
@@ -806,7 +806,7 @@ fn many_models_in_a_batch() {
     };
     let x = Variable::constant([0.7, 0.9]);
     let loss = |model: &Tied| model.loss(&x);
-    // The buffer is nobody's lane: all have the whole of it.
+    // The buffer is nobody's batch element: all have the whole of it.
     let in_batch = vmap(|model| grad(loss, model), &models);
     let losses = vmap(loss, &models).to_vec::<f64>();
     for (i, found) in losses.into_iter().enumerate() {
@@ -1155,7 +1155,7 @@ fn control_flow_sees_values_where_there_are_values() {
         grad(|x| grad(|x| checkpoint(f, x), x), &small).item::<f64>(),
         3.0
     );
-    // In lanes and with tangents, what does not depend on the argument can be read.
+    // In a batch and with tangents, what does not depend on the argument can be read.
     let batch = Variable::constant([2.0, 3.0]);
     let f = |x: &Variable| by_value(x, (&large * 2.0).item());
     assert_eq!(vmap(f, &batch).to_vec::<f64>(), [16.0, 81.0]);

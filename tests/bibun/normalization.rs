@@ -111,7 +111,7 @@ fn statistics_of_batch_elements_are_refused_and_those_of_tangents_are_not() {
         &|| jvp(|x| vmap(|x| layer.forward(x), x), &stacked, &stacked).0,
         "",
     );
-    // In use they serve all lanes.
+    // In use they serve all batch elements.
     let y = eval_mode(|| vmap(|x| layer.forward(x), &stacked));
     assert_eq!(y.to_vec::<f64>(), stacked.to_vec::<f64>());
     // What no transformation hides is plain inside of it too.
@@ -171,7 +171,7 @@ fn a_buffer_takes_the_value_and_no_more() {
         "{error}"
     );
     assert_eq!(error.location().file(), file!());
-    // The same value for all lanes is one value.
+    // The same value for all batch elements is one value.
     vmap(
         |y| {
             y * {
@@ -228,7 +228,7 @@ fn hooks_are_told_of_draws_and_of_buffers_that_change() {
         ))
     };
     assert_eq!(told(&draw), ["random_normal"]);
-    // Once as each lane sees it, and once for all of them.
+    // Once as each batch element sees it, and once for all of them.
     let batch = || {
         drop(vmap(
             |x| x + random_normal([2], 0.0, 1.0, DType::F64, &mut g.borrow_mut()),

@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn batch_elements_and_gradients_commute(formula in formulae(), count in 1usize..4, axis in 0usize..4) {
         let single = formula.inputs();
-        // Every second input has lanes, the others are shared.
+        // Every second input has a batch axis, the others are shared.
         let batch: Vec<Vec<Variable>> = (0..count as u64)
             .map(|k| formula.like(&single, k))
             .map(|mut element| {
@@ -132,7 +132,7 @@ proptest! {
             .collect();
         let w = formula.like(&formula.run(&single), 9);
 
-        // Gradients within each lane.
+        // Gradients within each batch element.
         let options = VmapOptions::new().in_axes(axes.clone());
         let by_element = vmap_with(|x| formula.gradients(x, &w), &x, &options);
         let by_loop: Vec<Vec<Variable>> =
@@ -143,7 +143,7 @@ proptest! {
             close("vmap of gradients", &by_element.to_vec::<f64>(), &by_loop);
         }
 
-        // Gradients of the sum over all lanes.
+        // Gradients of the sum over all batch elements.
         let x: Vec<Variable> = x.iter().map(watch).collect();
         let y = vmap_with(|x| formula.run(x), &x, &options);
         let total = y.iter().zip(&w).map(|(y, w)| (y * w).sum(..));

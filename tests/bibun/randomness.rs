@@ -1,4 +1,4 @@
-//! Random numbers in lanes: whose they are, and that derivatives are those of one draw.
+//! Random numbers in a batch: whose they are, and that derivatives are those of one draw.
 
 use bibun::array::{DType, Generator};
 use bibun::functions::{dropout, random_bernoulli, random_normal, random_uniform};
@@ -74,7 +74,7 @@ fn each_batch_element_draws_its_own_or_all_draw_the_same() {
         let (same, after) = run(1, Randomness::Same);
         assert_eq!(pattern(&same), [0; 5], "{name}");
         assert_ne!(same[0], after, "{name}");
-        // As many numbers are used as by one lane alone.
+        // As many numbers are used as by one batch element alone.
         let mut g = Generator::new(1);
         assert_eq!(draw(&[WIDE], &mut g).to_vec::<f64>(), same[0], "{name}");
         assert_eq!(draw(&[WIDE], &mut g).to_vec::<f64>(), after, "{name}");
@@ -91,7 +91,7 @@ fn what_is_the_same_in_every_batch_element_is_drawn_upon_in_each() {
             &ones([4, 1]),
         );
         assert_eq!(pattern(&rows(&y)), [0, 1, 2, 3], "{name}");
-        // Twice in one lane are two draws.
+        // Twice in one batch element are two draws.
         let twice = vmap(
             |x| (x * draw(&[WIDE], &mut g), draw(&[WIDE], &mut g)),
             &ones([2, 1]),
@@ -121,7 +121,7 @@ fn batch_of_batches() {
                 &outer,
             );
             assert_eq!(pattern(&rows(&y)), expected, "{name}, {outer:?}, {inner:?}");
-            // The number of axes of a lane does not matter.
+            // The number of axes of a batch element does not matter.
             let scalars = vmap_with(
                 |x| vmap_with(|x| x * draw(&[], &mut g), x, &inner),
                 &Variable::constant(1.0).broadcast_to([2, 3]),
@@ -330,7 +330,7 @@ fn gradients_of_dropout_in_batch_elements() {
                 .1
             },
             {
-                // Every lane's Jacobian is its own mask on the diagonal.
+                // Every batch element's Jacobian is its own mask on the diagonal.
                 let mut g = g();
                 vmap_with(
                     |x| jacobian_forward(|x| drop(x, &mut g), x).sum(0),
@@ -414,7 +414,7 @@ fn outside_of_training_dropout_does_nothing_in_any_batch_element() {
     assert_eq!(y.to_vec::<f64>(), x.to_vec::<f64>());
 }
 
-/// The mean of many lanes is what dropout promises.
+/// The mean of many batch elements is what dropout promises.
 #[test]
 fn batch_elements_are_independent() {
     let mut g = Generator::new(16);

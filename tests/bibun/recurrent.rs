@@ -261,7 +261,7 @@ fn gru_of_any_lengths() {
     lengths_do_not_matter(Gru::builder(INPUTS, UNITS), rows);
 }
 
-/// Derivatives of a network with respect to everything: by differences, per example, in lanes, and of
+/// Derivatives of a network with respect to everything: by differences, per example, in a batch, and of
 /// second order.
 fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
     let x = Variable::new(normal(&[3, 4, INPUTS], 3).array());

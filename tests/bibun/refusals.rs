@@ -609,7 +609,7 @@ fn line_of(error: &Error) -> u32 {
 #[test]
 fn rules_of_transformations_name_the_call() {
     let (scores, t) = (x([2, 3]), i([0, 7]));
-    // The class is out of range in one lane only, where all lanes run as one.
+    // The class is out of range in one batch element only, where all batch elements run as one.
     let batch = |v: &Vec<Variable>| vec![softmax_cross_entropy(&v[0], &v[1])];
     let line = line!() - 1;
     let error = attempt(|| vmap(batch, &vec![scores.clone(), t.clone()])).expect_err("an error");

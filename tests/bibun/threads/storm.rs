@@ -174,7 +174,7 @@ impl Task {
         let mut batch = false;
         for _ in 0..1 + below(random, 4) {
             let mut kind = below(random, 12);
-            // More lanes of lanes would take too long.
+            // More batch elements of batch elements would take too long.
             if kind == 7 && std::mem::replace(&mut batch, true) {
                 kind = 1;
             }

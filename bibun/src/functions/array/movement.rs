@@ -349,7 +349,7 @@ impl LinearRule for BroadcastTo {
         let x = batch_in_front(x, axis);
         let shape = x.shape();
         let (count, own) = (shape[0], &shape[1..]);
-        // The new axes come between the lanes and the axes that x has.
+        // The new axes come between the batch axis and the axes that x has.
         let new = std::iter::repeat_n(1, self.0.rank() - own.len());
         let aligned: Shape = [count]
             .into_iter()
@@ -383,7 +383,7 @@ impl LinearRule for BroadcastTo {
     }
 }
 
-/// The value with its lanes moved from `axis` to the front.
+/// The value with its batch axis moved from `axis` to the front.
 #[track_caller]
 pub(crate) fn batch_in_front(x: Variable, axis: usize) -> Variable {
     moveaxis(x, axis as isize, 0)

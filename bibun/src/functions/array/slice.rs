@@ -70,7 +70,7 @@ fn part_of(shape: &Shape, index: &[Index]) -> Shape {
     part.shape().clone()
 }
 
-/// The index on all lanes, which are in front.
+/// The index on all batch elements, whose axis is in front.
 fn for_the_batch(index: &[Index]) -> Indices {
     [Index::ALL].iter().chain(index).copied().collect()
 }
