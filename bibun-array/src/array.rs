@@ -3,8 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::device::{Device, Memory, allocating, cpu, is_used, uploaded};
+use crate::device::{Device, Memory, uploaded};
 use crate::dtype::with_word;
+use crate::error::allocating;
+use crate::placement::{cpu, is_used};
 use crate::shape::{Layout, Strides};
 use crate::storage::{self, Buffer, Word};
 use crate::{DType, Element, Error, Scalar, Shape, SliceMut, raise};

@@ -161,10 +161,10 @@ impl Convolution {
             );
             raise(Error::invalid("convolution", what));
         }
-        let device = crate::device::common("convolution", [a, b]);
+        let device = crate::placement::common("convolution", [a, b]);
         let _ = self.shape(made, n).addressable("convolution");
         self.expect_padded("convolution");
-        crate::device::allocating("convolution", || device.convolve(self, made, a, b))
+        crate::error::allocating("convolution", || device.convolve(self, made, a, b))
     }
 }
 
@@ -213,8 +213,8 @@ impl Convolution {
         let positions = self.positions();
         let _ = Shape::from([n, positions.size(), elements]).addressable("patches");
         self.expect_padded("patches");
-        crate::device::allocating("patches", || {
-            crate::device::common("patches", [x]).patches(self, x)
+        crate::error::allocating("patches", || {
+            crate::placement::common("patches", [x]).patches(self, x)
         })
     }
 

@@ -1,22 +1,19 @@
 //! The interface of a device on which arrays are stored and computed.
 //!
 //! [`Array`] knows shapes, strides and dtypes, and leaves everything that touches elements to its
-//! device. The CPU is one implementation; nothing above this file would change for another.
+//! device. The CPU is one implementation; nothing in this file would change for another.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::convolution::{Convolution, ConvolutionPart};
-use crate::cpu::CPU;
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, Change, DType, Error, Location, Shape, Slice, Stencil, Update, attempt, raise};
+use crate::{Array, Change, DType, Error, Shape, Slice, Stencil, Update};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -91,6 +88,10 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// Returns a name for display, such as `cpu`.
     fn name(&self) -> &str;
 
+    /// Returns the device that computes what this one does not implement: `cpu()`, for a device
+    /// whose elements come to memory on the host by [`download`](Device::download).
+    fn host(&self) -> &'static dyn Device;
+
     /// Copies elements from the host.
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory>;
 
@@ -107,7 +108,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
 
     /// Returns a row-major array of unspecified content, to be written by [`Device::assign`].
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
-        uploaded(self, cpu().empty(shape, dtype))
+        uploaded(self, self.host().empty(shape, dtype))
     }
 
     /// Computes a kernel at every element. The inputs have one shape. The device may use the memory
@@ -116,7 +117,8 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         let inputs = inputs.iter().map(|x| downloaded(self, kernel.name(), x));
         uploaded(
             self,
-            cpu().elementwise(kernel, &mut inputs.collect::<Vec<_>>()),
+            self.host()
+                .elementwise(kernel, &mut inputs.collect::<Vec<_>>()),
         )
     }
 
@@ -134,7 +136,8 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         let fetched = |x: &Array| downloaded(self, update.name(), x);
         let (mut own, gradient) = (fetched(parameter), fetched(gradient));
         let mut states: Vec<Array> = state.iter().map(fetched).collect();
-        cpu().update(&update.map(fetched), &mut own, &gradient, &mut states);
+        self.host()
+            .update(&update.map(fetched), &mut own, &gradient, &mut states);
         *parameter = uploaded(self, own);
         for (state, own) in state.iter_mut().zip(states) {
             *state = uploaded(self, own);
@@ -152,7 +155,10 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         let fetched = |x: &Array| downloaded(self, "sum_of_squares", x);
         let changes: Vec<Change> = changes.iter().map(|change| change.map(fetched)).collect();
         let (parameter, gradient) = (fetched(parameter), fetched(gradient));
-        uploaded(self, cpu().sum_of_squares(&changes, &parameter, &gradient))
+        uploaded(
+            self,
+            self.host().sum_of_squares(&changes, &parameter, &gradient),
+        )
     }
 
     /// Writes `value` over the elements in `part`, a window on the elements of `target` in
@@ -160,7 +166,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// twice. A `target` that is shared or stored in another order is copied first.
     fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
         *target = on_host(self, "assign", [target, value], |[mut target, value]| {
-            cpu().assign(&mut target, part, &value);
+            self.host().assign(&mut target, part, &value);
             target
         });
     }
@@ -168,7 +174,9 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// Reduces `axes` (sorted), which are left out of the result's shape. For `Max` to `ArgMin`,
     /// each element of the result has at least one element to choose from.
     fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
-        on_host(self, "reduce", [x], |[x]| cpu().reduce(reduction, &x, axes))
+        on_host(self, "reduce", [x], |[x]| {
+            self.host().reduce(reduction, &x, axes)
+        })
     }
 
     /// Checks that all elements of `x`, of `i64`, are within `bounds`. If an element is not, raises
@@ -176,14 +184,15 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// [`download`](Device::download). Results that are computed from such elements until then do
     /// not matter, but must do no harm.
     fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
-        cpu().check(&downloaded(self, "check", x), bounds, complaint);
+        self.host()
+            .check(&downloaded(self, "check", x), bounds, complaint);
     }
 
     /// Returns the indices of the elements that are not zero (or `true`), in row-major order, as
     /// the rows of an `i64` matrix `[count, rank]`. NaN is not zero. This waits, because the shape
     /// of the result is not known before.
     fn nonzero(&'static self, x: &Array) -> Array {
-        on_host(self, "nonzero", [x], |[x]| cpu().nonzero(&x))
+        on_host(self, "nonzero", [x], |[x]| self.host().nonzero(&x))
     }
 
     /// Picks elements along `axis`: `y[.., i.., ..] = x[.., indices[i..], ..]`, with the axes of
@@ -191,7 +200,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// its end.
     fn take(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
         on_host(self, "take", [x, indices], |[x, indices]| {
-            cpu().take(&x, &indices, axis)
+            self.host().take(&x, &indices, axis)
         })
     }
 
@@ -202,7 +211,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
         let inputs = [&target, indices, value];
         on_host(self, "add_at", inputs, |[target, indices, value]| {
-            cpu().add_at(target, &indices, axis, &value)
+            self.host().add_at(target, &indices, axis, &value)
         })
     }
 
@@ -210,7 +219,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// The shapes are equal except along `axis`. Indices are as in [`Device::take`].
     fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
         on_host(self, "gather", [x, indices], |[x, indices]| {
-            cpu().gather(&x, &indices, axis)
+            self.host().gather(&x, &indices, axis)
         })
     }
 
@@ -225,7 +234,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     ) -> Array {
         let inputs = [&target, indices, value];
         on_host(self, "scatter_add", inputs, |[target, indices, value]| {
-            cpu().scatter_add(target, &indices, axis, &value)
+            self.host().scatter_add(target, &indices, axis, &value)
         })
     }
 
@@ -239,7 +248,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         counter: u64,
         shape: &Shape,
     ) -> Array {
-        uploaded(self, cpu().random(distribution, keys, counter, shape))
+        uploaded(self, self.host().random(distribution, keys, counter, shape))
     }
 
     /// Computes `alpha a b + beta c` with the matrix products of the last two axes. All axes before
@@ -247,7 +256,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// All arrays have one dtype of numbers. The device may use the memory of `c`.
     fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
         on_host(self, "gemm", [a, b, &c], |[a, b, c]| {
-            cpu().gemm(alpha, &a, &b, beta, c)
+            self.host().gemm(alpha, &a, &b, beta, c)
         })
     }
 
@@ -261,25 +270,27 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         b: &Array,
     ) -> Array {
         on_host(self, "convolve", [a, b], |[a, b]| {
-            cpu().convolve(convolution, made, &a, &b)
+            self.host().convolve(convolution, made, &a, &b)
         })
     }
 
     /// Computes the patches of a convolution; see [`Convolution::patches`]. `x` has a float dtype.
     fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {
-        on_host(self, "patches", [x], |[x]| cpu().patches(convolution, &x))
+        on_host(self, "patches", [x], |[x]| {
+            self.host().patches(convolution, &x)
+        })
     }
 
     /// Computes a running reduction along `axis`. `x` is not `bool`.
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
-        on_host(self, "scan", [x], |[x]| cpu().scan(scan, &x, axis))
+        on_host(self, "scan", [x], |[x]| self.host().scan(scan, &x, axis))
     }
 
     /// Computes `[y, mean, variance]` over `axes` (sorted) of an array of floats; see
     /// [`Array::normalize`].
     fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
         let x = downloaded(self, "normalize", x);
-        let results = cpu().normalize(rule, &x, axes);
+        let results = self.host().normalize(rule, &x, axes);
         results.map(|result| uploaded(self, result))
     }
 
@@ -297,7 +308,8 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         let (results, cotangents) = (results.each_ref(), cotangents.each_ref());
         uploaded(
             self,
-            cpu().normalize_gradient(rule, results, cotangents, axes),
+            self.host()
+                .normalize_gradient(rule, results, cotangents, axes),
         )
     }
 
@@ -305,7 +317,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// order, as `i64`. NaN is greater than all numbers, and equal elements stay in their order.
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
         on_host(self, "argsort", [x], |[x]| {
-            cpu().argsort(&x, axis, descending, count)
+            self.host().argsort(&x, axis, descending, count)
         })
     }
 
@@ -313,7 +325,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// float dtype.
     fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
         on_host(self, "reduce_window", [x], |[x]| {
-            cpu().reduce_window(&x, axis, stencil)
+            self.host().reduce_window(&x, axis, stencil)
         })
     }
 
@@ -322,7 +334,7 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// first is taken, and no window is empty.
     fn window_max(&'static self, x: &Array, rows: &Stencil, columns: &Stencil) -> (Array, Array) {
         let x = downloaded(self, "window_max", x);
-        let (largest, positions) = cpu().window_max(&x, rows, columns);
+        let (largest, positions) = self.host().window_max(&x, rows, columns);
         (uploaded(self, largest), uploaded(self, positions))
     }
 
@@ -388,118 +400,4 @@ impl View {
     pub fn offset(&self) -> usize {
         self.0.offset
     }
-}
-
-/// Returns the CPU.
-pub fn cpu() -> &'static dyn Device {
-    &CPU
-}
-
-/// Runs the part of a function that asks for memory.
-///
-/// # Panics
-/// Panics if the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the
-/// function and the location of its call.
-///
-/// ```
-/// use bibun_array::{allocating, attempt, Array, DType, Error};
-/// let refused: Result<Array, Error> =
-///     attempt(|| allocating("mask", || Array::ones([1 << 29, 1 << 29], DType::Bool).tril(0)));
-/// assert!(matches!(refused, Err(Error::OutOfMemory { function: "mask", .. })));
-/// ```
-#[track_caller]
-pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
-    let location = crate::caller();
-    attempt(work).unwrap_or_else(|error| refused(function, error, location))
-}
-
-#[cold]
-fn refused(function: &'static str, error: Error, location: Location) -> ! {
-    raise(match error {
-        Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
-            function,
-            bytes,
-            location,
-        },
-        other => other,
-    })
-}
-
-thread_local! {
-    static SETTLED: Cell<Option<&'static dyn Device>> = const { Cell::new(None) };
-}
-
-/// Whether there has ever been memory on a device other than the CPU.
-static IS_ANOTHER: AtomicBool = AtomicBool::new(false);
-
-/// Returns whether a device other than the CPU has been used in this program.
-#[inline]
-pub fn is_another_device() -> bool {
-    IS_ANOTHER.load(Ordering::Relaxed)
-}
-
-/// Notes that there is memory on a device.
-pub(crate) fn is_used(device: &'static dyn Device) {
-    if device != cpu() {
-        IS_ANOTHER.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Makes computations whose inputs are all repeated single values, which are on every device, run
-/// on this device until the result is dropped. Otherwise they run on the CPU.
-///
-/// For libraries built on this one: a gradient that is the same everywhere is put into zeros on the
-/// device of the array that it is the gradient of.
-///
-/// ```
-/// use bibun_array::{cpu, settle, Array, DType};
-/// let _here = settle(cpu());
-/// assert!(Array::ones(3, DType::F64).cumsum(0).device() == cpu());
-/// ```
-pub fn settle(device: &'static dyn Device) -> Settled {
-    Settled(SETTLED.replace(Some(device)))
-}
-
-/// A choice of a device, in force until this is dropped; see [`settle`].
-#[derive(Debug)]
-#[must_use = "it is over when this is dropped"]
-pub struct Settled(Option<&'static dyn Device>);
-
-impl Drop for Settled {
-    fn drop(&mut self) {
-        SETTLED.set(self.0);
-    }
-}
-
-/// Puts the [settled](settle) device aside until the result is dropped.
-pub(crate) fn put_aside() -> Settled {
-    Settled(SETTLED.take())
-}
-
-/// The one device that holds all of the inputs. Arrays of a single repeated value are on every
-/// device.
-#[track_caller]
-pub(crate) fn common<'a>(
-    function: &'static str,
-    inputs: impl IntoIterator<Item = &'a Array>,
-) -> &'static dyn Device {
-    let mut device: Option<&'static dyn Device> = None;
-    for input in inputs {
-        if let Some(memory) = input.memory() {
-            let other = memory.device();
-            match device {
-                Some(device) if device != other => raise(Error::invalid(
-                    function,
-                    format!(
-                        "the arrays are on two devices, {} and {}; bring them together with \
-                         `to(device)`",
-                        device.name(),
-                        other.name()
-                    ),
-                )),
-                _ => device = Some(other),
-            }
-        }
-    }
-    device.or_else(|| SETTLED.get()).unwrap_or_else(cpu)
 }

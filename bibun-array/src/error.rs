@@ -224,3 +224,33 @@ fn caught(f: &mut dyn FnMut()) -> Result<(), Payload> {
     let _attempting = Attempting;
     panic::catch_unwind(AssertUnwindSafe(f))
 }
+
+/// Runs the part of a function that asks for memory.
+///
+/// # Panics
+/// Panics if the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the
+/// function and the location of its call.
+///
+/// ```
+/// use bibun_array::{allocating, attempt, Array, DType, Error};
+/// let refused: Result<Array, Error> =
+///     attempt(|| allocating("mask", || Array::ones([1 << 29, 1 << 29], DType::Bool).tril(0)));
+/// assert!(matches!(refused, Err(Error::OutOfMemory { function: "mask", .. })));
+/// ```
+#[track_caller]
+pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
+    let location = crate::caller();
+    attempt(work).unwrap_or_else(|error| refused(function, error, location))
+}
+
+#[cold]
+fn refused(function: &'static str, error: Error, location: Location) -> ! {
+    raise(match error {
+        Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
+            function,
+            bytes,
+            location,
+        },
+        other => other,
+    })
+}

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::dtype::with_dtype;
+use crate::placement::common;
 use crate::shape::Layout;
 use crate::view::sliced;
-use crate::{Array, DType, Error, Index, Shape, View, device, normalize_axis, raise, user_of};
+use crate::{Array, DType, Error, Index, Shape, View, allocating, normalize_axis, raise, user_of};
 
 impl Array {
     /// Picks elements along `axis` (NumPy's `take`): the axes of `indices` (integers, of any shape)
@@ -27,8 +28,8 @@ impl Array {
         let axis = normalize_axis("take", axis, self.rank());
         let indices = &within("take", indices, self.shape(), axis);
         let _ = self.picked("take", indices.shape(), axis);
-        let device = device::common("take", [self, indices]);
-        device::allocating("take", || device.take(self, indices, axis))
+        let device = common("take", [self, indices]);
+        allocating("take", || device.take(self, indices, axis))
     }
 
     /// The shape of the result of [`Array::take`].
@@ -60,8 +61,8 @@ impl Array {
         let indices = &within("add_at", indices, self.shape(), axis);
         let picked = self.picked("add_at", indices.shape(), axis);
         let value = fitted("add_at", value, self.dtype(), &picked);
-        let device = device::common("add_at", [&self, indices, &value]);
-        device::allocating("add_at", || device.add_at(self, indices, axis, &value))
+        let device = common("add_at", [&self, indices, &value]);
+        allocating("add_at", || device.add_at(self, indices, axis, &value))
     }
 
     /// Picks elements along `axis` with one index for each element of the result (NumPy's
@@ -84,8 +85,8 @@ impl Array {
         let axis = normalize_axis("gather", axis, self.rank());
         expect_aligned("gather", indices, self.shape(), axis);
         let indices = &within("gather", indices, self.shape(), axis);
-        let device = device::common("gather", [self, indices]);
-        device::allocating("gather", || device.gather(self, indices, axis))
+        let device = common("gather", [self, indices]);
+        allocating("gather", || device.gather(self, indices, axis))
     }
 
     /// Adds `value` to the elements that [`Array::gather`] picks, and returns the array. Values at
@@ -110,8 +111,8 @@ impl Array {
         expect_aligned("scatter_add", indices, self.shape(), axis);
         let indices = &within("scatter_add", indices, self.shape(), axis);
         let value = fitted("scatter_add", value, self.dtype(), indices.shape());
-        let device = device::common("scatter_add", [&self, indices, &value]);
-        device::allocating("scatter_add", || {
+        let device = common("scatter_add", [&self, indices, &value]);
+        allocating("scatter_add", || {
             device.scatter_add(self, indices, axis, &value)
         })
     }
@@ -135,9 +136,9 @@ impl Array {
         let shape = shape.addressable("one_hot");
         let indices = within("one_hot", indices, &shape, axis).expand_dims(-1);
         let ones = Self::ones(indices.shape(), dtype);
-        device::allocating("one_hot", || {
+        allocating("one_hot", || {
             let zeros = Self::zeros(shape, dtype);
-            let device = device::common("one_hot", [&indices]);
+            let device = common("one_hot", [&indices]);
             device.scatter_add(zeros, &indices, axis, &ones)
         })
     }
@@ -152,8 +153,8 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Self {
-        let device = device::common("nonzero", [self]);
-        device::allocating("nonzero", || device.nonzero(self))
+        let device = common("nonzero", [self]);
+        allocating("nonzero", || device.nonzero(self))
     }
 
     /// Returns the positions, in row-major order, of the elements that are not zero (or `true`).
@@ -166,9 +167,9 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn flat_nonzero(&self) -> Self {
-        device::allocating("flat_nonzero", || {
+        allocating("flat_nonzero", || {
             let flat = self.reshape(self.size());
-            let device = device::common("flat_nonzero", [&flat]);
+            let device = common("flat_nonzero", [&flat]);
             device.nonzero(&flat).squeeze(&[1])
         })
     }
@@ -235,8 +236,8 @@ impl Array {
         let others = &self.shape()[mask.rank()..];
         let flat: Shape = [mask.size()].iter().chain(others).copied().collect();
         let inputs = [self.reshape(flat), mask.flat_nonzero()];
-        let device = device::common("mask_select", &inputs);
-        device::allocating("mask_select", || device.take(&inputs[0], &inputs[1], 0))
+        let device = common("mask_select", &inputs);
+        allocating("mask_select", || device.take(&inputs[0], &inputs[1], 0))
     }
 
     /// Returns the slices along `axis` at which the vector `mask` is `true`.
@@ -263,8 +264,8 @@ impl Array {
             raise(Error::invalid("compress", what));
         }
         let inputs = [self.clone(), mask.flat_nonzero()];
-        let device = device::common("compress", &inputs);
-        device::allocating("compress", || device.take(self, &inputs[1], axis))
+        let device = common("compress", &inputs);
+        allocating("compress", || device.take(self, &inputs[1], axis))
     }
 
     /// Writes `value`, broadcast, over the part that [`Array::slice`] would return:
@@ -328,10 +329,10 @@ impl Array {
             std::mem::replace(self, Self::zeros((), DType::Bool)),
             value.clone(),
         ];
-        let device = device::common("assign", &inputs);
+        let device = common("assign", &inputs);
         let [target, value] = inputs;
         *self = target;
-        device::allocating("assign", || device.assign(self, View(part), &value));
+        allocating("assign", || device.assign(self, View(part), &value));
     }
 }
 

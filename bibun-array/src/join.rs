@@ -3,9 +3,10 @@
 
 use smallvec::SmallVec;
 
+use crate::placement::common;
 use crate::shape::Layout;
 use crate::view::sliced;
-use crate::{Array, Error, Index, Scalar, Shape, device, normalize_axis, raise};
+use crate::{Array, Error, Index, Scalar, Shape, allocating, normalize_axis, raise};
 
 /// Concatenates arrays along `axis`. Their sizes along all other axes and their dtypes are equal.
 ///
@@ -41,8 +42,8 @@ pub fn concat(arrays: &[&Array], axis: isize) -> Array {
     let size = sizes.fold(0, usize::saturating_add);
     let shape = first.shape().replaced(axis, size).addressable("concat");
     let inputs: Vec<Array> = arrays.iter().copied().cloned().collect();
-    let device = device::common("concat", &inputs);
-    device::allocating("concat", || {
+    let device = common("concat", &inputs);
+    allocating("concat", || {
         let mut joined = device.empty(&shape, first.dtype());
         let mut start = 0;
         for array in inputs {
@@ -189,7 +190,7 @@ impl Array {
             .map(|(times, size)| times.saturating_mul(size))
             .collect();
         let (repeated, tiled) = (repeated.addressable("tile"), tiled.addressable("tile"));
-        device::allocating("tile", || {
+        allocating("tile", || {
             self.reshape(apart).broadcast_to(repeated).reshape(tiled)
         })
     }
@@ -211,7 +212,7 @@ impl Array {
         let size = self.shape()[axis].saturating_mul(times);
         let repeated = self.shape().inserted(axis + 1, times).addressable("repeat");
         let joined = self.shape().replaced(axis, size).addressable("repeat");
-        device::allocating("repeat", || {
+        allocating("repeat", || {
             self.expand_dims(axis as isize + 1)
                 .broadcast_to(repeated)
                 .reshape(joined)
@@ -250,7 +251,7 @@ impl Array {
             .map(|(&size, &(before, _))| Index::from(before..before + size))
             .collect();
         let mut padded = Self::full(shape, value.into().beside(self.dtype()).cast(self.dtype()));
-        device::allocating("pad", || padded.assign(&inside, self));
+        allocating("pad", || padded.assign(&inside, self));
         padded
     }
 
@@ -348,7 +349,7 @@ impl Array {
             false => offset.unsigned_abs(),
         };
         let mut matrices = Self::zeros(shape, self.dtype());
-        device::allocating("diag", || matrices.write(part, self));
+        allocating("diag", || matrices.write(part, self));
         matrices
     }
 

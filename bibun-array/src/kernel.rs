@@ -655,8 +655,8 @@ pub fn run_kernel(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     if let Some(y) = of_repeated(kernel, inputs) {
         return y;
     }
-    let device = crate::device::common(kernel.name(), &*inputs);
-    crate::device::allocating(kernel.name(), || device.elementwise(kernel, inputs))
+    let device = crate::placement::common(kernel.name(), &*inputs);
+    crate::error::allocating(kernel.name(), || device.elementwise(kernel, inputs))
 }
 
 /// Broadcasts all inputs to their common shape.

@@ -31,6 +31,7 @@ mod normalize;
 mod npy;
 mod number;
 pub mod ops;
+mod placement;
 mod random;
 mod reduce;
 mod scan;
@@ -47,13 +48,10 @@ pub use array_like::ArrayLike;
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use call::{Call, Entered, Location, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
-pub use device::{
-    Complaint, Device, Memory, Normalization, Reduce, Scan, Settled, View, allocating, cpu,
-    is_another_device, settle,
-};
+pub use device::{Complaint, Device, Memory, Normalization, Reduce, Scan, View};
 pub use draws::Draws;
 pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
-pub use error::{Error, attempt, attempt_with, raise};
+pub use error::{Error, allocating, attempt, attempt_with, raise};
 pub use half::{bf16, f16};
 pub use join::{concat, stack};
 pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};
@@ -63,6 +61,7 @@ pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 pub use number::{Mask, Number, Whole};
+pub use placement::{Settled, cpu, is_another_device, settle};
 pub use random::{Distribution, Generator};
 pub use shape::{NewShape, Shape};
 pub use stencil::Stencil;

@@ -179,8 +179,8 @@ fn product(
     if shape != full {
         c = c.broadcast_to(&shape).reshape(&full);
     }
-    let device = crate::device::common(function, [&left, &right, &c]);
-    let y = crate::device::allocating(function, || device.gemm(alpha, &left, &right, beta, c));
+    let device = crate::placement::common(function, [&left, &right, &c]);
+    let y = crate::error::allocating(function, || device.gemm(alpha, &left, &right, beta, c));
     match shape == full {
         true => y,
         false => y.reshape(shape),

@@ -1,6 +1,8 @@
 //! Normalisation: elements minus their mean, divided by their standard deviation.
 
-use crate::device::{Normalization, allocating, common};
+use crate::device::Normalization;
+use crate::error::allocating;
+use crate::placement::common;
 use crate::{Array, DType, Error, normalize_axes, raise};
 
 impl Array {

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::device::allocating;
+use crate::error::allocating;
 use crate::storage::reserved;
 use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, draws, raise};
 

@@ -1,6 +1,7 @@
 //! Reductions: sums, products, extremes, means, `all` and `any`.
 
-use crate::device::{Reduce, allocating};
+use crate::device::Reduce;
+use crate::error::allocating;
 use crate::kernel::elementwise;
 use crate::math::Float;
 use crate::{Array, Axes, DType, ElementFormula, Error, Number, ops, raise};

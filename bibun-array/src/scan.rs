@@ -1,6 +1,8 @@
 //! Running sums and products.
 
-use crate::device::{Scan, allocating, common};
+use crate::device::Scan;
+use crate::error::allocating;
+use crate::placement::common;
 use crate::{Array, DType, normalize_axis};
 
 impl Array {

@@ -1,6 +1,7 @@
 //! Sorting along an axis.
 
-use crate::device::{allocating, common};
+use crate::error::allocating;
+use crate::placement::common;
 use crate::{Array, Error, normalize_axis, raise};
 
 impl Array {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::device::{allocating, common};
+use crate::error::allocating;
+use crate::placement::common;
 use crate::storage::reserved;
 use crate::{Array, Error, Shape, raise};
 

@@ -56,7 +56,7 @@ impl Buffer {
     /// Memory for `len` elements. Their values are unspecified (but `false` for `bool`).
     ///
     /// # Panics
-    /// Panics if the system refuses the memory; see [`crate::device::allocating`].
+    /// Panics if the system refuses the memory; see [`crate::error::allocating`].
     #[track_caller]
     pub(crate) fn new<T: Element>(len: usize) -> Self {
         Self::try_new::<T>(len).unwrap_or_else(|| refused::<T>(len))
@@ -165,7 +165,7 @@ impl Buffer {
     /// Memory for `len` elements; see [`Buffer::new`].
     ///
     /// # Panics
-    /// Panics if the system refuses the memory; see [`crate::device::allocating`].
+    /// Panics if the system refuses the memory; see [`crate::error::allocating`].
     #[track_caller]
     pub(crate) fn of(dtype: DType, len: usize) -> Self {
         with_dtype!(dtype, T => Self::new::<T>(len))
@@ -263,7 +263,7 @@ fn class(lines: usize) -> (usize, usize) {
 /// A list of `count` times `value`.
 ///
 /// # Panics
-/// Panics if the system refuses the memory; see [`crate::device::allocating`].
+/// Panics if the system refuses the memory; see [`crate::error::allocating`].
 #[track_caller]
 pub(crate) fn list<T: Clone>(value: T, count: usize) -> Vec<T> {
     let mut list = reserved(count);
@@ -286,7 +286,7 @@ fn refused<T>(elements: usize) -> ! {
 /// An empty list with room for `count` elements.
 ///
 /// # Panics
-/// Panics if the system refuses the memory; see [`crate::device::allocating`].
+/// Panics if the system refuses the memory; see [`crate::error::allocating`].
 #[track_caller]
 pub(crate) fn reserved<T>(count: usize) -> Vec<T> {
     let mut list = Vec::new();

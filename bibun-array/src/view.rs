@@ -4,7 +4,8 @@
 use smallvec::SmallVec;
 
 use crate::axes::{normalize_axes, normalize_axis};
-use crate::device::{allocating, common};
+use crate::error::allocating;
+use crate::placement::common;
 use crate::shape::{Layout, Strides};
 use crate::{Array, Error, NewShape, Shape, raise};
 

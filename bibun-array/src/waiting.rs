@@ -8,8 +8,8 @@
 use std::any::Any;
 use std::sync::OnceLock;
 
-use crate::device::{self, cpu, is_another_device, settle};
-use crate::{call, draws, error};
+use crate::placement::{cpu, is_another_device, settle};
+use crate::{call, draws, error, placement};
 
 static PUT_ASIDE: OnceLock<fn() -> Box<dyn Any>> = OnceLock::new();
 
@@ -47,7 +47,7 @@ pub(crate) fn shared<T>(work: impl FnOnce() -> T) -> T {
             let _attempts = error::put_aside();
             let _call = call::put_aside();
             let _draws = draws::put_aside();
-            let _device = device::put_aside();
+            let _device = placement::put_aside();
             let _other = PUT_ASIDE.get().map(|put_aside| put_aside());
             work()
         }

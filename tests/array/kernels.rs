@@ -51,6 +51,10 @@ impl Device for Noting {
         "noting"
     }
 
+    fn host(&self) -> &'static dyn Device {
+        cpu()
+    }
+
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory> {
         Arc::new(Held(cpu().upload(elements)))
     }

@@ -400,6 +400,17 @@ fn whoever_asks_for_a_dtype_knows_them_all() {
 }
 
 #[test]
+fn the_interface_of_devices_names_no_device() {
+    let all = sources("bibun-array/src");
+    let named = |name: &str, word: &str| {
+        let source = all.iter().find(|source| source.is(name)).expect(name);
+        source.words().any(|found| found.eq_ignore_ascii_case(word))
+    };
+    assert!(named("placement.rs", "cpu"));
+    assert!(!named("device.rs", "cpu"));
+}
+
+#[test]
 fn unsafe_code_is_where_it_is_allowed() {
     let root = fs::read_to_string(workspace().join("bibun/src/lib.rs")).expect("lib.rs");
     assert!(root.contains("\n#![forbid(unsafe_code)]\n"));

@@ -59,6 +59,10 @@ impl Device for Cpu {
         "cpu"
     }
 
+    fn host(&self) -> &'static dyn Device {
+        &CPU
+    }
+
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
         with_word!(dtype, W => Array::moved(dtype, shape.clone(), |_: &mut [W]| ()))
     }

@@ -227,6 +227,10 @@ impl Device for Counting {
         "counting"
     }
 
+    fn host(&self) -> &'static dyn Device {
+        cpu()
+    }
+
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory> {
         let mut count = self.count();
         count.copies += 1;
@@ -480,6 +484,10 @@ impl Memory for Plain {
 impl Device for Bare {
     fn name(&self) -> &str {
         "bare"
+    }
+
+    fn host(&self) -> &'static dyn Device {
+        cpu()
     }
 
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory> {

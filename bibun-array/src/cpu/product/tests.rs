@@ -360,6 +360,27 @@ fn threads_change_no_bit() {
     threads::<f64>(22);
 }
 
+/// Computes `alpha a b` of row-major matrices.
+fn dense<T: Test>([m, n, k]: [usize; 3], alpha: T, a: &[T], b: &[T], out: &mut [T]) {
+    let row_major = |memory, row| Matrix {
+        memory,
+        row,
+        column: 1,
+    };
+    let product_of = MatrixProduct {
+        m,
+        n,
+        k,
+        alpha,
+        a: row_major(a, k),
+        b: row_major(b, n),
+        beta: T::ZERO,
+        out,
+        step: n,
+    };
+    product(product_of, false);
+}
+
 #[test]
 fn infinities_and_nans_spread() {
     for (m, n, k) in [
@@ -374,80 +395,17 @@ fn infinities_and_nans_spread() {
             let b = vec![0.0f32; k * n];
             a[k / 2] = bad;
             let mut out = vec![1.0f32; m * n];
-            product(
-                MatrixProduct {
-                    m,
-                    n,
-                    k,
-                    alpha: 1.0,
-                    a: Matrix {
-                        memory: &a,
-                        row: k,
-                        column: 1,
-                    },
-                    b: Matrix {
-                        memory: &b,
-                        row: n,
-                        column: 1,
-                    },
-                    beta: 0.0,
-                    out: &mut out,
-                    step: n,
-                },
-                false,
-            );
+            dense([m, n, k], 1.0, &a, &b, &mut out);
             assert!(out[..n].iter().all(|x| x.is_nan()) && out[n..].iter().all(|&x| x == 0.0));
         }
         // alpha = 0 skips nothing, and beta = 0 reads nothing.
         let a = vec![f64::INFINITY; m * k];
         let b = vec![1.0; k * n];
         let mut out = vec![f64::NAN; m * n];
-        product(
-            MatrixProduct {
-                m,
-                n,
-                k,
-                alpha: 0.0,
-                a: Matrix {
-                    memory: &a,
-                    row: k,
-                    column: 1,
-                },
-                b: Matrix {
-                    memory: &b,
-                    row: n,
-                    column: 1,
-                },
-                beta: 0.0,
-                out: &mut out,
-                step: n,
-            },
-            false,
-        );
+        dense([m, n, k], 0.0, &a, &b, &mut out);
         assert!(out.iter().all(|x| x.is_nan()));
         let a = vec![1.0; m * k];
-        product(
-            MatrixProduct {
-                m,
-                n,
-                k,
-                alpha: 1.0,
-                a: Matrix {
-                    memory: &a,
-                    row: k,
-                    column: 1,
-                },
-                b: Matrix {
-                    memory: &b,
-                    row: n,
-                    column: 1,
-                },
-                beta: 0.0,
-                out: &mut out,
-                step: n,
-            },
-            false,
-        );
+        dense([m, n, k], 1.0, &a, &b, &mut out);
         assert!(out.iter().all(|&x| x == k as f64));
     }
 }
