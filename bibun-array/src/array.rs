@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::device::{Device, Memory, uploaded};
-use crate::dtype::with_word;
+use crate::dtype::{with_dtype, with_word};
 use crate::error::allocating;
 use crate::placement::{cpu, is_used};
 use crate::shape::{Layout, Strides};
@@ -139,6 +139,19 @@ impl Array {
         }
     }
 
+    /// An array over the memory of values that are not there yet, in this layout.
+    pub(crate) fn on_memory(memory: Arc<dyn Memory>, layout: Layout) -> Self {
+        let dtype = memory.dtype();
+        match layout.shape.size() {
+            0 => Self::constant(Scalar::zero(dtype), layout.shape),
+            _ => Self {
+                dtype,
+                layout,
+                data: Data::Shared(memory),
+            },
+        }
+    }
+
     /// Replaces the memory and keeps the window on it; a repeated single value, which has no
     /// memory, is left unchanged. For implementations of devices.
     ///
@@ -221,7 +234,7 @@ impl Array {
         Some(Self::of_buffer(buffer, Layout::row_major(shape)))
     }
 
-    fn of_buffer(buffer: Buffer, layout: Layout) -> Self {
+    pub(crate) fn of_buffer(buffer: Buffer, layout: Layout) -> Self {
         Self {
             dtype: buffer.dtype(),
             layout,
@@ -457,6 +470,25 @@ impl Array {
     }
 
     // ----- elements
+
+    /// Returns whether both arrays have the same shape, dtype and elements to the bit, so that 0 and
+    /// -0 differ. All NaNs count as one.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let x = Array::from([0.0, f64::NAN]);
+    /// assert!(x.has_same_bits(&x) && !x.has_same_bits(&-x.clone()));
+    /// ```
+    #[track_caller]
+    pub fn has_same_bits(&self, other: &Self) -> bool {
+        fn bits<T: Element + PartialEq>(x: &Array) -> Vec<Option<u64>> {
+            let of_element = |x: T| (x == x).then(|| x.to_scalar().to_bits());
+            x.to_vec::<T>().into_iter().map(of_element).collect()
+        }
+        self.shape() == other.shape()
+            && self.dtype == other.dtype
+            && with_dtype!(self.dtype, T => bits::<T>(self) == bits::<T>(other))
+    }
 
     /// Returns the elements in row-major order.
     ///

@@ -28,7 +28,7 @@ pub trait Memory: Any + Send + Sync + fmt::Debug {
 }
 
 /// The error to raise for an element that is not allowed, made from that element.
-pub type Complaint = Box<dyn FnOnce(i64) -> Error + Send>;
+pub type Complaint = Arc<dyn Fn(i64) -> Error + Send + Sync>;
 
 /// A reduction over axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +91,12 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
     /// Returns the device that computes what this one does not implement: `cpu()`, for a device
     /// whose elements come to memory on the host by [`download`](Device::download).
     fn host(&self) -> &'static dyn Device;
+
+    /// Returns whether arrays on the CPU may be passed to this device beside its own. Defaults to
+    /// false.
+    fn takes_constants(&self) -> bool {
+        false
+    }
 
     /// Copies elements from the host.
     fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory>;

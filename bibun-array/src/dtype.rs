@@ -480,6 +480,23 @@ macro_rules! dtypes {
                     $(Self::$variant(x) => SliceMut::$variant(&mut x[start..start + len]),)*
                 }
             }
+
+            /// Returns the first elements and the others.
+            pub(crate) fn split_at(self, count: usize) -> (Self, Self) {
+                match self {
+                    $(Self::$variant(x) => {
+                        let (first, others) = x.split_at_mut(count);
+                        (Self::$variant(first), Self::$variant(others))
+                    })*
+                }
+            }
+
+            /// Takes the slice out. An empty one stays behind.
+            pub(crate) fn take(&mut self) -> Self {
+                match self {
+                    $(Self::$variant(x) => Self::$variant(std::mem::take(x)),)*
+                }
+            }
         }
 
         $(

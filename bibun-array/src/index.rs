@@ -1,6 +1,7 @@
 //! Picking elements by index or mask, adding to them, writing them, and finding them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::dtype::with_dtype;
 use crate::placement::common;
@@ -194,11 +195,11 @@ impl Array {
         &self,
         function: &'static str,
         bounds: Range<i64>,
-        what: impl FnOnce(i64) -> String + Send + 'static,
+        what: impl Fn(i64) -> String + Send + Sync + 'static,
     ) {
         self.expect_dtype::<i64>(function);
         let (location, user) = (crate::caller(), user_of(function));
-        let complaint = Box::new(move |element| Error::Invalid {
+        let complaint = Arc::new(move |element| Error::Invalid {
             function,
             what: what(element) + &user,
             location,

@@ -339,6 +339,24 @@ impl Kernel {
         }
     }
 
+    /// A text that only kernels have in common that compute the same.
+    pub(crate) fn key(&self) -> String {
+        let bits: Vec<u64> = self.given.iter().map(|x| x.to_bits()).collect();
+        match &self.computed {
+            Computed::Loop(definition) => {
+                let address = std::ptr::from_ref::<Definition>(definition).addr();
+                format!("{} {address} {bits:?}", definition.name)
+            }
+            Computed::Program(program) => {
+                format!(
+                    "{} {} {bits:?}",
+                    program.name(),
+                    Arc::as_ptr(program).addr()
+                )
+            }
+        }
+    }
+
     /// Returns the numbers given to the formula.
     pub fn given(&self) -> &[f64] {
         &self.given

@@ -27,7 +27,7 @@ pub fn is_another_device() -> bool {
 
 /// Notes that there is memory on a device.
 pub(crate) fn is_used(device: &'static dyn Device) {
-    if device != cpu() {
+    if device != cpu() && !device.takes_constants() {
         IS_ANOTHER.store(true, Ordering::Relaxed);
     }
 }
@@ -74,8 +74,12 @@ pub(crate) fn common<'a>(
     for input in inputs {
         if let Some(memory) = input.memory() {
             let other = memory.device();
-            match device {
-                Some(device) if device != other => raise(Error::invalid(
+            device = match device {
+                None => Some(other),
+                Some(device) if device == other => Some(device),
+                Some(device) if device.takes_constants() && other == cpu() => Some(device),
+                Some(device) if other.takes_constants() && device == cpu() => Some(other),
+                Some(device) => raise(Error::invalid(
                     function,
                     format!(
                         "the arrays are on two devices, {} and {}; bring them together with \
@@ -84,8 +88,7 @@ pub(crate) fn common<'a>(
                         other.name()
                     ),
                 )),
-                _ => device = Some(other),
-            }
+            };
         }
     }
     device.or_else(|| SETTLED.get()).unwrap_or_else(cpu)

@@ -9,7 +9,7 @@ use std::any::Any;
 use std::sync::OnceLock;
 
 use crate::placement::{cpu, is_another_device, settle};
-use crate::{call, draws, error, placement};
+use crate::{call, draws, error, placement, trace};
 
 static PUT_ASIDE: OnceLock<fn() -> Box<dyn Any>> = OnceLock::new();
 
@@ -48,6 +48,7 @@ pub(crate) fn shared<T>(work: impl FnOnce() -> T) -> T {
             let _call = call::put_aside();
             let _draws = draws::put_aside();
             let _device = placement::put_aside();
+            let _trace = trace::put_aside();
             let _other = PUT_ASIDE.get().map(|put_aside| put_aside());
             work()
         }

@@ -78,9 +78,9 @@ pub use rules::{Replaceable, Rules};
 pub use scope::{eval_mode, is_recording, is_training, no_grad, retain, train_mode};
 pub use surroundings::Scopes;
 pub use transformations::{
-    BatchAxes, Container, Custom, Linearized, Objective, PerExample, Pullback, Rows, VmapOptions,
-    checkpoint, clip_factors, custom, custom_gradient, grad, hessian, hvp, jacobian,
-    jacobian_forward, jacobian_reverse, jvp, linearize, per_example, per_example_with,
+    BatchAxes, Compiled, Container, Custom, Linearized, Objective, PerExample, Pullback, Rows,
+    VmapOptions, checkpoint, clip_factors, compile, custom, custom_gradient, grad, hessian, hvp,
+    jacobian, jacobian_forward, jacobian_reverse, jvp, linearize, per_example, per_example_with,
     stop_gradient, value_and_grad, vjp, vmap, vmap_with,
 };
 pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};

@@ -17,7 +17,7 @@ use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 
 /// The number of elements passed to a kernel at once: three inputs of doubles fit the first-level
 /// cache.
-const RUN: usize = 1024;
+pub(super) const RUN: usize = 1024;
 /// Below this many elements, another thread costs more than it helps.
 pub(super) const PARALLEL: usize = 1 << 16;
 
@@ -86,7 +86,7 @@ pub(super) fn assign(target: &mut Array, part: &Layout, value: &Array) {
 }
 
 /// The dense layout of the result.
-fn output_layout(inputs: &[Array]) -> Layout {
+pub(crate) fn output_layout(inputs: &[Array]) -> Layout {
     let shape = inputs[0].shape();
     let dense = inputs
         .iter()
@@ -120,7 +120,7 @@ fn take_reusable(dtype: DType, inputs: &mut [Array], layout: &Layout) -> Option<
 }
 
 /// The source of the runs of one input.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     /// The input's own memory, which has the order of the result.
     Direct(Slice<'a>),
     /// A single value.
@@ -132,14 +132,14 @@ enum Source<'a> {
 }
 
 /// An input, and the types in which it is stored and computed.
-struct Input<'a> {
-    source: Source<'a>,
-    stored: DType,
-    computed: DType,
+pub(super) struct Input<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) stored: DType,
+    pub(super) computed: DType,
 }
 
 /// Memory for a run of one input.
-struct Scratch {
+pub(super) struct Scratch {
     /// The gathered elements.
     gathered: Option<Buffer>,
     /// The input of the kernel, unless it is `gathered` or the input's own memory.
@@ -160,7 +160,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn scratch(&self, run: usize) -> Scratch {
+    pub(super) fn scratch(&self, run: usize) -> Scratch {
         let gathers = matches!(self.source, Source::Gather(..));
         let is_ready = matches!(self.source, Source::Direct(_)) || gathers;
         let mut ready =
@@ -175,7 +175,7 @@ impl<'a> Input<'a> {
     }
 
     /// Prepares the run at a position, before `result` is written there.
-    fn bring(&self, position: usize, result: Slice<'_>, scratch: &mut Scratch) {
+    pub(super) fn bring(&self, position: usize, result: Slice<'_>, scratch: &mut Scratch) {
         let len = result.len();
         let elements = match (&self.source, &mut scratch.gathered) {
             (Source::Repeat(_), _) => return,
@@ -196,7 +196,12 @@ impl<'a> Input<'a> {
     }
 
     /// The run that was prepared.
-    fn run<'b>(&'b self, position: usize, len: usize, scratch: &'b Scratch) -> Slice<'b> {
+    pub(super) fn run<'b>(
+        &'b self,
+        position: usize,
+        len: usize,
+        scratch: &'b Scratch,
+    ) -> Slice<'b> {
         match (&self.source, &scratch.ready, &scratch.gathered) {
             (_, Some(brought), _) | (_, None, Some(brought)) => brought.as_run().range(0, len),
             (Source::Direct(memory), None, None) => memory.range(position, len),

@@ -2,7 +2,9 @@
 
 mod convolution;
 mod elementwise;
+mod fused;
 mod index;
+mod interpreter;
 mod matmul;
 mod normalize;
 mod product;
@@ -22,6 +24,8 @@ use std::sync::Arc;
 
 use pulp::{Simd, WithSimd};
 
+pub(crate) use elementwise::output_layout;
+pub(crate) use fused::Fused;
 pub(crate) use program::Program;
 
 use crate::conversion::convert;

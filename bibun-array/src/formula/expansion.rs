@@ -238,7 +238,7 @@ impl Formula {
     }
 
     /// The same formula, of numbers of this precision.
-    fn typed(&self, precision: Type) -> Self {
+    pub(super) fn typed(&self, precision: Type) -> Self {
         assert!(
             matches!(precision, Type::Single | Type::Double),
             "a formula is expanded for f32 or for f64"

@@ -17,15 +17,17 @@
 
 mod cuda;
 mod expansion;
+mod fusion;
 mod operation;
 mod symbol;
 
 use std::fmt;
 
+pub(crate) use fusion::{Member, Source};
 pub use operation::{Operation, Type};
 pub use symbol::{Any, Symbol, Symbolic, SymbolicTruth};
 
-use crate::{ElementFormula, Mask, Number, Whole};
+use crate::{Definition, ElementFormula, Mask, Number, Whole, ops};
 
 /// The number of a line of a formula.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -70,6 +72,17 @@ impl Line {
     /// Returns the type of the value.
     pub const fn value(&self) -> Type {
         self.value
+    }
+
+    /// The loop that computes the line from runs of its arguments, if there is one.
+    pub(crate) fn loop_definition(&self) -> Option<&'static Definition> {
+        match (self.operation, self.value) {
+            (Operation::Widen, _) | (Operation::ToNumber, Type::Double) => Some(ops::CAST_TO_F64),
+            (Operation::Narrow, _) | (Operation::ToNumber, Type::Single) => Some(ops::CAST_TO_F32),
+            (Operation::ToInteger, _) => Some(ops::CAST_TO_I64),
+            (Operation::Select, Type::Integer) => Some(ops::SELECT_INTEGERS),
+            (operation, _) => operation.definition(),
+        }
     }
 
     /// Returns the lines of the arguments.

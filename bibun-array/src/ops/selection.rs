@@ -50,6 +50,14 @@ pub fn where_(condition: Array, a: Array, b: Array) -> Array {
     with_dtype!(a.dtype(), T => super::run(const { &where_of::<T>() }, [condition, a, b]))
 }
 
+/// The choice between integers.
+pub(crate) const SELECT_INTEGERS: &Definition = &where_of::<i64>();
+
+/// The conversions between types of [accumulators](DType::accumulator).
+pub(crate) const CAST_TO_F32: &Definition = &Definition::cast::<f32>();
+pub(crate) const CAST_TO_F64: &Definition = &Definition::cast::<f64>();
+pub(crate) const CAST_TO_I64: &Definition = &Definition::cast::<i64>();
+
 /// The kernel of [`where_`] for elements of one type.
 const fn where_of<T: Element>() -> Definition {
     Definition::choice(

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Device};
+use bibun_array::{Array, Device};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Buffer, Evaluation, Link};
@@ -410,15 +410,6 @@ fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
     places
 }
 
-/// Returns whether two arrays of one dtype have the same elements, including NaN.
-fn has_same_bits(a: &Array, b: &Array) -> bool {
-    let bits = |x: &Array| -> Vec<u64> {
-        let x = x.cast(DType::F64).to_vec::<f64>();
-        x.into_iter().map(f64::to_bits).collect()
-    };
-    bits(a) == bits(b)
-}
-
 /// Returns whether this is the name of a part or of something in it.
 fn is_within(name: &str, part: &str) -> bool {
     let rest = name.strip_prefix(part);
@@ -567,7 +558,7 @@ fn find(
         };
         same_spec(name, &x, &place.now)?;
         match &found {
-            Some((first, other)) if !has_same_bits(other, &x) => {
+            Some((first, other)) if !other.has_same_bits(&x) => {
                 let what = format!("is not equal to `{first}`, with which it is tied");
                 return Err(StateError::wrong(name, what));
             }
@@ -577,7 +568,7 @@ fn find(
     }
     let (name, x) = found.ok_or_else(|| StateError::missing(first))?;
     match place.cell {
-        Cell::Constant if !has_same_bits(&x, &place.now) => Err(StateError::wrong(
+        Cell::Constant if !x.has_same_bits(&place.now) => Err(StateError::wrong(
             name,
             "is another constant, expected the same or a `Buffer` in the model",
         )),

@@ -434,16 +434,26 @@ impl Function for Call {
         if !self.closures.is_derived() {
             return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
-        let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
-        let outputs = self.run_again(&watched);
-        let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
-        let parts = pull_apart(outputs, targets, cx.create_graph);
-        parts.into_iter().map(Part::sum).collect()
+        pull_apart_again(|x| self.run_again(x), cx, gy)
     }
 }
 
+/// Walks back through a second run of a function, which is recorded, with a cotangent for each
+/// example.
+pub(super) fn pull_apart_again(
+    run: impl FnOnce(&[Variable]) -> Vec<Variable>,
+    cx: &Context<'_>,
+    gy: Vec<ExampleCotangent>,
+) -> Vec<Option<ExampleGradient>> {
+    let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
+    let outputs = run(&watched);
+    let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
+    let parts = pull_apart(outputs, targets, cx.create_graph);
+    parts.into_iter().map(Part::sum).collect()
+}
+
 /// Computes the value of `f` and its derivative along the tangents of the inputs in `moving`.
-fn along(
+pub(super) fn along(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     moving: &[usize],
     inputs: &[Variable],
@@ -487,7 +497,7 @@ fn watched(inputs: &[Variable], needs: impl Fn(usize) -> bool) -> (Vec<Variable>
 
 /// Computes the cotangents of those `inputs` that are needed, in a run of `f` that is recorded only
 /// for this. They can be differentiated again if inputs or cotangents have history.
-fn pull_through(
+pub(super) fn pull_through(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],
     needs: impl Fn(usize) -> bool,

@@ -10,6 +10,7 @@
 //! | [`vmap`] | a function of one example, applied to many examples at once |
 //! | [`per_example`] | the gradient of each example's loss, from one run |
 //! | [`checkpoint`] | the same function, run again for its gradient instead of recorded |
+//! | [`compile`] | the same function, run as a program in few passes over memory |
 //! | [`stop_gradient`] | the same values, as constants |
 //!
 //! Each takes an ordinary Rust function of a [`Tree`] (a Variable, a tuple, a `Vec`, a map, a struct
@@ -60,6 +61,7 @@
 //! ```
 
 mod checkpoint;
+mod compile;
 mod container;
 mod custom;
 mod gradient;
@@ -69,6 +71,7 @@ mod tangent;
 mod vectorize;
 
 pub use checkpoint::checkpoint;
+pub use compile::{Compiled, compile};
 pub use container::Container;
 pub use custom::{Custom, custom, custom_gradient};
 pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};

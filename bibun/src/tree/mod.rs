@@ -255,6 +255,12 @@ impl Leaves {
         Self::filtered(tree, |_, _| true)
     }
 
+    /// The name of each leaf, and whether it is a parameter and frozen.
+    pub(crate) fn structure(&self) -> impl Iterator<Item = (String, bool, bool)> + '_ {
+        let leaves = self.names.iter().zip(&self.roles).zip(&self.frozen);
+        leaves.map(|((name, role), &frozen)| (name.clone(), *role == Role::Parameter, frozen))
+    }
+
     /// Lists the leaves with respect to which a derivative can be taken.
     pub(crate) fn trainable<T: Tree + ?Sized>(tree: &T) -> Self {
         Self::filtered(tree, |_, x| !x.is_frozen())

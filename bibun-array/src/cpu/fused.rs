@@ -1,0 +1,208 @@
+//! Several kernels in one pass over memory.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, Steps};
+use super::interpreter::Interpreter;
+use super::threads::{Chunks, for_each};
+use crate::formula::{Formula, Member, Type};
+use crate::shape::Layout;
+use crate::storage::Buffer;
+use crate::waiting::shared;
+use crate::{Array, DType, Scalar, Slice, SliceMut, formula};
+
+/// A formula of several results, computed at each element of some arrays.
+pub(crate) struct Fused {
+    /// The number of elements.
+    size: usize,
+    inputs: Vec<(DType, Access)>,
+    formula: Formula,
+    interpreter: Interpreter,
+    outputs: Vec<(DType, Layout)>,
+}
+
+/// How an input is read, in the memory order of the results.
+#[derive(Debug)]
+enum Access {
+    /// From its first element to its last.
+    Direct,
+    /// One element for all.
+    Repeat,
+    /// By steps from its first element.
+    Gather(Steps),
+}
+
+impl Fused {
+    /// Creates the pass that computes some members from inputs with these dtypes and layouts, whose
+    /// axes are in the memory order of the results. `results` are the members with the `outputs`.
+    pub(crate) fn new(
+        size: usize,
+        inputs: Vec<(DType, Layout)>,
+        members: &[Member],
+        results: &[usize],
+        outputs: Vec<(DType, Layout)>,
+    ) -> Self {
+        let types: Vec<Type> = inputs.iter().map(|(dtype, _)| Type::of(*dtype)).collect();
+        let formula = Formula::fused(&types, members, results).in_depth_first_order();
+        let access = |layout: &Layout| {
+            if layout.strides.repeat_one(&layout.shape) {
+                return Access::Repeat;
+            }
+            match layout.is_row_major() && layout.shape.size() == size {
+                true => Access::Direct,
+                false => Access::Gather(Steps::new(layout)),
+            }
+        };
+        Self {
+            size,
+            inputs: (inputs.iter())
+                .map(|(dtype, layout)| (*dtype, access(layout)))
+                .collect(),
+            interpreter: Interpreter::new(&formula),
+            formula,
+            outputs,
+        }
+    }
+
+    /// Computes the outputs from inputs with the layouts that the pass was made for.
+    pub(crate) fn run(&self, inputs: &[Array]) -> Vec<Array> {
+        shared(|| {
+            let sources: Vec<Input<'_>> = inputs
+                .iter()
+                .zip(&self.inputs)
+                .map(|(x, (dtype, access))| Input {
+                    source: self.source(x, access),
+                    stored: *dtype,
+                    computed: *dtype,
+                })
+                .collect();
+            if self.size == 1 {
+                return self.one(&sources);
+            }
+            let mut buffers: Vec<Buffer> = (self.outputs.iter())
+                .map(|(dtype, _)| Buffer::of(*dtype, self.size))
+                .collect();
+            let outs = buffers.iter_mut().map(Buffer::as_mut_run).collect();
+            self.fill(&sources, outs);
+            let made = buffers.into_iter().zip(&self.outputs);
+            made.map(|(buffer, (_, layout))| Array::of_buffer(buffer, layout.clone()))
+                .collect()
+        })
+    }
+
+    /// The results for a single element, which are stored in the arrays themselves.
+    fn one(&self, inputs: &[Input<'_>]) -> Vec<Array> {
+        let mut elements: Vec<Scalar> = (self.outputs.iter())
+            .map(|(dtype, _)| Scalar::zero(*dtype))
+            .collect();
+        self.fill_from(
+            0,
+            inputs,
+            &mut elements
+                .iter_mut()
+                .map(SliceMut::of_scalar)
+                .collect::<Vec<_>>(),
+        );
+        let made = elements.into_iter().zip(&self.outputs);
+        made.map(|(element, (_, layout))| Array::constant(element, layout.shape.clone()))
+            .collect()
+    }
+
+    fn source<'a>(&self, x: &'a Array, access: &Access) -> Source<'a> {
+        if let Some(element) = x.inline() {
+            return Source::Repeat(element);
+        }
+        let buffer = x.buffer().expect("the inputs are on the CPU");
+        let start = x.layout().offset;
+        match access {
+            Access::Direct => Source::Direct(buffer.as_run().range(start, self.size)),
+            Access::Repeat => Source::Repeat(buffer.as_run().range(start, 1).first()),
+            Access::Gather(steps) => {
+                Source::Gather(buffer, steps.clone().starting_at(start).clone())
+            }
+        }
+    }
+
+    fn fill(&self, inputs: &[Input<'_>], outs: Vec<SliceMut<'_>>) {
+        let parts = Parts {
+            outs,
+            len: RUN * (PARALLEL / RUN / 4),
+            size: self.size,
+        };
+        let threads = self.size >= PARALLEL && rayon::current_num_threads() > 1;
+        let len = parts.len;
+        for_each(parts, threads, 1, &|i, mut outs| {
+            self.fill_from(i * len, inputs, &mut outs);
+        });
+    }
+
+    /// Fills the part of the results that starts at `start` in memory order.
+    fn fill_from(&self, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
+        let len = outs[0].len();
+        let mut scratch: Vec<Scratch> = inputs
+            .iter()
+            .map(|input| input.scratch(RUN.min(len)))
+            .collect();
+        for done in (0..len).step_by(RUN) {
+            let (position, len) = (start + done, RUN.min(len - done));
+            let mut block: SmallVec<[SliceMut<'_>; 4]> =
+                outs.iter_mut().map(|out| out.range(done, len)).collect();
+            for (input, scratch) in inputs.iter().zip(&mut scratch) {
+                input.bring(position, block[0].as_slice(), scratch);
+            }
+            let slices: SmallVec<[Slice<'_>; 8]> = inputs
+                .iter()
+                .zip(&scratch)
+                .map(|(input, scratch)| input.run(position, len, scratch))
+                .collect();
+            self.interpreter.run(&slices, &mut block);
+        }
+    }
+}
+
+impl fmt::Debug for Fused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fused({} lines)", self.formula.lines().len())
+    }
+}
+
+impl fmt::Display for Fused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_operation = |line: &&formula::Line| !line.arguments().is_empty();
+        let operations = self.formula.lines().iter().filter(is_operation).count();
+        write!(
+            f,
+            "{operations} operations at each of {} elements",
+            self.size
+        )
+    }
+}
+
+/// Parts of all results, of one number of elements each.
+struct Parts<'a> {
+    outs: Vec<SliceMut<'a>>,
+    len: usize,
+    size: usize,
+}
+
+impl<'a> Chunks for Parts<'a> {
+    type Chunk = Vec<SliceMut<'a>>;
+    fn count(&self) -> usize {
+        self.size.div_ceil(self.len)
+    }
+    fn split(self, count: usize) -> (Self, Self) {
+        let at = (count * self.len).min(self.size);
+        let (first, others) = self.outs.into_iter().map(|out| out.split_at(at)).unzip();
+        let part = |outs, size| Self {
+            outs,
+            len: self.len,
+            size,
+        };
+        (part(first, at), part(others, self.size - at))
+    }
+    fn one(self) -> Self::Chunk {
+        self.outs
+    }
+}

@@ -1,0 +1,460 @@
+//! Programs: what a function of arrays computes, as a list of steps that can be run again and again.
+//!
+//! A [`Tracer`](crate::Tracer) records the steps. Equal steps become one, those that no result needs
+//! are left out, and kernels that follow each other are fused: one pass over memory computes all of
+//! them, element by element, with the same bits. The other operations are calls of the CPU.
+
+mod fusion;
+
+use std::fmt;
+use std::sync::Arc;
+
+use std::collections::HashMap;
+
+use crate::cpu::Fused;
+use crate::shape::Layout;
+use crate::trace::{Content, Operand, Run, SlotSpec, Step, Work, input_layout};
+use crate::{Array, DType, Error, Location, Shape, raise};
+
+/// A function of arrays with fixed shapes and dtypes, recorded by a [`Tracer`](crate::Tracer).
+///
+/// A run computes the same bits as the function that was recorded, on any number of threads.
+#[derive(Debug)]
+pub struct Program {
+    slots: Vec<SlotSpec>,
+    inputs: usize,
+    items: Vec<Item>,
+    outputs: Vec<Operand>,
+    /// The number of steps as they were recorded.
+    recorded: usize,
+    peak_bytes: usize,
+}
+
+/// A step of a program.
+#[derive(Debug)]
+struct Item {
+    work: Planned,
+    /// The slots whose values are not needed afterwards.
+    last: Vec<usize>,
+}
+
+enum Planned {
+    /// Kernels in one pass over memory.
+    Fused {
+        fused: Fused,
+        operands: Vec<Operand>,
+        outputs: Vec<usize>,
+        /// The function and the line of each kernel, for display.
+        origins: Vec<(&'static str, Location)>,
+    },
+    /// An operation of the CPU.
+    Call {
+        name: &'static str,
+        run: Arc<Run>,
+        operands: Vec<Operand>,
+        first: usize,
+        outputs: usize,
+        origin: (&'static str, Location),
+    },
+}
+
+impl fmt::Debug for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fused { fused, .. } => fused.fmt(f),
+            Self::Call { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+impl Planned {
+    fn operands(&self) -> &[Operand] {
+        match self {
+            Self::Fused { operands, .. } | Self::Call { operands, .. } => operands,
+        }
+    }
+
+    fn outputs(&self) -> Vec<usize> {
+        match self {
+            Self::Fused { outputs, .. } => outputs.clone(),
+            Self::Call { first, outputs, .. } => (*first..first + outputs).collect(),
+        }
+    }
+}
+
+impl Program {
+    pub(crate) fn new(content: Content, mut outputs: Vec<Operand>) -> Self {
+        let Content {
+            steps,
+            slots,
+            inputs,
+        } = content;
+        let recorded = steps.len();
+        let steps = without_repeats(steps, slots.len(), &mut outputs);
+        let steps = needed(steps, slots.len(), &outputs);
+        let work = fusion::plan(steps, &slots, &outputs);
+        let mut items: Vec<Item> = work
+            .into_iter()
+            .map(|work| Item {
+                work,
+                last: Vec::new(),
+            })
+            .collect();
+        // Walking back, the first reader of a slot that is met is the last to run.
+        let mut is_read = vec![false; slots.len()];
+        for operand in &outputs {
+            if let Operand::Slot(slot, _) = operand {
+                is_read[*slot] = true;
+            }
+        }
+        for item in items.iter_mut().rev() {
+            let operands = item.work.operands().iter();
+            let read = operands.filter_map(|operand| match operand {
+                Operand::Slot(slot, _) => Some(*slot),
+                Operand::Constant(_) => None,
+            });
+            let mut last: Vec<usize> = Vec::new();
+            for slot in read.chain(item.work.outputs()) {
+                if !std::mem::replace(&mut is_read[slot], true) {
+                    last.push(slot);
+                }
+            }
+            item.last = last;
+        }
+        let peak_bytes = peak_bytes(&items, &slots);
+        Self {
+            slots,
+            inputs,
+            items,
+            outputs,
+            recorded,
+            peak_bytes,
+        }
+    }
+
+    /// Computes the outputs for these inputs, which are taken: the memory of an input that nobody
+    /// else holds may become that of a result.
+    ///
+    /// # Panics
+    /// Panics if the inputs do not have the number, shapes and dtypes of those of the
+    /// [`Tracer`](crate::Tracer), or are not on the CPU.
+    #[track_caller]
+    pub fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
+        self.expect_inputs(&inputs);
+        let mut values: Vec<Option<Array>> = Vec::with_capacity(self.slots.len());
+        let given = inputs.into_iter().zip(&self.slots);
+        values.extend(given.map(|(x, slot)| Some(in_order(x, &slot.layout))));
+        values.resize_with(self.slots.len(), || None);
+        for item in &self.items {
+            match &item.work {
+                Planned::Fused {
+                    fused,
+                    operands,
+                    outputs,
+                    ..
+                } => {
+                    let made = {
+                        let arrays = operands.iter().map(|operand| window(operand, &values));
+                        fused.run(&arrays.collect::<Vec<_>>())
+                    };
+                    for (&slot, y) in outputs.iter().zip(made) {
+                        values[slot] = Some(y);
+                    }
+                    item.last.iter().for_each(|&slot| values[slot] = None);
+                }
+                Planned::Call {
+                    run,
+                    operands,
+                    first,
+                    ..
+                } => {
+                    let arrays: Vec<Array> = operands
+                        .iter()
+                        .map(|operand| window(operand, &values))
+                        .collect();
+                    // From here on, the call is the only holder of what is not needed later.
+                    item.last.iter().for_each(|&slot| values[slot] = None);
+                    for (slot, y) in (*first..).zip(run(arrays)) {
+                        values[slot] = Some(in_order(y, &self.slots[slot].layout));
+                    }
+                    let results = item.work.outputs();
+                    let unread = item.last.iter().filter(|slot| results.contains(slot));
+                    unread.for_each(|&slot| values[slot] = None);
+                }
+            }
+        }
+        self.outputs
+            .iter()
+            .map(|operand| window(operand, &values))
+            .collect()
+    }
+
+    #[track_caller]
+    fn expect_inputs(&self, inputs: &[Array]) {
+        let slots = &self.slots[..self.inputs];
+        let fits = |(x, slot): (&Array, &SlotSpec)| {
+            *x.shape() == slot.layout.shape
+                && x.dtype() == slot.dtype
+                && (x.buffer().is_some() || x.inline().is_some())
+        };
+        if inputs.len() != slots.len() || !inputs.iter().zip(slots).all(fits) {
+            let found: Vec<String> = inputs
+                .iter()
+                .map(|x| format!("{} {} on {}", x.dtype(), x.shape(), x.device().name()))
+                .collect();
+            let expected: Vec<String> = slots
+                .iter()
+                .map(|slot| format!("{} {}", slot.dtype, slot.layout.shape))
+                .collect();
+            let what = format!(
+                "the inputs are {}, the program is for {} on cpu",
+                found.join(", "),
+                expected.join(", ")
+            );
+            raise(Error::invalid("Program::run", what));
+        }
+    }
+
+    /// Returns the number of bytes of the values that a run holds at most at a time, without those
+    /// of the inputs and without temporary memory inside of operations.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak_bytes
+    }
+
+    /// Returns the number of passes over memory and calls that a run makes.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Returns whether there is nothing to compute.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Returns the strides that an input is traced with: its own if its elements lie in memory
+    /// without gaps or are all one, else those of a row-major copy. Programs for inputs of equal
+    /// shapes, dtypes and such strides are equal.
+    pub fn input_strides(x: &Array) -> Vec<isize> {
+        input_layout(x).strides.to_vec()
+    }
+}
+
+/// The array in the order that a slot has: itself, or a copy.
+fn in_order(x: Array, layout: &Layout) -> Array {
+    let fits = x.inline().is_some()
+        || x.layout().has_steps_of(layout)
+        || layout.strides.repeat_one(&layout.shape);
+    match fits {
+        true => x,
+        false if layout.is_row_major() => x.to_row_major(),
+        false => {
+            // The axes in memory order, copied, and back.
+            let order: Vec<isize> = layout.order().iter().map(|&axis| axis as isize).collect();
+            let mut back = vec![0; order.len()];
+            for (to, &from) in order.iter().enumerate() {
+                back[from as usize] = to as isize;
+            }
+            let copied = x.permute(&order).to_row_major();
+            copied.permute(&back)
+        }
+    }
+}
+
+/// The array that an operand stands for.
+fn window(operand: &Operand, values: &[Option<Array>]) -> Array {
+    match operand {
+        Operand::Constant(x) => x.clone(),
+        Operand::Slot(slot, layout) => {
+            let value = values[*slot]
+                .as_ref()
+                .expect("it is computed before it is read");
+            match value.inline() {
+                Some(element) => Array::constant(element, layout.shape.clone()),
+                None => {
+                    let offset = layout.offset + value.layout().offset;
+                    value.with_layout(Layout {
+                        offset,
+                        ..layout.clone()
+                    })
+                }
+            }
+        }
+    }
+}
+
+/// The steps without those that compute what another one has computed before.
+fn without_repeats(steps: Vec<Step>, slots: usize, outputs: &mut [Operand]) -> Vec<Step> {
+    let mut same: Vec<usize> = (0..slots).collect();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    for mut step in steps {
+        for operand in &mut step.inputs {
+            if let Operand::Slot(slot, _) = operand {
+                *slot = same[*slot];
+            }
+        }
+        if let Some(key) = key(&step) {
+            let first = *known.entry(key).or_insert(step.first);
+            if first != step.first {
+                for i in 0..step.outputs {
+                    same[step.first + i] = first + i;
+                }
+                continue;
+            }
+        }
+        kept.push(step);
+    }
+    for operand in outputs {
+        if let Operand::Slot(slot, _) = operand {
+            *slot = same[*slot];
+        }
+    }
+    kept
+}
+
+/// A text that only equal steps share, if there is one.
+fn key(step: &Step) -> Option<String> {
+    use fmt::Write;
+    let mut key = match &step.work {
+        Work::Kernel(kernel) => kernel.key(),
+        Work::Call {
+            name, parameters, ..
+        } => format!("{name} {}", parameters.as_ref()?),
+    };
+    for operand in &step.inputs {
+        let shape = operand.shape();
+        let written = match operand {
+            Operand::Slot(slot, layout) => {
+                write!(
+                    key,
+                    "|{slot} {shape} {:?} {}",
+                    layout.strides, layout.offset
+                )
+            }
+            Operand::Constant(x) => match (x.inline(), x.memory_key()) {
+                (Some(element), _) => {
+                    write!(key, "|{shape} {:?} {}", x.dtype(), element.to_bits())
+                }
+                (None, Some(memory)) => {
+                    write!(key, "|@{memory} {shape} {:?} {}", x.strides(), x.offset())
+                }
+                (None, None) => return None,
+            },
+        };
+        written.ok()?;
+    }
+    Some(key)
+}
+
+/// The steps that the outputs need, and the checks.
+fn needed(steps: Vec<Step>, slots: usize, outputs: &[Operand]) -> Vec<Step> {
+    let mut is_needed = vec![false; slots];
+    let mark = |operand: &Operand, is_needed: &mut Vec<bool>| {
+        if let Operand::Slot(slot, _) = operand {
+            is_needed[*slot] = true;
+        }
+    };
+    outputs
+        .iter()
+        .for_each(|operand| mark(operand, &mut is_needed));
+    let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    for step in steps.into_iter().rev() {
+        let made = &is_needed[step.first..step.first + step.outputs];
+        if step.outputs == 0 || made.contains(&true) {
+            step.inputs
+                .iter()
+                .for_each(|operand| mark(operand, &mut is_needed));
+            kept.push(step);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+fn peak_bytes(items: &[Item], slots: &[SlotSpec]) -> usize {
+    let (mut live, mut peak) = (0, 0);
+    let mut is_live = vec![false; slots.len()];
+    for item in items {
+        for slot in item.work.outputs() {
+            is_live[slot] = true;
+            live += slots[slot].bytes();
+        }
+        peak = peak.max(live);
+        for &slot in &item.last {
+            if std::mem::take(&mut is_live[slot]) {
+                live -= slots[slot].bytes();
+            }
+        }
+    }
+    peak
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = |dtype: DType, shape: &Shape| format!("{dtype} {shape}");
+        let operand = |operand: &Operand| match operand {
+            Operand::Slot(slot, layout) => {
+                let own = &self.slots[*slot];
+                match own.layout.shape == layout.shape && own.layout.has_steps_of(layout) {
+                    true => format!("%{slot}"),
+                    false => format!("%{slot} as {}", layout.shape),
+                }
+            }
+            Operand::Constant(x) => match x.inline() {
+                Some(element) => element.to_string(),
+                None => spec(x.dtype(), x.shape()),
+            },
+        };
+        let list = |operands: &[Operand]| -> String {
+            operands.iter().map(operand).collect::<Vec<_>>().join(", ")
+        };
+        let at = |(function, location): &(&str, Location)| {
+            format!("{function} at {}:{}", location.file(), location.line())
+        };
+        for (i, slot) in self.slots[..self.inputs].iter().enumerate() {
+            writeln!(f, "%{i}: input {}", spec(slot.dtype, &slot.layout.shape))?;
+        }
+        for item in &self.items {
+            let outputs: Vec<String> = item
+                .work
+                .outputs()
+                .iter()
+                .map(|&slot| {
+                    let own = &self.slots[slot];
+                    format!("%{slot}: {}", spec(own.dtype, &own.layout.shape))
+                })
+                .collect();
+            let outputs = outputs.join(", ");
+            match &item.work {
+                Planned::Fused {
+                    fused,
+                    operands,
+                    origins,
+                    ..
+                } => {
+                    writeln!(f, "{outputs} = {fused} of {}", list(operands))?;
+                    for origin in origins {
+                        writeln!(f, "    {}", at(origin))?;
+                    }
+                }
+                Planned::Call {
+                    name,
+                    operands,
+                    origin,
+                    ..
+                } => {
+                    writeln!(f, "{outputs} = {name}({})", list(operands))?;
+                    writeln!(f, "    {}", at(origin))?;
+                }
+            }
+        }
+        writeln!(f, "returns {}", list(&self.outputs))?;
+        write!(
+            f,
+            "{} recorded calls in {} steps, at most {} bytes at a time",
+            self.recorded,
+            self.items.len(),
+            self.peak_bytes
+        )
+    }
+}

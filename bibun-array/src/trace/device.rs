@@ -1,0 +1,422 @@
+//! The device that records.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Recording, Run, SlotSpec, Work};
+use crate::convolution::{Convolution, ConvolutionPart};
+use crate::cpu::output_layout;
+use crate::kernel::Kernel;
+use crate::random::Distribution;
+use crate::shape::Layout;
+use crate::{
+    Array, Change, Complaint, DType, Device, Error, Memory, Normalization, Reduce, Scan, Shape,
+    Slice, Stencil, Update, View, cpu, raise,
+};
+
+/// The device of values that are not there yet.
+#[derive(Debug)]
+pub(super) struct Trace;
+
+pub(super) static TRACE: Trace = Trace;
+
+/// A row-major result.
+fn row_major(shape: impl Into<Shape>, dtype: DType) -> SlotSpec {
+    let layout = Layout::row_major(shape.into());
+    SlotSpec { dtype, layout }
+}
+
+/// Records a call of the CPU.
+fn record(
+    name: &'static str,
+    parameters: Option<String>,
+    inputs: &[&Array],
+    outputs: impl IntoIterator<Item = SlotSpec>,
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
+    let Some(recording) = Recording::of(name, inputs) else {
+        return run(inputs.iter().map(|&x| x.clone()).collect());
+    };
+    let run: Arc<Run> = Arc::new(run);
+    let work = Work::Call {
+        name,
+        parameters,
+        run,
+    };
+    recording.write(work, inputs, outputs)
+}
+
+/// Records a call with one result.
+fn record_one<const N: usize>(
+    name: &'static str,
+    parameters: String,
+    inputs: [&Array; N],
+    output: SlotSpec,
+    run: impl Fn([Array; N]) -> Array + Send + Sync + 'static,
+) -> Array {
+    let run =
+        move |inputs: Vec<Array>| vec![run(inputs.try_into().expect("as many as were recorded"))];
+    let mut results = record(name, Some(parameters), &inputs, [output], run);
+    results.pop().expect("there is one result")
+}
+
+impl Device for Trace {
+    fn name(&self) -> &str {
+        "trace"
+    }
+
+    fn host(&self) -> &'static dyn Device {
+        cpu()
+    }
+
+    fn takes_constants(&self) -> bool {
+        true
+    }
+
+    fn upload(&'static self, elements: Slice<'_>) -> Arc<dyn Memory> {
+        cpu().upload(elements)
+    }
+
+    fn download(&'static self, x: &Array, asked_by: &'static str) -> Array {
+        let name = super::slot(x).map_or("trace", |slot| slot.recording.name);
+        let what = format!(
+            "reads the elements of a value, but {name} is tracing its function, and no value has \
+             elements yet; compute with arrays instead (`where_` in place of a branch on a \
+             value), or return the value and read it outside"
+        );
+        raise(Error::invalid(asked_by, what))
+    }
+
+    fn nonzero(&'static self, x: &Array) -> Array {
+        let name = super::slot(x).map_or("trace", |slot| slot.recording.name);
+        let what = format!(
+            "the shape of the result depends on values, but {name} is tracing its function, and no \
+             value has elements yet; a mask of fixed shape does the same with `where_`"
+        );
+        raise(Error::invalid("nonzero", what))
+    }
+
+    fn copy(&'static self, x: &Array) -> Array {
+        let output = row_major(x.shape(), x.dtype());
+        record_one("copy", String::new(), [x], output, |[x]| x.to_row_major())
+    }
+
+    fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
+        let (of, output) = (shape.clone(), row_major(shape, dtype));
+        record_one(
+            "empty",
+            format!("{shape:?} {dtype}"),
+            [],
+            output,
+            move |[]| cpu().empty(&of, dtype),
+        )
+    }
+
+    fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
+        let layout = output_layout(inputs);
+        let dtype = kernel.output(inputs[0].dtype());
+        let inputs: Vec<&Array> = inputs.iter().collect();
+        let Some(recording) = Recording::of(kernel.name(), &inputs) else {
+            let mut inputs: Vec<Array> = inputs.into_iter().cloned().collect();
+            return cpu().elementwise(kernel, &mut inputs);
+        };
+        let work = Work::Kernel(kernel.clone());
+        let mut results = recording.write(work, &inputs, [SlotSpec { dtype, layout }]);
+        results.pop().expect("there is one result")
+    }
+
+    fn update(
+        &'static self,
+        update: &Update,
+        parameter: &mut Array,
+        gradient: &Array,
+        state: &mut [Array],
+    ) {
+        let mut inputs = vec![parameter.clone(), gradient.clone()];
+        inputs.extend(state.iter().cloned());
+        let states = state.len();
+        let _ = update.map(|x| {
+            inputs.push(x.clone());
+            x.clone()
+        });
+        let outputs: Vec<SlotSpec> = [&*parameter]
+            .into_iter()
+            .chain(&*state)
+            .map(|x| row_major(x.shape(), x.dtype()))
+            .collect();
+        let (update, refs) = (update.clone(), inputs.iter().collect::<Vec<_>>());
+        let results = record("update", None, &refs, outputs, move |mut inputs| {
+            let mut others = inputs.split_off(2 + states).into_iter();
+            let update = update.map(|_| others.next().expect("as many as were recorded"));
+            let mut state = inputs.split_off(2);
+            let [mut parameter, gradient] =
+                <[Array; 2]>::try_from(inputs).expect("a parameter and its gradient");
+            cpu().update(&update, &mut parameter, &gradient, &mut state);
+            state.insert(0, parameter);
+            state
+        });
+        let mut results = results.into_iter();
+        *parameter = results.next().expect("the parameter");
+        for (state, new) in state.iter_mut().zip(results) {
+            *state = new;
+        }
+    }
+
+    fn sum_of_squares(
+        &'static self,
+        changes: &[Change],
+        parameter: &Array,
+        gradient: &Array,
+    ) -> Array {
+        let mut inputs = vec![parameter.clone(), gradient.clone()];
+        inputs.extend(changes.iter().flat_map(Change::others).cloned());
+        let (changes, refs) = (changes.to_vec(), inputs.iter().collect::<Vec<_>>());
+        let output = row_major((), DType::F64);
+        let mut results = record("sum_of_squares", None, &refs, [output], move |inputs| {
+            let mut others = inputs[2..].iter();
+            let mut next = |_: &Array| others.next().expect("as many as were recorded").clone();
+            let changes: Vec<Change> = changes.iter().map(|change| change.map(&mut next)).collect();
+            vec![cpu().sum_of_squares(&changes, &inputs[0], &inputs[1])]
+        });
+        results.pop().expect("there is one result")
+    }
+
+    fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
+        let output = row_major(target.shape(), target.dtype());
+        let parameters = format!("{part:?}");
+        *target = record_one(
+            "assign",
+            parameters,
+            [target, value],
+            output,
+            move |[mut target, value]| {
+                cpu().assign(&mut target, part.clone(), &value);
+                target
+            },
+        );
+    }
+
+    fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
+        let dtype = match reduction {
+            Reduce::Sum | Reduce::Product => x.dtype().of_sums(),
+            Reduce::Max | Reduce::Min => x.dtype(),
+            Reduce::ArgMax | Reduce::ArgMin => DType::I64,
+            Reduce::All | Reduce::Any => DType::Bool,
+        };
+        let output = row_major(x.shape().reduced(axes, false), dtype);
+        let axes: Vec<usize> = axes.to_vec();
+        let parameters = format!("{reduction:?} {axes:?}");
+        record_one("reduce", parameters, [x], output, move |[x]| {
+            cpu().reduce(reduction, &x, &axes)
+        })
+    }
+
+    fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
+        record("check", None, &[x], [], move |inputs| {
+            cpu().check(&inputs[0], bounds.clone(), Arc::clone(&complaint));
+            Vec::new()
+        });
+    }
+
+    fn take(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
+        let sizes = x.shape();
+        let shape: Shape = [&sizes[..axis], &indices.shape()[..], &sizes[axis + 1..]]
+            .concat()
+            .into();
+        let output = row_major(shape, x.dtype());
+        record_one(
+            "take",
+            axis.to_string(),
+            [x, indices],
+            output,
+            move |[x, indices]| cpu().take(&x, &indices, axis),
+        )
+    }
+
+    fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+        let output = row_major(target.shape(), target.dtype());
+        let inputs = [&target, indices, value];
+        record_one(
+            "add_at",
+            axis.to_string(),
+            inputs,
+            output,
+            move |[target, indices, value]| cpu().add_at(target, &indices, axis, &value),
+        )
+    }
+
+    fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
+        let output = row_major(indices.shape(), x.dtype());
+        record_one(
+            "gather",
+            axis.to_string(),
+            [x, indices],
+            output,
+            move |[x, indices]| cpu().gather(&x, &indices, axis),
+        )
+    }
+
+    fn scatter_add(
+        &'static self,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
+        let output = row_major(target.shape(), target.dtype());
+        let inputs = [&target, indices, value];
+        record_one(
+            "scatter_add",
+            axis.to_string(),
+            inputs,
+            output,
+            move |[target, indices, value]| cpu().scatter_add(target, &indices, axis, &value),
+        )
+    }
+
+    fn random(
+        &'static self,
+        distribution: Distribution,
+        keys: &[u64],
+        counter: u64,
+        shape: &Shape,
+    ) -> Array {
+        // Keys and counter are known to the host, so the numbers are.
+        cpu().random(distribution, keys, counter, shape)
+    }
+
+    fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+        let (rows, columns) = (a.shape(), b.shape());
+        let shape: Shape = [&rows[..rows.rank() - 1], &columns[columns.rank() - 1..]]
+            .concat()
+            .into();
+        let output = row_major(shape, a.dtype());
+        let parameters = format!("{:x} {:x}", alpha.to_bits(), beta.to_bits());
+        record_one("gemm", parameters, [a, b, &c], output, move |[a, b, c]| {
+            cpu().gemm(alpha, &a, &b, beta, c)
+        })
+    }
+
+    fn convolve(
+        &'static self,
+        convolution: &Convolution,
+        made: ConvolutionPart,
+        a: &Array,
+        b: &Array,
+    ) -> Array {
+        let n = match made {
+            ConvolutionPart::Input => b.shape()[0],
+            ConvolutionPart::Weights | ConvolutionPart::Output => a.shape()[0],
+        };
+        let output = row_major(convolution.shape(made, n), a.dtype());
+        let (parameters, convolution) = (format!("{convolution:?} {made:?}"), convolution.clone());
+        record_one("convolve", parameters, [a, b], output, move |[a, b]| {
+            cpu().convolve(&convolution, made, &a, &b)
+        })
+    }
+
+    fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {
+        let kernel: usize = convolution
+            .windows
+            .iter()
+            .map(|window| window.kernel)
+            .product();
+        let positions = convolution.positions().size();
+        let depth = convolution.inputs * kernel;
+        let output = row_major(
+            [x.shape()[0], convolution.groups, positions, depth],
+            x.dtype(),
+        );
+        let (parameters, convolution) = (format!("{convolution:?}"), convolution.clone());
+        record_one("patches", parameters, [x], output, move |[x]| {
+            cpu().patches(&convolution, &x)
+        })
+    }
+
+    fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
+        let dtype = x.dtype().of_sums();
+        let output = row_major(x.shape(), dtype);
+        record_one(
+            "scan",
+            format!("{scan:?} {axis}"),
+            [x],
+            output,
+            move |[x]| cpu().scan(scan, &x, axis),
+        )
+    }
+
+    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+        let reduced = x.shape().reduced(axes, true);
+        let spec = |shape: &Shape| row_major(shape, x.dtype());
+        let outputs = [x.shape(), &reduced, &reduced].map(spec);
+        let axes: Vec<usize> = axes.to_vec();
+        let parameters = format!("{rule:?} {axes:?}");
+        let results = record(
+            "normalize",
+            Some(parameters),
+            &[x],
+            outputs,
+            move |inputs| cpu().normalize(rule, &inputs[0], &axes).into(),
+        );
+        results.try_into().expect("there are three results")
+    }
+
+    fn normalize_gradient(
+        &'static self,
+        rule: Normalization,
+        results: [&Array; 2],
+        cotangents: [&Array; 3],
+        axes: &[usize],
+    ) -> Array {
+        let output = row_major(results[0].shape(), results[0].dtype());
+        let ([y, variance], [gy, gmean, gvariance]) = (results, cotangents);
+        let axes: Vec<usize> = axes.to_vec();
+        let parameters = format!("{rule:?} {axes:?}");
+        record_one(
+            "normalize_gradient",
+            parameters,
+            [y, variance, gy, gmean, gvariance],
+            output,
+            move |[y, variance, gy, gmean, gvariance]| {
+                let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
+                cpu().normalize_gradient(rule, results, cotangents, &axes)
+            },
+        )
+    }
+
+    fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
+        let mut sizes = x.shape().to_vec();
+        sizes[axis] = count;
+        let output = row_major(sizes, DType::I64);
+        let parameters = format!("{axis} {descending} {count}");
+        record_one("argsort", parameters, [x], output, move |[x]| {
+            cpu().argsort(&x, axis, descending, count)
+        })
+    }
+
+    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+        let mut sizes = x.shape().to_vec();
+        sizes[axis] = stencil.count();
+        let output = row_major(sizes, x.dtype());
+        let stencil = stencil.clone();
+        let mut results = record("reduce_window", None, &[x], [output], move |inputs| {
+            vec![cpu().reduce_window(&inputs[0], axis, &stencil)]
+        });
+        results.pop().expect("there is one result")
+    }
+
+    fn window_max(&'static self, x: &Array, rows: &Stencil, columns: &Stencil) -> (Array, Array) {
+        let mut sizes = x.shape().to_vec();
+        let rank = sizes.len();
+        sizes[rank - 2..].copy_from_slice(&[rows.count(), columns.count()]);
+        let spec = |dtype| row_major(&sizes, dtype);
+        let outputs = [x.dtype(), DType::I64].map(spec);
+        let (rows, columns) = (rows.clone(), columns.clone());
+        let results = record("window_max", None, &[x], outputs, move |inputs| {
+            let (largest, positions) = cpu().window_max(&inputs[0], &rows, &columns);
+            vec![largest, positions]
+        });
+        let [largest, positions] = results.try_into().expect("there are two results");
+        (largest, positions)
+    }
+}

@@ -1,0 +1,325 @@
+//! Programs recorded from calls: a device that writes down what it is asked for.
+//!
+//! The arguments of a function become arrays whose memory is a numbered slot of a [`Tracer`].
+//! Whatever is computed from them is a step of its recording, with slots for the results. No
+//! element is there yet, so a function that reads one is refused.
+
+mod device;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::kernel::Kernel;
+use crate::program::Program;
+use crate::shape::Layout;
+use crate::{Array, DType, Device, Error, Location, Memory, Shape, raise};
+
+use device::TRACE;
+
+/// A recording of a function of arrays, which becomes a [`Program`].
+///
+/// ```
+/// use bibun_array::{Array, Tracer};
+/// let tracer = Tracer::new("square");
+/// let x = tracer.input(&Array::from([1.0, 2.0]));
+/// let y = tracer.run(|| vec![&x * &x]);
+/// let program = tracer.finish(&y);
+/// let [y] = &program.run(vec![Array::from([3.0, 4.0])])[..] else { panic!() };
+/// assert_eq!(y.to_vec::<f64>(), [9.0, 16.0]);
+/// ```
+#[derive(Debug)]
+pub struct Tracer(Arc<Recording>);
+
+/// What has been recorded so far.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// The function that is traced, for errors.
+    name: &'static str,
+    content: Mutex<Content>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    /// The steps in the order of their calls.
+    pub(crate) steps: Vec<Step>,
+    /// The slots: first those of the inputs, then those of results.
+    pub(crate) slots: Vec<SlotSpec>,
+    pub(crate) inputs: usize,
+}
+
+/// The elements that a slot will have: their dtype, and their order in memory without gaps.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotSpec {
+    pub(crate) dtype: DType,
+    pub(crate) layout: Layout,
+}
+
+impl SlotSpec {
+    pub(crate) fn bytes(&self) -> usize {
+        self.layout.shape.size() * self.dtype.size()
+    }
+}
+
+/// One call of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) work: Work,
+    pub(crate) inputs: Vec<Operand>,
+    /// The first slot of the results, and their number.
+    pub(crate) first: usize,
+    pub(crate) outputs: usize,
+    /// The function of the user's call, and its location.
+    pub(crate) function: &'static str,
+    pub(crate) location: Location,
+}
+
+/// A function of host arrays.
+pub(crate) type Run = dyn Fn(Vec<Array>) -> Vec<Array> + Send + Sync;
+
+/// What a step computes.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// A kernel at each element of inputs of one shape.
+    Kernel(Kernel),
+    /// Another operation of the CPU.
+    Call {
+        name: &'static str,
+        /// All that the result depends on beside the inputs, as text; without it, no other call is
+        /// known to be equal.
+        parameters: Option<String>,
+        run: Arc<Run>,
+    },
+}
+
+impl Work {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Kernel(kernel) => kernel.name(),
+            Self::Call { name, .. } => name,
+        }
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An input of a step.
+#[derive(Clone, Debug)]
+pub(crate) enum Operand {
+    /// A window on a slot.
+    Slot(usize, Layout),
+    /// An array that was there when the function was traced.
+    Constant(Array),
+}
+
+impl Operand {
+    pub(crate) fn shape(&self) -> &Shape {
+        match self {
+            Self::Slot(_, layout) => &layout.shape,
+            Self::Constant(x) => x.shape(),
+        }
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        match self {
+            Self::Slot(_, layout) => layout,
+            Self::Constant(x) => x.layout(),
+        }
+    }
+}
+
+/// The memory of a value that is not there yet.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    recording: Arc<Recording>,
+    number: usize,
+    dtype: DType,
+    bytes: usize,
+}
+
+impl Memory for Slot {
+    fn device(&self) -> &'static dyn Device {
+        &TRACE
+    }
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+thread_local! {
+    /// The recordings of the functions that are being traced, the innermost last.
+    static CURRENT: RefCell<Vec<Arc<Recording>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Tracer {
+    /// Creates an empty recording. The name of the traced function is for errors.
+    pub fn new(name: &'static str) -> Self {
+        let content = Mutex::new(Content::default());
+        Self(Arc::new(Recording { name, content }))
+    }
+
+    /// Returns an array that stands for the next input. In every run, the input will have the shape
+    /// and dtype of `like`, and its order in memory if that has no gaps.
+    ///
+    /// # Panics
+    /// Panics if something has been recorded already.
+    pub fn input(&self, like: &Array) -> Array {
+        let layout = input_layout(like);
+        let mut content = self.0.content();
+        assert!(content.steps.is_empty(), "inputs come before steps");
+        content.inputs += 1;
+        let dtype = like.dtype();
+        self.0.slot(&mut content, SlotSpec { dtype, layout })
+    }
+
+    /// Runs a function that computes with the inputs.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct End;
+        impl Drop for End {
+            fn drop(&mut self) {
+                CURRENT.with_borrow_mut(|all| all.pop());
+            }
+        }
+        CURRENT.with_borrow_mut(|all| all.push(Arc::clone(&self.0)));
+        let _end = End;
+        f()
+    }
+
+    /// Returns the program that computes these arrays.
+    pub fn finish(self, outputs: &[Array]) -> Program {
+        let outputs: Vec<Operand> = outputs.iter().map(|y| self.0.operand(y)).collect();
+        let content = std::mem::take(&mut *self.0.content());
+        Program::new(content, outputs)
+    }
+}
+
+/// Whether the elements of an array are not there yet, because a function is being traced.
+pub fn is_traced(x: &Array) -> bool {
+    slot(x).is_some()
+}
+
+/// Puts the recordings of the functions that are being traced aside until the result is dropped.
+pub(crate) fn put_aside() -> impl Drop {
+    struct PutBack(Vec<Arc<Recording>>);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            CURRENT.set(std::mem::take(&mut self.0));
+        }
+    }
+    PutBack(CURRENT.take())
+}
+
+/// The order of the elements of an input: its own if that has no gaps, else row-major. A repeated
+/// single value stays one.
+pub(crate) fn input_layout(x: &Array) -> Layout {
+    let layout = x.layout();
+    let shape = layout.shape.clone();
+    match layout.strides.repeat_one(&shape) {
+        true => Layout {
+            strides: shape.no_steps(),
+            shape,
+            offset: 0,
+        },
+        false if layout.is_row_major() || !layout.is_dense() => Layout::row_major(shape),
+        false => Layout::in_order(shape, &layout.order()),
+    }
+}
+
+fn slot(x: &Array) -> Option<&Slot> {
+    (x.memory()? as &dyn Any).downcast_ref()
+}
+
+impl Recording {
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The recording that these arrays belong to, or else the current one, if a function is traced.
+    fn of(function: &'static str, inputs: &[&Array]) -> Option<Arc<Self>> {
+        let mut found: Option<&Arc<Self>> = None;
+        for slot in inputs.iter().filter_map(|x| slot(x)) {
+            match found {
+                Some(found) if !Arc::ptr_eq(found, &slot.recording) => found.escaped(function),
+                _ => found = Some(&slot.recording),
+            }
+        }
+        match found {
+            Some(found) => Some(Arc::clone(found)),
+            None => CURRENT.with_borrow(|all| all.last().cloned()),
+        }
+    }
+
+    /// A value that was kept from a trace that has ended, or from another one.
+    #[cold]
+    fn escaped(&self, function: &'static str) -> ! {
+        let what = format!(
+            "an input is a value of {} while it was traced, which has no elements outside of it; \
+             return it as a result instead",
+            self.name
+        );
+        raise(Error::invalid(function, what))
+    }
+
+    /// A new slot, as an array.
+    fn slot(self: &Arc<Self>, content: &mut Content, spec: SlotSpec) -> Array {
+        let memory = Slot {
+            recording: Arc::clone(self),
+            number: content.slots.len(),
+            dtype: spec.dtype,
+            bytes: spec.bytes(),
+        };
+        let array = Array::on_memory(Arc::new(memory), spec.layout.clone());
+        content.slots.push(spec);
+        array
+    }
+
+    fn operand(&self, x: &Array) -> Operand {
+        match slot(x) {
+            Some(slot) if std::ptr::eq(&*slot.recording, self) => {
+                Operand::Slot(slot.number, x.layout().clone())
+            }
+            Some(slot) => slot.recording.escaped(slot.recording.name),
+            None => Operand::Constant(x.clone()),
+        }
+    }
+
+    /// Writes a step with results of these dtypes and layouts.
+    #[track_caller]
+    fn write(
+        self: &Arc<Self>,
+        work: Work,
+        inputs: &[&Array],
+        outputs: impl IntoIterator<Item = SlotSpec>,
+    ) -> Vec<Array> {
+        let inputs = inputs.iter().map(|x| self.operand(x)).collect();
+        let mut content = self.content();
+        let first = content.slots.len();
+        let results: Vec<Array> = outputs
+            .into_iter()
+            .map(|spec| self.slot(&mut content, spec))
+            .collect();
+        let running = crate::Call::running();
+        let function = running.map_or("", |call| call.function);
+        content.steps.push(Step {
+            function: if function.is_empty() {
+                work.name()
+            } else {
+                function
+            },
+            work,
+            inputs,
+            first,
+            outputs: results.len(),
+            location: crate::caller(),
+        });
+        results
+    }
+}

@@ -1,0 +1,334 @@
+//! A compiled function as a [`Function`] with all rules: each rule is a compiled function, too.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
+
+use super::super::custom::{along, pull_apart_again, pull_through};
+use crate::apply;
+use crate::batch::{Batched, run_batch};
+use crate::context::Context;
+use crate::error::{Error, Location, caller, raise};
+use crate::examples::{ExampleCotangent, ExampleGradient};
+use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
+use crate::functions::zeros_like;
+use crate::locks::lock;
+use crate::randomness;
+use crate::scope;
+use crate::surroundings::Scopes;
+use crate::variable::Variable;
+
+/// The function, in terms of the leaves of its argument and result.
+pub(super) type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
+
+/// The structure of a result, kept by whoever runs the function.
+pub(super) type Form = Arc<dyn Any + Send + Sync>;
+
+/// The number of programs that a function keeps. The one that was used least recently goes first.
+const PROGRAMS: usize = 32;
+
+thread_local! {
+    /// The structure of the result of the last run of a function on this thread.
+    static FORM: RefCell<Option<Form>> = const { RefCell::new(None) };
+}
+
+/// Notes the structure of a result, for whoever traces the function.
+pub(super) fn note(form: Form) {
+    FORM.set(Some(form));
+}
+
+/// A function and its programs, one for each list of shapes.
+pub(super) struct Core {
+    forward: Arc<Forward>,
+    traced: Mutex<Vec<Arc<Traced>>>,
+    /// The compiled functions that are its rules.
+    rules: Mutex<HashMap<RuleKey, Arc<Core>>>,
+    counts: Arc<Counts>,
+}
+
+/// The number of traces so far, and the most that are allowed.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) traces: AtomicUsize,
+    pub(super) limit: AtomicUsize,
+}
+
+/// What a rule depends on beside the shapes of its inputs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum RuleKey {
+    /// The inputs whose cotangents are asked for.
+    Vjp(Vec<bool>),
+    /// The inputs that have a tangent.
+    Jvp(Vec<bool>),
+    /// The batch axis of each input.
+    Batch(Vec<Option<usize>>),
+}
+
+/// A program with what it was traced for.
+pub(super) struct Traced {
+    signature: Signature,
+    pub(super) program: Program,
+    form: Option<Form>,
+}
+
+/// What a program is for.
+#[derive(PartialEq, Eq, Debug)]
+struct Signature {
+    inputs: Vec<(Shape, DType, Vec<isize>)>,
+    is_training: bool,
+}
+
+impl Core {
+    pub(super) fn new(forward: Arc<Forward>, counts: Arc<Counts>) -> Self {
+        Self {
+            forward,
+            traced: Mutex::default(),
+            rules: Mutex::default(),
+            counts,
+        }
+    }
+
+    fn rule(&self, key: RuleKey, forward: impl FnOnce(Arc<Forward>) -> Arc<Forward>) -> Arc<Self> {
+        let make = || {
+            let forward = forward(Arc::clone(&self.forward));
+            Arc::new(Self::new(forward, Arc::clone(&self.counts)))
+        };
+        Arc::clone(lock(&self.rules).entry(key).or_insert_with(make))
+    }
+
+    /// The program for these inputs, which is traced if there is none.
+    pub(super) fn program(&self, inputs: &[Array], scopes: &Scopes) -> Arc<Traced> {
+        let signature = Signature {
+            inputs: inputs.iter().map(spec).collect(),
+            is_training: scope::is_training(),
+        };
+        {
+            let mut traced = lock(&self.traced);
+            let known = traced.iter().position(|one| one.signature == signature);
+            if let Some(i) = known {
+                let found = traced.remove(i);
+                traced.push(Arc::clone(&found));
+                return found;
+            }
+        }
+        let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
+        let limit = self.counts.limit.load(Ordering::Relaxed);
+        if traces > limit {
+            self.counts.traces.fetch_sub(1, Ordering::Relaxed);
+            let specs: Vec<String> = (signature.inputs.iter())
+                .map(|(shape, dtype, _)| format!("{dtype} {shape}"))
+                .collect();
+            let what = format!(
+                "trace {traces} of at most {limit}, for inputs {}: each list of shapes and dtypes \
+                 is traced once, so call it with the same ones, or raise the limit",
+                specs.join(", ")
+            );
+            raise(Error::argument("compile", what));
+        }
+        let made = Arc::new(trace(&*self.forward, inputs, scopes, signature));
+        let mut traced = lock(&self.traced);
+        if traced.len() == PROGRAMS {
+            traced.remove(0);
+        }
+        traced.push(Arc::clone(&made));
+        made
+    }
+
+    /// The program that was used last.
+    pub(super) fn latest(&self) -> Option<Arc<Traced>> {
+        lock(&self.traced).last().cloned()
+    }
+}
+
+fn spec(x: &Array) -> (Shape, DType, Vec<isize>) {
+    let strides = Program::input_strides(x);
+    (x.shape().clone(), x.dtype(), strides)
+}
+
+fn trace(forward: &Forward, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
+    let tracer = Tracer::new("compile");
+    let inputs: Vec<Variable> = inputs
+        .iter()
+        .map(|x| Variable::constant(tracer.input(x)))
+        .collect();
+    FORM.set(None);
+    let run = || scopes.run(|| scope::sealed("compile", || forward(&inputs)));
+    let (outputs, draws) = Draws::record(|| tracer.run(run));
+    if draws != Draws::default() {
+        let what = "the function draws random numbers, and the same ones would come again in every \
+                    run; draw them outside and pass them as an argument, or compile the function \
+                    for `eval_mode`";
+        raise(Error::argument("compile", what));
+    }
+    let outputs: Vec<Array> = outputs.iter().map(Variable::array).collect();
+    Traced {
+        signature,
+        program: tracer.finish(&outputs),
+        form: FORM.take(),
+    }
+}
+
+/// A call of a compiled function. Its rules are compiled functions of the same inputs and of
+/// cotangents, tangents or batches.
+#[derive(Clone)]
+pub(super) struct CompiledCall {
+    core: Arc<Core>,
+    scopes: Scopes,
+    /// The structure of the result, once the function has run.
+    made: Arc<Mutex<Option<Form>>>,
+}
+
+impl CompiledCall {
+    /// Calls the function. Returns the leaves of the result, and its structure.
+    pub(super) fn call(
+        core: &Arc<Core>,
+        inputs: Vec<Variable>,
+        location: Location,
+    ) -> (Vec<Variable>, Option<Form>) {
+        let call = Self {
+            core: Arc::clone(core),
+            scopes: Scopes::current(),
+            made: Arc::default(),
+        };
+        let outputs = apply::run(&call, inputs, location, false);
+        let form = lock(&call.made).take();
+        (outputs, form)
+    }
+
+    fn call_rule(&self, core: Arc<Core>, inputs: Vec<Variable>) -> Vec<Variable> {
+        let call = Self {
+            core,
+            ..self.clone()
+        };
+        apply::run(&call, inputs, caller(), false)
+    }
+
+    fn note(&self, form: Option<Form>) {
+        if form.is_some() {
+            *lock(&self.made) = form;
+        }
+    }
+}
+
+impl Function for CompiledCall {
+    type Inputs = Variadic;
+    type Outputs = Variadic;
+
+    fn name(&self) -> &'static str {
+        "compile"
+    }
+
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::ALL.without_outputs()
+    }
+
+    fn shape(&self, _: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
+        Err(Mismatch::KNOWN_BY_RUNNING)
+    }
+
+    /// Runs the program for these shapes. Inside another trace, and on other devices than the CPU,
+    /// the function itself runs.
+    fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
+        let is_elsewhere = |x: &Array| x.device() != cpu();
+        if inputs.iter().any(|x| is_traced(x) || is_elsewhere(x)) {
+            let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
+            let run = || scope::sealed("compile", || (self.core.forward)(&inputs));
+            let outputs = self.scopes.run(run);
+            self.note(FORM.take());
+            return outputs.iter().map(Variable::array).collect();
+        }
+        let traced = self.core.program(&inputs, &self.scopes);
+        self.note(traced.form.clone());
+        traced.program.run(inputs)
+    }
+
+    fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
+        let count = cx.input_count();
+        let needs: Vec<bool> = (0..count).map(|i| cx.needs(i)).collect();
+        let key = RuleKey::Vjp(needs.clone());
+        let asked = needs.clone();
+        let core = self.core.rule(key, |forward| {
+            Arc::new(move |values| {
+                let (x, gy) = values.split_at(count);
+                let gx = pull_through(|x| forward(x), x, |i| asked[i], gy.to_vec());
+                let wanted = gx
+                    .into_iter()
+                    .zip(x)
+                    .zip(&asked)
+                    .filter(|(_, asked)| **asked);
+                wanted
+                    .map(|((gx, x), _)| gx.unwrap_or_else(|| zeros_like(x)))
+                    .collect()
+            })
+        });
+        let inputs = (0..count).map(|i| cx.input(i)).chain(gy).collect();
+        let mut gx = self.call_rule(core, inputs).into_iter();
+        needs
+            .iter()
+            .map(|&needed| gx.next().filter(|_| needed))
+            .collect()
+    }
+
+    fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
+        let count = cx.input_count();
+        let moves: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let moving: Vec<usize> = (0..count).filter(|&i| moves[i]).collect();
+        let core = self.core.rule(RuleKey::Jvp(moves), |forward| {
+            Arc::new(move |values| {
+                let (x, dx) = values.split_at(count);
+                along(|x| forward(x), &moving, x, dx).1
+            })
+        });
+        let inputs = (0..count)
+            .map(|i| cx.input(i))
+            .chain(dx.into_iter().flatten());
+        let tangents = self.call_rule(core, inputs.collect());
+        tangents.into_iter().map(Some).collect()
+    }
+
+    fn batch(&self, inputs: Vec<Batched>) -> Vec<Batched> {
+        let count = Batched::batch_size(&inputs);
+        let draw = randomness::draw_of_rule();
+        let axes: Vec<Option<usize>> = inputs.iter().map(|element| element.axis).collect();
+        let core = self.core.rule(RuleKey::Batch(axes.clone()), |forward| {
+            Arc::new(move |values| {
+                let elements = values.iter().zip(&axes).map(|(value, &axis)| Batched {
+                    value: value.clone(),
+                    axis,
+                });
+                let batch = run_batch(|x| forward(x), &elements.collect::<Vec<_>>(), draw);
+                batch
+                    .iter()
+                    .map(|element| element.to_front(count))
+                    .collect()
+            })
+        });
+        let values = inputs.into_iter().map(|element| element.value).collect();
+        let outputs = self.call_rule(core, values);
+        outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
+    }
+
+    /// Walks through the function itself.
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        gy: Vec<ExampleCotangent>,
+    ) -> Vec<Option<ExampleGradient>> {
+        let run = |x: &[Variable]| {
+            self.scopes
+                .run(|| scope::recording(true, || (self.core.forward)(x)))
+        };
+        pull_apart_again(run, cx, gy)
+    }
+}
+
+impl fmt::Debug for CompiledCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("compile")
+    }
+}

@@ -1,0 +1,278 @@
+//! The transformation that turns a function into a program.
+
+mod function;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use self::function::{CompiledCall, Core, Counts, Form, note};
+use crate::call::calling;
+use crate::error::{Error, caller};
+use crate::hooks;
+use crate::locks::lock;
+use crate::rules::Rules;
+use crate::surroundings::Scopes;
+use crate::tree::{Leaves, Mapper, Role, Tree};
+use crate::variable::Variable;
+
+/// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
+/// the program that was traced. Elementwise functions that follow each other are computed in one
+/// pass over memory, equal computations once, and those that nothing needs not at all. Results have
+/// the same bits as those of `f`.
+///
+/// A compiled function can be differentiated any number of times, backwards and forwards, and mapped
+/// by [`vmap`](crate::vmap); its derivatives are compiled as well. Inside of `compile`, all
+/// transformations may be used, so a whole training step can be compiled.
+///
+/// While it is traced, `f` computes with Variables that have shapes and no elements, so what it does
+/// may depend on shapes and not on values. To read a value is an error; so is a branch on a value,
+/// for which there is [`where_`](crate::functions::where_). Values that `f` captures are constants of
+/// the program: a captured Variable that has history is an error, and a number that changes outside
+/// keeps its old value. So do the fields of the argument that are not Variables, and the content of
+/// [buffers](crate::links::Buffer). With hooks, replaced [`Rules`] or
+/// [`detect_anomaly`](crate::detect_anomaly) around the call, and on other devices than the CPU, `f`
+/// itself runs.
+///
+/// ```
+/// use bibun::{compile, grad, Variable};
+/// let f = compile(|x: &Variable| (x.sin() * x.exp()).sum(..));
+/// let x = Variable::constant([0.5, 1.0]);
+/// let eager = (x.sin() * x.exp()).sum(..);
+/// assert_eq!(f.call(&x).item::<f64>(), eager.item::<f64>());
+/// let g = grad(|x| f.call(x), &x);
+/// assert_eq!(g.to_vec::<f64>(), grad(|x| (x.sin() * x.exp()).sum(..), &x).to_vec::<f64>());
+/// // Other shapes are traced anew.
+/// f.call(&Variable::constant([1.0, 2.0, 3.0]));
+/// println!("{f}");
+/// ```
+pub fn compile<A, Y>(f: impl Fn(&A) -> Y + Send + Sync + 'static) -> Compiled<A, Y>
+where
+    A: Tree + Send + Sync + 'static,
+    Y: Tree + Send + 'static,
+{
+    Compiled {
+        function: Arc::new(f),
+        structures: Mutex::default(),
+        counts: Arc::new(Counts {
+            traces: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+        }),
+    }
+}
+
+/// A function that is run as a program; see [`compile`].
+pub struct Compiled<A, Y> {
+    function: Arc<dyn Fn(&A) -> Y + Send + Sync>,
+    /// The function in terms of leaves, for each structure that an argument had.
+    structures: Mutex<Vec<(Structure, Arc<Core>)>>,
+    counts: Arc<Counts>,
+}
+
+/// The structure of an argument: the name of each leaf, and whether it is a parameter and frozen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Structure(Vec<(String, bool, bool)>);
+
+/// The structure of a result.
+struct ResultForm<Y> {
+    tree: Mutex<Y>,
+    leaves: Leaves,
+}
+
+impl<A, Y> Compiled<A, Y>
+where
+    A: Tree + Send + Sync + 'static,
+    Y: Tree + Send + 'static,
+{
+    /// Computes the function.
+    ///
+    /// # Panics
+    /// Panics if `f` does while it is traced, if it reads a value, captures a Variable that has
+    /// history or is hidden by a transformation, or draws random numbers, and if it would have to be
+    /// traced more often than the [`limit`](Self::limit) allows.
+    #[track_caller]
+    pub fn call(&self, x: &A) -> Y {
+        let _called = calling("compile");
+        if is_attended() {
+            return (self.function)(x);
+        }
+        let (core, inputs) = self.core(x);
+        let (outputs, form) = CompiledCall::call(&core, inputs, caller());
+        let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
+        let form = form.expect("the function has run, or was traced");
+        // Frozen parameters were recorded with the others, but no gradient goes through them.
+        let outputs = outputs.iter().zip(&form.leaves.variables);
+        let outputs: Vec<Variable> = outputs
+            .map(|(output, y)| match y.is_frozen() {
+                true => output.detach(),
+                false => output.clone(),
+            })
+            .collect();
+        form.leaves.replaced(&*lock(&form.tree), &outputs)
+    }
+
+    /// The function in terms of the leaves of `x`, and these.
+    fn core(&self, x: &A) -> (Arc<Core>, Vec<Variable>) {
+        let mut leaves = Leaves::of(x);
+        // Only the structure of `x`: its current values and their history are not held.
+        let inputs = std::mem::take(&mut leaves.variables);
+        let structure = Structure(leaves.structure().collect());
+        let known = |all: &[(Structure, Arc<Core>)]| {
+            let found = all.iter().find(|(known, _)| *known == structure);
+            found.map(|(_, core)| Arc::clone(core))
+        };
+        if let Some(core) = known(&lock(&self.structures)) {
+            return (core, inputs);
+        }
+        let form = x.map(&mut Mapper::new(&mut |x, role| match role {
+            Role::Buffer => x.clone(),
+            _ if x.is_absent() => x.clone(),
+            Role::Argument | Role::Parameter => Variable::constant(0.0),
+        }));
+        let function = Arc::clone(&self.function);
+        let forward = move |variables: &[Variable]| {
+            let y = function(&leaves.replaced(&form, variables));
+            let outputs = Leaves::of(&y);
+            let variables = outputs.variables.clone();
+            note(form_of(y, outputs));
+            variables
+        };
+        let core = Arc::new(Core::new(Arc::new(forward), Arc::clone(&self.counts)));
+        let mut structures = lock(&self.structures);
+        // Another thread may have been faster.
+        let core = known(&structures).unwrap_or_else(|| {
+            structures.push((structure.clone(), Arc::clone(&core)));
+            core
+        });
+        (core, inputs)
+    }
+
+    /// Returns how often the function, or one of its derivatives, has been traced so far.
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// let double = compile(|x: &Variable| 2.0 * x);
+    /// for x in [1.0, 2.0, 3.0] {
+    ///     double.call(&Variable::constant(x));
+    /// }
+    /// assert_eq!(double.traces(), 1);
+    /// ```
+    pub fn traces(&self) -> usize {
+        self.counts.traces.load(Ordering::Relaxed)
+    }
+
+    /// Makes more than this number of [`traces`](Self::traces) an error. Defaults to no limit.
+    #[must_use]
+    pub fn limit(self, traces: usize) -> Self {
+        self.counts.limit.store(traces, Ordering::Relaxed);
+        self
+    }
+
+    /// Returns the number of bytes of the values that a call with such an argument holds at most at a
+    /// time, beside the argument itself and temporary memory inside of products and the like. Traces
+    /// the function if necessary, and does not run it.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`call`](Self::call).
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// let f = compile(|x: &Variable| (x.sin() + 1.0).exp());
+    /// // The result alone: what is in between never is in memory.
+    /// assert_eq!(f.peak_bytes(&Variable::constant([0.0f32; 1000])), 4000);
+    /// ```
+    #[track_caller]
+    pub fn peak_bytes(&self, x: &A) -> usize {
+        let _called = calling("compile");
+        let (core, inputs) = self.core(x);
+        let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
+        core.program(&inputs, &Scopes::current())
+            .program
+            .peak_bytes()
+    }
+
+    /// Compares the program with the function itself: computes both and compares all bits.
+    ///
+    /// # Errors
+    /// Returns an error that names the first leaf of the result that differs.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`call`](Self::call).
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// let f = compile(|x: &Variable| x.tanh() / (1.0 + x.square()));
+    /// assert!(f.check(&Variable::constant([-1.0, 0.0, 1e300])).is_ok());
+    /// ```
+    #[track_caller]
+    pub fn check(&self, x: &A) -> Result<(), Error> {
+        let _called = calling("compile");
+        let [eager, compiled] = [(self.function)(x), self.call(x)];
+        let [eager, compiled] = [Leaves::of(&eager), Leaves::of(&compiled)];
+        for (i, name) in eager.names.iter().enumerate() {
+            let [a, b] = [&eager, &compiled].map(|leaves| leaves.variables[i].array());
+            if !a.has_same_bits(&b) {
+                let name = if name.is_empty() { "the result" } else { name };
+                let what = format!("{name} differs from that of the function itself");
+                return Err(Error::argument("compile", what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn form_of<Y: Tree + Send + 'static>(y: Y, leaves: Leaves) -> Form {
+    // Without the values, which exist in the trace alone.
+    let empty: Vec<Variable> = leaves
+        .variables
+        .iter()
+        .map(|y| match y.is_frozen() {
+            true => Variable::constant(0.0).as_frozen(),
+            false => Variable::constant(0.0),
+        })
+        .collect();
+    let tree = leaves.replaced(&y, &empty);
+    let mut leaves = leaves;
+    leaves.variables = empty;
+    Arc::new(ResultForm {
+        tree: Mutex::new(tree),
+        leaves,
+    })
+}
+
+/// Whether every call of a function is to be seen, so that the function itself has to run.
+fn is_attended() -> bool {
+    hooks::are_any() || hooks::detects_anomaly() || !Rules::in_force().is_empty()
+}
+
+impl<A, Y> fmt::Display for Compiled<A, Y> {
+    /// Lists the steps of the programs that were used last, one for each structure of an argument.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let structures: Vec<Arc<Core>> = {
+            let structures = lock(&self.structures);
+            structures
+                .iter()
+                .map(|(_, core)| Arc::clone(core))
+                .collect()
+        };
+        let programs: Vec<_> = structures.iter().filter_map(|core| core.latest()).collect();
+        if programs.is_empty() {
+            return f.write_str("a function that has not been traced yet");
+        }
+        for (i, traced) in programs.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n\n")?;
+            }
+            write!(f, "{}", traced.program)?;
+        }
+        Ok(())
+    }
+}
+
+impl<A, Y> fmt::Debug for Compiled<A, Y> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled")
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
