@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use crate::cpu::Fused;
 use crate::shape::Layout;
-use crate::trace::{Content, Operand, Run, SlotSpec, Step, Work, input_layout};
+use crate::trace::{Content, Operand, Run, SlotSpec, Step, Work};
 use crate::{Array, DType, Error, Location, Shape, raise};
 
 /// A function of arrays with fixed shapes and dtypes, recorded by a [`Tracer`](crate::Tracer).
@@ -136,14 +136,13 @@ impl Program {
     /// else holds may become that of a result.
     ///
     /// # Panics
-    /// Panics if the inputs do not have the number, shapes and dtypes of those of the
+    /// Panics if the inputs do not have the number, shapes, dtypes and strides of those of the
     /// [`Tracer`](crate::Tracer), or are not on the CPU.
     #[track_caller]
     pub fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
         self.expect_inputs(&inputs);
         let mut values: Vec<Option<Array>> = Vec::with_capacity(self.slots.len());
-        let given = inputs.into_iter().zip(&self.slots);
-        values.extend(given.map(|(x, slot)| Some(in_order(x, &slot.layout))));
+        values.extend(inputs.into_iter().map(Some));
         values.resize_with(self.slots.len(), || None);
         for item in &self.items {
             match &item.work {
@@ -154,7 +153,9 @@ impl Program {
                     ..
                 } => {
                     let made = {
-                        let arrays = operands.iter().map(|operand| window(operand, &values));
+                        let arrays = operands
+                            .iter()
+                            .map(|operand| window(operand, &values, &self.slots));
                         fused.run(&arrays.collect::<Vec<_>>())
                     };
                     for (&slot, y) in outputs.iter().zip(made) {
@@ -170,12 +171,14 @@ impl Program {
                 } => {
                     let arrays: Vec<Array> = operands
                         .iter()
-                        .map(|operand| window(operand, &values))
+                        .map(|operand| window(operand, &values, &self.slots))
                         .collect();
                     // From here on, the call is the only holder of what is not needed later.
                     item.last.iter().for_each(|&slot| values[slot] = None);
                     for (slot, y) in (*first..).zip(run(arrays)) {
-                        values[slot] = Some(in_order(y, &self.slots[slot].layout));
+                        let expected = &self.slots[slot].layout;
+                        debug_assert!(y.inline().is_some() || y.layout().has_steps_of(expected));
+                        values[slot] = Some(y);
                     }
                     let results = item.work.outputs();
                     let unread = item.last.iter().filter(|slot| results.contains(slot));
@@ -185,7 +188,7 @@ impl Program {
         }
         self.outputs
             .iter()
-            .map(|operand| window(operand, &values))
+            .map(|operand| window(operand, &values, &self.slots))
             .collect()
     }
 
@@ -195,16 +198,23 @@ impl Program {
         let fits = |(x, slot): (&Array, &SlotSpec)| {
             *x.shape() == slot.layout.shape
                 && x.dtype() == slot.dtype
+                && x.layout().has_steps_of(&slot.layout)
                 && (x.buffer().is_some() || x.inline().is_some())
         };
         if inputs.len() != slots.len() || !inputs.iter().zip(slots).all(fits) {
             let found: Vec<String> = inputs
                 .iter()
-                .map(|x| format!("{} {} on {}", x.dtype(), x.shape(), x.device().name()))
+                .map(|x| {
+                    let (shape, strides, device) = (x.shape(), x.strides(), x.device().name());
+                    format!("{} {shape} by steps {strides:?} on {device}", x.dtype())
+                })
                 .collect();
             let expected: Vec<String> = slots
                 .iter()
-                .map(|slot| format!("{} {}", slot.dtype, slot.layout.shape))
+                .map(|slot| {
+                    let Layout { shape, strides, .. } = &slot.layout;
+                    format!("{} {shape} by steps {strides:?}", slot.dtype)
+                })
                 .collect();
             let what = format!(
                 "the inputs are {}, the program is for {} on cpu",
@@ -230,38 +240,10 @@ impl Program {
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-
-    /// Returns the strides that an input is traced with: its own if its elements lie in memory
-    /// without gaps or are all one, else those of a row-major copy. Programs for inputs of equal
-    /// shapes, dtypes and such strides are equal.
-    pub fn input_strides(x: &Array) -> Vec<isize> {
-        input_layout(x).strides.to_vec()
-    }
-}
-
-/// The array in the order that a slot has: itself, or a copy.
-fn in_order(x: Array, layout: &Layout) -> Array {
-    let fits = x.inline().is_some()
-        || x.layout().has_steps_of(layout)
-        || layout.strides.repeat_one(&layout.shape);
-    match fits {
-        true => x,
-        false if layout.is_row_major() => x.to_row_major(),
-        false => {
-            // The axes in memory order, copied, and back.
-            let order: Vec<isize> = layout.order().iter().map(|&axis| axis as isize).collect();
-            let mut back = vec![0; order.len()];
-            for (to, &from) in order.iter().enumerate() {
-                back[from as usize] = to as isize;
-            }
-            let copied = x.permute(&order).to_row_major();
-            copied.permute(&back)
-        }
-    }
 }
 
 /// The array that an operand stands for.
-fn window(operand: &Operand, values: &[Option<Array>]) -> Array {
+fn window(operand: &Operand, values: &[Option<Array>], slots: &[SlotSpec]) -> Array {
     match operand {
         Operand::Constant(x) => x.clone(),
         Operand::Slot(slot, layout) => {
@@ -271,7 +253,8 @@ fn window(operand: &Operand, values: &[Option<Array>]) -> Array {
             match value.inline() {
                 Some(element) => Array::constant(element, layout.shape.clone()),
                 None => {
-                    let offset = layout.offset + value.layout().offset;
+                    let start = slots[*slot].layout.offset;
+                    let offset = layout.offset + value.layout().offset - start;
                     value.with_layout(Layout {
                         offset,
                         ..layout.clone()

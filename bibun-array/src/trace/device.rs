@@ -20,8 +20,8 @@ pub(super) struct Trace;
 
 pub(super) static TRACE: Trace = Trace;
 
-/// A row-major result.
-fn row_major(shape: impl Into<Shape>, dtype: DType) -> SlotSpec {
+/// A result, whose order in memory is found by a [`rehearsal`].
+fn result(shape: impl Into<Shape>, dtype: DType) -> SlotSpec {
     let layout = Layout::row_major(shape.into());
     SlotSpec { dtype, layout }
 }
@@ -38,12 +38,29 @@ fn record(
         return run(inputs.iter().map(|&x| x.clone()).collect());
     };
     let run: Arc<Run> = Arc::new(run);
+    let mut outputs: Vec<SlotSpec> = outputs.into_iter().collect();
+    rehearse(&*run, inputs, &mut outputs);
     let work = Work::Call {
         name,
         parameters,
         run,
     };
     recording.write(work, inputs, outputs)
+}
+
+/// Runs a call of the CPU on zeros, for the order in memory of its results: later sums may depend on
+/// it, to the last bit.
+fn rehearse(run: &Run, inputs: &[&Array], outputs: &mut [SlotSpec]) {
+    if outputs.is_empty() {
+        return;
+    }
+    let made = run(inputs.iter().map(|x| super::zeros_for(x)).collect());
+    for (y, output) in made.into_iter().zip(outputs) {
+        debug_assert_eq!((y.shape(), y.dtype()), (&output.layout.shape, output.dtype));
+        if y.inline().is_none() {
+            output.layout.strides = y.layout().strides.clone();
+        }
+    }
 }
 
 /// Records a call with one result.
@@ -97,12 +114,12 @@ impl Device for Trace {
     }
 
     fn copy(&'static self, x: &Array) -> Array {
-        let output = row_major(x.shape(), x.dtype());
+        let output = result(x.shape(), x.dtype());
         record_one("copy", String::new(), [x], output, |[x]| x.to_row_major())
     }
 
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
-        let (of, output) = (shape.clone(), row_major(shape, dtype));
+        let (of, output) = (shape.clone(), result(shape, dtype));
         record_one(
             "empty",
             format!("{shape:?} {dtype}"),
@@ -142,7 +159,7 @@ impl Device for Trace {
         let outputs: Vec<SlotSpec> = [&*parameter]
             .into_iter()
             .chain(&*state)
-            .map(|x| row_major(x.shape(), x.dtype()))
+            .map(|x| result(x.shape(), x.dtype()))
             .collect();
         let (update, refs) = (update.clone(), inputs.iter().collect::<Vec<_>>());
         let results = record("update", None, &refs, outputs, move |mut inputs| {
@@ -171,7 +188,7 @@ impl Device for Trace {
         let mut inputs = vec![parameter.clone(), gradient.clone()];
         inputs.extend(changes.iter().flat_map(Change::others).cloned());
         let (changes, refs) = (changes.to_vec(), inputs.iter().collect::<Vec<_>>());
-        let output = row_major((), DType::F64);
+        let output = result((), DType::F64);
         let mut results = record("sum_of_squares", None, &refs, [output], move |inputs| {
             let mut others = inputs[2..].iter();
             let mut next = |_: &Array| others.next().expect("as many as were recorded").clone();
@@ -182,7 +199,7 @@ impl Device for Trace {
     }
 
     fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
-        let output = row_major(target.shape(), target.dtype());
+        let output = result(target.shape(), target.dtype());
         let parameters = format!("{part:?}");
         *target = record_one(
             "assign",
@@ -203,7 +220,7 @@ impl Device for Trace {
             Reduce::ArgMax | Reduce::ArgMin => DType::I64,
             Reduce::All | Reduce::Any => DType::Bool,
         };
-        let output = row_major(x.shape().reduced(axes, false), dtype);
+        let output = result(x.shape().reduced(axes, false), dtype);
         let axes: Vec<usize> = axes.to_vec();
         let parameters = format!("{reduction:?} {axes:?}");
         record_one("reduce", parameters, [x], output, move |[x]| {
@@ -223,7 +240,7 @@ impl Device for Trace {
         let shape: Shape = [&sizes[..axis], &indices.shape()[..], &sizes[axis + 1..]]
             .concat()
             .into();
-        let output = row_major(shape, x.dtype());
+        let output = result(shape, x.dtype());
         record_one(
             "take",
             axis.to_string(),
@@ -234,7 +251,7 @@ impl Device for Trace {
     }
 
     fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
-        let output = row_major(target.shape(), target.dtype());
+        let output = result(target.shape(), target.dtype());
         let inputs = [&target, indices, value];
         record_one(
             "add_at",
@@ -246,7 +263,7 @@ impl Device for Trace {
     }
 
     fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
-        let output = row_major(indices.shape(), x.dtype());
+        let output = result(indices.shape(), x.dtype());
         record_one(
             "gather",
             axis.to_string(),
@@ -263,7 +280,7 @@ impl Device for Trace {
         axis: usize,
         value: &Array,
     ) -> Array {
-        let output = row_major(target.shape(), target.dtype());
+        let output = result(target.shape(), target.dtype());
         let inputs = [&target, indices, value];
         record_one(
             "scatter_add",
@@ -290,7 +307,7 @@ impl Device for Trace {
         let shape: Shape = [&rows[..rows.rank() - 1], &columns[columns.rank() - 1..]]
             .concat()
             .into();
-        let output = row_major(shape, a.dtype());
+        let output = result(shape, a.dtype());
         let parameters = format!("{:x} {:x}", alpha.to_bits(), beta.to_bits());
         record_one("gemm", parameters, [a, b, &c], output, move |[a, b, c]| {
             cpu().gemm(alpha, &a, &b, beta, c)
@@ -308,7 +325,7 @@ impl Device for Trace {
             ConvolutionPart::Input => b.shape()[0],
             ConvolutionPart::Weights | ConvolutionPart::Output => a.shape()[0],
         };
-        let output = row_major(convolution.shape(made, n), a.dtype());
+        let output = result(convolution.shape(made, n), a.dtype());
         let (parameters, convolution) = (format!("{convolution:?} {made:?}"), convolution.clone());
         record_one("convolve", parameters, [a, b], output, move |[a, b]| {
             cpu().convolve(&convolution, made, &a, &b)
@@ -323,7 +340,7 @@ impl Device for Trace {
             .product();
         let positions = convolution.positions().size();
         let depth = convolution.inputs * kernel;
-        let output = row_major(
+        let output = result(
             [x.shape()[0], convolution.groups, positions, depth],
             x.dtype(),
         );
@@ -335,7 +352,7 @@ impl Device for Trace {
 
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
         let dtype = x.dtype().of_sums();
-        let output = row_major(x.shape(), dtype);
+        let output = result(x.shape(), dtype);
         record_one(
             "scan",
             format!("{scan:?} {axis}"),
@@ -347,7 +364,7 @@ impl Device for Trace {
 
     fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
         let reduced = x.shape().reduced(axes, true);
-        let spec = |shape: &Shape| row_major(shape, x.dtype());
+        let spec = |shape: &Shape| result(shape, x.dtype());
         let outputs = [x.shape(), &reduced, &reduced].map(spec);
         let axes: Vec<usize> = axes.to_vec();
         let parameters = format!("{rule:?} {axes:?}");
@@ -368,7 +385,7 @@ impl Device for Trace {
         cotangents: [&Array; 3],
         axes: &[usize],
     ) -> Array {
-        let output = row_major(results[0].shape(), results[0].dtype());
+        let output = result(results[0].shape(), results[0].dtype());
         let ([y, variance], [gy, gmean, gvariance]) = (results, cotangents);
         let axes: Vec<usize> = axes.to_vec();
         let parameters = format!("{rule:?} {axes:?}");
@@ -387,7 +404,7 @@ impl Device for Trace {
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
         let mut sizes = x.shape().to_vec();
         sizes[axis] = count;
-        let output = row_major(sizes, DType::I64);
+        let output = result(sizes, DType::I64);
         let parameters = format!("{axis} {descending} {count}");
         record_one("argsort", parameters, [x], output, move |[x]| {
             cpu().argsort(&x, axis, descending, count)
@@ -397,7 +414,7 @@ impl Device for Trace {
     fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
         let mut sizes = x.shape().to_vec();
         sizes[axis] = stencil.count();
-        let output = row_major(sizes, x.dtype());
+        let output = result(sizes, x.dtype());
         let stencil = stencil.clone();
         let mut results = record("reduce_window", None, &[x], [output], move |inputs| {
             vec![cpu().reduce_window(&inputs[0], axis, &stencil)]
@@ -409,7 +426,7 @@ impl Device for Trace {
         let mut sizes = x.shape().to_vec();
         let rank = sizes.len();
         sizes[rank - 2..].copy_from_slice(&[rows.count(), columns.count()]);
-        let spec = |dtype| row_major(&sizes, dtype);
+        let spec = |dtype| result(&sizes, dtype);
         let outputs = [x.dtype(), DType::I64].map(spec);
         let (rows, columns) = (rows.clone(), columns.clone());
         let results = record("window_max", None, &[x], outputs, move |inputs| {

@@ -11,10 +11,12 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::dtype::with_word;
 use crate::kernel::Kernel;
 use crate::program::Program;
 use crate::shape::Layout;
-use crate::{Array, DType, Device, Error, Location, Memory, Shape, raise};
+use crate::storage::{Buffer, Word};
+use crate::{Array, DType, Device, Error, Location, Memory, Scalar, Shape, raise};
 
 use device::TRACE;
 
@@ -49,7 +51,7 @@ pub(crate) struct Content {
     pub(crate) inputs: usize,
 }
 
-/// The elements that a slot will have: their dtype, and their order in memory without gaps.
+/// The elements that a slot will have: their dtype, and where they will be in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotSpec {
     pub(crate) dtype: DType,
@@ -166,8 +168,8 @@ impl Tracer {
         Self(Arc::new(Recording { name, content }))
     }
 
-    /// Returns an array that stands for the next input. In every run, the input will have the shape
-    /// and dtype of `like`, and its order in memory if that has no gaps.
+    /// Returns an array that stands for the next input. In every run, the input will have the shape,
+    /// dtype and strides of `like`.
     ///
     /// # Panics
     /// Panics if something has been recorded already.
@@ -217,20 +219,37 @@ pub(crate) fn put_aside() -> impl Drop {
     PutBack(CURRENT.take())
 }
 
-/// The order of the elements of an input: its own if that has no gaps, else row-major. A repeated
-/// single value stays one.
+/// The layout of an input, from the beginning of the memory that it covers.
 pub(crate) fn input_layout(x: &Array) -> Layout {
     let layout = x.layout();
-    let shape = layout.shape.clone();
-    match layout.strides.repeat_one(&shape) {
-        true => Layout {
-            strides: shape.no_steps(),
-            shape,
-            offset: 0,
-        },
-        false if layout.is_row_major() || !layout.is_dense() => Layout::row_major(shape),
-        false => Layout::in_order(shape, &layout.order()),
+    let axes = layout.shape.iter().zip(layout.strides.iter());
+    let before = axes.map(|(&size, &step)| match step < 0 {
+        true => (size.saturating_sub(1)) * step.unsigned_abs(),
+        false => 0,
+    });
+    Layout {
+        offset: before.sum(),
+        ..layout.clone()
     }
+}
+
+/// The array itself, or zeros in the place of elements that are not there yet.
+fn zeros_for(x: &Array) -> Array {
+    if !is_traced(x) {
+        return x.clone();
+    }
+    let layout = x.layout();
+    if layout.strides.repeat_one(&layout.shape) {
+        return Array::zeros(&layout.shape, x.dtype());
+    }
+    let own = input_layout(x);
+    let axes = own.shape.iter().zip(own.strides.iter());
+    let last: usize = axes
+        .map(|(&size, &step)| (size - 1) * step.unsigned_abs())
+        .sum();
+    let mut buffer = Buffer::of(x.dtype(), last + 1);
+    with_word!(x.dtype(), W => buffer.as_mut_words::<W>().fill(W::of(Scalar::zero(x.dtype()))));
+    Array::of_buffer(buffer, own)
 }
 
 fn slot(x: &Array) -> Option<&Slot> {

@@ -11,6 +11,7 @@ use crate::batch::vmap;
 use crate::check::{
     Argument, check_examples, disagreement, flat, floats, normal_like, pull, push, transposed,
 };
+use crate::compile;
 use crate::node::Edge;
 use crate::scope::no_grad;
 use crate::variable::Variable;
@@ -590,6 +591,110 @@ pub(super) fn examples(sample: &Sample) -> Verdict {
     })
 }
 
+// ----- programs
+
+/// The samples that cannot be traced: they draw random numbers, have steps whose shapes are known from
+/// values alone, or move values to another device.
+const NOT_TRACED: &[&str] = &["dropout", "piecewise", "to"];
+
+/// Checks that a compiled function has the bits of the function itself: its values, gradients and
+/// tangents, compiled as a whole and as derivatives of a compiled function, in every layout and
+/// precision.
+pub(super) fn compiled(sample: &Sample) -> Verdict {
+    if NOT_TRACED.contains(&sample.name) {
+        return Ok(());
+    }
+    let mut generator = generator(sample);
+    let map = Map::of(sample, &mut generator);
+    let x = map.inputs();
+    let v = arrays(&normal_like(&x, &mut generator));
+    let call = Arc::clone(&sample.call);
+    let values = compile(move |x: &Vec<Variable>| call(x));
+    let call = Arc::clone(&sample.call);
+    let derivatives = compile(
+        move |(x, w, v): &(Vec<Variable>, Vec<Variable>, Vec<Variable>)| {
+            let f = |x: &[Variable]| floats(call(x));
+            (pull(&f, x, w, false), push(&f, x, v))
+        },
+    );
+    let compiled = Map {
+        call: {
+            let call = Arc::clone(&sample.call);
+            let compiled = compile(move |x: &Vec<Variable>| call(x));
+            Rc::new(move |x| compiled.call(&x.to_vec()))
+        },
+        point: map.point.clone(),
+    };
+    let (compiled, map) = (compiled.differentiable(), map.differentiable());
+    let dtypes = [DType::F64, DType::F32, DType::BF16];
+    for (i, dtype) in dtypes.into_iter().enumerate() {
+        let cast = |x: &[Array]| -> Vec<Array> { x.iter().map(|x| x.cast(dtype)).collect() };
+        let [point, v] = [&map.point, &v].map(|list| cast(list));
+        let outputs = map.at(&point.iter().map(constant).collect::<Vec<_>>());
+        let w = arrays(&normal_like(&outputs, &mut generator));
+        let layouts: Vec<Vec<(&str, Array)>> = point.iter().map(laid_out).collect();
+        for k in 0..layouts.iter().map(Vec::len).min().unwrap_or(0) {
+            let x: Vec<Variable> = layouts.iter().map(|all| constant(&all[k].1)).collect();
+            let [w, v] = [&w, &v].map(|list| list.iter().map(constant).collect::<Vec<_>>());
+            let what = |part: &str| format!("{part} of {dtype}, {}", layouts[0][k].0);
+            same_bits(&what("values"), &values.call(&x), &(sample.call)(&x))?;
+            let f = |x: &[Variable]| map.at(x);
+            let (gx, dy) = derivatives.call(&(x.clone(), w.clone(), v.clone()));
+            same_bits(&what("gradients"), &gx, &pull(&f, &x, &w, false))?;
+            same_bits(&what("tangents"), &dy, &push(&f, &x, &v))?;
+            // Once is enough for the rules of the compiled function itself.
+            if i > 0 || k > 0 {
+                continue;
+            }
+            let g = |x: &[Variable]| compiled.at(x);
+            same_bits(
+                "gradients through it",
+                &pull(&g, &x, &w, true),
+                &pull(&f, &x, &w, true),
+            )?;
+            same_bits("tangents through it", &push(&g, &x, &v), &push(&f, &x, &v))?;
+            let stacked: Vec<Variable> = x.iter().map(|x| x.expand_dims(0)).collect();
+            let axes = vec![Some(0); x.len()];
+            let [batched, looped] =
+                [&*compiled.call, &*map.call].map(|call| vmap(call, &stacked, &axes));
+            same_bits("batch", &batched, &looped)?;
+            if sample.order > 1 {
+                let mut generator = generator.clone();
+                let [again, eager] = [&compiled, &map].map(|map| {
+                    map.reversed(&mut generator.clone())
+                        .reversed(&mut generator.clone())
+                });
+                let _ = &mut generator;
+                same_bits(
+                    "second order",
+                    &again.at(&again.inputs()),
+                    &eager.at(&eager.inputs()),
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_bits(what: &str, found: &[Variable], expected: &[Variable]) -> Verdict {
+    let (found, expected) = (arrays(found), arrays(expected));
+    for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        if !found.has_same_bits(expected) {
+            return Err(format!(
+                "{what}: result {i} is {found:?} instead of {expected:?}"
+            ));
+        }
+    }
+    match found.len() == expected.len() {
+        true => Ok(()),
+        false => Err(format!(
+            "{what}: {} results, not {}",
+            found.len(),
+            expected.len()
+        )),
+    }
+}
+
 // ----- layouts and shapes
 
 /// Returns the same elements in other layouts: transposed, reversed, every second one of a larger
@@ -613,7 +718,7 @@ fn every_second(x: &Array) -> Array {
     let odd: Vec<Index> = (0..x.rank())
         .map(|_| Index::from(1isize..).step_by(2))
         .collect();
-    let mut memory = Array::full(larger, 7.0);
+    let mut memory = Array::full(larger, 7.0).cast(x.dtype());
     memory.assign(&odd, x);
     memory.slice(&odd)
 }

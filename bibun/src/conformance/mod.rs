@@ -100,3 +100,9 @@ tests! {
     kept_values,
     derived_derivatives,
 }
+
+// Programs are for the CPU.
+#[test]
+fn compiled() {
+    every_sample(checks::compiled);
+}

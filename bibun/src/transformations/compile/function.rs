@@ -124,8 +124,8 @@ impl Core {
                 .map(|(shape, dtype, _)| format!("{dtype} {shape}"))
                 .collect();
             let what = format!(
-                "trace {traces} of at most {limit}, for inputs {}: each list of shapes and dtypes \
-                 is traced once, so call it with the same ones, or raise the limit",
+                "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
+                 dtypes and strides is traced once, so call it with the same ones, or raise the limit",
                 specs.join(", ")
             );
             raise(Error::argument("compile", what));
@@ -146,8 +146,7 @@ impl Core {
 }
 
 fn spec(x: &Array) -> (Shape, DType, Vec<isize>) {
-    let strides = Program::input_strides(x);
-    (x.shape().clone(), x.dtype(), strides)
+    (x.shape().clone(), x.dtype(), x.strides().to_vec())
 }
 
 fn trace(forward: &Forward, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
