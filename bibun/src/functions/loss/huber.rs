@@ -12,8 +12,6 @@ unary! {
     /// Computes Huber's function of each element, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)`
     /// beyond (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond.
     ///
     /// ```
