@@ -137,6 +137,38 @@ fn joined(parts: Vec<Array>) -> Variable {
     Variable::new(concat(&parts.iter().collect::<Vec<_>>(), 0))
 }
 
+/// Defines `new` and `builder` of a cell, with their documentation, and of its networks.
+macro_rules! constructors {
+    ($Cell:ident; $(#[$new:meta])* new; $(#[$builder:meta])* builder;) => {
+        impl $Cell {
+            $(#[$new])*
+            pub fn new(inputs: usize, units: usize, generator: &mut bibun_array::Generator) -> Self {
+                Self::builder(inputs, units).build(generator)
+            }
+
+            $(#[$builder])*
+            pub fn builder(inputs: usize, units: usize) -> $crate::links::CellBuilder<Self> {
+                $crate::links::CellBuilder::new(Self::KIND, inputs, units)
+            }
+        }
+
+        impl $crate::links::Recurrent<$Cell> {
+            #[doc = concat!(
+                "Creates a network of one layer in f32; see [`", stringify!($Cell), "::new`]."
+            )]
+            pub fn new(inputs: usize, units: usize, generator: &mut bibun_array::Generator) -> Self {
+                Self::builder(inputs, units).build(generator)
+            }
+
+            /// Returns a builder of a network with custom options.
+            pub fn builder(inputs: usize, units: usize) -> $crate::links::RecurrentBuilder<$Cell> {
+                $crate::links::RecurrentBuilder::new($Cell::builder(inputs, units))
+            }
+        }
+    };
+}
+pub(super) use constructors;
+
 impl<C> fmt::Debug for CellBuilder<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CellBuilder")

@@ -436,6 +436,30 @@ fn walk<C: RecurrentCell>(
     (stack(&outputs, time as isize), state)
 }
 
+/// Defines the methods of a [`RecurrentCell`] that follow from its fields `weight_ih`, `weight_hh`
+/// and `bias`.
+macro_rules! from_weights {
+    () => {
+        fn inputs(&self) -> usize {
+            self.weight_ih.shape()[1]
+        }
+
+        fn units(&self) -> usize {
+            self.weight_hh.shape()[1]
+        }
+
+        fn dtype(&self) -> bibun_array::DType {
+            self.weight_hh.dtype()
+        }
+
+        #[track_caller]
+        fn project(&self, x: &Variable) -> Variable {
+            $crate::functions::linear(x, &self.weight_ih, self.bias.as_ref())
+        }
+    };
+}
+use from_weights;
+
 /// Returns `projected + h whᵀ`. The check gives a clear message if h does not fit.
 #[track_caller]
 fn from_both(cell: &'static str, projected: &Variable, h: &Variable, wh: &Variable) -> Variable {
