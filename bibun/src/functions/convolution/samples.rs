@@ -65,6 +65,21 @@ fn with_bias(mut y: Vec<f64>, shape: &[usize], b: Option<&Array>) -> Vec<Array> 
     vec![Array::from_vec(y, shape)]
 }
 
+/// The windows of a kernel w.
+fn windows<const N: usize>(
+    w: &[usize],
+    stride: [usize; N],
+    padding: [[usize; 2]; N],
+    dilation: [usize; N],
+) -> [Window; N] {
+    std::array::from_fn(|axis| Window {
+        kernel: w[axis + 2],
+        stride: stride[axis],
+        padding: padding[axis],
+        dilation: dilation[axis],
+    })
+}
+
 /// A sample of a convolution whose padding is told in numbers for the reference.
 fn sample<const N: usize>(
     x: &'static [usize],
@@ -74,14 +89,7 @@ fn sample<const N: usize>(
     options: ConvOptions<N>,
     padding: [[usize; 2]; N],
 ) -> crate::conformance::Sample {
-    let windows: Vec<Window> = (0..N)
-        .map(|axis| Window {
-            kernel: w[axis + 2],
-            stride: options.stride[axis],
-            padding: padding[axis],
-            dilation: options.dilation[axis],
-        })
-        .collect();
+    let windows = windows(w, options.stride, padding, options.dilation);
     let sample = crate::conformance::Sample::new(
         named(CONVOLUTION, N),
         move |x| vec![conv(x[0].clone(), x[1].clone(), x.get(2), &options)],
@@ -111,14 +119,7 @@ fn transposed_sample<const N: usize>(
     options: ConvTransposeOptions<N>,
     padding: [[usize; 2]; N],
 ) -> crate::conformance::Sample {
-    let windows: Vec<Window> = (0..N)
-        .map(|axis| Window {
-            kernel: w[axis + 2],
-            stride: options.stride[axis],
-            padding: padding[axis],
-            dilation: options.dilation[axis],
-        })
-        .collect();
+    let windows = windows(w, options.stride, padding, options.dilation);
     let sample = crate::conformance::Sample::new(
         named(TRANSPOSED, N),
         move |x| {

@@ -466,17 +466,12 @@ mod tests {
                 .piecewise(&x, |x| x.sum(..).reshape([1, 1]), |_| 0.0)
         });
         let expected = "piecewise: `taken` gave [1, 1] f64 for vectors of 2 elements";
-        assert!(
-            found.starts_with(expected) && found.contains(file!()),
-            "{found}"
-        );
+        assert!(found.starts_with(expected), "{found}");
         let found = message(&|| x.greater(0).piecewise(&x, |_| 0.0, |_| x.clone()));
         let expected = "piecewise: `otherwise` gave [3] f64 for vectors of 1 elements";
         assert!(found.starts_with(expected), "{found}");
-        let line = line!() + 1;
         let found = message(&|| Variable::constant([true, false]).piecewise(&x, |_| 0.0, |_| 1.0));
         let expected = "piecewise: shapes do not fit: condition = [2] bool, input = [3] f64";
         assert!(found.starts_with(expected), "{found}");
-        assert!(found.contains(&format!("{}:{line}:", file!())), "{found}");
     }
 }
