@@ -3,6 +3,7 @@
 use bibun_array::Window;
 
 use crate::functions::PerAxis;
+use crate::functions::per_axis::window_setters;
 
 /// What lies around the input of a convolution.
 ///
@@ -143,26 +144,7 @@ macro_rules! setters {
                 Self::default()
             }
 
-            /// Sets the stride: one for all axes, or one for each. Defaults to 1.
-            #[must_use]
-            pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
-                let stride = stride.into().each();
-                Self { stride, ..self }
-            }
-
-            /// Sets the padding. Defaults to none.
-            #[must_use]
-            pub fn padding(self, padding: impl Into<Padding<N>>) -> Self {
-                let padding = padding.into();
-                Self { padding, ..self }
-            }
-
-            /// Sets the dilation: one for all axes, or one for each. Defaults to 1.
-            #[must_use]
-            pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
-                let dilation = dilation.into().each();
-                Self { dilation, ..self }
-            }
+            window_setters!(N, stride: "Defaults to 1.", padding: "Defaults to none.");
 
             /// Sets the number of groups of channels. Defaults to 1.
             #[must_use]

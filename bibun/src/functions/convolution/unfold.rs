@@ -6,9 +6,10 @@ use crate::batch::Batched;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
+use crate::functions::Padding;
 use crate::functions::convolution::conv::expect_positive;
 use crate::functions::families::{Linear, LinearRule};
-use crate::functions::{Padding, PerAxis};
+use crate::functions::per_axis::window_setters;
 use crate::variable::Variable;
 
 /// How [`unfold`] and [`fold`] move their windows.
@@ -43,26 +44,7 @@ impl UnfoldOptions {
         Self::default()
     }
 
-    /// Sets the stride: one for both axes, or one for each. Defaults to 1.
-    #[must_use]
-    pub fn stride(self, stride: impl Into<PerAxis<2>>) -> Self {
-        let stride = stride.into().each();
-        Self { stride, ..self }
-    }
-
-    /// Sets the padding. Defaults to none.
-    #[must_use]
-    pub fn padding(self, padding: impl Into<Padding<2>>) -> Self {
-        let padding = padding.into();
-        Self { padding, ..self }
-    }
-
-    /// Sets the dilation: one for both axes, or one for each. Defaults to 1.
-    #[must_use]
-    pub fn dilation(self, dilation: impl Into<PerAxis<2>>) -> Self {
-        let dilation = dilation.into().each();
-        Self { dilation, ..self }
-    }
+    window_setters!(2, stride: "Defaults to 1.", padding: "Defaults to none.");
 }
 
 impl From<&Self> for UnfoldOptions {
