@@ -280,10 +280,10 @@ impl Walk<'_> {
     ) -> Items<Option<Variable>> {
         let present: Vec<Variable> = cotangents.iter().flatten().cloned().collect();
         let has_gradient: RefCell<Items<bool>> = RefCell::default();
-        let pull_back = |batch: &[Variable]| {
-            let mut batch = batch.iter().cloned();
-            let element = |gy: &Option<Variable>| gy.as_ref().and_then(|_| batch.next());
-            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(element));
+        let pull_back = |present: &[Variable]| {
+            let mut present = present.iter().cloned();
+            let in_place = |gy: &Option<Variable>| gy.as_ref().and_then(|_| present.next());
+            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(in_place));
             let gradients = Context::of(node, needs, self.create_graph).ask_vjp(&mut gy);
             let needed = gradients.into_iter().zip(needs);
             let gradients: Items<Option<Variable>> =

@@ -195,11 +195,11 @@ fn arguments_of_vmap() {
     raises!(vmap_with(f, &x, with((0, 0, 0).into())), message);
     let message = "vmap: no part of the argument has a batch axis, called at {here}";
     raises!(vmap_with(f, &x, with(None.into())), message);
-    let message = "vmap: the argument has 2 batch elements at `0` and 3 at `1` (vmap_with has an axis, or None, \
+    let message = "vmap: the argument has 2 batch elements at `0` and 3 at `1` (VmapOptions has an axis, or None, \
                    for each part), called at {here}";
     raises!(vmap(f, &x), message);
     let message = "vmap: the argument at 1 is a single number and has no batch axis (None in \
-                   VmapOptions says that it is the same in every element), called at {here}";
+                   VmapOptions says that it is the same for all batch elements), called at {here}";
     raises!(
         vmap(
             <[Variable; 2]>::clone,

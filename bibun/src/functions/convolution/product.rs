@@ -110,9 +110,9 @@ impl BilinearRule for ConvolutionProduct {
             _ => &a,
         };
         let n = examples.spec().shape[0];
-        let folded = |element: Batched, part| match element.axis {
-            None => element.value,
-            Some(_) => self.fold(element.to_front(count), part, folding),
+        let folded = |input: Batched, part| match input.axis {
+            None => input.value,
+            Some(_) => self.fold(input.to_front(count), part, folding),
         };
         let rule = Self {
             convolution: wider,

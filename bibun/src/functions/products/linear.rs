@@ -132,7 +132,7 @@ impl Function for LinearLayer {
         let (x, w) = (inputs.next().expect("x"), inputs.next().expect("w"));
         let (same_b, own_b) = match inputs.next() {
             Some(Batched { value, axis: None }) => (Some(value), None),
-            Some(element) => (None, Some(element)),
+            Some(b) => (None, Some(b)),
             None => (None, None),
         };
         let y = match (x.axis, w.axis) {

@@ -382,8 +382,8 @@ mod tests {
                     .collect();
                 let together = vmap(with_gradients, &whole, &axes);
                 for l in 0..count {
-                    let batch: Vec<Variable> = (0..inputs.len()).map(|i| element(i, l)).collect();
-                    let alone = with_gradients(&batch);
+                    let single: Vec<Variable> = (0..inputs.len()).map(|i| element(i, l)).collect();
+                    let alone = with_gradients(&single);
                     for (all, one) in together.iter().zip(alone) {
                         let all = all.array().take(&Array::from(l as i64), 0);
                         assert_eq!(all.shape(), &*one.shape());
