@@ -316,10 +316,10 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<E
             Some(Arrived::Sliced(owned)) => owned.clone(),
             _ => {
                 let axis = first.axis();
-                let nobodys = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
+                let unowned = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
                 let examples = match first.fit(spec) {
                     true => first.clone(),
-                    false => nobodys()?,
+                    false => unowned()?,
                 };
                 let cotangent = Variable::zeros(spec);
                 ExampleCotangent {

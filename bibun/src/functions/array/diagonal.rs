@@ -87,7 +87,7 @@ pub fn trace(x: impl Into<Variable>) -> Variable {
 }
 method!(trace);
 
-/// The positions of the diagonal `offset` of a matrix among its elements in row-major order.
+/// Returns the positions of the diagonal `offset` of a matrix among its elements in row-major order.
 fn positions(offset: isize, [rows, columns]: [usize; 2]) -> Option<Index> {
     let (down, right) = match offset < 0 {
         true => (offset.unsigned_abs(), 0),

@@ -20,7 +20,7 @@ fn for_each_index(sizes: &[usize], mut each: impl FnMut(&[usize])) {
     }
 }
 
-/// The place in a row-major array.
+/// Returns the position in a row-major array.
 fn place(shape: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
     shape
         .iter()
@@ -28,7 +28,8 @@ fn place(shape: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
         .fold(0, |place, (&size, i)| place * size + i)
 }
 
-/// Calls `each` with the places of every x, w and y that meet in a convolution, by plain loops.
+/// Calls `each` with the positions of every x, w and y that belong together in a convolution, by plain
+/// loops.
 fn meetings(
     [x, w, y]: [&[usize]; 3],
     windows: &[Window],
@@ -65,7 +66,7 @@ fn with_bias(mut y: Vec<f64>, shape: &[usize], b: Option<&Array>) -> Vec<Array> 
     vec![Array::from_vec(y, shape)]
 }
 
-/// The windows of a kernel w.
+/// Returns the windows of a kernel w.
 fn windows<const N: usize>(
     w: &[usize],
     stride: [usize; N],
@@ -80,7 +81,7 @@ fn windows<const N: usize>(
     })
 }
 
-/// A sample of a convolution whose padding is told in numbers for the reference.
+/// Returns a sample of a convolution, with its padding in numbers for the reference.
 fn sample<const N: usize>(
     x: &'static [usize],
     w: &'static [usize],
@@ -110,7 +111,7 @@ fn sample<const N: usize>(
     }
 }
 
-/// A sample of a transposed convolution: of y, as the convolution has it, to x.
+/// Returns a sample of a transposed convolution, from y of the convolution to x.
 fn transposed_sample<const N: usize>(
     y: &'static [usize],
     w: &'static [usize],

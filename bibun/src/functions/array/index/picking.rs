@@ -25,14 +25,14 @@ pub(super) struct Picking {
 }
 
 impl Picking {
-    /// Whole slices along `axis`, as [`take`] picks them.
+    /// Returns a picking of whole slices along `axis`, as [`take`] picks them.
     #[track_caller]
     pub(super) fn slices(function: &'static str, x: &Variable, axis: isize) -> Self {
         let (each, axis) = (false, normalize_axis(function, axis, x.rank()));
         Self { each, axis }
     }
 
-    /// Single elements along `axis`, as [`gather`](crate::functions::gather) picks them.
+    /// Returns a picking of single elements along `axis`, as [`gather`](crate::functions::gather) picks them.
     #[track_caller]
     pub(super) fn elements(function: &'static str, x: &Variable, axis: isize) -> Self {
         let each = true;
@@ -42,13 +42,13 @@ impl Picking {
         }
     }
 
-    /// The same positions where the batch axis is in front.
+    /// Returns the same positions with the batch axis in front.
     fn in_batch(self) -> Self {
         let axis = self.axis + 1;
         Self { axis, ..self }
     }
 
-    /// The shape of what is picked.
+    /// Returns the shape of the result of a pick.
     fn shape(self, x: &Shape, indices: &Shape) -> Shape {
         if self.each {
             return indices.clone();
