@@ -1,7 +1,6 @@
 //! Huber's loss, which is squared near zero and absolute far from it.
 
 use super::mean_error::of_errors;
-use crate::call::composite;
 use crate::functions::families::unary;
 use crate::functions::{Reduction, subtract};
 use crate::variable::Variable;
@@ -67,7 +66,6 @@ pub fn huber_loss_with(
     delta: f64,
     reduction: Reduction,
 ) -> Variable {
-    let _whole = composite("huber_loss");
     of_errors("huber_loss", [x.into(), t.into()], reduction, |x, t| {
         huber(subtract(x, t), delta)
     })
