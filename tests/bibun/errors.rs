@@ -313,7 +313,7 @@ fn arguments_of_gradients() {
 }
 
 #[test]
-fn what_a_checkpoint_must_not_capture() {
+fn a_checkpoint_must_not_capture_history() {
     let (x, w) = (leaf(&[1.0, 2.0]), leaf(&[3.0, 4.0]));
     let captured = w.clone();
     let error = attempt(|| checkpoint(move |x| x * &captured, &x)).expect_err("an error");
@@ -554,7 +554,7 @@ fn attempts_nest() {
 }
 
 #[test]
-fn an_error_outside_of_attempt_is_a_panic_with_the_same_words() {
+fn errors_outside_of_attempt_panic_with_the_same_message() {
     let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
     let error = attempt(|| &a + &b).expect_err("an error").to_string();
     let sum = std::panic::AssertUnwindSafe(|| &a + &b);

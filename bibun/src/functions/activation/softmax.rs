@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_by_infinity_takes_no_part() {
+    fn elements_masked_by_infinity_do_not_count() {
         let x = Variable::new([0.0, f64::NEG_INFINITY, 0.0]);
         let y = softmax(&x, 0);
         assert_eq!(y.to_vec::<f64>(), [0.5, 0.0, 0.5]);

@@ -131,7 +131,7 @@ mod tests {
     use crate::gradients;
 
     #[test]
-    fn what_is_masked_may_be_anything() {
+    fn masked_elements_may_be_anything() {
         for dtype in [DType::F32, DType::F64] {
             let x = [[f64::NAN, 700.0, 700.0], [f64::INFINITY, f64::NAN, 1.0]];
             let x = Variable::new(Variable::constant(x).cast(dtype).array());

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = zeros(&[2, 4, 5]);
         let message = |w: &[usize], b: Option<&Variable>, options| {
             attempt(|| conv1d(&x, zeros(w), b, options))

@@ -355,7 +355,7 @@ mod tests {
     use crate::attempt;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2]);
         let options = UnfoldOptions::new();
         let message = |kernel, options| {

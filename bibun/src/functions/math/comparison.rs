@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_broadcast() {
+    fn shapes_that_do_not_broadcast() {
         let (condition, a) = (Variable::new([true, false]), Variable::new([1.0, 2.0, 3.0]));
         let error = crate::attempt(|| where_(&condition, &a, 0.0)).expect_err("[2] beside [3]");
         assert!(

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_spoils_nothing_at_any_order() {
+    fn branches_not_taken_affect_no_derivative() {
         let x = Variable::new([-4.0, 0.0, 4.0, f64::NAN]);
         assert_eq!(root(&x).to_vec::<f64>(), [0.0, 0.0, 2.0, 0.0]);
         let expected = [
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_element_in_place_of_others_is_that_of_one_place() {
+    fn replacements_are_elements_of_one_position() {
         let a = Variable::new([[0.0, 1.0, 2.0], [5.0, 6.0, 0.0]]);
         let b = Variable::new([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]).transpose();
         let call = |v: &[Variable]| {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([1.0, 2.0, -3.0]);
         let message = |call: &dyn Fn() -> Variable| attempt(call).unwrap_err().to_string();
         let found = message(&|| {

@@ -251,7 +251,7 @@ mod tests {
     use crate::functions::probe::{assert_finite, derivatives, gradient, partial_derivatives};
 
     #[test]
-    fn derivatives_of_constant_powers_at_zero_and_left_of_it() {
+    fn derivatives_of_constant_powers_at_zero_and_below() {
         assert_eq!(derivatives(|x| pow(x, 0), 0.0, 2), [1.0, 0.0, 0.0]);
         assert_eq!(derivatives(|x| pow(x, 1), 0.0, 3), [0.0, 1.0, 0.0, 0.0]);
         assert_eq!(

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new(Array::zeros([2, 3], DType::F64));
         let text = attempt(|| max_pool(&x, Pooling::new([2, 2]).padding([2, 0])));
         let text = text.unwrap_err().to_string();

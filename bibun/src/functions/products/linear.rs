@@ -269,7 +269,7 @@ mod tests {
     use crate::attempt;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let w = Variable::new([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
         let message = |x: &Variable, w: &Variable, b: Option<&Variable>| {

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_may_differ_between_batch_elements_of_batch_elements() {
+    fn indices_may_differ_in_nested_batches() {
         let x = Generator::new(3).uniform([2, 3, 4], -1.0, 1.0, DType::F64);
         let picks = Generator::new(4).integers(-4, 4, [3, 2, 5]);
         let y = vmap(
