@@ -58,12 +58,12 @@ impl GruCell {
         name: "GruCell",
         gates: 3,
         open_gate: None,
-        has_bn: true,
+        has_bias_hn: true,
         make: |weights| Self {
-            weight_ih: weights.wx,
-            weight_hh: weights.wh,
-            bias: weights.b,
-            bias_hn: weights.bn,
+            weight_ih: weights.weight_ih,
+            weight_hh: weights.weight_hh,
+            bias: weights.bias,
+            bias_hn: weights.bias_hn,
         },
     };
 }
@@ -93,7 +93,7 @@ impl RecurrentCell for GruCell {
         let gates = split_at(sigmoid(&from_x[0] + &from_h[0]), &[units], -1);
         let (r, z) = (&gates[0], &gates[1]);
         let candidate = match &self.bias_hn {
-            Some(bn) => &from_h[1] + bn,
+            Some(bias) => &from_h[1] + bias,
             None => from_h[1].clone(),
         };
         let n = tanh(&from_x[1] + r * candidate);

@@ -82,11 +82,11 @@ impl LstmCell {
         name: "LstmCell",
         gates: 4,
         open_gate: Some(1),
-        has_bn: false,
+        has_bias_hn: false,
         make: |weights| Self {
-            weight_ih: weights.wx,
-            weight_hh: weights.wh,
-            bias: weights.b,
+            weight_ih: weights.weight_ih,
+            weight_hh: weights.weight_hh,
+            bias: weights.bias,
         },
     };
 }

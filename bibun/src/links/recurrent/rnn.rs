@@ -53,16 +53,15 @@ impl RnnCell {
         name: "RnnCell",
         gates: 1,
         open_gate: None,
-        has_bn: false,
+        has_bias_hn: false,
         make: |weights| Self::of(weights, false),
     };
 
     fn of(weights: Weights, has_relu: bool) -> Self {
-        let Weights { wx, wh, b, .. } = weights;
         Self {
-            weight_ih: wx,
-            weight_hh: wh,
-            bias: b,
+            weight_ih: weights.weight_ih,
+            weight_hh: weights.weight_hh,
+            bias: weights.bias,
             has_relu,
         }
     }
