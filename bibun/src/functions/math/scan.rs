@@ -62,8 +62,8 @@ impl LinearRule for CumSum {
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        let [share] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
-        share.expect("there is a transpose")
+        let [gradient] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+        gradient.expect("there is a transpose")
     }
 }
 
@@ -131,8 +131,8 @@ impl LinearRule for Diff {
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        let [share] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
-        share.expect("there is a transpose")
+        let [gradient] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+        gradient.expect("there is a transpose")
     }
 }
 

@@ -220,7 +220,7 @@ pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Varia
 
 /// Returns the example gradient of an input of windows over its last axes, whose cotangent
 /// `transpose` computes.
-pub(super) fn share_of_windows(
+pub(super) fn gradient_of_windows(
     x: &Shape,
     stencil: &[Stencil],
     gy: ExampleCotangent,
@@ -294,7 +294,7 @@ impl LinearRule for WindowSum {
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        share_of_windows(&x.shape, &self.stencil, gy, |gy| self.transpose(x, gy))
+        gradient_of_windows(&x.shape, &self.stencil, gy, |gy| self.transpose(x, gy))
     }
 }
 
