@@ -44,7 +44,7 @@ impl Batched {
 #[derive(Debug)]
 struct HiddenBatch {
     level: Level,
-    element: Batched,
+    batched: Batched,
 }
 
 /// Runs `f` once for all batch elements. `axes` has the batch axis of each input, or `None` for
@@ -56,31 +56,28 @@ pub(crate) fn vmap(
     inputs: &[Variable],
     axes: &[Option<isize>],
 ) -> Vec<Variable> {
-    let element = |(value, axis): (&Variable, &Option<isize>)| Batched {
+    let batched = |(value, axis): (&Variable, &Option<isize>)| Batched {
         value: value.clone(),
         axis: axis.map(|axis| bibun_array::normalize_axis("vmap", axis, value.rank())),
     };
-    let batch: Vec<Batched> = inputs.iter().zip(axes).map(element).collect();
-    let count = Batched::batch_size(&batch);
-    run_batch(f, &batch, Draw::Shared)
+    let inputs: Vec<Batched> = inputs.iter().zip(axes).map(batched).collect();
+    let count = Batched::batch_size(&inputs);
+    run_batch(f, &inputs, Draw::Shared)
         .into_iter()
-        .map(|element| element.to_front(count))
+        .map(|y| y.to_front(count))
         .collect()
 }
 
 /// Runs `f` on single batch elements.
 pub(crate) fn run_batch(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
-    batch: &[Batched],
+    inputs: &[Batched],
     draw: Draw,
 ) -> Vec<Batched> {
     scope::nested(|level| {
-        let count = batch.iter().find_map(Batched::count).unwrap_or(0);
+        let count = inputs.iter().find_map(Batched::count).unwrap_or(0);
         let _drawing = randomness::drawing(level, count, draw);
-        let inputs: Vec<Variable> = batch
-            .iter()
-            .map(|element| element.clone().hidden(level))
-            .collect();
+        let inputs: Vec<Variable> = inputs.iter().map(|x| x.clone().hidden(level)).collect();
         f(&inputs).iter().map(|y| split(y, level)).collect()
     })
 }
@@ -90,7 +87,7 @@ impl Batched {
     pub(crate) fn hidden(self, level: Level) -> Variable {
         Variable::from_value(Value::hiding(HiddenBatch {
             level,
-            element: self,
+            batched: self,
         }))
     }
 
@@ -109,8 +106,8 @@ impl Batched {
 fn split(x: &Variable, level: Level) -> Batched {
     let lost = x.edge().lost_at();
     x.look(|value| match value.hidden_at(level) {
-        Some(HiddenBatch { element, .. }) => {
-            let Batched { value, axis } = element.clone();
+        Some(HiddenBatch { batched, .. }) => {
+            let Batched { value, axis } = batched.clone();
             let value = match lost {
                 Some(location) if !value.has_history() => value.lost_at(location),
                 Some(_) | None => value,
@@ -130,11 +127,11 @@ impl Hidden for HiddenBatch {
     }
 
     fn spec(&self) -> Spec {
-        self.element.spec()
+        self.batched.spec()
     }
 
     fn dtype(&self) -> DType {
-        self.element.value.dtype()
+        self.batched.value.dtype()
     }
 
     fn hidden_by(&self) -> (&'static str, &'static str) {
@@ -145,7 +142,7 @@ impl Hidden for HiddenBatch {
     }
 
     fn parts(&self) -> Items<&Variable> {
-        items([&self.element.value])
+        items([&self.batched.value])
     }
 
     fn is_differentiated(&self) -> bool {
@@ -153,7 +150,7 @@ impl Hidden for HiddenBatch {
     }
 
     fn detach(&self) -> Variable {
-        let Batched { value, axis } = &self.element;
+        let Batched { value, axis } = &self.batched;
         let (value, axis) = (value.detach(), *axis);
         Batched { value, axis }.hidden(self.level)
     }
@@ -165,16 +162,16 @@ impl Hidden for HiddenBatch {
         call: &Call<'_>,
     ) -> Items<Arc<Value>> {
         let level = self.level;
-        let batch = items(inputs.iter().map(|input| split(input, level)));
+        let batched = items(inputs.iter().map(|input| split(input, level)));
         drop(inputs);
-        let outputs: Items<Batched> = if batch.iter().all(|element| element.axis.is_none()) {
-            let inputs = items(batch.into_iter().map(|element| element.value));
+        let outputs: Items<Batched> = if batched.iter().all(|input| input.axis.is_none()) {
+            let inputs = items(batched.into_iter().map(|input| input.value));
             let outputs = function.apply(inputs, call.location).into_iter();
             items(outputs.map(|value| Batched { value, axis: None }))
         } else {
-            randomness::in_rule(level, || ask_batch(function, batch, call))
+            randomness::in_rule(level, || ask_batch(function, batched, call))
         };
-        let hide = |element| Arc::new(Value::hiding(HiddenBatch { level, element }));
+        let hide = |batched| Arc::new(Value::hiding(HiddenBatch { level, batched }));
         items(outputs.into_iter().map(hide))
     }
 }

@@ -41,31 +41,28 @@ impl Batched {
     /// Returns all values with one common batch axis, and that axis.
     pub(crate) fn aligned(inputs: &[Self]) -> (SmallVec<[Variable; 4]>, usize) {
         // Nothing moves if all inputs have the same batch axis, as a single input always does.
-        let mut axes = inputs.iter().filter_map(|element| element.axis);
+        let mut axes = inputs.iter().filter_map(|input| input.axis);
         let first = axes
             .next()
             .expect("a batch rule is asked only where there is a batch");
         let count = Self::batch_size(inputs);
-        if inputs.iter().all(|element| element.axis == Some(first)) {
+        if inputs.iter().all(|input| input.axis == Some(first)) {
             return (
-                inputs.iter().map(|element| element.value.clone()).collect(),
+                inputs.iter().map(|input| input.value.clone()).collect(),
                 first,
             );
         }
         (
-            inputs
-                .iter()
-                .map(|element| element.to_front(count))
-                .collect(),
+            inputs.iter().map(|input| input.to_front(count)).collect(),
             0,
         )
     }
 
     /// Returns the only input of a function, and its batch axis.
-    pub(crate) fn mapped([element]: [Self; 1]) -> (Variable, usize) {
+    pub(crate) fn mapped([input]: [Self; 1]) -> (Variable, usize) {
         (
-            element.value,
-            element.axis.expect("the only input has a batch axis"),
+            input.value,
+            input.axis.expect("the only input has a batch axis"),
         )
     }
 
@@ -82,7 +79,7 @@ impl Batched {
     /// Applies a function to all batch elements, with the batch axis in front of its own axes.
     pub(crate) fn in_front<F: Function>(function: F, inputs: Inputs<F, Self>) -> Outputs<F, Self> {
         let count = Self::batch_size(inputs.as_ref());
-        let inputs = F::Inputs::map(inputs, |element| element.to_front(count));
+        let inputs = F::Inputs::map(inputs, |input| input.to_front(count));
         F::Outputs::map(crate::apply(function, inputs), |y| Self::along(y, 0))
     }
 
@@ -92,10 +89,10 @@ impl Batched {
     where
         F: Function,
     {
-        let batch = inputs.as_ref();
-        let (n, count) = (batch[0].spec().shape[0], Self::batch_size(batch));
-        let inputs = F::Inputs::map(inputs, |element| {
-            let x = element.to_front(count);
+        let all = inputs.as_ref();
+        let (n, count) = (all[0].spec().shape[0], Self::batch_size(all));
+        let inputs = F::Inputs::map(inputs, |input| {
+            let x = input.to_front(count);
             let shape = x.shape().removed(0).replaced(0, count * n);
             reshape(x, shape)
         });

@@ -304,21 +304,21 @@ impl Context<'_> {
     }
 }
 
-/// Calls the `batch` rule with these batch elements of the inputs.
+/// Calls the `batch` rule with these inputs.
 pub(crate) fn ask_batch(
     function: &dyn AnyFunction,
-    batch: Items<Batched>,
+    inputs: Items<Batched>,
     call: &apply::Call<'_>,
 ) -> Items<Batched> {
     let (_, _entered) = Called::begin(function.name(), call.location);
     missing_at(call.location, || {
-        let batch = function.batch(batch);
+        let outputs = function.batch(inputs);
         let misfit =
-            |_, element: &Batched, spec: &Spec| Some(element.spec()).filter(|found| found != spec);
+            |_, output: &Batched, spec: &Spec| Some(output.spec()).filter(|found| found != spec);
         if let Some(specs) = call.output_specs {
-            check(function, "batch", &batch, specs, misfit);
+            check(function, "batch", &outputs, specs, misfit);
         }
-        batch
+        outputs
     })
 }
 

@@ -133,10 +133,10 @@ thread_local! {
 /// use bibun::{with_hook, Phase, Variable};
 /// use std::{cell::RefCell, rc::Rc};
 /// let names = Rc::new(RefCell::new(Vec::new()));
-/// let told = Rc::clone(&names);
+/// let seen = Rc::clone(&names);
 /// let x = Variable::new(1.0);
 /// with_hook(
-///     move |event| told.borrow_mut().push((event.phase, event.name)),
+///     move |event| seen.borrow_mut().push((event.phase, event.name)),
 ///     || x.tanh().exp().backward(),
 /// );
 /// let (forward, backward) = (Phase::Forward, Phase::Backward);

@@ -50,11 +50,11 @@ pub(crate) fn pull_apart(
         shared: FxHashMap::default(),
     };
     let back = || {
-        for (edge, mut owned) in outputs {
+        for (edge, mut sliced) in outputs {
             if !create_graph {
-                owned.cotangent = owned.cotangent.without_history();
+                sliced.cotangent = sliced.cotangent.without_history();
             }
-            walk.deliver(&edge, Part::Sliced(owned), None);
+            walk.deliver(&edge, Part::Sliced(sliced), None);
         }
         for node in paths.nodes().iter().rev() {
             walk.pass(node);
@@ -73,18 +73,18 @@ pub(crate) fn pull_apart(
 impl Part {
     /// Returns the sum of the parts, for a rule to return.
     pub(crate) fn sum(parts: Vec<Self>) -> Option<ExampleGradient> {
-        let share = |part| match part {
-            Self::Sliced(owned) => ExampleGradient::Sliced(owned),
+        let gradient = |part| match part {
+            Self::Sliced(sliced) => ExampleGradient::Sliced(sliced),
             Self::Stacked(cotangent) => ExampleGradient::Stacked(cotangent),
             Self::OuterProduct(product) => ExampleGradient::OuterProduct(product),
         };
         let added = |part: Self| match part {
-            Self::Sliced(owned) => owned.stacked(),
+            Self::Sliced(sliced) => sliced.stacked(),
             Self::Stacked(cotangent) => cotangent,
             Self::OuterProduct(product) => product.rows(),
         };
         match <[Self; 1]>::try_from(parts) {
-            Ok([part]) => Some(share(part)),
+            Ok([part]) => Some(gradient(part)),
             Err(parts) => {
                 let terms = parts.into_iter().map(added);
                 terms.reduce(|a, b| a + b).map(ExampleGradient::Stacked)
@@ -138,7 +138,7 @@ impl Walk<'_> {
             return;
         }
         let new = match part {
-            Part::Sliced(owned) => Arrived::Sliced(owned),
+            Part::Sliced(sliced) => Arrived::Sliced(sliced),
             Part::Stacked(cotangent) => Arrived::Stacked(cotangent, origin),
             Part::OuterProduct(product) => Arrived::Stacked(product.rows(), origin),
         };
@@ -159,7 +159,7 @@ impl Walk<'_> {
         added: Option<Origin>,
     ) {
         let own = arrived.iter().flatten().find_map(|arrived| match arrived {
-            Arrived::Sliced(owned) => Some(&owned.examples),
+            Arrived::Sliced(sliced) => Some(&sliced.examples),
             Arrived::Stacked(..) => None,
         });
         let constants = (node.inputs().iter().zip(node.saved_inputs())).zip(node.input_specs());
@@ -227,16 +227,16 @@ impl Walk<'_> {
         needs: &[bool],
         here: Origin,
     ) -> Items<Option<(Part, bool)>> {
-        let shares = match owned_by_all(node, arrived) {
-            Some(owned) => {
+        let gradients = match sliced_by_example(node, arrived) {
+            Some(sliced) => {
                 // A single example cannot be mixed with another.
-                let alone = owned.iter().all(|owned| owned.examples.count() <= 1);
+                let alone = sliced.iter().all(|sliced| sliced.examples.count() <= 1);
                 let cx = Context::of(node, needs, self.create_graph);
-                let shares = cx.ask_per_example(owned);
-                items(shares.into_iter().map(|share| match share {
+                let gradients = cx.ask_per_example(sliced);
+                items(gradients.into_iter().map(|gradient| match gradient {
                     Some(ExampleGradient::Mixed) if alone => Some(ExampleGradient::Unknown),
                     Some(ExampleGradient::Mixed) => here.mixes(),
-                    share => share,
+                    gradient => gradient,
                 }))
             }
             None => items(
@@ -246,26 +246,26 @@ impl Walk<'_> {
             ),
         };
         let unknown =
-            |share: &Option<ExampleGradient>| matches!(share, Some(ExampleGradient::Unknown));
-        let unknown: Items<bool> = items(shares.iter().map(unknown));
-        let mut gradients = Items::new().into_iter();
+            |gradient: &Option<ExampleGradient>| matches!(gradient, Some(ExampleGradient::Unknown));
+        let unknown: Items<bool> = items(gradients.iter().map(unknown));
+        let mut computed = Items::new().into_iter();
         if unknown.contains(&true) {
             let cotangents = arrived.iter().map(|arrived| match arrived {
                 None => None,
-                Some(Arrived::Sliced(owned)) => Some(owned.stacked()),
+                Some(Arrived::Sliced(sliced)) => Some(sliced.stacked()),
                 Some(Arrived::Stacked(cotangent, _)) => Some(cotangent.clone()),
             });
             let cotangents: Items<Option<Variable>> = items(cotangents);
-            gradients = self.under_vmap(node, &cotangents, &unknown).into_iter();
+            computed = self.under_vmap(node, &cotangents, &unknown).into_iter();
         }
-        items(shares.into_iter().map(|share| {
-            let gradient = gradients.next().flatten();
-            Some(match share? {
-                ExampleGradient::Sliced(owned) => (Part::Sliced(owned), true),
+        items(gradients.into_iter().map(|gradient| {
+            let computed = computed.next().flatten();
+            Some(match gradient? {
+                ExampleGradient::Sliced(sliced) => (Part::Sliced(sliced), true),
                 ExampleGradient::Stacked(cotangent) => (Part::Stacked(cotangent), true),
                 ExampleGradient::OuterProduct(product) => (Part::OuterProduct(product), true),
                 ExampleGradient::Unknown | ExampleGradient::Mixed => {
-                    (Part::Stacked(gradient?), false)
+                    (Part::Stacked(computed?), false)
                 }
             })
         }))
@@ -280,10 +280,10 @@ impl Walk<'_> {
     ) -> Items<Option<Variable>> {
         let present: Vec<Variable> = cotangents.iter().flatten().cloned().collect();
         let has_gradient: RefCell<Items<bool>> = RefCell::default();
-        let pull_back = |batch: &[Variable]| {
-            let mut batch = batch.iter().cloned();
-            let element = |gy: &Option<Variable>| gy.as_ref().and_then(|_| batch.next());
-            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(element));
+        let pull_back = |present: &[Variable]| {
+            let mut present = present.iter().cloned();
+            let in_place = |gy: &Option<Variable>| gy.as_ref().and_then(|_| present.next());
+            let mut gy: Items<Option<Variable>> = items(cotangents.iter().map(in_place));
             let gradients = Context::of(node, needs, self.create_graph).ask_vjp(&mut gy);
             let needed = gradients.into_iter().zip(needs);
             let gradients: Items<Option<Variable>> =
@@ -301,11 +301,14 @@ impl Walk<'_> {
 
 /// Returns the cotangents of all outputs, with zeros where none arrived, if each slice of all of them
 /// belongs to one example.
-fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<ExampleCotangent>> {
+fn sliced_by_example(
+    node: &Arc<Node>,
+    arrived: &[Option<Arrived>],
+) -> Option<Items<ExampleCotangent>> {
     let mut first = None;
     for arrived in arrived.iter().flatten() {
         match arrived {
-            Arrived::Sliced(owned) => first = first.or(Some(&owned.examples)),
+            Arrived::Sliced(sliced) => first = first.or(Some(&sliced.examples)),
             Arrived::Stacked(..) => return None,
         }
     }
@@ -313,13 +316,13 @@ fn owned_by_all(node: &Arc<Node>, arrived: &[Option<Arrived>]) -> Option<Items<E
     let mut all = Items::new();
     for (arrived, spec) in arrived.iter().zip(node.output_specs()) {
         all.push(match arrived {
-            Some(Arrived::Sliced(owned)) => owned.clone(),
+            Some(Arrived::Sliced(sliced)) => sliced.clone(),
             _ => {
                 let axis = first.axis();
-                let nobodys = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
+                let unowned = || Some(first.owned_by(axis, vec![None; *spec.shape.get(axis)?]));
                 let examples = match first.fit(spec) {
                     true => first.clone(),
-                    false => nobodys()?,
+                    false => unowned()?,
                 };
                 let cotangent = Variable::zeros(spec);
                 ExampleCotangent {
@@ -347,9 +350,9 @@ impl Arrived {
             }
             (Self::Stacked(_, Some(origin)), Self::Sliced(_))
             | (Self::Sliced(_), Self::Stacked(_, Some(origin))) => origin.mixes(),
-            (Self::Stacked(added, None), Self::Sliced(owned))
-            | (Self::Sliced(owned), Self::Stacked(added, None)) => {
-                Self::Stacked(added + owned.stacked(), None)
+            (Self::Stacked(added, None), Self::Sliced(sliced))
+            | (Self::Sliced(sliced), Self::Stacked(added, None)) => {
+                Self::Stacked(added + sliced.stacked(), None)
             }
         }
     }

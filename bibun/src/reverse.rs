@@ -661,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_between_are_listed_only_where_ways_lead_elsewhere() {
+    fn nodes_are_listed_only_where_paths_lead_elsewhere() {
         let (x, w) = (Variable::new(2.0), Variable::new(3.0));
         let (y, z) = (x.tanh().exp(), (&x * &w).sin());
         assert!(!are_listed(&[&y], &[&x]));

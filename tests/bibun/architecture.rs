@@ -365,7 +365,7 @@ fn matches(code: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn whoever_asks_for_a_dtype_knows_them_all() {
+fn matches_of_dtypes_name_them_all() {
     let dtypes = [
         "DType::",
         "Accumulator::",

@@ -169,7 +169,7 @@ fn causal_attention_sees_no_future() {
 }
 
 #[test]
-fn who_sees_nothing_gets_zeros() {
+fn queries_without_keys_get_zeros() {
     let layer = built(MultiHeadAttention::builder(4, 2));
     let x = normal(&[2, 3, 4], 1);
     let mask = length_mask(&[0, 2], 3).expand_dims(1);
@@ -299,7 +299,7 @@ fn a_small_language_model_is_a_sequence() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn mistakes_are_named() {
     let message = |call: &dyn Fn()| attempt(call).unwrap_err().to_string();
     let layer = built(MultiHeadAttention::builder(4, 2).causal());
     let (x, long) = (normal(&[2, 3, 4], 1), normal(&[2, 5, 4], 1));
@@ -332,7 +332,7 @@ fn what_does_not_fit_is_said() {
 }
 
 #[test]
-fn a_mask_of_floats_is_added_and_one_of_integers_refused() {
+fn float_masks_are_added_and_integer_masks_refused() {
     let x = normal(&[2, 3, 4], 1);
     let (hidden, lengths) = (f64::NEG_INFINITY, length_mask(&[2, 3], 3).expand_dims(1));
     let added = lengths.where_(0.0, hidden);

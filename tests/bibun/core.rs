@@ -124,7 +124,7 @@ fn gradients_inside_of_vmap_and_vmap_inside_of_gradients() {
 }
 
 #[test]
-fn a_million_functions_forward_backward_and_dropped_on_a_small_stack() {
+fn a_million_functions_fit_on_a_small_stack() {
     std::thread::Builder::new()
         .stack_size(2 << 20)
         .spawn(|| {
@@ -145,7 +145,7 @@ fn a_million_functions_forward_backward_and_dropped_on_a_small_stack() {
 }
 
 #[test]
-fn gradients_of_what_was_computed_add_up_as_those_of_leaves_do() {
+fn gradients_of_intermediate_variables_add_up() {
     let x = Variable::new(2.0);
     let y = &x * &x;
     y.retain_grad();
@@ -161,7 +161,7 @@ fn gradients_of_what_was_computed_add_up_as_those_of_leaves_do() {
 }
 
 #[test]
-fn what_a_rule_captures_leaves_no_history_in_gradients() {
+fn captures_of_a_rule_leave_no_history_in_gradients() {
     let w = Variable::new(3.0);
     let captured = w.clone();
     let scaled = custom("scaled", |[x]| x.clone()).vjp(move |_, _, gy| [gy * &captured]);

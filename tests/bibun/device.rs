@@ -39,7 +39,7 @@ fn mlp(device: &'static dyn Device) -> Mlp {
 
 /// The parameters after three steps, and how often each function read from the device.
 #[test]
-fn every_optimizer_learns_on_a_device_what_it_learns_on_the_cpu() {
+fn every_optimizer_learns_the_same_on_a_device() {
     let train = |device: &'static dyn Device, mut optimizer: Box<dyn Optimizer>| {
         let (model, (x, t)) = (mlp(device), batch(device));
         let losses: Vec<f64> = (0..3)
@@ -298,7 +298,7 @@ fn random_numbers_are_the_same_on_every_device() {
 }
 
 #[test]
-fn gradients_of_each_example_are_computed_where_the_model_is() {
+fn per_example_gradients_are_on_the_models_device() {
     let device = Counting::new(&["to"]);
     let gradients = |device: &'static dyn Device| {
         let (model, (x, t)) = (Mlp::new(&[6, 5, 3], &mut Generator::new(0)), batch(device));

@@ -195,11 +195,11 @@ fn arguments_of_vmap() {
     raises!(vmap_with(f, &x, with((0, 0, 0).into())), message);
     let message = "vmap: no part of the argument has a batch axis, called at {here}";
     raises!(vmap_with(f, &x, with(None.into())), message);
-    let message = "vmap: the argument has 2 batch elements at `0` and 3 at `1` (vmap_with has an axis, or None, \
+    let message = "vmap: the argument has 2 batch elements at `0` and 3 at `1` (VmapOptions has an axis, or None, \
                    for each part), called at {here}";
     raises!(vmap(f, &x), message);
     let message = "vmap: the argument at 1 is a single number and has no batch axis (None in \
-                   VmapOptions says that it is the same in every element), called at {here}";
+                   VmapOptions says that it is the same for all batch elements), called at {here}";
     raises!(
         vmap(
             <[Variable; 2]>::clone,
@@ -313,7 +313,7 @@ fn arguments_of_gradients() {
 }
 
 #[test]
-fn what_a_checkpoint_must_not_capture() {
+fn a_checkpoint_must_not_capture_history() {
     let (x, w) = (leaf(&[1.0, 2.0]), leaf(&[3.0, 4.0]));
     let captured = w.clone();
     let error = attempt(|| checkpoint(move |x| x * &captured, &x)).expect_err("an error");
@@ -554,7 +554,7 @@ fn attempts_nest() {
 }
 
 #[test]
-fn an_error_outside_of_attempt_is_a_panic_with_the_same_words() {
+fn errors_outside_of_attempt_panic_with_the_same_message() {
     let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
     let error = attempt(|| &a + &b).expect_err("an error").to_string();
     let sum = std::panic::AssertUnwindSafe(|| &a + &b);

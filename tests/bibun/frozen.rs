@@ -106,7 +106,7 @@ fn clones_tied_places_and_threads_share_it() {
 }
 
 #[test]
-fn what_is_frozen_alone_leaves_no_history() {
+fn frozen_parameters_alone_leave_no_history() {
     let (net, x) = (Net::new(1), data(5));
     let free = net.losses(&x).mean(..);
     free.backward();
@@ -151,7 +151,7 @@ fn gradients_go_through_a_frozen_layer() {
 }
 
 #[test]
-fn a_gradient_has_nothing_in_the_place_of_a_frozen_parameter() {
+fn frozen_parameters_are_absent_from_gradients() {
     let (net, x) = (Net::new(1), data(5));
     let loss = |net: &Net| net.losses(&x).mean(..);
     let whole = grad(loss, &net);
@@ -212,7 +212,7 @@ fn a_gradient_has_nothing_in_the_place_of_a_frozen_parameter() {
 }
 
 #[test]
-fn transformations_take_what_is_frozen_for_a_constant() {
+fn frozen_parameters_are_constants_of_transformations() {
     let (w, x) = (Variable::new([2.0, 3.0]), Variable::constant([0.5, -1.0]));
     let f = |(w, x): &(Variable, Variable)| (w * x * x).sin();
     let alone = |x: &Variable| (Variable::constant([2.0, 3.0]) * x * x).sin();
@@ -397,7 +397,7 @@ fn checkpoints_stay_frozen() {
 }
 
 #[test]
-fn what_is_frozen_after_the_run_takes_no_gradient_any_more() {
+fn parameters_frozen_after_the_run_get_no_gradient() {
     let (w, b) = (Variable::new(2.0), Variable::new(3.0));
     let called = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&called);

@@ -170,7 +170,7 @@ fn bytes_that_several_functions_keep_count_once() {
 }
 
 #[test]
-fn what_has_no_history_is_shown_alone() {
+fn values_without_history_are_shown_alone() {
     for x in [
         Variable::constant([1.0, 2.0]),
         Variable::new([1.0, 2.0]).named("x"),
@@ -252,7 +252,7 @@ fn every_function_and_variable_is_drawn_once() {
 }
 
 #[test]
-fn nothing_of_the_machine_is_shown_and_twice_the_same() {
+fn pictures_are_the_same_on_every_machine() {
     let (network, x) = network();
     let y = network.forward(&x);
     let shown = |history: History| {
@@ -278,7 +278,7 @@ fn nothing_of_the_machine_is_shown_and_twice_the_same() {
 }
 
 #[test]
-fn links_hold_their_functions_and_what_lies_between() {
+fn links_hold_their_functions() {
     let (network, x) = network();
     let y = network.forward(&x);
     let history = history(&y).with_links(&network);
@@ -357,7 +357,7 @@ fn links_in_each_others_midst_give_way() {
 }
 
 #[test]
-fn a_hundred_thousand_functions_are_walked_on_a_small_stack() {
+fn long_histories_are_walked_on_a_small_stack() {
     let small = std::thread::Builder::new().stack_size(256 << 10);
     let walk = small.spawn(|| {
         let mut x = Variable::new(0.5).named("x");
@@ -381,7 +381,7 @@ fn a_hundred_thousand_functions_are_walked_on_a_small_stack() {
 }
 
 #[test]
-fn where_edges_run_far_less_is_drawn() {
+fn less_is_drawn_of_long_edges() {
     // Every result is used by all later ones.
     let mut all = vec![Variable::new(0.1)];
     for _ in 0..60 {

@@ -42,7 +42,7 @@ fn a_hook_sees_the_whole_gradient_once() {
 }
 
 #[test]
-fn what_a_hook_gives_takes_the_gradients_place() {
+fn the_result_of_a_hook_replaces_the_gradient() {
     let x = Variable::new(2.0);
     let y = &x * &x;
     let first = y.register_hook(|g| Some(g * 10.0));

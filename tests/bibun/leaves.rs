@@ -117,7 +117,7 @@ impl UpdateRule<0, 0> for Broken {
 }
 
 #[test]
-fn an_optimizer_that_breaks_off_in_a_parameter_puts_it_back() {
+fn a_panicking_update_leaves_the_parameter_usable() {
     let w = Variable::new([1.0, 2.0]);
     w.set_grad(&Variable::constant([1.0, 1.0]));
     let step = |other: &Variable| {
@@ -216,7 +216,7 @@ fn rings_do_not_keep_themselves() {
 }
 
 #[test]
-fn a_leaf_that_only_history_holds_can_be_had_from_it() {
+fn history_returns_leaves_that_only_it_holds() {
     let y = {
         let x = Variable::new(3.0);
         &x * &x
@@ -254,7 +254,7 @@ fn long_chains_of_checkpoints_are_dropped_on_a_small_stack() {
 }
 
 #[test]
-fn closures_that_have_captured_history_are_dropped_on_a_small_stack() {
+fn closures_with_history_are_dropped_on_a_small_stack() {
     on_a_small_stack(|| {
         let x = Variable::new(0.5);
         let mut y = x.clone();
@@ -271,7 +271,7 @@ fn closures_that_have_captured_history_are_dropped_on_a_small_stack() {
 }
 
 #[test]
-fn gradients_that_hold_each_others_history_are_dropped_on_a_small_stack() {
+fn gradients_with_history_are_dropped_on_a_small_stack() {
     on_a_small_stack(|| {
         // The gradient of each leaf was computed from the next.
         let mut last = Variable::new(1.0);

@@ -714,7 +714,7 @@ fn weights_of_length_and_direction() {
 }
 
 #[test]
-fn sizes_that_no_memory_has_are_told_at_the_line_that_makes_the_link() {
+fn impossible_sizes_name_the_line_of_the_link() {
     let g = &mut Generator::new(0);
     let made: [(u32, String); 3] = [
         (line!(), message(|| Linear::new(1 << 31, 1 << 31, g))),

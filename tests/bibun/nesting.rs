@@ -562,7 +562,7 @@ fn derivatives_in_no_grad_are_those_outside() {
 }
 
 #[test]
-fn what_no_grad_gives_is_a_constant_of_history() {
+fn results_of_no_grad_are_constants() {
     let x = Variable::constant(3.0);
     for (name, inner) in DERIVATIVES {
         let f = |x: &Variable| x * no_grad(|| inner(&|y| x * y, &one()));
@@ -612,7 +612,7 @@ fn one_variable_twice_in_an_argument_is_two() {
 }
 
 #[test]
-fn a_captured_leaf_keeps_its_gradient_and_an_argument_counts_as_its_value() {
+fn captured_leaves_keep_gradients_and_arguments_are_values() {
     let (x, w) = (Variable::new(3.0), Variable::new(5.0));
     for (name, derivative) in DERIVATIVES {
         let dx = derivative(&|x| x * x * &w * &w, &x);
@@ -625,7 +625,7 @@ fn a_captured_leaf_keeps_its_gradient_and_an_argument_counts_as_its_value() {
 }
 
 #[test]
-fn gradients_of_gradients_by_what_was_captured_are_finite_differences() {
+fn gradients_of_gradients_reach_captured_leaves() {
     let value = |w: f64, x: f64| {
         let (w, x) = (Variable::constant(w), Variable::constant(x));
         grad(|x| (x * &w).sin() * x, &x).square().item::<f64>()
@@ -676,7 +676,7 @@ fn steepened(slope: &Variable) -> Custom<1> {
 }
 
 #[test]
-fn what_a_rule_captures_is_not_lost() {
+fn captures_of_a_rule_are_not_lost() {
     let x = Variable::constant(3.0);
     for (outer_name, outer) in DERIVATIVES {
         for (inner_name, inner) in DERIVATIVES {
@@ -689,7 +689,7 @@ fn what_a_rule_captures_is_not_lost() {
 }
 
 #[test]
-fn what_escapes_from_batch_elements_is_no_batch_element_of_others() {
+fn escaped_batch_elements_are_refused_elsewhere() {
     let xs = Variable::constant([1.0, 2.0]);
     let mut escaped = None;
     let _ = vmap(
@@ -1075,7 +1075,7 @@ fn no_batch_elements_and_no_elements() {
 }
 
 #[test]
-fn derivatives_have_the_precision_of_what_they_are_taken_by() {
+fn derivatives_have_the_precision_of_their_input() {
     let x = Variable::constant([0.5f32, -1.0]);
     let f = |x: &Variable| (x.sin() * x).sum(..);
     assert_eq!(grad(f, &x).dtype(), DType::F32);
@@ -1164,7 +1164,7 @@ fn control_flow_sees_values_where_there_are_values() {
 }
 
 #[test]
-fn control_flow_that_batch_elements_cannot_take_names_its_line() {
+fn control_flow_on_batched_values_names_its_line() {
     let batch = Variable::constant([2.0, 3.0]);
     let line = line!() + 1;
     let f = |x: &Variable| by_value(x, x.item());
@@ -1223,7 +1223,7 @@ fn no_grad_stops_all_walks() {
 
 /// What the function itself captures is a constant; where it cannot be, it is an error.
 #[test]
-fn what_custom_functions_capture_is_right_or_refused() {
+fn captures_of_custom_functions_are_right_or_refused() {
     let times = |w: &Variable| {
         let (w, again) = (w.clone(), w.clone());
         custom("times", move |[x]| x * &w).vjp(move |_, _, gy| [gy * &again])
@@ -1271,7 +1271,7 @@ fn what_custom_functions_capture_is_right_or_refused() {
 /// A gradient by the value of a leaf is a constant to nobody who asks for the derivative by that leaf:
 /// it is an error, or right.
 #[test]
-fn what_was_taken_by_the_value_of_a_leaf_is_not_overlooked() {
+fn gradients_by_the_value_of_a_leaf_are_not_overlooked() {
     let cube = |w: &Variable| w * w * w;
     let refused = |name: &str, f: &dyn Fn(&Variable) -> Variable| {
         let w = Variable::new(2.0);

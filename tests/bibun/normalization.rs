@@ -30,7 +30,7 @@ fn running(layer: &BatchNorm) -> [Vec<f64>; 2] {
 const ONCE: [[f64; 2]; 2] = [[0.5, 5.0], [1.25, 50.75]];
 
 #[test]
-fn running_statistics_move_while_training_and_serve_in_use() {
+fn running_statistics_are_updated_in_training_only() {
     let layer = layer();
     let y = eval_mode(|| layer.forward(&batch()));
     assert_eq!(y.to_vec::<f64>(), batch().to_vec::<f64>());
@@ -65,7 +65,7 @@ fn statistics_are_buffers_and_never_parameters() {
 }
 
 #[test]
-fn a_gradient_moves_the_statistics_of_the_model_that_was_handed_in() {
+fn gradients_update_the_statistics_of_their_model() {
     let layer = layer();
     let gradient = grad(|layer| (layer.forward(&batch()) * batch()).sum(..), &layer);
     assert_eq!(running(&layer), ONCE);
@@ -74,7 +74,7 @@ fn a_gradient_moves_the_statistics_of_the_model_that_was_handed_in() {
 }
 
 #[test]
-fn statistics_of_batch_elements_are_refused_and_those_of_tangents_are_not() {
+fn statistics_of_batch_elements_are_refused() {
     let layer = layer();
     let still = [[0.0, 0.0], [1.0, 1.0]];
     let stacked = Variable::constant([[[1.0, 10.0], [3.0, 30.0]], [[2.0, 0.0], [4.0, 1.0]]]);
@@ -193,7 +193,7 @@ fn a_buffer_takes_the_value_and_no_more() {
 }
 
 #[test]
-fn hooks_are_told_of_draws_and_of_buffers_that_change() {
+fn hooks_see_draws_and_changes_of_buffers() {
     let told = |f: &dyn Fn()| {
         let names = Rc::new(RefCell::new(Vec::new()));
         let memory = Rc::clone(&names);
@@ -284,7 +284,7 @@ fn channels_are_normalised_at_every_rank() {
 }
 
 #[test]
-fn every_link_has_its_parameters_and_refuses_what_does_not_fit() {
+fn links_have_their_parameters_and_refuse_wrong_shapes() {
     let links: Vec<(Box<dyn Link>, usize)> = vec![
         (Box::new(BatchNorm::new(4)), 8),
         (Box::new(LayerNorm::new([4, 3])), 24),
@@ -331,7 +331,7 @@ fn a_buffer_keeps_its_shape() {
 }
 
 #[test]
-fn dropout_draws_anew_in_every_call_batch_element_and_thread() {
+fn dropout_draws_anew_per_call_batch_element_and_thread() {
     let link = Dropout::new(0.5, &mut Generator::new(0));
     let x = Variable::constant([1.0; 64]);
     let draw = || link.forward(&x).to_vec::<f64>();

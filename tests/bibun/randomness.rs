@@ -82,7 +82,7 @@ fn each_batch_element_draws_its_own_or_all_draw_the_same() {
 }
 
 #[test]
-fn what_is_the_same_in_every_batch_element_is_drawn_upon_in_each() {
+fn each_batch_element_draws_beside_shared_values() {
     for (name, draw) in DRAWS {
         let mut g = Generator::new(3);
         let captured = Variable::constant(2.0);
@@ -158,7 +158,7 @@ fn chunks_draw_like_batch_elements() {
 }
 
 #[test]
-fn results_without_an_axis_must_be_the_same_in_every_batch_element() {
+fn results_without_an_axis_are_the_same_for_the_batch() {
     for (name, draw) in DRAWS {
         let run = |randomness| {
             let mut g = Generator::new(6);
@@ -196,7 +196,7 @@ fn mask(seed: u64, shape: &[usize]) -> Vec<f64> {
 }
 
 #[test]
-fn derivatives_of_dropout_are_those_of_the_elements_left() {
+fn derivatives_of_dropout_are_of_the_kept_elements() {
     let x = random_normal([8], 0.0, 1.0, DType::F64, &mut Generator::new(7));
     let drop = |x: &Variable| dropout(x, 0.5, &mut Generator::new(8));
     let mask = mask(8, &[8]);
@@ -351,7 +351,7 @@ fn gradients_of_dropout_in_batch_elements() {
 }
 
 #[test]
-fn functions_that_are_run_again_draw_for_the_batch_elements_they_are_run_for() {
+fn second_runs_draw_for_their_batch_elements() {
     let seeded =
         |x: &Variable| x * random_normal([WIDE], 0.0, 1.0, DType::F64, &mut Generator::new(12));
     let alone = seeded(&Variable::constant(1.0)).to_vec::<f64>();
@@ -407,7 +407,7 @@ fn no_batch_elements_draw_nothing() {
 }
 
 #[test]
-fn outside_of_training_dropout_does_nothing_in_any_batch_element() {
+fn dropout_does_nothing_in_evaluation_mode_under_vmap() {
     let x = random_normal([3, 4], 0.0, 1.0, DType::F64, &mut Generator::new(14));
     let mut g = Generator::new(15);
     let y = bibun::eval_mode(|| vmap(|x| dropout(x, 0.5, &mut g), &x));

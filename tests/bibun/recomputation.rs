@@ -392,7 +392,7 @@ fn per_example_gradients_of_what_was_forgotten() {
 }
 
 #[test]
-fn a_function_that_does_something_else_the_second_time_is_told_of() {
+fn a_second_run_that_differs_is_an_error() {
     let calls = Arc::new(Mutex::new(0));
     let generator = Mutex::new(Generator::new(0));
     let x = Variable::new([1.0; 4]);
@@ -410,7 +410,7 @@ fn a_function_that_does_something_else_the_second_time_is_told_of() {
 }
 
 #[test]
-fn a_batch_element_draws_the_same_whatever_the_others_are() {
+fn draws_of_a_batch_element_do_not_depend_on_the_others() {
     let run = |batch: usize, chunk: usize, randomness| {
         let mut g = Generator::new(8);
         let options = VmapOptions::new().chunk_size(chunk).randomness(randomness);

@@ -443,7 +443,7 @@ fn gradients_of_states_arrive() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn mistakes_are_named() {
     let network = Lstm::builder(INPUTS, UNITS)
         .bidirectional()
         .build(&mut Generator::new(0));

@@ -775,7 +775,7 @@ fn errors_in_models_name_the_layer_and_the_users_line() {
 }
 
 #[test]
-fn the_line_of_a_link_of_the_library_is_that_of_its_call() {
+fn a_link_of_the_library_has_the_line_of_its_call() {
     let g = &mut g();
     let links: Vec<Box<dyn Link>> = vec![
         Box::new(Linear::new(3, 2, g)),

@@ -123,7 +123,7 @@ fn states_come_back_from_every_file() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused() {
+fn values_that_a_file_cannot_hold_are_refused() {
     let folder = Folder::new("refused");
     let file = folder.file("state.npz");
     save_snapshot(&file, &everything()).expect("saved");
@@ -510,7 +510,7 @@ fn names_of_another_library_are_recognized() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_or_allowed() {
+fn differences_are_errors_or_allowed() {
     let model = Mlp::new(1);
     let before = model.state().checksum();
     let mut state = Mlp::new(2).state().named(Names::Chainer);

@@ -202,9 +202,10 @@ pub(super) fn values(sample: &Sample) -> Verdict {
                 if let Edge::Output(node, at) = y.edge()
                     && node.output_specs()[at as usize] != y.spec()
                 {
-                    let (name, told) = (node.function().name(), &node.output_specs()[at as usize]);
+                    let (name, expected) =
+                        (node.function().name(), &node.output_specs()[at as usize]);
                     return Err(format!(
-                        "{name} made {}, its shape rule told {told}",
+                        "{name} made {}, expected {expected} by its shape rule",
                         y.spec()
                     ));
                 }

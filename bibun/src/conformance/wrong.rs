@@ -152,15 +152,15 @@ impl Function for WrongProduct {
         let inputs = match self.0 {
             Fault::BatchInFront => {
                 let count = Batched::batch_size(&inputs);
-                let in_front = |element: Batched| match element.axis {
-                    Some(_) => Batched::along(element.value, 0),
-                    None => element,
+                let in_front = |input: Batched| match input.axis {
+                    Some(_) => Batched::along(input.value, 0),
+                    None => input,
                 };
-                inputs.map(|element| in_front(element).to_front(count))
+                inputs.map(|input| in_front(input).to_front(count))
             }
             _ => {
                 let count = Batched::batch_size(&inputs);
-                inputs.map(|element| element.to_front(count))
+                inputs.map(|input| input.to_front(count))
             }
         };
         let [a, b] = inputs;

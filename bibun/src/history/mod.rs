@@ -380,16 +380,16 @@ fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
 
 /// Returns the line of a call. An absolute path (of a dependency, for example) is cut to the part
 /// that identifies the file, so that no folders of the machine are shown.
-fn line(place: Location) -> String {
-    let path = Path::new(place.file());
-    let mut file = place.file().replace('\\', "/");
+fn line(location: Location) -> String {
+    let path = Path::new(location.file());
+    let mut file = location.file().replace('\\', "/");
     if path.has_root() {
         let parts: Vec<&str> = file.split('/').collect();
         let source = parts.iter().rposition(|part| *part == "src");
         let from = source.map_or(parts.len().saturating_sub(2), |src| src.saturating_sub(1));
         file = parts[from..].join("/");
     }
-    format!("{file}:{}", place.line())
+    format!("{file}:{}", location.line())
 }
 
 /// Returns a text such as `1 leaf` or `2 leaves`.

@@ -18,6 +18,17 @@ fn fans(initializer: &'static str, shape: &Shape) -> (f64, f64) {
     (*inputs as f64 * kernel, *outputs as f64 * kernel)
 }
 
+/// Draws a normal distribution of this variance.
+fn normal(shape: &Shape, variance: f64, dtype: DType, generator: &mut Generator) -> Array {
+    generator.normal(shape, 0.0, variance.sqrt(), dtype)
+}
+
+/// Draws a uniform distribution of this variance, which is r² / 3 on ±r.
+fn uniform(shape: &Shape, variance: f64, dtype: DType, generator: &mut Generator) -> Array {
+    let range = (3.0 * variance).sqrt();
+    generator.uniform(shape, -range, range, dtype)
+}
+
 /// Declares the normal and the uniform initializer of one variance.
 macro_rules! scaled {
     (
@@ -26,57 +37,43 @@ macro_rules! scaled {
         $normal_range:literal, $uniform_range:literal,
         $Normal:ident, $Uniform:ident
     ) => {
-        #[doc = concat!("The normal distribution with mean 0 and standard deviation ", $normal_range, ".")]
-        ///
-        $(#[$documentation])*
-        ///
-        /// ```
-        /// use bibun::array::{DType, Generator};
-        #[doc = concat!("use bibun::initializers::{Initializer, ", stringify!($Normal), "};")]
-        #[doc = concat!("let w = ", stringify!($Normal))]
-        ///     .initialize(&[30, 20].into(), DType::F32, &mut Generator::new(0));
-        /// assert_eq!(w.shape(), &[30, 20][..]);
-        /// ```
-        #[derive(Clone, Copy, Debug)]
-        pub struct $Normal;
-
-        impl Initializer for $Normal {
-            #[track_caller]
-            fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
-                let ($fan_in, $fan_out) = fans(stringify!($Normal), shape);
-                if shape.size() == 0 {
-                    return Array::zeros(shape, dtype);
-                }
-                let variance: f64 = $variance;
-                generator.normal(shape, 0.0, variance.sqrt(), dtype)
-            }
+        scaled! {
+            #[doc = concat!("The normal distribution with mean 0 and standard deviation ", $normal_range, ".")]
+            ///
+            $(#[$documentation])*
+            $Normal = normal(|$fan_in, $fan_out| $variance)
         }
-
-        #[doc = concat!("The uniform distribution on ±", $uniform_range, ".")]
-        ///
+        scaled! {
+            #[doc = concat!("The uniform distribution on ±", $uniform_range, ".")]
+            ///
+            $(#[$documentation])*
+            $Uniform = uniform(|$fan_in, $fan_out| $variance)
+        }
+    };
+    (
+        $(#[$documentation:meta])*
+        $Initializer:ident = $draw:ident(|$fan_in:ident, $fan_out:ident| $variance:expr)
+    ) => {
         $(#[$documentation])*
         ///
         /// ```
         /// use bibun::array::{DType, Generator};
-        #[doc = concat!("use bibun::initializers::{Initializer, ", stringify!($Uniform), "};")]
-        #[doc = concat!("let w = ", stringify!($Uniform))]
+        #[doc = concat!("use bibun::initializers::{Initializer, ", stringify!($Initializer), "};")]
+        #[doc = concat!("let w = ", stringify!($Initializer))]
         ///     .initialize(&[30, 20].into(), DType::F32, &mut Generator::new(0));
         /// assert_eq!(w.shape(), &[30, 20][..]);
         /// ```
         #[derive(Clone, Copy, Debug)]
-        pub struct $Uniform;
+        pub struct $Initializer;
 
-        impl Initializer for $Uniform {
+        impl Initializer for $Initializer {
             #[track_caller]
             fn initialize(&self, shape: &Shape, dtype: DType, generator: &mut Generator) -> Array {
-                let ($fan_in, $fan_out) = fans(stringify!($Uniform), shape);
-                if shape.size() == 0 {
-                    return Array::zeros(shape, dtype);
+                let ($fan_in, $fan_out) = fans(stringify!($Initializer), shape);
+                match shape.size() {
+                    0 => Array::zeros(shape, dtype),
+                    _ => $draw(shape, $variance, dtype, generator),
                 }
-                let variance: f64 = $variance;
-                // The variance of the uniform distribution on ±r is r² / 3.
-                let range = (3.0 * variance).sqrt();
-                generator.uniform(shape, -range, range, dtype)
             }
         }
     };

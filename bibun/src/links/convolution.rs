@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn mistakes_are_named() {
         let generator = &mut Generator::new(0);
         let mut message = |builder: ConvBuilder<1>| {
             attempt(|| builder.build(generator))

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdaDelta. From `g = d = 0`:
@@ -33,33 +33,15 @@ impl AdaDelta {
     /// Creates the optimizer with learning rate η, which is 1 in the paper, and `ρ = 0.95`,
     /// `ε = 10⁻⁶`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = AdaDeltaRule {
-            rho: 0.95,
-            epsilon: 1e-6,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `ρ`. Defaults to 0.95.
-    #[must_use]
-    pub fn rho(self, rho: f64) -> Self {
-        self.with(|rule| rule.rho = rho)
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁶`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
+        Self::with_rule(learning_rate, AdaDeltaRule::default())
     }
 }
 
-/// The rule of [`AdaDelta`].
-#[derive(Clone, Copy, Debug)]
-pub struct AdaDeltaRule {
-    /// The decay ρ of the running averages.
-    pub rho: f64,
-    /// The number ε added under the roots.
-    pub epsilon: f64,
+rule! {
+    AdaDeltaRule of AdaDelta {
+        rho(0.95): "decay rate ρ of the running averages";
+        epsilon(1e-6): "number ε added under the roots";
+    }
 }
 
 impl UpdateRule<2, 4> for AdaDeltaRule {

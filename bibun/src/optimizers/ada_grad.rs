@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdaGrad: `h ← h + gw²`, `w ← w - η gw / (√h + ε)`, from `h = 0`.
@@ -26,21 +26,14 @@ pub type AdaGrad = RuleOptimizer<AdaGradRule, 1, 2>;
 impl AdaGrad {
     /// Creates the optimizer with learning rate η, commonly 0.01, and `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
-        Self::with_rule(learning_rate, AdaGradRule { epsilon: 1e-8 })
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁸`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
+        Self::with_rule(learning_rate, AdaGradRule::default())
     }
 }
 
-/// The rule of [`AdaGrad`].
-#[derive(Clone, Copy, Debug)]
-pub struct AdaGradRule {
-    /// The number ε added to the root.
-    pub epsilon: f64,
+rule! {
+    AdaGradRule of AdaGrad {
+        epsilon(1e-8): "number ε added to the root";
+    }
 }
 
 impl UpdateRule<1, 2> for AdaGradRule {

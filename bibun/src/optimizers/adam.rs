@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule, power};
+use super::rule::{ParameterStep, UpdateRule, power, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Adam. At step t of a parameter, from `m = v = 0`:
@@ -37,35 +37,12 @@ impl Adam {
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdamRule::default())
     }
-
-    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(self, first: f64, second: f64) -> Self {
-        self.with(|rule| rule.betas = [first, second])
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁸`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
-    }
 }
 
-/// The rule of [`Adam`].
-#[derive(Clone, Copy, Debug)]
-pub struct AdamRule {
-    /// The decay rates β₁ and β₂ of the moments.
-    pub betas: [f64; 2],
-    /// The number ε added to the root.
-    pub epsilon: f64,
-}
-
-impl Default for AdamRule {
-    fn default() -> Self {
-        Self {
-            betas: [0.9, 0.999],
-            epsilon: 1e-8,
-        }
+rule! {
+    AdamRule of Adam {
+        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-8): "number ε added to the root";
     }
 }
 

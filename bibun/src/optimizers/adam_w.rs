@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
 use super::adam::{follow, moments, ratio};
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AdamW: [`Adam`](super::Adam) with a weight decay that does not go through the moments,
@@ -29,42 +29,16 @@ impl AdamW {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `ε = 10⁻⁸`, `λ = 0.01`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = AdamWRule {
-            betas: [0.9, 0.999],
-            epsilon: 1e-8,
-            weight_decay: 0.01,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(self, first: f64, second: f64) -> Self {
-        self.with(|rule| rule.betas = [first, second])
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁸`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
-    }
-
-    /// Sets the weight decay `λ`. Defaults to 0.01.
-    #[must_use]
-    pub fn weight_decay(self, weight_decay: f64) -> Self {
-        self.with(|rule| rule.weight_decay = weight_decay)
+        Self::with_rule(learning_rate, AdamWRule::default())
     }
 }
 
-/// The rule of [`AdamW`].
-#[derive(Clone, Copy, Debug)]
-pub struct AdamWRule {
-    /// The decay rates β₁ and β₂ of the moments.
-    pub betas: [f64; 2],
-    /// The number ε added to the root.
-    pub epsilon: f64,
-    /// The weight decay λ.
-    pub weight_decay: f64,
+rule! {
+    AdamWRule of AdamW {
+        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-8): "number ε added to the root";
+        weight_decay(0.01): "weight decay λ";
+    }
 }
 
 impl UpdateRule<2, 9> for AdamWRule {

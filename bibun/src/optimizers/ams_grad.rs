@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
 use super::adam::{follow, moments, ratio};
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// AMSGrad: [`Adam`](super::Adam) with the largest second moment so far instead of the present one,
@@ -31,33 +31,15 @@ impl AmsGrad {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = AmsGradRule {
-            betas: [0.9, 0.999],
-            epsilon: 1e-8,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(self, first: f64, second: f64) -> Self {
-        self.with(|rule| rule.betas = [first, second])
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁸`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
+        Self::with_rule(learning_rate, AmsGradRule::default())
     }
 }
 
-/// The rule of [`AmsGrad`].
-#[derive(Clone, Copy, Debug)]
-pub struct AmsGradRule {
-    /// The decay rates β₁ and β₂ of the moments.
-    pub betas: [f64; 2],
-    /// The number ε added to the root.
-    pub epsilon: f64,
+rule! {
+    AmsGradRule of AmsGrad {
+        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-8): "number ε added to the root";
+    }
 }
 
 impl UpdateRule<3, 9> for AmsGradRule {

@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
 use super::adam::{AdamRule, moments};
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, a running average of the
@@ -40,57 +40,21 @@ impl Eve {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `β₃ = 0.999`, `c = 10`, `ε = 10⁻⁸`, `f* = 0`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = EveRule {
-            betas: [0.9, 0.999, 0.999],
-            bound: 10.0,
-            epsilon: 1e-8,
-            least: 0.0,
-            average: 1.0,
-            last: f64::NAN,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `β₁`, `β₂` and `β₃`. They default to 0.9, 0.999 and 0.999.
-    #[must_use]
-    pub fn betas(self, first: f64, second: f64, third: f64) -> Self {
-        self.with(|rule| rule.betas = [first, second, third])
-    }
-
-    /// Sets the bound `c`. Defaults to 10.
-    #[must_use]
-    pub fn bound(self, bound: f64) -> Self {
-        self.with(|rule| rule.bound = bound)
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁸`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
-    }
-
-    /// Sets `f*`, the least possible loss. Defaults to 0.
-    #[must_use]
-    pub fn least(self, least: f64) -> Self {
-        self.with(|rule| rule.least = least)
+        Self::with_rule(learning_rate, EveRule::default())
     }
 }
 
-/// The rule of [`Eve`].
-#[derive(Clone, Copy, Debug)]
-pub struct EveRule {
-    /// The decay rates β₁ and β₂ of the moments and β₃ of `d`.
-    pub betas: [f64; 3],
-    /// The bound c of the relative change.
-    pub bound: f64,
-    /// The number ε added to the root.
-    pub epsilon: f64,
-    /// The least possible loss f*.
-    pub least: f64,
+rule! {
+    EveRule of Eve {
+        betas(first: 0.9, second: 0.999, third: 0.999): "decay rates β₁ and β₂ of the moments and β₃ of `d`";
+        bound(10.0): "bound c of the relative change";
+        epsilon(1e-8): "number ε added to the root";
+        least(0.0): "least possible loss f*";
+    }
     /// The running average d.
-    average: f64,
+    average = 1.0;
     /// The loss of the previous step; NaN before the first.
-    last: f64,
+    last = f64::NAN;
 }
 
 impl UpdateRule<2, 9> for EveRule {

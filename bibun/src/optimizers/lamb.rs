@@ -5,7 +5,7 @@ use bibun_array::{ElementFormula, Given, Kernel, Number, elementwise};
 
 use super::adam::{follow, moments, ratio};
 use super::adam_w::AdamWRule;
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// LAMB: [`Adam`](super::Adam)'s direction, scaled to the norm of the parameter. With `m̂` and `v̂`
@@ -37,42 +37,16 @@ impl Lamb {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `ε = 10⁻⁶`, `λ = 0.01`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = LambRule {
-            betas: [0.9, 0.999],
-            epsilon: 1e-6,
-            weight_decay: 0.01,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(self, first: f64, second: f64) -> Self {
-        self.with(|rule| rule.betas = [first, second])
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁶`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
-    }
-
-    /// Sets the weight decay `λ`. Defaults to 0.01.
-    #[must_use]
-    pub fn weight_decay(self, weight_decay: f64) -> Self {
-        self.with(|rule| rule.weight_decay = weight_decay)
+        Self::with_rule(learning_rate, LambRule::default())
     }
 }
 
-/// The rule of [`Lamb`].
-#[derive(Clone, Copy, Debug)]
-pub struct LambRule {
-    /// The decay rates β₁ and β₂ of the moments.
-    pub betas: [f64; 2],
-    /// The number ε added to the root.
-    pub epsilon: f64,
-    /// The weight decay λ.
-    pub weight_decay: f64,
+rule! {
+    LambRule of Lamb {
+        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-6): "number ε added to the root";
+        weight_decay(0.01): "weight decay λ";
+    }
 }
 
 impl LambRule {

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Lion: `w ← w - η (sign(β₁ m + (1 - β₁) gw) + λ w)`, then `m ← β₂ m + (1 - β₂) gw`, from `m = 0`.
@@ -25,33 +25,15 @@ impl Lion {
     /// Creates the optimizer with learning rate η, commonly a third to a tenth of Adam's, and
     /// `β₁ = 0.9`, `β₂ = 0.99`, `λ = 0`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = LionRule {
-            betas: [0.9, 0.99],
-            weight_decay: 0.0,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `β₁` and `β₂`. They default to 0.9 and 0.99.
-    #[must_use]
-    pub fn betas(self, first: f64, second: f64) -> Self {
-        self.with(|rule| rule.betas = [first, second])
-    }
-
-    /// Sets the weight decay `λ`. Defaults to 0.
-    #[must_use]
-    pub fn weight_decay(self, weight_decay: f64) -> Self {
-        self.with(|rule| rule.weight_decay = weight_decay)
+        Self::with_rule(learning_rate, LionRule::default())
     }
 }
 
-/// The rule of [`Lion`].
-#[derive(Clone, Copy, Debug)]
-pub struct LionRule {
-    /// The decay rates β₁ and β₂.
-    pub betas: [f64; 2],
-    /// The weight decay λ.
-    pub weight_decay: f64,
+rule! {
+    LionRule of Lion {
+        betas(first: 0.9, second: 0.99): "decay rates β₁ and β₂";
+        weight_decay(0.0): "weight decay λ";
+    }
 }
 
 impl UpdateRule<1, 6> for LionRule {

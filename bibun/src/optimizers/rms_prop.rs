@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// RMSprop: `v ← α v + (1 - α) gw²`, `w ← w - η gw / (√v + ε)`, from `v = 0`.
@@ -26,33 +26,15 @@ pub type RmsProp = RuleOptimizer<RmsPropRule, 1, 4>;
 impl RmsProp {
     /// Creates the optimizer with learning rate η, commonly 0.01, and `α = 0.99`, `ε = 10⁻⁸`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = RmsPropRule {
-            alpha: 0.99,
-            epsilon: 1e-8,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `α`. Defaults to 0.99.
-    #[must_use]
-    pub fn alpha(self, alpha: f64) -> Self {
-        self.with(|rule| rule.alpha = alpha)
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁸`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
+        Self::with_rule(learning_rate, RmsPropRule::default())
     }
 }
 
-/// The rule of [`RmsProp`].
-#[derive(Clone, Copy, Debug)]
-pub struct RmsPropRule {
-    /// The decay rate α of the running average.
-    pub alpha: f64,
-    /// The number ε added to the root.
-    pub epsilon: f64,
+rule! {
+    RmsPropRule of RmsProp {
+        alpha(0.99): "decay rate α of the running average";
+        epsilon(1e-8): "number ε added to the root";
+    }
 }
 
 impl UpdateRule<1, 4> for RmsPropRule {

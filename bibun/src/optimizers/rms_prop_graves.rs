@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// RMSprop with momentum and with the mean of the gradients subtracted. From `n = g = d = 0`:
@@ -32,42 +32,16 @@ impl RmsPropGraves {
     /// Creates the optimizer with learning rate η, which is `10⁻⁴` in the paper, and the paper's
     /// `α = 0.95`, `μ = 0.9`, `ε = 10⁻⁴`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = RmsPropGravesRule {
-            alpha: 0.95,
-            momentum: 0.9,
-            epsilon: 1e-4,
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets `α`. Defaults to 0.95.
-    #[must_use]
-    pub fn alpha(self, alpha: f64) -> Self {
-        self.with(|rule| rule.alpha = alpha)
-    }
-
-    /// Sets the momentum `μ`. Defaults to 0.9.
-    #[must_use]
-    pub fn momentum(self, momentum: f64) -> Self {
-        self.with(|rule| rule.momentum = momentum)
-    }
-
-    /// Sets `ε`. Defaults to `10⁻⁴`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
+        Self::with_rule(learning_rate, RmsPropGravesRule::default())
     }
 }
 
-/// The rule of [`RmsPropGraves`].
-#[derive(Clone, Copy, Debug)]
-pub struct RmsPropGravesRule {
-    /// The decay rate α of the running averages.
-    pub alpha: f64,
-    /// The momentum μ.
-    pub momentum: f64,
-    /// The number ε added under the root.
-    pub epsilon: f64,
+rule! {
+    RmsPropGravesRule of RmsPropGraves {
+        alpha(0.95): "decay rate α of the running averages";
+        momentum(0.9): "momentum μ";
+        epsilon(1e-4): "number ε added under the root";
+    }
 }
 
 impl UpdateRule<3, 5> for RmsPropGravesRule {

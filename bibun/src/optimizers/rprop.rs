@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// Rprop: every element has its own step length, which grows while its gradient keeps its sign and
@@ -42,34 +42,15 @@ impl Rprop {
     /// Creates the optimizer with the first step length η, commonly 0.01 or 0.1, and `η₋ = 0.5`,
     /// `η₊ = 1.2`, `s_min = 10⁻⁵`, `s_max = 500`, which are the paper's bounds for `η = 0.1`.
     pub fn new(learning_rate: f64) -> Self {
-        let rule = RpropRule {
-            factors: [0.5, 1.2],
-            bounds: [1e-5, 500.0],
-        };
-        Self::with_rule(learning_rate, rule)
-    }
-
-    /// Sets the factors `η₋` and `η₊`. They default to 0.5 and 1.2.
-    #[must_use]
-    pub fn factors(self, shrink: f64, grow: f64) -> Self {
-        self.with(|rule| rule.factors = [shrink, grow])
-    }
-
-    /// Sets the bounds of the step lengths, as multiples of the learning rate. They default to
-    /// `10⁻⁵` and 500.
-    #[must_use]
-    pub fn bounds(self, smallest: f64, largest: f64) -> Self {
-        self.with(|rule| rule.bounds = [smallest, largest])
+        Self::with_rule(learning_rate, RpropRule::default())
     }
 }
 
-/// The rule of [`Rprop`].
-#[derive(Clone, Copy, Debug)]
-pub struct RpropRule {
-    /// The factors η₋ and η₊.
-    pub factors: [f64; 2],
-    /// The smallest and the largest step length, as multiples of the learning rate.
-    pub bounds: [f64; 2],
+rule! {
+    RpropRule of Rprop {
+        factors(shrink: 0.5, grow: 1.2): "factors η₋ and η₊";
+        bounds(smallest: 1e-5, largest: 500.0): "smallest and the largest step length, as multiples of the learning rate";
+    }
 }
 
 impl UpdateRule<2, 5> for RpropRule {

@@ -121,3 +121,56 @@ pub(super) fn power(mut x: f64, mut n: u64) -> f64 {
     }
     power
 }
+
+/// Defines the rule of an optimizer by its options, each a field of the rule and a method of the
+/// optimizer: name, default (or parameters with theirs) and meaning. The numbers behind them are
+/// those that the rule itself changes, as they are at first.
+macro_rules! rule {
+    (
+        $Rule:ident of $Optimizer:ident { $($option:ident $default:tt: $meaning:literal;)+ }
+        $($(#[$documentation:meta])* $number:ident = $initial:expr;)*
+    ) => {
+        #[doc = concat!("The rule of [`", stringify!($Optimizer), "`].")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $Rule {
+            $(
+                #[doc = concat!("The ", $meaning, ".")]
+                pub $option: $crate::optimizers::rule::rule!(@type $default),
+            )+
+            $($(#[$documentation])* $number: f64,)*
+        }
+
+        impl Default for $Rule {
+            fn default() -> Self {
+                Self {
+                    $($option: $crate::optimizers::rule::rule!(@value $default),)+
+                    $($number: $initial,)*
+                }
+            }
+        }
+
+        impl $Optimizer {
+            $($crate::optimizers::rule::rule! { @method $option $default $meaning })+
+        }
+    };
+    (@type ($value:literal)) => { f64 };
+    (@type ($a:ident: $x:literal, $b:ident: $y:literal)) => { [f64; 2] };
+    (@type ($a:ident: $x:literal, $b:ident: $y:literal, $c:ident: $z:literal)) => { [f64; 3] };
+    (@value ($value:literal)) => { $value };
+    (@value ($($part:ident: $value:literal),+)) => { [$($value),+] };
+    (@method $option:ident ($value:literal) $meaning:literal) => {
+        #[doc = concat!("Sets the ", $meaning, ". Defaults to `", $value, "`.")]
+        #[must_use]
+        pub fn $option(self, $option: f64) -> Self {
+            self.with(|rule| rule.$option = $option)
+        }
+    };
+    (@method $option:ident ($($part:ident: $value:literal),+) $meaning:literal) => {
+        #[doc = concat!("Sets the ", $meaning, ". Defaults to `", stringify!($($value),+), "`.")]
+        #[must_use]
+        pub fn $option(self, $($part: f64),+) -> Self {
+            self.with(|rule| rule.$option = [$($part),+])
+        }
+    };
+}
+pub(super) use rule;

@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{Given, Number};
 
-use super::rule::{ParameterStep, UpdateRule};
+use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
 /// SMORMS3. From `g = v = 0` and `memory = 1`:
@@ -32,21 +32,14 @@ pub type Smorms3 = RuleOptimizer<Smorms3Rule, 3, 2>;
 impl Smorms3 {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `ε = 10⁻¹⁶`.
     pub fn new(learning_rate: f64) -> Self {
-        Self::with_rule(learning_rate, Smorms3Rule { epsilon: 1e-16 })
-    }
-
-    /// Sets `ε`. Defaults to `10⁻¹⁶`.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f64) -> Self {
-        self.with(|rule| rule.epsilon = epsilon)
+        Self::with_rule(learning_rate, Smorms3Rule::default())
     }
 }
 
-/// The rule of [`Smorms3`].
-#[derive(Clone, Copy, Debug)]
-pub struct Smorms3Rule {
-    /// The number ε added in the denominators.
-    pub epsilon: f64,
+rule! {
+    Smorms3Rule of Smorms3 {
+        epsilon(1e-16): "number ε added in the denominators";
+    }
 }
 
 impl UpdateRule<3, 2> for Smorms3Rule {

@@ -139,7 +139,7 @@ impl<const N: usize> Custom<N> {
         mut self,
         rule: impl Fn([&Batched; N]) -> Batched + Send + Sync + 'static,
     ) -> Self {
-        self.0.batch = Some(Arc::new(move |batch| vec![rule(each(batch))]));
+        self.0.batch = Some(Arc::new(move |inputs| vec![rule(each(inputs))]));
         self
     }
 
@@ -361,7 +361,7 @@ impl Function for Call {
         }
         let count = Batched::batch_size(&inputs);
         let draw = randomness::draw_of_rule();
-        let axes: Vec<Option<usize>> = inputs.iter().map(|element| element.axis).collect();
+        let axes: Vec<Option<usize>> = inputs.iter().map(|input| input.axis).collect();
         let Closures {
             name,
             forward,
@@ -369,18 +369,15 @@ impl Function for Call {
             jvp,
             ..
         } = self.closures.clone();
-        let fronted = move |batch: Vec<Batched>| -> Vec<Variable> {
-            batch
-                .iter()
-                .map(|element| element.to_front(count))
-                .collect()
+        let fronted = move |values: Vec<Batched>| -> Vec<Variable> {
+            values.iter().map(|value| value.to_front(count)).collect()
         };
-        let batch = |values: &[Variable], axes: &[Option<usize>]| -> Vec<Batched> {
-            let element = |(value, axis): (&Variable, &Option<usize>)| Batched {
+        let along = |values: &[Variable], axes: &[Option<usize>]| -> Vec<Batched> {
+            let batched = |(value, axis): (&Variable, &Option<usize>)| Batched {
                 value: value.clone(),
                 axis: *axis,
             };
-            values.iter().zip(axes).map(element).collect()
+            values.iter().zip(axes).map(batched).collect()
         };
         let front = |values: &[Variable]| -> Vec<Batched> {
             values
@@ -392,27 +389,27 @@ impl Function for Call {
             name,
             forward: {
                 let axes = axes.clone();
-                Arc::new(move |x| fronted(run_batch(|x| forward(x), &batch(x, &axes), draw)))
+                Arc::new(move |x| fronted(run_batch(|x| forward(x), &along(x, &axes), draw)))
             },
             vjp: vjp.map(|vjp| -> Arc<Rule> {
                 let axes = axes.clone();
                 Arc::new(move |x, y, gy| {
-                    let all = [batch(x, &axes), front(y), front(gy)].concat();
+                    let all = [along(x, &axes), front(y), front(gy)].concat();
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..m], &v[m..]);
                     let gx = run_batch(split, &all, draw);
                     // An input that is the same for all batch elements gets the sum of their
                     // cotangents.
-                    let location = |(gx, axis): (Variable, &Option<usize>)| match *axis {
+                    let of_input = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.moveaxis(0, axis as isize),
                         None => gx.sum(0),
                     };
-                    fronted(gx).into_iter().zip(&axes).map(location).collect()
+                    fronted(gx).into_iter().zip(&axes).map(of_input).collect()
                 })
             }),
             jvp: jvp.map(|jvp| -> Arc<Rule> {
                 Arc::new(move |x, y, dx| {
-                    let all = [batch(x, &axes), front(y), batch(dx, &axes)].concat();
+                    let all = [along(x, &axes), front(y), along(dx, &axes)].concat();
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| jvp(&v[..n], &v[n..m], &v[m..]);
                     fronted(run_batch(split, &all, draw))
@@ -420,7 +417,7 @@ impl Function for Call {
             }),
             batch: None,
         };
-        let inputs = inputs.into_iter().map(|element| element.value).collect();
+        let inputs = inputs.into_iter().map(|input| input.value).collect();
         let outputs = on_batch.call_in(inputs, caller(), Arc::clone(&self.first));
         outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
     }

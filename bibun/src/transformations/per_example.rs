@@ -91,12 +91,12 @@ pub fn per_example_with<'a, T: Tree>(
         }
     };
     let count = spec.shape[0];
-    let owned = ExampleCotangent {
+    let cotangent = ExampleCotangent {
         cotangent: seed,
         examples: Examples::along(0, count),
     };
     let inputs = leaves.variables.iter().map(Variable::edge).collect();
-    let parts = pull_apart(vec![(edge, owned)], inputs, options.create_graph);
+    let parts = pull_apart(vec![(edge, cotangent)], inputs, options.create_graph);
     let gradients = (leaves.variables.iter().zip(parts))
         .map(|(parameter, parts)| Gradient {
             spec: parameter.spec(),
@@ -628,9 +628,9 @@ impl Part {
                 ..product
             }),
             Self::Stacked(rows) => Self::Stacked(wide(rows)),
-            Self::Sliced(owned) => Self::Sliced(ExampleCotangent {
-                cotangent: wide(owned.cotangent),
-                ..owned
+            Self::Sliced(sliced) => Self::Sliced(ExampleCotangent {
+                cotangent: wide(sliced.cotangent),
+                ..sliced
             }),
         }
     }
@@ -652,7 +652,7 @@ impl Gradient {
             Part::OuterProduct(product) => product.of(examples.clone()).rows(),
             Part::Stacked(rows) if all => rows.clone(),
             Part::Stacked(rows) => some(rows, examples.clone()),
-            Part::Sliced(owned) => some(&owned.stacked(), examples.clone()),
+            Part::Sliced(sliced) => some(&sliced.stacked(), examples.clone()),
         });
         rows.reduce(|a, b| a + b)
             .unwrap_or_else(|| self.zeros(self.spec.shape.inserted(0, examples.len())))
@@ -731,8 +731,8 @@ impl Gradient {
         let of_part = |part: &Part| match (part, &factors) {
             (Part::Stacked(rows), None) => sum(rows, 0),
             (Part::Stacked(rows), Some(c)) => sum(scaled(c, rows), 0),
-            (Part::Sliced(owned), None) => owned.cotangent.clone(),
-            (Part::Sliced(owned), Some(c)) => sum(scaled(c, &owned.stacked()), 0),
+            (Part::Sliced(sliced), None) => sliced.cotangent.clone(),
+            (Part::Sliced(sliced), Some(c)) => sum(scaled(c, &sliced.stacked()), 0),
             (Part::OuterProduct(product), None) => {
                 let (a, b) = (&product.a, &product.b);
                 (product.sum)(&OuterProduct::folded(a), &OuterProduct::folded(b))
@@ -786,7 +786,7 @@ impl Gradient {
                 let [a, b] = [&product.a, &product.b].map(|x| square(OuterProduct::folded(x)));
                 (product.sum)(&a, &b)
             }
-            [Part::Sliced(owned)] => square(&owned.cotangent),
+            [Part::Sliced(sliced)] => square(&sliced.cotangent),
             [Part::Stacked(rows)] => sum(square(rows), 0),
             _ => {
                 let squares = self.chunks().map(|rows| sum(square(rows), 0));

@@ -221,8 +221,8 @@ impl From<&Self> for VmapOptions {
 pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");
     let options = VmapOptions::new();
-    let (leaves, batch) = batch(x, &options);
-    let result = run(f, x, &leaves, &batch, Draw::Own(0));
+    let (leaves, inputs) = batched(x, &options);
+    let result = run(f, x, &leaves, &inputs, Draw::Own(0));
     let out_axes = options.out_axes.of("result", &result.outputs);
     finish(&result, &out_axes)
 }
@@ -250,12 +250,12 @@ pub fn vmap_with<A: Tree, Y: Tree>(
 ) -> Y {
     let _called = calling("vmap");
     let options = &options.into();
-    let (leaves, batch) = batch(x, options);
-    let count = batch.iter().find_map(Batched::count).unwrap_or(0);
+    let (leaves, inputs) = batched(x, options);
+    let count = inputs.iter().find_map(Batched::count).unwrap_or(0);
     let chunk = options.chunk_size.unwrap_or(count);
     if chunk >= count {
         let draw = Draw::of(options.randomness, 0);
-        let result = run(f, x, &leaves, &batch, draw);
+        let result = run(f, x, &leaves, &inputs, draw);
         let out_axes = options.out_axes.of("result", &result.outputs);
         return finish(&result, &out_axes);
     }
@@ -263,16 +263,16 @@ pub fn vmap_with<A: Tree, Y: Tree>(
         raise(Error::argument("vmap", "a chunk has no batch elements"));
     }
     let ends: Vec<usize> = (chunk..count).step_by(chunk).collect();
-    let chunks: Vec<Vec<Batched>> = batch.iter().map(|element| element.split(&ends)).collect();
+    let chunks: Vec<Vec<Batched>> = inputs.iter().map(|input| input.split(&ends)).collect();
     let mut parts: Vec<Y> = Vec::new();
     let mut pieces: Vec<Vec<Variable>> = Vec::new();
     let mut axes = Vec::new();
     let mut first = None;
     for i in 0..=ends.len() {
-        let batch: Vec<Batched> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
+        let inputs: Vec<Batched> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
         let draw = Draw::of(options.randomness, i * chunk);
         // Chunks are one run: each sees what the first has seen, and buffers change only once.
-        let run = || run(&mut f, x, &leaves, &batch, draw);
+        let run = || run(&mut f, x, &leaves, &inputs, draw);
         let result = match &first {
             None => {
                 let (result, surroundings) = Surroundings::record(run);
@@ -299,12 +299,12 @@ pub fn vmap_with<A: Tree, Y: Tree>(
     Leaves::of(&parts[0]).replaced(&parts[0], &whole)
 }
 
-/// Returns the leaves of the argument, and their batch elements.
+/// Returns the leaves of the argument, and each with its batch axis.
 #[track_caller]
-fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
+fn batched<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
     let leaves = Leaves::of(x);
     let axes = options.in_axes.of("argument", &leaves);
-    let mut batch = Vec::with_capacity(axes.len());
+    let mut inputs = Vec::with_capacity(axes.len());
     for ((value, axis), name) in leaves.variables.iter().zip(axes).zip(&leaves.names) {
         let value = value.clone();
         // In a closure, the caller's location would be lost.
@@ -314,43 +314,43 @@ fn batch<A: Tree>(x: &A, options: &VmapOptions) -> (Leaves, Vec<Batched>) {
                 let at = if name.is_empty() { "" } else { " at " };
                 let what = format!(
                     "the argument{at}{name} is a single number and has no batch axis (None in \
-                     VmapOptions says that it is the same in every element)"
+                     VmapOptions says that it is the same for all batch elements)"
                 );
                 raise(Error::argument("vmap", what))
             }
             Some(axis) => Some(normalize_axis("vmap", axis, value.rank())),
             None => None,
         };
-        batch.push(Batched { value, axis });
+        inputs.push(Batched { value, axis });
     }
     let mut counts = leaves
         .names
         .iter()
-        .zip(&batch)
-        .filter(|(_, element)| element.axis.is_some());
-    let Some((first, element)) = counts.next() else {
+        .zip(&inputs)
+        .filter(|(_, input)| input.axis.is_some());
+    let Some((first, input)) = counts.next() else {
         raise(Error::argument(
             "vmap",
             "no part of the argument has a batch axis",
         ))
     };
-    let count = element.count();
-    if let Some((other, element)) = counts.find(|(_, element)| element.count() != count) {
-        let (a, b) = (count.unwrap_or(0), element.count().unwrap_or(0));
+    let count = input.count();
+    if let Some((other, input)) = counts.find(|(_, input)| input.count() != count) {
+        let (a, b) = (count.unwrap_or(0), input.count().unwrap_or(0));
         let what = format!(
-            "the argument has {a} batch elements at `{first}` and {b} at `{other}` (vmap_with has an axis, or \
+            "the argument has {a} batch elements at `{first}` and {b} at `{other}` (VmapOptions has an axis, or \
              None, for each part)"
         );
         raise(Error::argument("vmap", what));
     }
-    (leaves, batch)
+    (leaves, inputs)
 }
 
 /// The results of all batch elements.
 struct Result<Y> {
     output: Y,
     outputs: Leaves,
-    batch: Vec<Batched>,
+    values: Vec<Batched>,
     count: usize,
 }
 
@@ -358,7 +358,7 @@ fn run<A: Tree, Y: Tree>(
     f: impl FnOnce(&A) -> Y,
     x: &A,
     leaves: &Leaves,
-    batch: &[Batched],
+    inputs: &[Batched],
     draw: Draw,
 ) -> Result<Y> {
     let mut result = None;
@@ -369,13 +369,13 @@ fn run<A: Tree, Y: Tree>(
         result = Some((output, outputs));
         variables
     };
-    let count = batch.iter().find_map(Batched::count).unwrap_or(0);
-    let batch = batch::run_batch(run, batch, draw);
+    let count = inputs.iter().find_map(Batched::count).unwrap_or(0);
+    let values = batch::run_batch(run, inputs, draw);
     let (output, outputs) = result.expect("the function has run");
     Result {
         output,
         outputs,
-        batch,
+        values,
         count,
     }
 }
@@ -384,16 +384,16 @@ fn run<A: Tree, Y: Tree>(
 #[track_caller]
 fn finish<Y: Tree>(result: &Result<Y>, axes: &[Option<isize>]) -> Y {
     let mut values = Vec::with_capacity(axes.len());
-    for ((element, &axis), name) in result.batch.iter().zip(axes).zip(&result.outputs.names) {
+    for ((output, &axis), name) in result.values.iter().zip(axes).zip(&result.outputs.names) {
         let value = match axis {
             Some(axis) => {
-                let axis = normalize_axis("vmap", axis, element.spec().shape.rank() + 1);
-                match element.axis {
-                    Some(at) if at == axis => element.value.clone(),
-                    _ => element.to_front(result.count).moveaxis(0, axis as isize),
+                let axis = normalize_axis("vmap", axis, output.spec().shape.rank() + 1);
+                match output.axis {
+                    Some(at) if at == axis => output.value.clone(),
+                    _ => output.to_front(result.count).moveaxis(0, axis as isize),
                 }
             }
-            None if element.axis.is_none() => element.value.clone(),
+            None if output.axis.is_none() => output.value.clone(),
             None => {
                 let what =
                     format!("the result `{name}` differs between batch elements; it needs an axis");

@@ -64,7 +64,7 @@ fn any_number_of_threads_gives_the_same_batches() {
 }
 
 #[test]
-fn epochs_have_every_example_once_in_orders_of_their_own() {
+fn each_epoch_has_every_example_once_in_its_own_order() {
     let mut batches = DataLoader::new((0..23usize).collect::<Vec<_>>(), 5).shuffle(3);
     let mut orders = Vec::new();
     for epoch in 0..3 {
@@ -296,7 +296,7 @@ fn threads_work_ahead_so_far_and_end_when_dropped() {
 }
 
 #[test]
-fn what_cannot_be_batched_is_said() {
+fn functions_without_a_batch_rule_are_named() {
     let message = |f: &dyn Fn()| attempt(f).unwrap_err().to_string();
     let error = message(&|| drop(DataLoader::new(vec![1.0], 0)));
     assert!(error.contains("a batch of 0 examples"), "{error}");
@@ -383,7 +383,7 @@ fn gathered_batches_are_batches_of_examples() {
 }
 
 #[test]
-fn sets_side_by_side_draw_alike_and_what_follows_draws_on() {
+fn sets_side_by_side_draw_alike() {
     let noise = || vec![0.0; 3].map(|_, random| Ok(random.uniform((), 0.0, 1.0, DType::F64)));
     let both = (noise(), noise())
         .map(|(a, b), random| Ok((a, b, random.uniform((), 0.0, 1.0, DType::F64))));

@@ -59,7 +59,7 @@ fn tables_by_name_and_by_number() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table_is_said_with_its_place() {
+fn mistakes_in_a_table_are_named_with_their_position() {
     let scratch = Scratch::new("csv-wrong");
     let cell = |text: &str| {
         csv(&scratch, text)

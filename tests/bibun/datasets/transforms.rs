@@ -85,7 +85,7 @@ fn flips_are_as_likely_as_was_said() {
 }
 
 #[test]
-fn affine_of_nothing_changes_nothing_and_of_a_half_turn_flips_both_axes() {
+fn affine_identity_and_half_turn() {
     let image = Digits::new(0).images(0..1).image(0);
     let mut random = Generator::new(4);
     let same = random_affine(&image, &Affine::default(), &mut random);
@@ -166,7 +166,7 @@ fn erased_rectangles_have_the_areas_of_the_paper() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn mistakes_are_named() {
     let flat = Array::zeros([3, 3], DType::F32);
     let doubles = Array::zeros([1, 3, 3], DType::F64);
     let random = || Generator::new(0);

@@ -89,7 +89,7 @@ fn lbfgs_in_the_valley_of_rosenbrock() {
 }
 
 #[test]
-fn lbfgs_stops_where_it_has_arrived_and_where_it_cannot_go() {
+fn lbfgs_stops_at_a_minimum_and_where_no_step_helps() {
     let count = Cell::new(0);
     let minimize = |optimizer: &mut Lbfgs, w: &Variable, f: &dyn Fn(&Variable) -> Variable| {
         count.set(0);

@@ -179,7 +179,7 @@ fn memory_is_kept_and_history_is_not_changed() {
 }
 
 #[test]
-fn minimize_gives_the_loss_before_the_step_without_history() {
+fn minimize_returns_the_loss_before_the_step() {
     for (name, mut optimizer) in all(0.01) {
         let w = Variable::new([1.0, 2.0]);
         // What an earlier walk left is no part of the step.

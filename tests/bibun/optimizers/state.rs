@@ -224,7 +224,7 @@ fn states_of_other_shapes_are_refused() {
 }
 
 #[test]
-fn parameters_that_the_state_does_not_know_begin_anew() {
+fn parameters_missing_in_the_state_begin_anew() {
     let steps = |optimizer: &mut Adam, w: &Variable, count: usize| {
         for _ in 0..count {
             optimizer.minimize(w, &mut || (w - 3.0).square());

@@ -255,7 +255,7 @@ fn it_is_put_back_before_it_goes_on() {
 }
 
 #[test]
-fn a_state_that_is_loaded_makes_it_whole_where_there_is_no_folder() {
+fn a_loaded_state_mends_training_without_a_folder() {
     let fail_once = {
         let bomb = Bomb::new(Some(Place::LossAfter), 4);
         move |model: &Net, batch: &(Array, Array), step: &mut Step<'_>| {

@@ -12,7 +12,7 @@ use bibun::{Variable, is_recording, is_training};
 use super::points::{Folder, Net, Points, bits, loss};
 
 #[test]
-fn evaluation_is_a_mean_over_all_examples_and_changes_nothing() {
+fn evaluation_is_a_mean_over_all_examples() {
     let exact = |w: &Variable, (x, _): &(Array, Array), step: &mut Step<'_>| {
         assert!(!is_training() && !is_recording());
         let sum = x.sum(1);
@@ -209,7 +209,7 @@ fn pictures_are_drawn() {
 }
 
 #[test]
-fn what_writes_files_needs_a_folder() {
+fn extensions_that_write_files_need_a_folder() {
     let mut trainer = still().extend(Plot::new("loss.svg", ["loss"]));
     let error = trainer.run().expect_err("no folder").to_string();
     assert!(error.starts_with("plot: files go to the folder"), "{error}");

@@ -214,7 +214,7 @@ fn a_snapshot_under_another_name_is_passed_over() {
 }
 
 #[test]
-fn a_snapshot_from_elsewhere_begins_a_folder_of_its_own() {
+fn a_snapshot_from_elsewhere_begins_a_new_folder() {
     let folder = Folder::new("from");
     trainer(folder.path(), 5, 2).run().expect("no trouble");
     let other = Folder::new("to");
@@ -243,7 +243,7 @@ fn a_snapshot_from_elsewhere_begins_a_folder_of_its_own() {
 }
 
 #[test]
-fn who_has_resumed_before_another_trained_begins_again() {
+fn a_trainer_resumed_before_another_trained_is_refused() {
     let folder = Folder::new("meanwhile");
     let path = folder.path();
     trainer(path, 3, 2).run().expect("no trouble");
@@ -382,7 +382,7 @@ fn a_folder_that_goes_away_is_an_error() {
 }
 
 #[test]
-fn what_could_not_be_written_is_written_when_it_runs_again() {
+fn a_failed_write_is_repeated_by_the_next_run() {
     // A folder stands where the snapshot is to be.
     let folder = Folder::new("no-room");
     let in_the_way = snapshot(folder.path(), 5).join("in the way");

@@ -143,7 +143,7 @@ fn assert_unbroken(folder: &Path) {
 }
 
 #[test]
-fn killed_at_any_moment_it_loses_no_more_than_the_work_since_the_last_snapshot() {
+fn a_killed_training_loses_only_the_steps_since_the_last_snapshot() {
     let folder = Folder::new("killed");
     let folder = folder.path();
     let random = &mut Generator::new(std::process::id().into());
@@ -202,7 +202,7 @@ fn killed_at_any_moment_it_loses_no_more_than_the_work_since_the_last_snapshot()
 }
 
 #[test]
-fn who_comes_second_is_told_who_was_first() {
+fn a_second_trainer_is_told_of_the_first() {
     let folder = Folder::new("two-processes");
     let folder = folder.path();
     let others_come = {
@@ -231,7 +231,7 @@ fn who_comes_second_is_told_who_was_first() {
 
 #[cfg(unix)]
 #[test]
-fn interrupted_it_ends_after_the_step_with_a_snapshot() {
+fn an_interrupted_training_ends_with_a_snapshot() {
     let folder = Folder::new("interrupted");
     let folder = folder.path();
     for _ in 0..2 {

@@ -343,7 +343,7 @@ fn steps_of_ones_own() {
 }
 
 #[test]
-fn resumed_from_any_snapshot_it_is_the_same_training() {
+fn a_resumed_training_is_the_same_training() {
     let make = |folder: &Folder| {
         trainer(4.0)
             .folder(folder.path())
@@ -428,7 +428,7 @@ fn a_damaged_snapshot_is_passed_over() {
 }
 
 #[test]
-fn a_snapshot_of_another_training_is_refused_and_nothing_changes() {
+fn a_snapshot_of_another_training_is_refused() {
     let folder = Folder::new("other");
     let snapshots = || Snapshots::every(Trigger::Epochs(1.0));
     let mut first = trainer(1.0).folder(folder.path()).snapshots(snapshots());

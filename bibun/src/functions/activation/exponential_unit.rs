@@ -13,8 +13,6 @@ unary! {
     /// Computes the exponential linear unit of each element: `x` where it is positive,
     /// `alpha (eˣ - 1)` elsewhere.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, also at zero.
     ///
     /// Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by
@@ -35,8 +33,6 @@ unary! {
     /// Computes [`elu`] with a fixed `alpha`, times a constant, which together keep mean and variance
     /// from layer to layer.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: that of [`elu`] with this `alpha`, times 1.0507...
     ///
     /// Source: Klambauer, Unterthiner, Mayr and Hochreiter, "Self-Normalizing Neural Networks",
@@ -59,8 +55,6 @@ unary! {
     /// Computes the continuously differentiable exponential linear unit of each element: `x` where
     /// it is positive, `alpha (exp(x / alpha) - 1)` elsewhere.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, also at zero.
     ///
     /// Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
@@ -80,8 +74,6 @@ unary! {
     /// Computes `log(1 + exp(beta x)) / beta` of each element: a smooth
     /// [`relu`](crate::functions::relu), which is the sharper the greater `beta` is.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(beta x)`.
     ///
     /// ```
@@ -99,8 +91,6 @@ unary! {
 
     /// Computes `x tanh(log(1 + eˣ))` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy (t + x (1 - t²) sigmoid(x))`, `t = tanh(log(1 + eˣ))`.
     ///
     /// Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.

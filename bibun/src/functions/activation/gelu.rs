@@ -30,8 +30,6 @@ unary! {
     /// Computes `x Φ(x)` of each element, where `Φ(x) = (1 + erf(x/√2)) / 2` is the distribution
     /// function of the normal distribution.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy (Φ(x) + x φ(x))` with the density `φ(x) = e^(-x²/2) / √2π`.
     ///
     /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
@@ -50,8 +48,6 @@ unary! {
 
     /// Computes the approximation `x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2` of [`gelu`].
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: that of the approximation.
     ///
     /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.

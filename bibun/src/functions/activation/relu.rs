@@ -13,8 +13,6 @@ unary! {
 
     /// Computes the rectified linear unit `max(x, 0)` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, zero elsewhere, also at zero.
     ///
     /// ```
@@ -29,8 +27,6 @@ unary! {
 
     /// Computes `min(max(x, 0), 6)` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `0 < x < 6`, zero elsewhere, also at both ends.
     ///
     /// ```
@@ -45,8 +41,6 @@ unary! {
 
     /// Computes `min(max(x, 0), limit)` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, also at both ends.
     ///
     /// ```
@@ -62,8 +56,6 @@ unary! {
 
     /// Computes the leaky rectifier of each element: `x` where it is positive, `slope x` elsewhere.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, also at zero.
     ///
     /// ```

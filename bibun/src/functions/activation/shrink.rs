@@ -5,8 +5,6 @@ use crate::functions::families::unary;
 unary! {
     /// Computes `x - tanh x` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy tanh² x`.
     ///
     /// ```
@@ -29,8 +27,6 @@ unary! {
 
     /// Moves each element towards zero by `lambda`; elements nearer to zero than that become zero.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds.
     ///
     /// ```
@@ -54,8 +50,6 @@ unary! {
 
     /// Returns `x` with zero in place of the elements whose magnitude is at most `lambda`.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds.
     ///
     /// ```
@@ -71,8 +65,6 @@ unary! {
 
     /// Returns `x` where it is greater than `bound`, and the number `replacement` elsewhere.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `x > bound`, zero elsewhere, also at the bound.
     ///
     /// ```

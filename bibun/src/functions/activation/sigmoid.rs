@@ -7,8 +7,6 @@ unary! {
 
     /// Computes the logistic sigmoid `1 / (1 + e⁻ˣ)` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(x) sigmoid(-x)`, which is `gy y (1 - y)` without its cancellation, and
     /// so is exact far from zero too. For this, x is saved instead of y, and an exponential is
     /// computed.
@@ -26,8 +24,6 @@ unary! {
 
     /// Computes `log(1 / (1 + e⁻ˣ))` of each element, which neither overflows nor reaches `-∞`.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(-x)`.
     ///
     /// ```
@@ -43,8 +39,6 @@ unary! {
     /// Computes the sigmoid-weighted linear unit `x sigmoid(x)` of each element, which is [`swish`]
     /// with `beta = 1`.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy sigmoid(x) (1 + x sigmoid(-x))`.
     ///
     /// Source: Elfwing, Uchibe and Doya, "Sigmoid-Weighted Linear Units for Neural Network Function
@@ -66,8 +60,6 @@ unary! {
     /// the factor of `x` in [`hardswish`]. It is the same as in PyTorch and JAX; that of Chainer
     /// and of Courbariaux et al. (2015) is steeper, `(0.2 * x + 0.5).clip(0.0, 1.0)`.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / 6` for `-3 < x < 3`, zero elsewhere.
     ///
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
@@ -85,8 +77,6 @@ unary! {
 
     /// Clips each element to between -1 and 1.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` for `-1 ≤ x ≤ 1`, zero elsewhere.
     ///
     /// ```
@@ -103,8 +93,6 @@ unary! {
     /// Computes `x / 6` times `x + 3` clipped to between 0 and 6: a [`silu`] without an
     /// exponential.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy (x / 3 + 1/2)` between -3 and 3, zero from -3 down, `gy` from 3 up.
     ///
     /// Source: Howard et al., "Searching for MobileNetV3", 2019.
@@ -125,8 +113,6 @@ unary! {
 
     /// Computes `x / (1 + |x|)` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / (1 + |x|)²`.
     ///
     /// ```
@@ -146,14 +132,9 @@ binary! {
 
     /// Computes `x sigmoid(beta x)` of each element, where `beta` may be learned.
     ///
-    /// Shapes: x, beta that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: to both.
     ///
     /// Source: Ramachandran, Zoph and Le, "Searching for Activation Functions", 2017.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::swish, Variable};

@@ -79,9 +79,9 @@ pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
     elementwise(ExpBelow, [x.clone(), shift.clone()], [])
 }
 
-/// Returns the position of a batch element's `axis` in a value whose batch axis is `element`.
-pub(crate) fn beside_batch(axis: usize, element: usize) -> usize {
-    axis + usize::from(axis >= element)
+/// Returns the position of a batch element's `axis` in a value whose batch axis is `batch_axis`.
+pub(crate) fn beside_batch(axis: usize, batch_axis: usize) -> usize {
+    axis + usize::from(axis >= batch_axis)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -169,9 +169,9 @@ impl Function for Softmax {
     }
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, element) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, element);
-        crate::apply(Self { axis, ..*self }, [x]).map(|y| Batched::along(y, element))
+        let (x, batch_axis) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, batch_axis);
+        crate::apply(Self { axis, ..*self }, [x]).map(|y| Batched::along(y, batch_axis))
     }
 
     fn per_example(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_by_infinity_takes_no_part() {
+    fn elements_masked_by_infinity_do_not_count() {
         let x = Variable::new([0.0, f64::NEG_INFINITY, 0.0]);
         let y = softmax(&x, 0);
         assert_eq!(y.to_vec::<f64>(), [0.5, 0.0, 0.5]);

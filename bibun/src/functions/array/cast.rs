@@ -6,10 +6,11 @@ use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::variable::Variable;
 
-/// `x` as another dtype; nothing happens if it has it already.
+/// Casts x to another dtype; returns x itself if it has this dtype already.
 ///
-/// Shapes: x any → the same. Types: from and to all; floats to integers round towards zero.
-/// Gradient: `gy` as the dtype of x, from one float to another; integers and bools have none.
+/// Shapes: x any → the same. Types: all, to all; floats are rounded towards zero to
+/// integers.
+/// Gradient: `gy`, cast to the dtype of x, between floats; integers and bools have none.
 ///
 /// ```
 /// use bibun::{array::DType, functions::cast, Variable};
@@ -27,7 +28,7 @@ pub fn cast(x: impl Into<Variable>, dtype: DType) -> Variable {
 }
 method!(cast, dtype: DType);
 
-/// `x` itself if its elements are floats, as f64 otherwise: what functions of floats take.
+/// Returns x itself if its elements are floats, and casts it to f64 otherwise.
 #[track_caller]
 pub(crate) fn to_float(x: Variable) -> Variable {
     if x.dtype().is_float() {
@@ -37,14 +38,14 @@ pub(crate) fn to_float(x: Variable) -> Variable {
     }
 }
 
-/// The type of floats that values of a type become beside parameters of others: integers give way to
-/// any float, and give f64 where there is none.
+/// Returns the float dtype of values of a dtype beside parameters of others: integers give way to any
+/// float, and give f64 if there is none.
 pub(crate) fn float_of<'a>(dtype: DType, others: impl IntoIterator<Item = &'a Variable>) -> DType {
     let all = (others.into_iter()).fold(dtype, |all, other| all.promote(other.dtype()));
     if all.is_float() { all } else { DType::F64 }
 }
 
-/// `x` as the floats in which it is computed.
+/// Casts x to its accumulator, in floats.
 #[track_caller]
 pub(crate) fn to_accumulator(x: impl Into<Variable>) -> Variable {
     let x = to_float(x.into());
@@ -52,14 +53,15 @@ pub(crate) fn to_accumulator(x: impl Into<Variable>) -> Variable {
     cast(x, dtype)
 }
 
-/// What `compute` makes of floats in the type that they are added up in, rounded once.
+/// Computes in the accumulator of x and rounds once, to the dtype of x.
 #[track_caller]
 pub(crate) fn in_accumulator(x: Variable, compute: impl FnOnce(Variable) -> Variable) -> Variable {
     let dtype = x.dtype();
     cast(compute(cast(x, dtype.accumulator())), dtype)
 }
 
-/// Integers as i64, which indices and classes are; what is none comes back for the function to refuse.
+/// Casts integers to i64, the dtype of indices and classes. Other values are returned as they are, for
+/// the function to refuse.
 #[track_caller]
 pub(crate) fn to_indices(x: impl Into<Variable>) -> Variable {
     let x = x.into();
@@ -70,7 +72,7 @@ pub(crate) fn to_indices(x: impl Into<Variable>) -> Variable {
     }
 }
 
-/// `x` itself unless it is `bool`, which counts as i64: what arithmetic takes.
+/// Returns x itself unless it is `bool`, which arithmetic counts as i64.
 #[track_caller]
 pub(crate) fn to_number(x: Variable) -> Variable {
     if x.dtype() == DType::Bool {
@@ -101,7 +103,7 @@ impl LinearRule for Cast {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
-    // There and back, for the checks are done in f64.
+    // There and back, because the checks are in f64.
     vec![
         Sample::new(
             "cast",

@@ -125,7 +125,7 @@ impl Function for Concat {
     ) -> Vec<Option<ExampleGradient>> {
         let (axis, mut start) = (gy.examples.axis(), 0);
         let parts = self.vjp(cx, [gy.cotangent]).into_iter().enumerate();
-        let share = |(i, gx): (usize, Option<Variable>)| {
+        let gradient = |(i, gx): (usize, Option<Variable>)| {
             let size = cx.input_shape(i)[self.axis];
             let slices = start..start + size;
             start += size;
@@ -135,7 +135,7 @@ impl Function for Concat {
             };
             Some(ExampleGradient::sliced(gx?, examples))
         };
-        parts.map(share).collect()
+        parts.map(gradient).collect()
     }
 }
 

@@ -1,11 +1,11 @@
-//! Constants in the shape of what is there.
+//! Constants with the shape and dtype of a given value.
 
 use bibun_array::{Array, Scalar};
 
 use crate::function::Spec;
 use crate::variable::Variable;
 
-/// Zeros (or `false`) that look like x. No memory is used.
+/// Returns zeros (or `false`) of the shape and dtype of x. They take no memory.
 ///
 /// Shapes: x any → the same. Types: all. Gradient: none.
 ///
@@ -18,7 +18,7 @@ pub fn zeros_like(x: impl Into<Variable>) -> Variable {
     Variable::constant(Array::zeros(shape, dtype))
 }
 
-/// Ones (or `true`) that look like x. No memory is used.
+/// Returns ones (or `true`) of the shape and dtype of x. They take no memory.
 ///
 /// Shapes: x any → the same. Types: all. Gradient: none.
 ///
@@ -31,7 +31,7 @@ pub fn ones_like(x: impl Into<Variable>) -> Variable {
     Variable::constant(Array::ones(shape, dtype))
 }
 
-/// One value, converted to the dtype of x, in the shape of x. No memory is used.
+/// Returns an array of one value, of the shape and dtype of x. It takes no memory.
 ///
 /// Shapes: x any → the same. Types: all. Gradient: none.
 ///

@@ -6,7 +6,7 @@ use crate::function::Spec;
 use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
 
-/// `x` on a device; nothing happens if it is there already.
+/// Moves x to a device; returns x itself if it is there already.
 ///
 /// Shapes: x any → the same. Types: all. Gradient: `gy`, on the device that x is on. A single repeated
 /// value is on every device, and counts as being on the CPU.
@@ -27,7 +27,8 @@ pub fn to(x: impl Into<Variable>, device: &'static dyn Device) -> Variable {
     }
 }
 
-/// [`to`] for what belongs to a device even if it is everywhere: its gradient comes back there.
+/// Calls [`to`] for a value that belongs to a device even if it is on all of them, as a repeated value
+/// is; its gradient is moved back there.
 #[track_caller]
 pub(crate) fn moved(
     x: Variable,
@@ -38,8 +39,8 @@ pub(crate) fn moved(
 }
 
 impl Variable {
-    /// [`functions::to`](crate::functions::to) of this Variable. What is computed from the result is
-    /// computed on the device.
+    /// Calls [`functions::to`](crate::functions::to) of this Variable. Values computed from the result
+    /// are computed on the device.
     #[must_use]
     #[track_caller]
     pub fn to(&self, device: &'static dyn Device) -> Self {
@@ -69,7 +70,7 @@ impl LinearRule for To {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     use bibun_array::cpu;
-    // There and back, for the checks are done on the CPU.
+    // There and back, because the checks are on the CPU.
     vec![
         Sample::new(
             "to",

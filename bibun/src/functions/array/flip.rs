@@ -150,11 +150,4 @@ mod tests {
         assert_eq!(x.flip(..).shape(), [2, 0]);
         assert!(Variable::new(1.0).flip(..).is_leaf());
     }
-
-    #[test]
-    fn mistakes_name_the_location() {
-        let x = Variable::new([1.0, 2.0]);
-        let error = crate::attempt(|| fliplr(&x)).unwrap_err().to_string();
-        assert!(error.contains(file!()), "{error}");
-    }
 }

@@ -6,7 +6,7 @@ use crate::function::Spec;
 use crate::functions::families::{Linear, LinearRule};
 use crate::variable::Variable;
 
-/// `y = x`: a step of history that changes nothing.
+/// Computes `y = x`, a step of history that changes nothing.
 ///
 /// Shapes: x any → the same. Types: all. Gradient: `gy`.
 ///
@@ -20,8 +20,8 @@ pub fn identity(x: impl Into<Variable>) -> Variable {
     Linear::of(Identity("identity"), x.into())
 }
 
-/// The same value behind an identity that is recorded in any case: gradients can be taken with
-/// respect to it wherever it is used, and go on to what `x` came from. A function that
+/// Returns the same value behind an identity that is always recorded, so that gradients with respect to
+/// it can be taken wherever it is used, and continue to the history of `x`. A function that
 /// differentiates inside of another transformation begins with it.
 ///
 /// ```
@@ -36,13 +36,14 @@ pub fn watch(x: impl Into<Variable>) -> Variable {
     y
 }
 
-/// The same value, told from others of the same history by a call of its own.
+/// Returns the same value with a call of its own, which distinguishes it from other values of the same
+/// history.
 pub(crate) fn apart(x: &Variable) -> Variable {
     Linear::of(Identity("watch"), x.clone())
 }
 
-/// By its name: what transformations put in is not what a user calls, so that
-/// [`Rules`](crate::Rules) for the one leave the other alone.
+/// An identity with a name. One that a transformation inserts is not the one that a user calls, so that
+/// [`Rules`](crate::Rules) for one do not apply to the other.
 #[derive(Clone, Debug)]
 struct Identity(&'static str);
 

@@ -1,17 +1,17 @@
-//! Masks: where a position may be looked at.
+//! Masks of the positions that attention may use.
 
 use bibun_array::{Array, DType, Shape, allocating};
 
 use crate::error::{Error, raise};
 use crate::variable::Variable;
 
-/// Where a position may see another when none may see what comes after it: true on the diagonal and
-/// below.
+/// Returns the mask under which each position attends to itself and to earlier positions: true on the
+/// diagonal and below.
 ///
-/// Shapes: → `[size, size]`, bool; rows are the positions that look. Gradient: none.
+/// Shapes: → `[size, size]`, bool; rows are the positions that attend. Gradient: none.
 ///
 /// # Panics
-/// If it has more elements than memory holds.
+/// Panics if there are more elements than memory holds.
 ///
 /// ```
 /// use bibun::functions::causal_mask;
@@ -24,13 +24,13 @@ pub fn causal_mask(size: usize) -> Variable {
     Variable::constant(mask)
 }
 
-/// Where there are elements of sequences that have been filled up to one size: true at the first
+/// Returns the mask of the elements of sequences that have been padded to one size: true at the first
 /// `lengths[i]` positions of row `i`.
 ///
 /// Shapes: → `[n, size]` for n lengths, bool. Gradient: none.
 ///
 /// # Panics
-/// If a length is above `size`.
+/// Panics if a length is above `size`.
 ///
 /// ```
 /// use bibun::functions::length_mask;
@@ -57,7 +57,7 @@ pub fn length_mask(lengths: &[usize], size: usize) -> Variable {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::{Sample, beside};
-    // What is bool has no derivative; choosing by it has.
+    // A mask has no derivative, but a choice by it has.
     let sample = |name, mask: fn() -> Variable, kept: fn(usize, usize) -> bool| {
         Sample::new(
             name,

@@ -42,7 +42,7 @@ pub use triangle::*;
 
 use crate::function::{Mismatch, Spec};
 
-/// Refuses an array that is no matrix and no batch of matrices.
+/// Checks that an array is a matrix or a batch of matrices.
 fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
     match x.shape.rank() {
         0 | 1 => Err(Mismatch::new(&[("x", x)], "at least two axes are needed")),

@@ -1,4 +1,4 @@
-//! New shapes over the same elements: reshape, permute, broadcast, and what is made of them.
+//! New shapes over the same elements: reshape, permute, broadcast, and functions made of them.
 
 use bibun_array::{Array, Axes, NewShape, Shape, normalize_axes, normalize_axis};
 use smallvec::SmallVec;
@@ -14,8 +14,8 @@ use crate::variable::Variable;
 
 type AxisList = SmallVec<[isize; 4]>;
 
-/// Changes the shape; the elements stay in row-major order. One size may be -1: it is computed from
-/// the others.
+/// Changes the shape and keeps the elements in row-major order. One size may be -1, which stands for
+/// the size that follows from the others.
 ///
 /// Shapes: x any → `shape`, of the same size. Types: all. Gradient: `gy` in the shape of x.
 ///
@@ -69,12 +69,12 @@ impl LinearRule for Reshape {
     }
 }
 
-/// The axes in another order.
+/// Puts the axes in another order.
 ///
 /// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, permuted back.
 ///
 /// # Panics
-/// If `axes` does not name each axis once.
+/// Panics if `axes` does not name each axis once.
 ///
 /// ```
 /// use bibun::{functions::permute, Variable};
@@ -135,7 +135,7 @@ impl LinearRule for Permute {
     }
 }
 
-/// The axes in reverse order: the transpose of a matrix.
+/// Reverses the order of the axes, which transposes a matrix.
 ///
 /// Shapes: x `[n, m]` → `[m, n]`, and so on. Types: all. Gradient: `gy`, transposed.
 ///
@@ -153,12 +153,12 @@ pub fn transpose(x: impl Into<Variable>) -> Variable {
 }
 method!(transpose);
 
-/// One axis moved to another place; the others keep their order.
+/// Moves one axis to another position. The others keep their order.
 ///
 /// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, moved back.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if an axis does not exist.
 ///
 /// ```
 /// use bibun::{functions::moveaxis, Variable};
@@ -179,7 +179,7 @@ pub fn moveaxis(x: impl Into<Variable>, from: isize, to: isize) -> Variable {
 }
 method!(moveaxis, from: isize, to: isize);
 
-/// Moves `axis` to the place before the present axis `start`, or behind all axes if `start` is the
+/// Moves `axis` to the position before the present axis `start`, or behind all axes if `start` is the
 /// rank. [`moveaxis`] takes the position after the move instead.
 ///
 /// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, moved back.
@@ -208,12 +208,12 @@ pub fn rollaxis(x: impl Into<Variable>, axis: isize, start: isize) -> Variable {
 }
 method!(rollaxis, axis: isize, start: isize);
 
-/// Two axes exchanged.
+/// Exchanges two axes.
 ///
 /// Shapes: x any → the sizes in the new order. Types: all. Gradient: `gy`, exchanged back.
 ///
 /// # Panics
-/// If there is no such axis.
+/// Panics if an axis does not exist.
 ///
 /// ```
 /// use bibun::{functions::swapaxes, Variable};
@@ -234,12 +234,12 @@ pub fn swapaxes(x: impl Into<Variable>, a: isize, b: isize) -> Variable {
 }
 method!(swapaxes, a: isize, b: isize);
 
-/// A new axis of size 1 before `axis`, which may be the rank (or `-1`: behind all).
+/// Inserts an axis of size 1 before `axis`, which may be the rank (or `-1`) for a new last axis.
 ///
 /// Shapes: x any → one axis more. Types: all. Gradient: `gy` in the shape of x.
 ///
 /// # Panics
-/// If `axis` is greater than the rank.
+/// Panics if `axis` is greater than the rank.
 ///
 /// ```
 /// use bibun::{functions::expand_dims, Variable};
@@ -255,12 +255,12 @@ pub fn expand_dims(x: impl Into<Variable>, axis: isize) -> Variable {
 }
 method!(expand_dims, axis: isize);
 
-/// Without the axes named, which must have size 1 (`..`: without all of size 1).
+/// Removes axes of size 1 (all of them for `..`).
 ///
 /// Shapes: x any → without these axes. Types: all. Gradient: `gy` in the shape of x.
 ///
 /// # Panics
-/// If an axis has another size or does not exist.
+/// Panics if an axis has another size or does not exist.
 ///
 /// ```
 /// use bibun::{functions::squeeze, Variable};
@@ -285,14 +285,13 @@ pub fn squeeze(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(squeeze, axes: impl Into<Axes>);
 
-/// Repeats axes of size 1, and puts new ones in front, until the shape is `shape`. No element is
-/// copied.
+/// Broadcasts to `shape`: repeats axes of size 1 and adds new ones in front. No element is copied.
 ///
 /// Shapes: x any → `shape`, which it must broadcast to. Types: all.
 /// Gradient: `gy`, summed over the repeats.
 ///
 /// # Panics
-/// If the shapes do not fit.
+/// Panics if the shapes do not fit.
 ///
 /// ```
 /// use bibun::{functions::broadcast_to, Variable};
@@ -316,7 +315,7 @@ method!(broadcast_to, shape: impl Into<Shape>);
 struct BroadcastTo(Shape);
 
 impl BroadcastTo {
-    /// The axes along which an input of this shape is repeated.
+    /// Returns the axes along which an input of this shape is repeated.
     fn repeated(&self, x: &Shape) -> AxisList {
         let new = self.0.rank() - x.rank();
         let repeated = (0..self.0.rank()).filter(|&axis| match axis.checked_sub(new) {
@@ -383,7 +382,7 @@ impl LinearRule for BroadcastTo {
     }
 }
 
-/// The value with its batch axis moved from `axis` to the front.
+/// Moves the batch axis of a value from `axis` to the front.
 #[track_caller]
 pub(crate) fn batch_in_front(x: Variable, axis: usize) -> Variable {
     moveaxis(x, axis as isize, 0)
@@ -432,18 +431,4 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input((), range),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mistakes_name_the_location() {
-        let x = Variable::new([1.0, 2.0]);
-        let error = crate::attempt(|| rollaxis(&x, 0, 2))
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(file!()), "{error}");
-    }
 }

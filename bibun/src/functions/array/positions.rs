@@ -4,15 +4,16 @@ use bibun_array::{Array, DType, Shape, allocating};
 
 use crate::variable::Variable;
 
-/// A vector for each position `t`, of sines and cosines of falling frequency:
+/// Computes the sinusoidal encoding of positions, a vector of sines and cosines of falling frequency
+/// for each position `t`:
 /// `y[t, 2i] = sin(t / 10000^(2i / size))` and `y[t, 2i + 1] = cos(t / 10000^(2i / size))`.
 ///
-/// Shapes: → `[length, size]`. Types: as told. Gradient: none, it is a constant.
+/// Shapes: → `[length, size]`. Types: `dtype`, a float or integers. Gradient: none; the result is a constant.
 ///
 /// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.5.
 ///
 /// # Panics
-/// If the dtype is bool, or there are more elements than memory holds.
+/// Panics if the dtype is bool, or there are more elements than memory holds.
 ///
 /// ```
 /// use bibun::{array::DType, functions::sinusoidal_positions};

@@ -12,7 +12,7 @@ use crate::functions::families::Bilinear;
 use crate::functions::products::reshaped;
 use crate::variable::Variable;
 
-/// Declares the functions of one number of axes, with an example of each: what it makes of x and w.
+/// Declares the functions of one number of axes, with an example of each: its result for x and w.
 macro_rules! convolutions {
     (
         $N:literal $Axes:literal: $axes:literal, $kernel:literal -> $positions:literal;
@@ -26,11 +26,11 @@ macro_rules! convolutions {
         /// where an axis of `size` becomes `(size + paddings - (k - 1)·dilation - 1) / stride + 1`
         /// long, rounded down. Types: floats, promoted.
         #[doc = concat!("Gradient: [`", stringify!($conv_transpose), "`] of gy with the same w to x; to w the sum of")]
-        /// `gy[n, o, p]` times the x that it met; `Σ gy` to b.
+        /// `gy[n, o, p]` times the x that was multiplied by it; `Σ gy` to b.
         ///
         /// # Panics
-        /// If the shapes do not fit, a stride, a dilation, the kernel or the number of groups is 0,
-        /// the groups do not divide the channels, or the dtype is no float type.
+        /// Panics if the shapes do not fit, a stride, a dilation, the kernel or the number of groups is
+        /// 0, the groups do not divide the channels, or the dtype is not a float type.
         ///
         /// ```
         #[doc = concat!("use bibun::{functions::{", stringify!($conv), ", ConvOptions}, Variable};")]
@@ -49,19 +49,19 @@ macro_rules! convolutions {
             conv(x.into(), w.into(), b.into().get(), &options.into())
         }
 
-        #[doc = concat!("Computes the transposed convolution over ", $Axes, ": each element of x writes a kernel, and what is")]
-        /// written in one place adds up,
-        /// `y[n, o, p·stride + k·dilation - padding] += x[n, i, p] w[i, o, k]`, and b on top.
+        #[doc = concat!("Computes the transposed convolution over ", $Axes, ": each element of x adds a")]
+        /// multiple of the kernel to the output,
+        /// `y[n, o, p·stride + k·dilation - padding] += x[n, i, p] w[i, o, k]`, and b is added.
         ///
         #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[i, o / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
         /// where an axis of `size` becomes `(size - 1)·stride + (k - 1)·dilation + 1 - paddings +
         /// output_padding` long. Types: floats, promoted.
         #[doc = concat!("Gradient: [`", stringify!($conv), "`] of gy with the same w to x; to w the sum of `x[n, i, p]`")]
-        /// times the gy that it made; `Σ gy` to b.
+        /// times the gy that it contributed to; `Σ gy` to b.
         ///
         /// # Panics
-        #[doc = concat!("As [`", stringify!($conv), "`]; and if the padding takes away everything or an output padding is not")]
-        /// less than the stride.
+        #[doc = concat!("Panics where [`", stringify!($conv), "`] does, if the padding removes everything, and if an output padding")]
+        /// is not less than the stride.
         ///
         /// Source: Zeiler, Krishnan, Taylor, Fergus, "Deconvolutional networks", CVPR 2010.
         ///
@@ -127,7 +127,7 @@ pub(super) fn expect_positive(function: &'static str, settings: &[(&str, &[usize
 /// The inputs of a call.
 struct Call<const N: usize> {
     function: &'static str,
-    /// What the channels of w are, for errors.
+    /// The name of the channels of w, for errors.
     channels: &'static str,
     x: Variable,
     w: Variable,
@@ -151,8 +151,7 @@ impl<const N: usize> Call<N> {
         mismatch(self.function, &inputs, must_hold)
     }
 
-    /// Everything in one float dtype, and what x and w look like is right as far as it is the same
-    /// for both directions.
+    /// Returns the inputs in one float dtype, with the checks of shapes that both directions share.
     #[track_caller]
     fn new(
         function: &'static str,
@@ -194,7 +193,7 @@ impl<const N: usize> Call<N> {
         call
     }
 
-    /// The product of x and w, with b on top.
+    /// Computes the product of x and w, and adds b.
     #[track_caller]
     fn finish(self, convolution: Convolution, made: ConvolutionPart) -> Variable {
         let outputs = convolution.shape(made, 0)[1];
@@ -214,7 +213,7 @@ impl<const N: usize> Call<N> {
     }
 }
 
-/// The convolution over `N` axes.
+/// Computes the convolution over `N` axes.
 #[track_caller]
 pub(crate) fn conv<const N: usize>(
     x: Variable,
@@ -263,7 +262,7 @@ pub(crate) fn conv<const N: usize>(
     call.finish(convolution, ConvolutionPart::Output)
 }
 
-/// The transposed convolution over `N` axes.
+/// Computes the transposed convolution over `N` axes.
 #[track_caller]
 pub(crate) fn conv_transpose<const N: usize>(
     x: Variable,
@@ -310,7 +309,7 @@ pub(crate) fn conv_transpose<const N: usize>(
         let reach = steps.saturating_mul(window.stride);
         let written = reach.saturating_add(window.extent()).saturating_add(more);
         let size = match padding {
-            // What a stride leaves between kernels belongs to the size, too.
+            // The elements that a stride leaves between kernels count too.
             Padding::Same => {
                 let size = count.saturating_mul(window.stride);
                 window.padding = padding.around(axis, written.saturating_sub(size));

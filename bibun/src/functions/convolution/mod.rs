@@ -1,4 +1,4 @@
-//! Convolutions, and windows of their input laid side by side.
+//! Convolutions, and the patches of images that their kernels read.
 
 mod conv;
 mod options;

@@ -1,10 +1,11 @@
-//! How convolutions move their kernels, and what lies around their input.
+//! Options of convolutions: stride, padding, dilation and groups.
 
 use bibun_array::Window;
 
 use crate::functions::PerAxis;
+use crate::functions::per_axis::window_setters;
 
-/// What lies around the input of a convolution.
+/// The padding around the input of a convolution or a pooling.
 ///
 /// ```
 /// use bibun::functions::Padding;
@@ -12,15 +13,15 @@ use crate::functions::PerAxis;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Padding<const N: usize> {
-    /// Nothing.
+    /// No padding.
     #[default]
     Valid,
-    /// As many zeros as make the output `⌈size / stride⌉` long, and where their number is odd, one
-    /// more behind than in front. Of a transposed convolution: `size · stride` long.
+    /// The number of zeros that makes the output `⌈size / stride⌉` long, or `size · stride` for a
+    /// transposed convolution. If it is odd, there is one more at the end than at the beginning.
     Same,
-    /// So many zeros on both sides of each axis.
+    /// The number of zeros on both sides of each axis.
     Sizes([usize; N]),
-    /// So many zeros before and after each axis.
+    /// The numbers of zeros before and after each axis.
     Pairs([(usize, usize); N]),
 }
 
@@ -37,7 +38,7 @@ impl<const N: usize> From<[usize; N]> for Padding<N> {
 }
 
 impl<const N: usize> Padding<N> {
-    /// The zeros before and after an axis, of which so many are wanted for [`Padding::Same`].
+    /// Returns the numbers of zeros before and after an axis; under [`Padding::Same`] there are `same`.
     pub(super) fn around(&self, axis: usize, same: usize) -> [usize; 2] {
         match self {
             Self::Valid => [0, 0],
@@ -47,7 +48,7 @@ impl<const N: usize> Padding<N> {
         }
     }
 
-    /// How a kernel moves along an axis of `size`.
+    /// Returns the window that moves along an axis of `size`.
     pub(crate) fn window(
         &self,
         axis: usize,
@@ -69,7 +70,7 @@ impl<const N: usize> Padding<N> {
     }
 }
 
-/// How a convolution over `N` axes moves its kernels.
+/// Options of a convolution over `N` axes.
 ///
 /// ```
 /// use bibun::functions::{ConvOptions, Padding};
@@ -78,14 +79,14 @@ impl<const N: usize> Padding<N> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConvOptions<const N: usize> {
-    /// How far from one position to the next; by default 1.
+    /// The distance between neighbouring positions of the kernel. Defaults to 1.
     pub stride: [usize; N],
-    /// The zeros around the input; by default none.
+    /// The padding of the input with zeros. Defaults to none.
     pub padding: Padding<N>,
-    /// How far apart the elements are that a kernel reads; by default 1.
+    /// The distance between the elements that a kernel reads. Defaults to 1.
     pub dilation: [usize; N],
-    /// How many groups the channels are in, of which none reads another's; by default 1. As many as
-    /// there are input channels make a depthwise convolution.
+    /// The number of groups of channels; the outputs of a group depend only on its own inputs.
+    /// Defaults to 1. With one group for each input channel, the convolution is depthwise.
     pub groups: usize,
 }
 
@@ -100,7 +101,7 @@ impl<const N: usize> Default for ConvOptions<N> {
     }
 }
 
-/// How a transposed convolution over `N` axes moves its kernels.
+/// Options of a transposed convolution over `N` axes.
 ///
 /// ```
 /// use bibun::functions::ConvTransposeOptions;
@@ -109,16 +110,17 @@ impl<const N: usize> Default for ConvOptions<N> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConvTransposeOptions<const N: usize> {
-    /// How far apart in the output neighbours of the input are written; by default 1.
+    /// The distance in the output between neighbours of the input. Defaults to 1.
     pub stride: [usize; N],
-    /// What is taken away around the output; by default nothing.
+    /// The elements that are removed around the output. Defaults to none.
     pub padding: Padding<N>,
-    /// How much longer the output is at its end, less than the stride: of the sizes that a
-    /// convolution with this stride makes one, the one meant. By default 0, the smallest.
+    /// The number of elements that the output is longer at its end, less than the stride. It chooses
+    /// among the sizes for which a convolution of this stride has the same size of output. Defaults to
+    /// 0, the smallest of them.
     pub output_padding: [usize; N],
-    /// How far apart the elements are that a kernel writes; by default 1.
+    /// The distance between the elements that a kernel writes. Defaults to 1.
     pub dilation: [usize; N],
-    /// How many groups the channels are in; by default 1.
+    /// The number of groups of channels. Defaults to 1.
     pub groups: usize,
 }
 
@@ -134,7 +136,7 @@ impl<const N: usize> Default for ConvTransposeOptions<N> {
     }
 }
 
-/// The setters that both kinds of options have.
+/// Defines the setters that both kinds of options have.
 macro_rules! setters {
     ($Options:ident) => {
         impl<const N: usize> $Options<N> {
@@ -143,26 +145,7 @@ macro_rules! setters {
                 Self::default()
             }
 
-            /// Sets the stride: one for all axes, or one for each. Defaults to 1.
-            #[must_use]
-            pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
-                let stride = stride.into().each();
-                Self { stride, ..self }
-            }
-
-            /// Sets the padding. Defaults to none.
-            #[must_use]
-            pub fn padding(self, padding: impl Into<Padding<N>>) -> Self {
-                let padding = padding.into();
-                Self { padding, ..self }
-            }
-
-            /// Sets the dilation: one for all axes, or one for each. Defaults to 1.
-            #[must_use]
-            pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
-                let dilation = dilation.into().each();
-                Self { dilation, ..self }
-            }
+            window_setters!(N, stride: "Defaults to 1.", padding: "Defaults to none.");
 
             /// Sets the number of groups of channels. Defaults to 1.
             #[must_use]
@@ -182,7 +165,7 @@ setters!(ConvOptions);
 setters!(ConvTransposeOptions);
 
 impl<const N: usize> ConvTransposeOptions<N> {
-    /// Sets how much longer the output is at its end: one number for all axes, or one for each.
+    /// Sets the number of elements that the output is longer at its end: one for all axes, or one for each.
     /// Defaults to 0.
     #[must_use]
     pub fn output_padding(self, output_padding: impl Into<PerAxis<N>>) -> Self {

@@ -1,4 +1,4 @@
-//! The product behind convolutions: linear in each of two parts, made into the third.
+//! The product behind convolutions: each of input, weights and output from the other two.
 
 use bibun_array::{Array, Convolution, ConvolutionPart, Shape};
 
@@ -11,7 +11,7 @@ use crate::functions::products::reshaped;
 use crate::functions::{moveaxis, reshape, swapaxes};
 use crate::variable::Variable;
 
-/// The names of the functions over `N` axes.
+/// Returns the name of a function over this number of axes.
 pub(super) const fn named(names: [&'static str; 3], axes: usize) -> &'static str {
     match axes {
         1 => names[0],
@@ -25,7 +25,8 @@ pub(super) const TRANSPOSED: [&str; 3] =
     ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"];
 pub(super) const BY_WEIGHTS: [&str; 3] = ["conv1d_weights", "conv2d_weights", "conv3d_weights"];
 
-/// One part of a convolution from the other two: all that its derivatives consist of.
+/// The computation of one part of a convolution from the other two; its derivatives are the others of
+/// its kind.
 #[derive(Clone, Debug)]
 pub(super) struct ConvolutionProduct {
     pub(super) convolution: Convolution,
@@ -33,7 +34,7 @@ pub(super) struct ConvolutionProduct {
 }
 
 impl ConvolutionProduct {
-    /// The same convolution with another part made.
+    /// Computes another part of the same convolution.
     #[track_caller]
     fn of(&self, made: ConvolutionPart, a: Variable, b: Variable) -> Variable {
         let convolution = self.convolution.clone();
@@ -110,9 +111,9 @@ impl BilinearRule for ConvolutionProduct {
             _ => &a,
         };
         let n = examples.spec().shape[0];
-        let folded = |element: Batched, part| match element.axis {
-            None => element.value,
-            Some(_) => self.fold(element.to_front(count), part, folding),
+        let folded = |input: Batched, part| match input.axis {
+            None => input.value,
+            Some(_) => self.fold(input.to_front(count), part, folding),
         };
         let rule = Self {
             convolution: wider,
@@ -150,7 +151,7 @@ impl BilinearRule for ConvolutionProduct {
             let taps = taps(&self.convolution);
             let sizes = [l * positions, inputs * taps, outputs];
             let convolution = self.convolution.clone();
-            // Examples' patches, and the cotangents that meet them.
+            // The patches of the examples, and the cotangents that belong to them.
             let matrices = move |x: &Variable, gy: &Variable| {
                 let [x, y] = if flip { [gy, x] } else { [x, gy] };
                 let [n, l] = [x.shape()[0], x.shape()[1]];
@@ -182,18 +183,19 @@ impl BilinearRule for ConvolutionProduct {
     }
 }
 
-/// How many positions a kernel reads at once.
+/// Returns the number of elements of a kernel.
 fn taps(convolution: &Convolution) -> usize {
     let windows = convolution.windows.iter();
     windows.map(|window| window.kernel).product()
 }
 
-/// What the kernels of one group see of each example at each position; see [`Convolution::patches`].
+/// The elements of each example that the kernels of one group read at each position; see
+/// [`Convolution::patches`].
 #[derive(Clone, Debug)]
 struct Patches(Convolution);
 
 impl Patches {
-    /// The numbers that a kernel sees at one position.
+    /// Returns the number of elements that a kernel reads at one position.
     fn seen(&self) -> usize {
         taps(&self.0) * self.0.inputs
     }
@@ -213,7 +215,7 @@ impl LinearRule for Patches {
         self.0.patches(&x)
     }
 
-    /// Patches are a convolution whose kernels pick one number each.
+    /// Patches are a convolution whose kernels pick one element each.
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
         let (seen, inputs) = (self.seen(), self.0.inputs);
         let kernels = Array::eye(seen, x.dtype).reshape([seen, seen / inputs, inputs]);
@@ -243,7 +245,7 @@ impl LinearRule for Patches {
     }
 }
 
-/// What batch elements become more of, in all parts that have a batch axis.
+/// The axis that batch elements are folded into, in all parts that have a batch axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Folding {
     Examples,
@@ -253,8 +255,8 @@ enum Folding {
 }
 
 impl Folding {
-    /// Where batch elements go that one part does not have: each part lacks one of the letters that the
-    /// other two share.
+    /// Returns the axis for batch elements that this part does not have: each part lacks one of the axes
+    /// that the other two share.
     fn not_in(part: ConvolutionPart) -> Self {
         match part {
             ConvolutionPart::Input => Self::Outputs,
@@ -263,7 +265,8 @@ impl Folding {
         }
     }
 
-    /// The axis of a part that holds this, and whether it lies inside of the groups there.
+    /// Returns the axis of a part that batch elements are folded into, and whether it is inside of the
+    /// groups there.
     fn place(self, part: ConvolutionPart) -> (usize, bool) {
         match (self, part) {
             (Self::Examples, _) => (0, false),
@@ -277,7 +280,7 @@ impl Folding {
 }
 
 impl ConvolutionProduct {
-    /// A part with the batch axis in front as a part of the wider convolution.
+    /// Returns a part, with the batch axis in front, as a part of the wider convolution.
     fn fold(&self, x: Variable, part: ConvolutionPart, folding: Folding) -> Variable {
         let (axis, inside) = folding.place(part);
         let shape = x.shape().removed(0);
@@ -291,7 +294,7 @@ impl ConvolutionProduct {
         reshaped(moveaxis(x, 0, axis as isize + 1), folded)
     }
 
-    /// A shape with its axis of channels as groups and what is in each.
+    /// Returns a shape with its axis of channels split into groups and the channels of each.
     fn apart(&self, shape: &Shape, part: ConvolutionPart, axis: usize) -> Shape {
         let Convolution {
             groups,
@@ -306,7 +309,7 @@ impl ConvolutionProduct {
         shape.replaced(axis, channels).inserted(axis, groups)
     }
 
-    /// The batch elements of the part made, of `n` examples each.
+    /// Returns the batch elements of the part made, of `n` examples each.
     fn unfold(&self, y: Variable, n: usize, count: usize, folding: Folding) -> Batched {
         let (axis, inside) = folding.place(self.made);
         let shape = self.convolution.shape(self.made, n);

@@ -20,7 +20,7 @@ fn for_each_index(sizes: &[usize], mut each: impl FnMut(&[usize])) {
     }
 }
 
-/// The place in a row-major array.
+/// Returns the position in a row-major array.
 fn place(shape: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
     shape
         .iter()
@@ -28,7 +28,8 @@ fn place(shape: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
         .fold(0, |place, (&size, i)| place * size + i)
 }
 
-/// Calls `each` with the places of every x, w and y that meet in a convolution, by plain loops.
+/// Calls `each` with the positions of every x, w and y that belong together in a convolution, by plain
+/// loops.
 fn meetings(
     [x, w, y]: [&[usize]; 3],
     windows: &[Window],
@@ -65,7 +66,22 @@ fn with_bias(mut y: Vec<f64>, shape: &[usize], b: Option<&Array>) -> Vec<Array> 
     vec![Array::from_vec(y, shape)]
 }
 
-/// A sample of a convolution whose padding is told in numbers for the reference.
+/// Returns the windows of a kernel w.
+fn windows<const N: usize>(
+    w: &[usize],
+    stride: [usize; N],
+    padding: [[usize; 2]; N],
+    dilation: [usize; N],
+) -> [Window; N] {
+    std::array::from_fn(|axis| Window {
+        kernel: w[axis + 2],
+        stride: stride[axis],
+        padding: padding[axis],
+        dilation: dilation[axis],
+    })
+}
+
+/// Returns a sample of a convolution, with its padding in numbers for the reference.
 fn sample<const N: usize>(
     x: &'static [usize],
     w: &'static [usize],
@@ -74,14 +90,7 @@ fn sample<const N: usize>(
     options: ConvOptions<N>,
     padding: [[usize; 2]; N],
 ) -> crate::conformance::Sample {
-    let windows: Vec<Window> = (0..N)
-        .map(|axis| Window {
-            kernel: w[axis + 2],
-            stride: options.stride[axis],
-            padding: padding[axis],
-            dilation: options.dilation[axis],
-        })
-        .collect();
+    let windows = windows(w, options.stride, padding, options.dilation);
     let sample = crate::conformance::Sample::new(
         named(CONVOLUTION, N),
         move |x| vec![conv(x[0].clone(), x[1].clone(), x.get(2), &options)],
@@ -102,7 +111,7 @@ fn sample<const N: usize>(
     }
 }
 
-/// A sample of a transposed convolution: of y, as the convolution has it, to x.
+/// Returns a sample of a transposed convolution, from y of the convolution to x.
 fn transposed_sample<const N: usize>(
     y: &'static [usize],
     w: &'static [usize],
@@ -111,14 +120,7 @@ fn transposed_sample<const N: usize>(
     options: ConvTransposeOptions<N>,
     padding: [[usize; 2]; N],
 ) -> crate::conformance::Sample {
-    let windows: Vec<Window> = (0..N)
-        .map(|axis| Window {
-            kernel: w[axis + 2],
-            stride: options.stride[axis],
-            padding: padding[axis],
-            dilation: options.dilation[axis],
-        })
-        .collect();
+    let windows = windows(w, options.stride, padding, options.dilation);
     let sample = crate::conformance::Sample::new(
         named(TRANSPOSED, N),
         move |x| {
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = zeros(&[2, 4, 5]);
         let message = |w: &[usize], b: Option<&Variable>, options| {
             attempt(|| conv1d(&x, zeros(w), b, options))

@@ -1,4 +1,4 @@
-//! Images as the patches that a kernel sees, and back.
+//! The patches of images that a window reads, and the images back from them.
 
 use bibun_array::{Array, Index, Shape, Window};
 
@@ -6,12 +6,13 @@ use crate::batch::Batched;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
+use crate::functions::Padding;
 use crate::functions::convolution::conv::expect_positive;
 use crate::functions::families::{Linear, LinearRule};
-use crate::functions::{Padding, PerAxis};
+use crate::functions::per_axis::window_setters;
 use crate::variable::Variable;
 
-/// How [`unfold`] and [`fold`] move their windows.
+/// Options of [`unfold`] and [`fold`].
 ///
 /// ```
 /// use bibun::functions::UnfoldOptions;
@@ -19,11 +20,11 @@ use crate::variable::Variable;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnfoldOptions {
-    /// How far from one position to the next; by default 1.
+    /// The distance between neighbouring positions of the window. Defaults to 1.
     pub stride: [usize; 2],
-    /// The zeros around the image; by default none.
+    /// The padding of the image with zeros. Defaults to none.
     pub padding: Padding<2>,
-    /// How far apart the elements are that a window sees; by default 1.
+    /// The distance between the elements of a window. Defaults to 1.
     pub dilation: [usize; 2],
 }
 
@@ -43,26 +44,7 @@ impl UnfoldOptions {
         Self::default()
     }
 
-    /// Sets the stride: one for both axes, or one for each. Defaults to 1.
-    #[must_use]
-    pub fn stride(self, stride: impl Into<PerAxis<2>>) -> Self {
-        let stride = stride.into().each();
-        Self { stride, ..self }
-    }
-
-    /// Sets the padding. Defaults to none.
-    #[must_use]
-    pub fn padding(self, padding: impl Into<Padding<2>>) -> Self {
-        let padding = padding.into();
-        Self { padding, ..self }
-    }
-
-    /// Sets the dilation: one for both axes, or one for each. Defaults to 1.
-    #[must_use]
-    pub fn dilation(self, dilation: impl Into<PerAxis<2>>) -> Self {
-        let dilation = dilation.into().each();
-        Self { dilation, ..self }
-    }
+    window_setters!(2, stride: "Defaults to 1.", padding: "Defaults to none.");
 }
 
 impl From<&Self> for UnfoldOptions {
@@ -71,15 +53,16 @@ impl From<&Self> for UnfoldOptions {
     }
 }
 
-/// The patches of images that a window of size `kernel` sees (im2col): for each position one
-/// column, in which each channel has its elements one after another.
+/// Returns the patches of images that a window of size `kernel` reads (im2col): one column for each
+/// position, with the elements of each channel one after another.
 ///
 /// Shapes: x `[n, c, h, w]` → `[n, c·kh·kw, ph·pw]` with `ph`, `pw` positions along the axes, as many
 /// as a [`conv2d`](crate::functions::conv2d) has. Types: all.
 /// Gradient: [`fold`] of gy.
 ///
 /// # Panics
-/// If x has not four axes, the window does not fit, or a size of it, a stride or a dilation is 0.
+/// Panics if x does not have four axes, the window does not fit, or a size of it, a stride or a
+/// dilation is 0.
 ///
 /// ```
 /// use bibun::{functions::{unfold, UnfoldOptions}, Variable};
@@ -103,14 +86,14 @@ pub fn unfold(
     Linear::of(Unfold(patches), x)
 }
 
-/// Adds patches up to images of a size (col2im), where the window of each position was: the
-/// transpose of [`unfold`].
+/// Adds each patch to an image of a size at the position of its window (col2im): the transpose of
+/// [`unfold`].
 ///
 /// Shapes: x `[n, c·kh·kw, ph·pw]` → `[n, c, h, w]` with `[h, w] = size`. Types: floats and integers.
 /// Gradient: [`unfold`] of gy.
 ///
 /// # Panics
-/// If x is not what [`unfold`] makes of images of this size, or for its reasons.
+/// Panics where [`unfold`] does, or if x does not have the shape of its result for images of this size.
 ///
 /// ```
 /// use bibun::{functions::{fold, unfold, UnfoldOptions}, Variable};
@@ -131,7 +114,7 @@ pub fn fold(
     Linear::of(Fold(patches), x)
 }
 
-/// Where the patches of images lie.
+/// The positions of the patches of images.
 #[derive(Clone, Debug)]
 struct Patches {
     size: [usize; 2],
@@ -189,13 +172,13 @@ impl Patches {
         self.positions[0].saturating_mul(self.positions[1])
     }
 
-    /// Zeros for images with their padding.
+    /// Returns zeros for images with their padding.
     fn padded(&self, n: usize, channels: usize, like: &Array) -> Array {
         let [h, w] = [0, 1].map(|i| self.windows[i].padded(self.size[i]));
         Array::zeros([n, channels, h, w], like.dtype())
     }
 
-    /// The images between the padding.
+    /// Returns the index of the images between their padding.
     fn inner(&self) -> [Index; 4] {
         let [rows, columns] = [0, 1].map(|i| {
             let start = self.windows[i].padding[0];
@@ -204,7 +187,8 @@ impl Patches {
         [Index::ALL, Index::ALL, rows, columns]
     }
 
-    /// For each element of the window, what it sees in the padded images at all positions.
+    /// Returns, for each element of the window, the index of the padded images that it reads at all
+    /// positions.
     fn seen(&self) -> impl Iterator<Item = [Index; 4]> {
         let along = |axis: usize, tap: usize| {
             let window = self.windows[axis];
@@ -242,7 +226,7 @@ impl LinearRule for Unfold {
         let [n, c, ..] = x.shape().dims::<4>().expect("checked by the shape rule");
         let mut padded = patches.padded(n, c, &x);
         padded.assign(&patches.inner(), &x);
-        // All memory is asked for before the first patch is made.
+        // All memory is allocated before the first patch is made.
         let [rows, columns] = patches.positions;
         let mut y = Array::zeros([n, c, patches.stencil(), rows, columns], x.dtype());
         for (tap, part) in patches.seen().enumerate() {
@@ -371,7 +355,7 @@ mod tests {
     use crate::attempt;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([1.0, 2.0]).reshape([1, 1, 1, 2]);
         let options = UnfoldOptions::new();
         let message = |kernel, options| {

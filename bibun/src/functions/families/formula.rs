@@ -469,6 +469,39 @@ macro_rules! function_type {
 }
 pub(crate) use function_type;
 
+/// Writes the end of an elementwise function's documentation: its shapes and types, which follow from
+/// the number of its inputs and from their conversion.
+macro_rules! shapes_and_types {
+    (unary) => {
+        $crate::functions::families::shapes_and_types!(unary "floats; integers give f64.")
+    };
+    (unary to_number) => {
+        $crate::functions::families::shapes_and_types!(unary "all; bool gives i64.")
+    };
+    (unary $types:literal) => {
+        concat!("\nShapes: x any → the same.\nTypes: ", $types)
+    };
+    (binary) => {
+        $crate::functions::families::shapes_and_types!(binary "all, promoted.")
+    };
+    (binary to_float) => {
+        $crate::functions::families::shapes_and_types!(
+            binary "floats, promoted; integers give f64."
+        )
+    };
+    (binary to_number) => {
+        $crate::functions::families::shapes_and_types!(binary "all, promoted; bool gives i64.")
+    };
+    (binary $types:literal) => {
+        concat!(
+            "\nShapes: inputs that broadcast → their common shape.\nTypes: ",
+            $types,
+            "\n\n# Panics\nPanics if the shapes do not broadcast."
+        )
+    };
+}
+pub(crate) use shapes_and_types;
+
 /// Defines elementwise functions of one float array, or converted `via` another function, in a few
 /// lines each; see [`element_function`](super::element_function). A file that needs another list of
 /// samples besides this one names it: `samples in unary_samples;`.
@@ -484,6 +517,7 @@ macro_rules! unary {
     )+) => {
         $(
             $(#[$documentation])*
+            #[doc = $crate::functions::families::shapes_and_types!(unary $($convert)?)]
             #[track_caller]
             pub fn $name(x: impl Into<$crate::Variable> $(, $parameter: f64)*) -> $crate::Variable {
                 let x = $crate::functions::families::unary!(@convert x $($convert)?);
@@ -535,6 +569,7 @@ macro_rules! binary_function {
         $($rules:tt)*
     ) => {
         $(#[$documentation])*
+        #[doc = $crate::functions::families::shapes_and_types!(binary $($convert)?)]
         #[track_caller]
         pub fn $name(
             a: impl Into<$crate::functions::Operand>,

@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_the_gradient_agree_and_ignored_examples_have_none() {
+    fn both_gradients_agree_and_ignored_examples_have_none() {
         let x = Variable::new([[1.0, -2.0, 300.0], [0.5, 0.25, 1.0], [1.0, 2.0, 3.0]]);
         let t = Variable::constant([0i64, 2, -1]);
         let loss = softmax_cross_entropy(&x, &t);
@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let message = |t: Variable| {
             let first = attempt(|| softmax_cross_entropy(&x, &t))

@@ -6,12 +6,7 @@ binary! {
     /// Computes the squared error of each element, `(a - b)²`; [`mean_squared_error`] is their
     /// mean.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: `2 gy (a - b)` to a, the opposite to b.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::squared_error, Variable};
@@ -27,12 +22,7 @@ binary! {
     /// Computes the absolute error of each element, `|a - b|`; [`mean_absolute_error`] is their
     /// mean.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy sign(a - b)` to a, the opposite to b; 0 where they are equal.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::absolute_error, Variable};

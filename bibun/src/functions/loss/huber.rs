@@ -1,7 +1,6 @@
 //! Huber's loss, which is squared near zero and absolute far from it.
 
 use super::mean_error::of_errors;
-use crate::call::composite;
 use crate::functions::families::unary;
 use crate::functions::{Reduction, subtract};
 use crate::variable::Variable;
@@ -12,8 +11,6 @@ unary! {
     /// Computes Huber's function of each element, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)`
     /// beyond (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond.
     ///
     /// ```
@@ -69,7 +66,6 @@ pub fn huber_loss_with(
     delta: f64,
     reduction: Reduction,
 ) -> Variable {
-    let _whole = composite("huber_loss");
     of_errors("huber_loss", [x.into(), t.into()], reduction, |x, t| {
         huber(subtract(x, t), delta)
     })

@@ -47,13 +47,8 @@ pub fn mean_squared_error_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
-    let _whole = composite("mean_squared_error");
-    of_errors(
-        "mean_squared_error",
-        [x.into(), t.into()],
-        reduction,
-        squared_error,
-    )
+    let inputs = [x.into(), t.into()];
+    of_errors("mean_squared_error", inputs, reduction, squared_error)
 }
 
 /// Computes the mean absolute error, `Σ |x - t| / size`.
@@ -98,16 +93,11 @@ pub fn mean_absolute_error_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
-    let _whole = composite("mean_absolute_error");
-    of_errors(
-        "mean_absolute_error",
-        [x.into(), t.into()],
-        reduction,
-        absolute_error,
-    )
+    let inputs = [x.into(), t.into()];
+    of_errors("mean_absolute_error", inputs, reduction, absolute_error)
 }
 
-/// Reduces errors, which are computed in the accumulator's dtype and rounded once.
+/// Computes a loss by reducing errors, which are computed in the accumulator's dtype and rounded once.
 #[track_caller]
 pub(super) fn of_errors(
     function: &'static str,
@@ -115,6 +105,7 @@ pub(super) fn of_errors(
     reduction: Reduction,
     error: impl FnOnce(Variable, Variable) -> Variable,
 ) -> Variable {
+    let _whole = composite(function);
     let (x, t) = alike(function, x, t);
     let dtype = float_of(x.dtype(), [&t]);
     let [x, t] = [x, t].map(|value| {

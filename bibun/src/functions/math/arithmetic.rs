@@ -8,12 +8,7 @@ use crate::variable::Variable;
 binary_function! {
     /// Adds `a` and `b` element by element, broadcast; the operator `+`.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted.
     /// Gradient: `gy` to both.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -30,12 +25,7 @@ binary_function! {
 binary_function! {
     /// Subtracts `b` from `a` element by element, broadcast; the operator `-`.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted; bool gives i64.
     /// Gradient: `gy` to a, `-gy` to b.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -50,12 +40,7 @@ binary_function! {
 binary_function! {
     /// Multiplies `a` and `b` element by element, broadcast; the operator `*`.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted.
     /// Gradient: `gy b` to a, `gy a` to b.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -70,12 +55,7 @@ binary_function! {
 binary_function! {
     /// Divides `a` by `b` element by element, broadcast; the operator `/`.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy / b` to a, `-gy y / b` to b.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::mismatch;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::families::{Discrete, DiscreteRule, method};
+use crate::functions::families::{Discrete, DiscreteRule, method, shapes_and_types};
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{Operand, broadcast_to, cast};
 use crate::variable::Variable;
@@ -48,6 +48,7 @@ impl<const N: usize> fmt::Debug for Predicate<N> {
 macro_rules! binary_predicates {
     ($($(#[$documentation:meta])* $name:ident;)+) => {$(
         $(#[$documentation])*
+        #[doc = shapes_and_types!(binary "all, promoted → bool.\nGradient: none.")]
         #[track_caller]
         pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
             let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
@@ -62,13 +63,6 @@ macro_rules! binary_predicates {
 binary_predicates! {
     /// Returns, for each element, whether `a == b`. NaN equals nothing.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
-    ///
     /// ```
     /// use bibun::Variable;
     /// assert_eq!(Variable::new([1.0, 2.0]).equal(2).to_vec::<bool>(), [false, true]);
@@ -76,13 +70,6 @@ binary_predicates! {
     equal;
 
     /// Returns, for each element, whether `a != b`. NaN differs from everything.
-    ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -92,13 +79,6 @@ binary_predicates! {
 
     /// Returns, for each element, whether `a < b`, which is false if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
-    ///
     /// ```
     /// use bibun::Variable;
     /// assert_eq!(Variable::new([1.0, 2.0]).less(2).to_vec::<bool>(), [true, false]);
@@ -106,13 +86,6 @@ binary_predicates! {
     less;
 
     /// Returns, for each element, whether `a <= b`, which is false if one is NaN.
-    ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -122,13 +95,6 @@ binary_predicates! {
 
     /// Returns, for each element, whether `a > b`, which is false if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
-    ///
     /// ```
     /// use bibun::Variable;
     /// assert_eq!(Variable::new([2.0, 3.0]).greater(2).to_vec::<bool>(), [false, true]);
@@ -136,13 +102,6 @@ binary_predicates! {
     greater;
 
     /// Returns, for each element, whether `a >= b`, which is false if one is NaN.
-    ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -152,13 +111,6 @@ binary_predicates! {
 
     /// Returns, for each element, whether both are true. Numbers count as true unless they are
     /// zero.
-    ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -171,13 +123,6 @@ binary_predicates! {
     /// Returns, for each element, whether one or both are true. Numbers count as true unless they
     /// are zero.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
-    ///
     /// ```
     /// use bibun::Variable;
     /// let x = Variable::new([1.0, 2.0, 3.0]);
@@ -188,13 +133,6 @@ binary_predicates! {
 
     /// Returns, for each element, whether exactly one is true. Numbers count as true unless they
     /// are zero.
-    ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all → bool.
-    /// Gradient: none.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::Variable;
@@ -208,6 +146,7 @@ binary_predicates! {
 macro_rules! unary_predicates {
     ($($(#[$documentation:meta])* $name:ident;)+) => {$(
         $(#[$documentation])*
+        #[doc = shapes_and_types!(unary "all → bool.\nGradient: none.")]
         #[track_caller]
         pub fn $name(x: impl Into<Variable>) -> Variable {
             let (name, forward) = (stringify!($name), |[x]: [Array; 1]| ops::$name(x));
@@ -220,10 +159,6 @@ macro_rules! unary_predicates {
 unary_predicates! {
     /// Returns, for each element, whether `x` is false. Numbers count as true unless they are zero.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all → bool.
-    /// Gradient: none.
-    ///
     /// ```
     /// use bibun::Variable;
     /// assert_eq!(Variable::new([0.0, 2.0]).logical_not().to_vec::<bool>(), [true, false]);
@@ -231,10 +166,6 @@ unary_predicates! {
     logical_not;
 
     /// Returns, for each element, whether `x` is NaN.
-    ///
-    /// Shapes: x any → the same.
-    /// Types: all → bool.
-    /// Gradient: none.
     ///
     /// ```
     /// use bibun::Variable;
@@ -244,10 +175,6 @@ unary_predicates! {
 
     /// Returns, for each element, whether `x` is neither infinite nor NaN.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all → bool.
-    /// Gradient: none.
-    ///
     /// ```
     /// use bibun::Variable;
     /// assert_eq!(Variable::new([0.0, f64::NAN]).is_finite().to_vec::<bool>(), [true, false]);
@@ -255,10 +182,6 @@ unary_predicates! {
     is_finite;
 
     /// Returns, for each element, whether `x` is infinite, of either sign.
-    ///
-    /// Shapes: x any → the same.
-    /// Types: all → bool.
-    /// Gradient: none.
     ///
     /// ```
     /// use bibun::Variable;
@@ -505,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_broadcast() {
+    fn shapes_that_do_not_broadcast() {
         let (condition, a) = (Variable::new([true, false]), Variable::new([1.0, 2.0, 3.0]));
         let error = crate::attempt(|| where_(&condition, &a, 0.0)).expect_err("[2] beside [3]");
         assert!(

@@ -14,8 +14,6 @@ macro_rules! bell {
 unary! {
     /// Computes the error function `2/√π ∫₀ˣ e^(-t²) dt` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `2/√π gy e^(-x²)`.
     ///
     /// ```
@@ -30,8 +28,6 @@ unary! {
 
     /// Computes `1 - erf x` of each element, without cancellation for large x.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `-2/√π gy e^(-x²)`.
     ///
     /// ```
@@ -46,8 +42,6 @@ unary! {
 
     /// Computes the inverse of [`erf`] of each element; infinite at -1 and 1, NaN beyond.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `√π/2 gy e^(y²)`.
     ///
     /// ```

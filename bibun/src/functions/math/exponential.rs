@@ -7,8 +7,6 @@ unary! {
 
     /// Computes the exponential `eˣ` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy y`.
     ///
     /// ```
@@ -23,8 +21,6 @@ unary! {
 
     /// Computes the power `2ˣ` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy y log 2`.
     ///
     /// ```
@@ -39,8 +35,6 @@ unary! {
 
     /// Computes `eˣ - 1` of each element, without cancellation near zero.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy eˣ`.
     ///
     /// ```
@@ -55,8 +49,6 @@ unary! {
 
     /// Computes the natural logarithm of each element; `-∞` at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / x`, infinite at zero.
     ///
     /// ```
@@ -71,8 +63,6 @@ unary! {
 
     /// Computes the logarithm to base 2 of each element; `-∞` at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / (x log 2)`, infinite at zero.
     ///
     /// ```
@@ -87,8 +77,6 @@ unary! {
 
     /// Computes the logarithm to base 10 of each element; `-∞` at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / (x log 10)`, infinite at zero.
     ///
     /// ```
@@ -104,8 +92,6 @@ unary! {
     /// Computes `log(1 + x)` of each element, without cancellation near zero; `-∞` at -1, NaN
     /// below.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / (1 + x)`, infinite at -1.
     ///
     /// ```
@@ -124,13 +110,8 @@ binary! {
 
     /// Computes `log(eᵃ + eᵇ)`, element by element, which neither overflows nor cancels.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy sigmoid(a - b)` to a, `gy sigmoid(b - a)` to b; where both are the same
     /// infinity, half to each.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::logaddexp, Variable};

@@ -109,7 +109,7 @@ impl Extreme {
 /// The elements that a result was chosen from: those that are equal to it.
 struct Chosen<'a> {
     over: &'a Over,
-    /// Which elements are less extreme than the result.
+    /// The elements that are less extreme than the result.
     others: Variable,
     /// The number of those that are not, as floats.
     count: Variable,

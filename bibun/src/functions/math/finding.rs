@@ -83,10 +83,13 @@ impl DiscreteRule for ArgExtreme {
         }
     }
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, element) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, element);
+        let (x, batch_axis) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, batch_axis);
         let y = Discrete::of(Self { axis, ..*self }, [x]);
-        [Batched::along(y, element - usize::from(axis < element))]
+        [Batched::along(
+            y,
+            batch_axis - usize::from(axis < batch_axis),
+        )]
     }
 }
 

@@ -5,8 +5,6 @@ use crate::functions::families::unary;
 unary! {
     /// Computes the hyperbolic sine `(eˣ - e⁻ˣ) / 2` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy cosh x`.
     ///
     /// ```
@@ -21,8 +19,6 @@ unary! {
 
     /// Computes the hyperbolic cosine `(eˣ + e⁻ˣ) / 2` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy sinh x`.
     ///
     /// ```
@@ -37,8 +33,6 @@ unary! {
 
     /// Computes the hyperbolic tangent `(eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / cosh² x`, which is `gy (1 - y²)` without its cancellation, and so is exact
     /// far from zero too. For this, x is saved instead of y, and an exponential is computed.
     ///
@@ -56,8 +50,6 @@ unary! {
 
     /// Computes the inverse hyperbolic sine `log(x + √(x² + 1))` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / √(1 + x²)`.
     ///
     /// ```
@@ -72,8 +64,6 @@ unary! {
 
     /// Computes the inverse hyperbolic cosine `log(x + √(x² - 1))` of each element; NaN below 1.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / √(x² - 1)`, infinite at 1.
     ///
     /// ```
@@ -90,8 +80,6 @@ unary! {
     /// Computes the inverse hyperbolic tangent `log((1 + x) / (1 - x)) / 2` of each element; NaN
     /// below -1 and above 1.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / (1 - x²)`, infinite at -1 and 1.
     ///
     /// ```

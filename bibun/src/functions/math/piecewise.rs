@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_spoils_nothing_at_any_order() {
+    fn branches_not_taken_affect_no_derivative() {
         let x = Variable::new([-4.0, 0.0, 4.0, f64::NAN]);
         assert_eq!(root(&x).to_vec::<f64>(), [0.0, 0.0, 2.0, 0.0]);
         let expected = [
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_element_in_place_of_others_is_that_of_one_place() {
+    fn replacements_are_elements_of_one_position() {
         let a = Variable::new([[0.0, 1.0, 2.0], [5.0, 6.0, 0.0]]);
         let b = Variable::new([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]).transpose();
         let call = |v: &[Variable]| {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([1.0, 2.0, -3.0]);
         let message = |call: &dyn Fn() -> Variable| attempt(call).unwrap_err().to_string();
         let found = message(&|| {
@@ -466,17 +466,12 @@ mod tests {
                 .piecewise(&x, |x| x.sum(..).reshape([1, 1]), |_| 0.0)
         });
         let expected = "piecewise: `taken` gave [1, 1] f64 for vectors of 2 elements";
-        assert!(
-            found.starts_with(expected) && found.contains(file!()),
-            "{found}"
-        );
+        assert!(found.starts_with(expected), "{found}");
         let found = message(&|| x.greater(0).piecewise(&x, |_| 0.0, |_| x.clone()));
         let expected = "piecewise: `otherwise` gave [3] f64 for vectors of 1 elements";
         assert!(found.starts_with(expected), "{found}");
-        let line = line!() + 1;
         let found = message(&|| Variable::constant([true, false]).piecewise(&x, |_| 0.0, |_| 1.0));
         let expected = "piecewise: shapes do not fit: condition = [2] bool, input = [3] f64";
         assert!(found.starts_with(expected), "{found}");
-        assert!(found.contains(&format!("{}:{line}:", file!())), "{found}");
     }
 }

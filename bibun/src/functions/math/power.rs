@@ -14,8 +14,6 @@ unary! {
 
     /// Computes the square root of each element; NaN for negative numbers.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / 2y`, infinite at zero.
     ///
     /// ```
@@ -30,8 +28,6 @@ unary! {
 
     /// Computes `1 / √x` of each element; infinite at zero, NaN for negative numbers.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `-gy y³ / 2`.
     ///
     /// ```
@@ -46,8 +42,6 @@ unary! {
 
     /// Computes the cube root of each element, also of negative numbers.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / 3y²`, infinite at zero.
     ///
     /// ```
@@ -62,8 +56,6 @@ unary! {
 
     /// Computes the reciprocal `1 / x` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `-gy y²`.
     ///
     /// ```
@@ -76,10 +68,8 @@ unary! {
         sample: (-3.0..-0.5, |x| 1.0 / x),
     }
 
-    /// Computes the square `x²` of each element.
+    /// Computes the square `x²` of each element. Integers wrap around.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; integers wrap around, bool counts as i64.
     /// Gradient: `2 gy x`.
     ///
     /// ```
@@ -261,7 +251,7 @@ mod tests {
     use crate::functions::probe::{assert_finite, derivatives, gradient, partial_derivatives};
 
     #[test]
-    fn derivatives_of_constant_powers_at_zero_and_left_of_it() {
+    fn derivatives_of_constant_powers_at_zero_and_below() {
         assert_eq!(derivatives(|x| pow(x, 0), 0.0, 2), [1.0, 0.0, 0.0]);
         assert_eq!(derivatives(|x| pow(x, 1), 0.0, 3), [0.0, 1.0, 0.0, 0.0]);
         assert_eq!(

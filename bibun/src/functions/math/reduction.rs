@@ -225,8 +225,8 @@ impl LinearRule for Centred {
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        let [share] = gy.pull_back_unless(&self.0.axes, |gy| [Some(self.transpose(x, gy))]);
-        share.expect("there is a transpose")
+        let [gradient] = gy.pull_back_unless(&self.0.axes, |gy| [Some(self.transpose(x, gy))]);
+        gradient.expect("there is a transpose")
     }
 }
 

@@ -11,8 +11,6 @@ unary! {
 
     /// Rounds each element down to an integer, in the dtype of x.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; bool gives i64.
     /// Gradient: zero, also at the steps.
     ///
     /// ```
@@ -27,8 +25,6 @@ unary! {
 
     /// Rounds each element up to an integer, in the dtype of x.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; bool gives i64.
     /// Gradient: zero, also at the steps.
     ///
     /// ```
@@ -44,8 +40,6 @@ unary! {
     /// Rounds each element to the nearest integer, in the dtype of x; halves are rounded to the
     /// even one.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; bool gives i64.
     /// Gradient: zero, also at the steps.
     ///
     /// ```
@@ -60,8 +54,6 @@ unary! {
 
     /// Rounds each element towards zero to an integer, in the dtype of x.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; bool gives i64.
     /// Gradient: zero, also at the steps.
     ///
     /// ```
@@ -76,8 +68,6 @@ unary! {
 
     /// Computes the sign of each element: -1, 0 or 1 for negative, zero or positive; NaN stays NaN.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; bool gives i64.
     /// Gradient: zero, also at zero.
     ///
     /// ```
@@ -92,8 +82,6 @@ unary! {
 
     /// Computes the absolute value `|x|` of each element.
     ///
-    /// Shapes: x any → the same.
-    /// Types: all; bool gives i64.
     /// Gradient: `gy sign(x)`, zero at zero.
     ///
     /// ```
@@ -108,8 +96,6 @@ unary! {
 
     /// Clips each element to a range, `min(max(x, low), high)`, which is `high` where `low > high`.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy` where `low ≤ x ≤ high`, the bounds included, zero elsewhere.
     ///
     /// ```
@@ -132,12 +118,7 @@ binary! {
 
     /// Computes the maximum of two values, element by element; NaN if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted.
     /// Gradient: `gy` to the greater, half to each where they are equal.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::maximum, Variable};
@@ -152,12 +133,7 @@ binary! {
 
     /// Computes the minimum of two values, element by element; NaN if one is NaN.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted.
     /// Gradient: `gy` to the lesser, half to each where they are equal.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::minimum, Variable};
@@ -171,15 +147,10 @@ binary! {
     }
 
     /// Computes the remainder `a - b n` of the quotient `n = a / b` rounded towards zero. It has
-    /// the sign of a, as with Rust's `%` and C's `fmod`.
-    ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted; bool gives i64. The remainder by zero is NaN for floats and 0 for
+    /// the sign of a, as with Rust's `%` and C's `fmod`. By zero it is NaN for floats and 0 for
     /// integers.
-    /// Gradient: `gy` to a, `-gy n` to b, also at the steps.
     ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
+    /// Gradient: `gy` to a, `-gy n` to b, also at the steps.
     ///
     /// ```
     /// use bibun::{functions::fmod, Variable};
@@ -194,15 +165,9 @@ binary! {
     }
 
     /// Computes the remainder `a - b n` of the quotient `n = a / b` rounded down. It has the sign
-    /// of b, as with Python's `%`.
+    /// of b, as with Python's `%`. By zero it is NaN for floats and 0 for integers.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: all, promoted; bool gives i64. The remainder by zero is NaN for floats and 0 for
-    /// integers.
     /// Gradient: `gy` to a, `-gy n` to b, also at the steps.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::remainder, Variable};
@@ -217,12 +182,7 @@ binary! {
 
     /// Computes `√(a² + b²)`, element by element, without overflow or underflow in between.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy a / y` to a, `gy b / y` to b, both zero at the origin.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::hypot, Variable};

@@ -56,14 +56,14 @@ impl LinearRule for CumSum {
         let running = Linear::of(self.clone(), reversed(&gy, self.axis));
         reversed(&running, self.axis)
     }
-    fn batch(&self, x: Variable, element: usize) -> Batched {
-        let axis = beside_batch(self.axis, element);
-        Batched::along(Linear::of(Self { axis }, x), element)
+    fn batch(&self, x: Variable, batch_axis: usize) -> Batched {
+        let axis = beside_batch(self.axis, batch_axis);
+        Batched::along(Linear::of(Self { axis }, x), batch_axis)
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        let [share] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
-        share.expect("there is a transpose")
+        let [gradient] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+        gradient.expect("there is a transpose")
     }
 }
 
@@ -125,14 +125,14 @@ impl LinearRule for Diff {
         widths[self.axis] = (1, 1);
         -Linear::of(self.clone(), pad(gy, &widths, 0))
     }
-    fn batch(&self, x: Variable, element: usize) -> Batched {
-        let axis = beside_batch(self.axis, element);
-        Batched::along(Linear::of(Self { axis }, x), element)
+    fn batch(&self, x: Variable, batch_axis: usize) -> Batched {
+        let axis = beside_batch(self.axis, batch_axis);
+        Batched::along(Linear::of(Self { axis }, x), batch_axis)
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        let [share] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
-        share.expect("there is a transpose")
+        let [gradient] = gy.pull_back_unless(&[self.axis], |gy| [Some(self.transpose(x, gy))]);
+        gradient.expect("there is a transpose")
     }
 }
 
@@ -218,9 +218,9 @@ impl Function for CumProd {
     }
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, element) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, element);
-        crate::apply(Self { axis }, [x]).map(|y| Batched::along(y, element))
+        let (x, batch_axis) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, batch_axis);
+        crate::apply(Self { axis }, [x]).map(|y| Batched::along(y, batch_axis))
     }
 
     fn per_example(
@@ -340,10 +340,13 @@ impl Function for CumulativeProduct {
     }
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, element) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, element);
+        let (x, batch_axis) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, batch_axis);
         let y = product_along(x, axis);
-        [Batched::along(y, element - usize::from(axis < element))]
+        [Batched::along(
+            y,
+            batch_axis - usize::from(axis < batch_axis),
+        )]
     }
 
     fn per_example(

@@ -112,9 +112,9 @@ impl DiscreteRule for ArgSort {
         x.argsort(self.axis as isize)
     }
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, element) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, element);
-        [Batched::along(Discrete::of(Self { axis }, [x]), element)]
+        let (x, batch_axis) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, batch_axis);
+        [Batched::along(Discrete::of(Self { axis }, [x]), batch_axis)]
     }
 }
 
@@ -139,11 +139,11 @@ impl DiscreteRule for TopK {
         positions
     }
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, element) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, element);
+        let (x, batch_axis) = Batched::mapped(x);
+        let axis = beside_batch(self.axis, batch_axis);
         [Batched::along(
             Discrete::of(Self { axis, ..*self }, [x]),
-            element,
+            batch_axis,
         )]
     }
 }

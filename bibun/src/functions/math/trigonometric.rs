@@ -15,8 +15,6 @@ unary! {
 
     /// Computes the sine of each element; NaN at infinity.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy cos x`.
     ///
     /// ```
@@ -31,8 +29,6 @@ unary! {
 
     /// Computes the cosine of each element; NaN at infinity.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `-gy sin x`.
     ///
     /// ```
@@ -47,8 +43,6 @@ unary! {
 
     /// Computes the tangent of each element; NaN at infinity.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy (1 + y²)`.
     ///
     /// ```
@@ -63,8 +57,6 @@ unary! {
 
     /// Computes the inverse sine of each element, in `[-π/2, π/2]`; NaN below -1 and above 1.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / √(1 - x²)`, infinite at -1 and 1.
     ///
     /// ```
@@ -79,8 +71,6 @@ unary! {
 
     /// Computes the inverse cosine of each element, in `[0, π]`; NaN below -1 and above 1.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `-gy / √(1 - x²)`, infinite at -1 and 1.
     ///
     /// ```
@@ -95,8 +85,6 @@ unary! {
 
     /// Computes the inverse tangent of each element, in `[-π/2, π/2]`.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy / (1 + x²)`.
     ///
     /// ```
@@ -112,8 +100,6 @@ unary! {
     /// Computes `sin πx / πx` of each element: 1 at zero, and exactly 0 at other integers and at
     /// infinity.
     ///
-    /// Shapes: x any → the same.
-    /// Types: floats; integers give f64.
     /// Gradient: `gy (cos πx - y) / x`, zero at zero; there it is computed as a power series, whose
     /// derivatives are right at every order.
     ///
@@ -178,12 +164,7 @@ binary! {
     /// Computes the angle of the point `(b, a)`, in `[-π, π]`: the inverse tangent of `a / b` in
     /// the right quadrant.
     ///
-    /// Shapes: a, b that broadcast → their common shape.
-    /// Types: floats, promoted; integers give f64.
     /// Gradient: `gy b / (a² + b²)` to a, `-gy a / (a² + b²)` to b, both zero at the origin.
-    ///
-    /// # Panics
-    /// Panics if the shapes do not broadcast.
     ///
     /// ```
     /// use bibun::{functions::atan2, Variable};

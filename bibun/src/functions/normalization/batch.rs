@@ -229,7 +229,7 @@ mod tests {
     use crate::attempt;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let (x, batch) = (
             Variable::new([[1.0, 2.0]]),
             Variable::new([[1.0, 2.0], [3.0, 4.0]]),

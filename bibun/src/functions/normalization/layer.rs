@@ -343,7 +343,7 @@ mod tests {
     use crate::attempt;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([[1.0, 2.0, 3.0]]);
         let message = attempt(|| group_normalization(&x, 2, None, None, 1e-5))
             .expect_err("an error")

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let message = |f: &dyn Fn() -> Variable| attempt(f).unwrap_err().to_string();
         let x = Variable::new(Array::zeros([2, 3], DType::F64));
         let text = message(&|| avg_pool(&x, [4, 2]));

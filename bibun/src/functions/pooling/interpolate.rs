@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_weight_is_not_read() {
+    fn elements_without_weight_are_not_read() {
         let x = Variable::new([1.0f32, f32::INFINITY, 3.0]);
         let y = interpolate(&x, [5], Interpolation::LINEAR_ALIGN_CORNERS);
         assert_eq!((y.to_vec::<f32>()[0], y.to_vec::<f32>()[4]), (1.0, 3.0));
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new(Array::zeros([2, 0], DType::F64));
         let text = attempt(|| interpolate(&x, [3], Interpolation::Nearest))
             .unwrap_err()

@@ -12,7 +12,7 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
 use crate::functions::pooling::average::axes_of_channels;
 use crate::functions::pooling::window::{
-    Pooling, adaptive_stencil, batch_axes_before, shape_of_windows, share_of_windows,
+    Pooling, adaptive_stencil, batch_axes_before, gradient_of_windows, shape_of_windows,
 };
 use crate::functions::{gather, max, reshape, scatter_add};
 use crate::variable::Variable;
@@ -197,7 +197,7 @@ impl Function for MaxPool {
         [gy, gi]: [ExampleCotangent; 2],
     ) -> [Option<ExampleGradient>; 1] {
         let x = cx.input_shape(0);
-        [Some(share_of_windows(x, &self.stencil, gy, |gy| {
+        [Some(gradient_of_windows(x, &self.stencil, gy, |gy| {
             let [gx] = self.vjp(cx, [gy, gi.cotangent]);
             gx.expect("there is only one input")
         }))]
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new(Array::zeros([2, 3], DType::F64));
         let text = attempt(|| max_pool(&x, Pooling::new([2, 2]).padding([2, 0])));
         let text = text.unwrap_err().to_string();

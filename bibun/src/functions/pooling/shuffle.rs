@@ -143,7 +143,7 @@ mod tests {
     use bibun_array::DType;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new(bibun_array::Array::zeros([6, 2, 3], DType::F32));
         let text = attempt(|| pixel_shuffle(&x, 2)).unwrap_err().to_string();
         assert!(text.contains("x = [6, 2, 3] f32"), "{text}");

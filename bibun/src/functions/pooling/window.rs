@@ -8,9 +8,10 @@ use crate::batch::Batched;
 use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
+use crate::functions::Padding;
 use crate::functions::batch_in_front;
 use crate::functions::families::{Linear, LinearRule};
-use crate::functions::{Padding, PerAxis};
+use crate::functions::per_axis::window_setters;
 use crate::variable::Variable;
 
 /// Options of pooling over the last `N` axes.
@@ -46,28 +47,11 @@ impl<const N: usize> Pooling<N> {
         }
     }
 
-    /// Sets the distance between the beginnings of neighbouring windows. Defaults to the size of
-    /// the kernel.
-    #[must_use]
-    pub fn stride(self, stride: impl Into<PerAxis<N>>) -> Self {
-        let stride = stride.into().each();
-        Self { stride, ..self }
-    }
-
-    /// Sets the padding around each axis, as for convolutions. It counts as zeros for an average,
-    /// and is never the maximum for a maximum. Defaults to no padding.
-    #[must_use]
-    pub fn padding(self, padding: impl Into<Padding<N>>) -> Self {
-        let padding = padding.into();
-        Self { padding, ..self }
-    }
-
-    /// Sets the distance between the elements of a window. Defaults to 1.
-    #[must_use]
-    pub fn dilation(self, dilation: impl Into<PerAxis<N>>) -> Self {
-        let dilation = dilation.into().each();
-        Self { dilation, ..self }
-    }
+    window_setters!(
+        N,
+        stride: "Defaults to the size of the kernel.",
+        padding: "It counts as zeros for an average, and is never the maximum for a maximum. Defaults to none."
+    );
 
     /// Sets whether a last window may reach beyond the padding, if it begins before it; otherwise
     /// elements at the end may be left out. Defaults to false.
@@ -236,7 +220,7 @@ pub(super) fn batch_axes_before(x: Variable, axis: usize, axes: usize) -> (Varia
 
 /// Returns the example gradient of an input of windows over its last axes, whose cotangent
 /// `transpose` computes.
-pub(super) fn share_of_windows(
+pub(super) fn gradient_of_windows(
     x: &Shape,
     stencil: &[Stencil],
     gy: ExampleCotangent,
@@ -310,7 +294,7 @@ impl LinearRule for WindowSum {
     }
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        share_of_windows(&x.shape, &self.stencil, gy, |gy| self.transpose(x, gy))
+        gradient_of_windows(&x.shape, &self.stencil, gy, |gy| self.transpose(x, gy))
     }
 }
 

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_specification_is_said() {
+    fn mistakes_in_a_specification_are_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let message = |spec: &str, operands: &[&Variable]| {
             attempt(|| einsum(spec, operands)).unwrap_err().to_string()

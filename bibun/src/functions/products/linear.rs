@@ -132,7 +132,7 @@ impl Function for LinearLayer {
         let (x, w) = (inputs.next().expect("x"), inputs.next().expect("w"));
         let (same_b, own_b) = match inputs.next() {
             Some(Batched { value, axis: None }) => (Some(value), None),
-            Some(element) => (None, Some(element)),
+            Some(b) => (None, Some(b)),
             None => (None, None),
         };
         let y = match (x.axis, w.axis) {
@@ -269,7 +269,7 @@ mod tests {
     use crate::attempt;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let w = Variable::new([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
         let message = |x: &Variable, w: &Variable, b: Option<&Variable>| {

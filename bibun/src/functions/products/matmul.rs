@@ -518,7 +518,7 @@ mod tests {
     use crate::{Error, attempt, gradients};
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mistakes_are_named() {
         let a = Variable::new([[1.0, 2.0]]);
         let error = attempt(|| matmul(&a, &a)).unwrap_err();
         assert!(matches!(
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_elements_against_one_matrix_are_rows_of_one_product() {
+    fn batches_times_one_matrix_are_rows_of_one_product() {
         let x = Variable::new(Array::from_vec((0..24).map(f64::from).collect(), [2, 3, 4]));
         let w = Variable::new(Array::from_vec((0..8).map(f64::from).collect(), [4, 2]));
         for axis in 0..2 {

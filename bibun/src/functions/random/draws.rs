@@ -193,9 +193,9 @@ impl DiscreteRule for Random {
             let advice = "batch elements draw from one stream, by their numbers";
             no_rule(self.name, "batch", advice)
         }
-        let others = inputs[1..].iter().take_while(|batch| batch.axis.is_none());
-        let axis = others.map(|batch| batch.value.rank()).sum();
-        let inputs = inputs.into_iter().map(|element| element.value);
+        let others = inputs[1..].iter().take_while(|input| input.axis.is_none());
+        let axis = others.map(|input| input.value.rank()).sum();
+        let inputs = inputs.into_iter().map(|input| input.value);
         [Batched::along(
             Discrete::of(self.clone(), inputs.collect()),
             axis,

@@ -13,11 +13,11 @@ use crate::variable::Variable;
 
 /// The parameters of a cell as drawn: the weights of all gates, concatenated along the first axis.
 pub(super) struct Weights {
-    pub(super) wx: Variable,
-    pub(super) wh: Variable,
-    pub(super) b: Option<Variable>,
+    pub(super) weight_ih: Variable,
+    pub(super) weight_hh: Variable,
+    pub(super) bias: Option<Variable>,
     /// A second bias for the last gate.
-    pub(super) bn: Option<Variable>,
+    pub(super) bias_hn: Option<Variable>,
 }
 
 /// The properties of one kind of cell.
@@ -28,7 +28,7 @@ pub(super) struct Kind<C> {
     /// The gate whose bias starts at one, if there is one.
     pub(super) open_gate: Option<usize>,
     /// Whether the last gate has a second bias.
-    pub(super) has_bn: bool,
+    pub(super) has_bias_hn: bool,
     pub(super) make: fn(Weights) -> C,
 }
 
@@ -41,9 +41,9 @@ pub struct CellBuilder<C> {
     inputs: usize,
     units: usize,
     dtype: DType,
-    wx: Arc<dyn Initializer>,
-    wh: Arc<dyn Initializer>,
-    b: Option<Arc<dyn Initializer>>,
+    weight_ih: Arc<dyn Initializer>,
+    weight_hh: Arc<dyn Initializer>,
+    bias: Option<Arc<dyn Initializer>>,
 }
 
 impl<C> CellBuilder<C> {
@@ -53,36 +53,36 @@ impl<C> CellBuilder<C> {
             inputs,
             units,
             dtype: DType::F32,
-            wx: Arc::new(LeCunNormal),
-            wh: Arc::new(Orthogonal { gain: 1.0 }),
-            b: Some(Arc::new(Zero)),
+            weight_ih: Arc::new(LeCunNormal),
+            weight_hh: Arc::new(Orthogonal { gain: 1.0 }),
+            bias: Some(Arc::new(Zero)),
         }
     }
 
     /// Sets the initializer of the weights of the input. Defaults to [`LeCunNormal`].
-    pub fn initializer(mut self, wx: impl Initializer + 'static) -> Self {
-        self.wx = Arc::new(wx);
+    pub fn initializer(mut self, initializer: impl Initializer + 'static) -> Self {
+        self.weight_ih = Arc::new(initializer);
         self
     }
 
     /// Sets the initializer of the weights of the state. Defaults to [`Orthogonal`] with a gain of
     /// 1.
-    pub fn recurrent_initializer(mut self, wh: impl Initializer + 'static) -> Self {
-        self.wh = Arc::new(wh);
+    pub fn recurrent_initializer(mut self, initializer: impl Initializer + 'static) -> Self {
+        self.weight_hh = Arc::new(initializer);
         self
     }
 
     /// Sets the initializer of all biases. Defaults to [`Zero`], with one for the forget gate of an
     /// LSTM.
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.b = Some(Arc::new(b));
+    pub fn bias_initializer(mut self, initializer: impl Initializer + 'static) -> Self {
+        self.bias = Some(Arc::new(initializer));
         self.kind.open_gate = None;
         self
     }
 
     /// Leaves out the biases.
     pub fn without_bias(mut self) -> Self {
-        self.b = None;
+        self.bias = None;
         self
     }
 
@@ -115,20 +115,26 @@ impl<C> CellBuilder<C> {
             let gates = (0..kind.gates).map(|_| initializer.initialize(&shape, dtype, generator));
             joined(gates.collect())
         };
-        let wx = of_gates(&self.wx, [units, inputs].into());
-        let wh = of_gates(&self.wh, [units, units].into());
-        let b = self.b.as_ref().map(|b| {
+        let weight_ih = of_gates(&self.weight_ih, [units, inputs].into());
+        let weight_hh = of_gates(&self.weight_hh, [units, units].into());
+        let bias = self.bias.as_ref().map(|initializer| {
             let of_gate = |gate: usize| match kind.open_gate {
                 Some(open) if open == gate => {
                     Constant(1.0).initialize(&units.into(), dtype, generator)
                 }
-                _ => b.initialize(&units.into(), dtype, generator),
+                _ => initializer.initialize(&units.into(), dtype, generator),
             };
             joined((0..kind.gates).map(of_gate).collect())
         });
-        let bn = (self.b.as_ref().filter(|_| kind.has_bn))
-            .map(|b| Variable::new(b.initialize(&units.into(), dtype, generator)));
-        (kind.make)(Weights { wx, wh, b, bn })
+        let bias_hn = (self.bias.as_ref().filter(|_| kind.has_bias_hn)).map(|initializer| {
+            Variable::new(initializer.initialize(&units.into(), dtype, generator))
+        });
+        (kind.make)(Weights {
+            weight_ih,
+            weight_hh,
+            bias,
+            bias_hn,
+        })
     }
 }
 
@@ -136,6 +142,38 @@ impl<C> CellBuilder<C> {
 fn joined(parts: Vec<Array>) -> Variable {
     Variable::new(concat(&parts.iter().collect::<Vec<_>>(), 0))
 }
+
+/// Defines `new` and `builder` of a cell, with their documentation, and of its networks.
+macro_rules! constructors {
+    ($Cell:ident; $(#[$new:meta])* new; $(#[$builder:meta])* builder;) => {
+        impl $Cell {
+            $(#[$new])*
+            pub fn new(inputs: usize, units: usize, generator: &mut bibun_array::Generator) -> Self {
+                Self::builder(inputs, units).build(generator)
+            }
+
+            $(#[$builder])*
+            pub fn builder(inputs: usize, units: usize) -> $crate::links::CellBuilder<Self> {
+                $crate::links::CellBuilder::new(Self::KIND, inputs, units)
+            }
+        }
+
+        impl $crate::links::Recurrent<$Cell> {
+            #[doc = concat!(
+                "Creates a network of one layer in f32; see [`", stringify!($Cell), "::new`]."
+            )]
+            pub fn new(inputs: usize, units: usize, generator: &mut bibun_array::Generator) -> Self {
+                Self::builder(inputs, units).build(generator)
+            }
+
+            /// Returns a builder of a network with custom options.
+            pub fn builder(inputs: usize, units: usize) -> $crate::links::RecurrentBuilder<$Cell> {
+                $crate::links::RecurrentBuilder::new($Cell::builder(inputs, units))
+            }
+        }
+    };
+}
+pub(super) use constructors;
 
 impl<C> fmt::Debug for CellBuilder<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,21 +224,21 @@ impl<C> RecurrentBuilder<C> {
     }
 
     /// Sets the initializer of the weights of the inputs; see [`CellBuilder::initializer`].
-    pub fn initializer(mut self, wx: impl Initializer + 'static) -> Self {
-        self.cell = self.cell.initializer(wx);
+    pub fn initializer(mut self, initializer: impl Initializer + 'static) -> Self {
+        self.cell = self.cell.initializer(initializer);
         self
     }
 
     /// Sets the initializer of the weights of the states; see
     /// [`CellBuilder::recurrent_initializer`].
-    pub fn recurrent_initializer(mut self, wh: impl Initializer + 'static) -> Self {
-        self.cell = self.cell.recurrent_initializer(wh);
+    pub fn recurrent_initializer(mut self, initializer: impl Initializer + 'static) -> Self {
+        self.cell = self.cell.recurrent_initializer(initializer);
         self
     }
 
     /// Sets the initializer of all biases; see [`CellBuilder::bias_initializer`].
-    pub fn bias_initializer(mut self, b: impl Initializer + 'static) -> Self {
-        self.cell = self.cell.bias_initializer(b);
+    pub fn bias_initializer(mut self, initializer: impl Initializer + 'static) -> Self {
+        self.cell = self.cell.bias_initializer(initializer);
         self
     }
 

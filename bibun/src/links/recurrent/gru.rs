@@ -1,9 +1,7 @@
 //! The gated recurrent unit.
 
-use bibun_array::{DType, Generator};
-
-use super::builder::Kind;
-use super::{CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, check_state, zeros};
+use super::builder::{Kind, constructors};
+use super::{Recurrent, RecurrentCell, check_state, from_weights, zeros};
 use crate::functions::{linear, sigmoid, split_at, tanh};
 use crate::links::Chain;
 use crate::variable::Variable;
@@ -60,58 +58,31 @@ impl GruCell {
         name: "GruCell",
         gates: 3,
         open_gate: None,
-        has_bn: true,
+        has_bias_hn: true,
         make: |weights| Self {
-            weight_ih: weights.wx,
-            weight_hh: weights.wh,
-            bias: weights.b,
-            bias_hn: weights.bn,
+            weight_ih: weights.weight_ih,
+            weight_hh: weights.weight_hh,
+            bias: weights.bias,
+            bias_hn: weights.bias_hn,
         },
     };
+}
+
+constructors! {
+    GruCell;
 
     /// Creates a cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal)
     /// and [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
-    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
-        Self::builder(inputs, units).build(generator)
-    }
+    new;
 
     /// Returns a builder of a cell with custom options.
-    pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
-        CellBuilder::new(Self::KIND, inputs, units)
-    }
-}
-
-impl Gru {
-    /// Creates a network of one layer in f32; see [`GruCell::new`].
-    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
-        Self::builder(inputs, units).build(generator)
-    }
-
-    /// Returns a builder of a network with custom options.
-    pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<GruCell> {
-        RecurrentBuilder::new(GruCell::builder(inputs, units))
-    }
+    builder;
 }
 
 impl RecurrentCell for GruCell {
     type State = Variable;
 
-    fn inputs(&self) -> usize {
-        self.weight_ih.shape()[1]
-    }
-
-    fn units(&self) -> usize {
-        self.weight_hh.shape()[1]
-    }
-
-    fn dtype(&self) -> DType {
-        self.weight_hh.dtype()
-    }
-
-    #[track_caller]
-    fn project(&self, x: &Variable) -> Variable {
-        linear(x, &self.weight_ih, self.bias.as_ref())
-    }
+    from_weights!();
 
     #[track_caller]
     fn advance(&self, projected: &Variable, h: &Variable) -> Variable {
@@ -122,7 +93,7 @@ impl RecurrentCell for GruCell {
         let gates = split_at(sigmoid(&from_x[0] + &from_h[0]), &[units], -1);
         let (r, z) = (&gates[0], &gates[1]);
         let candidate = match &self.bias_hn {
-            Some(bn) => &from_h[1] + bn,
+            Some(bias) => &from_h[1] + bias,
             None => from_h[1].clone(),
         };
         let n = tanh(&from_x[1] + r * candidate);

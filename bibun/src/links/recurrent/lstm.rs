@@ -1,14 +1,11 @@
 //! Long short-term memory.
 
-use bibun_array::{DType, Generator};
-
-use super::builder::Kind;
+use super::builder::{Kind, constructors};
 use super::{
-    CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, RecurrentState, check_state,
-    from_both, zeros,
+    Recurrent, RecurrentCell, RecurrentState, check_state, from_both, from_weights, zeros,
 };
 use crate::Tree;
-use crate::functions::{linear, sigmoid, split, tanh, where_};
+use crate::functions::{sigmoid, split, tanh, where_};
 use crate::links::Chain;
 use crate::variable::Variable;
 
@@ -85,21 +82,23 @@ impl LstmCell {
         name: "LstmCell",
         gates: 4,
         open_gate: Some(1),
-        has_bn: false,
+        has_bias_hn: false,
         make: |weights| Self {
-            weight_ih: weights.wx,
-            weight_hh: weights.wh,
-            bias: weights.b,
+            weight_ih: weights.weight_ih,
+            weight_hh: weights.weight_hh,
+            bias: weights.bias,
         },
     };
+}
+
+constructors! {
+    LstmCell;
 
     /// Creates a cell in f32 with weights from [`LeCunNormal`](crate::initializers::LeCunNormal)
     /// and [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero, except that those
     /// of the forget gate are one, so that at first the cell remembers (Jozefowicz, Zaremba,
     /// Sutskever, ICML 2015).
-    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
-        Self::builder(inputs, units).build(generator)
-    }
+    new;
 
     /// Returns a builder of a cell with custom options.
     ///
@@ -115,42 +114,13 @@ impl LstmCell {
     ///     .build(&mut Generator::new(0));
     /// assert_eq!(cell.weight_ih.shape(), [12, 2]);
     /// ```
-    pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
-        CellBuilder::new(Self::KIND, inputs, units)
-    }
-}
-
-impl Lstm {
-    /// Creates a network of one layer in f32; see [`LstmCell::new`].
-    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
-        Self::builder(inputs, units).build(generator)
-    }
-
-    /// Returns a builder of a network with custom options.
-    pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<LstmCell> {
-        RecurrentBuilder::new(LstmCell::builder(inputs, units))
-    }
+    builder;
 }
 
 impl RecurrentCell for LstmCell {
     type State = LstmState;
 
-    fn inputs(&self) -> usize {
-        self.weight_ih.shape()[1]
-    }
-
-    fn units(&self) -> usize {
-        self.weight_hh.shape()[1]
-    }
-
-    fn dtype(&self) -> DType {
-        self.weight_hh.dtype()
-    }
-
-    #[track_caller]
-    fn project(&self, x: &Variable) -> Variable {
-        linear(x, &self.weight_ih, self.bias.as_ref())
-    }
+    from_weights!();
 
     #[track_caller]
     fn advance(&self, projected: &Variable, state: &LstmState) -> LstmState {

@@ -436,17 +436,46 @@ fn walk<C: RecurrentCell>(
     (stack(&outputs, time as isize), state)
 }
 
-/// Returns `projected + h whᵀ`. The check gives a clear message if h does not fit.
+/// Defines the methods of a [`RecurrentCell`] that follow from its fields `weight_ih`, `weight_hh`
+/// and `bias`.
+macro_rules! from_weights {
+    () => {
+        fn inputs(&self) -> usize {
+            self.weight_ih.shape()[1]
+        }
+
+        fn units(&self) -> usize {
+            self.weight_hh.shape()[1]
+        }
+
+        fn dtype(&self) -> bibun_array::DType {
+            self.weight_hh.dtype()
+        }
+
+        #[track_caller]
+        fn project(&self, x: &Variable) -> Variable {
+            $crate::functions::linear(x, &self.weight_ih, self.bias.as_ref())
+        }
+    };
+}
+use from_weights;
+
+/// Returns `projected + h weight_hhᵀ`. The check gives a clear message if h does not fit.
 #[track_caller]
-fn from_both(cell: &'static str, projected: &Variable, h: &Variable, wh: &Variable) -> Variable {
-    check_state(cell, projected, h, wh);
-    projected + linear(h, wh, None)
+fn from_both(
+    cell: &'static str,
+    projected: &Variable,
+    h: &Variable,
+    weight_hh: &Variable,
+) -> Variable {
+    check_state(cell, projected, h, weight_hh);
+    projected + linear(h, weight_hh, None)
 }
 
 /// Checks that a part of a state fits the projected input.
 #[track_caller]
-fn check_state(cell: &'static str, projected: &Variable, state: &Variable, wh: &Variable) {
-    let (shape, units) = (projected.shape(), wh.shape()[1]);
+fn check_state(cell: &'static str, projected: &Variable, state: &Variable, weight_hh: &Variable) {
+    let (shape, units) = (projected.shape(), weight_hh.shape()[1]);
     let expected = shape.replaced(shape.rank() - 1, units);
     if state.shape() != expected {
         let what = format!(
@@ -464,7 +493,8 @@ fn mismatch(named: &[(&str, &Spec)], must_hold: String) -> ! {
 }
 
 /// Returns zeros for a state with these leading axes.
-fn zeros(leading: &[usize], wh: &Variable) -> Variable {
-    let shape: Shape = leading.iter().copied().chain([wh.shape()[1]]).collect();
-    Variable::constant(Array::zeros(shape, wh.dtype()))
+fn zeros(leading: &[usize], weight_hh: &Variable) -> Variable {
+    let units = weight_hh.shape()[1];
+    let shape: Shape = leading.iter().copied().chain([units]).collect();
+    Variable::constant(Array::zeros(shape, weight_hh.dtype()))
 }

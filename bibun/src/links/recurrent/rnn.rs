@@ -1,10 +1,10 @@
 //! The plain recurrent cell.
 
-use bibun_array::{DType, Generator};
-
-use super::builder::{Kind, Weights};
-use super::{CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, from_both, zeros};
-use crate::functions::{linear, relu, tanh};
+use super::builder::{Kind, Weights, constructors};
+use super::{
+    CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, from_both, from_weights, zeros,
+};
+use crate::functions::{relu, tanh};
 use crate::links::Chain;
 use crate::variable::Variable;
 
@@ -53,31 +53,30 @@ impl RnnCell {
         name: "RnnCell",
         gates: 1,
         open_gate: None,
-        has_bn: false,
+        has_bias_hn: false,
         make: |weights| Self::of(weights, false),
     };
 
     fn of(weights: Weights, has_relu: bool) -> Self {
-        let Weights { wx, wh, b, .. } = weights;
         Self {
-            weight_ih: wx,
-            weight_hh: wh,
-            bias: b,
+            weight_ih: weights.weight_ih,
+            weight_hh: weights.weight_hh,
+            bias: weights.bias,
             has_relu,
         }
     }
+}
+
+constructors! {
+    RnnCell;
 
     /// Creates a cell in f32 with `tanh`, weights from
     /// [`LeCunNormal`](crate::initializers::LeCunNormal) and
     /// [`Orthogonal`](crate::initializers::Orthogonal), and biases of zero.
-    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
-        Self::builder(inputs, units).build(generator)
-    }
+    new;
 
     /// Returns a builder of a cell with custom options.
-    pub fn builder(inputs: usize, units: usize) -> CellBuilder<Self> {
-        CellBuilder::new(Self::KIND, inputs, units)
-    }
+    builder;
 }
 
 impl CellBuilder<RnnCell> {
@@ -85,18 +84,6 @@ impl CellBuilder<RnnCell> {
     pub fn relu(mut self) -> Self {
         self.kind.make = |weights| RnnCell::of(weights, true);
         self
-    }
-}
-
-impl Rnn {
-    /// Creates a network of one layer in f32; see [`RnnCell::new`].
-    pub fn new(inputs: usize, units: usize, generator: &mut Generator) -> Self {
-        Self::builder(inputs, units).build(generator)
-    }
-
-    /// Returns a builder of a network with custom options.
-    pub fn builder(inputs: usize, units: usize) -> RecurrentBuilder<RnnCell> {
-        RecurrentBuilder::new(RnnCell::builder(inputs, units))
     }
 }
 
@@ -111,22 +98,7 @@ impl RecurrentBuilder<RnnCell> {
 impl RecurrentCell for RnnCell {
     type State = Variable;
 
-    fn inputs(&self) -> usize {
-        self.weight_ih.shape()[1]
-    }
-
-    fn units(&self) -> usize {
-        self.weight_hh.shape()[1]
-    }
-
-    fn dtype(&self) -> DType {
-        self.weight_hh.dtype()
-    }
-
-    #[track_caller]
-    fn project(&self, x: &Variable) -> Variable {
-        linear(x, &self.weight_ih, self.bias.as_ref())
-    }
+    from_weights!();
 
     #[track_caller]
     fn advance(&self, projected: &Variable, h: &Variable) -> Variable {

@@ -25,14 +25,14 @@ pub(super) struct Picking {
 }
 
 impl Picking {
-    /// Whole slices along `axis`, as [`take`] picks them.
+    /// Returns a picking of whole slices along `axis`, as [`take`] picks them.
     #[track_caller]
     pub(super) fn slices(function: &'static str, x: &Variable, axis: isize) -> Self {
         let (each, axis) = (false, normalize_axis(function, axis, x.rank()));
         Self { each, axis }
     }
 
-    /// Single elements along `axis`, as [`gather`](crate::functions::gather) picks them.
+    /// Returns a picking of single elements along `axis`, as [`gather`](crate::functions::gather) picks them.
     #[track_caller]
     pub(super) fn elements(function: &'static str, x: &Variable, axis: isize) -> Self {
         let each = true;
@@ -42,13 +42,13 @@ impl Picking {
         }
     }
 
-    /// The same positions where the batch axis is in front.
+    /// Returns the same positions with the batch axis in front.
     fn in_batch(self) -> Self {
         let axis = self.axis + 1;
         Self { axis, ..self }
     }
 
-    /// The shape of what is picked.
+    /// Returns the shape of the result of a pick.
     fn shape(self, x: &Shape, indices: &Shape) -> Shape {
         if self.each {
             return indices.clone();
@@ -382,8 +382,8 @@ mod tests {
                     .collect();
                 let together = vmap(with_gradients, &whole, &axes);
                 for l in 0..count {
-                    let batch: Vec<Variable> = (0..inputs.len()).map(|i| element(i, l)).collect();
-                    let alone = with_gradients(&batch);
+                    let single: Vec<Variable> = (0..inputs.len()).map(|i| element(i, l)).collect();
+                    let alone = with_gradients(&single);
                     for (all, one) in together.iter().zip(alone) {
                         let all = all.array().take(&Array::from(l as i64), 0);
                         assert_eq!(all.shape(), &*one.shape());
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_may_differ_between_batch_elements_of_batch_elements() {
+    fn indices_may_differ_in_nested_batches() {
         let x = Generator::new(3).uniform([2, 3, 4], -1.0, 1.0, DType::F64);
         let picks = Generator::new(4).integers(-4, 4, [3, 2, 5]);
         let y = vmap(
