@@ -9,6 +9,10 @@
 mod arithmetic;
 mod array;
 mod array_like;
+// Nothing compiles formulas yet.
+#[cfg(all(feature = "jit", target_arch = "x86_64"))]
+#[cfg_attr(not(test), expect(dead_code))]
+mod assembler;
 mod axes;
 mod call;
 mod conversion;

@@ -1,0 +1,641 @@
+//! Code against an evaluator that goes line by line on single numbers.
+
+use super::*;
+use crate::formula::{Operation, Type};
+use crate::math::Kernel;
+
+/// A value at one element.
+#[derive(Clone, Copy, Debug)]
+enum Scalar {
+    Single(f32),
+    Double(f64),
+    Integer(i64),
+    Truth(bool),
+}
+use Scalar::{Double, Integer, Single, Truth};
+
+impl Scalar {
+    /// The bits, in which all NaN are one.
+    fn bits(self) -> u64 {
+        match self {
+            Single(x) if x.is_nan() => u64::from(f32::NAN.to_bits()),
+            Double(x) if x.is_nan() => f64::NAN.to_bits(),
+            Single(x) => u64::from(x.to_bits()),
+            Double(x) => x.to_bits(),
+            Integer(x) => x.cast_unsigned(),
+            Truth(x) => u64::from(x),
+        }
+    }
+
+    fn truth(self) -> bool {
+        matches!(self, Truth(true))
+    }
+}
+
+/// One operation on floats.
+fn on_floats<T: Kernel<Truth = bool>>(operation: Operation, a: &[T]) -> Result<T, bool> {
+    use Operation as O;
+    Ok(match (operation, a) {
+        (O::Add, &[a, b]) => a + b,
+        (O::Subtract, &[a, b]) => a - b,
+        (O::Multiply, &[a, b]) => a * b,
+        (O::Divide, &[a, b]) => a / b,
+        (O::MultiplyAdd, &[a, b, c]) => a.mul_add(b, c),
+        (O::Negative, &[a]) => -a,
+        (O::Abs, &[a]) => a.abs(),
+        (O::Sqrt, &[a]) => a.sqrt(),
+        (O::Floor, &[a]) => a.floor(),
+        (O::Ceil, &[a]) => a.ceil(),
+        (O::Trunc, &[a]) => a.trunc(),
+        (O::Round, &[a]) => a.round(),
+        (O::CopySign, &[a, b]) => a.copysign(b),
+        (O::PowerOfTwo, &[a]) => T::power_of_two(a),
+        (O::Exponent, &[a]) => a.exponent(),
+        (O::Fraction, &[a]) => a.fraction(),
+        (O::Equal, &[a, b]) => return Err(a.equal(b)),
+        (O::Less, &[a, b]) => return Err(a.less(b)),
+        (O::LessEqual, &[a, b]) => return Err(a.less_equal(b)),
+        (O::IsNan, &[a]) => return Err(a.is_nan()),
+        (O::IsOdd, &[a]) => return Err(T::is_odd(a)),
+        (O::HasBitOfTwo, &[a]) => return Err(T::has_bit_of_two(a)),
+        (O::IsSignNegative, &[a]) => return Err(a.is_sign_negative()),
+        _ => panic!("{operation:?} is no arithmetic"),
+    })
+}
+
+fn on_integers(operation: Operation, a: &[i64]) -> Scalar {
+    use Operation as O;
+    Integer(match (operation, a) {
+        (O::Add, &[a, b]) => a.wrapping_add(b),
+        (O::Subtract, &[a, b]) => a.wrapping_sub(b),
+        (O::Multiply, &[a, b]) => a.wrapping_mul(b),
+        (O::Maximum, &[a, b]) => a.max(b),
+        (O::Minimum, &[a, b]) => a.min(b),
+        (O::BitsAnd, &[a, b]) => a & b,
+        (O::BitsOr, &[a, b]) => a | b,
+        (O::BitsXor, &[a, b]) => a ^ b,
+        (O::Equal, &[a, b]) => return Truth(a == b),
+        (O::Less, &[a, b]) => return Truth(a < b),
+        _ => panic!("{operation:?} is not for integers"),
+    })
+}
+
+/// The values of all lines at one element.
+fn values(formula: &Formula, inputs: &[Scalar]) -> Vec<Scalar> {
+    use Operation as O;
+    let mut values: Vec<Scalar> = Vec::new();
+    for line in formula.lines() {
+        let a: Vec<Scalar> = line
+            .arguments()
+            .iter()
+            .map(|node| values[node.index()])
+            .collect();
+        let value = match (line.operation(), line.value(), a.as_slice()) {
+            (O::Input(i), ..) => inputs[usize::from(i)],
+            (O::Constant(bits), Type::Single, _) => Single(f64::from_bits(bits) as f32),
+            (O::Constant(bits), ..) => Double(f64::from_bits(bits)),
+            (O::Always(holds), ..) => Truth(holds),
+            (O::Whole(x), ..) => Integer(x),
+            (O::Select, _, &[truth, x, y]) => {
+                if truth.truth() {
+                    x
+                } else {
+                    y
+                }
+            }
+            (O::Not, _, &[x]) => Truth(!x.truth()),
+            (O::And, _, &[x, y]) => Truth(x.truth() & y.truth()),
+            (O::Or, _, &[x, y]) => Truth(x.truth() | y.truth()),
+            (O::Xor, _, &[x, y]) => Truth(x.truth() ^ y.truth()),
+            (O::Widen, _, &[Single(x)]) => Double(f64::from(x)),
+            (O::Narrow, _, &[Double(x)]) => Single(x as f32),
+            (O::ToNumber, Type::Single, &[Integer(x)]) => Single(x as f32),
+            (O::ToNumber, _, &[Integer(x)]) => Double(x as f64),
+            (O::ToInteger, _, &[Single(x)]) => Integer(x as i64),
+            (O::ToInteger, _, &[Double(x)]) => Integer(x as i64),
+            (operation, _, [Single(_), ..]) => {
+                let a: Vec<f32> = (a.iter())
+                    .map(|x| {
+                        if let Single(x) = x {
+                            *x
+                        } else {
+                            panic!("{line:?}")
+                        }
+                    })
+                    .collect();
+                on_floats(operation, &a).map_or_else(Truth, Single)
+            }
+            (operation, _, [Double(_), ..]) => {
+                let a: Vec<f64> = (a.iter())
+                    .map(|x| {
+                        if let Double(x) = x {
+                            *x
+                        } else {
+                            panic!("{line:?}")
+                        }
+                    })
+                    .collect();
+                on_floats(operation, &a).map_or_else(Truth, Double)
+            }
+            (operation, ..) => {
+                let a: Vec<i64> = (a.iter())
+                    .map(|x| {
+                        if let Integer(x) = x {
+                            *x
+                        } else {
+                            panic!("{line:?}")
+                        }
+                    })
+                    .collect();
+                on_integers(operation, &a)
+            }
+        };
+        values.push(value);
+    }
+    values
+}
+
+/// Elements of one type.
+#[derive(Clone, Debug)]
+enum Elements {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    I64(Vec<i64>),
+    Bool(Vec<bool>),
+}
+
+impl Elements {
+    fn zeros(of: Type, n: usize) -> Self {
+        match of {
+            Type::Single => Self::F32(vec![0.0; n]),
+            Type::Integer => Self::I64(vec![0; n]),
+            Type::Truth => Self::Bool(vec![false; n]),
+            Type::Double | Type::Number => Self::F64(vec![0.0; n]),
+        }
+    }
+
+    fn random(of: Type, n: usize, random: &mut Random) -> Self {
+        match of {
+            Type::Single => Self::F32((0..n).map(|_| random.number() as f32).collect()),
+            Type::Integer => Self::I64((0..n).map(|_| random.integer()).collect()),
+            Type::Truth => Self::Bool((0..n).map(|_| random.below(2) == 1).collect()),
+            Type::Double | Type::Number => Self::F64((0..n).map(|_| random.number()).collect()),
+        }
+    }
+
+    fn at(&self, i: usize) -> Scalar {
+        match self {
+            Self::F32(x) => Single(x[i]),
+            Self::F64(x) => Double(x[i]),
+            Self::I64(x) => Integer(x[i]),
+            Self::Bool(x) => Truth(x[i]),
+        }
+    }
+
+    fn slice(&self, n: usize) -> Slice<'_> {
+        match self {
+            Self::F32(x) => Slice::F32(&x[..n]),
+            Self::F64(x) => Slice::F64(&x[..n]),
+            Self::I64(x) => Slice::I64(&x[..n]),
+            Self::Bool(x) => Slice::Bool(&x[..n]),
+        }
+    }
+
+    fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
+        match self {
+            Self::F32(x) => SliceMut::F32(&mut x[..n]),
+            Self::F64(x) => SliceMut::F64(&mut x[..n]),
+            Self::I64(x) => SliceMut::I64(&mut x[..n]),
+            Self::Bool(x) => SliceMut::Bool(&mut x[..n]),
+        }
+    }
+}
+
+/// A small generator (xorshift, Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 16) as usize % n
+    }
+
+    /// A number, special ones often.
+    fn number(&mut self) -> f64 {
+        match self.below(4) {
+            0 => NUMBERS[self.below(NUMBERS.len())],
+            1 => (self.below(41) as f64 - 20.0) * 0.5,
+            2 => (self.next() as f64 / u64::MAX as f64 - 0.5) * 4.0,
+            _ => f64::from(f32::from_bits(self.next() as u32)),
+        }
+    }
+
+    fn integer(&mut self) -> i64 {
+        match self.below(3) {
+            0 => INTEGERS[self.below(INTEGERS.len())],
+            1 => self.below(9) as i64 - 4,
+            _ => self.next().cast_signed() >> self.below(64),
+        }
+    }
+}
+
+const NUMBERS: [f64; 30] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3.0,
+    126.0,
+    -126.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    -f64::NAN,
+    f64::MIN_POSITIVE,
+    5e-324,
+    1e-45,
+    -1e-40,
+    f32::MIN_POSITIVE as f64,
+    f64::MAX,
+    f32::MAX as f64,
+    9.223372036854775807e18,
+    -9.223372036854775808e18,
+    9.2233720368547748e18,
+    4294967296.5,
+    -2147483649.0,
+    std::f64::consts::FRAC_1_SQRT_2,
+    1e300,
+];
+
+const INTEGERS: [i64; 12] = [
+    0,
+    1,
+    -1,
+    i64::MAX,
+    i64::MIN,
+    i64::MIN + 1,
+    1 << 53,
+    (1 << 53) + 1,
+    (1 << 24) + 1,
+    -((1 << 62) + 129),
+    0xFFFF_FFFF,
+    -0x8000_0000,
+];
+
+fn levels() -> impl Iterator<Item = Level> {
+    let all = [Level::Avx512, Level::Avx2];
+    all.into_iter().filter(|level| level.is_available())
+}
+
+/// Compares the code with the values, at lengths up to that of the inputs.
+fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[usize]) {
+    for level in levels() {
+        let code = Code::for_level(formula, repeats, level);
+        let Some(code) = code else {
+            assert!(
+                may_be_refused(formula, level),
+                "{level:?} refuses {formula:?}"
+            );
+            continue;
+        };
+        for &n in lengths {
+            let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
+                .map(|(input, repeats)| input.slice(if *repeats { 1 } else { n }))
+                .collect();
+            let types = formula
+                .results()
+                .iter()
+                .map(|node| formula.lines()[node.index()].value());
+            let mut outputs: Vec<Elements> = types.map(|of| Elements::zeros(of, n + 1)).collect();
+            let mut targets: Vec<SliceMut<'_>> = outputs
+                .iter_mut()
+                .map(|output| output.slice_mut(n))
+                .collect();
+            code.run(&slices, &mut targets);
+            for i in 0..n {
+                let at: Vec<Scalar> = (inputs.iter().zip(repeats))
+                    .map(|(input, repeats)| input.at(if *repeats { 0 } else { i }))
+                    .collect();
+                let expected = values(formula, &at);
+                for (output, node) in outputs.iter().zip(formula.results()) {
+                    let (got, expected) = (output.at(i), expected[node.index()]);
+                    assert_eq!(
+                        got.bits(),
+                        expected.bits(),
+                        "{level:?}: {got:?} is not {expected:?} at {i} of {n}, {at:?}, in {formula:?}"
+                    );
+                }
+            }
+            // What follows is as it was.
+            for output in &outputs {
+                assert_eq!(output.at(n).bits(), 0);
+            }
+        }
+    }
+}
+
+/// Whether AVX2 has no instructions for the formula.
+fn may_be_refused(formula: &Formula, level: Level) -> bool {
+    level == Level::Avx2
+        && formula
+            .lines()
+            .iter()
+            .any(|line| line.operation() == Operation::ToNumber && line.value() == Type::Single)
+}
+
+/// The arithmetic on numbers, with the number of arguments.
+const ARITHMETIC: [(Operation, usize); 11] = [
+    (Operation::Add, 2),
+    (Operation::Subtract, 2),
+    (Operation::Multiply, 2),
+    (Operation::Divide, 2),
+    (Operation::MultiplyAdd, 3),
+    (Operation::Negative, 1),
+    (Operation::Abs, 1),
+    (Operation::Sqrt, 1),
+    (Operation::Floor, 1),
+    (Operation::Trunc, 1),
+    (Operation::Round, 1),
+];
+
+/// What depends on the bits of a number, also on those of NaN.
+const OF_BITS: [(Operation, usize); 4] = [
+    (Operation::Ceil, 1),
+    (Operation::PowerOfTwo, 1),
+    (Operation::Exponent, 1),
+    (Operation::Fraction, 1),
+];
+const COMPARISONS: [(Operation, usize); 4] = [
+    (Operation::Equal, 2),
+    (Operation::Less, 2),
+    (Operation::LessEqual, 2),
+    (Operation::IsNan, 1),
+];
+const TESTS_OF_BITS: [(Operation, usize); 3] = [
+    (Operation::IsOdd, 1),
+    (Operation::HasBitOfTwo, 1),
+    (Operation::IsSignNegative, 1),
+];
+const OF_INTEGERS: [Operation; 8] = [
+    Operation::Add,
+    Operation::Subtract,
+    Operation::Multiply,
+    Operation::Maximum,
+    Operation::Minimum,
+    Operation::BitsAnd,
+    Operation::BitsOr,
+    Operation::BitsXor,
+];
+
+/// One operation on inputs of these types.
+fn alone(operation: Operation, value: Type, inputs: &[Type]) -> Formula {
+    let mut lines: Vec<_> = (0..)
+        .zip(inputs)
+        .map(|(i, &of)| (Operation::Input(i), of, vec![]))
+        .collect();
+    lines.push((operation, value, (0..inputs.len()).collect()));
+    Formula::of_lines(&lines, inputs.len(), &[inputs.len()])
+}
+
+/// Every operation alone, with the types of its arguments.
+fn operations() -> Vec<(Operation, Type, Vec<Type>)> {
+    use Operation as O;
+    let mut all = Vec::new();
+    for of in [Type::Single, Type::Double] {
+        for (operation, count) in ARITHMETIC.into_iter().chain(OF_BITS) {
+            all.push((operation, of, vec![of; count]));
+        }
+        all.push((O::CopySign, of, vec![of; 2]));
+        for (operation, count) in COMPARISONS.into_iter().chain(TESTS_OF_BITS) {
+            all.push((operation, Type::Truth, vec![of; count]));
+        }
+        all.push((O::Select, of, vec![Type::Truth, of, of]));
+        all.push((O::ToInteger, Type::Integer, vec![of]));
+        all.push((O::ToNumber, of, vec![Type::Integer]));
+    }
+    for operation in OF_INTEGERS {
+        all.push((operation, Type::Integer, vec![Type::Integer; 2]));
+    }
+    for operation in [O::Equal, O::Less] {
+        all.push((operation, Type::Truth, vec![Type::Integer; 2]));
+    }
+    all.push((
+        O::Select,
+        Type::Integer,
+        vec![Type::Truth, Type::Integer, Type::Integer],
+    ));
+    for operation in [O::And, O::Or, O::Xor] {
+        all.push((operation, Type::Truth, vec![Type::Truth; 2]));
+    }
+    all.push((O::Not, Type::Truth, vec![Type::Truth]));
+    all.push((O::Widen, Type::Double, vec![Type::Single]));
+    all.push((O::Narrow, Type::Single, vec![Type::Double]));
+    all
+}
+
+#[test]
+fn every_operation_has_the_bits_of_numbers() {
+    for (operation, value, inputs) in operations() {
+        let formula = alone(operation, value, &inputs);
+        // All pairs of special values.
+        let n = NUMBERS.len() * NUMBERS.len();
+        let elements: Vec<Elements> = (inputs.iter().enumerate())
+            .map(|(place, of)| {
+                let at = |i: usize| match place {
+                    0 => i % NUMBERS.len(),
+                    1 => i / NUMBERS.len(),
+                    _ => (i * 7 + i / NUMBERS.len()) % NUMBERS.len(),
+                };
+                match of {
+                    Type::Single => Elements::F32((0..n).map(|i| NUMBERS[at(i)] as f32).collect()),
+                    Type::Integer => {
+                        let integer = |i| INTEGERS[at(i) % INTEGERS.len()];
+                        Elements::I64((0..n).map(integer).collect())
+                    }
+                    Type::Truth => Elements::Bool((0..n).map(|i| at(i) % 2 == 1).collect()),
+                    _ => Elements::F64((0..n).map(|i| NUMBERS[at(i)]).collect()),
+                }
+            })
+            .collect();
+        let repeats = vec![false; inputs.len()];
+        check(&formula, &elements, &repeats, &[n]);
+        let repeats: Vec<bool> = (0..inputs.len()).map(|i| i == 0).collect();
+        check(&formula, &elements, &repeats, &[70]);
+        let repeats: Vec<bool> = (0..inputs.len()).map(|i| i != 0).collect();
+        check(&formula, &elements, &repeats, &[70]);
+    }
+}
+
+#[test]
+fn all_lengths_have_all_elements() {
+    let lengths: Vec<usize> = (0..=140).collect();
+    let random = &mut Random(7);
+    for (operation, value, inputs) in operations() {
+        let is_one = matches!(
+            operation,
+            Operation::Add
+                | Operation::Less
+                | Operation::Widen
+                | Operation::Narrow
+                | Operation::And
+                | Operation::Select
+                | Operation::IsOdd
+        );
+        if is_one {
+            let formula = alone(operation, value, &inputs);
+            let elements: Vec<Elements> = inputs
+                .iter()
+                .map(|&of| Elements::random(of, 141, random))
+                .collect();
+            check(&formula, &elements, &vec![false; inputs.len()], &lengths);
+        }
+    }
+}
+
+/// A formula of random operations.
+fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula, Vec<Type>) {
+    use Operation as O;
+    let inputs: Vec<Type> = (0..1 + random.below(6))
+        .map(|_| types[random.below(types.len())])
+        .collect();
+    let mut all: Vec<(Operation, Type, Vec<usize>)> = (0..)
+        .zip(&inputs)
+        .map(|(i, &of)| (O::Input(i), of, vec![]))
+        .collect();
+    // A line of every type.
+    for &of in types {
+        all.push(match of {
+            Type::Single => (O::Constant(0.75f64.to_bits()), of, vec![]),
+            Type::Integer => (O::Whole(5), of, vec![]),
+            Type::Truth => (O::Always(true), of, vec![]),
+            Type::Double | Type::Number => (O::Constant(f64::to_bits(-3.3)), of, vec![]),
+        });
+    }
+    for i in 0..lines {
+        let of = types[random.below(types.len())];
+        let window = 5 + random.below(60);
+        let mut pick = |of: Type, random: &mut Random| {
+            let candidates: Vec<usize> = (0..all.len()).filter(|&line| all[line].1 == of).collect();
+            let near = candidates.len().saturating_sub(window);
+            match random.below(4) {
+                0 => candidates[random.below(candidates.len())],
+                _ => candidates[near + random.below(candidates.len() - near)],
+            }
+        };
+        let is_float = matches!(of, Type::Single | Type::Double);
+        let floats: Vec<Type> = (types.iter().copied())
+            .filter(|of| matches!(of, Type::Single | Type::Double))
+            .collect();
+        let input_of = |of: Type| inputs.iter().position(|&input| input == of);
+        let has = |of: Type| types.contains(&of);
+        let float = if floats.is_empty() {
+            None
+        } else {
+            Some(floats[random.below(floats.len())])
+        };
+        let kind = random.below(12);
+        let (operation, arguments): (Operation, Vec<usize>) = match (of, kind) {
+            (_, 0) if has(Type::Truth) && of != Type::Truth => {
+                let truth = pick(Type::Truth, random);
+                (O::Select, vec![truth, pick(of, random), pick(of, random)])
+            }
+            (Type::Single, 1) if has(Type::Double) => (O::Narrow, vec![pick(Type::Double, random)]),
+            (Type::Double, 1) if has(Type::Single) => (O::Widen, vec![pick(Type::Single, random)]),
+            (Type::Double, 2) if has(Type::Integer) => {
+                (O::ToNumber, vec![pick(Type::Integer, random)])
+            }
+            (_, 3) if is_float => match input_of(of) {
+                Some(input) => (OF_BITS[random.below(4)].0, vec![input]),
+                None => (O::Abs, vec![pick(of, random)]),
+            },
+            (_, 4) if is_float => {
+                let value = if of == Type::Single {
+                    0.1f32.into()
+                } else {
+                    0.1
+                } * (i % 7) as f64;
+                (O::Constant(value.to_bits()), vec![])
+            }
+            (_, 5) if is_float => match input_of(of) {
+                Some(input) => (O::CopySign, vec![pick(of, random), input]),
+                None => (O::Negative, vec![pick(of, random)]),
+            },
+            (Type::Single | Type::Double, _) => {
+                let (operation, count) = ARITHMETIC[random.below(ARITHMETIC.len())];
+                (operation, (0..count).map(|_| pick(of, random)).collect())
+            }
+            (Type::Integer, 1) => match float {
+                Some(float) => (O::ToInteger, vec![pick(float, random)]),
+                None => (O::Whole(i as i64), vec![]),
+            },
+            (Type::Integer, _) => {
+                let operation = OF_INTEGERS[random.below(OF_INTEGERS.len())];
+                (operation, vec![pick(of, random), pick(of, random)])
+            }
+            (_, 0..5) => match (float, random.below(3)) {
+                (Some(float), 0) if input_of(float).is_some() => {
+                    let (operation, _) = TESTS_OF_BITS[random.below(3)];
+                    (operation, vec![input_of(float).unwrap_or(0)])
+                }
+                (Some(float), 1 | 2) => {
+                    let (operation, count) = COMPARISONS[random.below(4)];
+                    (operation, (0..count).map(|_| pick(float, random)).collect())
+                }
+                _ if has(Type::Integer) => {
+                    let integers = vec![pick(Type::Integer, random), pick(Type::Integer, random)];
+                    ([O::Equal, O::Less][random.below(2)], integers)
+                }
+                _ => (O::Always(i % 2 == 0), vec![]),
+            },
+            (_, 5) => (O::Not, vec![pick(of, random)]),
+            _ => {
+                let operation = [O::And, O::Or, O::Xor][random.below(3)];
+                (operation, vec![pick(of, random), pick(of, random)])
+            }
+        };
+        all.push((operation, of, arguments));
+    }
+    let results: Vec<usize> = (0..1 + random.below(4))
+        .map(|i| all.len() - 1 - if i == 0 { 0 } else { random.below(all.len()) })
+        .collect();
+    (Formula::of_lines(&all, inputs.len(), &results), inputs)
+}
+
+#[test]
+fn random_formulas_have_the_bits_of_numbers() {
+    use Type::{Double, Integer, Single, Truth};
+    let random = &mut Random(0x9E37_79B9_7F4A_7C15);
+    let mixtures: [&[Type]; 6] = [
+        &[Single],
+        &[Double],
+        &[Single, Truth],
+        &[Double, Truth, Integer],
+        &[Single, Double, Truth],
+        &[Single, Double, Truth, Integer],
+    ];
+    for round in 0..240 {
+        let lines = match round % 4 {
+            0 => 5 + random.below(20),
+            1 => 30 + random.below(60),
+            _ => 100 + random.below(200),
+        };
+        let (formula, types) = random_formula(random, lines, mixtures[round % 6]);
+        let inputs: Vec<Elements> = types
+            .iter()
+            .map(|&of| Elements::random(of, 80, random))
+            .collect();
+        let repeats: Vec<bool> = types.iter().map(|_| random.below(3) == 0).collect();
+        check(&formula, &inputs, &repeats, &[1, 2, 7, 19, 79]);
+    }
+}
