@@ -474,7 +474,10 @@ impl Writer<'_> {
         if let Origin::Constant(offset) = origin {
             let memory = Memory::at(CONSTANTS, offset as i32);
             return match self.plan.level {
-                Level::Avx512 => Operand::Broadcast(memory, size(element)),
+                Level::Avx512 => {
+                    let bytes = size(element);
+                    Operand::Broadcast(memory, bytes, width.bytes() / bytes)
+                }
                 Level::Avx2 => Operand::Memory(memory, width.bytes()),
             };
         }

@@ -525,7 +525,7 @@ fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula
     for i in 0..lines {
         let of = types[random.below(types.len())];
         let window = 5 + random.below(60);
-        let mut pick = |of: Type, random: &mut Random| {
+        let pick = |of: Type, random: &mut Random| {
             let candidates: Vec<usize> = (0..all.len()).filter(|&line| all[line].1 == of).collect();
             let near = candidates.len().saturating_sub(window);
             match random.below(4) {
@@ -637,5 +637,77 @@ fn random_formulas_have_the_bits_of_numbers() {
             .collect();
         let repeats: Vec<bool> = types.iter().map(|_| random.below(3) == 0).collect();
         check(&formula, &inputs, &repeats, &[1, 2, 7, 19, 79]);
+    }
+}
+
+/// The instructions in some code, by another disassembler.
+fn disassembled(code: &[u8]) -> Vec<(usize, String)> {
+    use iced_x86::{Decoder, DecoderOptions, Formatter, MemorySizeOptions, NasmFormatter};
+    let mut formatter = NasmFormatter::new();
+    let options = formatter.options_mut();
+    options.set_memory_size_options(MemorySizeOptions::Never);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_small_hex_numbers_in_decimal(false);
+    options.set_use_pseudo_ops(false);
+    options.set_add_leading_zero_to_hex_numbers(false);
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    let mut all = Vec::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        assert!(
+            !instruction.is_invalid(),
+            "invalid bytes at {}",
+            instruction.ip()
+        );
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        if text.starts_with('j') {
+            text.truncate(text.find(' ').expect("a jump has a target"));
+        }
+        all.push((instruction.ip() as usize, text));
+    }
+    all
+}
+
+/// Compares what was written with what another disassembler reads.
+fn compare(notes: &[x86::Note], code: &[u8]) {
+    let read = disassembled(code);
+    for (note, (start, text)) in notes.iter().zip(&read) {
+        assert_eq!((note.start, &note.text), (*start, text));
+    }
+    assert_eq!(notes.len(), read.len());
+}
+
+fn compare_code(formula: &Formula, repeats: &[bool]) {
+    for level in levels() {
+        let steps = Steps::new(formula, repeats).expect("all types are known");
+        if let Some(plan) = Plan::new(&steps, level) {
+            let (assembled, notes) = assemble(&plan, true);
+            compare(&notes, &assembled.code);
+        }
+    }
+}
+
+#[test]
+fn another_disassembler_reads_the_same_instructions() {
+    for (operation, value, inputs) in operations() {
+        let formula = alone(operation, value, &inputs);
+        compare_code(&formula, &vec![false; inputs.len()]);
+        compare_code(&formula, &vec![true; inputs.len()]);
+    }
+    use Type::{Double, Integer, Single, Truth};
+    let random = &mut Random(99);
+    for round in 0..60 {
+        let types: &[Type] = match round % 3 {
+            0 => &[Single, Truth],
+            1 => &[Double, Truth],
+            _ => &[Single, Double, Truth, Integer],
+        };
+        let lines = 20 + random.below(400);
+        let (formula, types) = random_formula(random, lines, types);
+        let repeats: Vec<bool> = types.iter().map(|_| random.below(2) == 0).collect();
+        compare_code(&formula, &repeats);
     }
 }

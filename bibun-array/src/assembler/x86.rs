@@ -148,19 +148,16 @@ pub(super) enum Operand {
     Register(Register),
     /// This number of bytes.
     Memory(Memory, usize),
-    /// One element of this number of bytes, in all lanes.
-    Broadcast(Memory, usize),
+    /// One element of the first number of bytes, in all of the second number of lanes.
+    Broadcast(Memory, usize, usize),
 }
 
 impl Operand {
-    fn text(self, length: Width) -> String {
+    fn text(self) -> String {
         match self {
             Self::Register(register) => register.text(),
             Self::Memory(memory, _) => memory.text(),
-            Self::Broadcast(memory, bytes) => {
-                let lanes = length.bytes() / bytes;
-                format!("{}{{1to{lanes}}}", memory.text())
-            }
+            Self::Broadcast(memory, _, lanes) => format!("{}{{1to{lanes}}}", memory.text()),
         }
     }
 }
@@ -220,7 +217,6 @@ pub(super) const SUBTRACT: [Opcode; 2] = floats("vsubps", "vsubpd", 0x5C);
 pub(super) const DIVIDE: [Opcode; 2] = floats("vdivps", "vdivpd", 0x5E);
 pub(super) const SQRT: [Opcode; 2] = floats("vsqrtps", "vsqrtpd", 0x51);
 pub(super) const AND: [Opcode; 2] = floats("vandps", "vandpd", 0x54);
-pub(super) const AND_NOT: [Opcode; 2] = floats("vandnps", "vandnpd", 0x55);
 pub(super) const OR: [Opcode; 2] = floats("vorps", "vorpd", 0x56);
 pub(super) const XOR: [Opcode; 2] = floats("vxorps", "vxorpd", 0x57);
 pub(super) const COMPARE: [Opcode; 2] = floats("vcmpps", "vcmppd", 0xC2);
@@ -331,11 +327,6 @@ impl Opcode {
     const fn is_wide_in_vex(self) -> bool {
         self.wide && self.map == 2 && self.byte >= 0x96 && self.byte <= 0xBF
     }
-
-    /// The bytes of an element that is broadcast.
-    pub(super) const fn element(self) -> usize {
-        if self.wide { 8 } else { 4 }
-    }
 }
 
 /// The lanes that are written.
@@ -409,7 +400,7 @@ impl Encoder {
             if let Some(second) = second {
                 text = text + "," + &second.text();
             }
-            text = text + "," + &last.text(length);
+            text = text + "," + &last.text();
             if let Some(immediate) = immediate {
                 text += &format!(",{immediate:#x}");
             }
@@ -464,7 +455,7 @@ impl Encoder {
     ) {
         let length = target.width;
         self.note(|| {
-            let (target, source) = (target.text(), source.text(length));
+            let (target, source) = (target.text(), source.text());
             format!("{} {target},{source},{bits:#x}", opcode.name)
         });
         self.fields(opcode, length, (digit, Lanes::All), target.number, source);
@@ -483,7 +474,7 @@ impl Encoder {
         let length = target.width;
         self.note(|| {
             let (target, otherwise) = (target.text(), otherwise.text());
-            let (chosen, truth) = (chosen.text(length), truth.text());
+            let (chosen, truth) = (chosen.text(), truth.text());
             format!("{} {target},{otherwise},{chosen},{truth}", opcode.name)
         });
         let first = (target.number, Lanes::All);
@@ -570,7 +561,7 @@ impl Encoder {
         ]);
         let unit = match last {
             Operand::Register(_) => 1,
-            Operand::Memory(_, bytes) | Operand::Broadcast(_, bytes) => bytes as i32,
+            Operand::Memory(_, bytes) | Operand::Broadcast(_, bytes, _) => bytes as i32,
         };
         self.operands(first, last, unit);
     }
@@ -605,7 +596,7 @@ impl Encoder {
             Operand::Register(register) => {
                 return self.bytes.push(0xC0 | first | register.number & 7);
             }
-            Operand::Memory(memory, _) | Operand::Broadcast(memory, _) => memory,
+            Operand::Memory(memory, _) | Operand::Broadcast(memory, ..) => memory,
         };
         let base = memory.base.0 & 7;
         let short = i8::try_from(memory.offset / unit).ok();
@@ -677,7 +668,7 @@ impl Encoder {
     }
 
     pub(super) fn set(&mut self, target: General, number: i32) {
-        self.note(|| format!("mov {},{number:#x}", target.name()));
+        self.note(|| format!("mov {},{:#x}", target.name(), i64::from(number)));
         self.general(&[0xC7], 0, target.operand());
         self.bytes.extend(number.to_le_bytes());
     }
@@ -783,7 +774,7 @@ impl Operand {
     const fn high_bits(self) -> (u8, u8) {
         match self {
             Self::Register(register) => (register.number >> 4 & 1, register.number >> 3 & 1),
-            Self::Memory(memory, _) | Self::Broadcast(memory, _) => {
+            Self::Memory(memory, _) | Self::Broadcast(memory, ..) => {
                 let x = match memory.index {
                     Some((index, _)) => index.0 >> 3 & 1,
                     None => 0,
