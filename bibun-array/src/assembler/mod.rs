@@ -117,12 +117,12 @@ impl Code {
         }
         // Fewer elements than lanes are computed in longer slices.
         let known = self.pages.inputs();
-        assert_eq!(inputs.len(), known.len(), "one slice for each input");
+        assert_eq!(inputs.len(), known.len(), "another number of inputs");
         let padded: SmallVec<[Padded; 8]> = inputs.iter().map(|&input| Padded::of(input)).collect();
         let longer: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&padded).zip(known))
             .map(|((input, padded), known)| match known {
                 Some((_, false)) => {
-                    assert_eq!(input.len(), n, "an input of another length");
+                    assert_eq!(input.len(), n, "another length of an input");
                     padded.slice(least)
                 }
                 Some((_, true)) | None => *input,
@@ -136,7 +136,7 @@ impl Code {
         self.pages.run(&longer, &mut targets);
         drop(targets);
         for (output, filled) in outputs.iter_mut().zip(&filled) {
-            assert_eq!(output.len(), n, "an output of another length");
+            assert_eq!(output.len(), n, "another length of an output");
             filled.copy_to(output);
         }
     }

@@ -53,7 +53,7 @@ impl Pages {
         let code = &self.assembled;
         assert!(
             inputs.len() == code.inputs.len() && outputs.len() == code.results.len(),
-            "as many inputs and outputs as the formula has"
+            "another number of inputs or outputs"
         );
         let n = outputs[0].len();
         if n == 0 {
@@ -67,7 +67,7 @@ impl Pages {
                 let expected_len = if repeats { 1 } else { n };
                 assert!(
                     of == Some(expected) && len == expected_len,
-                    "an input of another dtype or length"
+                    "another dtype or length of an input"
                 );
             }
             pointers.push(pointer);
@@ -76,7 +76,7 @@ impl Pages {
             let (of, len, pointer) = parts_mut(output);
             assert!(
                 of == Some(expected) && len == n,
-                "an output of another dtype or length"
+                "another dtype or length of an output"
             );
             pointers.push(pointer);
         }

@@ -711,3 +711,323 @@ fn another_disassembler_reads_the_same_instructions() {
         compare_code(&formula, &repeats);
     }
 }
+
+/// All registers of a width, or of masks.
+fn registers(level: Level, width: x86::Width) -> Vec<x86::Register> {
+    let count = match width {
+        x86::Width::Mask => 8,
+        _ => level.registers().0,
+    };
+    (0..count)
+        .map(|number| x86::Register::new(number, width))
+        .collect()
+}
+
+fn addresses() -> Vec<x86::Memory> {
+    use x86::{General as G, Memory};
+    let general = [
+        G::RAX,
+        G::RCX,
+        G::RDX,
+        G::RBX,
+        G::RBP,
+        G::RSI,
+        G::RDI,
+        G::R8,
+        G::R9,
+        G::R10,
+        G::R11,
+        G::R12,
+        G::R13,
+        G::R14,
+        G::R15,
+    ];
+    let offsets = [
+        0,
+        1,
+        4,
+        8,
+        64,
+        127,
+        128,
+        508,
+        512,
+        8128,
+        8192,
+        1 << 20,
+        -1,
+        -64,
+        -128,
+        -8192,
+    ];
+    let mut all = Vec::new();
+    for base in general {
+        for offset in offsets {
+            all.push(Memory::at(base, offset));
+        }
+        for (index, scale) in [(G::R8, 1), (G::R12, 4), (G::RAX, 8), (G::RBP, 2)] {
+            all.extend([0, 64, 100].map(|offset| Memory {
+                index: Some((index, scale)),
+                ..Memory::at(base, offset)
+            }));
+        }
+    }
+    all
+}
+
+#[test]
+fn all_registers_and_addresses_are_encoded() {
+    use x86::{Encoder, Lanes, Operand, Register, Width};
+    for level in [Level::Avx512, Level::Avx2] {
+        let is_evex = level == Level::Avx512;
+        let mut encoder = Encoder {
+            is_evex,
+            notes: Some(Vec::new()),
+            ..Encoder::default()
+        };
+        let widths = if is_evex {
+            &[Width::Xmm, Width::Ymm, Width::Zmm][..]
+        } else {
+            &[Width::Xmm, Width::Ymm]
+        };
+        for &width in widths {
+            let all = registers(level, width);
+            let next = |i: usize, by: usize| all[(i * by + 3) % all.len()];
+            for (i, &first) in all.iter().enumerate() {
+                let (second, third) = (next(i, 5), next(i, 7));
+                let last = Operand::Register(third);
+                let lanes = match i % 3 {
+                    1 if is_evex => Lanes::Of(1 + i as u8 % 7),
+                    2 if is_evex => Lanes::Only(1 + i as u8 % 7),
+                    _ => Lanes::All,
+                };
+                for p in [0, 1] {
+                    let target = (first, lanes);
+                    encoder.vector(x86::ADD[p], width, target, Some(second), last, None);
+                    let fused = x86::MULTIPLY_ADD[p];
+                    let fused = fused.fused(["vfnmadd213ps", "vfnmadd213pd"][p], 0x14);
+                    encoder.vector(fused, width, target, Some(second), last, None);
+                    encoder.vector(x86::SQRT[p], width, target, None, last, None);
+                    let compared = match is_evex {
+                        true => Register::new(i as u8 % 8, Width::Mask),
+                        false => first,
+                    };
+                    let target = (compared, Lanes::All);
+                    encoder.vector(
+                        x86::COMPARE[p],
+                        width,
+                        target,
+                        Some(second),
+                        last,
+                        Some(0x11),
+                    );
+                    let shift = (x86::SHIFT_LEFT.0[p], x86::SHIFT_LEFT.1);
+                    encoder.shift(shift, first, Operand::Register(second), 23);
+                    if is_evex {
+                        let signs = x86::SIGNS[p];
+                        encoder.vector(signs, width, target, None, last, None);
+                        let target = (first, lanes);
+                        encoder.vector(
+                            x86::TERNARY[p],
+                            width,
+                            target,
+                            Some(second),
+                            last,
+                            Some(0xD8),
+                        );
+                    } else {
+                        let blend = x86::BLEND_BY_SIGN[p];
+                        encoder.blend_by_sign(blend, first, second, last, next(i, 11));
+                    }
+                }
+                if !is_evex && width == Width::Ymm {
+                    let target = Register::new(second.number, Width::Xmm);
+                    encoder.extract(x86::UPPER_HALF, target, first, 1);
+                }
+            }
+            for (i, memory) in addresses().into_iter().enumerate() {
+                let (first, second) = (next(i, 3), next(i, 5));
+                let operand = Operand::Memory(memory, width.bytes());
+                let p = i % 2;
+                let target = (first, Lanes::All);
+                encoder.vector(x86::MULTIPLY[p], width, target, Some(second), operand, None);
+                encoder.vector(x86::LOAD[p], width, target, None, operand, None);
+                encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::All, first);
+                if is_evex {
+                    let bytes = [4, 8][p];
+                    let operand = Operand::Broadcast(memory, bytes, width.bytes() / bytes);
+                    encoder.vector(x86::ADD[p], width, target, Some(second), operand, None);
+                    let only = (first, Lanes::Only(3));
+                    encoder.vector(
+                        x86::LOAD[p],
+                        width,
+                        only,
+                        None,
+                        Operand::Memory(memory, width.bytes()),
+                        None,
+                    );
+                    encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::Of(5), first);
+                } else {
+                    let blend = x86::BLEND_BY_SIGN[p];
+                    encoder.blend_by_sign(blend, first, second, operand, next(i, 7));
+                }
+            }
+        }
+        for i in 0..64 {
+            let (a, b, c) = (i % 8, i / 8, (i * 3 + 1) % 8);
+            encoder.masks(x86::OR_MASKS, a, Some(b), c);
+            encoder.masks(x86::NOT_MASK, a, None, b);
+        }
+        for (i, memory) in (0..8).cycle().zip(addresses()) {
+            encoder.load_mask(i, memory);
+            encoder.store_mask(memory, i);
+            encoder.load(memory.base, memory);
+            encoder.address(memory.base, memory);
+        }
+        let notes = encoder.notes.take().expect("they are written");
+        compare(&notes, &encoder.bytes);
+    }
+}
+
+#[test]
+fn functions_have_the_bits_of_their_loops() {
+    let random = &mut Random(5);
+    let n = 700;
+    for of in [Type::Single, Type::Double] {
+        let inputs = [0; 3].map(|_| Elements::random(of, n, random));
+        let slices = inputs.each_ref().map(|input| input.slice(n));
+        for &operation in Operation::ALL {
+            let arguments = operation.arguments();
+            let is_of_numbers = arguments.iter().all(|&of| of == Type::Number);
+            let value = operation.value();
+            let Some(definition) = operation.definition() else {
+                continue;
+            };
+            if !is_of_numbers || !matches!(value, Type::Number | Type::Truth) {
+                continue;
+            }
+            let formula = alone(operation, value, arguments).expanded(of);
+            let output = if value == Type::Truth { value } else { of };
+            let mut expected = Elements::zeros(output, n);
+            definition.run(&[], &slices[..arguments.len()], expected.slice_mut(n));
+            for level in levels() {
+                let Some(code) = Code::for_level(&formula, &vec![false; arguments.len()], level)
+                else {
+                    let mut lines = formula.lines().iter();
+                    let branches = lines.any(|line| line.operation().branches(of));
+                    assert!(branches, "{level:?} refuses {operation:?}");
+                    continue;
+                };
+                let mut got = Elements::zeros(output, n);
+                code.run(&slices[..arguments.len()], &mut [got.slice_mut(n)]);
+                for i in 0..n {
+                    let at = inputs.each_ref().map(|input| input.at(i));
+                    let (got, expected) = (got.at(i), expected.at(i));
+                    assert_eq!(
+                        got.bits(),
+                        expected.bits(),
+                        "{level:?}: {operation:?} of {at:?} is {got:?}, not {expected:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A scalar program: each line of some recent ones.
+#[test]
+fn long_programs_are_assembled() {
+    let random = &mut Random(3);
+    let of = Type::Double;
+    let mut lines: Vec<(Operation, Type, Vec<usize>)> = (0..100)
+        .map(|i| (Operation::Input(i), of, vec![]))
+        .collect();
+    for _ in 0..10_000 {
+        let (operation, count) = ARITHMETIC[random.below(5)];
+        let mut argument = || lines.len() - 1 - random.below(300.min(lines.len()));
+        let arguments = (0..count).map(|_| argument()).collect();
+        lines.push((operation, of, arguments));
+    }
+    let results: Vec<usize> = (0..60).map(|i| lines.len() - 1 - 5 * i).collect();
+    let formula = Formula::of_lines(&lines, 100, &results);
+    let inputs: Vec<Elements> = (0..100).map(|_| Elements::random(of, 3, random)).collect();
+    check(&formula, &inputs, &[false; 100], &[1, 3]);
+    let steps = Steps::new(&formula, &[false; 100]).expect("all are f64");
+    let (assembled, _) = assemble(
+        &Plan::new(&steps, Level::Avx512).expect("arithmetic"),
+        false,
+    );
+    assert!(
+        assembled.slots > 50,
+        "{} slots do not test spills",
+        assembled.slots
+    );
+}
+
+#[test]
+fn what_branches_is_refused() {
+    let quotient = alone(Operation::Quotient, Type::Integer, &[Type::Integer; 2]);
+    let sine = alone(Operation::Sin, Type::Number, &[Type::Number]).expanded(Type::Double);
+    let untyped = alone(Operation::Add, Type::Number, &[Type::Number; 2]);
+    for level in [Level::Avx512, Level::Avx2] {
+        for formula in [&quotient, &sine, &untyped] {
+            let repeats = vec![false; formula.inputs()];
+            assert!(Code::for_level(formula, &repeats, level).is_none());
+        }
+    }
+}
+
+#[test]
+fn the_environment_can_forbid_it() {
+    let formula = alone(Operation::Add, Type::Single, &[Type::Single; 2]);
+    let code = Code::new(&formula, &[false; 2]);
+    if std::env::var_os("BIBUN_JIT").is_some_and(|value| value == "0") {
+        assert!(code.is_none());
+        return;
+    }
+    assert_eq!(code.is_some(), Level::best().is_some());
+    let name = "assembler::tests::the_environment_can_forbid_it";
+    let status = std::process::Command::new(std::env::current_exe().expect("this is a program"))
+        .args(["--exact", name])
+        .env("BIBUN_JIT", "0")
+        .stdout(std::process::Stdio::null())
+        .status();
+    assert!(status.expect("it starts").success());
+}
+
+#[test]
+fn the_listing_names_lines() {
+    let formula = alone(Operation::Tanh, Type::Number, &[Type::Number]).expanded(Type::Single);
+    for level in levels() {
+        let code = Code::for_level(&formula, &[false], level).expect("it is arithmetic");
+        let text = code.listing();
+        assert!(text.contains("vfmadd"), "{text}");
+        assert!(text.contains("= multiply_add v"), "{text}");
+        let bytes = text.lines().filter(|line| !line.starts_with(';'));
+        let digits: usize = bytes
+            .map(|line| line.split(' ').next().map_or(0, str::len))
+            .sum();
+        assert!(digits > 600, "{text}");
+    }
+}
+
+macro_rules! refused {
+    ($($name:ident: $inputs:expr, $outputs:expr;)*) => {$(
+        #[test]
+        #[should_panic(expected = "another")]
+        fn $name() {
+            let formula = alone(Operation::Add, Type::Single, &[Type::Single; 2]);
+            let Some(code) = Code::new(&formula, &[false; 2]) else {
+                panic!("nothing to ask of this machine");
+            };
+            code.run(&$inputs, &mut $outputs);
+        }
+    )*};
+}
+refused! {
+    another_length_is_refused: [Slice::F32(&[1.0; 20]), Slice::F32(&[1.0; 19])], [SliceMut::F32(&mut [0.0; 20])];
+    another_short_length_is_refused: [Slice::F32(&[1.0; 2]), Slice::F32(&[1.0; 1])], [SliceMut::F32(&mut [0.0; 2])];
+    another_dtype_is_refused: [Slice::F32(&[1.0; 20]), Slice::F64(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
+    another_dtype_of_an_output_is_refused: [Slice::F32(&[1.0; 20]), Slice::F32(&[1.0; 20])], [SliceMut::F64(&mut [0.0; 20])];
+    a_missing_input_is_refused: [Slice::F32(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
+}
