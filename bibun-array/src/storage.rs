@@ -5,7 +5,8 @@
 //! threads. Sizes are rounded up to a quarter of a power of two. Memory that something else owns is
 //! read through its owner.
 //!
-//! The other files of the crate with `unsafe` code are `cpu/matmul.rs` and `cpu/product.rs`.
+//! The other files of the crate with `unsafe` code are `cpu/matmul.rs`, `cpu/product.rs` and
+//! `assembler/pages.rs`.
 
 use std::any::TypeId;
 use std::cell::RefCell;

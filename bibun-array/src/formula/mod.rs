@@ -219,6 +219,22 @@ impl Formula {
         }
     }
 
+    /// The formula of these lines: operations with types and the numbers of arguments.
+    #[cfg(test)]
+    pub(crate) fn of_lines(
+        lines: &[(Operation, Type, Vec<usize>)],
+        inputs: usize,
+        results: &[usize],
+    ) -> Self {
+        let node = |&i: &usize| Node(i as u32);
+        let lines = lines.iter().map(|(operation, value, arguments)| {
+            let arguments: Vec<Node> = arguments.iter().map(node).collect();
+            Line::new(*operation, *value, &arguments)
+        });
+        let results: Vec<Node> = results.iter().map(node).collect();
+        Self::new(lines.collect(), inputs, 0, &results)
+    }
+
     /// Reads a formula that is a type.
     pub fn read<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
         crate::kernel::trace::<N, G, F>()

@@ -1,0 +1,23 @@
+//! Where there is no assembler: without the feature `jit`, and on other processors than x86-64.
+
+use crate::formula::Formula;
+use crate::{Slice, SliceMut};
+
+/// Machine code that computes a formula. There is none.
+#[derive(Debug)]
+pub(crate) enum Code {}
+
+impl Code {
+    /// Returns `None`.
+    pub(crate) fn new(_formula: &Formula, _repeats: &[bool]) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn run(&self, _inputs: &[Slice<'_>], _outputs: &mut [SliceMut<'_>]) {
+        match *self {}
+    }
+
+    pub(crate) fn listing(&self) -> String {
+        match *self {}
+    }
+}

@@ -1,0 +1,1014 @@
+//! What the lines of a formula need: instructions on values, before these have registers.
+
+use std::collections::HashMap;
+
+use super::Level;
+use super::order::{Step, Steps};
+use super::x86::{self, Opcode, Width};
+use crate::formula::{Operation, Type};
+
+/// The number of a value in a [`Plan`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub(super) struct Value(u32);
+
+impl Value {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// An instruction.
+    Computed,
+    /// The constants, at this offset.
+    Constant(u32),
+    /// An input, in this one of the vectors of a turn.
+    Input(u8, u8),
+    /// An input whose one element is repeated.
+    Repeated(u8),
+    /// The preamble, which left it in this slot.
+    Kept(u32),
+}
+
+/// A value: a vector or a mask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Description {
+    pub(super) width: Width,
+    pub(super) origin: Origin,
+    /// The type of the elements in memory, of inputs.
+    pub(super) element: Type,
+}
+
+/// The places of the operands of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// The last of one or two sources may lie in memory.
+    Plain,
+    /// The same, and the two may change places.
+    Commutative,
+    /// One source, only in the lanes of the mask that is the first source; others are zero.
+    Masked,
+    /// By bits, with this number in the place of a register.
+    Shift(u8),
+    /// `a b + c`, which overwrites one of the three.
+    Fused,
+    /// The second source in the lanes of the mask that is the first one, else the third.
+    Choice,
+    /// The same with a vector, whose signs are the mask.
+    ChoiceBySign,
+    /// The first source is overwritten, the last may lie in memory.
+    Overwriting,
+    /// The target stands in the place of the last operand.
+    Extract,
+    /// Of masks.
+    Masks,
+    /// A result, in one of the vectors of a turn.
+    Store(u8, u8),
+    /// The value is left in a slot.
+    Keep(u32),
+}
+
+/// An instruction on values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instruction {
+    pub(super) opcode: Opcode,
+    pub(super) form: Form,
+    pub(super) length: Width,
+    pub(super) target: Option<Value>,
+    sources: [Value; 3],
+    count: u8,
+    pub(super) immediate: Option<u8>,
+    /// The line of the formula.
+    pub(super) line: u32,
+}
+
+impl Instruction {
+    pub(super) fn sources(&self) -> &[Value] {
+        &self.sources[..usize::from(self.count)]
+    }
+}
+
+/// A part of the code.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) instructions: Vec<Instruction>,
+    /// The vectors that a turn computes.
+    pub(super) copies: usize,
+    /// Values in memory that have a register during all turns.
+    pub(super) held: Vec<Value>,
+}
+
+/// A formula as instructions.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) level: Level,
+    pub(super) lanes: usize,
+    pub(super) values: Vec<Description>,
+    pub(super) constants: Vec<u8>,
+    /// What is the same in all turns.
+    pub(super) preamble: Segment,
+    /// The turns of several vectors, if there are such.
+    pub(super) turns: Option<Segment>,
+    /// The turns of one vector.
+    pub(super) rest: Segment,
+    /// The slots that the preamble fills.
+    pub(super) kept: u32,
+    /// The types of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(Type, bool)>>,
+    pub(super) results: Vec<Type>,
+}
+
+/// Beyond this number of instructions a processor sees no other turn anyway.
+const LONG: usize = 400;
+
+impl Plan {
+    /// The instructions of a formula, or `None` if an operation has none.
+    pub(super) fn new(steps: &Steps, level: Level) -> Option<Self> {
+        let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
+        let bytes = match level {
+            Level::Avx512 => 64,
+            Level::Avx2 => 32,
+        };
+        let lanes = bytes / if steps.all.iter().any(is_wide) { 8 } else { 4 };
+        let mut lowering = Lowering {
+            steps,
+            level,
+            lanes,
+            values: Vec::new(),
+            constants: Vec::new(),
+            known: HashMap::new(),
+            of_lines: Vec::new(),
+            kept: vec![None; steps.all.len()],
+            converted: HashMap::new(),
+            instructions: Vec::new(),
+            line: 0,
+        };
+        let preamble = lowering.preamble()?;
+        let kept = lowering.kept.iter().flatten().count() as u32;
+        let rest = lowering.body(1)?;
+        let copies = lowering.copies(&rest);
+        let turns = match copies {
+            1 => None,
+            copies => Some(lowering.body(copies)?),
+        };
+        let Lowering {
+            values, constants, ..
+        } = lowering;
+        let mut plan = Self {
+            level,
+            lanes,
+            values,
+            constants,
+            preamble,
+            turns,
+            rest,
+            kept,
+            inputs: steps.inputs.clone(),
+            results: steps.results.iter().map(|&i| steps.all[i].value).collect(),
+        };
+        plan.hold(steps);
+        Some(plan)
+    }
+
+    /// Gives registers that are left over to what is read most often from memory.
+    fn hold(&mut self, steps: &Steps) {
+        let Some(turns) = &mut self.turns else {
+            return;
+        };
+        let (vectors, _) = self.level.registers();
+        let live = (steps.live(self.level).0 + 1) * turns.copies + 2;
+        let left = usize::from(vectors).saturating_sub(live);
+        let mut uses: HashMap<Value, usize> = HashMap::new();
+        for value in turns.instructions.iter().flat_map(Instruction::sources) {
+            let description = self.values[value.index()];
+            let is_in_memory = matches!(description.origin, Origin::Constant(_) | Origin::Kept(_));
+            if is_in_memory && description.width != Width::Mask {
+                *uses.entry(*value).or_default() += 1;
+            }
+        }
+        let mut uses: Vec<(Value, usize)> = uses.into_iter().collect();
+        uses.sort_unstable_by_key(|&(value, count)| (usize::MAX - count, value.0));
+        turns.held = uses
+            .into_iter()
+            .take(left)
+            .map(|(value, _)| value)
+            .collect();
+    }
+}
+
+/// The instructions of a formula while they are written.
+struct Lowering<'a> {
+    steps: &'a Steps,
+    level: Level,
+    lanes: usize,
+    values: Vec<Description>,
+    constants: Vec<u8>,
+    known: HashMap<(u64, usize), Value>,
+    /// The value of each line in each of the vectors of a turn, as far as it is there.
+    of_lines: Vec<Vec<Option<Value>>>,
+    /// What the preamble leaves of each line.
+    kept: Vec<Option<Value>>,
+    /// Truths in lanes of the other size.
+    converted: HashMap<Value, Value>,
+    instructions: Vec<Instruction>,
+    line: u32,
+}
+
+impl Lowering<'_> {
+    fn preamble(&mut self) -> Option<Segment> {
+        self.of_lines = vec![vec![None; self.steps.all.len()]];
+        for (line, step) in self.steps.all.iter().enumerate() {
+            if step.is_uniform && step.is_needed && !step.is_constant() {
+                let value = self.line(line, 0)?;
+                self.of_lines[0][line] = Some(value);
+            }
+        }
+        let mut slot = 0;
+        for (line, step) in self.steps.all.iter().enumerate() {
+            if let Some(value) = self.of_lines[0][line].filter(|_| step.is_kept) {
+                self.line = line as u32;
+                self.push(x86::MOVE, Form::Keep(slot), &[value]);
+                let description = Description {
+                    origin: Origin::Kept(slot),
+                    ..self.values[value.index()]
+                };
+                self.kept[line] = Some(self.value(description));
+                slot += 1;
+            }
+        }
+        Some(self.segment(1))
+    }
+
+    fn body(&mut self, copies: usize) -> Option<Segment> {
+        self.of_lines = vec![vec![None; self.steps.all.len()]; copies];
+        let mut results: HashMap<usize, Vec<u8>> = HashMap::new();
+        for (k, &line) in self.steps.results.iter().enumerate() {
+            let k = u8::try_from(k).ok()?;
+            results.entry(line).or_default().push(k);
+        }
+        for &line in &self.steps.order {
+            for copy in 0..copies {
+                let value = self.line(line, copy)?;
+                self.of_lines[copy][line] = Some(value);
+            }
+            for result in results.remove(&line).into_iter().flatten() {
+                self.store(line, result)?;
+            }
+        }
+        // Those that need no instruction of the turn.
+        for (k, &line) in self.steps.results.iter().enumerate() {
+            if results.contains_key(&line) {
+                self.store(line, k as u8)?;
+            }
+        }
+        Some(self.segment(copies))
+    }
+
+    fn segment(&mut self, copies: usize) -> Segment {
+        self.converted.clear();
+        Segment {
+            instructions: std::mem::take(&mut self.instructions),
+            copies,
+            held: Vec::new(),
+        }
+    }
+
+    /// The number of vectors in a turn that hides the latency of instructions.
+    fn copies(&self, one: &Segment) -> usize {
+        let (vectors, masks) = self.level.registers();
+        let (live_vectors, live_masks) = self.steps.live(self.level);
+        let fits = |copies: usize| {
+            one.instructions.len() * copies <= LONG
+                && (live_vectors + 1) * copies < usize::from(vectors)
+                && live_masks * copies <= usize::from(masks)
+        };
+        [4, 2].into_iter().find(|&copies| fits(copies)).unwrap_or(1)
+    }
+
+    fn value(&mut self, description: Description) -> Value {
+        self.values.push(description);
+        Value(self.values.len() as u32 - 1)
+    }
+
+    /// The width of vectors of a type.
+    fn width(&self, value: Type) -> Width {
+        Width::of(self.lanes * size(value))
+    }
+
+    /// The width of the result of a comparison.
+    fn truth_width(&self, of: Type) -> Width {
+        match self.level {
+            Level::Avx512 => Width::Mask,
+            Level::Avx2 => self.width(of),
+        }
+    }
+
+    /// A constant with these bits.
+    fn bits(&mut self, bits: u64, of: Type) -> Value {
+        let bytes = size(of);
+        if let Some(value) = self.known.get(&(bits, bytes)) {
+            return *value;
+        }
+        let offset = self.constants.len() as u32;
+        let times = match self.level {
+            Level::Avx512 => 1,
+            // Without broadcasts from memory it lies there in all lanes.
+            Level::Avx2 => 32 / bytes,
+        };
+        for _ in 0..times {
+            self.constants.extend(&bits.to_le_bytes()[..bytes]);
+        }
+        let width = self.width(of);
+        let value = self.value(Description {
+            width,
+            origin: Origin::Constant(offset),
+            element: of,
+        });
+        self.known.insert((bits, bytes), value);
+        value
+    }
+
+    /// A number of this precision.
+    fn number(&mut self, x: f64, of: Type) -> Value {
+        match of {
+            Type::Single => self.bits(u64::from((x as f32).to_bits()), of),
+            _ => self.bits(x.to_bits(), of),
+        }
+    }
+
+    fn push(&mut self, opcode: Opcode, form: Form, sources: &[Value]) {
+        self.instruct(opcode, form, Width::Xmm, None, sources, None);
+    }
+
+    fn instruct(
+        &mut self,
+        opcode: Opcode,
+        form: Form,
+        length: Width,
+        target: Option<Width>,
+        sources: &[Value],
+        immediate: Option<u8>,
+    ) -> Option<Value> {
+        let target = target.map(|width| {
+            self.value(Description {
+                width,
+                origin: Origin::Computed,
+                element: Type::Number,
+            })
+        });
+        let mut all = [Value(0); 3];
+        all[..sources.len()].copy_from_slice(sources);
+        self.instructions.push(Instruction {
+            opcode,
+            form,
+            length,
+            target,
+            sources: all,
+            count: sources.len() as u8,
+            immediate,
+            line: self.line,
+        });
+        target
+    }
+
+    /// An instruction whose target has its length.
+    fn plain(&mut self, opcode: Opcode, form: Form, length: Width, sources: &[Value]) -> Value {
+        self.with(opcode, form, length, length, sources, None)
+    }
+
+    fn with(
+        &mut self,
+        opcode: Opcode,
+        form: Form,
+        length: Width,
+        target: Width,
+        sources: &[Value],
+        immediate: Option<u8>,
+    ) -> Value {
+        self.instruct(opcode, form, length, Some(target), sources, immediate)
+            .expect("it has a target")
+    }
+
+    fn shift(
+        &mut self,
+        ([single, double], digit): ([Opcode; 2], u8),
+        wide: bool,
+        width: Width,
+        x: Value,
+        bits: u8,
+    ) -> Value {
+        let opcode = if wide { double } else { single };
+        self.with(opcode, Form::Shift(digit), width, width, &[x], Some(bits))
+    }
+
+    /// The value of a line that has none yet, or does not need to be computed in a turn.
+    fn of_line(&mut self, line: usize, copy: usize) -> Option<Value> {
+        if let Some(value) = self.of_lines[copy][line].or(self.kept[line]) {
+            return Some(value);
+        }
+        let value = self.line(line, copy)?;
+        self.of_lines[copy][line] = Some(value);
+        Some(value)
+    }
+
+    /// The instructions of a line.
+    fn line(&mut self, line: usize, copy: usize) -> Option<Value> {
+        let step = self.steps.all[line];
+        let mut arguments = [Value(0); 3];
+        for (value, &argument) in arguments.iter_mut().zip(step.arguments()) {
+            *value = self.of_line(argument as usize, copy)?;
+        }
+        self.line = line as u32;
+        if let Operation::Input(i) = step.operation {
+            return self.input(i, step, copy);
+        }
+        self.operation(&step, &arguments[..step.arguments().len()])
+    }
+
+    fn input(&mut self, i: u8, step: Step, copy: usize) -> Option<Value> {
+        let is_truth = step.value == Type::Truth;
+        let width = match (is_truth, self.level) {
+            (true, Level::Avx512) => Width::Xmm,
+            (true, Level::Avx2) => self.width(Type::Single),
+            (false, _) => self.width(step.value),
+        };
+        let origin = match step.is_uniform {
+            true => Origin::Repeated(i),
+            false => Origin::Input(i, copy as u8),
+        };
+        let loaded = self.value(Description {
+            width,
+            origin,
+            element: step.value,
+        });
+        Some(match (is_truth, self.level) {
+            (false, _) => loaded,
+            (true, Level::Avx512) => {
+                let sources = [loaded, loaded];
+                self.with(
+                    x86::TEST_BYTES,
+                    Form::Plain,
+                    width,
+                    Width::Mask,
+                    &sources,
+                    None,
+                )
+            }
+            // The lowest bit becomes the sign.
+            (true, Level::Avx2) => self.shift(x86::SHIFT_LEFT, false, width, loaded, 31),
+        })
+    }
+
+    /// Stores a result in all vectors of a turn.
+    fn store(&mut self, line: usize, result: u8) -> Option<()> {
+        for copy in 0..self.of_lines.len() {
+            let value = self.of_line(line, copy)?;
+            self.line = line as u32;
+            let (opcode, value) = match (self.steps.all[line].value, self.level) {
+                (Type::Truth, Level::Avx512) => {
+                    let bytes = self.plain(x86::BYTES_OF_MASK, Form::Plain, Width::Xmm, &[value]);
+                    let ones = self.plain(x86::ABS_BYTES, Form::Plain, Width::Xmm, &[bytes]);
+                    (x86::STORE_BYTES, ones)
+                }
+                (Type::Truth, Level::Avx2) => self.bytes_of_truth(value),
+                (Type::Single, _) => (x86::STORE[0], value),
+                (_, _) => (x86::STORE[1], value),
+            };
+            self.push(opcode, Form::Store(result, copy as u8), &[value]);
+        }
+        Some(())
+    }
+
+    /// Truths as bytes, from the signs of lanes.
+    fn bytes_of_truth(&mut self, truth: Value) -> (Opcode, Value) {
+        let width = self.width(Type::Single);
+        let truth = self.truth(truth, width);
+        let words = self.shift(x86::SHIFT_RIGHT, false, width, truth, 31);
+        let (opcode, upper) = match width {
+            Width::Ymm => {
+                let upper = self.with(
+                    x86::UPPER_HALF,
+                    Form::Extract,
+                    width,
+                    Width::Xmm,
+                    &[words],
+                    Some(1),
+                );
+                (x86::STORE_EIGHT, upper)
+            }
+            _ => (x86::STORE_FOUR, words),
+        };
+        let halves = self.plain(x86::PACK_WORDS, Form::Plain, Width::Xmm, &[words, upper]);
+        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, Width::Xmm, &[halves, halves]);
+        (opcode, bytes)
+    }
+
+    /// A truth in lanes of this width. Only their signs count.
+    fn truth(&mut self, truth: Value, width: Width) -> Value {
+        let own = self.values[truth.index()].width;
+        if own == width || self.level == Level::Avx512 {
+            return truth;
+        }
+        if let Some(value) = self.converted.get(&truth) {
+            return *value;
+        }
+        let value = match width {
+            Width::Ymm => self.plain(x86::WIDEN_WORDS, Form::Plain, Width::Ymm, &[truth]),
+            _ => {
+                let upper = self.with(
+                    x86::UPPER_HALF,
+                    Form::Extract,
+                    own,
+                    Width::Xmm,
+                    &[truth],
+                    Some(1),
+                );
+                // The upper halves of all lanes.
+                self.with(
+                    x86::SHUFFLE,
+                    Form::Plain,
+                    Width::Xmm,
+                    Width::Xmm,
+                    &[truth, upper],
+                    Some(0xDD),
+                )
+            }
+        };
+        self.converted.insert(truth, value);
+        value
+    }
+
+    /// The instructions of an operation.
+    fn operation(&mut self, step: &Step, a: &[Value]) -> Option<Value> {
+        use Operation as O;
+        let of = step.of;
+        let p = usize::from(of != Type::Single);
+        if step.value == Type::Truth && of == Type::Truth {
+            return self.of_truths(step.operation, a);
+        }
+        if of == Type::Integer {
+            return self.of_integers(step, a);
+        }
+        let width = match of {
+            Type::Single | Type::Double => self.width(of),
+            Type::Truth | Type::Number | Type::Integer => return None,
+        };
+        let format = Format::of(of);
+        Some(match (step.operation, a) {
+            (O::Constant(bits), _) => self.number(f64::from_bits(bits), of),
+            (O::Add, _) => self.plain(x86::ADD[p], Form::Commutative, width, a),
+            (O::Subtract, _) => self.plain(x86::SUBTRACT[p], Form::Plain, width, a),
+            (O::Multiply, _) => self.plain(x86::MULTIPLY[p], Form::Commutative, width, a),
+            (O::Divide, _) => self.plain(x86::DIVIDE[p], Form::Plain, width, a),
+            (O::MultiplyAdd, _) => {
+                let kind = u8::from(step.negative_term) + 2 * u8::from(step.negative_product);
+                self.with(
+                    x86::MULTIPLY_ADD[p],
+                    Form::Fused,
+                    width,
+                    width,
+                    a,
+                    Some(kind),
+                )
+            }
+            (O::Negative, &[x]) => {
+                let sign = self.bits(format.sign, of);
+                self.plain(x86::XOR[p], Form::Commutative, width, &[x, sign])
+            }
+            (O::Abs, &[x]) => {
+                let others = self.bits(format.sign - 1, of);
+                self.plain(x86::AND[p], Form::Commutative, width, &[x, others])
+            }
+            (O::CopySign, &[x, y]) => self.copy_sign(of, x, y),
+            (O::Sqrt, _) => self.plain(x86::SQRT[p], Form::Plain, width, a),
+            (O::Round, &[x]) => self.rounded(of, x, 0),
+            (O::Floor, &[x]) => self.rounded(of, x, 1),
+            (O::Ceil, &[x]) => self.rounded(of, x, 2),
+            (O::Trunc, &[x]) => self.rounded(of, x, 3),
+            (O::Equal, &[x, y]) => self.compared(of, EQUAL, x, y),
+            (O::Less, &[x, y]) => self.compared(of, LESS, x, y),
+            (O::LessEqual, &[x, y]) => self.compared(of, LESS_EQUAL, x, y),
+            (O::IsNan, &[x]) => self.compared(of, UNORDERED, x, x),
+            (O::IsSignNegative, &[x]) => match self.level {
+                Level::Avx512 => {
+                    self.with(x86::SIGNS[p], Form::Plain, width, Width::Mask, &[x], None)
+                }
+                Level::Avx2 => x,
+            },
+            (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
+            (O::PowerOfTwo, &[n]) => {
+                let sum = self.shifted(of, n, format.bias);
+                self.shift(x86::SHIFT_LEFT, p == 1, width, sum, format.fraction)
+            }
+            (O::IsOdd, &[n]) => self.has_bit(of, n, 0),
+            (O::HasBitOfTwo, &[n]) => self.has_bit(of, n, 1),
+            (O::Exponent, &[x]) => {
+                let holder = 2f64.powi(i32::from(format.fraction));
+                let bits = self.above_root(of, x);
+                let exponent = self.shift(x86::SHIFT_RIGHT, p == 1, width, bits, format.fraction);
+                let in_fraction = self.number(holder, of);
+                let held = self.plain(
+                    x86::OR[p],
+                    Form::Commutative,
+                    width,
+                    &[exponent, in_fraction],
+                );
+                let bias = self.number(holder + format.bias, of);
+                self.plain(x86::SUBTRACT[p], Form::Plain, width, &[held, bias])
+            }
+            (O::Fraction, &[x]) => {
+                let bits = self.above_root(of, x);
+                let mask = self.bits((1 << format.fraction) - 1, of);
+                let fraction = self.plain(x86::AND[p], Form::Commutative, width, &[bits, mask]);
+                let root = self.bits(format.root, of);
+                self.plain(
+                    x86::ADD_INTEGERS[p],
+                    Form::Commutative,
+                    width,
+                    &[fraction, root],
+                )
+            }
+            (O::Widen, _) => self.plain(x86::WIDEN, Form::Plain, self.width(Type::Double), a),
+            (O::Narrow, _) => {
+                let target = self.width(Type::Single);
+                self.with(x86::NARROW, Form::Plain, width, target, a, None)
+            }
+            (O::ToInteger, &[x]) => self.to_integer(of, x),
+            _ => return None,
+        })
+    }
+
+    fn of_truths(&mut self, operation: Operation, a: &[Value]) -> Option<Value> {
+        use Operation as O;
+        if self.level == Level::Avx512 {
+            let opcode = match operation {
+                O::And => x86::AND_MASKS,
+                O::Or => x86::OR_MASKS,
+                O::Xor => x86::XOR_MASKS,
+                O::Not => x86::NOT_MASK,
+                O::Always(holds) => {
+                    let opcode = if holds {
+                        x86::SAME_MASKS
+                    } else {
+                        x86::XOR_MASKS
+                    };
+                    return Some(self.plain(opcode, Form::Masks, Width::Mask, &[]));
+                }
+                _ => return None,
+            };
+            return Some(self.plain(opcode, Form::Masks, Width::Mask, a));
+        }
+        let widths = a.iter().map(|value| self.values[value.index()].width);
+        let width = widths
+            .max_by_key(|width| width.bytes())
+            .unwrap_or(self.width(Type::Single));
+        let a: Vec<Value> = a.iter().map(|&value| self.truth(value, width)).collect();
+        let opcode = match operation {
+            O::And => x86::AND,
+            O::Or => x86::OR,
+            O::Xor => x86::XOR,
+            O::Not => {
+                let sources = [a[0], self.always(true)];
+                return Some(self.plain(x86::XOR[0], Form::Commutative, width, &sources));
+            }
+            O::Always(holds) => return Some(self.always(holds)),
+            _ => return None,
+        };
+        Some(self.plain(opcode[0], Form::Commutative, width, &a))
+    }
+
+    /// All lanes set or none, in the widest vectors that truths have.
+    fn always(&mut self, holds: bool) -> Value {
+        let is_wide = self.width(Type::Single) == Width::Xmm;
+        let (all, of) = match is_wide {
+            true => (u64::MAX, Type::Double),
+            false => (u64::from(u32::MAX), Type::Single),
+        };
+        self.bits(if holds { all } else { 0 }, of)
+    }
+
+    fn of_integers(&mut self, step: &Step, a: &[Value]) -> Option<Value> {
+        use Operation as O;
+        let of = Type::Integer;
+        let width = self.width(of);
+        let truth = self.truth_width(of);
+        Some(match (step.operation, a) {
+            (O::Whole(x), _) => self.bits(x.cast_unsigned(), of),
+            (O::Add, _) => self.plain(x86::ADD_INTEGERS[1], Form::Commutative, width, a),
+            (O::Subtract, _) => self.plain(x86::SUBTRACT_INTEGERS, Form::Plain, width, a),
+            (O::Multiply, &[x, y]) => self.product(x, y),
+            (O::BitsAnd, _) => self.plain(x86::AND[1], Form::Commutative, width, a),
+            (O::BitsOr, _) => self.plain(x86::OR[1], Form::Commutative, width, a),
+            (O::BitsXor, _) => self.plain(x86::XOR[1], Form::Commutative, width, a),
+            (O::Equal, _) => self.with(
+                x86::EQUAL_INTEGERS,
+                Form::Commutative,
+                width,
+                truth,
+                a,
+                None,
+            ),
+            (O::Less, &[x, y]) => self.less(x, y),
+            (O::Maximum | O::Minimum, &[x, y]) => {
+                let is_maximum = step.operation == O::Maximum;
+                match (self.level, is_maximum) {
+                    (Level::Avx512, true) => {
+                        self.plain(x86::MAXIMUM_INTEGERS, Form::Commutative, width, a)
+                    }
+                    (Level::Avx512, false) => {
+                        self.plain(x86::MINIMUM_INTEGERS, Form::Commutative, width, a)
+                    }
+                    (Level::Avx2, _) => {
+                        let less = self.less(x, y);
+                        let (below, above) = if is_maximum { (y, x) } else { (x, y) };
+                        self.chosen(of, less, below, above)
+                    }
+                }
+            }
+            (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
+            (O::ToNumber, &[x]) => return self.to_number(step.value, x),
+            _ => return None,
+        })
+    }
+
+    fn rounded(&mut self, of: Type, x: Value, mode: u8) -> Value {
+        let p = usize::from(of != Type::Single);
+        let opcode = match self.level {
+            Level::Avx512 => x86::ROUND_SCALE[p],
+            Level::Avx2 => x86::ROUND[p],
+        };
+        let width = self.width(of);
+        self.with(opcode, Form::Plain, width, width, &[x], Some(mode))
+    }
+
+    fn compared(&mut self, of: Type, predicate: u8, x: Value, y: Value) -> Value {
+        let p = usize::from(of != Type::Single);
+        let form = match predicate {
+            EQUAL | UNORDERED => Form::Commutative,
+            _ => Form::Plain,
+        };
+        let (width, truth) = (self.width(of), self.truth_width(of));
+        self.with(
+            x86::COMPARE[p],
+            form,
+            width,
+            truth,
+            &[x, y],
+            Some(predicate),
+        )
+    }
+
+    fn less(&mut self, x: Value, y: Value) -> Value {
+        let (width, truth) = (self.width(Type::Integer), self.truth_width(Type::Integer));
+        self.with(
+            x86::GREATER_INTEGERS,
+            Form::Plain,
+            width,
+            truth,
+            &[y, x],
+            None,
+        )
+    }
+
+    fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
+        let p = usize::from(of != Type::Single);
+        let width = self.width(of);
+        match self.level {
+            Level::Avx512 => self.plain(x86::BLEND[p], Form::Choice, width, &[truth, x, y]),
+            Level::Avx2 => {
+                let truth = self.truth(truth, width);
+                let sources = [truth, x, y];
+                self.plain(x86::BLEND_BY_SIGN[p], Form::ChoiceBySign, width, &sources)
+            }
+        }
+    }
+
+    fn copy_sign(&mut self, of: Type, x: Value, y: Value) -> Value {
+        let p = usize::from(of != Type::Single);
+        let width = self.width(of);
+        let sign = self.bits(Format::of(of).sign, of);
+        match self.level {
+            // The bits of the second where the third is set, else those of the first.
+            Level::Avx512 => {
+                let sources = [x, y, sign];
+                self.with(
+                    x86::TERNARY[p],
+                    Form::Overwriting,
+                    width,
+                    width,
+                    &sources,
+                    Some(0xD8),
+                )
+            }
+            Level::Avx2 => {
+                let sign_of = self.plain(x86::AND[p], Form::Commutative, width, &[y, sign]);
+                let others = self.bits(Format::of(of).sign - 1, of);
+                let magnitude = self.plain(x86::AND[p], Form::Commutative, width, &[x, others]);
+                self.plain(x86::OR[p], Form::Commutative, width, &[magnitude, sign_of])
+            }
+        }
+    }
+
+    /// A whole number and `more` in the low bits of a sum.
+    fn shifted(&mut self, of: Type, n: Value, more: f64) -> Value {
+        let p = usize::from(of != Type::Single);
+        let shifter = 1.5 * 2f64.powi(i32::from(Format::of(of).fraction)) + more;
+        let shifter = self.number(shifter, of);
+        let width = self.width(of);
+        self.plain(x86::ADD[p], Form::Commutative, width, &[n, shifter])
+    }
+
+    /// Whether a bit of a whole number is set.
+    fn has_bit(&mut self, of: Type, n: Value, bit: u8) -> Value {
+        let p = usize::from(of != Type::Single);
+        let width = self.width(of);
+        let sum = self.shifted(of, n, 0.0);
+        match self.level {
+            Level::Avx512 => {
+                let tested = self.bits(1 << bit, of);
+                self.with(
+                    x86::TEST[p],
+                    Form::Commutative,
+                    width,
+                    Width::Mask,
+                    &[sum, tested],
+                    None,
+                )
+            }
+            Level::Avx2 => {
+                let highest = (8 * size(of) - 1) as u8;
+                self.shift(x86::SHIFT_LEFT, p == 1, width, sum, highest - bit)
+            }
+        }
+    }
+
+    /// The bits of a number, moved so that its exponent changes at `√½`.
+    fn above_root(&mut self, of: Type, x: Value) -> Value {
+        let p = usize::from(of != Type::Single);
+        let format = Format::of(of);
+        let above = self.bits(format.one - format.root, of);
+        let width = self.width(of);
+        self.plain(x86::ADD_INTEGERS[p], Form::Commutative, width, &[x, above])
+    }
+
+    fn product(&mut self, x: Value, y: Value) -> Value {
+        let width = self.width(Type::Integer);
+        if self.level == Level::Avx512 {
+            return self.plain(x86::MULTIPLY_INTEGERS, Form::Commutative, width, &[x, y]);
+        }
+        // By halves; that of the upper ones would be above the highest bit.
+        let upper_x = self.shift(x86::SHIFT_RIGHT, true, width, x, 32);
+        let upper_y = self.shift(x86::SHIFT_RIGHT, true, width, y, 32);
+        let first = self.plain(
+            x86::MULTIPLY_HALVES,
+            Form::Commutative,
+            width,
+            &[upper_x, y],
+        );
+        let second = self.plain(
+            x86::MULTIPLY_HALVES,
+            Form::Commutative,
+            width,
+            &[upper_y, x],
+        );
+        let sum = self.plain(
+            x86::ADD_INTEGERS[1],
+            Form::Commutative,
+            width,
+            &[first, second],
+        );
+        let upper = self.shift(x86::SHIFT_LEFT, true, width, sum, 32);
+        let lower = self.plain(x86::MULTIPLY_HALVES, Form::Commutative, width, &[x, y]);
+        self.plain(
+            x86::ADD_INTEGERS[1],
+            Form::Commutative,
+            width,
+            &[lower, upper],
+        )
+    }
+
+    fn to_number(&mut self, to: Type, x: Value) -> Option<Value> {
+        let wide = self.width(Type::Integer);
+        if self.level == Level::Avx512 {
+            let opcode = x86::TO_NUMBER[usize::from(to != Type::Single)];
+            return Some(self.with(opcode, Form::Plain, wide, self.width(to), &[x], None));
+        }
+        if to == Type::Single {
+            // By way of f64 it would be rounded twice.
+            return None;
+        }
+        // Both halves as the low bits of numbers, whose difference is exact and whose sum is
+        // rounded once.
+        let (of, exponent_52, exponent_84) = (Type::Double, 0x433_u64 << 52, 0x453_u64 << 52);
+        let mask = self.bits(0xFFFF_FFFF, of);
+        let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, mask]);
+        let exponent = self.bits(exponent_52, of);
+        let low = self.plain(x86::OR[1], Form::Commutative, wide, &[low_bits, exponent]);
+        let high_bits = self.shift(x86::SHIFT_RIGHT, true, wide, x, 32);
+        let exponent = self.bits(exponent_84 | 1 << 31, of);
+        let high = self.plain(x86::XOR[1], Form::Commutative, wide, &[high_bits, exponent]);
+        let both = self.bits(exponent_84 | 1 << 31 | 1 << 20, of);
+        let high = self.plain(x86::SUBTRACT[1], Form::Plain, wide, &[high, both]);
+        Some(self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low]))
+    }
+
+    fn to_integer(&mut self, of: Type, x: Value) -> Value {
+        let p = usize::from(of != Type::Single);
+        let wide = self.width(Type::Integer);
+        let beyond = 2f64.powi(63);
+        let largest = self.bits(i64::MAX.cast_unsigned(), Type::Integer);
+        if self.level == Level::Avx512 {
+            let ordered = self.compared(of, ORDERED, x, x);
+            let beyond = self.number(beyond, of);
+            let is_beyond = self.compared(of, AT_LEAST, x, beyond);
+            // Numbers out of range become the smallest integer.
+            let sources = [ordered, x];
+            let integer = self.with(x86::TO_INTEGER[p], Form::Masked, wide, wide, &sources, None);
+            return self.chosen(Type::Integer, is_beyond, largest, integer);
+        }
+        let of = Type::Double;
+        let x = match p {
+            0 => self.plain(x86::WIDEN, Form::Plain, wide, &[x]),
+            _ => x,
+        };
+        let whole = self.rounded(of, x, 3);
+        let factor = self.number(2f64.powi(-32), of);
+        let scaled = self.plain(x86::MULTIPLY[1], Form::Commutative, wide, &[whole, factor]);
+        let high = self.rounded(of, scaled, 1);
+        let factor = self.number(-2f64.powi(32), of);
+        let sources = [high, factor, whole];
+        let low = self.with(
+            x86::MULTIPLY_ADD[1],
+            Form::Fused,
+            wide,
+            wide,
+            &sources,
+            Some(0),
+        );
+        let high_sum = self.shifted(of, high, 0.0);
+        let high_bits = self.shift(x86::SHIFT_LEFT, true, wide, high_sum, 32);
+        let holder = self.number(2f64.powi(52), of);
+        let low_sum = self.plain(x86::ADD[1], Form::Commutative, wide, &[low, holder]);
+        let low_bits = self.plain(x86::XOR[1], Form::Commutative, wide, &[low_sum, holder]);
+        let integer = self.plain(x86::OR[1], Form::Commutative, wide, &[high_bits, low_bits]);
+        let smallest = self.bits(i64::MIN.cast_unsigned(), Type::Integer);
+        let limit = self.number(-beyond, of);
+        let is_below = self.compared(of, LESS, x, limit);
+        let integer = self.chosen(Type::Integer, is_below, smallest, integer);
+        let limit = self.number(beyond, of);
+        let is_beyond = self.compared(of, AT_LEAST, x, limit);
+        let integer = self.chosen(Type::Integer, is_beyond, largest, integer);
+        let ordered = self.compared(of, ORDERED, x, x);
+        self.plain(x86::AND[1], Form::Commutative, wide, &[integer, ordered])
+    }
+}
+
+/// Predicates of comparisons that raise no signal.
+const EQUAL: u8 = 0x00;
+const UNORDERED: u8 = 0x03;
+const ORDERED: u8 = 0x07;
+const LESS: u8 = 0x11;
+const LESS_EQUAL: u8 = 0x12;
+const AT_LEAST: u8 = 0x1D;
+
+/// The bytes of an element of a type.
+pub(super) fn size(value: Type) -> usize {
+    match value {
+        Type::Truth => 1,
+        Type::Single => 4,
+        Type::Double | Type::Integer | Type::Number => 8,
+    }
+}
+
+/// The bits of a precision.
+struct Format {
+    fraction: u8,
+    bias: f64,
+    sign: u64,
+    one: u64,
+    /// Those of `√½`.
+    root: u64,
+}
+
+impl Format {
+    fn of(precision: Type) -> Self {
+        match precision {
+            Type::Single => Self {
+                fraction: 23,
+                bias: 127.0,
+                sign: 1 << 31,
+                one: u64::from(1f32.to_bits()),
+                root: u64::from(std::f32::consts::FRAC_1_SQRT_2.to_bits()),
+            },
+            _ => Self {
+                fraction: 52,
+                bias: 1023.0,
+                sign: 1 << 63,
+                one: 1f64.to_bits(),
+                root: std::f64::consts::FRAC_1_SQRT_2.to_bits(),
+            },
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Machine code for formulas that are known only when the program runs.
+//!
+//! A [`Formula`] whose operations are all arithmetic becomes one loop over slices, in the
+//! instructions of AVX-512 or AVX2. Each operation is rounded once, as in the loops of the CPU, and
+//! results have the same bits; only sign and payload of NaN may be others.
+//!
+//! `order` reads the lines, `instructions` says what each of them needs, `registers` assigns
+//! registers and writes bytes by `x86`, and `pages` runs them.
+
+mod instructions;
+mod order;
+mod pages;
+mod registers;
+#[cfg(test)]
+mod tests;
+mod x86;
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use instructions::Plan;
+use order::Steps;
+use pages::Pages;
+use registers::assemble;
+use smallvec::SmallVec;
+
+use crate::formula::Formula;
+use crate::{Slice, SliceMut};
+
+/// A set of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Level {
+    /// AVX-512 with its parts F, BW, DQ and VL.
+    Avx512,
+    /// AVX2 with FMA.
+    Avx2,
+}
+
+impl Level {
+    /// The best one that this machine has.
+    fn best() -> Option<Self> {
+        [Self::Avx512, Self::Avx2]
+            .into_iter()
+            .find(|level| level.is_available())
+    }
+
+    fn is_available(self) -> bool {
+        // Miri runs no machine code.
+        !cfg!(miri)
+            && match self {
+                Self::Avx512 => {
+                    is_x86_feature_detected!("avx512f")
+                        && is_x86_feature_detected!("avx512bw")
+                        && is_x86_feature_detected!("avx512dq")
+                        && is_x86_feature_detected!("avx512vl")
+                        && is_x86_feature_detected!("bmi2")
+                }
+                Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            }
+    }
+
+    /// The numbers of registers for vectors and for masks.
+    const fn registers(self) -> (u8, u8) {
+        match self {
+            Self::Avx512 => (32, 7),
+            Self::Avx2 => (16, 0),
+        }
+    }
+}
+
+/// Machine code that computes a formula.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pages: Pages,
+    formula: Formula,
+    repeats: Vec<bool>,
+    level: Level,
+}
+
+impl Code {
+    /// Assembles a formula that is [expanded](Formula::expanded). An input that repeats is one
+    /// element that is the same everywhere.
+    ///
+    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA, if an operation has no
+    /// instructions (the functions that branch, quotients of integers), if the system forbids to
+    /// execute new code, or if `BIBUN_JIT=0`.
+    pub(crate) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
+        static IS_WANTED: LazyLock<bool> =
+            LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
+        match *IS_WANTED {
+            true => Self::for_level(formula, repeats, Level::best()?),
+            false => None,
+        }
+    }
+
+    fn for_level(formula: &Formula, repeats: &[bool], level: Level) -> Option<Self> {
+        assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
+        let plan = Plan::new(&Steps::new(formula, repeats)?, level)?;
+        let (assembled, _) = assemble(&plan, false);
+        Some(Self {
+            pages: Pages::new(assembled)?,
+            formula: formula.clone(),
+            repeats: repeats.to_vec(),
+            level,
+        })
+    }
+
+    /// Fills the outputs.
+    ///
+    /// # Panics
+    /// Panics if the numbers, dtypes or lengths of the slices are not those of the formula.
+    pub(crate) fn run(&self, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
+        let least = self.pages.least();
+        let n = outputs[0].len();
+        if n == 0 || n >= least {
+            return self.pages.run(inputs, outputs);
+        }
+        // Fewer elements than lanes are computed in longer slices.
+        let known = self.pages.inputs();
+        assert_eq!(inputs.len(), known.len(), "another number of inputs");
+        let padded: SmallVec<[Padded; 8]> = inputs.iter().map(|&input| Padded::of(input)).collect();
+        let longer: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&padded).zip(known))
+            .map(|((input, padded), known)| match known {
+                Some((_, false)) => {
+                    assert_eq!(input.len(), n, "another length of an input");
+                    padded.slice(least)
+                }
+                Some((_, true)) | None => *input,
+            })
+            .collect();
+        let mut filled: SmallVec<[Padded; 8]> = outputs.iter().map(Padded::like).collect();
+        let mut targets: SmallVec<[SliceMut<'_>; 8]> = filled
+            .iter_mut()
+            .map(|padded| padded.slice_mut(least))
+            .collect();
+        self.pages.run(&longer, &mut targets);
+        drop(targets);
+        for (output, filled) in outputs.iter_mut().zip(&filled) {
+            assert_eq!(output.len(), n, "another length of an output");
+            filled.copy_to(output);
+        }
+    }
+
+    /// The code as text: each instruction with its bytes, under the line of the formula that it
+    /// belongs to.
+    pub(crate) fn listing(&self) -> String {
+        let plan = Steps::new(&self.formula, &self.repeats)
+            .and_then(|steps| Plan::new(&steps, self.level))
+            .expect("it was assembled before");
+        let (assembled, notes) = assemble(&plan, true);
+        let ends = notes.iter().skip(1).map(|note| note.start);
+        let ends = ends.chain([assembled.code.len()]);
+        let (mut text, mut last) = (String::new(), None);
+        for (note, end) in notes.iter().zip(ends) {
+            if let Some(line) = note.line.filter(|_| note.line != last) {
+                let line = &self.formula.lines()[line as usize];
+                let arguments = line
+                    .arguments()
+                    .iter()
+                    .map(|node| format!(" v{}", node.index()));
+                let arguments: String = arguments.collect();
+                let _ = writeln!(
+                    text,
+                    "; v{} = {}{arguments}",
+                    note.line.unwrap_or(0),
+                    line.operation().name()
+                );
+            }
+            last = note.line;
+            let bytes = &assembled.code[note.start..end];
+            let bytes: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let _ = writeln!(text, "{bytes:<22} {}", note.text);
+        }
+        text
+    }
+}
+
+/// The most elements that a vector of AVX2 has.
+const MOST: usize = 8;
+
+/// Elements in longer memory.
+enum Padded {
+    F32([f32; MOST]),
+    F64([f64; MOST]),
+    I64([i64; MOST]),
+    Bool([bool; MOST]),
+    Other,
+}
+
+macro_rules! padded {
+    ($($variant:ident: $zero:expr;)*) => {
+        impl Padded {
+            /// The elements of a short slice, and zeros.
+            fn of(slice: Slice<'_>) -> Self {
+                match slice {
+                    $(Slice::$variant(x) if x.len() <= MOST => {
+                        let mut all = [$zero; MOST];
+                        all[..x.len()].copy_from_slice(x);
+                        Self::$variant(all)
+                    })*
+                    _ => Self::Other,
+                }
+            }
+
+            /// Zeros of the same type.
+            fn like(slice: &SliceMut<'_>) -> Self {
+                match slice {
+                    $(SliceMut::$variant(_) => Self::$variant([$zero; MOST]),)*
+                    _ => Self::Other,
+                }
+            }
+
+            fn slice(&self, n: usize) -> Slice<'_> {
+                match self {
+                    $(Self::$variant(x) => Slice::$variant(&x[..n]),)*
+                    Self::Other => Slice::U8(&[]),
+                }
+            }
+
+            fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
+                match self {
+                    $(Self::$variant(x) => SliceMut::$variant(&mut x[..n]),)*
+                    Self::Other => SliceMut::U8(&mut []),
+                }
+            }
+
+            fn copy_to(&self, target: &mut SliceMut<'_>) {
+                match (self, target) {
+                    $((Self::$variant(x), SliceMut::$variant(y)) => {
+                        let n = y.len();
+                        y.copy_from_slice(&x[..n]);
+                    })*
+                    _ => unreachable!("they have the same type"),
+                }
+            }
+        }
+    };
+}
+padded! {
+    F32: 0.0;
+    F64: 0.0;
+    I64: 0;
+    Bool: false;
+}

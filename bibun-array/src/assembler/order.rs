@@ -1,0 +1,259 @@
+//! The lines of a formula in the order in which they are computed, with what is known of each.
+
+use super::Level;
+use crate::formula::{Formula, Operation, Type};
+
+/// A line of a formula.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) operation: Operation,
+    pub(super) value: Type,
+    /// The type that is computed with.
+    pub(super) of: Type,
+    arguments: [u32; 3],
+    count: u8,
+    /// Whether the product of a `MultiplyAdd` is negated, and its term.
+    pub(super) negative_product: bool,
+    pub(super) negative_term: bool,
+    /// Whether a result needs it.
+    pub(super) is_needed: bool,
+    /// Whether it is the same at all elements.
+    pub(super) is_uniform: bool,
+    /// Whether it is uniform, and a line needs it that is not.
+    pub(super) is_kept: bool,
+}
+
+impl Step {
+    pub(super) fn arguments(&self) -> &[u32] {
+        &self.arguments[..usize::from(self.count)]
+    }
+
+    /// Whether this is a constant of the formula.
+    pub(super) const fn is_constant(&self) -> bool {
+        matches!(self.operation, Operation::Constant(_) | Operation::Whole(_))
+    }
+
+    /// Whether there is nothing to compute in a turn.
+    const fn is_leaf(&self) -> bool {
+        self.is_uniform || matches!(self.operation, Operation::Input(_))
+    }
+}
+
+/// The lines of a formula.
+#[derive(Debug)]
+pub(super) struct Steps {
+    pub(super) all: Vec<Step>,
+    /// The lines of the results.
+    pub(super) results: Vec<usize>,
+    /// The lines that are computed in every turn.
+    pub(super) order: Vec<usize>,
+    /// The types of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(Type, bool)>>,
+    live: Live,
+}
+
+/// The largest numbers of values that are needed at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+struct Live {
+    all: usize,
+    numbers: usize,
+    truths: usize,
+}
+
+impl Steps {
+    /// The lines of a formula, or `None` if a value has no precision.
+    pub(super) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
+        let mut inputs = vec![None; formula.inputs()];
+        let mut all: Vec<Step> = Vec::with_capacity(formula.lines().len());
+        for line in formula.lines() {
+            let mut arguments = [0; 3];
+            for (argument, node) in arguments.iter_mut().zip(line.arguments()) {
+                *argument = node.index() as u32;
+            }
+            let count = line.arguments().len();
+            let types = arguments[..count].iter().map(|&a| all[a as usize].value);
+            let of = types.clone().find(|&of| of != Type::Truth);
+            if line.value() == Type::Number {
+                return None;
+            }
+            let is_uniform = match line.operation() {
+                Operation::Input(i) => {
+                    let is_repeated = repeats[usize::from(i)];
+                    inputs[usize::from(i)] = Some((line.value(), is_repeated));
+                    is_repeated
+                }
+                _ => arguments[..count]
+                    .iter()
+                    .all(|&a| all[a as usize].is_uniform),
+            };
+            let mut step = Step {
+                operation: line.operation(),
+                value: line.value(),
+                of: of.unwrap_or(line.value()),
+                arguments,
+                count: count as u8,
+                negative_product: false,
+                negative_term: false,
+                is_needed: false,
+                is_uniform,
+                is_kept: false,
+            };
+            if line.operation() == Operation::MultiplyAdd {
+                step.take_signs(&all);
+            }
+            all.push(step);
+        }
+        let results: Vec<usize> = formula.results().iter().map(|node| node.index()).collect();
+        let mut steps = Self {
+            all,
+            results,
+            order: Vec::new(),
+            inputs,
+            live: Live::default(),
+        };
+        steps.mark();
+        let as_written: Vec<usize> = (0..steps.all.len())
+            .filter(|&i| steps.all[i].is_needed && !steps.all[i].is_leaf())
+            .collect();
+        let from_results = steps.from_results();
+        let live = [&as_written, &from_results].map(|order| steps.live_in(order));
+        (steps.live, steps.order) = match live[1] < live[0] {
+            true => (live[1], from_results),
+            false => (live[0], as_written),
+        };
+        Some(steps)
+    }
+
+    /// The largest numbers of vectors and of masks that are needed at once.
+    pub(super) const fn live(&self, level: Level) -> (usize, usize) {
+        match level {
+            Level::Avx512 => (self.live.numbers, self.live.truths),
+            Level::Avx2 => (self.live.all, 0),
+        }
+    }
+
+    /// Marks the lines that results need, and what is kept for all turns.
+    fn mark(&mut self) {
+        for &result in &self.results {
+            self.all[result].is_needed = true;
+            self.all[result].is_kept = self.all[result].is_uniform;
+        }
+        for i in (0..self.all.len()).rev() {
+            let step = self.all[i];
+            if !step.is_needed {
+                continue;
+            }
+            for &argument in step.arguments() {
+                let argument = &mut self.all[argument as usize];
+                argument.is_needed = true;
+                argument.is_kept |= argument.is_uniform && !step.is_uniform;
+            }
+        }
+        for step in &mut self.all {
+            step.is_kept &= !step.is_constant();
+        }
+    }
+
+    /// The lines in the order in which the results ask for them, those first that need more
+    /// registers.
+    fn from_results(&self) -> Vec<usize> {
+        let mut needs: Vec<u32> = Vec::with_capacity(self.all.len());
+        let mut sorted: Vec<[u32; 3]> = Vec::with_capacity(self.all.len());
+        for step in &self.all {
+            let mut arguments = step.arguments;
+            let own = &mut arguments[..usize::from(step.count)];
+            own.sort_by_key(|&a| u32::MAX - needs[a as usize]);
+            let need = (0..)
+                .zip(own.iter())
+                .map(|(held, &a)| needs[a as usize] + held);
+            needs.push(match step.is_uniform {
+                true => 0,
+                false => need.max().unwrap_or(0).max(1),
+            });
+            sorted.push(arguments);
+        }
+        let mut order = Vec::new();
+        let mut done: Vec<bool> = self.all.iter().map(Step::is_leaf).collect();
+        let mut stack: Vec<(usize, usize)> = Vec::new();
+        for &result in &self.results {
+            stack.push((result, 0));
+            while let Some((line, argument)) = stack.pop() {
+                if done[line] {
+                    continue;
+                }
+                if argument < usize::from(self.all[line].count) {
+                    stack.push((line, argument + 1));
+                    stack.push((sorted[line][argument] as usize, 0));
+                } else {
+                    done[line] = true;
+                    order.push(line);
+                }
+            }
+        }
+        order
+    }
+
+    /// The largest numbers of values that are needed at once in an order.
+    fn live_in(&self, order: &[usize]) -> Live {
+        let mut last_use = vec![0; self.all.len()];
+        for (place, &line) in order.iter().enumerate() {
+            for &argument in self.all[line].arguments() {
+                last_use[argument as usize] = place;
+            }
+        }
+        let mut is_live = vec![false; self.all.len()];
+        let (mut now, mut most) = (Live::default(), Live::default());
+        for (place, &line) in order.iter().enumerate() {
+            let arguments = self.all[line].arguments();
+            for value in arguments.iter().map(|&a| a as usize).chain([line]) {
+                if !self.all[value].is_uniform && !is_live[value] {
+                    is_live[value] = true;
+                    now.count(self.all[value].value, 1);
+                }
+            }
+            most = most.max_of(now);
+            for value in arguments.iter().map(|&a| a as usize).chain([line]) {
+                if is_live[value] && last_use[value] <= place {
+                    is_live[value] = false;
+                    now.count(self.all[value].value, -1);
+                }
+            }
+        }
+        most
+    }
+}
+
+impl Step {
+    /// Takes the signs of negated arguments of a `MultiplyAdd` into the instruction.
+    fn take_signs(&mut self, all: &[Self]) {
+        for (i, argument) in self.arguments.iter_mut().enumerate() {
+            let step = &all[*argument as usize];
+            if step.operation == Operation::Negative {
+                *argument = step.arguments[0];
+                match i {
+                    2 => self.negative_term ^= true,
+                    _ => self.negative_product ^= true,
+                }
+            }
+        }
+    }
+}
+
+impl Live {
+    fn count(&mut self, value: Type, change: isize) {
+        let own = match value {
+            Type::Truth => &mut self.truths,
+            _ => &mut self.numbers,
+        };
+        *own = own.wrapping_add_signed(change);
+        self.all = self.all.wrapping_add_signed(change);
+    }
+
+    fn max_of(self, other: Self) -> Self {
+        Self {
+            all: self.all.max(other.all),
+            numbers: self.numbers.max(other.numbers),
+            truths: self.truths.max(other.truths),
+        }
+    }
+}

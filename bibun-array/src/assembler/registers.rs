@@ -1,0 +1,808 @@
+//! Values in registers: one walk over the instructions, which writes them as it goes.
+//!
+//! A value that is needed and has no register gets one; if none is left, the value that is needed
+//! last gives up its own, and goes to a slot of memory if it is in no memory yet. Code is straight,
+//! so that this is nearly the best there is (Belady 1966), and takes a time that is linear in the
+//! number of instructions.
+
+use super::Level;
+use super::instructions::{Description, Form, Instruction, Origin, Plan, Segment, Value, size};
+use super::x86::{
+    self, Condition, Encoder, General, Lanes, Memory, Note, Opcode, Operand, Register, Width,
+};
+use crate::formula::Type;
+
+/// The code of a formula, and what a call of it needs.
+#[derive(Debug)]
+pub(super) struct Assembled {
+    pub(super) code: Vec<u8>,
+    pub(super) constants: Vec<u8>,
+    /// The number of slots of scratch memory.
+    pub(super) slots: usize,
+    /// The least number of elements.
+    pub(super) least: usize,
+    /// The types of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(Type, bool)>>,
+    pub(super) results: Vec<Type>,
+}
+
+// What general registers hold. The first four are those of the arguments.
+const POINTERS: General = General::RDI;
+const COUNT: General = General::RSI;
+const CONSTANTS: General = General::RDX;
+const SLOTS: General = General::RCX;
+const INDEX: General = General::R8;
+const LIMIT: General = General::R9;
+const SPARE: General = General::RAX;
+
+/// Registers for pointers to elements; a function may use the first two as it likes.
+const ELEMENTS: [General; 8] = [
+    General::R10,
+    General::R11,
+    General::RBX,
+    General::RBP,
+    General::R12,
+    General::R13,
+    General::R14,
+    General::R15,
+];
+const UNSAVED: usize = 2;
+
+/// The mask of the lanes of a turn that is not whole.
+const TAIL: u8 = 1;
+
+/// Never.
+const NEVER: u32 = u32::MAX;
+
+/// Writes the code of a plan, and the text of the instructions if it is wanted.
+pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
+    let encoder = Encoder {
+        is_evex: plan.level == Level::Avx512,
+        notes: is_listed.then(Vec::new),
+        ..Encoder::default()
+    };
+    let homes = plan.values.iter().map(|value| match value.origin {
+        Origin::Kept(slot) => Some(slot),
+        _ => None,
+    });
+    let mut writer = Writer {
+        plan,
+        encoder,
+        places: vec![None; plan.values.len()],
+        homes: homes.collect(),
+        next: vec![NEVER; plan.values.len()],
+        vectors: Bank::new(plan.level.registers().0, 0),
+        masks: Bank::new(8, 0),
+        slots: plan.kept,
+        free_slots: Vec::new(),
+        pointers: Vec::new(),
+        lanes: Lanes::All,
+    };
+    writer.function();
+    let Encoder { bytes, notes, .. } = writer.encoder;
+    let assembled = Assembled {
+        code: bytes,
+        constants: plan.constants.clone(),
+        slots: writer.slots as usize,
+        least: match plan.level {
+            Level::Avx512 => 1,
+            Level::Avx2 => plan.lanes,
+        },
+        inputs: plan.inputs.clone(),
+        results: plan.results.clone(),
+    };
+    (assembled, notes.unwrap_or_default())
+}
+
+/// The registers of one kind.
+struct Bank {
+    holds: [Option<Value>; 32],
+    /// Bits of the registers that hold nothing.
+    free: u32,
+    /// Bits of the registers of the operands of the instruction that is being written.
+    locked: u32,
+}
+
+impl Bank {
+    fn new(count: u8, first: u8) -> Self {
+        let all = u32::MAX >> (32 - u32::from(count));
+        Self {
+            holds: [None; 32],
+            free: all & u32::MAX << first,
+            locked: 0,
+        }
+    }
+}
+
+struct Writer<'a> {
+    plan: &'a Plan,
+    encoder: Encoder,
+    /// The registers of values.
+    places: Vec<Option<u8>>,
+    /// The slots of values.
+    homes: Vec<Option<u32>>,
+    /// The instructions that need the values next.
+    next: Vec<u32>,
+    vectors: Bank,
+    masks: Bank,
+    /// The number of slots.
+    slots: u32,
+    free_slots: Vec<u32>,
+    /// The registers of the pointers to the elements of inputs, then of outputs.
+    pointers: Vec<Option<General>>,
+    /// The lanes that are read from inputs and written to outputs.
+    lanes: Lanes,
+}
+
+impl Writer<'_> {
+    fn function(&mut self) {
+        let plan = self.plan;
+        let lanes = plan.lanes as i32;
+        let in_turns = plan
+            .inputs
+            .iter()
+            .map(|input| matches!(input, Some((_, false))));
+        let in_turns = in_turns.chain(plan.results.iter().map(|_| true));
+        let mut free = ELEMENTS.into_iter();
+        self.pointers = in_turns
+            .map(|is_read| if is_read { free.next() } else { None })
+            .collect();
+        let saved = (ELEMENTS.len() - free.len()).saturating_sub(UNSAVED);
+        let saved = &ELEMENTS[UNSAVED..UNSAVED + saved];
+        saved.iter().for_each(|&general| self.encoder.push(general));
+        for (i, pointer) in self.pointers.clone().into_iter().enumerate() {
+            if let Some(register) = pointer {
+                self.encoder.load(register, pointer_at(i));
+            }
+        }
+        self.segment(&plan.preamble, 0);
+        self.encoder.zero(INDEX);
+        if let Some(turns) = &plan.turns {
+            let step = lanes * turns.copies as i32;
+            let limit = Memory::at(COUNT, -step);
+            self.encoder.address(LIMIT, limit);
+            self.encoder.compare(INDEX, LIMIT);
+            let too_few = self.encoder.jump_forward(Condition::Greater);
+            let held = self.hold(turns);
+            let start = self.encoder.bytes.len();
+            self.segment(turns, held);
+            self.encoder.line = None;
+            self.encoder.add_number(INDEX, step);
+            self.encoder.compare(INDEX, LIMIT);
+            self.encoder.jump_back(Condition::AtMost, start);
+            self.encoder.land(too_few);
+        }
+        self.encoder.compare(INDEX, COUNT);
+        let none_left = self.encoder.jump_forward(Condition::AtLeast);
+        let start = self.encoder.bytes.len();
+        match plan.level {
+            Level::Avx512 => {
+                self.encoder.copy(LIMIT, COUNT);
+                self.encoder.subtract(LIMIT, INDEX);
+                self.encoder.set(SPARE, lanes);
+                self.encoder.compare(LIMIT, SPARE);
+                self.encoder.copy_if_greater(LIMIT, SPARE);
+                self.encoder.set(SPARE, -1);
+                self.encoder.low_bits(SPARE, LIMIT);
+                self.encoder.mask_of_general(TAIL, SPARE);
+                self.lanes = Lanes::Of(TAIL);
+            }
+            Level::Avx2 => {
+                // The last turn may compute some elements again.
+                self.encoder.address(LIMIT, Memory::at(COUNT, -lanes));
+                self.encoder.compare(INDEX, LIMIT);
+                self.encoder.copy_if_greater(INDEX, LIMIT);
+            }
+        }
+        self.segment(&plan.rest, 0);
+        self.encoder.line = None;
+        self.encoder.add_number(INDEX, lanes);
+        self.encoder.compare(INDEX, COUNT);
+        self.encoder.jump_back(Condition::Less, start);
+        self.encoder.land(none_left);
+        saved
+            .iter()
+            .rev()
+            .for_each(|&general| self.encoder.pop(general));
+        self.encoder.finish();
+    }
+
+    /// Loads what has a register during all turns, and returns the number of these registers.
+    fn hold(&mut self, segment: &Segment) -> u8 {
+        self.vectors = Bank::new(self.plan.level.registers().0, 0);
+        for (register, &value) in (0..).zip(&segment.held) {
+            self.load(value, register);
+            self.places[value.index()] = Some(register);
+        }
+        segment.held.len() as u8
+    }
+
+    /// Writes the instructions of a part, whose values have all registers from `held` on.
+    fn segment(&mut self, segment: &Segment, held: u8) {
+        let first_mask = if self.lanes == Lanes::All {
+            1
+        } else {
+            TAIL + 1
+        };
+        self.vectors = Bank::new(self.plan.level.registers().0, held);
+        self.masks = Bank::new(8, first_mask);
+        let after = self.next_uses(segment);
+        for (instruction, after) in segment.instructions.iter().zip(after) {
+            self.encoder.line = Some(instruction.line);
+            self.instruction(instruction, after);
+            self.vectors.locked = 0;
+            self.masks.locked = 0;
+        }
+        // Constants may be left in registers.
+        for register in 0..32 {
+            for bank in [&mut self.vectors, &mut self.masks] {
+                if let Some(value) = bank.holds[register].take() {
+                    self.places[value.index()] = None;
+                }
+            }
+        }
+        for value in &segment.held {
+            self.places[value.index()] = None;
+        }
+    }
+
+    /// The next uses of the sources and of the target after each instruction.
+    fn next_uses(&mut self, segment: &Segment) -> Vec<[u32; 4]> {
+        let mut after = vec![[NEVER; 4]; segment.instructions.len()];
+        for (i, instruction) in segment.instructions.iter().enumerate().rev() {
+            if let Some(target) = instruction.target {
+                after[i][3] = self.next[target.index()];
+            }
+            for (next, source) in after[i].iter_mut().zip(instruction.sources()) {
+                *next = self.next[source.index()];
+            }
+            for source in instruction.sources() {
+                self.next[source.index()] = i as u32;
+            }
+        }
+        after
+    }
+
+    fn description(&self, value: Value) -> Description {
+        self.plan.values[value.index()]
+    }
+
+    fn bank(&mut self, width: Width) -> &mut Bank {
+        match width {
+            Width::Mask => &mut self.masks,
+            Width::Xmm | Width::Ymm | Width::Zmm => &mut self.vectors,
+        }
+    }
+
+    /// A register that holds nothing, after a value has gone if none does.
+    fn free_register(&mut self, width: Width) -> u8 {
+        let bank = self.bank(width);
+        if bank.free == 0 {
+            self.give_up(width);
+        }
+        let bank = self.bank(width);
+        let register = bank.free.trailing_zeros() as u8;
+        bank.free &= !(1 << register);
+        bank.locked |= 1 << register;
+        register
+    }
+
+    /// Frees the register of the value that is needed last.
+    fn give_up(&mut self, width: Width) {
+        let Self {
+            vectors,
+            masks,
+            next,
+            ..
+        } = self;
+        let bank = if width == Width::Mask { masks } else { vectors };
+        let held = (0..).zip(bank.holds);
+        let open = held.filter(|(register, _)| bank.locked & 1 << register == 0);
+        let values = open.filter_map(|(register, value)| Some((register, value?)));
+        let (register, value): (u8, Value) = values
+            .max_by_key(|(_, value)| next[value.index()])
+            .expect("no instruction needs all registers");
+        let is_in_memory = self.description(value).origin != Origin::Computed
+            || self.homes[value.index()].is_some();
+        if !is_in_memory {
+            let slot = self.free_slots.pop().unwrap_or_else(|| {
+                self.slots += 1;
+                self.slots - 1
+            });
+            self.homes[value.index()] = Some(slot);
+            self.save(value, register, slot);
+        }
+        self.release(value);
+    }
+
+    /// Frees the register of a value.
+    fn release(&mut self, value: Value) {
+        let width = self.description(value).width;
+        if let Some(register) = self.places[value.index()] {
+            let bank = self.bank(width);
+            // Those that are held during all turns are in no bank.
+            if bank.holds[usize::from(register)] == Some(value) {
+                bank.holds[usize::from(register)] = None;
+                bank.free |= 1 << register;
+                self.places[value.index()] = None;
+            }
+        }
+    }
+
+    fn take(&mut self, value: Value, register: u8) {
+        let width = self.description(value).width;
+        let bank = self.bank(width);
+        bank.holds[usize::from(register)] = Some(value);
+        bank.free &= !(1 << register);
+        bank.locked |= 1 << register;
+        self.places[value.index()] = Some(register);
+    }
+
+    fn slot(&self, slot: u32) -> Memory {
+        Memory::at(SLOTS, slot as i32 * 64)
+    }
+
+    /// Stores a register in a slot.
+    fn save(&mut self, value: Value, register: u8, slot: u32) {
+        let width = self.description(value).width;
+        let memory = self.slot(slot);
+        match width {
+            Width::Mask => self.encoder.store_mask(memory, register),
+            width => {
+                let from = Register::new(register, width);
+                let to = (memory, width.bytes());
+                self.encoder.store(x86::STORE[0], to, Lanes::All, from);
+            }
+        }
+    }
+
+    /// Loads a value from memory.
+    fn load(&mut self, value: Value, register: u8) {
+        let Description {
+            width,
+            origin,
+            element,
+        } = self.description(value);
+        let target = Register::new(register, width);
+        if let Some(slot) = self.homes[value.index()] {
+            let memory = self.slot(slot);
+            if width == Width::Mask {
+                return self.encoder.load_mask(register, memory);
+            }
+            let operand = Operand::Memory(memory, width.bytes());
+            return self.read(x86::LOAD[0], target, Lanes::All, operand);
+        }
+        let wide = usize::from(size(element) == 8);
+        match origin {
+            Origin::Computed | Origin::Kept(_) => unreachable!("it has a slot"),
+            Origin::Constant(offset) => {
+                let memory = Memory::at(CONSTANTS, offset as i32);
+                match self.plan.level {
+                    Level::Avx512 => {
+                        let operand = Operand::Memory(memory, size(element));
+                        self.read(x86::BROADCAST[wide], target, Lanes::All, operand);
+                    }
+                    Level::Avx2 => {
+                        let operand = Operand::Memory(memory, width.bytes());
+                        self.read(x86::LOAD[wide], target, Lanes::All, operand);
+                    }
+                }
+            }
+            Origin::Repeated(input) => {
+                self.encoder.load(SPARE, pointer_at(usize::from(input)));
+                let opcode = match element {
+                    Type::Truth => x86::BROADCAST_BYTES,
+                    _ => x86::BROADCAST[wide],
+                };
+                let operand = Operand::Memory(Memory::at(SPARE, 0), size(element));
+                self.read(opcode, target, Lanes::All, operand);
+            }
+            Origin::Input(input, copy) => {
+                let memory = self.elements(usize::from(input), copy, size(element));
+                let bytes = self.plan.lanes * size(element);
+                let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
+                    (Type::Truth, Level::Avx2, _) => (x86::WIDEN_BYTES, bytes),
+                    (Type::Truth, _, Lanes::All) if bytes == 8 => (x86::LOAD_EIGHT, bytes),
+                    (Type::Truth, ..) => (x86::LOAD_BYTES, 16),
+                    _ => (x86::LOAD[wide], bytes),
+                };
+                let lanes = match self.lanes {
+                    Lanes::Of(mask) => Lanes::Only(mask),
+                    lanes => lanes,
+                };
+                self.read(opcode, target, lanes, Operand::Memory(memory, bytes));
+            }
+        }
+    }
+
+    fn read(&mut self, opcode: Opcode, target: Register, lanes: Lanes, operand: Operand) {
+        let length = target.width;
+        self.encoder
+            .vector(opcode, length, (target, lanes), None, operand, None);
+    }
+
+    /// The elements of an input or output in a turn.
+    fn elements(&mut self, array: usize, copy: u8, size: usize) -> Memory {
+        let base = self.pointers[array].unwrap_or_else(|| {
+            self.encoder.load(SPARE, pointer_at(array));
+            SPARE
+        });
+        Memory {
+            base,
+            index: Some((INDEX, size as u8)),
+            offset: (usize::from(copy) * self.plan.lanes * size) as i32,
+        }
+    }
+
+    /// The register of a value, which is loaded if it has none.
+    fn register(&mut self, value: Value) -> Register {
+        let width = self.description(value).width;
+        let register = match self.places[value.index()] {
+            Some(register) => {
+                self.bank(width).locked |= 1 << register;
+                register
+            }
+            None => {
+                let register = self.free_register(width);
+                self.load(value, register);
+                self.take(value, register);
+                register
+            }
+        };
+        Register::new(register, width)
+    }
+
+    /// Whether an instruction can read the value from memory.
+    fn is_in_memory(&self, value: Value) -> bool {
+        let is_constant = matches!(self.description(value).origin, Origin::Constant(_));
+        let has_home = is_constant || self.homes[value.index()].is_some();
+        self.places[value.index()].is_none()
+            && has_home
+            && self.description(value).width != Width::Mask
+    }
+
+    /// A value as the last operand.
+    fn operand(&mut self, value: Value, after: u32) -> Operand {
+        if !self.is_in_memory(value) {
+            return Operand::Register(self.register(value));
+        }
+        let Description {
+            width,
+            origin,
+            element,
+        } = self.description(value);
+        if let Origin::Constant(offset) = origin {
+            let memory = Memory::at(CONSTANTS, offset as i32);
+            return match self.plan.level {
+                Level::Avx512 => {
+                    let bytes = size(element);
+                    Operand::Broadcast(memory, bytes, width.bytes() / bytes)
+                }
+                Level::Avx2 => Operand::Memory(memory, width.bytes()),
+            };
+        }
+        // One that is needed again takes a register that nothing else needs.
+        if after != NEVER && self.vectors.free != 0 {
+            return Operand::Register(self.register(value));
+        }
+        let slot = self.homes[value.index()].expect("it is in memory");
+        Operand::Memory(self.slot(slot), width.bytes())
+    }
+
+    fn instruction(&mut self, instruction: &Instruction, after: [u32; 4]) {
+        let Instruction {
+            opcode,
+            form,
+            length,
+            immediate,
+            ..
+        } = *instruction;
+        let mut sources: [Value; 3] = [Value::default(); 3];
+        let count = instruction.sources().len();
+        sources[..count].copy_from_slice(instruction.sources());
+        // Operands that have registers are not to lose them.
+        for &source in &sources[..count] {
+            if let Some(register) = self.places[source.index()] {
+                let width = self.description(source).width;
+                self.bank(width).locked |= 1 << register;
+            }
+        }
+        let clip = |register: Register| match register.width {
+            Width::Mask => register,
+            width if width.bytes() > length.bytes() => Register::new(register.number, length),
+            _ => register,
+        };
+        let clipped = |operand: Operand| match operand {
+            Operand::Register(register) => Operand::Register(clip(register)),
+            operand => operand,
+        };
+        match form {
+            Form::Plain | Form::Commutative if count == 1 => {
+                let last = clipped(self.operand(sources[0], after[0]));
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                self.encoder
+                    .vector(opcode, length, (target, Lanes::All), None, last, immediate);
+            }
+            Form::Plain | Form::Commutative => {
+                let is_last_in_register = !self.is_in_memory(sources[1]);
+                let (a, b) = match form == Form::Commutative
+                    && is_last_in_register
+                    && self.is_in_memory(sources[0])
+                {
+                    true => (1, 0),
+                    false => (0, 1),
+                };
+                let second = clip(self.register(sources[a]));
+                let last = clipped(self.operand(sources[b], after[b]));
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                self.encoder.vector(
+                    opcode,
+                    length,
+                    (target, Lanes::All),
+                    Some(second),
+                    last,
+                    immediate,
+                );
+            }
+            Form::Masked => {
+                let mask = self.register(sources[0]).number;
+                let last = self.operand(sources[1], after[1]);
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let lanes = Lanes::Only(mask);
+                self.encoder
+                    .vector(opcode, length, (target, lanes), None, last, immediate);
+            }
+            Form::Shift(digit) => {
+                let source = match self.plan.level {
+                    Level::Avx512 => self.operand(sources[0], after[0]),
+                    Level::Avx2 => Operand::Register(self.register(sources[0])),
+                };
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let bits = immediate.expect("a shift has a number of bits");
+                self.encoder.shift((opcode, digit), target, source, bits);
+            }
+            Form::Fused => self.fused(instruction, sources, after),
+            Form::Choice => {
+                let mask = self.register(sources[0]).number;
+                let otherwise = self.register(sources[2]);
+                let chosen = self.operand(sources[1], after[1]);
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let first = (target, Lanes::Of(mask));
+                self.encoder
+                    .vector(opcode, length, first, Some(otherwise), chosen, None);
+            }
+            Form::ChoiceBySign => {
+                let truth = self.register(sources[0]);
+                let otherwise = self.register(sources[2]);
+                let chosen = self.operand(sources[1], after[1]);
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                self.encoder
+                    .blend_by_sign(opcode, target, otherwise, chosen, truth);
+            }
+            Form::Overwriting => {
+                let second = self.register(sources[1]);
+                let last = self.operand(sources[2], after[2]);
+                let target = self.overwritten(instruction, sources[0], &sources[1..], after);
+                self.end(&sources[..count], after);
+                self.encoder.vector(
+                    opcode,
+                    length,
+                    (target, Lanes::All),
+                    Some(second),
+                    last,
+                    immediate,
+                );
+            }
+            Form::Extract => {
+                let source = self.register(sources[0]);
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let half = immediate.expect("an extract has a number");
+                self.encoder.extract(opcode, target, source, half);
+            }
+            Form::Masks => {
+                let mut registers = [0; 3];
+                for (register, &source) in registers.iter_mut().zip(&sources[..count]) {
+                    *register = self.register(source).number;
+                }
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after).number;
+                let [first, second, _] = registers;
+                match count {
+                    0 => self.encoder.masks(opcode, target, Some(target), target),
+                    1 => self.encoder.masks(opcode, target, None, first),
+                    _ => self.encoder.masks(opcode, target, Some(first), second),
+                }
+            }
+            Form::Store(result, copy) => {
+                let from = self.register(sources[0]);
+                self.end(&sources[..count], after);
+                let element = self.plan.results[usize::from(result)];
+                let array = self.plan.inputs.len() + usize::from(result);
+                let memory = self.elements(array, copy, size(element));
+                let bytes = self.plan.lanes * size(element);
+                let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
+                    (Type::Truth, Level::Avx512, Lanes::All) if bytes == 8 => {
+                        (x86::STORE_EIGHT, bytes)
+                    }
+                    (Type::Truth, Level::Avx512, _) => (opcode, 16),
+                    _ => (opcode, bytes),
+                };
+                let from = clip_to(from, bytes);
+                self.encoder
+                    .store(opcode, (memory, bytes), self.lanes, from);
+            }
+            Form::Keep(slot) => {
+                let register = self.register(sources[0]).number;
+                self.save(sources[0], register, slot);
+                self.end(&sources[..count], after);
+            }
+        }
+    }
+
+    /// Frees what the values have that this instruction was the last to need.
+    fn end(&mut self, sources: &[Value], after: [u32; 4]) {
+        for (&source, after) in sources.iter().zip(after) {
+            self.next[source.index()] = after;
+            if after == NEVER {
+                self.release(source);
+                let is_ours = self.description(source).origin == Origin::Computed;
+                if let Some(slot) = self.homes[source.index()].filter(|_| is_ours) {
+                    self.homes[source.index()] = None;
+                    self.free_slots.push(slot);
+                }
+            }
+        }
+    }
+
+    /// A register for the target, which may be that of a source that has ended.
+    fn target(&mut self, instruction: &Instruction, after: [u32; 4]) -> Register {
+        let target = instruction.target.expect("the form has a target");
+        let width = self.description(target).width;
+        let register = self.free_register(width);
+        self.take(target, register);
+        self.next[target.index()] = after[3];
+        Register::new(register, width)
+    }
+
+    /// A register for the target that holds a source, which has ended or is copied.
+    fn overwritten(
+        &mut self,
+        instruction: &Instruction,
+        source: Value,
+        others: &[Value],
+        after: [u32; 4],
+    ) -> Register {
+        let place = instruction
+            .sources()
+            .iter()
+            .position(|&other| other == source);
+        let is_ended = place.is_some_and(|place| after[place] == NEVER);
+        let width = self.description(source).width;
+        let is_free = self.places[source.index()]
+            .is_some_and(|register| self.bank(width).holds[usize::from(register)] == Some(source));
+        let target = instruction.target.expect("the form has a target");
+        self.next[target.index()] = after[3];
+        if is_ended && is_free && !others.contains(&source) {
+            let register = self.register(source).number;
+            self.release(source);
+            self.take(target, register);
+            return Register::new(register, width);
+        }
+        if self.places[source.index()].is_none() {
+            // Loaded for this instruction alone.
+            let register = self.free_register(width);
+            self.load(source, register);
+            self.take(target, register);
+            return Register::new(register, width);
+        }
+        let from = self.register(source);
+        let register = self.free_register(width);
+        self.take(target, register);
+        let to = Register::new(register, width);
+        self.read(x86::MOVE, to, Lanes::All, Operand::Register(from));
+        to
+    }
+
+    /// `a b + c`, of which one may lie in memory and one is overwritten.
+    fn fused(&mut self, instruction: &Instruction, sources: [Value; 3], after: [u32; 4]) {
+        let in_memory = sources.map(|source| self.is_in_memory(source));
+        // The one that stays in memory, and the one to be overwritten: one that ends here, or one
+        // that has to be loaded anyway.
+        let kept = [2, 0, 1].into_iter().find(|&i| in_memory[i]);
+        let ends = |i: usize| {
+            let others = (0..3).filter(|&j| j != i);
+            after[i] == NEVER && others.clone().all(|j| sources[j] != sources[i])
+        };
+        let is_own = |writer: &Self, i: usize| {
+            let value = sources[i];
+            let register = writer.places[value.index()];
+            register.is_none_or(|r| writer.vectors.holds[usize::from(r)] == Some(value))
+        };
+        let overwritten = [2, 0, 1]
+            .into_iter()
+            .filter(|&i| Some(i) != kept)
+            .find(|&i| ends(i) && is_own(self, i));
+        let (kept, overwritten) = match (kept, overwritten) {
+            (kept, Some(overwritten)) => (kept, overwritten),
+            // Loading it is the copy.
+            (Some(loaded), None) => (None, loaded),
+            (None, None) => (None, 2),
+        };
+        // The last operand: the one in memory, or any other.
+        let last = kept.unwrap_or(if overwritten == 2 { 1 } else { 2 });
+        let second = 3 - last - overwritten;
+        let second_register = self.register(sources[second]);
+        let last_operand = match kept {
+            Some(_) => self.operand(sources[last], after[last]),
+            None => Operand::Register(self.register(sources[last])),
+        };
+        let others = [sources[second], sources[last]];
+        let target = self.overwritten(instruction, sources[overwritten], &others, after);
+        self.end(&sources, after);
+        // The numbers in the names are those of the factors and the term.
+        let signs = instruction.immediate.unwrap_or(0);
+        let order = match (overwritten, last) {
+            (2, _) => 0x20,
+            (_, 2) => 0x10,
+            _ => 0x00,
+        };
+        let wide = usize::from(instruction.opcode == x86::MULTIPLY_ADD[1]);
+        let name = FUSED[usize::from(signs)][order / 16][wide];
+        let distance = order as u8 + 2 * signs;
+        let opcode = instruction.opcode.fused(name, distance);
+        let first = (target, Lanes::All);
+        let length = instruction.length;
+        self.encoder.vector(
+            opcode,
+            length,
+            first,
+            Some(second_register),
+            last_operand,
+            None,
+        );
+    }
+}
+
+/// The names of fused instructions, by signs, order and precision.
+const FUSED: [[[&str; 2]; 3]; 4] = [
+    [
+        ["vfmadd132ps", "vfmadd132pd"],
+        ["vfmadd213ps", "vfmadd213pd"],
+        ["vfmadd231ps", "vfmadd231pd"],
+    ],
+    [
+        ["vfmsub132ps", "vfmsub132pd"],
+        ["vfmsub213ps", "vfmsub213pd"],
+        ["vfmsub231ps", "vfmsub231pd"],
+    ],
+    [
+        ["vfnmadd132ps", "vfnmadd132pd"],
+        ["vfnmadd213ps", "vfnmadd213pd"],
+        ["vfnmadd231ps", "vfnmadd231pd"],
+    ],
+    [
+        ["vfnmsub132ps", "vfnmsub132pd"],
+        ["vfnmsub213ps", "vfnmsub213pd"],
+        ["vfnmsub231ps", "vfnmsub231pd"],
+    ],
+];
+
+/// A register with the width of what is stored of it.
+fn clip_to(register: Register, bytes: usize) -> Register {
+    match register.width.bytes() > bytes.max(16) {
+        true => Register::new(register.number, Width::of(bytes.max(16))),
+        false => register,
+    }
+}
+
+/// The place of the pointer to the elements of an input or output.
+fn pointer_at(array: usize) -> Memory {
+    Memory::at(POINTERS, array as i32 * 8)
+}

@@ -1,0 +1,1033 @@
+//! Code against an evaluator that goes line by line on single numbers.
+
+use super::*;
+use crate::formula::{Operation, Type};
+use crate::math::Kernel;
+
+/// A value at one element.
+#[derive(Clone, Copy, Debug)]
+enum Scalar {
+    Single(f32),
+    Double(f64),
+    Integer(i64),
+    Truth(bool),
+}
+use Scalar::{Double, Integer, Single, Truth};
+
+impl Scalar {
+    /// The bits, in which all NaN are one.
+    fn bits(self) -> u64 {
+        match self {
+            Single(x) if x.is_nan() => u64::from(f32::NAN.to_bits()),
+            Double(x) if x.is_nan() => f64::NAN.to_bits(),
+            Single(x) => u64::from(x.to_bits()),
+            Double(x) => x.to_bits(),
+            Integer(x) => x.cast_unsigned(),
+            Truth(x) => u64::from(x),
+        }
+    }
+
+    fn truth(self) -> bool {
+        matches!(self, Truth(true))
+    }
+}
+
+/// One operation on floats.
+fn on_floats<T: Kernel<Truth = bool>>(operation: Operation, a: &[T]) -> Result<T, bool> {
+    use Operation as O;
+    Ok(match (operation, a) {
+        (O::Add, &[a, b]) => a + b,
+        (O::Subtract, &[a, b]) => a - b,
+        (O::Multiply, &[a, b]) => a * b,
+        (O::Divide, &[a, b]) => a / b,
+        (O::MultiplyAdd, &[a, b, c]) => a.mul_add(b, c),
+        (O::Negative, &[a]) => -a,
+        (O::Abs, &[a]) => a.abs(),
+        (O::Sqrt, &[a]) => a.sqrt(),
+        (O::Floor, &[a]) => a.floor(),
+        (O::Ceil, &[a]) => a.ceil(),
+        (O::Trunc, &[a]) => a.trunc(),
+        (O::Round, &[a]) => a.round(),
+        (O::CopySign, &[a, b]) => a.copysign(b),
+        (O::PowerOfTwo, &[a]) => T::power_of_two(a),
+        (O::Exponent, &[a]) => a.exponent(),
+        (O::Fraction, &[a]) => a.fraction(),
+        (O::Equal, &[a, b]) => return Err(a.equal(b)),
+        (O::Less, &[a, b]) => return Err(a.less(b)),
+        (O::LessEqual, &[a, b]) => return Err(a.less_equal(b)),
+        (O::IsNan, &[a]) => return Err(a.is_nan()),
+        (O::IsOdd, &[a]) => return Err(T::is_odd(a)),
+        (O::HasBitOfTwo, &[a]) => return Err(T::has_bit_of_two(a)),
+        (O::IsSignNegative, &[a]) => return Err(a.is_sign_negative()),
+        _ => panic!("{operation:?} is no arithmetic"),
+    })
+}
+
+fn on_integers(operation: Operation, a: &[i64]) -> Scalar {
+    use Operation as O;
+    Integer(match (operation, a) {
+        (O::Add, &[a, b]) => a.wrapping_add(b),
+        (O::Subtract, &[a, b]) => a.wrapping_sub(b),
+        (O::Multiply, &[a, b]) => a.wrapping_mul(b),
+        (O::Maximum, &[a, b]) => a.max(b),
+        (O::Minimum, &[a, b]) => a.min(b),
+        (O::BitsAnd, &[a, b]) => a & b,
+        (O::BitsOr, &[a, b]) => a | b,
+        (O::BitsXor, &[a, b]) => a ^ b,
+        (O::Equal, &[a, b]) => return Truth(a == b),
+        (O::Less, &[a, b]) => return Truth(a < b),
+        _ => panic!("{operation:?} is not for integers"),
+    })
+}
+
+/// The values of all lines at one element.
+fn values(formula: &Formula, inputs: &[Scalar]) -> Vec<Scalar> {
+    use Operation as O;
+    let mut values: Vec<Scalar> = Vec::new();
+    for line in formula.lines() {
+        let a: Vec<Scalar> = line
+            .arguments()
+            .iter()
+            .map(|node| values[node.index()])
+            .collect();
+        let value = match (line.operation(), line.value(), a.as_slice()) {
+            (O::Input(i), ..) => inputs[usize::from(i)],
+            (O::Constant(bits), Type::Single, _) => Single(f64::from_bits(bits) as f32),
+            (O::Constant(bits), ..) => Double(f64::from_bits(bits)),
+            (O::Always(holds), ..) => Truth(holds),
+            (O::Whole(x), ..) => Integer(x),
+            (O::Select, _, &[truth, x, y]) => {
+                if truth.truth() {
+                    x
+                } else {
+                    y
+                }
+            }
+            (O::Not, _, &[x]) => Truth(!x.truth()),
+            (O::And, _, &[x, y]) => Truth(x.truth() & y.truth()),
+            (O::Or, _, &[x, y]) => Truth(x.truth() | y.truth()),
+            (O::Xor, _, &[x, y]) => Truth(x.truth() ^ y.truth()),
+            (O::Widen, _, &[Single(x)]) => Double(f64::from(x)),
+            (O::Narrow, _, &[Double(x)]) => Single(x as f32),
+            (O::ToNumber, Type::Single, &[Integer(x)]) => Single(x as f32),
+            (O::ToNumber, _, &[Integer(x)]) => Double(x as f64),
+            (O::ToInteger, _, &[Single(x)]) => Integer(x as i64),
+            (O::ToInteger, _, &[Double(x)]) => Integer(x as i64),
+            (operation, _, [Single(_), ..]) => {
+                let a: Vec<f32> = (a.iter())
+                    .map(|x| {
+                        if let Single(x) = x {
+                            *x
+                        } else {
+                            panic!("{line:?}")
+                        }
+                    })
+                    .collect();
+                on_floats(operation, &a).map_or_else(Truth, Single)
+            }
+            (operation, _, [Double(_), ..]) => {
+                let a: Vec<f64> = (a.iter())
+                    .map(|x| {
+                        if let Double(x) = x {
+                            *x
+                        } else {
+                            panic!("{line:?}")
+                        }
+                    })
+                    .collect();
+                on_floats(operation, &a).map_or_else(Truth, Double)
+            }
+            (operation, ..) => {
+                let a: Vec<i64> = (a.iter())
+                    .map(|x| {
+                        if let Integer(x) = x {
+                            *x
+                        } else {
+                            panic!("{line:?}")
+                        }
+                    })
+                    .collect();
+                on_integers(operation, &a)
+            }
+        };
+        values.push(value);
+    }
+    values
+}
+
+/// Elements of one type.
+#[derive(Clone, Debug)]
+enum Elements {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    I64(Vec<i64>),
+    Bool(Vec<bool>),
+}
+
+impl Elements {
+    fn zeros(of: Type, n: usize) -> Self {
+        match of {
+            Type::Single => Self::F32(vec![0.0; n]),
+            Type::Integer => Self::I64(vec![0; n]),
+            Type::Truth => Self::Bool(vec![false; n]),
+            Type::Double | Type::Number => Self::F64(vec![0.0; n]),
+        }
+    }
+
+    fn random(of: Type, n: usize, random: &mut Random) -> Self {
+        match of {
+            Type::Single => Self::F32((0..n).map(|_| random.number() as f32).collect()),
+            Type::Integer => Self::I64((0..n).map(|_| random.integer()).collect()),
+            Type::Truth => Self::Bool((0..n).map(|_| random.below(2) == 1).collect()),
+            Type::Double | Type::Number => Self::F64((0..n).map(|_| random.number()).collect()),
+        }
+    }
+
+    fn at(&self, i: usize) -> Scalar {
+        match self {
+            Self::F32(x) => Single(x[i]),
+            Self::F64(x) => Double(x[i]),
+            Self::I64(x) => Integer(x[i]),
+            Self::Bool(x) => Truth(x[i]),
+        }
+    }
+
+    fn slice(&self, n: usize) -> Slice<'_> {
+        match self {
+            Self::F32(x) => Slice::F32(&x[..n]),
+            Self::F64(x) => Slice::F64(&x[..n]),
+            Self::I64(x) => Slice::I64(&x[..n]),
+            Self::Bool(x) => Slice::Bool(&x[..n]),
+        }
+    }
+
+    fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
+        match self {
+            Self::F32(x) => SliceMut::F32(&mut x[..n]),
+            Self::F64(x) => SliceMut::F64(&mut x[..n]),
+            Self::I64(x) => SliceMut::I64(&mut x[..n]),
+            Self::Bool(x) => SliceMut::Bool(&mut x[..n]),
+        }
+    }
+}
+
+/// A small generator (xorshift, Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 16) as usize % n
+    }
+
+    /// A number, special ones often.
+    fn number(&mut self) -> f64 {
+        match self.below(4) {
+            0 => NUMBERS[self.below(NUMBERS.len())],
+            1 => (self.below(41) as f64 - 20.0) * 0.5,
+            2 => (self.next() as f64 / u64::MAX as f64 - 0.5) * 4.0,
+            _ => f64::from(f32::from_bits(self.next() as u32)),
+        }
+    }
+
+    fn integer(&mut self) -> i64 {
+        match self.below(3) {
+            0 => INTEGERS[self.below(INTEGERS.len())],
+            1 => self.below(9) as i64 - 4,
+            _ => self.next().cast_signed() >> self.below(64),
+        }
+    }
+}
+
+const NUMBERS: [f64; 30] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3.0,
+    126.0,
+    -126.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    -f64::NAN,
+    f64::MIN_POSITIVE,
+    5e-324,
+    1e-45,
+    -1e-40,
+    f32::MIN_POSITIVE as f64,
+    f64::MAX,
+    f32::MAX as f64,
+    9.223372036854775807e18,
+    -9.223372036854775808e18,
+    9.2233720368547748e18,
+    4294967296.5,
+    -2147483649.0,
+    std::f64::consts::FRAC_1_SQRT_2,
+    1e300,
+];
+
+const INTEGERS: [i64; 12] = [
+    0,
+    1,
+    -1,
+    i64::MAX,
+    i64::MIN,
+    i64::MIN + 1,
+    1 << 53,
+    (1 << 53) + 1,
+    (1 << 24) + 1,
+    -((1 << 62) + 129),
+    0xFFFF_FFFF,
+    -0x8000_0000,
+];
+
+fn levels() -> impl Iterator<Item = Level> {
+    let all = [Level::Avx512, Level::Avx2];
+    all.into_iter().filter(|level| level.is_available())
+}
+
+/// Compares the code with the values, at lengths up to that of the inputs.
+fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[usize]) {
+    for level in levels() {
+        let code = Code::for_level(formula, repeats, level);
+        let Some(code) = code else {
+            assert!(
+                may_be_refused(formula, level),
+                "{level:?} refuses {formula:?}"
+            );
+            continue;
+        };
+        for &n in lengths {
+            let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
+                .map(|(input, repeats)| input.slice(if *repeats { 1 } else { n }))
+                .collect();
+            let types = formula
+                .results()
+                .iter()
+                .map(|node| formula.lines()[node.index()].value());
+            let mut outputs: Vec<Elements> = types.map(|of| Elements::zeros(of, n + 1)).collect();
+            let mut targets: Vec<SliceMut<'_>> = outputs
+                .iter_mut()
+                .map(|output| output.slice_mut(n))
+                .collect();
+            code.run(&slices, &mut targets);
+            for i in 0..n {
+                let at: Vec<Scalar> = (inputs.iter().zip(repeats))
+                    .map(|(input, repeats)| input.at(if *repeats { 0 } else { i }))
+                    .collect();
+                let expected = values(formula, &at);
+                for (output, node) in outputs.iter().zip(formula.results()) {
+                    let (got, expected) = (output.at(i), expected[node.index()]);
+                    assert_eq!(
+                        got.bits(),
+                        expected.bits(),
+                        "{level:?}: {got:?} is not {expected:?} at {i} of {n}, {at:?}, in {formula:?}"
+                    );
+                }
+            }
+            // What follows is as it was.
+            for output in &outputs {
+                assert_eq!(output.at(n).bits(), 0);
+            }
+        }
+    }
+}
+
+/// Whether AVX2 has no instructions for the formula.
+fn may_be_refused(formula: &Formula, level: Level) -> bool {
+    level == Level::Avx2
+        && formula
+            .lines()
+            .iter()
+            .any(|line| line.operation() == Operation::ToNumber && line.value() == Type::Single)
+}
+
+/// The arithmetic on numbers, with the number of arguments.
+const ARITHMETIC: [(Operation, usize); 11] = [
+    (Operation::Add, 2),
+    (Operation::Subtract, 2),
+    (Operation::Multiply, 2),
+    (Operation::Divide, 2),
+    (Operation::MultiplyAdd, 3),
+    (Operation::Negative, 1),
+    (Operation::Abs, 1),
+    (Operation::Sqrt, 1),
+    (Operation::Floor, 1),
+    (Operation::Trunc, 1),
+    (Operation::Round, 1),
+];
+
+/// What depends on the bits of a number, also on those of NaN.
+const OF_BITS: [(Operation, usize); 4] = [
+    (Operation::Ceil, 1),
+    (Operation::PowerOfTwo, 1),
+    (Operation::Exponent, 1),
+    (Operation::Fraction, 1),
+];
+const COMPARISONS: [(Operation, usize); 4] = [
+    (Operation::Equal, 2),
+    (Operation::Less, 2),
+    (Operation::LessEqual, 2),
+    (Operation::IsNan, 1),
+];
+const TESTS_OF_BITS: [(Operation, usize); 3] = [
+    (Operation::IsOdd, 1),
+    (Operation::HasBitOfTwo, 1),
+    (Operation::IsSignNegative, 1),
+];
+const OF_INTEGERS: [Operation; 8] = [
+    Operation::Add,
+    Operation::Subtract,
+    Operation::Multiply,
+    Operation::Maximum,
+    Operation::Minimum,
+    Operation::BitsAnd,
+    Operation::BitsOr,
+    Operation::BitsXor,
+];
+
+/// One operation on inputs of these types.
+fn alone(operation: Operation, value: Type, inputs: &[Type]) -> Formula {
+    let mut lines: Vec<_> = (0..)
+        .zip(inputs)
+        .map(|(i, &of)| (Operation::Input(i), of, vec![]))
+        .collect();
+    lines.push((operation, value, (0..inputs.len()).collect()));
+    Formula::of_lines(&lines, inputs.len(), &[inputs.len()])
+}
+
+/// Every operation alone, with the types of its arguments.
+fn operations() -> Vec<(Operation, Type, Vec<Type>)> {
+    use Operation as O;
+    let mut all = Vec::new();
+    for of in [Type::Single, Type::Double] {
+        for (operation, count) in ARITHMETIC.into_iter().chain(OF_BITS) {
+            all.push((operation, of, vec![of; count]));
+        }
+        all.push((O::CopySign, of, vec![of; 2]));
+        for (operation, count) in COMPARISONS.into_iter().chain(TESTS_OF_BITS) {
+            all.push((operation, Type::Truth, vec![of; count]));
+        }
+        all.push((O::Select, of, vec![Type::Truth, of, of]));
+        all.push((O::ToInteger, Type::Integer, vec![of]));
+        all.push((O::ToNumber, of, vec![Type::Integer]));
+    }
+    for operation in OF_INTEGERS {
+        all.push((operation, Type::Integer, vec![Type::Integer; 2]));
+    }
+    for operation in [O::Equal, O::Less] {
+        all.push((operation, Type::Truth, vec![Type::Integer; 2]));
+    }
+    all.push((
+        O::Select,
+        Type::Integer,
+        vec![Type::Truth, Type::Integer, Type::Integer],
+    ));
+    for operation in [O::And, O::Or, O::Xor] {
+        all.push((operation, Type::Truth, vec![Type::Truth; 2]));
+    }
+    all.push((O::Not, Type::Truth, vec![Type::Truth]));
+    all.push((O::Widen, Type::Double, vec![Type::Single]));
+    all.push((O::Narrow, Type::Single, vec![Type::Double]));
+    all
+}
+
+#[test]
+fn every_operation_has_the_bits_of_numbers() {
+    for (operation, value, inputs) in operations() {
+        let formula = alone(operation, value, &inputs);
+        // All pairs of special values.
+        let n = NUMBERS.len() * NUMBERS.len();
+        let elements: Vec<Elements> = (inputs.iter().enumerate())
+            .map(|(place, of)| {
+                let at = |i: usize| match place {
+                    0 => i % NUMBERS.len(),
+                    1 => i / NUMBERS.len(),
+                    _ => (i * 7 + i / NUMBERS.len()) % NUMBERS.len(),
+                };
+                match of {
+                    Type::Single => Elements::F32((0..n).map(|i| NUMBERS[at(i)] as f32).collect()),
+                    Type::Integer => {
+                        let integer = |i| INTEGERS[at(i) % INTEGERS.len()];
+                        Elements::I64((0..n).map(integer).collect())
+                    }
+                    Type::Truth => Elements::Bool((0..n).map(|i| at(i) % 2 == 1).collect()),
+                    _ => Elements::F64((0..n).map(|i| NUMBERS[at(i)]).collect()),
+                }
+            })
+            .collect();
+        let repeats = vec![false; inputs.len()];
+        check(&formula, &elements, &repeats, &[n]);
+        let repeats: Vec<bool> = (0..inputs.len()).map(|i| i == 0).collect();
+        check(&formula, &elements, &repeats, &[70]);
+        let repeats: Vec<bool> = (0..inputs.len()).map(|i| i != 0).collect();
+        check(&formula, &elements, &repeats, &[70]);
+    }
+}
+
+#[test]
+fn all_lengths_have_all_elements() {
+    let lengths: Vec<usize> = (0..=140).collect();
+    let random = &mut Random(7);
+    for (operation, value, inputs) in operations() {
+        let is_one = matches!(
+            operation,
+            Operation::Add
+                | Operation::Less
+                | Operation::Widen
+                | Operation::Narrow
+                | Operation::And
+                | Operation::Select
+                | Operation::IsOdd
+        );
+        if is_one {
+            let formula = alone(operation, value, &inputs);
+            let elements: Vec<Elements> = inputs
+                .iter()
+                .map(|&of| Elements::random(of, 141, random))
+                .collect();
+            check(&formula, &elements, &vec![false; inputs.len()], &lengths);
+        }
+    }
+}
+
+/// A formula of random operations.
+fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula, Vec<Type>) {
+    use Operation as O;
+    let inputs: Vec<Type> = (0..1 + random.below(6))
+        .map(|_| types[random.below(types.len())])
+        .collect();
+    let mut all: Vec<(Operation, Type, Vec<usize>)> = (0..)
+        .zip(&inputs)
+        .map(|(i, &of)| (O::Input(i), of, vec![]))
+        .collect();
+    // A line of every type.
+    for &of in types {
+        all.push(match of {
+            Type::Single => (O::Constant(0.75f64.to_bits()), of, vec![]),
+            Type::Integer => (O::Whole(5), of, vec![]),
+            Type::Truth => (O::Always(true), of, vec![]),
+            Type::Double | Type::Number => (O::Constant(f64::to_bits(-3.3)), of, vec![]),
+        });
+    }
+    for i in 0..lines {
+        let of = types[random.below(types.len())];
+        let window = 5 + random.below(60);
+        let pick = |of: Type, random: &mut Random| {
+            let candidates: Vec<usize> = (0..all.len()).filter(|&line| all[line].1 == of).collect();
+            let near = candidates.len().saturating_sub(window);
+            match random.below(4) {
+                0 => candidates[random.below(candidates.len())],
+                _ => candidates[near + random.below(candidates.len() - near)],
+            }
+        };
+        let is_float = matches!(of, Type::Single | Type::Double);
+        let floats: Vec<Type> = (types.iter().copied())
+            .filter(|of| matches!(of, Type::Single | Type::Double))
+            .collect();
+        let input_of = |of: Type| inputs.iter().position(|&input| input == of);
+        let has = |of: Type| types.contains(&of);
+        let float = if floats.is_empty() {
+            None
+        } else {
+            Some(floats[random.below(floats.len())])
+        };
+        let kind = random.below(12);
+        let (operation, arguments): (Operation, Vec<usize>) = match (of, kind) {
+            (_, 0) if has(Type::Truth) && of != Type::Truth => {
+                let truth = pick(Type::Truth, random);
+                (O::Select, vec![truth, pick(of, random), pick(of, random)])
+            }
+            (Type::Single, 1) if has(Type::Double) => (O::Narrow, vec![pick(Type::Double, random)]),
+            (Type::Double, 1) if has(Type::Single) => (O::Widen, vec![pick(Type::Single, random)]),
+            (Type::Double, 2) if has(Type::Integer) => {
+                (O::ToNumber, vec![pick(Type::Integer, random)])
+            }
+            (_, 3) if is_float => match input_of(of) {
+                Some(input) => (OF_BITS[random.below(4)].0, vec![input]),
+                None => (O::Abs, vec![pick(of, random)]),
+            },
+            (_, 4) if is_float => {
+                let value = if of == Type::Single {
+                    0.1f32.into()
+                } else {
+                    0.1
+                } * (i % 7) as f64;
+                (O::Constant(value.to_bits()), vec![])
+            }
+            (_, 5) if is_float => match input_of(of) {
+                Some(input) => (O::CopySign, vec![pick(of, random), input]),
+                None => (O::Negative, vec![pick(of, random)]),
+            },
+            (Type::Single | Type::Double, _) => {
+                let (operation, count) = ARITHMETIC[random.below(ARITHMETIC.len())];
+                (operation, (0..count).map(|_| pick(of, random)).collect())
+            }
+            (Type::Integer, 1) => match float {
+                Some(float) => (O::ToInteger, vec![pick(float, random)]),
+                None => (O::Whole(i as i64), vec![]),
+            },
+            (Type::Integer, _) => {
+                let operation = OF_INTEGERS[random.below(OF_INTEGERS.len())];
+                (operation, vec![pick(of, random), pick(of, random)])
+            }
+            (_, 0..5) => match (float, random.below(3)) {
+                (Some(float), 0) if input_of(float).is_some() => {
+                    let (operation, _) = TESTS_OF_BITS[random.below(3)];
+                    (operation, vec![input_of(float).unwrap_or(0)])
+                }
+                (Some(float), 1 | 2) => {
+                    let (operation, count) = COMPARISONS[random.below(4)];
+                    (operation, (0..count).map(|_| pick(float, random)).collect())
+                }
+                _ if has(Type::Integer) => {
+                    let integers = vec![pick(Type::Integer, random), pick(Type::Integer, random)];
+                    ([O::Equal, O::Less][random.below(2)], integers)
+                }
+                _ => (O::Always(i % 2 == 0), vec![]),
+            },
+            (_, 5) => (O::Not, vec![pick(of, random)]),
+            _ => {
+                let operation = [O::And, O::Or, O::Xor][random.below(3)];
+                (operation, vec![pick(of, random), pick(of, random)])
+            }
+        };
+        all.push((operation, of, arguments));
+    }
+    let results: Vec<usize> = (0..1 + random.below(4))
+        .map(|i| all.len() - 1 - if i == 0 { 0 } else { random.below(all.len()) })
+        .collect();
+    (Formula::of_lines(&all, inputs.len(), &results), inputs)
+}
+
+#[test]
+fn random_formulas_have_the_bits_of_numbers() {
+    use Type::{Double, Integer, Single, Truth};
+    let random = &mut Random(0x9E37_79B9_7F4A_7C15);
+    let mixtures: [&[Type]; 6] = [
+        &[Single],
+        &[Double],
+        &[Single, Truth],
+        &[Double, Truth, Integer],
+        &[Single, Double, Truth],
+        &[Single, Double, Truth, Integer],
+    ];
+    for round in 0..240 {
+        let lines = match round % 4 {
+            0 => 5 + random.below(20),
+            1 => 30 + random.below(60),
+            _ => 100 + random.below(200),
+        };
+        let (formula, types) = random_formula(random, lines, mixtures[round % 6]);
+        let inputs: Vec<Elements> = types
+            .iter()
+            .map(|&of| Elements::random(of, 80, random))
+            .collect();
+        let repeats: Vec<bool> = types.iter().map(|_| random.below(3) == 0).collect();
+        check(&formula, &inputs, &repeats, &[1, 2, 7, 19, 79]);
+    }
+}
+
+/// The instructions in some code, by another disassembler.
+fn disassembled(code: &[u8]) -> Vec<(usize, String)> {
+    use iced_x86::{Decoder, DecoderOptions, Formatter, MemorySizeOptions, NasmFormatter};
+    let mut formatter = NasmFormatter::new();
+    let options = formatter.options_mut();
+    options.set_memory_size_options(MemorySizeOptions::Never);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_small_hex_numbers_in_decimal(false);
+    options.set_use_pseudo_ops(false);
+    options.set_add_leading_zero_to_hex_numbers(false);
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    let mut all = Vec::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        assert!(
+            !instruction.is_invalid(),
+            "invalid bytes at {}",
+            instruction.ip()
+        );
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        if text.starts_with('j') {
+            text.truncate(text.find(' ').expect("a jump has a target"));
+        }
+        all.push((instruction.ip() as usize, text));
+    }
+    all
+}
+
+/// Compares what was written with what another disassembler reads.
+fn compare(notes: &[x86::Note], code: &[u8]) {
+    let read = disassembled(code);
+    for (note, (start, text)) in notes.iter().zip(&read) {
+        assert_eq!((note.start, &note.text), (*start, text));
+    }
+    assert_eq!(notes.len(), read.len());
+}
+
+fn compare_code(formula: &Formula, repeats: &[bool]) {
+    for level in levels() {
+        let steps = Steps::new(formula, repeats).expect("all types are known");
+        if let Some(plan) = Plan::new(&steps, level) {
+            let (assembled, notes) = assemble(&plan, true);
+            compare(&notes, &assembled.code);
+        }
+    }
+}
+
+#[test]
+fn another_disassembler_reads_the_same_instructions() {
+    for (operation, value, inputs) in operations() {
+        let formula = alone(operation, value, &inputs);
+        compare_code(&formula, &vec![false; inputs.len()]);
+        compare_code(&formula, &vec![true; inputs.len()]);
+    }
+    use Type::{Double, Integer, Single, Truth};
+    let random = &mut Random(99);
+    for round in 0..60 {
+        let types: &[Type] = match round % 3 {
+            0 => &[Single, Truth],
+            1 => &[Double, Truth],
+            _ => &[Single, Double, Truth, Integer],
+        };
+        let lines = 20 + random.below(400);
+        let (formula, types) = random_formula(random, lines, types);
+        let repeats: Vec<bool> = types.iter().map(|_| random.below(2) == 0).collect();
+        compare_code(&formula, &repeats);
+    }
+}
+
+/// All registers of a width, or of masks.
+fn registers(level: Level, width: x86::Width) -> Vec<x86::Register> {
+    let count = match width {
+        x86::Width::Mask => 8,
+        _ => level.registers().0,
+    };
+    (0..count)
+        .map(|number| x86::Register::new(number, width))
+        .collect()
+}
+
+fn addresses() -> Vec<x86::Memory> {
+    use x86::{General as G, Memory};
+    let general = [
+        G::RAX,
+        G::RCX,
+        G::RDX,
+        G::RBX,
+        G::RBP,
+        G::RSI,
+        G::RDI,
+        G::R8,
+        G::R9,
+        G::R10,
+        G::R11,
+        G::R12,
+        G::R13,
+        G::R14,
+        G::R15,
+    ];
+    let offsets = [
+        0,
+        1,
+        4,
+        8,
+        64,
+        127,
+        128,
+        508,
+        512,
+        8128,
+        8192,
+        1 << 20,
+        -1,
+        -64,
+        -128,
+        -8192,
+    ];
+    let mut all = Vec::new();
+    for base in general {
+        for offset in offsets {
+            all.push(Memory::at(base, offset));
+        }
+        for (index, scale) in [(G::R8, 1), (G::R12, 4), (G::RAX, 8), (G::RBP, 2)] {
+            all.extend([0, 64, 100].map(|offset| Memory {
+                index: Some((index, scale)),
+                ..Memory::at(base, offset)
+            }));
+        }
+    }
+    all
+}
+
+#[test]
+fn all_registers_and_addresses_are_encoded() {
+    use x86::{Encoder, Lanes, Operand, Register, Width};
+    for level in [Level::Avx512, Level::Avx2] {
+        let is_evex = level == Level::Avx512;
+        let mut encoder = Encoder {
+            is_evex,
+            notes: Some(Vec::new()),
+            ..Encoder::default()
+        };
+        let widths = if is_evex {
+            &[Width::Xmm, Width::Ymm, Width::Zmm][..]
+        } else {
+            &[Width::Xmm, Width::Ymm]
+        };
+        for &width in widths {
+            let all = registers(level, width);
+            let next = |i: usize, by: usize| all[(i * by + 3) % all.len()];
+            for (i, &first) in all.iter().enumerate() {
+                let (second, third) = (next(i, 5), next(i, 7));
+                let last = Operand::Register(third);
+                let lanes = match i % 3 {
+                    1 if is_evex => Lanes::Of(1 + i as u8 % 7),
+                    2 if is_evex => Lanes::Only(1 + i as u8 % 7),
+                    _ => Lanes::All,
+                };
+                for p in [0, 1] {
+                    let target = (first, lanes);
+                    encoder.vector(x86::ADD[p], width, target, Some(second), last, None);
+                    let fused = x86::MULTIPLY_ADD[p];
+                    let fused = fused.fused(["vfnmadd213ps", "vfnmadd213pd"][p], 0x14);
+                    encoder.vector(fused, width, target, Some(second), last, None);
+                    encoder.vector(x86::SQRT[p], width, target, None, last, None);
+                    let compared = match is_evex {
+                        true => Register::new(i as u8 % 8, Width::Mask),
+                        false => first,
+                    };
+                    let target = (compared, Lanes::All);
+                    encoder.vector(
+                        x86::COMPARE[p],
+                        width,
+                        target,
+                        Some(second),
+                        last,
+                        Some(0x11),
+                    );
+                    let shift = (x86::SHIFT_LEFT.0[p], x86::SHIFT_LEFT.1);
+                    encoder.shift(shift, first, Operand::Register(second), 23);
+                    if is_evex {
+                        let signs = x86::SIGNS[p];
+                        encoder.vector(signs, width, target, None, last, None);
+                        let target = (first, lanes);
+                        encoder.vector(
+                            x86::TERNARY[p],
+                            width,
+                            target,
+                            Some(second),
+                            last,
+                            Some(0xD8),
+                        );
+                    } else {
+                        let blend = x86::BLEND_BY_SIGN[p];
+                        encoder.blend_by_sign(blend, first, second, last, next(i, 11));
+                    }
+                }
+                if !is_evex && width == Width::Ymm {
+                    let target = Register::new(second.number, Width::Xmm);
+                    encoder.extract(x86::UPPER_HALF, target, first, 1);
+                }
+            }
+            for (i, memory) in addresses().into_iter().enumerate() {
+                let (first, second) = (next(i, 3), next(i, 5));
+                let operand = Operand::Memory(memory, width.bytes());
+                let p = i % 2;
+                let target = (first, Lanes::All);
+                encoder.vector(x86::MULTIPLY[p], width, target, Some(second), operand, None);
+                encoder.vector(x86::LOAD[p], width, target, None, operand, None);
+                encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::All, first);
+                if is_evex {
+                    let bytes = [4, 8][p];
+                    let operand = Operand::Broadcast(memory, bytes, width.bytes() / bytes);
+                    encoder.vector(x86::ADD[p], width, target, Some(second), operand, None);
+                    let only = (first, Lanes::Only(3));
+                    encoder.vector(
+                        x86::LOAD[p],
+                        width,
+                        only,
+                        None,
+                        Operand::Memory(memory, width.bytes()),
+                        None,
+                    );
+                    encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::Of(5), first);
+                } else {
+                    let blend = x86::BLEND_BY_SIGN[p];
+                    encoder.blend_by_sign(blend, first, second, operand, next(i, 7));
+                }
+            }
+        }
+        for i in 0..64 {
+            let (a, b, c) = (i % 8, i / 8, (i * 3 + 1) % 8);
+            encoder.masks(x86::OR_MASKS, a, Some(b), c);
+            encoder.masks(x86::NOT_MASK, a, None, b);
+        }
+        for (i, memory) in (0..8).cycle().zip(addresses()) {
+            encoder.load_mask(i, memory);
+            encoder.store_mask(memory, i);
+            encoder.load(memory.base, memory);
+            encoder.address(memory.base, memory);
+        }
+        let notes = encoder.notes.take().expect("they are written");
+        compare(&notes, &encoder.bytes);
+    }
+}
+
+#[test]
+fn functions_have_the_bits_of_their_loops() {
+    let random = &mut Random(5);
+    let n = 700;
+    for of in [Type::Single, Type::Double] {
+        let inputs = [0; 3].map(|_| Elements::random(of, n, random));
+        let slices = inputs.each_ref().map(|input| input.slice(n));
+        for &operation in Operation::ALL {
+            let arguments = operation.arguments();
+            let is_of_numbers = arguments.iter().all(|&of| of == Type::Number);
+            let value = operation.value();
+            let Some(definition) = operation.definition() else {
+                continue;
+            };
+            if !is_of_numbers || !matches!(value, Type::Number | Type::Truth) {
+                continue;
+            }
+            let formula = alone(operation, value, arguments).expanded(of);
+            let output = if value == Type::Truth { value } else { of };
+            let mut expected = Elements::zeros(output, n);
+            definition.run(&[], &slices[..arguments.len()], expected.slice_mut(n));
+            for level in levels() {
+                let Some(code) = Code::for_level(&formula, &vec![false; arguments.len()], level)
+                else {
+                    let mut lines = formula.lines().iter();
+                    let branches = lines.any(|line| line.operation().branches(of));
+                    assert!(branches, "{level:?} refuses {operation:?}");
+                    continue;
+                };
+                let mut got = Elements::zeros(output, n);
+                code.run(&slices[..arguments.len()], &mut [got.slice_mut(n)]);
+                for i in 0..n {
+                    let at = inputs.each_ref().map(|input| input.at(i));
+                    let (got, expected) = (got.at(i), expected.at(i));
+                    assert_eq!(
+                        got.bits(),
+                        expected.bits(),
+                        "{level:?}: {operation:?} of {at:?} is {got:?}, not {expected:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A scalar program: each line of some recent ones.
+#[test]
+fn long_programs_are_assembled() {
+    let random = &mut Random(3);
+    let of = Type::Double;
+    let mut lines: Vec<(Operation, Type, Vec<usize>)> = (0..100)
+        .map(|i| (Operation::Input(i), of, vec![]))
+        .collect();
+    for _ in 0..10_000 {
+        let (operation, count) = ARITHMETIC[random.below(5)];
+        let mut argument = || lines.len() - 1 - random.below(300.min(lines.len()));
+        let arguments = (0..count).map(|_| argument()).collect();
+        lines.push((operation, of, arguments));
+    }
+    let results: Vec<usize> = (0..60).map(|i| lines.len() - 1 - 5 * i).collect();
+    let formula = Formula::of_lines(&lines, 100, &results);
+    let inputs: Vec<Elements> = (0..100).map(|_| Elements::random(of, 3, random)).collect();
+    check(&formula, &inputs, &[false; 100], &[1, 3]);
+    let steps = Steps::new(&formula, &[false; 100]).expect("all are f64");
+    let (assembled, _) = assemble(
+        &Plan::new(&steps, Level::Avx512).expect("arithmetic"),
+        false,
+    );
+    assert!(
+        assembled.slots > 50,
+        "{} slots do not test spills",
+        assembled.slots
+    );
+}
+
+#[test]
+fn what_branches_is_refused() {
+    let quotient = alone(Operation::Quotient, Type::Integer, &[Type::Integer; 2]);
+    let sine = alone(Operation::Sin, Type::Number, &[Type::Number]).expanded(Type::Double);
+    let untyped = alone(Operation::Add, Type::Number, &[Type::Number; 2]);
+    for level in [Level::Avx512, Level::Avx2] {
+        for formula in [&quotient, &sine, &untyped] {
+            let repeats = vec![false; formula.inputs()];
+            assert!(Code::for_level(formula, &repeats, level).is_none());
+        }
+    }
+}
+
+#[test]
+fn the_environment_can_forbid_it() {
+    let formula = alone(Operation::Add, Type::Single, &[Type::Single; 2]);
+    let code = Code::new(&formula, &[false; 2]);
+    if std::env::var_os("BIBUN_JIT").is_some_and(|value| value == "0") {
+        assert!(code.is_none());
+        return;
+    }
+    assert_eq!(code.is_some(), Level::best().is_some());
+    let name = "assembler::tests::the_environment_can_forbid_it";
+    let status = std::process::Command::new(std::env::current_exe().expect("this is a program"))
+        .args(["--exact", name])
+        .env("BIBUN_JIT", "0")
+        .stdout(std::process::Stdio::null())
+        .status();
+    assert!(status.expect("it starts").success());
+}
+
+#[test]
+fn the_listing_names_lines() {
+    let formula = alone(Operation::Tanh, Type::Number, &[Type::Number]).expanded(Type::Single);
+    for level in levels() {
+        let code = Code::for_level(&formula, &[false], level).expect("it is arithmetic");
+        let text = code.listing();
+        assert!(text.contains("vfmadd"), "{text}");
+        assert!(text.contains("= multiply_add v"), "{text}");
+        let bytes = text.lines().filter(|line| !line.starts_with(';'));
+        let digits: usize = bytes
+            .map(|line| line.split(' ').next().map_or(0, str::len))
+            .sum();
+        assert!(digits > 600, "{text}");
+    }
+}
+
+macro_rules! refused {
+    ($($name:ident: $inputs:expr, $outputs:expr;)*) => {$(
+        #[test]
+        #[should_panic(expected = "another")]
+        fn $name() {
+            let formula = alone(Operation::Add, Type::Single, &[Type::Single; 2]);
+            let Some(code) = Code::new(&formula, &[false; 2]) else {
+                panic!("nothing to ask of this machine");
+            };
+            code.run(&$inputs, &mut $outputs);
+        }
+    )*};
+}
+refused! {
+    another_length_is_refused: [Slice::F32(&[1.0; 20]), Slice::F32(&[1.0; 19])], [SliceMut::F32(&mut [0.0; 20])];
+    another_short_length_is_refused: [Slice::F32(&[1.0; 2]), Slice::F32(&[1.0; 1])], [SliceMut::F32(&mut [0.0; 2])];
+    another_dtype_is_refused: [Slice::F32(&[1.0; 20]), Slice::F64(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
+    another_dtype_of_an_output_is_refused: [Slice::F32(&[1.0; 20]), Slice::F32(&[1.0; 20])], [SliceMut::F64(&mut [0.0; 20])];
+    a_missing_input_is_refused: [Slice::F32(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
+}
