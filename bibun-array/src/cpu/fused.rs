@@ -7,11 +7,15 @@ use smallvec::SmallVec;
 use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, Steps};
 use super::interpreter::Interpreter;
 use super::threads::{Chunks, for_each};
+use crate::assembler::Code;
 use crate::formula::{Formula, Member, Type};
 use crate::shape::Layout;
 use crate::storage::Buffer;
 use crate::waiting::shared;
 use crate::{Array, DType, Scalar, Slice, SliceMut, formula};
+
+/// The number of elements that are gathered at once for machine code.
+const CODE_RUN: usize = 2048;
 
 /// A formula of several results, computed at each element of some arrays.
 pub(crate) struct Fused {
@@ -19,8 +23,16 @@ pub(crate) struct Fused {
     size: usize,
     inputs: Vec<(DType, Access)>,
     formula: Formula,
-    interpreter: Interpreter,
+    computed: Computed,
     outputs: Vec<(DType, Layout)>,
+}
+
+/// How the formula is computed.
+enum Computed {
+    /// By machine code that was made for it.
+    Code(Code),
+    /// By the loops of its operations, one after the other.
+    Loops(Interpreter),
 }
 
 /// How an input is read, in the memory order of the results.
@@ -55,12 +67,20 @@ impl Fused {
                 false => Access::Gather(Steps::new(layout)),
             }
         };
+        let inputs: Vec<(DType, Access)> = (inputs.iter())
+            .map(|(dtype, layout)| (*dtype, access(layout)))
+            .collect();
+        let repeats = inputs
+            .iter()
+            .map(|(_, access)| matches!(access, Access::Repeat));
+        let code = Code::new(&formula.arithmetic(), &repeats.collect::<Vec<_>>());
         Self {
             size,
-            inputs: (inputs.iter())
-                .map(|(dtype, layout)| (*dtype, access(layout)))
-                .collect(),
-            interpreter: Interpreter::new(&formula),
+            inputs,
+            computed: match code {
+                Some(code) => Computed::Code(code),
+                None => Computed::Loops(Interpreter::new(&formula)),
+            },
             formula,
             outputs,
         }
@@ -140,13 +160,18 @@ impl Fused {
 
     /// Fills the part of the results that starts at `start` in memory order.
     fn fill_from(&self, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
+        let run = match &self.computed {
+            // What is in memory is read where it lies, in one go.
+            Computed::Code(_) if self.gathers() => CODE_RUN,
+            Computed::Code(_) => outs[0].len(),
+            Computed::Loops(_) => RUN,
+        };
         let len = outs[0].len();
-        let mut scratch: Vec<Scratch> = inputs
-            .iter()
-            .map(|input| input.scratch(RUN.min(len)))
+        let mut scratch: SmallVec<[Scratch; 8]> = (inputs.iter())
+            .map(|input| self.scratch(input, run.min(len)))
             .collect();
-        for done in (0..len).step_by(RUN) {
-            let (position, len) = (start + done, RUN.min(len - done));
+        for done in (0..len).step_by(run.max(1)) {
+            let (position, len) = (start + done, run.min(len - done));
             let mut block: SmallVec<[SliceMut<'_>; 4]> =
                 outs.iter_mut().map(|out| out.range(done, len)).collect();
             for (input, scratch) in inputs.iter().zip(&mut scratch) {
@@ -155,10 +180,30 @@ impl Fused {
             let slices: SmallVec<[Slice<'_>; 8]> = inputs
                 .iter()
                 .zip(&scratch)
-                .map(|(input, scratch)| input.run(position, len, scratch))
+                .map(|(input, scratch)| match (&self.computed, &input.source) {
+                    (Computed::Code(_), Source::Repeat(element)) => Slice::of_scalar(element),
+                    _ => input.run(position, len, scratch),
+                })
                 .collect();
-            self.interpreter.run(&slices, &mut block);
+            match &self.computed {
+                Computed::Code(code) => code.run(&slices, &mut block),
+                Computed::Loops(interpreter) => interpreter.run(&slices, &mut block),
+            }
         }
+    }
+
+    /// Memory for the runs of an input.
+    fn scratch(&self, input: &Input<'_>, run: usize) -> Scratch {
+        match (&self.computed, &input.source) {
+            (Computed::Code(_), Source::Repeat(_)) => input.scratch(0),
+            _ => input.scratch(run),
+        }
+    }
+
+    /// Whether an input is gathered before it is read.
+    fn gathers(&self) -> bool {
+        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(_));
+        self.inputs.iter().any(is_gathered)
     }
 }
 

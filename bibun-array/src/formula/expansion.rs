@@ -226,15 +226,18 @@ impl Formula {
     /// Panics if `precision` is neither of the two.
     #[must_use]
     pub fn expanded(&self, precision: Type) -> Self {
-        let mut formula = self.typed(precision);
+        self.typed(precision).arithmetic()
+    }
+
+    /// A formula whose lines have types, with all functions expanded into arithmetic except those
+    /// that branch.
+    pub(crate) fn arithmetic(&self) -> Self {
         let can_expand = |line: &Line| !line.operation.branches(line.value);
-        loop {
-            let (next, changed) = formula.once_expanded(&can_expand);
-            if !changed {
-                return next;
-            }
-            formula = next;
+        let (mut formula, mut changed) = self.once_expanded(&can_expand);
+        while changed {
+            (formula, changed) = formula.once_expanded(&can_expand);
         }
+        formula
     }
 
     /// The same formula, of numbers of this precision.
