@@ -167,8 +167,11 @@ impl Fused {
             Computed::Loops(_) => RUN,
         };
         let len = outs[0].len();
-        let mut scratch: SmallVec<[Scratch; 8]> = (inputs.iter())
-            .map(|input| self.scratch(input, run.min(len)))
+        let mut scratch: SmallVec<[Scratch; 8]> = (inputs.iter().zip(&self.inputs))
+            .map(|(input, (_, access))| match self.takes_one(access) {
+                true => input.scratch(0),
+                false => input.scratch(run.min(len)),
+            })
             .collect();
         for done in (0..len).step_by(run.max(1)) {
             let (position, len) = (start + done, run.min(len - done));
@@ -177,11 +180,10 @@ impl Fused {
             for (input, scratch) in inputs.iter().zip(&mut scratch) {
                 input.bring(position, block[0].as_slice(), scratch);
             }
-            let slices: SmallVec<[Slice<'_>; 8]> = inputs
-                .iter()
+            let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&self.inputs))
                 .zip(&scratch)
-                .map(|(input, scratch)| match (&self.computed, &input.source) {
-                    (Computed::Code(_), Source::Repeat(element)) => Slice::of_scalar(element),
+                .map(|((input, (_, access)), scratch)| match &input.source {
+                    Source::Repeat(element) if self.takes_one(access) => Slice::of_scalar(element),
                     _ => input.run(position, len, scratch),
                 })
                 .collect();
@@ -192,12 +194,12 @@ impl Fused {
         }
     }
 
-    /// Memory for the runs of an input.
-    fn scratch(&self, input: &Input<'_>, run: usize) -> Scratch {
-        match (&self.computed, &input.source) {
-            (Computed::Code(_), Source::Repeat(_)) => input.scratch(0),
-            _ => input.scratch(run),
-        }
+    /// Whether the code reads one element of an input for all.
+    fn takes_one(&self, access: &Access) -> bool {
+        matches!(
+            (&self.computed, access),
+            (Computed::Code(_), Access::Repeat)
+        )
     }
 
     /// Whether an input is gathered before it is read.
