@@ -57,6 +57,13 @@ impl Draws {
     }
 }
 
+/// Runs `f`, whose draws are neither recorded nor repeated, because the positions that it draws from
+/// are computed from its arguments.
+pub fn undrawn<T>(f: impl FnOnce() -> T) -> T {
+    let _layers = put_aside();
+    f()
+}
+
 /// A layer in force. It ends when this is dropped, also by a panic.
 struct Inside;
 

@@ -14,6 +14,7 @@ use crate::error::{Error, raise};
 use crate::hooks::{GradientHook, GradientHooks};
 use crate::locks::{Held, lock, read, write};
 use crate::release::{Released, release};
+use crate::scope;
 use crate::surroundings::{self, Aside, keep_to_this_task};
 use crate::variable::{Value, Variable};
 
@@ -62,7 +63,7 @@ pub(crate) struct LeafOwner {
 
 impl LeafOwner {
     pub(crate) fn new(value: Value) -> Arc<Self> {
-        Arc::new_cyclic(|owner| Self {
+        let owner = Arc::new_cyclic(|owner| Self {
             leaf: Arc::new(Leaf {
                 value: RwLock::new(Slot::Here(Arc::new(value))),
                 name: Mutex::new(None),
@@ -73,7 +74,9 @@ impl LeafOwner {
                     gradient: None,
                 }),
             }),
-        })
+        });
+        scope::remember_leaf(&owner.leaf);
+        owner
     }
 
     /// Returns the owner of a leaf that history leads to.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 
+use crate::leaf::Leaf;
 use crate::node::{Edge, Node};
 use crate::surroundings::{Aside, keep_to_this_task};
 
@@ -170,7 +171,7 @@ pub(crate) struct Seal {
     pub(crate) function: &'static str,
     /// The innermost transformation around the seal.
     around: Level,
-    /// The nodes that were made inside the seal.
+    /// The nodes and leaves that were made inside the seal.
     made: FxHashSet<usize>,
 }
 
@@ -179,7 +180,7 @@ impl Seal {
     pub(crate) fn is_broken_by(&self, edge: &Edge) -> bool {
         match edge {
             Edge::Output(node, _) => !self.made.contains(&node.address()),
-            Edge::Leaf(_) => true,
+            Edge::Leaf(leaf) => !self.made.contains(&Arc::as_ptr(leaf).addr()),
             Edge::None | Edge::Cut(_) => false,
         }
     }
@@ -218,6 +219,13 @@ pub(crate) fn with_seal(see: impl FnOnce(&mut Seal)) {
     if IS_SEALED.get() {
         SEAL.with_borrow_mut(|seal| seal.as_mut().map(see));
     }
+}
+
+/// Adds a leaf to those made inside the seal.
+pub(crate) fn remember_leaf(leaf: &Arc<Leaf>) {
+    with_seal(|seal| {
+        seal.made.insert(Arc::as_ptr(leaf).addr());
+    });
 }
 
 /// Adds a node to those made inside the seal.

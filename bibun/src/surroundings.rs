@@ -4,16 +4,17 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::mem;
 use std::sync::{Arc, Once};
 use std::thread::LocalKey;
 
-use bibun_array::Draws;
+use bibun_array::{Array, Draws, is_traced};
 use rustc_hash::FxHashMap;
 
 use crate::call;
 use crate::hooks;
-use crate::leaf::{self, Leaf};
+use crate::leaf::{self, Leaf, LeafOwner};
 use crate::links;
 use crate::locks;
 use crate::randomness::{self, BatchDraws};
@@ -125,12 +126,80 @@ enum Layer {
     Recording(Contents),
     /// Contents that only this thread sees.
     Apart(Contents),
+    /// The same. A content that is not among them yet is first replaced by another value.
+    Lifted(Contents, Lifted),
+}
+
+/// The values that replace contents, for a function that is traced.
+struct Lifted {
+    lift: Box<dyn FnMut(&Array) -> Array>,
+    captured: Vec<(Captured, Variable)>,
+}
+
+impl fmt::Debug for Lifted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.captured.fmt(f)
+    }
+}
+
+/// A value that a function finds in its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) enum Captured {
+    Buffer(Buffer),
+    Leaf(Arc<LeafOwner>),
+}
+
+impl Captured {
+    /// Returns the value as this thread sees it.
+    pub(crate) fn array(&self) -> Array {
+        match self {
+            Self::Buffer(buffer) => buffer.get().array(),
+            Self::Leaf(leaf) => match leaf.value().array() {
+                Some(array) => array.clone(),
+                None => unreachable!("leaves are not hidden"),
+            },
+        }
+    }
+}
+
+/// What a function that was traced found in its surroundings: in the order in which they were lifted,
+/// and the buffers that it changed, with their new values.
+pub(crate) struct Found {
+    pub(crate) captured: Vec<Captured>,
+    pub(crate) changed: Vec<(Buffer, Variable)>,
+}
+
+/// Runs `f`, which sees what `lift` makes of the contents of buffers and leaves, and whose changes of
+/// buffers nobody else sees.
+pub(crate) fn lifting<T>(
+    lift: impl FnMut(&Array) -> Array + 'static,
+    f: impl FnOnce() -> T,
+) -> (T, Found) {
+    let lifted = Lifted {
+        lift: Box::new(lift),
+        captured: Vec::new(),
+    };
+    let (result, layer) = in_layer(Layer::Lifted(Contents::default(), lifted), f);
+    let Layer::Lifted(contents, lifted) = layer else {
+        unreachable!("layers end in order")
+    };
+    let is_lifted = |x: &Variable| lifted.captured.iter().any(|(_, lifted)| lifted.is_same(x));
+    let changed = contents.buffers.into_iter().filter(|(_, x)| !is_lifted(x));
+    let found = Found {
+        changed: changed.collect(),
+        captured: (lifted.captured.into_iter())
+            .map(|(captured, _)| captured)
+            .collect(),
+    };
+    (result, found)
 }
 
 impl Layer {
     fn contents(&mut self) -> &mut Contents {
         match self {
-            Self::Recording(contents) | Self::Apart(contents) => contents,
+            Self::Recording(contents) | Self::Apart(contents) | Self::Lifted(contents, _) => {
+                contents
+            }
         }
     }
 }
@@ -141,6 +210,11 @@ thread_local! {
 }
 
 fn with_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Contents) {
+    let (result, mut layer) = in_layer(layer, f);
+    (result, mem::take(layer.contents()))
+}
+
+fn in_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Layer) {
     struct End;
     impl Drop for End {
         fn drop(&mut self) {
@@ -158,7 +232,15 @@ fn with_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Contents) {
     let end = End;
     let result = f();
     mem::forget(end);
-    (result, mem::take(pop().contents()))
+    (result, pop())
+}
+
+impl Lifted {
+    fn of(&mut self, captured: Captured, array: &Array) -> Variable {
+        let x = Variable::constant((self.lift)(array));
+        self.captured.push((captured, x.clone()));
+        x
+    }
 }
 
 fn find<'a>(contents: &'a mut Contents, buffer: &Buffer) -> Option<&'a mut Variable> {
@@ -167,7 +249,7 @@ fn find<'a>(contents: &'a mut Contents, buffer: &Buffer) -> Option<&'a mut Varia
 }
 
 /// Returns the content of a buffer as this thread sees it. `held` returns the content for all others.
-pub(crate) fn look(buffer: &Buffer, held: impl FnOnce() -> Variable) -> Variable {
+pub(crate) fn look(buffer: &Buffer, held: impl Fn() -> Variable) -> Variable {
     if !ARE_LAYERS.get() {
         return held();
     }
@@ -175,10 +257,21 @@ pub(crate) fn look(buffer: &Buffer, held: impl FnOnce() -> Variable) -> Variable
         let mut known = None;
         let mut from = 0;
         for (i, layer) in layers.iter_mut().enumerate().rev() {
-            if let Layer::Apart(contents) = layer
-                && let Some(x) = find(contents, buffer)
-            {
-                (known, from) = (Some(x.clone()), i + 1);
+            let found = match layer {
+                Layer::Apart(contents) => find(contents, buffer).cloned(),
+                Layer::Lifted(contents, lifted) => {
+                    let known = find(contents, buffer).cloned();
+                    let own = || Some(held()).filter(|x| is_traced(&x.array()));
+                    Some(known.or_else(own).unwrap_or_else(|| {
+                        let x = lifted.of(Captured::Buffer(buffer.clone()), &held().array());
+                        contents.buffers.push((buffer.clone(), x.clone()));
+                        x
+                    }))
+                }
+                Layer::Recording(_) => None,
+            };
+            if let Some(x) = found {
+                (known, from) = (Some(x), i + 1);
                 break;
             }
         }
@@ -200,7 +293,8 @@ pub(crate) fn put_apart(buffer: &Buffer, value: &Variable) -> bool {
     ARE_LAYERS.get()
         && LAYERS.with_borrow_mut(|layers| {
             let mut apart = layers.iter_mut().rev();
-            let Some(layer) = apart.find(|layer| matches!(layer, Layer::Apart(_))) else {
+            let is_apart = |layer: &&mut Layer| !matches!(layer, Layer::Recording(_));
+            let Some(layer) = apart.find(is_apart) else {
                 return false;
             };
             let contents = layer.contents();
@@ -226,12 +320,23 @@ pub(crate) fn look_at_leaf(leaf: &Arc<Leaf>, held: Arc<Value>) -> Arc<Value> {
 fn look_at_leaf_in_layers(leaf: &Arc<Leaf>, held: Arc<Value>) -> Arc<Value> {
     let address = Arc::as_ptr(leaf).addr();
     LAYERS.with_borrow_mut(|layers| {
-        let known = |layer: &Layer| match layer {
+        let known = |layer: &mut Layer| match layer {
             Layer::Apart(contents) => contents.leaves.get(&address).map(|known| known.1.clone()),
+            // A leaf that the function has made itself is part of its trace.
+            Layer::Lifted(..) if held.array().is_some_and(is_traced) => None,
+            Layer::Lifted(contents, lifted) => {
+                let lift = || {
+                    let array = held.array().expect("leaves are not hidden");
+                    let x = lifted.of(Captured::Leaf(LeafOwner::of(leaf)), array);
+                    (Arc::clone(leaf), Arc::new(Value::Array(x.array())))
+                };
+                let known = contents.leaves.entry(address).or_insert_with(lift);
+                Some(Arc::clone(&known.1))
+            }
             Layer::Recording(_) => None,
         };
-        let found =
-            (layers.iter().enumerate().rev()).find_map(|(i, layer)| Some((i, known(layer)?)));
+        let mut inner_first = layers.iter_mut().enumerate().rev();
+        let found = inner_first.find_map(|(i, layer)| Some((i, known(layer)?)));
         let (from, value) = found.map_or((0, held), |(i, value)| (i + 1, value));
         for layer in &mut layers[from..] {
             if let Layer::Recording(contents) = layer {

@@ -4,6 +4,7 @@ mod architecture;
 mod attention;
 mod book;
 mod chainer_cases;
+mod compile;
 mod compile_fail;
 mod core;
 mod custom;

@@ -22,7 +22,7 @@ use crate::{Array, DType, Error, Location, Shape, raise};
 #[derive(Debug)]
 pub struct Program {
     slots: Vec<SlotSpec>,
-    inputs: usize,
+    inputs: Vec<usize>,
     items: Vec<Item>,
     outputs: Vec<Operand>,
     /// The number of steps as they were recorded.
@@ -141,9 +141,10 @@ impl Program {
     #[track_caller]
     pub fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
         self.expect_inputs(&inputs);
-        let mut values: Vec<Option<Array>> = Vec::with_capacity(self.slots.len());
-        values.extend(inputs.into_iter().map(Some));
-        values.resize_with(self.slots.len(), || None);
+        let mut values: Vec<Option<Array>> = vec![None; self.slots.len()];
+        for (&slot, x) in self.inputs.iter().zip(inputs) {
+            values[slot] = Some(x);
+        }
         for item in &self.items {
             match &item.work {
                 Planned::Fused {
@@ -194,14 +195,14 @@ impl Program {
 
     #[track_caller]
     fn expect_inputs(&self, inputs: &[Array]) {
-        let slots = &self.slots[..self.inputs];
+        let slots = || self.inputs.iter().map(|&slot| &self.slots[slot]);
         let fits = |(x, slot): (&Array, &SlotSpec)| {
             *x.shape() == slot.layout.shape
                 && x.dtype() == slot.dtype
-                && x.layout().has_steps_of(&slot.layout)
-                && (x.buffer().is_some() || x.inline().is_some())
+                && (x.inline().is_some()
+                    || x.buffer().is_some() && x.layout().has_steps_of(&slot.layout))
         };
-        if inputs.len() != slots.len() || !inputs.iter().zip(slots).all(fits) {
+        if inputs.len() != self.inputs.len() || !inputs.iter().zip(slots()).all(fits) {
             let found: Vec<String> = inputs
                 .iter()
                 .map(|x| {
@@ -209,8 +210,7 @@ impl Program {
                     format!("{} {shape} by steps {strides:?} on {device}", x.dtype())
                 })
                 .collect();
-            let expected: Vec<String> = slots
-                .iter()
+            let expected: Vec<String> = slots()
                 .map(|slot| {
                     let Layout { shape, strides, .. } = &slot.layout;
                     format!("{} {shape} by steps {strides:?}", slot.dtype)
@@ -394,7 +394,8 @@ impl fmt::Display for Program {
         let at = |(function, location): &(&str, Location)| {
             format!("{function} at {}:{}", location.file(), location.line())
         };
-        for (i, slot) in self.slots[..self.inputs].iter().enumerate() {
+        for &i in &self.inputs {
+            let slot = &self.slots[i];
             writeln!(f, "%{i}: input {}", spec(slot.dtype, &slot.layout.shape))?;
         }
         for item in &self.items {

@@ -31,7 +31,7 @@ use device::TRACE;
 /// let [y] = &program.run(vec![Array::from([3.0, 4.0])])[..] else { panic!() };
 /// assert_eq!(y.to_vec::<f64>(), [9.0, 16.0]);
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tracer(Arc<Recording>);
 
 /// What has been recorded so far.
@@ -48,7 +48,8 @@ pub(crate) struct Content {
     pub(crate) steps: Vec<Step>,
     /// The slots: first those of the inputs, then those of results.
     pub(crate) slots: Vec<SlotSpec>,
-    pub(crate) inputs: usize,
+    /// The slots of the inputs.
+    pub(crate) inputs: Vec<usize>,
 }
 
 /// The elements that a slot will have: their dtype, and where they will be in memory.
@@ -169,16 +170,20 @@ impl Tracer {
     }
 
     /// Returns an array that stands for the next input. In every run, the input will have the shape,
-    /// dtype and strides of `like`.
-    ///
-    /// # Panics
-    /// Panics if something has been recorded already.
+    /// dtype and strides of `like`, or repeat a single value.
     pub fn input(&self, like: &Array) -> Array {
-        let layout = input_layout(like);
+        self.input_in(like.dtype(), input_layout(like))
+    }
+
+    /// Returns an array that stands for the next input, whose elements will be in row-major order.
+    pub fn row_major_input(&self, shape: &Shape, dtype: DType) -> Array {
+        self.input_in(dtype, Layout::row_major(shape.clone()))
+    }
+
+    fn input_in(&self, dtype: DType, layout: Layout) -> Array {
         let mut content = self.0.content();
-        assert!(content.steps.is_empty(), "inputs come before steps");
-        content.inputs += 1;
-        let dtype = like.dtype();
+        let number = content.slots.len();
+        content.inputs.push(number);
         self.0.slot(&mut content, SlotSpec { dtype, layout })
     }
 
@@ -201,6 +206,60 @@ impl Tracer {
         let content = std::mem::take(&mut *self.0.content());
         Program::new(content, outputs)
     }
+}
+
+/// Records a call of a function of the host with these inputs, of which one is
+/// [traced](is_traced). In every run of the program, `run` is passed the inputs and returns results
+/// with these shapes and dtypes. Returns arrays that stand for the results.
+///
+/// ```
+/// use bibun_array::{Array, Tracer, record_call};
+/// use std::sync::Arc;
+/// let tracer = Tracer::new("example");
+/// let x = tracer.input(&Array::from([1.0, 2.0]));
+/// let spec = (x.shape().clone(), x.dtype());
+/// let largest = Arc::new(|x: Vec<Array>| {
+///     let most = x[0].to_vec::<f64>().into_iter().fold(f64::MIN, f64::max);
+///     vec![Array::from([most, most])]
+/// });
+/// let program = tracer.finish(&record_call("largest", &[&x], &[spec], largest));
+/// assert_eq!(program.run(vec![Array::from([3.0, 4.0])])[0].to_vec::<f64>(), [4.0, 4.0]);
+/// ```
+///
+/// # Panics
+/// Panics if no input is traced. Runs of the program panic if the results have other shapes or
+/// dtypes.
+#[track_caller]
+pub fn record_call(
+    name: &'static str,
+    inputs: &[&Array],
+    outputs: &[(Shape, DType)],
+    run: Arc<dyn Fn(Vec<Array>) -> Vec<Array> + Send + Sync>,
+) -> Vec<Array> {
+    let recording = Recording::of(name, inputs).filter(|_| inputs.iter().any(|x| is_traced(x)));
+    let Some(recording) = recording else {
+        raise(Error::invalid(name, "none of the inputs is traced"))
+    };
+    let expected = outputs.to_vec();
+    let run = move |inputs| {
+        let results: Vec<Array> = run(inputs);
+        let specs = results.iter().map(|y| (y.shape().clone(), y.dtype()));
+        if !specs.eq(expected.iter().cloned()) {
+            let what = format!("the results are {results:?}, expected {expected:?}");
+            raise(Error::invalid(name, what));
+        }
+        results.iter().map(Array::to_row_major).collect()
+    };
+    let work = Work::Call {
+        name,
+        parameters: None,
+        run: Arc::new(run),
+    };
+    let specs = outputs.iter().map(|(shape, dtype)| SlotSpec {
+        dtype: *dtype,
+        layout: Layout::row_major(shape.clone()),
+    });
+    recording.write(work, inputs, specs)
 }
 
 /// Whether the elements of an array are not there yet, because a function is being traced.

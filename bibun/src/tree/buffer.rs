@@ -150,7 +150,7 @@ impl Buffer {
 
     /// Replaces the elements by a function of them, and returns the previous ones.
     #[track_caller]
-    fn replace(&self, f: impl Fn(Array) -> Array) -> Array {
+    pub(crate) fn replace(&self, f: impl Fn(Array) -> Array) -> Array {
         loop {
             let old = self.get();
             let value = f(old.array());

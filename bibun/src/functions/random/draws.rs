@@ -1,6 +1,10 @@
 //! Random numbers as constants.
 
-use bibun_array::{Array, DType, Device, Distribution, Generator, Shape, cpu};
+use std::sync::Arc;
+
+use bibun_array::{
+    Array, DType, Device, Distribution, Generator, Shape, cpu, is_traced, record_call, undrawn,
+};
 
 use crate::batch::Batched;
 use crate::call::calling;
@@ -149,24 +153,10 @@ impl Random {
         inputs.insert(0, place);
         Discrete::of(self, inputs)
     }
-}
 
-impl DiscreteRule for Random {
-    type Inputs = Variadic;
-
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn shape(&self, inputs: Vec<&Spec>) -> Result<Spec, Mismatch> {
-        let batch = inputs[1..].iter().flat_map(|batch| batch.shape.iter());
-        let sizes: Vec<usize> = batch.chain(self.shape.iter()).copied().collect();
-        Ok(Spec::new(sizes, self.distribution.dtype()))
-    }
-
-    fn forward(&self, inputs: Vec<Array>) -> Array {
+    fn drawn(&self, inputs: &[Array]) -> Array {
         let [a, b] = inputs[0].to_vec::<i64>()[..] else {
-            unreachable!("the place in a stream is two words")
+            unreachable!("the position in a stream is two words")
         };
         let mut stream = match self.is_below {
             true => Generator::new(a as u64).split(b as u64),
@@ -185,6 +175,34 @@ impl DiscreteRule for Random {
         });
         let numbers: Vec<_> = numbers.collect();
         stream.draw_batch(distribution, &numbers, shape, self.device)
+    }
+}
+
+impl DiscreteRule for Random {
+    type Inputs = Variadic;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn shape(&self, inputs: Vec<&Spec>) -> Result<Spec, Mismatch> {
+        let batch = inputs[1..].iter().flat_map(|batch| batch.shape.iter());
+        let sizes: Vec<usize> = batch.chain(self.shape.iter()).copied().collect();
+        Ok(Spec::new(sizes, self.distribution.dtype()))
+    }
+
+    fn forward(&self, inputs: Vec<Array>) -> Array {
+        if !inputs.iter().any(is_traced) {
+            return self.drawn(&inputs);
+        }
+        // The position in the stream is known in the run alone, and so are the numbers.
+        let batch = inputs[1..].iter().flat_map(|batch| batch.shape().iter());
+        let shape: Shape = batch.chain(self.shape.iter()).copied().collect();
+        let (own, inputs) = (self.clone(), inputs.iter().collect::<Vec<_>>());
+        let run = move |inputs: Vec<Array>| vec![undrawn(|| own.drawn(&inputs))];
+        let spec = (shape, self.distribution.dtype());
+        let mut results = record_call(self.name, &inputs, &[spec], Arc::new(run));
+        results.pop().expect("there is one result")
     }
 
     /// Batch elements with numbers draw their own.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
 
@@ -20,7 +20,8 @@ use crate::functions::zeros_like;
 use crate::locks::lock;
 use crate::randomness;
 use crate::scope;
-use crate::surroundings::Scopes;
+use crate::surroundings::{self, Captured, Scopes, Surroundings};
+use crate::tree::Buffer;
 use crate::variable::Variable;
 
 /// The function, in terms of the leaves of its argument and result.
@@ -45,6 +46,8 @@ pub(super) fn note(form: Form) {
 /// A function and its programs, one for each list of shapes.
 pub(super) struct Core {
     forward: Arc<Forward>,
+    /// Whether it runs again what has run before, so that buffers have been changed already.
+    runs_again: bool,
     traced: Mutex<Vec<Arc<Traced>>>,
     /// The compiled functions that are its rules.
     rules: Mutex<HashMap<RuleKey, Arc<Core>>>,
@@ -74,6 +77,26 @@ pub(super) struct Traced {
     signature: Signature,
     pub(super) program: Program,
     form: Option<Form>,
+    /// The buffers and leaves that the function reads, which are inputs behind those of the argument.
+    captured: Vec<Captured>,
+    /// The buffers that it changes. Their new contents are outputs behind those of the result.
+    changed: Vec<Buffer>,
+}
+
+impl Traced {
+    fn run(&self, mut inputs: Vec<Array>) -> Vec<Array> {
+        let captured = self
+            .captured
+            .iter()
+            .map(|captured| captured.array().to_row_major());
+        inputs.extend(captured);
+        let mut outputs = self.program.run(inputs);
+        let contents = outputs.split_off(outputs.len() - self.changed.len());
+        for (buffer, content) in self.changed.iter().zip(contents) {
+            buffer.replace(|_| content.clone());
+        }
+        outputs
+    }
 }
 
 /// What a program is for.
@@ -87,6 +110,7 @@ impl Core {
     pub(super) fn new(forward: Arc<Forward>, counts: Arc<Counts>) -> Self {
         Self {
             forward,
+            runs_again: false,
             traced: Mutex::default(),
             rules: Mutex::default(),
             counts,
@@ -94,9 +118,13 @@ impl Core {
     }
 
     fn rule(&self, key: RuleKey, forward: impl FnOnce(Arc<Forward>) -> Arc<Forward>) -> Arc<Self> {
+        let runs_again = matches!(key, RuleKey::Vjp(_));
         let make = || {
             let forward = forward(Arc::clone(&self.forward));
-            Arc::new(Self::new(forward, Arc::clone(&self.counts)))
+            Arc::new(Self {
+                runs_again,
+                ..Self::new(forward, Arc::clone(&self.counts))
+            })
         };
         Arc::clone(lock(&self.rules).entry(key).or_insert_with(make))
     }
@@ -130,13 +158,50 @@ impl Core {
             );
             raise(Error::argument("compile", what));
         }
-        let made = Arc::new(trace(&*self.forward, inputs, scopes, signature));
+        let made = Arc::new(self.trace(inputs, scopes, signature));
         let mut traced = lock(&self.traced);
         if traced.len() == PROGRAMS {
             traced.remove(0);
         }
         traced.push(Arc::clone(&made));
         made
+    }
+
+    fn trace(&self, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
+        let tracer = Tracer::new("compile");
+        let inputs: Vec<Variable> = inputs
+            .iter()
+            .map(|x| Variable::constant(tracer.input(x)))
+            .collect();
+        FORM.set(None);
+        let run = || scopes.run(|| scope::sealed("compile", || (self.forward)(&inputs)));
+        let lifting_tracer = tracer.clone();
+        let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
+        let ((outputs, found), draws) =
+            Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
+        if draws != Draws::default() {
+            let what = "the function draws from a generator, and the same numbers would come again \
+                        in every run; draw them outside and pass them as an argument (a link such \
+                        as `Dropout` has its own stream)";
+            raise(Error::argument("compile", what));
+        }
+        let changed = match self.runs_again {
+            true => Vec::new(),
+            false => found.changed,
+        };
+        let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
+        let outputs: Vec<Array> = outputs
+            .iter()
+            .chain(&contents)
+            .map(Variable::array)
+            .collect();
+        Traced {
+            signature,
+            program: tracer.finish(&outputs),
+            form: FORM.take(),
+            captured: found.captured,
+            changed,
+        }
     }
 
     /// The program that was used last.
@@ -149,35 +214,14 @@ fn spec(x: &Array) -> (Shape, DType, Vec<isize>) {
     (x.shape().clone(), x.dtype(), x.strides().to_vec())
 }
 
-fn trace(forward: &Forward, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
-    let tracer = Tracer::new("compile");
-    let inputs: Vec<Variable> = inputs
-        .iter()
-        .map(|x| Variable::constant(tracer.input(x)))
-        .collect();
-    FORM.set(None);
-    let run = || scopes.run(|| scope::sealed("compile", || forward(&inputs)));
-    let (outputs, draws) = Draws::record(|| tracer.run(run));
-    if draws != Draws::default() {
-        let what = "the function draws random numbers, and the same ones would come again in every \
-                    run; draw them outside and pass them as an argument, or compile the function \
-                    for `eval_mode`";
-        raise(Error::argument("compile", what));
-    }
-    let outputs: Vec<Array> = outputs.iter().map(Variable::array).collect();
-    Traced {
-        signature,
-        program: tracer.finish(&outputs),
-        form: FORM.take(),
-    }
-}
-
 /// A call of a compiled function. Its rules are compiled functions of the same inputs and of
 /// cotangents, tangents or batches.
 #[derive(Clone)]
 pub(super) struct CompiledCall {
     core: Arc<Core>,
     scopes: Scopes,
+    /// The surroundings of the first run, which later runs for derivatives see.
+    first: Arc<OnceLock<Surroundings>>,
     /// The structure of the result, once the function has run.
     made: Arc<Mutex<Option<Form>>>,
 }
@@ -192,6 +236,7 @@ impl CompiledCall {
         let call = Self {
             core: Arc::clone(core),
             scopes: Scopes::current(),
+            first: Arc::default(),
             made: Arc::default(),
         };
         let outputs = apply::run(&call, inputs, location, false);
@@ -205,6 +250,17 @@ impl CompiledCall {
             ..self.clone()
         };
         apply::run(&call, inputs, caller(), false)
+    }
+
+    /// Runs the function in the surroundings of its first run.
+    fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
+        if let Some(first) = self.first.get() {
+            return first.again(run);
+        }
+        let (outputs, surroundings) = Surroundings::record(run);
+        // No other thread runs it meanwhile, because a call is one run at one level.
+        let _ = self.first.set(surroundings);
+        outputs
     }
 
     fn note(&self, form: Option<Form>) {
@@ -237,13 +293,13 @@ impl Function for CompiledCall {
         if inputs.iter().any(|x| is_traced(x) || is_elsewhere(x)) {
             let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
             let run = || scope::sealed("compile", || (self.core.forward)(&inputs));
-            let outputs = self.scopes.run(run);
+            let outputs = self.see_first(|| self.scopes.run(run));
             self.note(FORM.take());
             return outputs.iter().map(Variable::array).collect();
         }
         let traced = self.core.program(&inputs, &self.scopes);
         self.note(traced.form.clone());
-        traced.program.run(inputs)
+        self.see_first(|| traced.run(inputs))
     }
 
     fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {

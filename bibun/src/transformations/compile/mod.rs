@@ -13,7 +13,7 @@ use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
 use crate::surroundings::Scopes;
-use crate::tree::{Leaves, Mapper, Role, Tree};
+use crate::tree::{Buffer, Held, Leaves, Mapper, Role, Tree, Visitor};
 use crate::variable::Variable;
 
 /// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
@@ -29,8 +29,10 @@ use crate::variable::Variable;
 /// may depend on shapes and not on values. To read a value is an error; so is a branch on a value,
 /// for which there is [`where_`](crate::functions::where_). Values that `f` captures are constants of
 /// the program: a captured Variable that has history is an error, and a number that changes outside
-/// keeps its old value. So do the fields of the argument that are not Variables, and the content of
-/// [buffers](crate::links::Buffer). With hooks, replaced [`Rules`] or
+/// keeps its old value, as do the fields of the argument that are not Variables.
+/// [Buffers](crate::links::Buffer) are read and changed in every run, so batch normalisation and
+/// [`Dropout`](crate::links::Dropout) train as usual; to draw from a
+/// [`Generator`](crate::array::Generator) is an error. With hooks, replaced [`Rules`] or
 /// [`detect_anomaly`](crate::detect_anomaly) around the call, and on other devices than the CPU, `f`
 /// itself runs.
 ///
@@ -61,6 +63,9 @@ where
     }
 }
 
+/// The number of structures of arguments whose programs are kept.
+const STRUCTURES: usize = 32;
+
 /// A function that is run as a program; see [`compile`].
 pub struct Compiled<A, Y> {
     function: Arc<dyn Fn(&A) -> Y + Send + Sync>,
@@ -69,9 +74,22 @@ pub struct Compiled<A, Y> {
     counts: Arc<Counts>,
 }
 
-/// The structure of an argument: the name of each leaf, and whether it is a parameter and frozen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Structure(Vec<(String, bool, bool)>);
+/// The structure of an argument: the name of each leaf, and whether it is a parameter and frozen; and
+/// the buffers in it, which a program reads and changes.
+#[derive(Clone, Debug)]
+struct Structure {
+    leaves: Vec<(String, bool, bool)>,
+    buffers: Vec<Buffer>,
+}
+
+impl PartialEq for Structure {
+    fn eq(&self, other: &Self) -> bool {
+        let mut buffers = self.buffers.iter().zip(&other.buffers);
+        self.leaves == other.leaves
+            && self.buffers.len() == other.buffers.len()
+            && buffers.all(|(a, b)| a.is_same(b))
+    }
+}
 
 /// The structure of a result.
 struct ResultForm<Y> {
@@ -116,7 +134,10 @@ where
         let mut leaves = Leaves::of(x);
         // Only the structure of `x`: its current values and their history are not held.
         let inputs = std::mem::take(&mut leaves.variables);
-        let structure = Structure(leaves.structure().collect());
+        let structure = Structure {
+            leaves: leaves.structure().collect(),
+            buffers: buffers(x),
+        };
         let known = |all: &[(Structure, Arc<Core>)]| {
             let found = all.iter().find(|(known, _)| *known == structure);
             found.map(|(_, core)| Arc::clone(core))
@@ -141,6 +162,9 @@ where
         let mut structures = lock(&self.structures);
         // Another thread may have been faster.
         let core = known(&structures).unwrap_or_else(|| {
+            if structures.len() == STRUCTURES {
+                structures.remove(0);
+            }
             structures.push((structure.clone(), Arc::clone(&core)));
             core
         });
@@ -238,6 +262,17 @@ fn form_of<Y: Tree + Send + 'static>(y: Y, leaves: Leaves) -> Form {
         tree: Mutex::new(tree),
         leaves,
     })
+}
+
+/// The buffers in a Tree.
+fn buffers<T: Tree + ?Sized>(tree: &T) -> Vec<Buffer> {
+    let mut buffers = Vec::new();
+    tree.visit(&mut Visitor::of_places(&mut |_, held, _| {
+        if let Held::Buffer(buffer) = held {
+            buffers.push(buffer.clone());
+        }
+    }));
+    buffers
 }
 
 /// Whether every call of a function is to be seen, so that the function itself has to run.

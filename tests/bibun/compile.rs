@@ -1,0 +1,458 @@
+//! Compiled functions compute the bits of the functions themselves, and say what they cannot compute.
+
+use std::sync::Arc;
+
+use bibun::array::{Array, DType, Generator};
+use bibun::functions::{
+    ConvOptions, conv2d, dropout, layer_normalization, linear, max_pool, relu,
+    softmax_cross_entropy, where_,
+};
+use bibun::links::{BatchNorm, Chain, Dropout, Gru, Linear, Link, Lstm, TransformerBlock};
+use bibun::optimizers::{Adam, MomentumSgd, Optimizer};
+use bibun::{
+    Compiled, FunctionEvent, Phase, Tree, Variable, attempt, checkpoint, compile, eval_mode, grad,
+    hessian, jacobian, jvp, per_example, train_mode, tree_map, value_and_grad, vmap, with_hook,
+};
+use proptest::prelude::*;
+
+use crate::formula::formulae;
+
+fn normal(shape: &[usize], stream: u64) -> Variable {
+    let mut generator = Generator::new(5).split(stream);
+    Variable::constant(generator.normal(shape, 0.0, 1.0, DType::F32))
+}
+
+#[track_caller]
+fn same_bits(a: &Variable, b: &Variable) {
+    assert!(a.array().has_same_bits(&b.array()), "{a:?} is not {b:?}");
+}
+
+fn all_the_same_bits<T: Tree>(a: &T, b: &T) {
+    let _ = bibun::tree_zip(
+        |a, b| {
+            same_bits(a, b);
+            a.clone()
+        },
+        a,
+        b,
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_formulae_have_the_same_bits(formula in formulae()) {
+        let x = formula.inputs();
+        let formula = Arc::new(formula);
+        let (own, again) = (Arc::clone(&formula), Arc::clone(&formula));
+        let compiled = compile(move |x: &Vec<Variable>| own.run(x));
+        compiled.check(&x).unwrap();
+        let tangents = compile(move |(x, v): &(Vec<Variable>, Vec<Variable>)| {
+            jvp(|x: &Vec<Variable>| again.run(x), x, v)
+        });
+        let v: Vec<Variable> = x.iter().map(|x| x.sin()).collect();
+        tangents.check(&(x, v)).unwrap();
+    }
+}
+
+#[test]
+fn derivatives_of_compiled_functions_are_those_of_the_function() {
+    let f = |x: &Variable| (x.sin() * x.exp() / (1.0 + x.square())).sum(..);
+    let compiled = compile(f);
+    let g = |x: &Variable| compiled.call(x);
+    let x = normal(&[5], 1);
+    same_bits(&grad(g, &x), &grad(f, &x));
+    same_bits(&hessian(g, &x), &hessian(f, &x));
+    same_bits(&jacobian(|x| grad(g, x), &x), &jacobian(|x| grad(f, x), &x));
+    let (one, other) = (jvp(g, &x, &x), jvp(f, &x, &x));
+    all_the_same_bits(&one, &other);
+    let batch = normal(&[3, 5], 2);
+    same_bits(&vmap(g, &batch), &vmap(f, &batch));
+    same_bits(&vmap(|x| grad(g, x), &batch), &vmap(|x| grad(f, x), &batch));
+    let third =
+        |f: &dyn Fn(&Variable) -> Variable| grad(|x| grad(|x| grad(f, x).sum(..), x).sum(..), &x);
+    same_bits(&third(&g), &third(&f));
+    same_bits(&checkpoint_of(compile(f), &x), &grad(f, &x));
+    // Compiled in compiled is one program.
+    let inner = compile(|x: &Variable| x.sin() * 2.0);
+    let outer = compile(move |x: &Variable| inner.call(x) + inner.call(x).exp());
+    outer.check(&x).unwrap();
+    assert!(outer.to_string().contains("in 1 steps"), "{outer}");
+    let outer = compile(move |x: &Variable| grad(|x| compiled.call(x), x));
+    same_bits(&outer.call(&x), &grad(f, &x));
+}
+
+fn checkpoint_of(f: Compiled<Variable, Variable>, x: &Variable) -> Variable {
+    let f = Arc::new(f);
+    grad(
+        |x| {
+            let f = Arc::clone(&f);
+            checkpoint(move |x: &Variable| f.call(x), x)
+        },
+        x,
+    )
+}
+
+#[test]
+fn gradients_reach_leaves_and_history_goes_on() {
+    let w = Variable::new([1.0, 2.0]);
+    let f = compile(|(w, x): &(Variable, Variable)| (w * x).sum(..));
+    let x = Variable::constant([3.0, 4.0]);
+    let loss = f.call(&(w.clone() * 2.0, x)).square();
+    loss.backward();
+    // (2 w x)² with w x = 11.
+    assert_eq!(w.grad().unwrap().to_vec::<f64>(), [3.0 * 88.0, 4.0 * 88.0]);
+    assert_eq!(
+        loss.creator().unwrap().inputs()[0]
+            .creator()
+            .unwrap()
+            .name(),
+        "compile"
+    );
+}
+
+#[derive(Chain)]
+struct Net {
+    first: Linear,
+    norm: BatchNorm,
+    drop: Dropout,
+    last: Linear,
+}
+
+impl Net {
+    fn new() -> Self {
+        let g = &mut Generator::new(3);
+        Self {
+            first: Linear::new(6, 8, g),
+            norm: BatchNorm::new(8),
+            drop: Dropout::new(0.3, g),
+            last: Linear::new(8, 3, g),
+        }
+    }
+    fn forward(&self, x: &Variable) -> Variable {
+        let h = relu(self.norm.forward(&self.first.forward(x)));
+        self.last.forward(&self.drop.forward(&h))
+    }
+}
+
+fn descend(optimizer: &mut Adam, net: &Net, gradient: &Net) {
+    for ((_, w), (_, g)) in net.parameters().iter().zip(gradient.parameters()) {
+        w.set_grad(&g);
+    }
+    optimizer.update(net);
+}
+
+fn batch(step: u64) -> (Variable, Variable) {
+    let labels = Generator::new(9).split(step).integers(0, 3, 16);
+    (normal(&[16, 6], step), Variable::constant(labels))
+}
+
+#[test]
+fn training_has_the_same_bits_with_buffers_and_dropout() {
+    let (eager, compiled) = (Net::new(), Net::new());
+    let loss = |net: &Net, x: &Variable, t: &Variable| softmax_cross_entropy(net.forward(x), t);
+    let step = compile(move |(net, x, t): &(Net, Variable, Variable)| {
+        value_and_grad(|net: &Net| loss(net, x, t), net)
+    });
+    let mut optimizers = [Adam::new(0.01), Adam::new(0.01)];
+    let mut nets = (eager, compiled);
+    for i in 0..5 {
+        let (x, t) = batch(i);
+        let (a, gradient) = value_and_grad(|net: &Net| loss(net, &x, &t), &nets.0);
+        descend(&mut optimizers[0], &nets.0, &gradient);
+        let (of_step, b) = {
+            let argument = (nets.1, x, t);
+            let (b, gradient) = step.call(&argument);
+            descend(&mut optimizers[1], &argument.0, &gradient);
+            (argument.0, b)
+        };
+        nets.1 = of_step;
+        same_bits(&a, &b);
+    }
+    // Biases begin as zeros that take no memory.
+    assert_eq!(step.traces(), 2);
+    let states = [&nets.0, &nets.1].map(|net| {
+        let arrays = net.parameters().into_iter().chain(net.buffers());
+        arrays.map(|(_, x)| x).collect::<Vec<_>>()
+    });
+    assert!(states[0].len() >= 9);
+    all_the_same_bits(&states[0], &states[1]);
+    // Evaluation is another program, of the same statistics.
+    let forward = compile(|(net, x): &(Net, Variable)| net.forward(x));
+    let argument = (nets.1, batch(7).0);
+    let y = eval_mode(|| forward.call(&argument));
+    same_bits(&y, &eval_mode(|| nets.0.forward(&argument.1)));
+    let before = argument.0.buffers();
+    let z = train_mode(|| forward.call(&argument));
+    assert!(!z.array().has_same_bits(&y.array()) && forward.traces() == 2);
+    assert!(
+        before
+            .iter()
+            .zip(argument.0.buffers())
+            .any(|((_, a), (_, b))| { !a.array().has_same_bits(&b.array()) })
+    );
+}
+
+#[test]
+fn each_model_has_its_own_buffers() {
+    let f = compile(|(norm, x): &(BatchNorm, Variable)| norm.forward(x));
+    let x = normal(&[4, 3], 1);
+    let (a, b) = (BatchNorm::new(3), BatchNorm::new(3));
+    let pairs = [(a, x.clone()), (b, x.clone() * 2.0)];
+    pairs.iter().for_each(|pair| drop(f.call(pair)));
+    let eager = [BatchNorm::new(3), BatchNorm::new(3)];
+    eager[0].forward(&x);
+    eager[1].forward(&(x * 2.0));
+    for (pair, eager) in pairs.iter().zip(&eager) {
+        for ((_, a), (_, b)) in pair.0.buffers().iter().zip(eager.buffers()) {
+            same_bits(a, &b);
+        }
+    }
+}
+
+#[test]
+fn what_a_function_captures_is_read_in_every_run() {
+    let w = Variable::new([1.0, 2.0]);
+    let captured = w.clone();
+    let f = compile(move |x: &Variable| x * captured.detach());
+    let x = Variable::constant([10.0, 10.0]);
+    assert_eq!(f.call(&x).to_vec::<f64>(), [10.0, 20.0]);
+    w.set_array(Array::from([3.0, 4.0]));
+    assert_eq!(f.call(&x).to_vec::<f64>(), [30.0, 40.0]);
+    assert_eq!(f.traces(), 1);
+}
+
+#[test]
+fn networks_have_the_same_bits() {
+    let g = &mut Generator::new(1);
+    let (lstm, gru) = (Lstm::new(4, 5, g), Gru::new(4, 5, g));
+    let x = normal(&[7, 2, 4], 1);
+    let of_lstm = compile(|(lstm, x): &(Lstm, Variable)| {
+        grad(|lstm: &Lstm| lstm.forward(x).square().sum(..), lstm)
+    });
+    of_lstm.check(&(lstm, x.clone())).unwrap();
+    let of_gru = compile(|(gru, x): &(Gru, Variable)| gru.forward(x));
+    of_gru.check(&(gru, x)).unwrap();
+    let block = TransformerBlock::new(8, 2, g);
+    let of_block = compile(|(block, x): &(TransformerBlock, Variable)| {
+        grad(
+            |block: &TransformerBlock| block.forward(x).square().mean(..),
+            block,
+        )
+    });
+    eval_mode(|| of_block.check(&(block, normal(&[2, 5, 8], 2)))).unwrap();
+    let of_images = compile(|(w, x): &(Variable, Variable)| {
+        let loss = |w: &Variable| {
+            let y = max_pool(relu(conv2d(x, w, None, ConvOptions::new())), [2, 2]);
+            layer_normalization(y, -1, None, None, 1e-5)
+                .square()
+                .sum(..)
+        };
+        grad(loss, w)
+    });
+    of_images
+        .check(&(normal(&[3, 2, 3, 3], 3), normal(&[2, 2, 8, 8], 4)))
+        .unwrap();
+    let of_examples = compile(|(w, x): &(Variable, Variable)| {
+        let w = Variable::new(w.array());
+        per_example(&x.matmul(&w).square().sum(-1), &w).norms()
+    });
+    of_examples
+        .check(&(normal(&[4, 3], 5), normal(&[6, 4], 6)))
+        .unwrap();
+}
+
+#[test]
+fn threads_and_sizes_change_no_bit() {
+    let f = Arc::new(compile(|(x, y): &(Variable, Variable)| {
+        let z = (x.tanh() * y).exp() + y.where_below();
+        (z.clone(), z.sum(0), z.astype_i64())
+    }));
+    for size in [0, 1, 2, 15, 16, 17, 1000, 70_000] {
+        let argument = (normal(&[size], 1), normal(&[size], 2));
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            pool.install(|| f.check(&argument)).unwrap();
+        }
+    }
+    assert_eq!(f.traces(), 8);
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let f = Arc::clone(&f);
+            scope.spawn(move || f.check(&(normal(&[100 + i % 2], 1), normal(&[100 + i % 2], 2))));
+        }
+    });
+}
+
+trait Mixed {
+    fn where_below(&self) -> Variable;
+    fn astype_i64(&self) -> Variable;
+}
+impl Mixed for Variable {
+    fn where_below(&self) -> Variable {
+        where_(self.less(0.0), self, 2.0 * self)
+    }
+    fn astype_i64(&self) -> Variable {
+        (self * 10.0).cast(DType::I64) + 1i64
+    }
+}
+
+#[test]
+fn all_dtypes_and_layouts_are_traced_apart() {
+    let f = compile(|x: &Variable| (x + 1).square() - x);
+    let x = Array::arange(0, 12).reshape([3, 4]);
+    for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
+        let x = x.cast(dtype);
+        f.check(&Variable::constant(x.clone())).unwrap();
+        f.check(&Variable::constant(x.transpose())).unwrap();
+        f.check(&Variable::constant(x.flip(&[0]))).unwrap();
+        f.check(&Variable::constant(Array::ones([3, 4], dtype)))
+            .unwrap();
+    }
+    assert_eq!(f.traces(), 4 * (DType::COUNT - 1));
+}
+
+#[test]
+fn a_program_holds_what_it_needs_and_no_more() {
+    let f = compile(|x: &Variable| {
+        let unused = x.exp().sum(..) * 3.0;
+        let (a, b) = (x.sin(), x.sin());
+        drop(unused);
+        a * b
+    });
+    let x = normal(&[1000], 1);
+    assert_eq!(f.peak_bytes(&x), 4000);
+    let text = f.to_string();
+    assert!(
+        text.contains("2 operations at each of 1000 elements"),
+        "{text}"
+    );
+    assert!(text.contains("tests/bibun/compile.rs:"), "{text}");
+    assert_eq!(f.traces(), 1);
+}
+
+#[test]
+fn hooks_see_every_function() {
+    let f = compile(|x: &Variable| x.sin().exp());
+    let x = normal(&[3], 1);
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let names = Arc::clone(&seen);
+    let hook = move |event: &FunctionEvent<'_>| {
+        if event.phase == Phase::Forward {
+            names.lock().unwrap().push(event.name);
+        }
+    };
+    with_hook(hook, || f.call(&x));
+    assert_eq!(*seen.lock().unwrap(), ["sin", "exp"]);
+}
+
+#[test]
+fn optimizers_are_traced_too() {
+    // A whole step as a function of parameters and state.
+    let step = compile(|(w, v, g): &(Variable, Variable, Variable)| {
+        let v = 0.9 * v - 0.1 * g;
+        (w + &v, v)
+    });
+    let (mut w, mut v) = (
+        Variable::constant([1.0, -2.0]),
+        Variable::constant([0.0, 0.0]),
+    );
+    let leaf = Variable::new([1.0, -2.0]);
+    let mut optimizer = MomentumSgd::new(0.1, 0.9);
+    for _ in 0..4 {
+        leaf.set_grad(&leaf.detach());
+        optimizer.update(&leaf);
+        (w, v) = step.call(&(w.clone(), v, w));
+    }
+    same_bits(&w, &leaf);
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused() {
+    let x = Variable::constant([1.0, 2.0]);
+    let fails = |f: Compiled<Variable, Variable>| attempt(|| f.call(&x)).unwrap_err().to_string();
+    let read = fails(compile(|x: &Variable| {
+        if x.sum(..).item::<f64>() > 0.0 {
+            x.clone()
+        } else {
+            -x
+        }
+    }));
+    assert!(
+        read.contains("item: reads the elements") && read.contains("where_"),
+        "{read}"
+    );
+    let counted = fails(compile(|x: &Variable| {
+        x.less(0.0).piecewise(x, |x| -x, |x| x.clone())
+    }));
+    assert!(
+        counted.contains("the shape of the result depends on values"),
+        "{counted}"
+    );
+    let w = Variable::new([1.0, 2.0]);
+    let captured = fails(compile(move |x: &Variable| x * &w));
+    assert!(
+        captured.contains("captures a Variable that has history"),
+        "{captured}"
+    );
+    let drawn = fails(compile(|x: &Variable| {
+        dropout(x, 0.5, &mut Generator::new(1))
+    }));
+    assert!(drawn.contains("draws from a generator"), "{drawn}");
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let keeps = Arc::clone(&kept);
+    let f = compile(move |x: &Variable| {
+        *keeps.lock().unwrap() = Some(x.sin());
+        x.clone()
+    });
+    f.call(&x);
+    let escaped = kept.lock().unwrap().take().unwrap();
+    let used = fails(compile(move |x: &Variable| x + &escaped));
+    assert!(used.contains("while it was traced"), "{used}");
+    let f = compile(|x: &Variable| 2.0 * x).limit(1);
+    f.call(&x);
+    let limited = attempt(|| f.call(&Variable::constant([1.0])))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        limited.contains("trace 2 of at most 1, for inputs f64 [1]"),
+        "{limited}"
+    );
+    f.call(&x);
+    // A failed trace leaves nothing behind.
+    let f = compile(|x: &Variable| linear(x, x, None));
+    let vector = Variable::constant([1.0, 2.0]).reshape([1, 2]);
+    assert!(attempt(|| f.call(&vector.reshape([2, 1, 1]))).is_err());
+    f.check(&normal(&[2, 3], 1)).unwrap();
+}
+
+#[test]
+fn results_keep_their_structure() {
+    #[derive(Tree)]
+    struct Pair {
+        a: Variable,
+        list: Vec<Variable>,
+        count: usize,
+    }
+    let f = compile(|x: &Pair| Pair {
+        a: x.a.exp(),
+        list: x.list.iter().map(|x| 2.0 * x).collect(),
+        count: x.count + 1,
+    });
+    let of = |n: usize| Pair {
+        a: normal(&[2], 1),
+        list: (0..n as u64).map(|i| normal(&[3], i)).collect(),
+        count: n,
+    };
+    for n in [0, 2, 3] {
+        let y = f.call(&of(n));
+        assert_eq!((y.list.len(), y.count), (n, n + 1));
+        f.check(&of(n)).unwrap();
+    }
+    let doubled = tree_map(|x| x + x, &f.call(&of(2)));
+    assert_eq!(doubled.list.len(), 2);
+}
