@@ -9,6 +9,7 @@ macro_rules! chapters {
 
 chapters! {
     Arrays: "arrays.md",
+    Compiled: "compiled.md",
     Data: "data.md",
     Design: "design.md",
     Extensions: "extensions.md",
