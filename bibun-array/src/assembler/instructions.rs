@@ -96,8 +96,6 @@ pub(super) struct Segment {
     pub(super) instructions: Vec<Instruction>,
     /// The vectors that a turn computes.
     pub(super) copies: usize,
-    /// Values in memory that have a register during all turns.
-    pub(super) held: Vec<Value>,
 }
 
 /// A formula as instructions.
@@ -156,7 +154,7 @@ impl Plan {
         let Lowering {
             values, constants, ..
         } = lowering;
-        let mut plan = Self {
+        Some(Self {
             level,
             lanes,
             values,
@@ -167,21 +165,13 @@ impl Plan {
             kept,
             inputs: steps.inputs.clone(),
             results: steps.results.iter().map(|&i| steps.all[i].value).collect(),
-        };
-        plan.hold(steps);
-        Some(plan)
+        })
     }
 
-    /// Gives registers that are left over to what is read most often from memory.
-    fn hold(&mut self, steps: &Steps) {
-        let Some(turns) = &mut self.turns else {
-            return;
-        };
-        let (vectors, _) = self.level.registers();
-        let live = (steps.live(self.level).0 + 1) * turns.copies + 2;
-        let left = usize::from(vectors).saturating_sub(live);
+    /// What the turns read from memory, that which is read most often first.
+    pub(super) fn read_often(&self, segment: &Segment) -> Vec<Value> {
         let mut uses: HashMap<Value, usize> = HashMap::new();
-        for value in turns.instructions.iter().flat_map(Instruction::sources) {
+        for value in segment.instructions.iter().flat_map(Instruction::sources) {
             let description = self.values[value.index()];
             let is_in_memory = matches!(description.origin, Origin::Constant(_) | Origin::Kept(_));
             if is_in_memory && description.width != Width::Mask {
@@ -190,11 +180,7 @@ impl Plan {
         }
         let mut uses: Vec<(Value, usize)> = uses.into_iter().collect();
         uses.sort_unstable_by_key(|&(value, count)| (usize::MAX - count, value.0));
-        turns.held = uses
-            .into_iter()
-            .take(left)
-            .map(|(value, _)| value)
-            .collect();
+        uses.into_iter().map(|(value, _)| value).collect()
     }
 }
 
@@ -271,7 +257,6 @@ impl Lowering<'_> {
         Segment {
             instructions: std::mem::take(&mut self.instructions),
             copies,
-            held: Vec::new(),
         }
     }
 
@@ -582,6 +567,8 @@ impl Lowering<'_> {
                 self.plain(x86::AND[p], Form::Commutative, width, &[x, others])
             }
             (O::CopySign, &[x, y]) => self.copy_sign(of, x, y),
+            (O::Maximum, &[x, y]) => self.extreme(x86::MAXIMUM[p], step, x, y),
+            (O::Minimum, &[x, y]) => self.extreme(x86::MINIMUM[p], step, x, y),
             (O::Sqrt, _) => self.plain(x86::SQRT[p], Form::Plain, width, a),
             (O::Round, &[x]) => self.rounded(of, x, 0),
             (O::Floor, &[x]) => self.rounded(of, x, 1),
@@ -635,7 +622,7 @@ impl Lowering<'_> {
                 let target = self.width(Type::Single);
                 self.with(x86::NARROW, Form::Plain, width, target, a, None)
             }
-            (O::ToInteger, &[x]) => self.to_integer(of, x),
+            (O::ToInteger, &[x]) => self.integer_of(of, x),
             _ => return None,
         })
     }
@@ -728,7 +715,7 @@ impl Lowering<'_> {
                 }
             }
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::ToNumber, &[x]) => return self.to_number(step.value, x),
+            (O::ToNumber, &[x]) => return self.number_of(step.value, x),
             _ => return None,
         })
     }
@@ -782,6 +769,19 @@ impl Lowering<'_> {
                 let sources = [truth, x, y];
                 self.plain(x86::BLEND_BY_SIGN[p], Form::ChoiceBySign, width, &sources)
             }
+        }
+    }
+
+    /// The extreme of the processor, which is the second number where one is NaN.
+    fn extreme(&mut self, opcode: Opcode, step: &Step, x: Value, y: Value) -> Value {
+        let width = self.width(step.of);
+        let extreme = self.plain(opcode, Form::Plain, width, &[x, y]);
+        match step.keeps_nan {
+            true => {
+                let is_nan = self.compared(step.of, UNORDERED, x, x);
+                self.chosen(step.of, is_nan, x, extreme)
+            }
+            false => extreme,
         }
     }
 
@@ -889,7 +889,7 @@ impl Lowering<'_> {
         )
     }
 
-    fn to_number(&mut self, to: Type, x: Value) -> Option<Value> {
+    fn number_of(&mut self, to: Type, x: Value) -> Option<Value> {
         let wide = self.width(Type::Integer);
         if self.level == Level::Avx512 {
             let opcode = x86::TO_NUMBER[usize::from(to != Type::Single)];
@@ -914,7 +914,7 @@ impl Lowering<'_> {
         Some(self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low]))
     }
 
-    fn to_integer(&mut self, of: Type, x: Value) -> Value {
+    fn integer_of(&mut self, of: Type, x: Value) -> Value {
         let p = usize::from(of != Type::Single);
         let wide = self.width(Type::Integer);
         let beyond = 2f64.powi(63);

@@ -15,6 +15,8 @@ pub(super) struct Step {
     /// Whether the product of a `MultiplyAdd` is negated, and its term.
     pub(super) negative_product: bool,
     pub(super) negative_term: bool,
+    /// Whether an extreme is NaN if its first argument is.
+    pub(super) keeps_nan: bool,
     /// Whether a result needs it.
     pub(super) is_needed: bool,
     /// Whether it is the same at all elements.
@@ -94,12 +96,15 @@ impl Steps {
                 count: count as u8,
                 negative_product: false,
                 negative_term: false,
+                keeps_nan: false,
                 is_needed: false,
                 is_uniform,
                 is_kept: false,
             };
-            if line.operation() == Operation::MultiplyAdd {
-                step.take_signs(&all);
+            match line.operation() {
+                Operation::MultiplyAdd => step.take_signs(&all),
+                Operation::Select => step.find_extreme(&all),
+                _ => {}
             }
             all.push(step);
         }
@@ -115,10 +120,10 @@ impl Steps {
         let as_written: Vec<usize> = (0..steps.all.len())
             .filter(|&i| steps.all[i].is_needed && !steps.all[i].is_leaf())
             .collect();
-        let from_results = steps.from_results();
-        let live = [&as_written, &from_results].map(|order| steps.live_in(order));
+        let as_asked = steps.as_asked();
+        let live = [&as_written, &as_asked].map(|order| steps.live_in(order));
         (steps.live, steps.order) = match live[1] < live[0] {
-            true => (live[1], from_results),
+            true => (live[1], as_asked),
             false => (live[0], as_written),
         };
         Some(steps)
@@ -156,7 +161,7 @@ impl Steps {
 
     /// The lines in the order in which the results ask for them, those first that need more
     /// registers.
-    fn from_results(&self) -> Vec<usize> {
+    fn as_asked(&self) -> Vec<usize> {
         let mut needs: Vec<u32> = Vec::with_capacity(self.all.len());
         let mut sorted: Vec<[u32; 3]> = Vec::with_capacity(self.all.len());
         for step in &self.all {
@@ -236,6 +241,57 @@ impl Step {
                 }
             }
         }
+    }
+}
+
+impl Step {
+    /// Finds choices of the greater or lesser number, for which there are instructions. In steps,
+    /// `Maximum` of floats is the first number if it is greater than the second, which is what it
+    /// is otherwise; `Minimum` likewise.
+    fn find_extreme(&mut self, all: &[Self]) {
+        let step = |line: u32| &all[line as usize];
+        let [truth, x, y] = self.arguments;
+        if step(truth).operation == Operation::Not {
+            self.arguments = [step(truth).arguments[0], y, x];
+            return self.find_extreme(all);
+        }
+        if !matches!(self.of, Type::Single | Type::Double) {
+            return;
+        }
+        let is = |truth: u32, operation: Operation, arguments: &[u32]| {
+            step(truth).operation == operation && step(truth).arguments() == arguments
+        };
+        if is(truth, Operation::Less, &[y, x]) {
+            return self.become_extreme(Operation::Maximum, x, y);
+        }
+        if is(truth, Operation::Less, &[x, y]) {
+            return self.become_extreme(Operation::Minimum, x, y);
+        }
+        if step(truth).operation != Operation::Or {
+            return;
+        }
+        // As `maximum` and `minimum` are expanded.
+        let [either, is_nan, _] = step(truth).arguments;
+        if !is(is_nan, Operation::IsNan, &[x]) {
+            return;
+        }
+        let operation = match step(either).arguments() {
+            &[a, b] if (a, b) == (y, x) => Operation::Maximum,
+            &[a, b] if (a, b) == (x, y) => Operation::Minimum,
+            _ => return,
+        };
+        if step(either).operation == Operation::LessEqual {
+            self.become_extreme(operation, y, x);
+            let is_number = |bits: u64| !f64::from_bits(bits).is_nan();
+            self.keeps_nan =
+                !matches!(step(y).operation, Operation::Constant(bits) if is_number(bits));
+        }
+    }
+
+    fn become_extreme(&mut self, operation: Operation, x: u32, y: u32) {
+        self.operation = operation;
+        self.arguments = [x, y, 0];
+        self.count = 2;
     }
 }
 

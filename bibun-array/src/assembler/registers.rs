@@ -56,28 +56,16 @@ const NEVER: u32 = u32::MAX;
 
 /// Writes the code of a plan, and the text of the instructions if it is wanted.
 pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
-    let encoder = Encoder {
-        is_evex: plan.level == Level::Avx512,
-        notes: is_listed.then(Vec::new),
-        ..Encoder::default()
-    };
-    let homes = plan.values.iter().map(|value| match value.origin {
-        Origin::Kept(slot) => Some(slot),
-        _ => None,
-    });
-    let mut writer = Writer {
-        plan,
-        encoder,
-        places: vec![None; plan.values.len()],
-        homes: homes.collect(),
-        next: vec![NEVER; plan.values.len()],
-        vectors: Bank::new(plan.level.registers().0, 0),
-        masks: Bank::new(8, 0),
-        slots: plan.kept,
-        free_slots: Vec::new(),
-        pointers: Vec::new(),
-        lanes: Lanes::All,
-    };
+    let mut held = Vec::new();
+    if let Some(turns) = &plan.turns {
+        // What is read most often stays in the registers that are left over.
+        let mut writer = Writer::new(plan, Vec::new(), false);
+        let used = writer.segment(turns);
+        let all = usize::from(plan.level.registers().0);
+        held = plan.read_often(turns);
+        held.truncate(all - used);
+    }
+    let mut writer = Writer::new(plan, held, is_listed);
     writer.function();
     let Encoder { bytes, notes, .. } = writer.encoder;
     let assembled = Assembled {
@@ -101,6 +89,8 @@ struct Bank {
     free: u32,
     /// Bits of the registers of the operands of the instruction that is being written.
     locked: u32,
+    /// Bits of the registers that have held something.
+    used: u32,
 }
 
 impl Bank {
@@ -110,12 +100,15 @@ impl Bank {
             holds: [None; 32],
             free: all & u32::MAX << first,
             locked: 0,
+            used: 0,
         }
     }
 }
 
 struct Writer<'a> {
     plan: &'a Plan,
+    /// Values in memory that have registers, the first ones, during all turns of several vectors.
+    held: Vec<Value>,
     encoder: Encoder,
     /// The registers of values.
     places: Vec<Option<u8>>,
@@ -134,7 +127,33 @@ struct Writer<'a> {
     lanes: Lanes,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(plan: &'a Plan, held: Vec<Value>, is_listed: bool) -> Self {
+        let homes = plan.values.iter().map(|value| match value.origin {
+            Origin::Kept(slot) => Some(slot),
+            _ => None,
+        });
+        let arrays = plan.inputs.len() + plan.results.len();
+        Self {
+            plan,
+            held,
+            encoder: Encoder {
+                is_evex: plan.level == Level::Avx512,
+                notes: is_listed.then(Vec::new),
+                ..Encoder::default()
+            },
+            places: vec![None; plan.values.len()],
+            homes: homes.collect(),
+            next: vec![NEVER; plan.values.len()],
+            vectors: Bank::new(plan.level.registers().0, 0),
+            masks: Bank::new(8, 1),
+            slots: plan.kept,
+            free_slots: Vec::new(),
+            pointers: vec![None; arrays],
+            lanes: Lanes::All,
+        }
+    }
+
     fn function(&mut self) {
         let plan = self.plan;
         let lanes = plan.lanes as i32;
@@ -155,7 +174,7 @@ impl Writer<'_> {
                 self.encoder.load(register, pointer_at(i));
             }
         }
-        self.segment(&plan.preamble, 0);
+        self.segment(&plan.preamble);
         self.encoder.zero(INDEX);
         if let Some(turns) = &plan.turns {
             let step = lanes * turns.copies as i32;
@@ -163,9 +182,10 @@ impl Writer<'_> {
             self.encoder.address(LIMIT, limit);
             self.encoder.compare(INDEX, LIMIT);
             let too_few = self.encoder.jump_forward(Condition::Greater);
-            let held = self.hold(turns);
-            let start = self.encoder.bytes.len();
-            self.segment(turns, held);
+            self.hold();
+            let start = self.encoder.align();
+            self.segment(turns);
+            self.let_go();
             self.encoder.line = None;
             self.encoder.add_number(INDEX, step);
             self.encoder.compare(INDEX, LIMIT);
@@ -174,7 +194,7 @@ impl Writer<'_> {
         }
         self.encoder.compare(INDEX, COUNT);
         let none_left = self.encoder.jump_forward(Condition::AtLeast);
-        let start = self.encoder.bytes.len();
+        let start = self.encoder.align();
         match plan.level {
             Level::Avx512 => {
                 self.encoder.copy(LIMIT, COUNT);
@@ -194,7 +214,7 @@ impl Writer<'_> {
                 self.encoder.copy_if_greater(INDEX, LIMIT);
             }
         }
-        self.segment(&plan.rest, 0);
+        self.segment(&plan.rest);
         self.encoder.line = None;
         self.encoder.add_number(INDEX, lanes);
         self.encoder.compare(INDEX, COUNT);
@@ -207,18 +227,25 @@ impl Writer<'_> {
         self.encoder.finish();
     }
 
-    /// Loads what has a register during all turns, and returns the number of these registers.
-    fn hold(&mut self, segment: &Segment) -> u8 {
-        self.vectors = Bank::new(self.plan.level.registers().0, 0);
-        for (register, &value) in (0..).zip(&segment.held) {
+    /// Loads what has a register during all turns.
+    fn hold(&mut self) {
+        self.encoder.line = None;
+        for (register, value) in (0..).zip(self.held.clone()) {
             self.load(value, register);
             self.places[value.index()] = Some(register);
         }
-        segment.held.len() as u8
     }
 
-    /// Writes the instructions of a part, whose values have all registers from `held` on.
-    fn segment(&mut self, segment: &Segment, held: u8) {
+    fn let_go(&mut self) {
+        for value in std::mem::take(&mut self.held) {
+            self.places[value.index()] = None;
+        }
+    }
+
+    /// Writes the instructions of a part, and returns the number of vector registers that it takes.
+    fn segment(&mut self, segment: &Segment) -> usize {
+        let is_turned = segment.copies > 1;
+        let held = if is_turned { self.held.len() as u8 } else { 0 };
         let first_mask = if self.lanes == Lanes::All {
             1
         } else {
@@ -241,9 +268,7 @@ impl Writer<'_> {
                 }
             }
         }
-        for value in &segment.held {
-            self.places[value.index()] = None;
-        }
+        self.vectors.used.count_ones() as usize
     }
 
     /// The next uses of the sources and of the target after each instruction.
@@ -284,6 +309,7 @@ impl Writer<'_> {
         let register = bank.free.trailing_zeros() as u8;
         bank.free &= !(1 << register);
         bank.locked |= 1 << register;
+        bank.used |= 1 << register;
         register
     }
 
@@ -482,7 +508,8 @@ impl Writer<'_> {
             };
         }
         // One that is needed again takes a register that nothing else needs.
-        if after != NEVER && self.vectors.free != 0 {
+        let is_own = origin == Origin::Computed;
+        if is_own && after != NEVER && self.vectors.free != 0 {
             return Operand::Register(self.register(value));
         }
         let slot = self.homes[value.index()].expect("it is in memory");

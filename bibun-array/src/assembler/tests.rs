@@ -3,6 +3,7 @@
 use super::*;
 use crate::formula::{Operation, Type};
 use crate::math::Kernel;
+use crate::{Mask, Number};
 
 /// A value at one element.
 #[derive(Clone, Copy, Debug)]
@@ -269,9 +270,9 @@ const NUMBERS: [f64; 30] = [
     f32::MIN_POSITIVE as f64,
     f64::MAX,
     f32::MAX as f64,
-    9.223372036854775807e18,
-    -9.223372036854775808e18,
-    9.2233720368547748e18,
+    9223372036854775808.0,
+    -9223372036854775808.0,
+    9223372036854774784.0,
     4294967296.5,
     -2147483649.0,
     std::f64::consts::FRAC_1_SQRT_2,
@@ -1030,4 +1031,32 @@ refused! {
     another_dtype_is_refused: [Slice::F32(&[1.0; 20]), Slice::F64(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
     another_dtype_of_an_output_is_refused: [Slice::F32(&[1.0; 20]), Slice::F32(&[1.0; 20])], [SliceMut::F64(&mut [0.0; 20])];
     a_missing_input_is_refused: [Slice::F32(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
+}
+#[test]
+fn extremes_with_constants_keep_nan_and_zeros() {
+    let formula = Formula::trace(2, 0, |x, _| {
+        let [x, y] = [x[0], x[1]];
+        let mut all = vec![x.maximum(y), x.minimum(y), x.maximum(x), x.clip(-1.0, 1.0)];
+        for c in [0.0, -0.0, 1.5, f64::NAN, f64::NEG_INFINITY] {
+            let c = Number::from(c);
+            all.extend([x.maximum(c), c.maximum(x), x.minimum(c), c.minimum(x)]);
+            all.push(x.less(c).where_(x, c));
+            all.push(Mask(!x.less(c).0).where_(x, c));
+            all.push(c.less(x).where_(x, c));
+            all.push(x.less_equal(c).where_(x, c));
+        }
+        all
+    });
+    let n = NUMBERS.len() * NUMBERS.len();
+    let pairs = (0..n).map(|i| (NUMBERS[i % NUMBERS.len()], NUMBERS[i / NUMBERS.len()]));
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    let inputs = [Elements::F64(x.clone()), Elements::F64(y.clone())];
+    check(&formula.expanded(Type::Double), &inputs, &[false; 2], &[n]);
+    let single = |x: Vec<f64>| Elements::F32(x.into_iter().map(|x| x as f32).collect());
+    check(
+        &formula.expanded(Type::Single),
+        &[single(x), single(y)],
+        &[false; 2],
+        &[n],
+    );
 }

@@ -216,6 +216,9 @@ pub(super) const MULTIPLY: [Opcode; 2] = floats("vmulps", "vmulpd", 0x59);
 pub(super) const SUBTRACT: [Opcode; 2] = floats("vsubps", "vsubpd", 0x5C);
 pub(super) const DIVIDE: [Opcode; 2] = floats("vdivps", "vdivpd", 0x5E);
 pub(super) const SQRT: [Opcode; 2] = floats("vsqrtps", "vsqrtpd", 0x51);
+/// The first if it is greater (less), else the second.
+pub(super) const MAXIMUM: [Opcode; 2] = floats("vmaxps", "vmaxpd", 0x5F);
+pub(super) const MINIMUM: [Opcode; 2] = floats("vminps", "vminpd", 0x5D);
 pub(super) const AND: [Opcode; 2] = floats("vandps", "vandpd", 0x54);
 pub(super) const OR: [Opcode; 2] = floats("vorps", "vorpd", 0x56);
 pub(super) const XOR: [Opcode; 2] = floats("vxorps", "vxorpd", 0x57);
@@ -730,6 +733,15 @@ impl Encoder {
         self.bytes.extend([0x0F, 0x80 | condition as u8]);
         let distance = -((self.bytes.len() + 4 - to) as i32);
         self.bytes.extend(distance.to_le_bytes());
+    }
+
+    /// The start of a loop.
+    pub(super) fn align(&mut self) -> usize {
+        while self.bytes.len() % 32 != 0 {
+            self.note(|| "nop".to_owned());
+            self.bytes.push(0x90);
+        }
+        self.bytes.len()
     }
 
     /// The end of the function.
