@@ -65,7 +65,7 @@ pub(super) enum Form {
     /// Of masks.
     Masks,
     /// A result, in one of the vectors of a turn.
-    Store(u8, u8),
+    Store(u16, u8),
     /// The value is left in a slot.
     Keep(u32),
 }
@@ -229,24 +229,29 @@ impl Lowering<'_> {
 
     fn body(&mut self, copies: usize) -> Option<Segment> {
         self.of_lines = vec![vec![None; self.steps.all.len()]; copies];
-        let mut results: HashMap<usize, Vec<u8>> = HashMap::new();
+        let mut results: Vec<(usize, u16)> = Vec::with_capacity(self.steps.results.len());
         for (k, &line) in self.steps.results.iter().enumerate() {
-            let k = u8::try_from(k).ok()?;
-            results.entry(line).or_default().push(k);
+            results.push((line, u16::try_from(k).ok()?));
         }
+        results.sort_unstable();
         for &line in &self.steps.order {
             for copy in 0..copies {
                 let value = self.line(line, copy)?;
                 self.of_lines[copy][line] = Some(value);
             }
-            for result in results.remove(&line).into_iter().flatten() {
-                self.store(line, result)?;
+            if self.steps.all[line].is_result {
+                let first = results.partition_point(|&(other, _)| other < line);
+                let own = results[first..]
+                    .iter()
+                    .take_while(|&&(other, _)| other == line);
+                own.map(|&(line, result)| self.store(line, result))
+                    .collect::<Option<()>>()?;
             }
         }
         // Those that need no instruction of the turn.
-        for (k, &line) in self.steps.results.iter().enumerate() {
-            if results.contains_key(&line) {
-                self.store(line, k as u8)?;
+        for (line, result) in results {
+            if self.steps.all[line].is_leaf() {
+                self.store(line, result)?;
             }
         }
         Some(self.segment(copies))
@@ -447,7 +452,7 @@ impl Lowering<'_> {
     }
 
     /// Stores a result in all vectors of a turn.
-    fn store(&mut self, line: usize, result: u8) -> Option<()> {
+    fn store(&mut self, line: usize, result: u16) -> Option<()> {
         for copy in 0..self.of_lines.len() {
             let value = self.of_line(line, copy)?;
             self.line = line as u32;

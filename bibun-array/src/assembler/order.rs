@@ -19,6 +19,8 @@ pub(super) struct Step {
     pub(super) keeps_nan: bool,
     /// Whether a result needs it.
     pub(super) is_needed: bool,
+    /// Whether it is a result.
+    pub(super) is_result: bool,
     /// Whether it is the same at all elements.
     pub(super) is_uniform: bool,
     /// Whether it is uniform, and a line needs it that is not.
@@ -36,7 +38,7 @@ impl Step {
     }
 
     /// Whether there is nothing to compute in a turn.
-    const fn is_leaf(&self) -> bool {
+    pub(super) const fn is_leaf(&self) -> bool {
         self.is_uniform || matches!(self.operation, Operation::Input(_))
     }
 }
@@ -98,6 +100,7 @@ impl Steps {
                 negative_term: false,
                 keeps_nan: false,
                 is_needed: false,
+                is_result: false,
                 is_uniform,
                 is_kept: false,
             };
@@ -141,6 +144,7 @@ impl Steps {
     fn mark(&mut self) {
         for &result in &self.results {
             self.all[result].is_needed = true;
+            self.all[result].is_result = true;
             self.all[result].is_kept = self.all[result].is_uniform;
         }
         for i in (0..self.all.len()).rev() {
@@ -275,9 +279,9 @@ impl Step {
         if !is(is_nan, Operation::IsNan, &[x]) {
             return;
         }
-        let operation = match step(either).arguments() {
-            &[a, b] if (a, b) == (y, x) => Operation::Maximum,
-            &[a, b] if (a, b) == (x, y) => Operation::Minimum,
+        let operation = match *step(either).arguments() {
+            [a, b] if (a, b) == (y, x) => Operation::Maximum,
+            [a, b] if (a, b) == (x, y) => Operation::Minimum,
             _ => return,
         };
         if step(either).operation == Operation::LessEqual {

@@ -737,7 +737,7 @@ impl Encoder {
 
     /// The start of a loop.
     pub(super) fn align(&mut self) -> usize {
-        while self.bytes.len() % 32 != 0 {
+        while !self.bytes.len().is_multiple_of(32) {
             self.note(|| "nop".to_owned());
             self.bytes.push(0x90);
         }
