@@ -13,6 +13,11 @@ impl Code {
         None
     }
 
+    /// Returns `None`.
+    pub(crate) fn for_length(_formula: &Formula, _repeats: &[bool], _n: usize) -> Option<Self> {
+        None
+    }
+
     pub(crate) fn run(&self, _inputs: &[Slice<'_>], _outputs: &mut [SliceMut<'_>]) {
         match *self {}
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use super::Level;
 use super::order::{Step, Steps};
 use super::x86::{self, Opcode, Width};
@@ -48,7 +50,9 @@ pub(super) enum Form {
     Plain,
     /// The same, and the two may change places.
     Commutative,
-    /// One source, only in the lanes of the mask that is the first source; others are zero.
+    /// One source, of elements of another size, in a register.
+    Convert,
+    /// The same, only in the lanes of the mask that is the first source; others are zero.
     Masked,
     /// By bits, with this number in the place of a register.
     Shift(u8),
@@ -122,14 +126,17 @@ pub(super) struct Plan {
 const LONG: usize = 400;
 
 impl Plan {
-    /// The instructions of a formula, or `None` if an operation has none.
-    pub(super) fn new(steps: &Steps, level: Level) -> Option<Self> {
+    /// The instructions of a formula for slices of about `n` elements, or `None` if an operation has
+    /// none.
+    pub(super) fn new(steps: &Steps, level: Level, n: usize) -> Option<Self> {
         let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
-        let bytes = match level {
-            Level::Avx512 => 64,
-            Level::Avx2 => 32,
+        let element = if steps.all.iter().any(is_wide) { 8 } else { 4 };
+        let lanes = match level {
+            // Short vectors where they hold all elements: some instructions take less time.
+            Level::Avx512 => (n.next_power_of_two() * element).clamp(16, 64) / element,
+            Level::Avx2 if n <= 2 => 1,
+            Level::Avx2 => 32 / element,
         };
-        let lanes = bytes / if steps.all.iter().any(is_wide) { 8 } else { 4 };
         let mut lowering = Lowering {
             steps,
             level,
@@ -146,7 +153,7 @@ impl Plan {
         let preamble = lowering.preamble()?;
         let kept = lowering.kept.iter().flatten().count() as u32;
         let rest = lowering.body(1)?;
-        let copies = lowering.copies(&rest);
+        let copies = lowering.copies(&rest, n);
         let turns = match copies {
             1 => None,
             copies => Some(lowering.body(copies)?),
@@ -266,11 +273,12 @@ impl Lowering<'_> {
     }
 
     /// The number of vectors in a turn that hides the latency of instructions.
-    fn copies(&self, one: &Segment) -> usize {
+    fn copies(&self, one: &Segment, n: usize) -> usize {
         let (vectors, masks) = self.level.registers();
         let (live_vectors, live_masks) = self.steps.live(self.level);
         let fits = |copies: usize| {
-            one.instructions.len() * copies <= LONG
+            n >= self.lanes * copies
+                && one.instructions.len() * copies <= LONG
                 && (live_vectors + 1) * copies < usize::from(vectors)
                 && live_masks * copies <= usize::from(masks)
         };
@@ -284,15 +292,7 @@ impl Lowering<'_> {
 
     /// The width of vectors of a type.
     fn width(&self, value: Type) -> Width {
-        Width::of(self.lanes * size(value))
-    }
-
-    /// The width of the result of a comparison.
-    fn truth_width(&self, of: Type) -> Width {
-        match self.level {
-            Level::Avx512 => Width::Mask,
-            Level::Avx2 => self.width(of),
-        }
+        Width::of((self.lanes * size(value)).max(16))
     }
 
     /// A constant with these bits.
@@ -381,6 +381,24 @@ impl Lowering<'_> {
             .expect("it has a target")
     }
 
+    /// A test of numbers.
+    fn tested(
+        &mut self,
+        opcode: Opcode,
+        form: Form,
+        of: Type,
+        sources: &[Value],
+        immediate: Option<u8>,
+    ) -> Value {
+        let width = self.width(of);
+        let truth = match self.level {
+            Level::Avx512 => Width::Mask,
+            Level::Avx2 => width,
+        };
+        let value = self.with(opcode, form, width, truth, sources, immediate);
+        self.as_truth(value, of)
+    }
+
     fn shift(
         &mut self,
         ([single, double], digit): ([Opcode; 2], u8),
@@ -447,7 +465,10 @@ impl Lowering<'_> {
                 )
             }
             // The lowest bit becomes the sign.
-            (true, Level::Avx2) => self.shift(x86::SHIFT_LEFT, false, width, loaded, 31),
+            (true, Level::Avx2) => {
+                let truth = self.shift(x86::SHIFT_LEFT, false, width, loaded, 31);
+                self.as_truth(truth, Type::Single)
+            }
         })
     }
 
@@ -474,60 +495,56 @@ impl Lowering<'_> {
     /// Truths as bytes, from the signs of lanes.
     fn bytes_of_truth(&mut self, truth: Value) -> (Opcode, Value) {
         let width = self.width(Type::Single);
-        let truth = self.truth(truth, width);
+        let truth = self.truth(truth, Type::Single);
         let words = self.shift(x86::SHIFT_RIGHT, false, width, truth, 31);
-        let (opcode, upper) = match width {
-            Width::Ymm => {
-                let upper = self.with(
-                    x86::UPPER_HALF,
-                    Form::Extract,
-                    width,
-                    Width::Xmm,
-                    &[words],
-                    Some(1),
-                );
-                (x86::STORE_EIGHT, upper)
-            }
-            _ => (x86::STORE_FOUR, words),
+        let (opcode, upper) = match self.lanes {
+            1 => return (x86::STORE_ONE, words),
+            4 => (x86::STORE_FOUR, words),
+            _ => (x86::STORE_EIGHT, self.upper_half(words)),
         };
-        let halves = self.plain(x86::PACK_WORDS, Form::Plain, Width::Xmm, &[words, upper]);
-        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, Width::Xmm, &[halves, halves]);
+        let xmm = Width::Xmm;
+        let halves = self.plain(x86::PACK_WORDS, Form::Plain, xmm, &[words, upper]);
+        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, xmm, &[halves, halves]);
         (opcode, bytes)
     }
 
-    /// A truth in lanes of this width. Only their signs count.
-    fn truth(&mut self, truth: Value, width: Width) -> Value {
-        let own = self.values[truth.index()].width;
-        if own == width || self.level == Level::Avx512 {
+    /// Tells in AVX2 that a value is a truth in lanes of a type. Only their signs count.
+    fn as_truth(&mut self, value: Value, of: Type) -> Value {
+        if self.level == Level::Avx2 {
+            self.values[value.index()].element = of;
+        }
+        value
+    }
+
+    /// A truth in lanes of the size of a type.
+    fn truth(&mut self, truth: Value, of: Type) -> Value {
+        let own = self.values[truth.index()];
+        if self.level == Level::Avx512 || size(own.element) == size(of) {
             return truth;
         }
         if let Some(value) = self.converted.get(&truth) {
             return *value;
         }
-        let value = match width {
-            Width::Ymm => self.plain(x86::WIDEN_WORDS, Form::Plain, Width::Ymm, &[truth]),
-            _ => {
-                let upper = self.with(
-                    x86::UPPER_HALF,
-                    Form::Extract,
-                    own,
-                    Width::Xmm,
-                    &[truth],
-                    Some(1),
-                );
+        let value = match (of, own.width) {
+            (Type::Single, width) => {
+                let upper = match width {
+                    Width::Ymm => self.upper_half(truth),
+                    _ => truth,
+                };
                 // The upper halves of all lanes.
-                self.with(
-                    x86::SHUFFLE,
-                    Form::Plain,
-                    Width::Xmm,
-                    Width::Xmm,
-                    &[truth, upper],
-                    Some(0xDD),
-                )
+                let (xmm, sources) = (Width::Xmm, [truth, upper]);
+                self.with(x86::SHUFFLE, Form::Plain, xmm, xmm, &sources, Some(0xDD))
             }
+            _ => self.plain(x86::WIDEN_WORDS, Form::Convert, self.width(of), &[truth]),
         };
+        let value = self.as_truth(value, of);
         self.converted.insert(truth, value);
         value
+    }
+
+    fn upper_half(&mut self, x: Value) -> Value {
+        let (ymm, xmm) = (Width::Ymm, Width::Xmm);
+        self.with(x86::UPPER_HALF, Form::Extract, ymm, xmm, &[x], Some(1))
     }
 
     /// The instructions of an operation.
@@ -587,7 +604,7 @@ impl Lowering<'_> {
                 Level::Avx512 => {
                     self.with(x86::SIGNS[p], Form::Plain, width, Width::Mask, &[x], None)
                 }
-                Level::Avx2 => x,
+                Level::Avx2 => self.as_truth(x, of),
             },
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
             (O::PowerOfTwo, &[n]) => {
@@ -622,10 +639,10 @@ impl Lowering<'_> {
                     &[fraction, root],
                 )
             }
-            (O::Widen, _) => self.plain(x86::WIDEN, Form::Plain, self.width(Type::Double), a),
+            (O::Widen, _) => self.plain(x86::WIDEN, Form::Convert, self.width(Type::Double), a),
             (O::Narrow, _) => {
                 let target = self.width(Type::Single);
-                self.with(x86::NARROW, Form::Plain, width, target, a, None)
+                self.with(x86::NARROW, Form::Convert, width, target, a, None)
             }
             (O::ToInteger, &[x]) => self.integer_of(of, x),
             _ => return None,
@@ -652,29 +669,31 @@ impl Lowering<'_> {
             };
             return Some(self.plain(opcode, Form::Masks, Width::Mask, a));
         }
-        let widths = a.iter().map(|value| self.values[value.index()].width);
-        let width = widths
-            .max_by_key(|width| width.bytes())
-            .unwrap_or(self.width(Type::Single));
-        let a: Vec<Value> = a.iter().map(|&value| self.truth(value, width)).collect();
+        let is_wide = |&value: &Value| size(self.values[value.index()].element) == 8;
+        let of = match a.iter().any(is_wide) {
+            true => Type::Double,
+            false => Type::Single,
+        };
+        let width = self.width(of);
+        let mut a: SmallVec<[Value; 2]> = a.iter().map(|&value| self.truth(value, of)).collect();
         let opcode = match operation {
             O::And => x86::AND,
             O::Or => x86::OR,
             O::Xor => x86::XOR,
             O::Not => {
-                let sources = [a[0], self.always(true)];
-                return Some(self.plain(x86::XOR[0], Form::Commutative, width, &sources));
+                a.push(self.always(true));
+                x86::XOR
             }
             O::Always(holds) => return Some(self.always(holds)),
             _ => return None,
         };
-        Some(self.plain(opcode[0], Form::Commutative, width, &a))
+        let value = self.plain(opcode[0], Form::Commutative, width, &a);
+        Some(self.as_truth(value, of))
     }
 
     /// All lanes set or none, in the widest vectors that truths have.
     fn always(&mut self, holds: bool) -> Value {
-        let is_wide = self.width(Type::Single) == Width::Xmm;
-        let (all, of) = match is_wide {
+        let (all, of) = match self.lanes < 8 {
             true => (u64::MAX, Type::Double),
             false => (u64::from(u32::MAX), Type::Single),
         };
@@ -685,7 +704,6 @@ impl Lowering<'_> {
         use Operation as O;
         let of = Type::Integer;
         let width = self.width(of);
-        let truth = self.truth_width(of);
         Some(match (step.operation, a) {
             (O::Whole(x), _) => self.bits(x.cast_unsigned(), of),
             (O::Add, _) => self.plain(x86::ADD_INTEGERS[1], Form::Commutative, width, a),
@@ -694,14 +712,7 @@ impl Lowering<'_> {
             (O::BitsAnd, _) => self.plain(x86::AND[1], Form::Commutative, width, a),
             (O::BitsOr, _) => self.plain(x86::OR[1], Form::Commutative, width, a),
             (O::BitsXor, _) => self.plain(x86::XOR[1], Form::Commutative, width, a),
-            (O::Equal, _) => self.with(
-                x86::EQUAL_INTEGERS,
-                Form::Commutative,
-                width,
-                truth,
-                a,
-                None,
-            ),
+            (O::Equal, _) => self.tested(x86::EQUAL_INTEGERS, Form::Commutative, of, a, None),
             (O::Less, &[x, y]) => self.less(x, y),
             (O::Maximum | O::Minimum, &[x, y]) => {
                 let is_maximum = step.operation == O::Maximum;
@@ -741,27 +752,12 @@ impl Lowering<'_> {
             EQUAL | UNORDERED => Form::Commutative,
             _ => Form::Plain,
         };
-        let (width, truth) = (self.width(of), self.truth_width(of));
-        self.with(
-            x86::COMPARE[p],
-            form,
-            width,
-            truth,
-            &[x, y],
-            Some(predicate),
-        )
+        self.tested(x86::COMPARE[p], form, of, &[x, y], Some(predicate))
     }
 
     fn less(&mut self, x: Value, y: Value) -> Value {
-        let (width, truth) = (self.width(Type::Integer), self.truth_width(Type::Integer));
-        self.with(
-            x86::GREATER_INTEGERS,
-            Form::Plain,
-            width,
-            truth,
-            &[y, x],
-            None,
-        )
+        let of = Type::Integer;
+        self.tested(x86::GREATER_INTEGERS, Form::Plain, of, &[y, x], None)
     }
 
     fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
@@ -770,7 +766,7 @@ impl Lowering<'_> {
         match self.level {
             Level::Avx512 => self.plain(x86::BLEND[p], Form::Choice, width, &[truth, x, y]),
             Level::Avx2 => {
-                let truth = self.truth(truth, width);
+                let truth = self.truth(truth, of);
                 let sources = [truth, x, y];
                 self.plain(x86::BLEND_BY_SIGN[p], Form::ChoiceBySign, width, &sources)
             }
@@ -833,18 +829,13 @@ impl Lowering<'_> {
         match self.level {
             Level::Avx512 => {
                 let tested = self.bits(1 << bit, of);
-                self.with(
-                    x86::TEST[p],
-                    Form::Commutative,
-                    width,
-                    Width::Mask,
-                    &[sum, tested],
-                    None,
-                )
+                let sources = [sum, tested];
+                self.tested(x86::TEST[p], Form::Commutative, of, &sources, None)
             }
             Level::Avx2 => {
                 let highest = (8 * size(of) - 1) as u8;
-                self.shift(x86::SHIFT_LEFT, p == 1, width, sum, highest - bit)
+                let truth = self.shift(x86::SHIFT_LEFT, p == 1, width, sum, highest - bit);
+                self.as_truth(truth, of)
             }
         }
     }
@@ -898,7 +889,7 @@ impl Lowering<'_> {
         let wide = self.width(Type::Integer);
         if self.level == Level::Avx512 {
             let opcode = x86::TO_NUMBER[usize::from(to != Type::Single)];
-            return Some(self.with(opcode, Form::Plain, wide, self.width(to), &[x], None));
+            return Some(self.with(opcode, Form::Convert, wide, self.width(to), &[x], None));
         }
         if to == Type::Single {
             // By way of f64 it would be rounded twice.
@@ -935,7 +926,7 @@ impl Lowering<'_> {
         }
         let of = Type::Double;
         let x = match p {
-            0 => self.plain(x86::WIDEN, Form::Plain, wide, &[x]),
+            0 => self.plain(x86::WIDEN, Form::Convert, wide, &[x]),
             _ => x,
         };
         let whole = self.rounded(of, x, 3);

@@ -74,6 +74,7 @@ pub(crate) struct Code {
     pages: Pages,
     formula: Formula,
     repeats: Vec<bool>,
+    n: usize,
     level: Level,
 }
 
@@ -85,22 +86,30 @@ impl Code {
     /// instructions (the functions that branch, quotients of integers), if the system forbids to
     /// execute new code, or if `BIBUN_JIT=0`.
     pub(crate) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
+        Self::for_length(formula, repeats, usize::MAX)
+    }
+
+    /// [`Code::new`], made for slices of about `n` elements. It runs on others, too.
+    pub(crate) fn for_length(formula: &Formula, repeats: &[bool], n: usize) -> Option<Self> {
         static IS_WANTED: LazyLock<bool> =
             LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
         match *IS_WANTED {
-            true => Self::for_level(formula, repeats, Level::best()?),
+            true => Self::for_level(formula, repeats, n, Level::best()?),
             false => None,
         }
     }
 
-    fn for_level(formula: &Formula, repeats: &[bool], level: Level) -> Option<Self> {
+    fn for_level(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<Self> {
         assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
-        let plan = Plan::new(&Steps::new(formula, repeats)?, level)?;
+        // Beyond this number the code is the same.
+        let n = n.min(1 << 20);
+        let plan = Plan::new(&Steps::new(formula, repeats)?, level, n)?;
         let (assembled, _) = assemble(&plan, false);
         Some(Self {
             pages: Pages::new(assembled)?,
             formula: formula.clone(),
             repeats: repeats.to_vec(),
+            n,
             level,
         })
     }
@@ -145,7 +154,7 @@ impl Code {
     /// belongs to.
     pub(crate) fn listing(&self) -> String {
         let plan = Steps::new(&self.formula, &self.repeats)
-            .and_then(|steps| Plan::new(&steps, self.level))
+            .and_then(|steps| Plan::new(&steps, self.level, self.n))
             .expect("it was assembled before");
         let (assembled, notes) = assemble(&plan, true);
         let ends = notes.iter().skip(1).map(|note| note.start);

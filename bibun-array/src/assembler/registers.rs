@@ -427,6 +427,11 @@ impl<'a> Writer<'a> {
                 let memory = self.elements(usize::from(input), copy, size(element));
                 let bytes = self.plan.lanes * size(element);
                 let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
+                    (of, Level::Avx2, _) if self.plan.lanes == 1 => match of {
+                        Type::Truth => (x86::BROADCAST_BYTES, 1),
+                        Type::Single => (x86::LOAD_FOUR, 4),
+                        _ => (x86::LOAD_EIGHT, 8),
+                    },
                     (Type::Truth, Level::Avx2, _) => (x86::WIDEN_BYTES, bytes),
                     (Type::Truth, _, Lanes::All) if bytes == 8 => (x86::LOAD_EIGHT, bytes),
                     (Type::Truth, ..) => (x86::LOAD_BYTES, 16),
@@ -573,9 +578,16 @@ impl<'a> Writer<'a> {
                     immediate,
                 );
             }
+            Form::Convert => {
+                let last = Operand::Register(clip(self.register(sources[0])));
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let first = (target, Lanes::All);
+                self.encoder.vector(opcode, length, first, None, last, None);
+            }
             Form::Masked => {
                 let mask = self.register(sources[0]).number;
-                let last = self.operand(sources[1], after[1]);
+                let last = Operand::Register(self.register(sources[1]));
                 self.end(&sources[..count], after);
                 let target = self.target(instruction, after);
                 let lanes = Lanes::Only(mask);
@@ -654,14 +666,19 @@ impl<'a> Writer<'a> {
                 let array = self.plan.inputs.len() + usize::from(result);
                 let memory = self.elements(array, copy, size(element));
                 let bytes = self.plan.lanes * size(element);
+                let from = clip_to(from, bytes);
                 let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
+                    (of, Level::Avx2, _) if self.plan.lanes == 1 => match of {
+                        Type::Truth => return self.encoder.store_byte(memory, from),
+                        Type::Single => (x86::STORE_FOUR, 4),
+                        _ => (x86::STORE_EIGHT, 8),
+                    },
                     (Type::Truth, Level::Avx512, Lanes::All) if bytes == 8 => {
                         (x86::STORE_EIGHT, bytes)
                     }
                     (Type::Truth, Level::Avx512, _) => (opcode, 16),
                     _ => (opcode, bytes),
                 };
-                let from = clip_to(from, bytes);
                 self.encoder
                     .store(opcode, (memory, bytes), self.lanes, from);
             }

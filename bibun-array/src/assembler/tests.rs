@@ -294,6 +294,9 @@ const INTEGERS: [i64; 12] = [
     -0x8000_0000,
 ];
 
+/// A number of elements for which there are turns of several vectors.
+const MANY: usize = 1 << 20;
+
 fn levels() -> impl Iterator<Item = Level> {
     let all = [Level::Avx512, Level::Avx2];
     all.into_iter().filter(|level| level.is_available())
@@ -302,15 +305,22 @@ fn levels() -> impl Iterator<Item = Level> {
 /// Compares the code with the values, at lengths up to that of the inputs.
 fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[usize]) {
     for level in levels() {
-        let code = Code::for_level(formula, repeats, level);
-        let Some(code) = code else {
+        let Some(long) = Code::for_level(formula, repeats, MANY, level) else {
             assert!(
                 may_be_refused(formula, level),
                 "{level:?} refuses {formula:?}"
             );
             continue;
         };
-        for &n in lengths {
+        // Made for many elements, for this number, or for another small number.
+        let runs = lengths
+            .iter()
+            .flat_map(|&n| [(n, None), (n, Some(n)), (n, Some(n % 6))]);
+        for (n, made_for) in runs {
+            let own = made_for.map(|n| Code::for_level(formula, repeats, n, level));
+            let code = own
+                .as_ref()
+                .map_or(&long, |own| own.as_ref().expect("it can be made"));
             let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
                 .map(|(input, repeats)| input.slice(if *repeats { 1 } else { n }))
                 .collect();
@@ -684,7 +694,8 @@ fn compare(notes: &[x86::Note], code: &[u8]) {
 fn compare_code(formula: &Formula, repeats: &[bool]) {
     for level in levels() {
         let steps = Steps::new(formula, repeats).expect("all types are known");
-        if let Some(plan) = Plan::new(&steps, level) {
+        let plans = [MANY, 1, 3].map(|n| Plan::new(&steps, level, n));
+        for plan in plans.into_iter().flatten() {
             let (assembled, notes) = assemble(&plan, true);
             compare(&notes, &assembled.code);
         }
@@ -912,7 +923,8 @@ fn functions_have_the_bits_of_their_loops() {
             let mut expected = Elements::zeros(output, n);
             definition.run(&[], &slices[..arguments.len()], expected.slice_mut(n));
             for level in levels() {
-                let Some(code) = Code::for_level(&formula, &vec![false; arguments.len()], level)
+                let Some(code) =
+                    Code::for_level(&formula, &vec![false; arguments.len()], MANY, level)
                 else {
                     let mut lines = formula.lines().iter();
                     let branches = lines.any(|line| line.operation().branches(of));
@@ -955,7 +967,7 @@ fn long_programs_are_assembled() {
     check(&formula, &inputs, &[false; 100], &[1, 3]);
     let steps = Steps::new(&formula, &[false; 100]).expect("all are f64");
     let (assembled, _) = assemble(
-        &Plan::new(&steps, Level::Avx512).expect("arithmetic"),
+        &Plan::new(&steps, Level::Avx512, MANY).expect("arithmetic"),
         false,
     );
     assert!(
@@ -973,7 +985,7 @@ fn what_branches_is_refused() {
     for level in [Level::Avx512, Level::Avx2] {
         for formula in [&quotient, &sine, &untyped] {
             let repeats = vec![false; formula.inputs()];
-            assert!(Code::for_level(formula, &repeats, level).is_none());
+            assert!(Code::for_level(formula, &repeats, MANY, level).is_none());
         }
     }
 }
@@ -1000,7 +1012,7 @@ fn the_environment_can_forbid_it() {
 fn the_listing_names_lines() {
     let formula = alone(Operation::Tanh, Type::Number, &[Type::Number]).expanded(Type::Single);
     for level in levels() {
-        let code = Code::for_level(&formula, &[false], level).expect("it is arithmetic");
+        let code = Code::for_level(&formula, &[false], MANY, level).expect("it is arithmetic");
         let text = code.listing();
         assert!(text.contains("vfmadd"), "{text}");
         assert!(text.contains("= multiply_add v"), "{text}");

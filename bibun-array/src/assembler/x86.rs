@@ -233,7 +233,8 @@ pub(super) const MULTIPLY_ADD: [Opcode; 2] = pair("132ps", "132pd", 2, 0x98);
 
 pub(super) const BROADCAST: [Opcode; 2] = [
     opcode("vbroadcastss", 2, P66, false, 0x18),
-    opcode("vbroadcastsd", 2, P66, true, 0x19),
+    // `vbroadcastsd` knows no vectors of 16 bytes.
+    opcode("vpbroadcastq", 2, P66, true, 0x59),
 ];
 pub(super) const BLEND: [Opcode; 2] = pair("vblendmps", "vblendmpd", 2, 0x65);
 pub(super) const BLEND_BY_SIGN: [Opcode; 2] = [
@@ -304,7 +305,9 @@ pub(super) const WIDEN_WORDS: Opcode = opcode("vpmovsxdq", 2, P66, false, 0x25);
 pub(super) const UPPER_HALF: Opcode = opcode("vextracti128", 3, P66, false, 0x39);
 pub(super) const PACK_WORDS: Opcode = opcode("vpackssdw", 1, P66, false, 0x6B);
 pub(super) const PACK_BYTES: Opcode = opcode("vpacksswb", 1, P66, false, 0x63);
+pub(super) const LOAD_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x6E);
 pub(super) const STORE_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x7E);
+pub(super) const STORE_ONE: Opcode = opcode("vpextrb", 3, P66, false, 0x14);
 
 /// Masks. Those of two have the bit of the length set.
 pub(super) const AND_MASKS: Opcode = opcode("kandw", 1, NONE, false, 0x41);
@@ -428,6 +431,15 @@ impl Encoder {
         });
         let operand = Operand::Memory(memory, bytes);
         self.fields(opcode, from.width, (from.number, lanes), 0, operand);
+    }
+
+    /// A store of the first byte.
+    pub(super) fn store_byte(&mut self, memory: Memory, from: Register) {
+        let opcode = STORE_ONE;
+        self.note(|| format!("{} {},{},0x0", opcode.name, memory.text(), from.text()));
+        let operand = Operand::Memory(memory, 1);
+        self.fields(opcode, Width::Xmm, (from.number, Lanes::All), 0, operand);
+        self.bytes.push(0);
     }
 
     /// An instruction that has its source in the place of the first operand.
