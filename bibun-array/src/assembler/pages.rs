@@ -106,39 +106,24 @@ impl Pages {
     }
 }
 
-/// The type of the elements, their number, and their place.
-fn parts(slice: Slice<'_>) -> (Option<Type>, usize, *const u8) {
-    match slice {
-        Slice::F32(x) => (Some(Type::Single), x.len(), x.as_ptr().cast()),
-        Slice::F64(x) => (Some(Type::Double), x.len(), x.as_ptr().cast()),
-        Slice::I64(x) => (Some(Type::Integer), x.len(), x.as_ptr().cast()),
-        Slice::Bool(x) => (Some(Type::Truth), x.len(), x.as_ptr().cast()),
-        _ => (None, slice.len(), std::ptr::null()),
-    }
+/// The type of the elements that code computes with, their number, and their place.
+macro_rules! parts {
+    ($($name:ident($Slice:ty, $Variants:ident): $pointer:ident;)*) => {$(
+        fn $name(slice: $Slice) -> (Option<Type>, usize, *const u8) {
+            match slice {
+                $Variants::F32(x) => (Some(Type::Single), x.len(), x.$pointer().cast()),
+                $Variants::F64(x) => (Some(Type::Double), x.len(), x.$pointer().cast()),
+                $Variants::I64(x) => (Some(Type::Integer), x.len(), x.$pointer().cast()),
+                $Variants::Bool(x) => (Some(Type::Truth), x.len(), x.$pointer().cast()),
+                $Variants::I32(x) => (None, x.len(), std::ptr::null()),
+                $Variants::U8(x) => (None, x.len(), std::ptr::null()),
+                $Variants::F16(x) => (None, x.len(), std::ptr::null()),
+                $Variants::BF16(x) => (None, x.len(), std::ptr::null()),
+            }
+        }
+    )*};
 }
-
-fn parts_mut(slice: &mut SliceMut<'_>) -> (Option<Type>, usize, *const u8) {
-    match slice {
-        SliceMut::F32(x) => (
-            Some(Type::Single),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        SliceMut::F64(x) => (
-            Some(Type::Double),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        SliceMut::I64(x) => (
-            Some(Type::Integer),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        SliceMut::Bool(x) => (
-            Some(Type::Truth),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        _ => (None, slice.len(), std::ptr::null()),
-    }
+parts! {
+    parts(Slice<'_>, Slice): as_ptr;
+    parts_mut(&mut SliceMut<'_>, SliceMut): as_mut_ptr;
 }
