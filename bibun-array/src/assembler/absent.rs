@@ -1,7 +1,7 @@
 //! Where there is no assembler: without the feature `jit`, and on other processors than x86-64.
 
 use crate::formula::Formula;
-use crate::{Slice, SliceMut};
+use crate::{DType, Slice, SliceMut};
 
 /// Machine code that computes a formula. There is none.
 #[derive(Debug)]
@@ -14,7 +14,12 @@ impl Code {
     }
 
     /// Returns `None`.
-    pub(crate) fn for_length(_formula: &Formula, _repeats: &[bool], _n: usize) -> Option<Self> {
+    pub(crate) fn for_arrays(
+        _formula: &Formula,
+        _inputs: &[(DType, bool)],
+        _outputs: &[DType],
+        _n: usize,
+    ) -> Option<Self> {
         None
     }
 

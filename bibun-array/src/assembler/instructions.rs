@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::Level;
 use super::order::{Step, Steps};
 use super::x86::{self, Opcode, Width};
+use crate::DType;
 use crate::formula::{Operation, Type};
 
 /// The number of a value in a [`Plan`].
@@ -39,7 +40,7 @@ pub(super) enum Origin {
 pub(super) struct Description {
     pub(super) width: Width,
     pub(super) origin: Origin,
-    /// The type of the elements in memory, of inputs.
+    /// The type of the elements of inputs and constants, and in AVX2 that of the lanes of truths.
     pub(super) element: Type,
 }
 
@@ -117,9 +118,10 @@ pub(super) struct Plan {
     pub(super) rest: Segment,
     /// The slots that the preamble fills.
     pub(super) kept: u32,
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) inputs: Vec<Option<(Type, bool)>>,
-    pub(super) results: Vec<Type>,
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(DType, bool)>>,
+    /// The dtypes of the outputs.
+    pub(super) outputs: Vec<DType>,
 }
 
 /// Beyond this number of instructions a processor sees no other turn anyway.
@@ -171,7 +173,7 @@ impl Plan {
             rest,
             kept,
             inputs: steps.inputs.clone(),
-            results: steps.results.iter().map(|&i| steps.all[i].value).collect(),
+            outputs: steps.stored.clone(),
         })
     }
 
@@ -192,21 +194,21 @@ impl Plan {
 }
 
 /// The instructions of a formula while they are written.
-struct Lowering<'a> {
-    steps: &'a Steps,
-    level: Level,
-    lanes: usize,
+pub(super) struct Lowering<'a> {
+    pub(super) steps: &'a Steps,
+    pub(super) level: Level,
+    pub(super) lanes: usize,
     values: Vec<Description>,
     constants: Vec<u8>,
     known: HashMap<(u64, usize), Value>,
     /// The value of each line in each of the vectors of a turn, as far as it is there.
-    of_lines: Vec<Vec<Option<Value>>>,
+    pub(super) of_lines: Vec<Vec<Option<Value>>>,
     /// What the preamble leaves of each line.
     kept: Vec<Option<Value>>,
     /// Truths in lanes of the other size.
     converted: HashMap<Value, Value>,
     instructions: Vec<Instruction>,
-    line: u32,
+    pub(super) line: u32,
 }
 
 impl Lowering<'_> {
@@ -222,7 +224,14 @@ impl Lowering<'_> {
         for (line, step) in self.steps.all.iter().enumerate() {
             if let Some(value) = self.of_lines[0][line].filter(|_| step.is_kept) {
                 self.line = line as u32;
-                self.push(x86::MOVE, Form::Keep(slot), &[value]);
+                self.instruct(
+                    x86::MOVE,
+                    Form::Keep(slot),
+                    Width::Xmm,
+                    None,
+                    &[value],
+                    None,
+                );
                 let description = Description {
                     origin: Origin::Kept(slot),
                     ..self.values[value.index()]
@@ -285,18 +294,22 @@ impl Lowering<'_> {
         [4, 2].into_iter().find(|&copies| fits(copies)).unwrap_or(1)
     }
 
-    fn value(&mut self, description: Description) -> Value {
+    pub(super) fn description(&self, value: Value) -> Description {
+        self.values[value.index()]
+    }
+
+    pub(super) fn value(&mut self, description: Description) -> Value {
         self.values.push(description);
         Value(self.values.len() as u32 - 1)
     }
 
     /// The width of vectors of a type.
-    fn width(&self, value: Type) -> Width {
+    pub(super) fn width(&self, value: Type) -> Width {
         Width::of((self.lanes * size(value)).max(16))
     }
 
     /// A constant with these bits.
-    fn bits(&mut self, bits: u64, of: Type) -> Value {
+    pub(super) fn bits(&mut self, bits: u64, of: Type) -> Value {
         let bytes = size(of);
         if let Some(value) = self.known.get(&(bits, bytes)) {
             return *value;
@@ -328,11 +341,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn push(&mut self, opcode: Opcode, form: Form, sources: &[Value]) {
-        self.instruct(opcode, form, Width::Xmm, None, sources, None);
-    }
-
-    fn instruct(
+    pub(super) fn instruct(
         &mut self,
         opcode: Opcode,
         form: Form,
@@ -364,11 +373,17 @@ impl Lowering<'_> {
     }
 
     /// An instruction whose target has its length.
-    fn plain(&mut self, opcode: Opcode, form: Form, length: Width, sources: &[Value]) -> Value {
+    pub(super) fn plain(
+        &mut self,
+        opcode: Opcode,
+        form: Form,
+        length: Width,
+        sources: &[Value],
+    ) -> Value {
         self.with(opcode, form, length, length, sources, None)
     }
 
-    fn with(
+    pub(super) fn with(
         &mut self,
         opcode: Opcode,
         form: Form,
@@ -399,7 +414,7 @@ impl Lowering<'_> {
         self.as_truth(value, of)
     }
 
-    fn shift(
+    pub(super) fn shift(
         &mut self,
         ([single, double], digit): ([Opcode; 2], u8),
         wide: bool,
@@ -412,7 +427,7 @@ impl Lowering<'_> {
     }
 
     /// The value of a line that has none yet, or does not need to be computed in a turn.
-    fn of_line(&mut self, line: usize, copy: usize) -> Option<Value> {
+    pub(super) fn of_line(&mut self, line: usize, copy: usize) -> Option<Value> {
         if let Some(value) = self.of_lines[copy][line].or(self.kept[line]) {
             return Some(value);
         }
@@ -435,81 +450,8 @@ impl Lowering<'_> {
         self.operation(&step, &arguments[..step.arguments().len()])
     }
 
-    fn input(&mut self, i: u8, step: Step, copy: usize) -> Option<Value> {
-        let is_truth = step.value == Type::Truth;
-        let width = match (is_truth, self.level) {
-            (true, Level::Avx512) => Width::Xmm,
-            (true, Level::Avx2) => self.width(Type::Single),
-            (false, _) => self.width(step.value),
-        };
-        let origin = match step.is_uniform {
-            true => Origin::Repeated(i),
-            false => Origin::Input(i, copy as u8),
-        };
-        let loaded = self.value(Description {
-            width,
-            origin,
-            element: step.value,
-        });
-        Some(match (is_truth, self.level) {
-            (false, _) => loaded,
-            (true, Level::Avx512) => {
-                let sources = [loaded, loaded];
-                self.with(
-                    x86::TEST_BYTES,
-                    Form::Plain,
-                    width,
-                    Width::Mask,
-                    &sources,
-                    None,
-                )
-            }
-            // The lowest bit becomes the sign.
-            (true, Level::Avx2) => {
-                let truth = self.shift(x86::SHIFT_LEFT, false, width, loaded, 31);
-                self.as_truth(truth, Type::Single)
-            }
-        })
-    }
-
-    /// Stores a result in all vectors of a turn.
-    fn store(&mut self, line: usize, result: u16) -> Option<()> {
-        for copy in 0..self.of_lines.len() {
-            let value = self.of_line(line, copy)?;
-            self.line = line as u32;
-            let (opcode, value) = match (self.steps.all[line].value, self.level) {
-                (Type::Truth, Level::Avx512) => {
-                    let bytes = self.plain(x86::BYTES_OF_MASK, Form::Plain, Width::Xmm, &[value]);
-                    let ones = self.plain(x86::ABS_BYTES, Form::Plain, Width::Xmm, &[bytes]);
-                    (x86::STORE_BYTES, ones)
-                }
-                (Type::Truth, Level::Avx2) => self.bytes_of_truth(value),
-                (Type::Single, _) => (x86::STORE[0], value),
-                (_, _) => (x86::STORE[1], value),
-            };
-            self.push(opcode, Form::Store(result, copy as u8), &[value]);
-        }
-        Some(())
-    }
-
-    /// Truths as bytes, from the signs of lanes.
-    fn bytes_of_truth(&mut self, truth: Value) -> (Opcode, Value) {
-        let width = self.width(Type::Single);
-        let truth = self.truth(truth, Type::Single);
-        let words = self.shift(x86::SHIFT_RIGHT, false, width, truth, 31);
-        let (opcode, upper) = match self.lanes {
-            1 => return (x86::STORE_ONE, words),
-            4 => (x86::STORE_FOUR, words),
-            _ => (x86::STORE_EIGHT, self.upper_half(words)),
-        };
-        let xmm = Width::Xmm;
-        let halves = self.plain(x86::PACK_WORDS, Form::Plain, xmm, &[words, upper]);
-        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, xmm, &[halves, halves]);
-        (opcode, bytes)
-    }
-
     /// Tells in AVX2 that a value is a truth in lanes of a type. Only their signs count.
-    fn as_truth(&mut self, value: Value, of: Type) -> Value {
+    pub(super) fn as_truth(&mut self, value: Value, of: Type) -> Value {
         if self.level == Level::Avx2 {
             self.values[value.index()].element = of;
         }
@@ -517,7 +459,7 @@ impl Lowering<'_> {
     }
 
     /// A truth in lanes of the size of a type.
-    fn truth(&mut self, truth: Value, of: Type) -> Value {
+    pub(super) fn truth(&mut self, truth: Value, of: Type) -> Value {
         let own = self.values[truth.index()];
         if self.level == Level::Avx512 || size(own.element) == size(of) {
             return truth;
@@ -535,14 +477,14 @@ impl Lowering<'_> {
                 let (xmm, sources) = (Width::Xmm, [truth, upper]);
                 self.with(x86::SHUFFLE, Form::Plain, xmm, xmm, &sources, Some(0xDD))
             }
-            _ => self.plain(x86::WIDEN_WORDS, Form::Convert, self.width(of), &[truth]),
+            _ => self.plain(x86::WIDEN_INTEGERS, Form::Convert, self.width(of), &[truth]),
         };
         let value = self.as_truth(value, of);
         self.converted.insert(truth, value);
         value
     }
 
-    fn upper_half(&mut self, x: Value) -> Value {
+    pub(super) fn upper_half(&mut self, x: Value) -> Value {
         let (ymm, xmm) = (Width::Ymm, Width::Xmm);
         self.with(x86::UPPER_HALF, Form::Extract, ymm, xmm, &[x], Some(1))
     }
@@ -746,7 +688,7 @@ impl Lowering<'_> {
         self.with(opcode, Form::Plain, width, width, &[x], Some(mode))
     }
 
-    fn compared(&mut self, of: Type, predicate: u8, x: Value, y: Value) -> Value {
+    pub(super) fn compared(&mut self, of: Type, predicate: u8, x: Value, y: Value) -> Value {
         let p = usize::from(of != Type::Single);
         let form = match predicate {
             EQUAL | UNORDERED => Form::Commutative,
@@ -760,7 +702,7 @@ impl Lowering<'_> {
         self.tested(x86::GREATER_INTEGERS, Form::Plain, of, &[y, x], None)
     }
 
-    fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
+    pub(super) fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
         let p = usize::from(of != Type::Single);
         let width = self.width(of);
         match self.level {
@@ -963,7 +905,7 @@ impl Lowering<'_> {
 
 /// Predicates of comparisons that raise no signal.
 const EQUAL: u8 = 0x00;
-const UNORDERED: u8 = 0x03;
+pub(super) const UNORDERED: u8 = 0x03;
 const ORDERED: u8 = 0x07;
 const LESS: u8 = 0x11;
 const LESS_EQUAL: u8 = 0x12;

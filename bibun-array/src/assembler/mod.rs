@@ -8,6 +8,7 @@
 //! registers and writes bytes by `x86`, and `pages` runs them.
 
 mod instructions;
+mod memory;
 mod order;
 mod pages;
 mod registers;
@@ -24,8 +25,8 @@ use pages::Pages;
 use registers::assemble;
 use smallvec::SmallVec;
 
-use crate::formula::Formula;
-use crate::{Slice, SliceMut};
+use crate::formula::{Formula, Type};
+use crate::{DType, Slice, SliceMut, bf16, f16};
 
 /// A set of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +56,11 @@ impl Level {
                         && is_x86_feature_detected!("avx512vl")
                         && is_x86_feature_detected!("bmi2")
                 }
-                Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+                Self::Avx2 => {
+                    is_x86_feature_detected!("avx2")
+                        && is_x86_feature_detected!("fma")
+                        && is_x86_feature_detected!("f16c")
+                }
             }
     }
 
@@ -73,42 +78,67 @@ impl Level {
 pub(crate) struct Code {
     pages: Pages,
     formula: Formula,
-    repeats: Vec<bool>,
+    inputs: Vec<(DType, bool)>,
+    outputs: Vec<DType>,
     n: usize,
     level: Level,
 }
 
 impl Code {
-    /// Assembles a formula that is [expanded](Formula::expanded). An input that repeats is one
-    /// element that is the same everywhere.
+    /// Assembles a formula that is [expanded](Formula::expanded), for slices of many elements of the
+    /// types of its inputs and results. An input that repeats is one element that is the same
+    /// everywhere.
     ///
     /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA, if an operation has no
     /// instructions (the functions that branch, quotients of integers), if the system forbids to
     /// execute new code, or if `BIBUN_JIT=0`.
+    ///
+    /// # Panics
+    /// Panics if there is not one answer for each input.
     pub(crate) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
-        Self::for_length(formula, repeats, usize::MAX)
+        let (inputs, outputs) = own_dtypes(formula, repeats);
+        Self::for_arrays(formula, &inputs, &outputs, MANY)
     }
 
-    /// [`Code::new`], made for slices of about `n` elements. It runs on others, too.
-    pub(crate) fn for_length(formula: &Formula, repeats: &[bool], n: usize) -> Option<Self> {
+    /// [`Code::new`] for inputs and outputs of these dtypes, which are computed in the types of the
+    /// formula, and for slices of about `n` elements. It runs on others, too.
+    ///
+    /// Returns `None` also if elements of a dtype are computed in another type.
+    pub(crate) fn for_arrays(
+        formula: &Formula,
+        inputs: &[(DType, bool)],
+        outputs: &[DType],
+        n: usize,
+    ) -> Option<Self> {
         static IS_WANTED: LazyLock<bool> =
             LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
         match *IS_WANTED {
-            true => Self::for_level(formula, repeats, n, Level::best()?),
+            true => Self::for_level(formula, inputs, outputs, n, Level::best()?),
             false => None,
         }
     }
 
-    fn for_level(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<Self> {
-        assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
-        // Beyond this number the code is the same.
-        let n = n.min(1 << 20);
-        let plan = Plan::new(&Steps::new(formula, repeats)?, level, n)?;
+    fn for_level(
+        formula: &Formula,
+        inputs: &[(DType, bool)],
+        outputs: &[DType],
+        n: usize,
+        level: Level,
+    ) -> Option<Self> {
+        assert_eq!(inputs.len(), formula.inputs(), "one dtype for each input");
+        assert_eq!(
+            outputs.len(),
+            formula.results().len(),
+            "one dtype for each result"
+        );
+        let n = n.min(MANY);
+        let plan = Plan::new(&Steps::new(formula, inputs, outputs)?, level, n)?;
         let (assembled, _) = assemble(&plan, false);
         Some(Self {
             pages: Pages::new(assembled)?,
             formula: formula.clone(),
-            repeats: repeats.to_vec(),
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
             n,
             level,
         })
@@ -153,7 +183,7 @@ impl Code {
     /// The code as text: each instruction with its bytes, under the line of the formula that it
     /// belongs to.
     pub(crate) fn listing(&self) -> String {
-        let plan = Steps::new(&self.formula, &self.repeats)
+        let plan = Steps::new(&self.formula, &self.inputs, &self.outputs)
             .and_then(|steps| Plan::new(&steps, self.level, self.n))
             .expect("it was assembled before");
         let (assembled, notes) = assemble(&plan, true);
@@ -184,11 +214,36 @@ impl Code {
     }
 }
 
+/// A number of elements beyond which code is the same.
+const MANY: usize = 1 << 20;
+
+/// The dtypes of the types of inputs and results.
+fn own_dtypes(formula: &Formula, repeats: &[bool]) -> (Vec<(DType, bool)>, Vec<DType>) {
+    assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
+    let dtype = |of| match of {
+        Type::Single => DType::F32,
+        Type::Double | Type::Number => DType::F64,
+        Type::Integer => DType::I64,
+        Type::Truth => DType::Bool,
+    };
+    let inputs = formula.input_types().into_iter().map(dtype);
+    let results = formula.results().iter();
+    let results = results.map(|node| dtype(formula.lines()[node.index()].value()));
+    (
+        inputs.zip(repeats.iter().copied()).collect(),
+        results.collect(),
+    )
+}
+
 /// The most elements that a vector of AVX2 has.
 const MOST: usize = 8;
 
 /// Elements in longer memory.
 enum Padded {
+    U8([u8; MOST]),
+    I32([i32; MOST]),
+    F16([f16; MOST]),
+    BF16([bf16; MOST]),
     F32([f32; MOST]),
     F64([f64; MOST]),
     I64([i64; MOST]),
@@ -246,6 +301,10 @@ macro_rules! padded {
     };
 }
 padded! {
+    U8: 0;
+    I32: 0;
+    F16: f16::ZERO;
+    BF16: bf16::ZERO;
     F32: 0.0;
     F64: 0.0;
     I64: 0;

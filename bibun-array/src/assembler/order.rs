@@ -1,6 +1,8 @@
 //! The lines of a formula in the order in which they are computed, with what is known of each.
 
 use super::Level;
+use super::memory::computed;
+use crate::DType;
 use crate::formula::{Formula, Operation, Type};
 
 /// A line of a formula.
@@ -51,8 +53,10 @@ pub(super) struct Steps {
     pub(super) results: Vec<usize>,
     /// The lines that are computed in every turn.
     pub(super) order: Vec<usize>,
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) inputs: Vec<Option<(Type, bool)>>,
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(DType, bool)>>,
+    /// The dtypes of the outputs.
+    pub(super) stored: Vec<DType>,
     live: Live,
 }
 
@@ -65,8 +69,14 @@ struct Live {
 }
 
 impl Steps {
-    /// The lines of a formula, or `None` if a value has no precision.
-    pub(super) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
+    /// The lines of a formula on inputs of these dtypes, each one element that is repeated or as
+    /// many as there are, and with outputs of these dtypes. Returns `None` if a value has no
+    /// precision, or another one than the elements.
+    pub(super) fn new(
+        formula: &Formula,
+        stored_inputs: &[(DType, bool)],
+        outputs: &[DType],
+    ) -> Option<Self> {
         let mut inputs = vec![None; formula.inputs()];
         let mut all: Vec<Step> = Vec::with_capacity(formula.lines().len());
         for line in formula.lines() {
@@ -82,8 +92,11 @@ impl Steps {
             }
             let is_uniform = match line.operation() {
                 Operation::Input(i) => {
-                    let is_repeated = repeats[usize::from(i)];
-                    inputs[usize::from(i)] = Some((line.value(), is_repeated));
+                    let (dtype, is_repeated) = stored_inputs[usize::from(i)];
+                    if computed(dtype) != line.value() {
+                        return None;
+                    }
+                    inputs[usize::from(i)] = Some((dtype, is_repeated));
                     is_repeated
                 }
                 _ => arguments[..count]
@@ -112,11 +125,16 @@ impl Steps {
             all.push(step);
         }
         let results: Vec<usize> = formula.results().iter().map(|node| node.index()).collect();
+        let are_of = |(&line, &dtype): (&usize, &DType)| all[line].value == computed(dtype);
+        if !results.iter().zip(outputs).all(are_of) {
+            return None;
+        }
         let mut steps = Self {
             all,
             results,
             order: Vec::new(),
             inputs,
+            stored: outputs.to_vec(),
             live: Live::default(),
         };
         steps.mark();

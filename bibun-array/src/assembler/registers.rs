@@ -7,10 +7,11 @@
 
 use super::Level;
 use super::instructions::{Description, Form, Instruction, Origin, Plan, Segment, Value, size};
+use super::memory;
 use super::x86::{
     self, Condition, Encoder, General, Lanes, Memory, Note, Opcode, Operand, Register, Width,
 };
-use crate::formula::Type;
+use crate::DType;
 
 /// The code of a formula, and what a call of it needs.
 #[derive(Debug)]
@@ -21,9 +22,9 @@ pub(super) struct Assembled {
     pub(super) slots: usize,
     /// The least number of elements.
     pub(super) least: usize,
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) inputs: Vec<Option<(Type, bool)>>,
-    pub(super) results: Vec<Type>,
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(DType, bool)>>,
+    pub(super) outputs: Vec<DType>,
 }
 
 // What general registers hold. The first four are those of the arguments.
@@ -77,7 +78,7 @@ pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
             Level::Avx2 => plan.lanes,
         },
         inputs: plan.inputs.clone(),
-        results: plan.results.clone(),
+        outputs: plan.outputs.clone(),
     };
     (assembled, notes.unwrap_or_default())
 }
@@ -133,7 +134,7 @@ impl<'a> Writer<'a> {
             Origin::Kept(slot) => Some(slot),
             _ => None,
         });
-        let arrays = plan.inputs.len() + plan.results.len();
+        let arrays = plan.inputs.len() + plan.outputs.len();
         Self {
             plan,
             held,
@@ -161,7 +162,7 @@ impl<'a> Writer<'a> {
             .inputs
             .iter()
             .map(|input| matches!(input, Some((_, false))));
-        let in_turns = in_turns.chain(plan.results.iter().map(|_| true));
+        let in_turns = in_turns.chain(plan.outputs.iter().map(|_| true));
         let mut free = ELEMENTS.into_iter();
         self.pointers = in_turns
             .map(|is_read| if is_read { free.next() } else { None })
@@ -377,7 +378,8 @@ impl<'a> Writer<'a> {
             width => {
                 let from = Register::new(register, width);
                 let to = (memory, width.bytes());
-                self.encoder.store(x86::STORE[0], to, Lanes::All, from);
+                self.encoder
+                    .store(x86::STORE[0], to, Lanes::All, from, None);
             }
         }
     }
@@ -415,33 +417,30 @@ impl<'a> Writer<'a> {
                 }
             }
             Origin::Repeated(input) => {
+                let (dtype, _) = self.plan.inputs[usize::from(input)].expect("it is read");
                 self.encoder.load(SPARE, pointer_at(usize::from(input)));
-                let opcode = match element {
-                    Type::Truth => x86::BROADCAST_BYTES,
-                    _ => x86::BROADCAST[wide],
-                };
-                let operand = Operand::Memory(Memory::at(SPARE, 0), size(element));
-                self.read(opcode, target, Lanes::All, operand);
+                let operand = Operand::Memory(Memory::at(SPARE, 0), dtype.size());
+                self.read(memory::broadcast(dtype), target, Lanes::All, operand);
             }
             Origin::Input(input, copy) => {
-                let memory = self.elements(usize::from(input), copy, size(element));
-                let bytes = self.plan.lanes * size(element);
-                let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
-                    (of, Level::Avx2, _) if self.plan.lanes == 1 => match of {
-                        Type::Truth => (x86::BROADCAST_BYTES, 1),
-                        Type::Single => (x86::LOAD_FOUR, 4),
-                        _ => (x86::LOAD_EIGHT, 8),
-                    },
-                    (Type::Truth, Level::Avx2, _) => (x86::WIDEN_BYTES, bytes),
-                    (Type::Truth, _, Lanes::All) if bytes == 8 => (x86::LOAD_EIGHT, bytes),
-                    (Type::Truth, ..) => (x86::LOAD_BYTES, 16),
-                    _ => (x86::LOAD[wide], bytes),
+                let (dtype, _) = self.plan.inputs[usize::from(input)].expect("it is read");
+                let elements = self.elements(usize::from(input), copy, dtype.size());
+                if self.plan.lanes == 1 {
+                    let operand = Operand::Memory(elements, dtype.size());
+                    return self.read(memory::broadcast(dtype), target, Lanes::All, operand);
+                }
+                let (opcode, part) = memory::load(dtype, self.plan.level);
+                let (opcode, lanes) = match self.lanes {
+                    Lanes::Of(mask) => (opcode, Lanes::Only(mask)),
+                    // Not more bytes than there are.
+                    _ if opcode == x86::LOAD_BYTES && self.plan.lanes == 8 => {
+                        let operand = Operand::Memory(elements, 8);
+                        return self.read(x86::LOAD_EIGHT, target, Lanes::All, operand);
+                    }
+                    lanes => (opcode, lanes),
                 };
-                let lanes = match self.lanes {
-                    Lanes::Of(mask) => Lanes::Only(mask),
-                    lanes => lanes,
-                };
-                self.read(opcode, target, lanes, Operand::Memory(memory, bytes));
+                let operand = Operand::Memory(elements, width.bytes() / part);
+                self.read(opcode, target, lanes, operand);
             }
         }
     }
@@ -660,27 +659,18 @@ impl<'a> Writer<'a> {
                 }
             }
             Form::Store(result, copy) => {
-                let from = self.register(sources[0]);
+                let from = clip(self.register(sources[0]));
                 self.end(&sources[..count], after);
-                let element = self.plan.results[usize::from(result)];
+                let size = self.plan.outputs[usize::from(result)].size();
                 let array = self.plan.inputs.len() + usize::from(result);
-                let memory = self.elements(array, copy, size(element));
-                let bytes = self.plan.lanes * size(element);
-                let from = clip_to(from, bytes);
-                let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
-                    (of, Level::Avx2, _) if self.plan.lanes == 1 => match of {
-                        Type::Truth => return self.encoder.store_byte(memory, from),
-                        Type::Single => (x86::STORE_FOUR, 4),
-                        _ => (x86::STORE_EIGHT, 8),
-                    },
-                    (Type::Truth, Level::Avx512, Lanes::All) if bytes == 8 => {
-                        (x86::STORE_EIGHT, bytes)
-                    }
-                    (Type::Truth, Level::Avx512, _) => (opcode, 16),
-                    _ => (opcode, bytes),
+                let elements = self.elements(array, copy, size);
+                let opcode = match (opcode, self.lanes) {
+                    // With a mask there is no more than it says.
+                    (x86::STORE_EIGHT, Lanes::Of(_)) => x86::STORE_BYTES,
+                    _ => opcode,
                 };
-                self.encoder
-                    .store(opcode, (memory, bytes), self.lanes, from);
+                let to = (elements, memory::stored(opcode, from.width));
+                self.encoder.store(opcode, to, self.lanes, from, immediate);
             }
             Form::Keep(slot) => {
                 let register = self.register(sources[0]).number;
@@ -837,14 +827,6 @@ const FUSED: [[[&str; 2]; 3]; 4] = [
         ["vfnmsub231ps", "vfnmsub231pd"],
     ],
 ];
-
-/// A register with the width of what is stored of it.
-fn clip_to(register: Register, bytes: usize) -> Register {
-    match register.width.bytes() > bytes.max(16) {
-        true => Register::new(register.number, Width::of(bytes.max(16))),
-        false => register,
-    }
-}
 
 /// The place of the pointer to the elements of an input or output.
 fn pointer_at(array: usize) -> Memory {

@@ -294,8 +294,11 @@ const INTEGERS: [i64; 12] = [
     -0x8000_0000,
 ];
 
-/// A number of elements for which there are turns of several vectors.
-const MANY: usize = 1 << 20;
+/// Code for elements of the types of the formula.
+fn code(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<Code> {
+    let (inputs, outputs) = own_dtypes(formula, repeats);
+    Code::for_level(formula, &inputs, &outputs, n, level)
+}
 
 fn levels() -> impl Iterator<Item = Level> {
     let all = [Level::Avx512, Level::Avx2];
@@ -305,7 +308,7 @@ fn levels() -> impl Iterator<Item = Level> {
 /// Compares the code with the values, at lengths up to that of the inputs.
 fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[usize]) {
     for level in levels() {
-        let Some(long) = Code::for_level(formula, repeats, MANY, level) else {
+        let Some(long) = code(formula, repeats, MANY, level) else {
             assert!(
                 may_be_refused(formula, level),
                 "{level:?} refuses {formula:?}"
@@ -317,7 +320,7 @@ fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[us
             .iter()
             .flat_map(|&n| [(n, None), (n, Some(n)), (n, Some(n % 6))]);
         for (n, made_for) in runs {
-            let own = made_for.map(|n| Code::for_level(formula, repeats, n, level));
+            let own = made_for.map(|n| code(formula, repeats, n, level));
             let code = own
                 .as_ref()
                 .map_or(&long, |own| own.as_ref().expect("it can be made"));
@@ -693,7 +696,8 @@ fn compare(notes: &[x86::Note], code: &[u8]) {
 
 fn compare_code(formula: &Formula, repeats: &[bool]) {
     for level in levels() {
-        let steps = Steps::new(formula, repeats).expect("all types are known");
+        let (inputs, outputs) = own_dtypes(formula, repeats);
+        let steps = Steps::new(formula, &inputs, &outputs).expect("all types are known");
         let plans = [MANY, 1, 3].map(|n| Plan::new(&steps, level, n));
         for plan in plans.into_iter().flatten() {
             let (assembled, notes) = assemble(&plan, true);
@@ -864,7 +868,13 @@ fn all_registers_and_addresses_are_encoded() {
                 let target = (first, Lanes::All);
                 encoder.vector(x86::MULTIPLY[p], width, target, Some(second), operand, None);
                 encoder.vector(x86::LOAD[p], width, target, None, operand, None);
-                encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::All, first);
+                encoder.store(
+                    x86::STORE[p],
+                    (memory, width.bytes()),
+                    Lanes::All,
+                    first,
+                    None,
+                );
                 if is_evex {
                     let bytes = [4, 8][p];
                     let operand = Operand::Broadcast(memory, bytes, width.bytes() / bytes);
@@ -878,7 +888,13 @@ fn all_registers_and_addresses_are_encoded() {
                         Operand::Memory(memory, width.bytes()),
                         None,
                     );
-                    encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::Of(5), first);
+                    encoder.store(
+                        x86::STORE[p],
+                        (memory, width.bytes()),
+                        Lanes::Of(5),
+                        first,
+                        None,
+                    );
                 } else {
                     let blend = x86::BLEND_BY_SIGN[p];
                     encoder.blend_by_sign(blend, first, second, operand, next(i, 7));
@@ -923,9 +939,7 @@ fn functions_have_the_bits_of_their_loops() {
             let mut expected = Elements::zeros(output, n);
             definition.run(&[], &slices[..arguments.len()], expected.slice_mut(n));
             for level in levels() {
-                let Some(code) =
-                    Code::for_level(&formula, &vec![false; arguments.len()], MANY, level)
-                else {
+                let Some(code) = code(&formula, &vec![false; arguments.len()], MANY, level) else {
                     let mut lines = formula.lines().iter();
                     let branches = lines.any(|line| line.operation().branches(of));
                     assert!(branches, "{level:?} refuses {operation:?}");
@@ -965,7 +979,8 @@ fn long_programs_are_assembled() {
     let formula = Formula::of_lines(&lines, 100, &results);
     let inputs: Vec<Elements> = (0..100).map(|_| Elements::random(of, 3, random)).collect();
     check(&formula, &inputs, &[false; 100], &[1, 3]);
-    let steps = Steps::new(&formula, &[false; 100]).expect("all are f64");
+    let (inputs, outputs) = own_dtypes(&formula, &[false; 100]);
+    let steps = Steps::new(&formula, &inputs, &outputs).expect("all are f64");
     let (assembled, _) = assemble(
         &Plan::new(&steps, Level::Avx512, MANY).expect("arithmetic"),
         false,
@@ -985,7 +1000,7 @@ fn what_branches_is_refused() {
     for level in [Level::Avx512, Level::Avx2] {
         for formula in [&quotient, &sine, &untyped] {
             let repeats = vec![false; formula.inputs()];
-            assert!(Code::for_level(formula, &repeats, MANY, level).is_none());
+            assert!(code(formula, &repeats, MANY, level).is_none());
         }
     }
 }
@@ -1012,7 +1027,7 @@ fn the_environment_can_forbid_it() {
 fn the_listing_names_lines() {
     let formula = alone(Operation::Tanh, Type::Number, &[Type::Number]).expanded(Type::Single);
     for level in levels() {
-        let code = Code::for_level(&formula, &[false], MANY, level).expect("it is arithmetic");
+        let code = code(&formula, &[false], MANY, level).expect("it is arithmetic");
         let text = code.listing();
         assert!(text.contains("vfmadd"), "{text}");
         assert!(text.contains("= multiply_add v"), "{text}");

@@ -34,6 +34,15 @@ impl Width {
         }
     }
 
+    /// The width of half the bytes, or the least.
+    pub(super) const fn half(self) -> Self {
+        match self {
+            Self::Zmm => Self::Ymm,
+            Self::Ymm | Self::Xmm => Self::Xmm,
+            Self::Mask => Self::Mask,
+        }
+    }
+
     /// The bits of the length in prefixes.
     const fn bits(self) -> u8 {
         match self {
@@ -287,6 +296,7 @@ pub(super) const TO_NUMBER: [Opcode; 2] = [
 ];
 pub(super) const TO_INTEGER: [Opcode; 2] = pair("vcvttps2qq", "vcvttpd2qq", 1, 0x7A);
 
+pub(super) const BROADCAST_WORDS: Opcode = opcode("vpbroadcastw", 2, P66, false, 0x79);
 pub(super) const BROADCAST_BYTES: Opcode = opcode("vpbroadcastb", 2, P66, false, 0x78);
 /// Eight bytes, of which VEX does not know the bit W.
 pub(super) const LOAD_EIGHT: Opcode = opcode("vmovq", 1, PF3, true, 0x7E);
@@ -300,13 +310,24 @@ pub(super) const BYTES_OF_MASK: Opcode = opcode("vpmovm2b", 2, PF3, false, 0x28)
 pub(super) const ABS_BYTES: Opcode = opcode("vpabsb", 2, P66, false, 0x1C);
 
 /// Bytes of truths, into and out of vectors.
-pub(super) const WIDEN_BYTES: Opcode = opcode("vpmovzxbd", 2, P66, false, 0x31);
-pub(super) const WIDEN_WORDS: Opcode = opcode("vpmovsxdq", 2, P66, false, 0x25);
+pub(super) const WIDEN_BYTES: [Opcode; 2] = [
+    opcode("vpmovzxbd", 2, P66, false, 0x31),
+    opcode("vpmovzxbq", 2, P66, false, 0x32),
+];
+pub(super) const WIDEN_WORDS: Opcode = opcode("vpmovzxwd", 2, P66, false, 0x33);
+pub(super) const WIDEN_INTEGERS: Opcode = opcode("vpmovsxdq", 2, P66, false, 0x25);
+pub(super) const WIDEN_F16: Opcode = opcode("vcvtph2ps", 2, P66, false, 0x13);
+pub(super) const STORE_F16: Opcode = opcode("vcvtps2ph", 3, P66, false, 0x1D);
+pub(super) const STORE_WORDS: Opcode = opcode("vpmovdw", 2, PF3, false, 0x33);
+pub(super) const STORE_INTEGERS: Opcode = opcode("vpmovqd", 2, PF3, false, 0x35);
+pub(super) const STORE_LOW_BYTES: Opcode = opcode("vpmovqb", 2, PF3, false, 0x32);
 pub(super) const UPPER_HALF: Opcode = opcode("vextracti128", 3, P66, false, 0x39);
 pub(super) const PACK_WORDS: Opcode = opcode("vpackssdw", 1, P66, false, 0x6B);
+pub(super) const PACK_UNSIGNED_WORDS: Opcode = opcode("vpackusdw", 2, P66, false, 0x2B);
+pub(super) const PACK_UNSIGNED_BYTES: Opcode = opcode("vpackuswb", 1, P66, false, 0x67);
 pub(super) const PACK_BYTES: Opcode = opcode("vpacksswb", 1, P66, false, 0x63);
-pub(super) const LOAD_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x6E);
 pub(super) const STORE_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x7E);
+pub(super) const STORE_TWO: Opcode = opcode("vpextrw", 3, P66, false, 0x15);
 pub(super) const STORE_ONE: Opcode = opcode("vpextrb", 3, P66, false, 0x14);
 
 /// Masks. Those of two have the bit of the length set.
@@ -424,22 +445,16 @@ impl Encoder {
         (memory, bytes): (Memory, usize),
         lanes: Lanes,
         from: Register,
+        immediate: Option<u8>,
     ) {
         self.note(|| {
             let (memory, lanes, from) = (memory.text(), lanes.text(), from.text());
-            format!("{} {memory}{lanes},{from}", opcode.name)
+            let text = format!("{} {memory}{lanes},{from}", opcode.name);
+            immediate.map_or(text.clone(), |immediate| format!("{text},{immediate:#x}"))
         });
         let operand = Operand::Memory(memory, bytes);
         self.fields(opcode, from.width, (from.number, lanes), 0, operand);
-    }
-
-    /// A store of the first byte.
-    pub(super) fn store_byte(&mut self, memory: Memory, from: Register) {
-        let opcode = STORE_ONE;
-        self.note(|| format!("{} {},{},0x0", opcode.name, memory.text(), from.text()));
-        let operand = Operand::Memory(memory, 1);
-        self.fields(opcode, Width::Xmm, (from.number, Lanes::All), 0, operand);
-        self.bytes.push(0);
+        self.bytes.extend(immediate);
     }
 
     /// An instruction that has its source in the place of the first operand.
