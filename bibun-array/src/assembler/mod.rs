@@ -220,19 +220,23 @@ const MANY: usize = 1 << 20;
 /// The dtypes of the types of inputs and results.
 fn own_dtypes(formula: &Formula, repeats: &[bool]) -> (Vec<(DType, bool)>, Vec<DType>) {
     assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
-    let dtype = |of| match of {
-        Type::Single => DType::F32,
-        Type::Double | Type::Number => DType::F64,
-        Type::Integer => DType::I64,
-        Type::Truth => DType::Bool,
-    };
-    let inputs = formula.input_types().into_iter().map(dtype);
+    let inputs = formula.input_types().into_iter().map(own_dtype);
     let results = formula.results().iter();
-    let results = results.map(|node| dtype(formula.lines()[node.index()].value()));
+    let results = results.map(|node| own_dtype(formula.lines()[node.index()].value()));
     (
         inputs.zip(repeats.iter().copied()).collect(),
         results.collect(),
     )
+}
+
+/// The dtype of a type. An input that is not read may have any.
+fn own_dtype(of: Type) -> DType {
+    match of {
+        Type::Single => DType::F32,
+        Type::Double | Type::Number => DType::F64,
+        Type::Integer => DType::I64,
+        Type::Truth => DType::Bool,
+    }
 }
 
 /// The most elements that a vector of AVX2 has.
@@ -248,7 +252,6 @@ enum Padded {
     F64([f64; MOST]),
     I64([i64; MOST]),
     Bool([bool; MOST]),
-    Other,
 }
 
 macro_rules! padded {
@@ -257,12 +260,12 @@ macro_rules! padded {
             /// The elements of a short slice, and zeros.
             fn of(slice: Slice<'_>) -> Self {
                 match slice {
-                    $(Slice::$variant(x) if x.len() <= MOST => {
+                    $(Slice::$variant(x) => {
                         let mut all = [$zero; MOST];
-                        all[..x.len()].copy_from_slice(x);
+                        let n = x.len().min(MOST);
+                        all[..n].copy_from_slice(&x[..n]);
                         Self::$variant(all)
                     })*
-                    _ => Self::Other,
                 }
             }
 
@@ -270,21 +273,18 @@ macro_rules! padded {
             fn like(slice: &SliceMut<'_>) -> Self {
                 match slice {
                     $(SliceMut::$variant(_) => Self::$variant([$zero; MOST]),)*
-                    _ => Self::Other,
                 }
             }
 
             fn slice(&self, n: usize) -> Slice<'_> {
                 match self {
                     $(Self::$variant(x) => Slice::$variant(&x[..n]),)*
-                    Self::Other => Slice::U8(&[]),
                 }
             }
 
             fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
                 match self {
                     $(Self::$variant(x) => SliceMut::$variant(&mut x[..n]),)*
-                    Self::Other => SliceMut::U8(&mut []),
                 }
             }
 

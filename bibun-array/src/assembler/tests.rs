@@ -3,7 +3,7 @@
 use super::*;
 use crate::formula::{Operation, Type};
 use crate::math::Kernel;
-use crate::{Mask, Number};
+use crate::{DType, Mask, Number, bf16, f16};
 
 /// A value at one element.
 #[derive(Clone, Copy, Debug)]
@@ -156,59 +156,70 @@ fn values(formula: &Formula, inputs: &[Scalar]) -> Vec<Scalar> {
     values
 }
 
-/// Elements of one type.
-#[derive(Clone, Debug)]
-enum Elements {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    I64(Vec<i64>),
-    Bool(Vec<bool>),
+/// Elements of one dtype, with what a value becomes that is stored as such, and the value of one.
+macro_rules! elements {
+    ($($Variant:ident($type:ty): $stored:expr, $Scalar:ident: $value:expr;)*) => {
+        #[derive(Clone, Debug)]
+        enum Elements {
+            $($Variant(Vec<$type>),)*
+        }
+
+        impl Elements {
+            fn of(dtype: DType, values: impl Iterator<Item = Scalar>) -> Self {
+                match dtype {
+                    $(DType::$Variant => Self::$Variant(values.map(|value| match value {
+                        Scalar::$Scalar(x) => $stored(x),
+                        _ => panic!("{value:?} is not computed for {dtype}"),
+                    }).collect()),)*
+                }
+            }
+
+            fn zeros(dtype: DType, n: usize) -> Self {
+                match dtype {
+                    $(DType::$Variant => Self::$Variant(vec![<$type>::default(); n]),)*
+                }
+            }
+
+            fn dtype(&self) -> DType {
+                match self {
+                    $(Self::$Variant(_) => DType::$Variant,)*
+                }
+            }
+
+            fn at(&self, i: usize) -> Scalar {
+                match self {
+                    $(Self::$Variant(x) => Scalar::$Scalar($value(x[i])),)*
+                }
+            }
+
+            fn slice(&self, n: usize) -> Slice<'_> {
+                match self {
+                    $(Self::$Variant(x) => Slice::$Variant(&x[..n]),)*
+                }
+            }
+
+            fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
+                match self {
+                    $(Self::$Variant(x) => SliceMut::$Variant(&mut x[..n]),)*
+                }
+            }
+        }
+    };
+}
+elements! {
+    Bool(bool): |x| x, Truth: |x| x;
+    U8(u8): |x| x as u8, Integer: i64::from;
+    I32(i32): |x| x as i32, Integer: i64::from;
+    I64(i64): |x| x, Integer: |x| x;
+    F16(f16): f16::from_f32, Single: f16::to_f32;
+    BF16(bf16): bf16::from_f32, Single: bf16::to_f32;
+    F32(f32): |x| x, Single: |x| x;
+    F64(f64): |x| x, Double: |x| x;
 }
 
 impl Elements {
-    fn zeros(of: Type, n: usize) -> Self {
-        match of {
-            Type::Single => Self::F32(vec![0.0; n]),
-            Type::Integer => Self::I64(vec![0; n]),
-            Type::Truth => Self::Bool(vec![false; n]),
-            Type::Double | Type::Number => Self::F64(vec![0.0; n]),
-        }
-    }
-
     fn random(of: Type, n: usize, random: &mut Random) -> Self {
-        match of {
-            Type::Single => Self::F32((0..n).map(|_| random.number() as f32).collect()),
-            Type::Integer => Self::I64((0..n).map(|_| random.integer()).collect()),
-            Type::Truth => Self::Bool((0..n).map(|_| random.below(2) == 1).collect()),
-            Type::Double | Type::Number => Self::F64((0..n).map(|_| random.number()).collect()),
-        }
-    }
-
-    fn at(&self, i: usize) -> Scalar {
-        match self {
-            Self::F32(x) => Single(x[i]),
-            Self::F64(x) => Double(x[i]),
-            Self::I64(x) => Integer(x[i]),
-            Self::Bool(x) => Truth(x[i]),
-        }
-    }
-
-    fn slice(&self, n: usize) -> Slice<'_> {
-        match self {
-            Self::F32(x) => Slice::F32(&x[..n]),
-            Self::F64(x) => Slice::F64(&x[..n]),
-            Self::I64(x) => Slice::I64(&x[..n]),
-            Self::Bool(x) => Slice::Bool(&x[..n]),
-        }
-    }
-
-    fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
-        match self {
-            Self::F32(x) => SliceMut::F32(&mut x[..n]),
-            Self::F64(x) => SliceMut::F64(&mut x[..n]),
-            Self::I64(x) => SliceMut::I64(&mut x[..n]),
-            Self::Bool(x) => SliceMut::Bool(&mut x[..n]),
-        }
+        Self::of(own_dtype(of), (0..n).map(|_| random.scalar(of)))
     }
 }
 
@@ -225,6 +236,15 @@ impl Random {
 
     fn below(&mut self, n: usize) -> usize {
         (self.next() >> 16) as usize % n
+    }
+
+    fn scalar(&mut self, of: Type) -> Scalar {
+        match of {
+            Type::Single => Single(self.number() as f32),
+            Type::Integer => Integer(self.integer()),
+            Type::Truth => Truth(self.below(2) == 1),
+            Type::Double | Type::Number => Double(self.number()),
+        }
     }
 
     /// A number, special ones often.
@@ -307,53 +327,67 @@ fn levels() -> impl Iterator<Item = Level> {
 
 /// Compares the code with the values, at lengths up to that of the inputs.
 fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[usize]) {
+    let (_, outputs) = own_dtypes(formula, repeats);
+    check_stored(formula, inputs, repeats, &outputs, lengths);
+}
+
+/// The same with outputs of these dtypes.
+fn check_stored(
+    formula: &Formula,
+    inputs: &[Elements],
+    repeats: &[bool],
+    outputs: &[DType],
+    lengths: &[usize],
+) {
+    let dtypes: Vec<(DType, bool)> = (inputs.iter().zip(repeats))
+        .map(|(input, &repeats)| (input.dtype(), repeats))
+        .collect();
     for level in levels() {
-        let Some(long) = code(formula, repeats, MANY, level) else {
+        let made_for = |n: usize| Code::for_level(formula, &dtypes, outputs, n, level);
+        let Some(long) = made_for(MANY) else {
             assert!(
                 may_be_refused(formula, level),
                 "{level:?} refuses {formula:?}"
             );
             continue;
         };
-        // Made for many elements, for this number, or for another small number.
-        let runs = lengths
-            .iter()
-            .flat_map(|&n| [(n, None), (n, Some(n)), (n, Some(n % 6))]);
-        for (n, made_for) in runs {
-            let own = made_for.map(|n| code(formula, repeats, n, level));
-            let code = own
-                .as_ref()
-                .map_or(&long, |own| own.as_ref().expect("it can be made"));
+        for &n in lengths {
             let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
                 .map(|(input, repeats)| input.slice(if *repeats { 1 } else { n }))
                 .collect();
-            let types = formula
-                .results()
-                .iter()
-                .map(|node| formula.lines()[node.index()].value());
-            let mut outputs: Vec<Elements> = types.map(|of| Elements::zeros(of, n + 1)).collect();
-            let mut targets: Vec<SliceMut<'_>> = outputs
-                .iter_mut()
-                .map(|output| output.slice_mut(n))
-                .collect();
-            code.run(&slices, &mut targets);
+            let mut expected: Vec<Vec<Scalar>> = vec![Vec::new(); outputs.len()];
             for i in 0..n {
                 let at: Vec<Scalar> = (inputs.iter().zip(repeats))
                     .map(|(input, repeats)| input.at(if *repeats { 0 } else { i }))
                     .collect();
-                let expected = values(formula, &at);
-                for (output, node) in outputs.iter().zip(formula.results()) {
-                    let (got, expected) = (output.at(i), expected[node.index()]);
-                    assert_eq!(
-                        got.bits(),
-                        expected.bits(),
-                        "{level:?}: {got:?} is not {expected:?} at {i} of {n}, {at:?}, in {formula:?}"
-                    );
+                let all = values(formula, &at);
+                for (expected, node) in expected.iter_mut().zip(formula.results()) {
+                    expected.push(all[node.index()]);
                 }
             }
-            // What follows is as it was.
-            for output in &outputs {
-                assert_eq!(output.at(n).bits(), 0);
+            let expected: Vec<Elements> = (expected.into_iter().zip(outputs))
+                .map(|(values, &dtype)| Elements::of(dtype, values.into_iter()))
+                .collect();
+            // Made for many elements, for this number, or for another small number.
+            let short = [n, n % 6].map(|n| made_for(n).expect("it has been made for many"));
+            for code in short.iter().chain([&long]) {
+                let zeros = outputs.iter().map(|&dtype| Elements::zeros(dtype, n + 1));
+                let mut got: Vec<Elements> = zeros.collect();
+                let mut targets: Vec<SliceMut<'_>> =
+                    got.iter_mut().map(|output| output.slice_mut(n)).collect();
+                code.run(&slices, &mut targets);
+                for (got, expected) in got.iter().zip(&expected) {
+                    for i in 0..n {
+                        let (got, expected) = (got.at(i), expected.at(i));
+                        assert_eq!(
+                            got.bits(),
+                            expected.bits(),
+                            "{level:?}: {got:?} is not {expected:?} at {i} of {n} in {formula:?}"
+                        );
+                    }
+                    // What follows is as it was.
+                    assert_eq!(got.at(n).bits(), 0);
+                }
             }
         }
     }
@@ -936,7 +970,7 @@ fn functions_have_the_bits_of_their_loops() {
             }
             let formula = alone(operation, value, arguments).expanded(of);
             let output = if value == Type::Truth { value } else { of };
-            let mut expected = Elements::zeros(output, n);
+            let mut expected = Elements::zeros(own_dtype(output), n);
             definition.run(&[], &slices[..arguments.len()], expected.slice_mut(n));
             for level in levels() {
                 let Some(code) = code(&formula, &vec![false; arguments.len()], MANY, level) else {
@@ -945,7 +979,7 @@ fn functions_have_the_bits_of_their_loops() {
                     assert!(branches, "{level:?} refuses {operation:?}");
                     continue;
                 };
-                let mut got = Elements::zeros(output, n);
+                let mut got = Elements::zeros(own_dtype(output), n);
                 code.run(&slices[..arguments.len()], &mut [got.slice_mut(n)]);
                 for i in 0..n {
                     let at = inputs.each_ref().map(|input| input.at(i));
@@ -1086,4 +1120,68 @@ fn extremes_with_constants_keep_nan_and_zeros() {
         &[false; 2],
         &[n],
     );
+}
+
+/// Sums of elements of every dtype, in the type in which they are computed, stored in every dtype.
+#[test]
+fn all_dtypes_come_from_memory_and_go_there() {
+    let random = &mut Random(11);
+    let lengths: Vec<usize> = (0..20).chain([31, 67, 131]).collect();
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let [of, into] = [from, to].map(memory::computed);
+            let mut lines = vec![
+                (Operation::Input(0), of, vec![]),
+                (Operation::Input(1), of, vec![]),
+            ];
+            lines.push(match of {
+                Type::Truth => (Operation::Xor, of, vec![0, 1]),
+                _ => (Operation::Add, of, vec![0, 1]),
+            });
+            let conversion = match (of, into) {
+                (Type::Single, Type::Double) => Some(Operation::Widen),
+                (Type::Double, Type::Single) => Some(Operation::Narrow),
+                (Type::Integer, Type::Double) => Some(Operation::ToNumber),
+                (Type::Single | Type::Double, Type::Integer) => Some(Operation::ToInteger),
+                (Type::Truth, _) | (_, Type::Truth | Type::Single) if of != into => continue,
+                _ => None,
+            };
+            lines.extend(conversion.map(|operation| (operation, into, vec![2])));
+            let results = [lines.len() - 1, lines.len() - 1];
+            let formula = Formula::of_lines(&lines, 2, &results);
+            let inputs = [0; 2].map(|_| Elements::of(from, (0..131).map(|_| random.scalar(of))));
+            let own = own_dtype(into);
+            check_stored(&formula, &inputs, &[false; 2], &[to, own], &lengths);
+            check_stored(&formula, &inputs, &[true, false], &[own, to], &lengths);
+            check_stored(&formula, &inputs, &[true, true], &[to, to], &lengths);
+        }
+    }
+}
+
+#[test]
+fn all_halves_are_read_and_ties_are_rounded_to_even() {
+    let copy = Formula::of_lines(&[(Operation::Input(0), Type::Single, vec![])], 1, &[0]);
+    let all = || 0..=u16::MAX;
+    let halves = [
+        Elements::F16(all().map(f16::from_bits).collect()),
+        Elements::BF16(all().map(bf16::from_bits).collect()),
+    ];
+    for halves in halves {
+        check_stored(&copy, &[halves], &[false], &[DType::F32], &[1 << 16]);
+    }
+    for to in [DType::BF16, DType::F16] {
+        let near = |bits: u16| match to {
+            DType::BF16 => u32::from(bits) << 16,
+            _ => f16::from_bits(bits).to_f32().to_bits(),
+        };
+        // Half of the distance to the next, and its neighbours.
+        let half = if to == DType::BF16 { 1 << 15 } else { 1 << 12 };
+        let steps = [0, 1, half - 1, half, half + 1];
+        let numbers = all()
+            .step_by(3)
+            .flat_map(|bits| steps.map(|step| f32::from_bits(near(bits).wrapping_add(step))));
+        let numbers: Vec<f32> = numbers.collect();
+        let n = numbers.len();
+        check_stored(&copy, &[Elements::F32(numbers)], &[false], &[to], &[n]);
+    }
 }
