@@ -673,7 +673,7 @@ impl Lowering<'_> {
                 }
             }
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::ToNumber, &[x]) => return self.number_of(step.value, x),
+            (O::ToNumber, &[x]) => self.number_of(step.value, x),
             _ => return None,
         })
     }
@@ -827,18 +827,49 @@ impl Lowering<'_> {
         )
     }
 
-    fn number_of(&mut self, to: Type, x: Value) -> Option<Value> {
+    fn number_of(&mut self, to: Type, x: Value) -> Value {
         let wide = self.width(Type::Integer);
         if self.level == Level::Avx512 {
             let opcode = x86::TO_NUMBER[usize::from(to != Type::Single)];
-            return Some(self.with(opcode, Form::Convert, wide, self.width(to), &[x], None));
+            return self.with(opcode, Form::Convert, wide, self.width(to), &[x], None);
         }
-        if to == Type::Single {
-            // By way of f64 it would be rounded twice.
-            return None;
+        let double = self.double_of(x);
+        if to != Type::Single {
+            return double;
         }
-        // Both halves as the low bits of numbers, whose difference is exact and whose sum is
-        // rounded once.
+        // An f64 that has been rounded must not be rounded again: the bits beyond its precision
+        // become one bit, which says whether any of them is set.
+        let of = Type::Integer;
+        let low = self.bits(0x7FF, of);
+        let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, low]);
+        let sum = self.plain(
+            x86::ADD_INTEGERS[1],
+            Form::Commutative,
+            wide,
+            &[low_bits, low],
+        );
+        let sticky = self.plain(x86::OR[1], Form::Commutative, wide, &[sum, x]);
+        let others = self.bits(!0x7FF, of);
+        let exact = self.plain(x86::AND[1], Form::Commutative, wide, &[sticky, others]);
+        let exact = self.double_of(exact);
+        let all_but_sign = self.bits(i64::MAX.cast_unsigned(), of);
+        let magnitude = self.plain(
+            x86::AND[1],
+            Form::Commutative,
+            wide,
+            &[double, all_but_sign],
+        );
+        let limit = self.number(2f64.powi(53), Type::Double);
+        let is_rounded = self.compared(Type::Double, AT_LEAST, magnitude, limit);
+        let double = self.chosen(Type::Double, is_rounded, exact, double);
+        let target = self.width(to);
+        self.with(x86::NARROW, Form::Convert, wide, target, &[double], None)
+    }
+
+    /// The f64 nearest to an integer, in AVX2: both halves as the low bits of numbers, whose
+    /// difference is exact and whose sum is rounded once.
+    fn double_of(&mut self, x: Value) -> Value {
+        let wide = self.width(Type::Integer);
         let (of, exponent_52, exponent_84) = (Type::Double, 0x433_u64 << 52, 0x453_u64 << 52);
         let mask = self.bits(0xFFFF_FFFF, of);
         let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, mask]);
@@ -849,7 +880,7 @@ impl Lowering<'_> {
         let high = self.plain(x86::XOR[1], Form::Commutative, wide, &[high_bits, exponent]);
         let both = self.bits(exponent_84 | 1 << 31 | 1 << 20, of);
         let high = self.plain(x86::SUBTRACT[1], Form::Plain, wide, &[high, both]);
-        Some(self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low]))
+        self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low])
     }
 
     fn integer_of(&mut self, of: Type, x: Value) -> Value {

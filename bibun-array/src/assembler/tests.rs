@@ -344,13 +344,7 @@ fn check_stored(
         .collect();
     for level in levels() {
         let made_for = |n: usize| Code::for_level(formula, &dtypes, outputs, n, level);
-        let Some(long) = made_for(MANY) else {
-            assert!(
-                may_be_refused(formula, level),
-                "{level:?} refuses {formula:?}"
-            );
-            continue;
-        };
+        let long = made_for(MANY).expect("there are instructions");
         for &n in lengths {
             let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
                 .map(|(input, repeats)| input.slice(if *repeats { 1 } else { n }))
@@ -391,15 +385,6 @@ fn check_stored(
             }
         }
     }
-}
-
-/// Whether AVX2 has no instructions for the formula.
-fn may_be_refused(formula: &Formula, level: Level) -> bool {
-    level == Level::Avx2
-        && formula
-            .lines()
-            .iter()
-            .any(|line| line.operation() == Operation::ToNumber && line.value() == Type::Single)
 }
 
 /// The arithmetic on numbers, with the number of arguments.
@@ -600,7 +585,7 @@ fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula
             }
             (Type::Single, 1) if has(Type::Double) => (O::Narrow, vec![pick(Type::Double, random)]),
             (Type::Double, 1) if has(Type::Single) => (O::Widen, vec![pick(Type::Single, random)]),
-            (Type::Double, 2) if has(Type::Integer) => {
+            (Type::Single | Type::Double, 2) if has(Type::Integer) => {
                 (O::ToNumber, vec![pick(Type::Integer, random)])
             }
             (_, 3) if is_float => match input_of(of) {
@@ -1141,9 +1126,9 @@ fn all_dtypes_come_from_memory_and_go_there() {
             let conversion = match (of, into) {
                 (Type::Single, Type::Double) => Some(Operation::Widen),
                 (Type::Double, Type::Single) => Some(Operation::Narrow),
-                (Type::Integer, Type::Double) => Some(Operation::ToNumber),
+                (Type::Integer, Type::Single | Type::Double) => Some(Operation::ToNumber),
                 (Type::Single | Type::Double, Type::Integer) => Some(Operation::ToInteger),
-                (Type::Truth, _) | (_, Type::Truth | Type::Single) if of != into => continue,
+                (Type::Truth, _) | (_, Type::Truth) if of != into => continue,
                 _ => None,
             };
             lines.extend(conversion.map(|operation| (operation, into, vec![2])));
@@ -1184,4 +1169,20 @@ fn all_halves_are_read_and_ties_are_rounded_to_even() {
         let n = numbers.len();
         check_stored(&copy, &[Elements::F32(numbers)], &[false], &[to], &[n]);
     }
+}
+
+#[test]
+fn integers_are_rounded_once_to_f32() {
+    let random = &mut Random(21);
+    let formula = alone(Operation::ToNumber, Type::Single, &[Type::Integer]);
+    let near_ties = (0..4000).map(|_| {
+        // A number of 24 bits, a half of its last place, and a little more or less.
+        let bits = random.below(1 << 24) as i64 | 1 << 23;
+        let places = 1 + random.below(39);
+        let little = [-1, 0, 1, 2, -2][random.below(5)];
+        let sign = [1, -1][random.below(2)];
+        Integer(sign * ((bits << places) + (1 << (places - 1)) + little))
+    });
+    let integers = Elements::of(DType::I64, near_ties);
+    check(&formula, &[integers], &[false], &[4000]);
 }
