@@ -112,8 +112,8 @@ pub(super) struct Plan {
     pub(super) constants: Vec<u8>,
     /// What is the same in all turns.
     pub(super) preamble: Segment,
-    /// The turns of several vectors, if there are such.
-    pub(super) turns: Option<Segment>,
+    /// Turns of several vectors, the best ones first. Those are taken whose values have registers.
+    pub(super) turns: Vec<Segment>,
     /// The turns of one vector.
     pub(super) rest: Segment,
     /// The slots that the preamble fills.
@@ -155,11 +155,12 @@ impl Plan {
         let preamble = lowering.preamble()?;
         let kept = lowering.kept.iter().flatten().count() as u32;
         let rest = lowering.body(1)?;
-        let copies = lowering.copies(&rest, n);
-        let turns = match copies {
-            1 => None,
-            copies => Some(lowering.body(copies)?),
-        };
+        let turns = [4, 2]
+            .into_iter()
+            .filter(|&copies| lowering.fits(&rest, copies, n));
+        let turns: Vec<usize> = turns.collect();
+        let turns = turns.into_iter().map(|copies| lowering.body(copies));
+        let turns = turns.collect::<Option<Vec<Segment>>>()?;
         let Lowering {
             values, constants, ..
         } = lowering;
@@ -281,17 +282,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// The number of vectors in a turn that hides the latency of instructions.
-    fn copies(&self, one: &Segment, n: usize) -> usize {
-        let (vectors, masks) = self.level.registers();
-        let (live_vectors, live_masks) = self.steps.live(self.level);
-        let fits = |copies: usize| {
-            n >= self.lanes * copies
-                && one.instructions.len() * copies <= LONG
-                && (live_vectors + 1) * copies < usize::from(vectors)
-                && live_masks * copies <= usize::from(masks)
-        };
-        [4, 2].into_iter().find(|&copies| fits(copies)).unwrap_or(1)
+    /// Whether a turn may compute several vectors, which hides the latency of instructions.
+    fn fits(&self, one: &Segment, copies: usize, n: usize) -> bool {
+        let (vectors, _) = self.level.registers();
+        let (live, _) = self.steps.live(self.level);
+        n >= self.lanes * copies
+            && one.instructions.len() * copies <= LONG
+            // Some of them may be read from memory when they are needed.
+            && live * copies <= usize::from(vectors) * 3 / 2
     }
 
     pub(super) fn description(&self, value: Value) -> Description {

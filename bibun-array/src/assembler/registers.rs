@@ -52,22 +52,29 @@ const UNSAVED: usize = 2;
 /// The mask of the lanes of a turn that is not whole.
 const TAIL: u8 = 1;
 
+/// One of this number of instructions of a turn may save a value.
+const FEW: usize = 16;
+
 /// Never.
 const NEVER: u32 = u32::MAX;
 
 /// Writes the code of a plan, and the text of the instructions if it is wanted.
 pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
-    let mut held = Vec::new();
-    if let Some(turns) = &plan.turns {
-        // What is read most often stays in the registers that are left over.
+    // The turns of the most vectors of which few have to leave their registers, with what is read
+    // most often in the registers that are left over.
+    let turns = plan.turns.iter().find_map(|turns| {
         let mut writer = Writer::new(plan, Vec::new(), false);
         let used = writer.segment(turns);
-        let all = usize::from(plan.level.registers().0);
-        held = plan.read_often(turns);
-        held.truncate(all - used);
-    }
+        let fits = writer.saved * FEW <= turns.instructions.len();
+        fits.then_some((turns, usize::from(plan.level.registers().0) - used))
+    });
+    let held = turns.map_or(Vec::new(), |(turns, left)| {
+        let mut held = plan.read_often(turns);
+        held.truncate(left);
+        held
+    });
     let mut writer = Writer::new(plan, held, is_listed);
-    writer.function();
+    writer.function(turns.map(|(turns, _)| turns));
     let Encoder { bytes, notes, .. } = writer.encoder;
     let assembled = Assembled {
         code: bytes,
@@ -119,9 +126,13 @@ struct Writer<'a> {
     next: Vec<u32>,
     vectors: Bank,
     masks: Bank,
+    /// The number of values that have been stored in slots for want of registers.
+    saved: usize,
     /// The number of slots.
     slots: u32,
     free_slots: Vec<u32>,
+    /// The slots that are free after the instruction that is being written, which may read them.
+    ended_slots: Vec<u32>,
     /// The registers of the pointers to the elements of inputs, then of outputs.
     pointers: Vec<Option<General>>,
     /// The lanes that are read from inputs and written to outputs.
@@ -148,14 +159,16 @@ impl<'a> Writer<'a> {
             next: vec![NEVER; plan.values.len()],
             vectors: Bank::new(plan.level.registers().0, 0),
             masks: Bank::new(8, 1),
+            saved: 0,
             slots: plan.kept,
             free_slots: Vec::new(),
+            ended_slots: Vec::new(),
             pointers: vec![None; arrays],
             lanes: Lanes::All,
         }
     }
 
-    fn function(&mut self) {
+    fn function(&mut self, turns: Option<&Segment>) {
         let plan = self.plan;
         let lanes = plan.lanes as i32;
         let in_turns = plan
@@ -177,7 +190,7 @@ impl<'a> Writer<'a> {
         }
         self.segment(&plan.preamble);
         self.encoder.zero(INDEX);
-        if let Some(turns) = &plan.turns {
+        if let Some(turns) = turns {
             let step = lanes * turns.copies as i32;
             let limit = Memory::at(COUNT, -step);
             self.encoder.address(LIMIT, limit);
@@ -260,6 +273,7 @@ impl<'a> Writer<'a> {
             self.instruction(instruction, after);
             self.vectors.locked = 0;
             self.masks.locked = 0;
+            self.free_slots.append(&mut self.ended_slots);
         }
         // Constants may be left in registers.
         for register in 0..32 {
@@ -337,6 +351,7 @@ impl<'a> Writer<'a> {
                 self.slots - 1
             });
             self.homes[value.index()] = Some(slot);
+            self.saved += 1;
             self.save(value, register, slot);
         }
         self.release(value);
@@ -689,7 +704,7 @@ impl<'a> Writer<'a> {
                 let is_ours = self.description(source).origin == Origin::Computed;
                 if let Some(slot) = self.homes[source.index()].filter(|_| is_ours) {
                     self.homes[source.index()] = None;
-                    self.free_slots.push(slot);
+                    self.ended_slots.push(slot);
                 }
             }
         }

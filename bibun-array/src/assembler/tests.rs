@@ -1111,7 +1111,7 @@ fn extremes_with_constants_keep_nan_and_zeros() {
 #[test]
 fn all_dtypes_come_from_memory_and_go_there() {
     let random = &mut Random(11);
-    let lengths: Vec<usize> = (0..20).chain([31, 67, 131]).collect();
+    let lengths = [0, 1, 2, 3, 5, 8, 17, 33, 131];
     for from in DType::ALL {
         for to in DType::ALL {
             let [of, into] = [from, to].map(memory::computed);
