@@ -557,7 +557,7 @@ fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula
     }
     for i in 0..lines {
         let of = types[random.below(types.len())];
-        let window = 5 + random.below(60);
+        let window = 2 + random.below(250);
         let pick = |of: Type, random: &mut Random| {
             let candidates: Vec<usize> = (0..all.len()).filter(|&line| all[line].1 == of).collect();
             let near = candidates.len().saturating_sub(window);
