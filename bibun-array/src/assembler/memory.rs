@@ -72,11 +72,16 @@ impl Lowering<'_> {
             of => self.width(of),
         };
         // What is read into all lanes has its own size, and is widened afterwards.
-        let (width, widened) = match (dtype, is_one) {
-            (DType::F16, true) => (full.half(), Some(x86::WIDEN_F16)),
-            (DType::I32, true) => (full.half(), Some(x86::WIDEN_INTEGERS)),
-            (DType::U8, true) => (Width::Xmm, Some(x86::WIDEN_BYTES[1])),
-            _ => (full, None),
+        let (width, widened) = match dtype {
+            DType::F16 => (full.half(), Some(x86::WIDEN_F16)),
+            DType::I32 => (full.half(), Some(x86::WIDEN_INTEGERS)),
+            DType::U8 => (Width::Xmm, Some(x86::WIDEN_BYTES[1])),
+            DType::Bool | DType::I64 | DType::BF16 | DType::F32 | DType::F64 => (full, None),
+        };
+        let (width, widened) = if is_one {
+            (width, widened)
+        } else {
+            (full, None)
         };
         let loaded = self.value(Description {
             width,
@@ -97,7 +102,8 @@ impl Lowering<'_> {
                 let truth = self.shift(x86::SHIFT_LEFT, false, full, loaded, 31);
                 self.as_truth(truth, Type::Single)
             }
-            _ => loaded,
+            (DType::U8 | DType::I32 | DType::I64, _) => loaded,
+            (DType::F16 | DType::F32 | DType::F64, _) => loaded,
         })
     }
 

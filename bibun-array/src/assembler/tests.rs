@@ -1155,12 +1155,13 @@ fn all_halves_are_read_and_ties_are_rounded_to_even() {
         check_stored(&copy, &[halves], &[false], &[DType::F32], &[1 << 16]);
     }
     for to in [DType::BF16, DType::F16] {
-        let near = |bits: u16| match to {
-            DType::BF16 => u32::from(bits) << 16,
-            _ => f16::from_bits(bits).to_f32().to_bits(),
+        let is_brain = to == DType::BF16;
+        let near = |bits: u16| match is_brain {
+            true => u32::from(bits) << 16,
+            false => f16::from_bits(bits).to_f32().to_bits(),
         };
         // Half of the distance to the next, and its neighbours.
-        let half = if to == DType::BF16 { 1 << 15 } else { 1 << 12 };
+        let half = if is_brain { 1 << 15 } else { 1 << 12 };
         let steps = [0, 1, half - 1, half, half + 1];
         let numbers = all()
             .step_by(3)
