@@ -1,7 +1,7 @@
 //! Where there is no assembler: without the feature `jit`, and on other processors than x86-64.
 
 use crate::formula::Formula;
-use crate::{Slice, SliceMut};
+use crate::{DType, Slice, SliceMut};
 
 /// Machine code that computes a formula. There is none.
 #[derive(Debug)]
@@ -10,6 +10,16 @@ pub(crate) enum Code {}
 impl Code {
     /// Returns `None`.
     pub(crate) fn new(_formula: &Formula, _repeats: &[bool]) -> Option<Self> {
+        None
+    }
+
+    /// Returns `None`.
+    pub(crate) fn for_arrays(
+        _formula: &Formula,
+        _inputs: &[(DType, bool)],
+        _outputs: &[DType],
+        _n: usize,
+    ) -> Option<Self> {
         None
     }
 

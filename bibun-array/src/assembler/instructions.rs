@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use super::Level;
 use super::order::{Step, Steps};
 use super::x86::{self, Opcode, Width};
+use crate::DType;
 use crate::formula::{Operation, Type};
 
 /// The number of a value in a [`Plan`].
@@ -37,7 +40,7 @@ pub(super) enum Origin {
 pub(super) struct Description {
     pub(super) width: Width,
     pub(super) origin: Origin,
-    /// The type of the elements in memory, of inputs.
+    /// The type of the elements of inputs and constants, and in AVX2 that of the lanes of truths.
     pub(super) element: Type,
 }
 
@@ -48,7 +51,9 @@ pub(super) enum Form {
     Plain,
     /// The same, and the two may change places.
     Commutative,
-    /// One source, only in the lanes of the mask that is the first source; others are zero.
+    /// One source, of elements of another size, in a register.
+    Convert,
+    /// The same, only in the lanes of the mask that is the first source; others are zero.
     Masked,
     /// By bits, with this number in the place of a register.
     Shift(u8),
@@ -65,7 +70,7 @@ pub(super) enum Form {
     /// Of masks.
     Masks,
     /// A result, in one of the vectors of a turn.
-    Store(u8, u8),
+    Store(u16, u8),
     /// The value is left in a slot.
     Keep(u32),
 }
@@ -96,8 +101,6 @@ pub(super) struct Segment {
     pub(super) instructions: Vec<Instruction>,
     /// The vectors that a turn computes.
     pub(super) copies: usize,
-    /// Values in memory that have a register during all turns.
-    pub(super) held: Vec<Value>,
 }
 
 /// A formula as instructions.
@@ -109,29 +112,33 @@ pub(super) struct Plan {
     pub(super) constants: Vec<u8>,
     /// What is the same in all turns.
     pub(super) preamble: Segment,
-    /// The turns of several vectors, if there are such.
-    pub(super) turns: Option<Segment>,
+    /// Turns of several vectors, the best ones first. Those are taken whose values have registers.
+    pub(super) turns: Vec<Segment>,
     /// The turns of one vector.
     pub(super) rest: Segment,
     /// The slots that the preamble fills.
     pub(super) kept: u32,
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) inputs: Vec<Option<(Type, bool)>>,
-    pub(super) results: Vec<Type>,
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(DType, bool)>>,
+    /// The dtypes of the outputs.
+    pub(super) outputs: Vec<DType>,
 }
 
 /// Beyond this number of instructions a processor sees no other turn anyway.
 const LONG: usize = 400;
 
 impl Plan {
-    /// The instructions of a formula, or `None` if an operation has none.
-    pub(super) fn new(steps: &Steps, level: Level) -> Option<Self> {
+    /// The instructions of a formula for slices of about `n` elements, or `None` if an operation has
+    /// none.
+    pub(super) fn new(steps: &Steps, level: Level, n: usize) -> Option<Self> {
         let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
-        let bytes = match level {
-            Level::Avx512 => 64,
-            Level::Avx2 => 32,
+        let element = if steps.all.iter().any(is_wide) { 8 } else { 4 };
+        let lanes = match level {
+            // Short vectors where they hold all elements: some instructions take less time.
+            Level::Avx512 => (n.next_power_of_two() * element).clamp(16, 64) / element,
+            Level::Avx2 if n <= 2 => 1,
+            Level::Avx2 => 32 / element,
         };
-        let lanes = bytes / if steps.all.iter().any(is_wide) { 8 } else { 4 };
         let mut lowering = Lowering {
             steps,
             level,
@@ -148,15 +155,16 @@ impl Plan {
         let preamble = lowering.preamble()?;
         let kept = lowering.kept.iter().flatten().count() as u32;
         let rest = lowering.body(1)?;
-        let copies = lowering.copies(&rest);
-        let turns = match copies {
-            1 => None,
-            copies => Some(lowering.body(copies)?),
-        };
+        let turns = [4, 2]
+            .into_iter()
+            .filter(|&copies| lowering.fits(&rest, copies, n));
+        let turns: Vec<usize> = turns.collect();
+        let turns = turns.into_iter().map(|copies| lowering.body(copies));
+        let turns = turns.collect::<Option<Vec<Segment>>>()?;
         let Lowering {
             values, constants, ..
         } = lowering;
-        let mut plan = Self {
+        Some(Self {
             level,
             lanes,
             values,
@@ -166,22 +174,14 @@ impl Plan {
             rest,
             kept,
             inputs: steps.inputs.clone(),
-            results: steps.results.iter().map(|&i| steps.all[i].value).collect(),
-        };
-        plan.hold(steps);
-        Some(plan)
+            outputs: steps.stored.clone(),
+        })
     }
 
-    /// Gives registers that are left over to what is read most often from memory.
-    fn hold(&mut self, steps: &Steps) {
-        let Some(turns) = &mut self.turns else {
-            return;
-        };
-        let (vectors, _) = self.level.registers();
-        let live = (steps.live(self.level).0 + 1) * turns.copies + 2;
-        let left = usize::from(vectors).saturating_sub(live);
+    /// What the turns read from memory, that which is read most often first.
+    pub(super) fn read_often(&self, segment: &Segment) -> Vec<Value> {
         let mut uses: HashMap<Value, usize> = HashMap::new();
-        for value in turns.instructions.iter().flat_map(Instruction::sources) {
+        for value in segment.instructions.iter().flat_map(Instruction::sources) {
             let description = self.values[value.index()];
             let is_in_memory = matches!(description.origin, Origin::Constant(_) | Origin::Kept(_));
             if is_in_memory && description.width != Width::Mask {
@@ -190,30 +190,26 @@ impl Plan {
         }
         let mut uses: Vec<(Value, usize)> = uses.into_iter().collect();
         uses.sort_unstable_by_key(|&(value, count)| (usize::MAX - count, value.0));
-        turns.held = uses
-            .into_iter()
-            .take(left)
-            .map(|(value, _)| value)
-            .collect();
+        uses.into_iter().map(|(value, _)| value).collect()
     }
 }
 
 /// The instructions of a formula while they are written.
-struct Lowering<'a> {
-    steps: &'a Steps,
-    level: Level,
-    lanes: usize,
+pub(super) struct Lowering<'a> {
+    pub(super) steps: &'a Steps,
+    pub(super) level: Level,
+    pub(super) lanes: usize,
     values: Vec<Description>,
     constants: Vec<u8>,
     known: HashMap<(u64, usize), Value>,
     /// The value of each line in each of the vectors of a turn, as far as it is there.
-    of_lines: Vec<Vec<Option<Value>>>,
+    pub(super) of_lines: Vec<Vec<Option<Value>>>,
     /// What the preamble leaves of each line.
     kept: Vec<Option<Value>>,
     /// Truths in lanes of the other size.
     converted: HashMap<Value, Value>,
     instructions: Vec<Instruction>,
-    line: u32,
+    pub(super) line: u32,
 }
 
 impl Lowering<'_> {
@@ -229,7 +225,14 @@ impl Lowering<'_> {
         for (line, step) in self.steps.all.iter().enumerate() {
             if let Some(value) = self.of_lines[0][line].filter(|_| step.is_kept) {
                 self.line = line as u32;
-                self.push(x86::MOVE, Form::Keep(slot), &[value]);
+                self.instruct(
+                    x86::MOVE,
+                    Form::Keep(slot),
+                    Width::Xmm,
+                    None,
+                    &[value],
+                    None,
+                );
                 let description = Description {
                     origin: Origin::Kept(slot),
                     ..self.values[value.index()]
@@ -243,24 +246,29 @@ impl Lowering<'_> {
 
     fn body(&mut self, copies: usize) -> Option<Segment> {
         self.of_lines = vec![vec![None; self.steps.all.len()]; copies];
-        let mut results: HashMap<usize, Vec<u8>> = HashMap::new();
+        let mut results: Vec<(usize, u16)> = Vec::with_capacity(self.steps.results.len());
         for (k, &line) in self.steps.results.iter().enumerate() {
-            let k = u8::try_from(k).ok()?;
-            results.entry(line).or_default().push(k);
+            results.push((line, u16::try_from(k).ok()?));
         }
+        results.sort_unstable();
         for &line in &self.steps.order {
             for copy in 0..copies {
                 let value = self.line(line, copy)?;
                 self.of_lines[copy][line] = Some(value);
             }
-            for result in results.remove(&line).into_iter().flatten() {
-                self.store(line, result)?;
+            if self.steps.all[line].is_result {
+                let first = results.partition_point(|&(other, _)| other < line);
+                let own = results[first..]
+                    .iter()
+                    .take_while(|&&(other, _)| other == line);
+                own.map(|&(line, result)| self.store(line, result))
+                    .collect::<Option<()>>()?;
             }
         }
         // Those that need no instruction of the turn.
-        for (k, &line) in self.steps.results.iter().enumerate() {
-            if results.contains_key(&line) {
-                self.store(line, k as u8)?;
+        for (line, result) in results {
+            if self.steps.all[line].is_leaf() {
+                self.store(line, result)?;
             }
         }
         Some(self.segment(copies))
@@ -271,42 +279,35 @@ impl Lowering<'_> {
         Segment {
             instructions: std::mem::take(&mut self.instructions),
             copies,
-            held: Vec::new(),
         }
     }
 
-    /// The number of vectors in a turn that hides the latency of instructions.
-    fn copies(&self, one: &Segment) -> usize {
-        let (vectors, masks) = self.level.registers();
-        let (live_vectors, live_masks) = self.steps.live(self.level);
-        let fits = |copies: usize| {
-            one.instructions.len() * copies <= LONG
-                && (live_vectors + 1) * copies < usize::from(vectors)
-                && live_masks * copies <= usize::from(masks)
-        };
-        [4, 2].into_iter().find(|&copies| fits(copies)).unwrap_or(1)
+    /// Whether a turn may compute several vectors, which hides the latency of instructions.
+    fn fits(&self, one: &Segment, copies: usize, n: usize) -> bool {
+        let (vectors, _) = self.level.registers();
+        let (live, _) = self.steps.live(self.level);
+        n >= self.lanes * copies
+            && one.instructions.len() * copies <= LONG
+            // Some of them may be read from memory when they are needed.
+            && live * copies <= usize::from(vectors) * 3 / 2
     }
 
-    fn value(&mut self, description: Description) -> Value {
+    pub(super) fn description(&self, value: Value) -> Description {
+        self.values[value.index()]
+    }
+
+    pub(super) fn value(&mut self, description: Description) -> Value {
         self.values.push(description);
         Value(self.values.len() as u32 - 1)
     }
 
     /// The width of vectors of a type.
-    fn width(&self, value: Type) -> Width {
-        Width::of(self.lanes * size(value))
-    }
-
-    /// The width of the result of a comparison.
-    fn truth_width(&self, of: Type) -> Width {
-        match self.level {
-            Level::Avx512 => Width::Mask,
-            Level::Avx2 => self.width(of),
-        }
+    pub(super) fn width(&self, value: Type) -> Width {
+        Width::of((self.lanes * size(value)).max(16))
     }
 
     /// A constant with these bits.
-    fn bits(&mut self, bits: u64, of: Type) -> Value {
+    pub(super) fn bits(&mut self, bits: u64, of: Type) -> Value {
         let bytes = size(of);
         if let Some(value) = self.known.get(&(bits, bytes)) {
             return *value;
@@ -338,11 +339,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn push(&mut self, opcode: Opcode, form: Form, sources: &[Value]) {
-        self.instruct(opcode, form, Width::Xmm, None, sources, None);
-    }
-
-    fn instruct(
+    pub(super) fn instruct(
         &mut self,
         opcode: Opcode,
         form: Form,
@@ -374,11 +371,17 @@ impl Lowering<'_> {
     }
 
     /// An instruction whose target has its length.
-    fn plain(&mut self, opcode: Opcode, form: Form, length: Width, sources: &[Value]) -> Value {
+    pub(super) fn plain(
+        &mut self,
+        opcode: Opcode,
+        form: Form,
+        length: Width,
+        sources: &[Value],
+    ) -> Value {
         self.with(opcode, form, length, length, sources, None)
     }
 
-    fn with(
+    pub(super) fn with(
         &mut self,
         opcode: Opcode,
         form: Form,
@@ -391,7 +394,25 @@ impl Lowering<'_> {
             .expect("it has a target")
     }
 
-    fn shift(
+    /// A test of numbers.
+    fn tested(
+        &mut self,
+        opcode: Opcode,
+        form: Form,
+        of: Type,
+        sources: &[Value],
+        immediate: Option<u8>,
+    ) -> Value {
+        let width = self.width(of);
+        let truth = match self.level {
+            Level::Avx512 => Width::Mask,
+            Level::Avx2 => width,
+        };
+        let value = self.with(opcode, form, width, truth, sources, immediate);
+        self.as_truth(value, of)
+    }
+
+    pub(super) fn shift(
         &mut self,
         ([single, double], digit): ([Opcode; 2], u8),
         wide: bool,
@@ -404,7 +425,7 @@ impl Lowering<'_> {
     }
 
     /// The value of a line that has none yet, or does not need to be computed in a turn.
-    fn of_line(&mut self, line: usize, copy: usize) -> Option<Value> {
+    pub(super) fn of_line(&mut self, line: usize, copy: usize) -> Option<Value> {
         if let Some(value) = self.of_lines[copy][line].or(self.kept[line]) {
             return Some(value);
         }
@@ -427,117 +448,43 @@ impl Lowering<'_> {
         self.operation(&step, &arguments[..step.arguments().len()])
     }
 
-    fn input(&mut self, i: u8, step: Step, copy: usize) -> Option<Value> {
-        let is_truth = step.value == Type::Truth;
-        let width = match (is_truth, self.level) {
-            (true, Level::Avx512) => Width::Xmm,
-            (true, Level::Avx2) => self.width(Type::Single),
-            (false, _) => self.width(step.value),
-        };
-        let origin = match step.is_uniform {
-            true => Origin::Repeated(i),
-            false => Origin::Input(i, copy as u8),
-        };
-        let loaded = self.value(Description {
-            width,
-            origin,
-            element: step.value,
-        });
-        Some(match (is_truth, self.level) {
-            (false, _) => loaded,
-            (true, Level::Avx512) => {
-                let sources = [loaded, loaded];
-                self.with(
-                    x86::TEST_BYTES,
-                    Form::Plain,
-                    width,
-                    Width::Mask,
-                    &sources,
-                    None,
-                )
-            }
-            // The lowest bit becomes the sign.
-            (true, Level::Avx2) => self.shift(x86::SHIFT_LEFT, false, width, loaded, 31),
-        })
-    }
-
-    /// Stores a result in all vectors of a turn.
-    fn store(&mut self, line: usize, result: u8) -> Option<()> {
-        for copy in 0..self.of_lines.len() {
-            let value = self.of_line(line, copy)?;
-            self.line = line as u32;
-            let (opcode, value) = match (self.steps.all[line].value, self.level) {
-                (Type::Truth, Level::Avx512) => {
-                    let bytes = self.plain(x86::BYTES_OF_MASK, Form::Plain, Width::Xmm, &[value]);
-                    let ones = self.plain(x86::ABS_BYTES, Form::Plain, Width::Xmm, &[bytes]);
-                    (x86::STORE_BYTES, ones)
-                }
-                (Type::Truth, Level::Avx2) => self.bytes_of_truth(value),
-                (Type::Single, _) => (x86::STORE[0], value),
-                (_, _) => (x86::STORE[1], value),
-            };
-            self.push(opcode, Form::Store(result, copy as u8), &[value]);
+    /// Tells in AVX2 that a value is a truth in lanes of a type. Only their signs count.
+    pub(super) fn as_truth(&mut self, value: Value, of: Type) -> Value {
+        if self.level == Level::Avx2 {
+            self.values[value.index()].element = of;
         }
-        Some(())
+        value
     }
 
-    /// Truths as bytes, from the signs of lanes.
-    fn bytes_of_truth(&mut self, truth: Value) -> (Opcode, Value) {
-        let width = self.width(Type::Single);
-        let truth = self.truth(truth, width);
-        let words = self.shift(x86::SHIFT_RIGHT, false, width, truth, 31);
-        let (opcode, upper) = match width {
-            Width::Ymm => {
-                let upper = self.with(
-                    x86::UPPER_HALF,
-                    Form::Extract,
-                    width,
-                    Width::Xmm,
-                    &[words],
-                    Some(1),
-                );
-                (x86::STORE_EIGHT, upper)
-            }
-            _ => (x86::STORE_FOUR, words),
-        };
-        let halves = self.plain(x86::PACK_WORDS, Form::Plain, Width::Xmm, &[words, upper]);
-        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, Width::Xmm, &[halves, halves]);
-        (opcode, bytes)
-    }
-
-    /// A truth in lanes of this width. Only their signs count.
-    fn truth(&mut self, truth: Value, width: Width) -> Value {
-        let own = self.values[truth.index()].width;
-        if own == width || self.level == Level::Avx512 {
+    /// A truth in lanes of the size of a type.
+    pub(super) fn truth(&mut self, truth: Value, of: Type) -> Value {
+        let own = self.values[truth.index()];
+        if self.level == Level::Avx512 || size(own.element) == size(of) {
             return truth;
         }
         if let Some(value) = self.converted.get(&truth) {
             return *value;
         }
-        let value = match width {
-            Width::Ymm => self.plain(x86::WIDEN_WORDS, Form::Plain, Width::Ymm, &[truth]),
-            _ => {
-                let upper = self.with(
-                    x86::UPPER_HALF,
-                    Form::Extract,
-                    own,
-                    Width::Xmm,
-                    &[truth],
-                    Some(1),
-                );
+        let value = match (of, own.width) {
+            (Type::Single, width) => {
+                let upper = match width {
+                    Width::Ymm => self.upper_half(truth),
+                    _ => truth,
+                };
                 // The upper halves of all lanes.
-                self.with(
-                    x86::SHUFFLE,
-                    Form::Plain,
-                    Width::Xmm,
-                    Width::Xmm,
-                    &[truth, upper],
-                    Some(0xDD),
-                )
+                let (xmm, sources) = (Width::Xmm, [truth, upper]);
+                self.with(x86::SHUFFLE, Form::Plain, xmm, xmm, &sources, Some(0xDD))
             }
+            _ => self.plain(x86::WIDEN_INTEGERS, Form::Convert, self.width(of), &[truth]),
         };
+        let value = self.as_truth(value, of);
         self.converted.insert(truth, value);
         value
+    }
+
+    pub(super) fn upper_half(&mut self, x: Value) -> Value {
+        let (ymm, xmm) = (Width::Ymm, Width::Xmm);
+        self.with(x86::UPPER_HALF, Form::Extract, ymm, xmm, &[x], Some(1))
     }
 
     /// The instructions of an operation.
@@ -582,6 +529,8 @@ impl Lowering<'_> {
                 self.plain(x86::AND[p], Form::Commutative, width, &[x, others])
             }
             (O::CopySign, &[x, y]) => self.copy_sign(of, x, y),
+            (O::Maximum, &[x, y]) => self.extreme(x86::MAXIMUM[p], step, x, y),
+            (O::Minimum, &[x, y]) => self.extreme(x86::MINIMUM[p], step, x, y),
             (O::Sqrt, _) => self.plain(x86::SQRT[p], Form::Plain, width, a),
             (O::Round, &[x]) => self.rounded(of, x, 0),
             (O::Floor, &[x]) => self.rounded(of, x, 1),
@@ -595,7 +544,7 @@ impl Lowering<'_> {
                 Level::Avx512 => {
                     self.with(x86::SIGNS[p], Form::Plain, width, Width::Mask, &[x], None)
                 }
-                Level::Avx2 => x,
+                Level::Avx2 => self.as_truth(x, of),
             },
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
             (O::PowerOfTwo, &[n]) => {
@@ -630,12 +579,12 @@ impl Lowering<'_> {
                     &[fraction, root],
                 )
             }
-            (O::Widen, _) => self.plain(x86::WIDEN, Form::Plain, self.width(Type::Double), a),
+            (O::Widen, _) => self.plain(x86::WIDEN, Form::Convert, self.width(Type::Double), a),
             (O::Narrow, _) => {
                 let target = self.width(Type::Single);
-                self.with(x86::NARROW, Form::Plain, width, target, a, None)
+                self.with(x86::NARROW, Form::Convert, width, target, a, None)
             }
-            (O::ToInteger, &[x]) => self.to_integer(of, x),
+            (O::ToInteger, &[x]) => self.integer_of(of, x),
             _ => return None,
         })
     }
@@ -660,29 +609,31 @@ impl Lowering<'_> {
             };
             return Some(self.plain(opcode, Form::Masks, Width::Mask, a));
         }
-        let widths = a.iter().map(|value| self.values[value.index()].width);
-        let width = widths
-            .max_by_key(|width| width.bytes())
-            .unwrap_or(self.width(Type::Single));
-        let a: Vec<Value> = a.iter().map(|&value| self.truth(value, width)).collect();
+        let is_wide = |&value: &Value| size(self.values[value.index()].element) == 8;
+        let of = match a.iter().any(is_wide) {
+            true => Type::Double,
+            false => Type::Single,
+        };
+        let width = self.width(of);
+        let mut a: SmallVec<[Value; 2]> = a.iter().map(|&value| self.truth(value, of)).collect();
         let opcode = match operation {
             O::And => x86::AND,
             O::Or => x86::OR,
             O::Xor => x86::XOR,
             O::Not => {
-                let sources = [a[0], self.always(true)];
-                return Some(self.plain(x86::XOR[0], Form::Commutative, width, &sources));
+                a.push(self.always(true));
+                x86::XOR
             }
             O::Always(holds) => return Some(self.always(holds)),
             _ => return None,
         };
-        Some(self.plain(opcode[0], Form::Commutative, width, &a))
+        let value = self.plain(opcode[0], Form::Commutative, width, &a);
+        Some(self.as_truth(value, of))
     }
 
     /// All lanes set or none, in the widest vectors that truths have.
     fn always(&mut self, holds: bool) -> Value {
-        let is_wide = self.width(Type::Single) == Width::Xmm;
-        let (all, of) = match is_wide {
+        let (all, of) = match self.lanes < 8 {
             true => (u64::MAX, Type::Double),
             false => (u64::from(u32::MAX), Type::Single),
         };
@@ -693,7 +644,6 @@ impl Lowering<'_> {
         use Operation as O;
         let of = Type::Integer;
         let width = self.width(of);
-        let truth = self.truth_width(of);
         Some(match (step.operation, a) {
             (O::Whole(x), _) => self.bits(x.cast_unsigned(), of),
             (O::Add, _) => self.plain(x86::ADD_INTEGERS[1], Form::Commutative, width, a),
@@ -702,14 +652,7 @@ impl Lowering<'_> {
             (O::BitsAnd, _) => self.plain(x86::AND[1], Form::Commutative, width, a),
             (O::BitsOr, _) => self.plain(x86::OR[1], Form::Commutative, width, a),
             (O::BitsXor, _) => self.plain(x86::XOR[1], Form::Commutative, width, a),
-            (O::Equal, _) => self.with(
-                x86::EQUAL_INTEGERS,
-                Form::Commutative,
-                width,
-                truth,
-                a,
-                None,
-            ),
+            (O::Equal, _) => self.tested(x86::EQUAL_INTEGERS, Form::Commutative, of, a, None),
             (O::Less, &[x, y]) => self.less(x, y),
             (O::Maximum | O::Minimum, &[x, y]) => {
                 let is_maximum = step.operation == O::Maximum;
@@ -728,7 +671,7 @@ impl Lowering<'_> {
                 }
             }
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::ToNumber, &[x]) => return self.to_number(step.value, x),
+            (O::ToNumber, &[x]) => self.number_of(step.value, x),
             _ => return None,
         })
     }
@@ -743,45 +686,43 @@ impl Lowering<'_> {
         self.with(opcode, Form::Plain, width, width, &[x], Some(mode))
     }
 
-    fn compared(&mut self, of: Type, predicate: u8, x: Value, y: Value) -> Value {
+    pub(super) fn compared(&mut self, of: Type, predicate: u8, x: Value, y: Value) -> Value {
         let p = usize::from(of != Type::Single);
         let form = match predicate {
             EQUAL | UNORDERED => Form::Commutative,
             _ => Form::Plain,
         };
-        let (width, truth) = (self.width(of), self.truth_width(of));
-        self.with(
-            x86::COMPARE[p],
-            form,
-            width,
-            truth,
-            &[x, y],
-            Some(predicate),
-        )
+        self.tested(x86::COMPARE[p], form, of, &[x, y], Some(predicate))
     }
 
     fn less(&mut self, x: Value, y: Value) -> Value {
-        let (width, truth) = (self.width(Type::Integer), self.truth_width(Type::Integer));
-        self.with(
-            x86::GREATER_INTEGERS,
-            Form::Plain,
-            width,
-            truth,
-            &[y, x],
-            None,
-        )
+        let of = Type::Integer;
+        self.tested(x86::GREATER_INTEGERS, Form::Plain, of, &[y, x], None)
     }
 
-    fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
+    pub(super) fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
         let p = usize::from(of != Type::Single);
         let width = self.width(of);
         match self.level {
             Level::Avx512 => self.plain(x86::BLEND[p], Form::Choice, width, &[truth, x, y]),
             Level::Avx2 => {
-                let truth = self.truth(truth, width);
+                let truth = self.truth(truth, of);
                 let sources = [truth, x, y];
                 self.plain(x86::BLEND_BY_SIGN[p], Form::ChoiceBySign, width, &sources)
             }
+        }
+    }
+
+    /// The extreme of the processor, which is the second number where one is NaN.
+    fn extreme(&mut self, opcode: Opcode, step: &Step, x: Value, y: Value) -> Value {
+        let width = self.width(step.of);
+        let extreme = self.plain(opcode, Form::Plain, width, &[x, y]);
+        match step.keeps_nan {
+            true => {
+                let is_nan = self.compared(step.of, UNORDERED, x, x);
+                self.chosen(step.of, is_nan, x, extreme)
+            }
+            false => extreme,
         }
     }
 
@@ -828,18 +769,13 @@ impl Lowering<'_> {
         match self.level {
             Level::Avx512 => {
                 let tested = self.bits(1 << bit, of);
-                self.with(
-                    x86::TEST[p],
-                    Form::Commutative,
-                    width,
-                    Width::Mask,
-                    &[sum, tested],
-                    None,
-                )
+                let sources = [sum, tested];
+                self.tested(x86::TEST[p], Form::Commutative, of, &sources, None)
             }
             Level::Avx2 => {
                 let highest = (8 * size(of) - 1) as u8;
-                self.shift(x86::SHIFT_LEFT, p == 1, width, sum, highest - bit)
+                let truth = self.shift(x86::SHIFT_LEFT, p == 1, width, sum, highest - bit);
+                self.as_truth(truth, of)
             }
         }
     }
@@ -889,18 +825,49 @@ impl Lowering<'_> {
         )
     }
 
-    fn to_number(&mut self, to: Type, x: Value) -> Option<Value> {
+    fn number_of(&mut self, to: Type, x: Value) -> Value {
         let wide = self.width(Type::Integer);
         if self.level == Level::Avx512 {
             let opcode = x86::TO_NUMBER[usize::from(to != Type::Single)];
-            return Some(self.with(opcode, Form::Plain, wide, self.width(to), &[x], None));
+            return self.with(opcode, Form::Convert, wide, self.width(to), &[x], None);
         }
-        if to == Type::Single {
-            // By way of f64 it would be rounded twice.
-            return None;
+        let double = self.double_of(x);
+        if to != Type::Single {
+            return double;
         }
-        // Both halves as the low bits of numbers, whose difference is exact and whose sum is
-        // rounded once.
+        // An f64 that has been rounded must not be rounded again: the bits beyond its precision
+        // become one bit, which says whether any of them is set.
+        let of = Type::Integer;
+        let low = self.bits(0x7FF, of);
+        let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, low]);
+        let sum = self.plain(
+            x86::ADD_INTEGERS[1],
+            Form::Commutative,
+            wide,
+            &[low_bits, low],
+        );
+        let sticky = self.plain(x86::OR[1], Form::Commutative, wide, &[sum, x]);
+        let others = self.bits(!0x7FF, of);
+        let exact = self.plain(x86::AND[1], Form::Commutative, wide, &[sticky, others]);
+        let exact = self.double_of(exact);
+        let all_but_sign = self.bits(i64::MAX.cast_unsigned(), of);
+        let magnitude = self.plain(
+            x86::AND[1],
+            Form::Commutative,
+            wide,
+            &[double, all_but_sign],
+        );
+        let limit = self.number(2f64.powi(53), Type::Double);
+        let is_rounded = self.compared(Type::Double, AT_LEAST, magnitude, limit);
+        let double = self.chosen(Type::Double, is_rounded, exact, double);
+        let target = self.width(to);
+        self.with(x86::NARROW, Form::Convert, wide, target, &[double], None)
+    }
+
+    /// The f64 nearest to an integer, in AVX2: both halves as the low bits of numbers, whose
+    /// difference is exact and whose sum is rounded once.
+    fn double_of(&mut self, x: Value) -> Value {
+        let wide = self.width(Type::Integer);
         let (of, exponent_52, exponent_84) = (Type::Double, 0x433_u64 << 52, 0x453_u64 << 52);
         let mask = self.bits(0xFFFF_FFFF, of);
         let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, mask]);
@@ -911,10 +878,10 @@ impl Lowering<'_> {
         let high = self.plain(x86::XOR[1], Form::Commutative, wide, &[high_bits, exponent]);
         let both = self.bits(exponent_84 | 1 << 31 | 1 << 20, of);
         let high = self.plain(x86::SUBTRACT[1], Form::Plain, wide, &[high, both]);
-        Some(self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low]))
+        self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low])
     }
 
-    fn to_integer(&mut self, of: Type, x: Value) -> Value {
+    fn integer_of(&mut self, of: Type, x: Value) -> Value {
         let p = usize::from(of != Type::Single);
         let wide = self.width(Type::Integer);
         let beyond = 2f64.powi(63);
@@ -930,7 +897,7 @@ impl Lowering<'_> {
         }
         let of = Type::Double;
         let x = match p {
-            0 => self.plain(x86::WIDEN, Form::Plain, wide, &[x]),
+            0 => self.plain(x86::WIDEN, Form::Convert, wide, &[x]),
             _ => x,
         };
         let whole = self.rounded(of, x, 3);
@@ -967,7 +934,7 @@ impl Lowering<'_> {
 
 /// Predicates of comparisons that raise no signal.
 const EQUAL: u8 = 0x00;
-const UNORDERED: u8 = 0x03;
+pub(super) const UNORDERED: u8 = 0x03;
 const ORDERED: u8 = 0x07;
 const LESS: u8 = 0x11;
 const LESS_EQUAL: u8 = 0x12;

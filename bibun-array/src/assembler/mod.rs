@@ -8,6 +8,7 @@
 //! registers and writes bytes by `x86`, and `pages` runs them.
 
 mod instructions;
+mod memory;
 mod order;
 mod pages;
 mod registers;
@@ -24,8 +25,8 @@ use pages::Pages;
 use registers::assemble;
 use smallvec::SmallVec;
 
-use crate::formula::Formula;
-use crate::{Slice, SliceMut};
+use crate::formula::{Formula, Type};
+use crate::{DType, Slice, SliceMut, bf16, f16};
 
 /// A set of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +56,11 @@ impl Level {
                         && is_x86_feature_detected!("avx512vl")
                         && is_x86_feature_detected!("bmi2")
                 }
-                Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+                Self::Avx2 => {
+                    is_x86_feature_detected!("avx2")
+                        && is_x86_feature_detected!("fma")
+                        && is_x86_feature_detected!("f16c")
+                }
             }
     }
 
@@ -73,34 +78,68 @@ impl Level {
 pub(crate) struct Code {
     pages: Pages,
     formula: Formula,
-    repeats: Vec<bool>,
+    inputs: Vec<(DType, bool)>,
+    outputs: Vec<DType>,
+    n: usize,
     level: Level,
 }
 
 impl Code {
-    /// Assembles a formula that is [expanded](Formula::expanded). An input that repeats is one
-    /// element that is the same everywhere.
+    /// Assembles a formula that is [expanded](Formula::expanded), for slices of many elements of the
+    /// types of its inputs and results. An input that repeats is one element that is the same
+    /// everywhere.
     ///
     /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA, if an operation has no
     /// instructions (the functions that branch, quotients of integers), if the system forbids to
     /// execute new code, or if `BIBUN_JIT=0`.
+    ///
+    /// # Panics
+    /// Panics if there is not one answer for each input.
     pub(crate) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
+        let (inputs, outputs) = own_dtypes(formula, repeats);
+        Self::for_arrays(formula, &inputs, &outputs, MANY)
+    }
+
+    /// [`Code::new`] for inputs and outputs of these dtypes, which are computed in the types of the
+    /// formula, and for slices of about `n` elements. It runs on others, too.
+    ///
+    /// Returns `None` also if elements of a dtype are computed in another type.
+    pub(crate) fn for_arrays(
+        formula: &Formula,
+        inputs: &[(DType, bool)],
+        outputs: &[DType],
+        n: usize,
+    ) -> Option<Self> {
         static IS_WANTED: LazyLock<bool> =
             LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
         match *IS_WANTED {
-            true => Self::for_level(formula, repeats, Level::best()?),
+            true => Self::for_level(formula, inputs, outputs, n, Level::best()?),
             false => None,
         }
     }
 
-    fn for_level(formula: &Formula, repeats: &[bool], level: Level) -> Option<Self> {
-        assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
-        let plan = Plan::new(&Steps::new(formula, repeats)?, level)?;
+    fn for_level(
+        formula: &Formula,
+        inputs: &[(DType, bool)],
+        outputs: &[DType],
+        n: usize,
+        level: Level,
+    ) -> Option<Self> {
+        assert_eq!(inputs.len(), formula.inputs(), "one dtype for each input");
+        assert_eq!(
+            outputs.len(),
+            formula.results().len(),
+            "one dtype for each result"
+        );
+        let n = n.min(MANY);
+        let plan = Plan::new(&Steps::new(formula, inputs, outputs)?, level, n)?;
         let (assembled, _) = assemble(&plan, false);
         Some(Self {
             pages: Pages::new(assembled)?,
             formula: formula.clone(),
-            repeats: repeats.to_vec(),
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+            n,
             level,
         })
     }
@@ -144,8 +183,8 @@ impl Code {
     /// The code as text: each instruction with its bytes, under the line of the formula that it
     /// belongs to.
     pub(crate) fn listing(&self) -> String {
-        let plan = Steps::new(&self.formula, &self.repeats)
-            .and_then(|steps| Plan::new(&steps, self.level))
+        let plan = Steps::new(&self.formula, &self.inputs, &self.outputs)
+            .and_then(|steps| Plan::new(&steps, self.level, self.n))
             .expect("it was assembled before");
         let (assembled, notes) = assemble(&plan, true);
         let ends = notes.iter().skip(1).map(|note| note.start);
@@ -175,16 +214,44 @@ impl Code {
     }
 }
 
+/// A number of elements beyond which code is the same.
+const MANY: usize = 1 << 20;
+
+/// The dtypes of the types of inputs and results.
+fn own_dtypes(formula: &Formula, repeats: &[bool]) -> (Vec<(DType, bool)>, Vec<DType>) {
+    assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
+    let inputs = formula.input_types().into_iter().map(own_dtype);
+    let results = formula.results().iter();
+    let results = results.map(|node| own_dtype(formula.lines()[node.index()].value()));
+    (
+        inputs.zip(repeats.iter().copied()).collect(),
+        results.collect(),
+    )
+}
+
+/// The dtype of a type. An input that is not read may have any.
+fn own_dtype(of: Type) -> DType {
+    match of {
+        Type::Single => DType::F32,
+        Type::Double | Type::Number => DType::F64,
+        Type::Integer => DType::I64,
+        Type::Truth => DType::Bool,
+    }
+}
+
 /// The most elements that a vector of AVX2 has.
 const MOST: usize = 8;
 
 /// Elements in longer memory.
 enum Padded {
+    U8([u8; MOST]),
+    I32([i32; MOST]),
+    F16([f16; MOST]),
+    BF16([bf16; MOST]),
     F32([f32; MOST]),
     F64([f64; MOST]),
     I64([i64; MOST]),
     Bool([bool; MOST]),
-    Other,
 }
 
 macro_rules! padded {
@@ -193,12 +260,12 @@ macro_rules! padded {
             /// The elements of a short slice, and zeros.
             fn of(slice: Slice<'_>) -> Self {
                 match slice {
-                    $(Slice::$variant(x) if x.len() <= MOST => {
+                    $(Slice::$variant(x) => {
                         let mut all = [$zero; MOST];
-                        all[..x.len()].copy_from_slice(x);
+                        let n = x.len().min(MOST);
+                        all[..n].copy_from_slice(&x[..n]);
                         Self::$variant(all)
                     })*
-                    _ => Self::Other,
                 }
             }
 
@@ -206,21 +273,18 @@ macro_rules! padded {
             fn like(slice: &SliceMut<'_>) -> Self {
                 match slice {
                     $(SliceMut::$variant(_) => Self::$variant([$zero; MOST]),)*
-                    _ => Self::Other,
                 }
             }
 
             fn slice(&self, n: usize) -> Slice<'_> {
                 match self {
                     $(Self::$variant(x) => Slice::$variant(&x[..n]),)*
-                    Self::Other => Slice::U8(&[]),
                 }
             }
 
             fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
                 match self {
                     $(Self::$variant(x) => SliceMut::$variant(&mut x[..n]),)*
-                    Self::Other => SliceMut::U8(&mut []),
                 }
             }
 
@@ -237,6 +301,10 @@ macro_rules! padded {
     };
 }
 padded! {
+    U8: 0;
+    I32: 0;
+    F16: f16::ZERO;
+    BF16: bf16::ZERO;
     F32: 0.0;
     F64: 0.0;
     I64: 0;

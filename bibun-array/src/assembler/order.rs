@@ -1,6 +1,8 @@
 //! The lines of a formula in the order in which they are computed, with what is known of each.
 
 use super::Level;
+use super::memory::computed;
+use crate::DType;
 use crate::formula::{Formula, Operation, Type};
 
 /// A line of a formula.
@@ -15,8 +17,12 @@ pub(super) struct Step {
     /// Whether the product of a `MultiplyAdd` is negated, and its term.
     pub(super) negative_product: bool,
     pub(super) negative_term: bool,
+    /// Whether an extreme is NaN if its first argument is.
+    pub(super) keeps_nan: bool,
     /// Whether a result needs it.
     pub(super) is_needed: bool,
+    /// Whether it is a result.
+    pub(super) is_result: bool,
     /// Whether it is the same at all elements.
     pub(super) is_uniform: bool,
     /// Whether it is uniform, and a line needs it that is not.
@@ -34,7 +40,7 @@ impl Step {
     }
 
     /// Whether there is nothing to compute in a turn.
-    const fn is_leaf(&self) -> bool {
+    pub(super) const fn is_leaf(&self) -> bool {
         self.is_uniform || matches!(self.operation, Operation::Input(_))
     }
 }
@@ -47,8 +53,10 @@ pub(super) struct Steps {
     pub(super) results: Vec<usize>,
     /// The lines that are computed in every turn.
     pub(super) order: Vec<usize>,
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) inputs: Vec<Option<(Type, bool)>>,
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(DType, bool)>>,
+    /// The dtypes of the outputs.
+    pub(super) stored: Vec<DType>,
     live: Live,
 }
 
@@ -61,8 +69,14 @@ struct Live {
 }
 
 impl Steps {
-    /// The lines of a formula, or `None` if a value has no precision.
-    pub(super) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
+    /// The lines of a formula on inputs of these dtypes, each one element that is repeated or as
+    /// many as there are, and with outputs of these dtypes. Returns `None` if a value has no
+    /// precision, or another one than the elements.
+    pub(super) fn new(
+        formula: &Formula,
+        stored_inputs: &[(DType, bool)],
+        outputs: &[DType],
+    ) -> Option<Self> {
         let mut inputs = vec![None; formula.inputs()];
         let mut all: Vec<Step> = Vec::with_capacity(formula.lines().len());
         for line in formula.lines() {
@@ -78,8 +92,11 @@ impl Steps {
             }
             let is_uniform = match line.operation() {
                 Operation::Input(i) => {
-                    let is_repeated = repeats[usize::from(i)];
-                    inputs[usize::from(i)] = Some((line.value(), is_repeated));
+                    let (dtype, is_repeated) = stored_inputs[usize::from(i)];
+                    if computed(dtype) != line.value() {
+                        return None;
+                    }
+                    inputs[usize::from(i)] = Some((dtype, is_repeated));
                     is_repeated
                 }
                 _ => arguments[..count]
@@ -94,31 +111,40 @@ impl Steps {
                 count: count as u8,
                 negative_product: false,
                 negative_term: false,
+                keeps_nan: false,
                 is_needed: false,
+                is_result: false,
                 is_uniform,
                 is_kept: false,
             };
-            if line.operation() == Operation::MultiplyAdd {
-                step.take_signs(&all);
+            match line.operation() {
+                Operation::MultiplyAdd => step.take_signs(&all),
+                Operation::Select => step.find_extreme(&all),
+                _ => {}
             }
             all.push(step);
         }
         let results: Vec<usize> = formula.results().iter().map(|node| node.index()).collect();
+        let are_of = |(&line, &dtype): (&usize, &DType)| all[line].value == computed(dtype);
+        if !results.iter().zip(outputs).all(are_of) {
+            return None;
+        }
         let mut steps = Self {
             all,
             results,
             order: Vec::new(),
             inputs,
+            stored: outputs.to_vec(),
             live: Live::default(),
         };
         steps.mark();
         let as_written: Vec<usize> = (0..steps.all.len())
             .filter(|&i| steps.all[i].is_needed && !steps.all[i].is_leaf())
             .collect();
-        let from_results = steps.from_results();
-        let live = [&as_written, &from_results].map(|order| steps.live_in(order));
+        let as_asked = steps.as_asked();
+        let live = [&as_written, &as_asked].map(|order| steps.live_in(order));
         (steps.live, steps.order) = match live[1] < live[0] {
-            true => (live[1], from_results),
+            true => (live[1], as_asked),
             false => (live[0], as_written),
         };
         Some(steps)
@@ -136,6 +162,7 @@ impl Steps {
     fn mark(&mut self) {
         for &result in &self.results {
             self.all[result].is_needed = true;
+            self.all[result].is_result = true;
             self.all[result].is_kept = self.all[result].is_uniform;
         }
         for i in (0..self.all.len()).rev() {
@@ -156,7 +183,7 @@ impl Steps {
 
     /// The lines in the order in which the results ask for them, those first that need more
     /// registers.
-    fn from_results(&self) -> Vec<usize> {
+    fn as_asked(&self) -> Vec<usize> {
         let mut needs: Vec<u32> = Vec::with_capacity(self.all.len());
         let mut sorted: Vec<[u32; 3]> = Vec::with_capacity(self.all.len());
         for step in &self.all {
@@ -236,6 +263,57 @@ impl Step {
                 }
             }
         }
+    }
+}
+
+impl Step {
+    /// Finds choices of the greater or lesser number, for which there are instructions. In steps,
+    /// `Maximum` of floats is the first number if it is greater than the second, which is what it
+    /// is otherwise; `Minimum` likewise.
+    fn find_extreme(&mut self, all: &[Self]) {
+        let step = |line: u32| &all[line as usize];
+        let [truth, x, y] = self.arguments;
+        if step(truth).operation == Operation::Not {
+            self.arguments = [step(truth).arguments[0], y, x];
+            return self.find_extreme(all);
+        }
+        if !matches!(self.of, Type::Single | Type::Double) {
+            return;
+        }
+        let is = |truth: u32, operation: Operation, arguments: &[u32]| {
+            step(truth).operation == operation && step(truth).arguments() == arguments
+        };
+        if is(truth, Operation::Less, &[y, x]) {
+            return self.become_extreme(Operation::Maximum, x, y);
+        }
+        if is(truth, Operation::Less, &[x, y]) {
+            return self.become_extreme(Operation::Minimum, x, y);
+        }
+        if step(truth).operation != Operation::Or {
+            return;
+        }
+        // As `maximum` and `minimum` are expanded.
+        let [either, is_nan, _] = step(truth).arguments;
+        if !is(is_nan, Operation::IsNan, &[x]) {
+            return;
+        }
+        let operation = match *step(either).arguments() {
+            [a, b] if (a, b) == (y, x) => Operation::Maximum,
+            [a, b] if (a, b) == (x, y) => Operation::Minimum,
+            _ => return,
+        };
+        if step(either).operation == Operation::LessEqual {
+            self.become_extreme(operation, y, x);
+            let is_number = |bits: u64| !f64::from_bits(bits).is_nan();
+            self.keeps_nan =
+                !matches!(step(y).operation, Operation::Constant(bits) if is_number(bits));
+        }
+    }
+
+    fn become_extreme(&mut self, operation: Operation, x: u32, y: u32) {
+        self.operation = operation;
+        self.arguments = [x, y, 0];
+        self.count = 2;
     }
 }
 

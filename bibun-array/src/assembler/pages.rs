@@ -6,8 +6,7 @@ use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
 use super::registers::Assembled;
-use crate::formula::Type;
-use crate::{Slice, SliceMut};
+use crate::{DType, Slice, SliceMut};
 
 /// A function of the pointers to the elements of all inputs and outputs, the number of elements,
 /// the constants, and scratch memory.
@@ -43,8 +42,8 @@ impl Pages {
         self.assembled.least
     }
 
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) fn inputs(&self) -> &[Option<(Type, bool)>] {
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) fn inputs(&self) -> &[Option<(DType, bool)>] {
         &self.assembled.inputs
     }
 
@@ -52,7 +51,7 @@ impl Pages {
     pub(super) fn run(&self, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
         let code = &self.assembled;
         assert!(
-            inputs.len() == code.inputs.len() && outputs.len() == code.results.len(),
+            inputs.len() == code.inputs.len() && outputs.len() == code.outputs.len(),
             "another number of inputs or outputs"
         );
         let n = outputs[0].len();
@@ -61,24 +60,22 @@ impl Pages {
         }
         assert!(n >= code.least, "fewer elements than lanes");
         let mut pointers: SmallVec<[*const u8; 16]> = SmallVec::new();
-        for (&input, known) in inputs.iter().zip(&code.inputs) {
-            let (of, len, pointer) = parts(input);
-            if let Some((expected, repeats)) = *known {
-                let expected_len = if repeats { 1 } else { n };
+        for (input, known) in inputs.iter().zip(&code.inputs) {
+            if let Some((dtype, repeats)) = *known {
+                let len = if repeats { 1 } else { n };
                 assert!(
-                    of == Some(expected) && len == expected_len,
+                    input.dtype() == dtype && input.len() == len,
                     "another dtype or length of an input"
                 );
             }
-            pointers.push(pointer);
+            pointers.push(elements(*input));
         }
-        for (output, &expected) in outputs.iter_mut().zip(&code.results) {
-            let (of, len, pointer) = parts_mut(output);
+        for (output, &dtype) in outputs.iter_mut().zip(&code.outputs) {
             assert!(
-                of == Some(expected) && len == n,
+                output.dtype() == dtype && output.len() == n,
                 "another dtype or length of an output"
             );
-            pointers.push(pointer);
+            pointers.push(elements_mut(output));
         }
         let call = |scratch: *mut Slot| {
             // SAFETY: the bytes are those of an `Entry`, which follows the calling convention: an
@@ -106,39 +103,24 @@ impl Pages {
     }
 }
 
-/// The type of the elements, their number, and their place.
-fn parts(slice: Slice<'_>) -> (Option<Type>, usize, *const u8) {
-    match slice {
-        Slice::F32(x) => (Some(Type::Single), x.len(), x.as_ptr().cast()),
-        Slice::F64(x) => (Some(Type::Double), x.len(), x.as_ptr().cast()),
-        Slice::I64(x) => (Some(Type::Integer), x.len(), x.as_ptr().cast()),
-        Slice::Bool(x) => (Some(Type::Truth), x.len(), x.as_ptr().cast()),
-        _ => (None, slice.len(), std::ptr::null()),
-    }
+/// The place of the elements.
+macro_rules! elements {
+    ($($name:ident($Slice:ty, $Variants:ident): $pointer:ident;)*) => {$(
+        fn $name(slice: $Slice) -> *const u8 {
+            match slice {
+                $Variants::Bool(x) => x.$pointer().cast(),
+                $Variants::U8(x) => x.$pointer().cast(),
+                $Variants::I32(x) => x.$pointer().cast(),
+                $Variants::I64(x) => x.$pointer().cast(),
+                $Variants::F16(x) => x.$pointer().cast(),
+                $Variants::BF16(x) => x.$pointer().cast(),
+                $Variants::F32(x) => x.$pointer().cast(),
+                $Variants::F64(x) => x.$pointer().cast(),
+            }
+        }
+    )*};
 }
-
-fn parts_mut(slice: &mut SliceMut<'_>) -> (Option<Type>, usize, *const u8) {
-    match slice {
-        SliceMut::F32(x) => (
-            Some(Type::Single),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        SliceMut::F64(x) => (
-            Some(Type::Double),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        SliceMut::I64(x) => (
-            Some(Type::Integer),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        SliceMut::Bool(x) => (
-            Some(Type::Truth),
-            x.len(),
-            x.as_mut_ptr().cast_const().cast(),
-        ),
-        _ => (None, slice.len(), std::ptr::null()),
-    }
+elements! {
+    elements(Slice<'_>, Slice): as_ptr;
+    elements_mut(&mut SliceMut<'_>, SliceMut): as_mut_ptr;
 }

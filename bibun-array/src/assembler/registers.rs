@@ -7,10 +7,11 @@
 
 use super::Level;
 use super::instructions::{Description, Form, Instruction, Origin, Plan, Segment, Value, size};
+use super::memory;
 use super::x86::{
     self, Condition, Encoder, General, Lanes, Memory, Note, Opcode, Operand, Register, Width,
 };
-use crate::formula::Type;
+use crate::DType;
 
 /// The code of a formula, and what a call of it needs.
 #[derive(Debug)]
@@ -21,9 +22,9 @@ pub(super) struct Assembled {
     pub(super) slots: usize,
     /// The least number of elements.
     pub(super) least: usize,
-    /// The types of the inputs that are read, and whether one element is repeated.
-    pub(super) inputs: Vec<Option<(Type, bool)>>,
-    pub(super) results: Vec<Type>,
+    /// The dtypes of the inputs that are read, and whether one element is repeated.
+    pub(super) inputs: Vec<Option<(DType, bool)>>,
+    pub(super) outputs: Vec<DType>,
 }
 
 // What general registers hold. The first four are those of the arguments.
@@ -51,34 +52,29 @@ const UNSAVED: usize = 2;
 /// The mask of the lanes of a turn that is not whole.
 const TAIL: u8 = 1;
 
+/// One of this number of instructions of a turn may save a value.
+const FEW: usize = 16;
+
 /// Never.
 const NEVER: u32 = u32::MAX;
 
 /// Writes the code of a plan, and the text of the instructions if it is wanted.
 pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
-    let encoder = Encoder {
-        is_evex: plan.level == Level::Avx512,
-        notes: is_listed.then(Vec::new),
-        ..Encoder::default()
-    };
-    let homes = plan.values.iter().map(|value| match value.origin {
-        Origin::Kept(slot) => Some(slot),
-        _ => None,
+    // The turns of the most vectors of which few have to leave their registers, with what is read
+    // most often in the registers that are left over.
+    let turns = plan.turns.iter().find_map(|turns| {
+        let mut writer = Writer::new(plan, Vec::new(), false);
+        let used = writer.segment(turns);
+        let fits = writer.saved * FEW <= turns.instructions.len();
+        fits.then_some((turns, usize::from(plan.level.registers().0) - used))
     });
-    let mut writer = Writer {
-        plan,
-        encoder,
-        places: vec![None; plan.values.len()],
-        homes: homes.collect(),
-        next: vec![NEVER; plan.values.len()],
-        vectors: Bank::new(plan.level.registers().0, 0),
-        masks: Bank::new(8, 0),
-        slots: plan.kept,
-        free_slots: Vec::new(),
-        pointers: Vec::new(),
-        lanes: Lanes::All,
-    };
-    writer.function();
+    let held = turns.map_or(Vec::new(), |(turns, left)| {
+        let mut held = plan.read_often(turns);
+        held.truncate(left);
+        held
+    });
+    let mut writer = Writer::new(plan, held, is_listed);
+    writer.function(turns.map(|(turns, _)| turns));
     let Encoder { bytes, notes, .. } = writer.encoder;
     let assembled = Assembled {
         code: bytes,
@@ -89,7 +85,7 @@ pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
             Level::Avx2 => plan.lanes,
         },
         inputs: plan.inputs.clone(),
-        results: plan.results.clone(),
+        outputs: plan.outputs.clone(),
     };
     (assembled, notes.unwrap_or_default())
 }
@@ -101,6 +97,8 @@ struct Bank {
     free: u32,
     /// Bits of the registers of the operands of the instruction that is being written.
     locked: u32,
+    /// Bits of the registers that have held something.
+    used: u32,
 }
 
 impl Bank {
@@ -110,12 +108,15 @@ impl Bank {
             holds: [None; 32],
             free: all & u32::MAX << first,
             locked: 0,
+            used: 0,
         }
     }
 }
 
 struct Writer<'a> {
     plan: &'a Plan,
+    /// Values in memory that have registers, the first ones, during all turns of several vectors.
+    held: Vec<Value>,
     encoder: Encoder,
     /// The registers of values.
     places: Vec<Option<u8>>,
@@ -125,24 +126,56 @@ struct Writer<'a> {
     next: Vec<u32>,
     vectors: Bank,
     masks: Bank,
+    /// The number of values that have been stored in slots for want of registers.
+    saved: usize,
     /// The number of slots.
     slots: u32,
     free_slots: Vec<u32>,
+    /// The slots that are free after the instruction that is being written, which may read them.
+    ended_slots: Vec<u32>,
     /// The registers of the pointers to the elements of inputs, then of outputs.
     pointers: Vec<Option<General>>,
     /// The lanes that are read from inputs and written to outputs.
     lanes: Lanes,
 }
 
-impl Writer<'_> {
-    fn function(&mut self) {
+impl<'a> Writer<'a> {
+    fn new(plan: &'a Plan, held: Vec<Value>, is_listed: bool) -> Self {
+        let homes = plan.values.iter().map(|value| match value.origin {
+            Origin::Kept(slot) => Some(slot),
+            _ => None,
+        });
+        let arrays = plan.inputs.len() + plan.outputs.len();
+        Self {
+            plan,
+            held,
+            encoder: Encoder {
+                is_evex: plan.level == Level::Avx512,
+                notes: is_listed.then(Vec::new),
+                ..Encoder::default()
+            },
+            places: vec![None; plan.values.len()],
+            homes: homes.collect(),
+            next: vec![NEVER; plan.values.len()],
+            vectors: Bank::new(plan.level.registers().0, 0),
+            masks: Bank::new(8, 1),
+            saved: 0,
+            slots: plan.kept,
+            free_slots: Vec::new(),
+            ended_slots: Vec::new(),
+            pointers: vec![None; arrays],
+            lanes: Lanes::All,
+        }
+    }
+
+    fn function(&mut self, turns: Option<&Segment>) {
         let plan = self.plan;
         let lanes = plan.lanes as i32;
         let in_turns = plan
             .inputs
             .iter()
             .map(|input| matches!(input, Some((_, false))));
-        let in_turns = in_turns.chain(plan.results.iter().map(|_| true));
+        let in_turns = in_turns.chain(plan.outputs.iter().map(|_| true));
         let mut free = ELEMENTS.into_iter();
         self.pointers = in_turns
             .map(|is_read| if is_read { free.next() } else { None })
@@ -155,17 +188,18 @@ impl Writer<'_> {
                 self.encoder.load(register, pointer_at(i));
             }
         }
-        self.segment(&plan.preamble, 0);
+        self.segment(&plan.preamble);
         self.encoder.zero(INDEX);
-        if let Some(turns) = &plan.turns {
+        if let Some(turns) = turns {
             let step = lanes * turns.copies as i32;
             let limit = Memory::at(COUNT, -step);
             self.encoder.address(LIMIT, limit);
             self.encoder.compare(INDEX, LIMIT);
             let too_few = self.encoder.jump_forward(Condition::Greater);
-            let held = self.hold(turns);
-            let start = self.encoder.bytes.len();
-            self.segment(turns, held);
+            self.hold();
+            let start = self.encoder.align();
+            self.segment(turns);
+            self.let_go();
             self.encoder.line = None;
             self.encoder.add_number(INDEX, step);
             self.encoder.compare(INDEX, LIMIT);
@@ -174,7 +208,7 @@ impl Writer<'_> {
         }
         self.encoder.compare(INDEX, COUNT);
         let none_left = self.encoder.jump_forward(Condition::AtLeast);
-        let start = self.encoder.bytes.len();
+        let start = self.encoder.align();
         match plan.level {
             Level::Avx512 => {
                 self.encoder.copy(LIMIT, COUNT);
@@ -194,7 +228,7 @@ impl Writer<'_> {
                 self.encoder.copy_if_greater(INDEX, LIMIT);
             }
         }
-        self.segment(&plan.rest, 0);
+        self.segment(&plan.rest);
         self.encoder.line = None;
         self.encoder.add_number(INDEX, lanes);
         self.encoder.compare(INDEX, COUNT);
@@ -207,18 +241,25 @@ impl Writer<'_> {
         self.encoder.finish();
     }
 
-    /// Loads what has a register during all turns, and returns the number of these registers.
-    fn hold(&mut self, segment: &Segment) -> u8 {
-        self.vectors = Bank::new(self.plan.level.registers().0, 0);
-        for (register, &value) in (0..).zip(&segment.held) {
+    /// Loads what has a register during all turns.
+    fn hold(&mut self) {
+        self.encoder.line = None;
+        for (register, value) in (0..).zip(self.held.clone()) {
             self.load(value, register);
             self.places[value.index()] = Some(register);
         }
-        segment.held.len() as u8
     }
 
-    /// Writes the instructions of a part, whose values have all registers from `held` on.
-    fn segment(&mut self, segment: &Segment, held: u8) {
+    fn let_go(&mut self) {
+        for value in std::mem::take(&mut self.held) {
+            self.places[value.index()] = None;
+        }
+    }
+
+    /// Writes the instructions of a part, and returns the number of vector registers that it takes.
+    fn segment(&mut self, segment: &Segment) -> usize {
+        let is_turned = segment.copies > 1;
+        let held = if is_turned { self.held.len() as u8 } else { 0 };
         let first_mask = if self.lanes == Lanes::All {
             1
         } else {
@@ -232,6 +273,7 @@ impl Writer<'_> {
             self.instruction(instruction, after);
             self.vectors.locked = 0;
             self.masks.locked = 0;
+            self.free_slots.append(&mut self.ended_slots);
         }
         // Constants may be left in registers.
         for register in 0..32 {
@@ -241,9 +283,7 @@ impl Writer<'_> {
                 }
             }
         }
-        for value in &segment.held {
-            self.places[value.index()] = None;
-        }
+        self.vectors.used.count_ones() as usize
     }
 
     /// The next uses of the sources and of the target after each instruction.
@@ -284,6 +324,7 @@ impl Writer<'_> {
         let register = bank.free.trailing_zeros() as u8;
         bank.free &= !(1 << register);
         bank.locked |= 1 << register;
+        bank.used |= 1 << register;
         register
     }
 
@@ -310,6 +351,7 @@ impl Writer<'_> {
                 self.slots - 1
             });
             self.homes[value.index()] = Some(slot);
+            self.saved += 1;
             self.save(value, register, slot);
         }
         self.release(value);
@@ -351,7 +393,8 @@ impl Writer<'_> {
             width => {
                 let from = Register::new(register, width);
                 let to = (memory, width.bytes());
-                self.encoder.store(x86::STORE[0], to, Lanes::All, from);
+                self.encoder
+                    .store(x86::STORE[0], to, Lanes::All, from, None);
             }
         }
     }
@@ -389,28 +432,30 @@ impl Writer<'_> {
                 }
             }
             Origin::Repeated(input) => {
+                let (dtype, _) = self.plan.inputs[usize::from(input)].expect("it is read");
                 self.encoder.load(SPARE, pointer_at(usize::from(input)));
-                let opcode = match element {
-                    Type::Truth => x86::BROADCAST_BYTES,
-                    _ => x86::BROADCAST[wide],
-                };
-                let operand = Operand::Memory(Memory::at(SPARE, 0), size(element));
-                self.read(opcode, target, Lanes::All, operand);
+                let operand = Operand::Memory(Memory::at(SPARE, 0), dtype.size());
+                self.read(memory::broadcast(dtype), target, Lanes::All, operand);
             }
             Origin::Input(input, copy) => {
-                let memory = self.elements(usize::from(input), copy, size(element));
-                let bytes = self.plan.lanes * size(element);
-                let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
-                    (Type::Truth, Level::Avx2, _) => (x86::WIDEN_BYTES, bytes),
-                    (Type::Truth, _, Lanes::All) if bytes == 8 => (x86::LOAD_EIGHT, bytes),
-                    (Type::Truth, ..) => (x86::LOAD_BYTES, 16),
-                    _ => (x86::LOAD[wide], bytes),
+                let (dtype, _) = self.plan.inputs[usize::from(input)].expect("it is read");
+                let elements = self.elements(usize::from(input), copy, dtype.size());
+                if self.plan.lanes == 1 {
+                    let operand = Operand::Memory(elements, dtype.size());
+                    return self.read(memory::broadcast(dtype), target, Lanes::All, operand);
+                }
+                let (opcode, part) = memory::load(dtype, self.plan.level);
+                let (opcode, lanes) = match self.lanes {
+                    Lanes::Of(mask) => (opcode, Lanes::Only(mask)),
+                    // Not more bytes than there are.
+                    _ if opcode == x86::LOAD_BYTES && self.plan.lanes == 8 => {
+                        let operand = Operand::Memory(elements, 8);
+                        return self.read(x86::LOAD_EIGHT, target, Lanes::All, operand);
+                    }
+                    lanes => (opcode, lanes),
                 };
-                let lanes = match self.lanes {
-                    Lanes::Of(mask) => Lanes::Only(mask),
-                    lanes => lanes,
-                };
-                self.read(opcode, target, lanes, Operand::Memory(memory, bytes));
+                let operand = Operand::Memory(elements, width.bytes() / part);
+                self.read(opcode, target, lanes, operand);
             }
         }
     }
@@ -482,7 +527,8 @@ impl Writer<'_> {
             };
         }
         // One that is needed again takes a register that nothing else needs.
-        if after != NEVER && self.vectors.free != 0 {
+        let is_own = origin == Origin::Computed;
+        if is_own && after != NEVER && self.vectors.free != 0 {
             return Operand::Register(self.register(value));
         }
         let slot = self.homes[value.index()].expect("it is in memory");
@@ -546,9 +592,16 @@ impl Writer<'_> {
                     immediate,
                 );
             }
+            Form::Convert => {
+                let last = Operand::Register(clip(self.register(sources[0])));
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let first = (target, Lanes::All);
+                self.encoder.vector(opcode, length, first, None, last, None);
+            }
             Form::Masked => {
                 let mask = self.register(sources[0]).number;
-                let last = self.operand(sources[1], after[1]);
+                let last = Operand::Register(self.register(sources[1]));
                 self.end(&sources[..count], after);
                 let target = self.target(instruction, after);
                 let lanes = Lanes::Only(mask);
@@ -621,22 +674,18 @@ impl Writer<'_> {
                 }
             }
             Form::Store(result, copy) => {
-                let from = self.register(sources[0]);
+                let from = clip(self.register(sources[0]));
                 self.end(&sources[..count], after);
-                let element = self.plan.results[usize::from(result)];
+                let size = self.plan.outputs[usize::from(result)].size();
                 let array = self.plan.inputs.len() + usize::from(result);
-                let memory = self.elements(array, copy, size(element));
-                let bytes = self.plan.lanes * size(element);
-                let (opcode, bytes) = match (element, self.plan.level, self.lanes) {
-                    (Type::Truth, Level::Avx512, Lanes::All) if bytes == 8 => {
-                        (x86::STORE_EIGHT, bytes)
-                    }
-                    (Type::Truth, Level::Avx512, _) => (opcode, 16),
-                    _ => (opcode, bytes),
+                let elements = self.elements(array, copy, size);
+                let opcode = match (opcode, self.lanes) {
+                    // With a mask there is no more than it says.
+                    (x86::STORE_EIGHT, Lanes::Of(_)) => x86::STORE_BYTES,
+                    _ => opcode,
                 };
-                let from = clip_to(from, bytes);
-                self.encoder
-                    .store(opcode, (memory, bytes), self.lanes, from);
+                let to = (elements, memory::stored(opcode, from.width));
+                self.encoder.store(opcode, to, self.lanes, from, immediate);
             }
             Form::Keep(slot) => {
                 let register = self.register(sources[0]).number;
@@ -655,7 +704,7 @@ impl Writer<'_> {
                 let is_ours = self.description(source).origin == Origin::Computed;
                 if let Some(slot) = self.homes[source.index()].filter(|_| is_ours) {
                     self.homes[source.index()] = None;
-                    self.free_slots.push(slot);
+                    self.ended_slots.push(slot);
                 }
             }
         }
@@ -793,14 +842,6 @@ const FUSED: [[[&str; 2]; 3]; 4] = [
         ["vfnmsub231ps", "vfnmsub231pd"],
     ],
 ];
-
-/// A register with the width of what is stored of it.
-fn clip_to(register: Register, bytes: usize) -> Register {
-    match register.width.bytes() > bytes.max(16) {
-        true => Register::new(register.number, Width::of(bytes.max(16))),
-        false => register,
-    }
-}
 
 /// The place of the pointer to the elements of an input or output.
 fn pointer_at(array: usize) -> Memory {

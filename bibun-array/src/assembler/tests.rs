@@ -3,6 +3,7 @@
 use super::*;
 use crate::formula::{Operation, Type};
 use crate::math::Kernel;
+use crate::{DType, Mask, Number, bf16, f16};
 
 /// A value at one element.
 #[derive(Clone, Copy, Debug)]
@@ -155,59 +156,70 @@ fn values(formula: &Formula, inputs: &[Scalar]) -> Vec<Scalar> {
     values
 }
 
-/// Elements of one type.
-#[derive(Clone, Debug)]
-enum Elements {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    I64(Vec<i64>),
-    Bool(Vec<bool>),
+/// Elements of one dtype, with what a value becomes that is stored as such, and the value of one.
+macro_rules! elements {
+    ($($Variant:ident($type:ty): $stored:expr, $Scalar:ident: $value:expr;)*) => {
+        #[derive(Clone, Debug)]
+        enum Elements {
+            $($Variant(Vec<$type>),)*
+        }
+
+        impl Elements {
+            fn of(dtype: DType, values: impl Iterator<Item = Scalar>) -> Self {
+                match dtype {
+                    $(DType::$Variant => Self::$Variant(values.map(|value| match value {
+                        Scalar::$Scalar(x) => $stored(x),
+                        _ => panic!("{value:?} is not computed for {dtype}"),
+                    }).collect()),)*
+                }
+            }
+
+            fn zeros(dtype: DType, n: usize) -> Self {
+                match dtype {
+                    $(DType::$Variant => Self::$Variant(vec![<$type>::default(); n]),)*
+                }
+            }
+
+            fn dtype(&self) -> DType {
+                match self {
+                    $(Self::$Variant(_) => DType::$Variant,)*
+                }
+            }
+
+            fn at(&self, i: usize) -> Scalar {
+                match self {
+                    $(Self::$Variant(x) => Scalar::$Scalar($value(x[i])),)*
+                }
+            }
+
+            fn slice(&self, n: usize) -> Slice<'_> {
+                match self {
+                    $(Self::$Variant(x) => Slice::$Variant(&x[..n]),)*
+                }
+            }
+
+            fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
+                match self {
+                    $(Self::$Variant(x) => SliceMut::$Variant(&mut x[..n]),)*
+                }
+            }
+        }
+    };
+}
+elements! {
+    Bool(bool): |x| x, Truth: |x| x;
+    U8(u8): |x| x as u8, Integer: i64::from;
+    I32(i32): |x| x as i32, Integer: i64::from;
+    I64(i64): |x| x, Integer: |x| x;
+    F16(f16): f16::from_f32, Single: f16::to_f32;
+    BF16(bf16): bf16::from_f32, Single: bf16::to_f32;
+    F32(f32): |x| x, Single: |x| x;
+    F64(f64): |x| x, Double: |x| x;
 }
 
 impl Elements {
-    fn zeros(of: Type, n: usize) -> Self {
-        match of {
-            Type::Single => Self::F32(vec![0.0; n]),
-            Type::Integer => Self::I64(vec![0; n]),
-            Type::Truth => Self::Bool(vec![false; n]),
-            Type::Double | Type::Number => Self::F64(vec![0.0; n]),
-        }
-    }
-
     fn random(of: Type, n: usize, random: &mut Random) -> Self {
-        match of {
-            Type::Single => Self::F32((0..n).map(|_| random.number() as f32).collect()),
-            Type::Integer => Self::I64((0..n).map(|_| random.integer()).collect()),
-            Type::Truth => Self::Bool((0..n).map(|_| random.below(2) == 1).collect()),
-            Type::Double | Type::Number => Self::F64((0..n).map(|_| random.number()).collect()),
-        }
-    }
-
-    fn at(&self, i: usize) -> Scalar {
-        match self {
-            Self::F32(x) => Single(x[i]),
-            Self::F64(x) => Double(x[i]),
-            Self::I64(x) => Integer(x[i]),
-            Self::Bool(x) => Truth(x[i]),
-        }
-    }
-
-    fn slice(&self, n: usize) -> Slice<'_> {
-        match self {
-            Self::F32(x) => Slice::F32(&x[..n]),
-            Self::F64(x) => Slice::F64(&x[..n]),
-            Self::I64(x) => Slice::I64(&x[..n]),
-            Self::Bool(x) => Slice::Bool(&x[..n]),
-        }
-    }
-
-    fn slice_mut(&mut self, n: usize) -> SliceMut<'_> {
-        match self {
-            Self::F32(x) => SliceMut::F32(&mut x[..n]),
-            Self::F64(x) => SliceMut::F64(&mut x[..n]),
-            Self::I64(x) => SliceMut::I64(&mut x[..n]),
-            Self::Bool(x) => SliceMut::Bool(&mut x[..n]),
-        }
+        Self::of(own_dtype(of), (0..n).map(|_| random.scalar(of)))
     }
 }
 
@@ -224,6 +236,15 @@ impl Random {
 
     fn below(&mut self, n: usize) -> usize {
         (self.next() >> 16) as usize % n
+    }
+
+    fn scalar(&mut self, of: Type) -> Scalar {
+        match of {
+            Type::Single => Single(self.number() as f32),
+            Type::Integer => Integer(self.integer()),
+            Type::Truth => Truth(self.below(2) == 1),
+            Type::Double | Type::Number => Double(self.number()),
+        }
     }
 
     /// A number, special ones often.
@@ -269,9 +290,9 @@ const NUMBERS: [f64; 30] = [
     f32::MIN_POSITIVE as f64,
     f64::MAX,
     f32::MAX as f64,
-    9.223372036854775807e18,
-    -9.223372036854775808e18,
-    9.2233720368547748e18,
+    9223372036854775808.0,
+    -9223372036854775808.0,
+    9223372036854774784.0,
     4294967296.5,
     -2147483649.0,
     std::f64::consts::FRAC_1_SQRT_2,
@@ -293,6 +314,12 @@ const INTEGERS: [i64; 12] = [
     -0x8000_0000,
 ];
 
+/// Code for elements of the types of the formula.
+fn code(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<Code> {
+    let (inputs, outputs) = own_dtypes(formula, repeats);
+    Code::for_level(formula, &inputs, &outputs, n, level)
+}
+
 fn levels() -> impl Iterator<Item = Level> {
     let all = [Level::Avx512, Level::Avx2];
     all.into_iter().filter(|level| level.is_available())
@@ -300,58 +327,64 @@ fn levels() -> impl Iterator<Item = Level> {
 
 /// Compares the code with the values, at lengths up to that of the inputs.
 fn check(formula: &Formula, inputs: &[Elements], repeats: &[bool], lengths: &[usize]) {
+    let (_, outputs) = own_dtypes(formula, repeats);
+    check_stored(formula, inputs, repeats, &outputs, lengths);
+}
+
+/// The same with outputs of these dtypes.
+fn check_stored(
+    formula: &Formula,
+    inputs: &[Elements],
+    repeats: &[bool],
+    outputs: &[DType],
+    lengths: &[usize],
+) {
+    let dtypes: Vec<(DType, bool)> = (inputs.iter().zip(repeats))
+        .map(|(input, &repeats)| (input.dtype(), repeats))
+        .collect();
     for level in levels() {
-        let code = Code::for_level(formula, repeats, level);
-        let Some(code) = code else {
-            assert!(
-                may_be_refused(formula, level),
-                "{level:?} refuses {formula:?}"
-            );
-            continue;
-        };
+        let made_for = |n: usize| Code::for_level(formula, &dtypes, outputs, n, level);
+        let long = made_for(MANY).expect("there are instructions");
         for &n in lengths {
             let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
                 .map(|(input, repeats)| input.slice(if *repeats { 1 } else { n }))
                 .collect();
-            let types = formula
-                .results()
-                .iter()
-                .map(|node| formula.lines()[node.index()].value());
-            let mut outputs: Vec<Elements> = types.map(|of| Elements::zeros(of, n + 1)).collect();
-            let mut targets: Vec<SliceMut<'_>> = outputs
-                .iter_mut()
-                .map(|output| output.slice_mut(n))
-                .collect();
-            code.run(&slices, &mut targets);
+            let mut expected: Vec<Vec<Scalar>> = vec![Vec::new(); outputs.len()];
             for i in 0..n {
                 let at: Vec<Scalar> = (inputs.iter().zip(repeats))
                     .map(|(input, repeats)| input.at(if *repeats { 0 } else { i }))
                     .collect();
-                let expected = values(formula, &at);
-                for (output, node) in outputs.iter().zip(formula.results()) {
-                    let (got, expected) = (output.at(i), expected[node.index()]);
-                    assert_eq!(
-                        got.bits(),
-                        expected.bits(),
-                        "{level:?}: {got:?} is not {expected:?} at {i} of {n}, {at:?}, in {formula:?}"
-                    );
+                let all = values(formula, &at);
+                for (expected, node) in expected.iter_mut().zip(formula.results()) {
+                    expected.push(all[node.index()]);
                 }
             }
-            // What follows is as it was.
-            for output in &outputs {
-                assert_eq!(output.at(n).bits(), 0);
+            let expected: Vec<Elements> = (expected.into_iter().zip(outputs))
+                .map(|(values, &dtype)| Elements::of(dtype, values.into_iter()))
+                .collect();
+            // Made for many elements, for this number, or for another small number.
+            let short = [n, n % 6].map(|n| made_for(n).expect("it has been made for many"));
+            for code in short.iter().chain([&long]) {
+                let zeros = outputs.iter().map(|&dtype| Elements::zeros(dtype, n + 1));
+                let mut got: Vec<Elements> = zeros.collect();
+                let mut targets: Vec<SliceMut<'_>> =
+                    got.iter_mut().map(|output| output.slice_mut(n)).collect();
+                code.run(&slices, &mut targets);
+                for (got, expected) in got.iter().zip(&expected) {
+                    for i in 0..n {
+                        let (got, expected) = (got.at(i), expected.at(i));
+                        assert_eq!(
+                            got.bits(),
+                            expected.bits(),
+                            "{level:?}: {got:?} is not {expected:?} at {i} of {n} in {formula:?}"
+                        );
+                    }
+                    // What follows is as it was.
+                    assert_eq!(got.at(n).bits(), 0);
+                }
             }
         }
     }
-}
-
-/// Whether AVX2 has no instructions for the formula.
-fn may_be_refused(formula: &Formula, level: Level) -> bool {
-    level == Level::Avx2
-        && formula
-            .lines()
-            .iter()
-            .any(|line| line.operation() == Operation::ToNumber && line.value() == Type::Single)
 }
 
 /// The arithmetic on numbers, with the number of arguments.
@@ -524,7 +557,7 @@ fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula
     }
     for i in 0..lines {
         let of = types[random.below(types.len())];
-        let window = 5 + random.below(60);
+        let window = 2 + random.below(250);
         let pick = |of: Type, random: &mut Random| {
             let candidates: Vec<usize> = (0..all.len()).filter(|&line| all[line].1 == of).collect();
             let near = candidates.len().saturating_sub(window);
@@ -552,7 +585,7 @@ fn random_formula(random: &mut Random, lines: usize, types: &[Type]) -> (Formula
             }
             (Type::Single, 1) if has(Type::Double) => (O::Narrow, vec![pick(Type::Double, random)]),
             (Type::Double, 1) if has(Type::Single) => (O::Widen, vec![pick(Type::Single, random)]),
-            (Type::Double, 2) if has(Type::Integer) => {
+            (Type::Single | Type::Double, 2) if has(Type::Integer) => {
                 (O::ToNumber, vec![pick(Type::Integer, random)])
             }
             (_, 3) if is_float => match input_of(of) {
@@ -682,8 +715,10 @@ fn compare(notes: &[x86::Note], code: &[u8]) {
 
 fn compare_code(formula: &Formula, repeats: &[bool]) {
     for level in levels() {
-        let steps = Steps::new(formula, repeats).expect("all types are known");
-        if let Some(plan) = Plan::new(&steps, level) {
+        let (inputs, outputs) = own_dtypes(formula, repeats);
+        let steps = Steps::new(formula, &inputs, &outputs).expect("all types are known");
+        let plans = [MANY, 1, 3].map(|n| Plan::new(&steps, level, n));
+        for plan in plans.into_iter().flatten() {
             let (assembled, notes) = assemble(&plan, true);
             compare(&notes, &assembled.code);
         }
@@ -852,7 +887,13 @@ fn all_registers_and_addresses_are_encoded() {
                 let target = (first, Lanes::All);
                 encoder.vector(x86::MULTIPLY[p], width, target, Some(second), operand, None);
                 encoder.vector(x86::LOAD[p], width, target, None, operand, None);
-                encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::All, first);
+                encoder.store(
+                    x86::STORE[p],
+                    (memory, width.bytes()),
+                    Lanes::All,
+                    first,
+                    None,
+                );
                 if is_evex {
                     let bytes = [4, 8][p];
                     let operand = Operand::Broadcast(memory, bytes, width.bytes() / bytes);
@@ -866,7 +907,13 @@ fn all_registers_and_addresses_are_encoded() {
                         Operand::Memory(memory, width.bytes()),
                         None,
                     );
-                    encoder.store(x86::STORE[p], (memory, width.bytes()), Lanes::Of(5), first);
+                    encoder.store(
+                        x86::STORE[p],
+                        (memory, width.bytes()),
+                        Lanes::Of(5),
+                        first,
+                        None,
+                    );
                 } else {
                     let blend = x86::BLEND_BY_SIGN[p];
                     encoder.blend_by_sign(blend, first, second, operand, next(i, 7));
@@ -908,17 +955,16 @@ fn functions_have_the_bits_of_their_loops() {
             }
             let formula = alone(operation, value, arguments).expanded(of);
             let output = if value == Type::Truth { value } else { of };
-            let mut expected = Elements::zeros(output, n);
+            let mut expected = Elements::zeros(own_dtype(output), n);
             definition.run(&[], &slices[..arguments.len()], expected.slice_mut(n));
             for level in levels() {
-                let Some(code) = Code::for_level(&formula, &vec![false; arguments.len()], level)
-                else {
+                let Some(code) = code(&formula, &vec![false; arguments.len()], MANY, level) else {
                     let mut lines = formula.lines().iter();
                     let branches = lines.any(|line| line.operation().branches(of));
                     assert!(branches, "{level:?} refuses {operation:?}");
                     continue;
                 };
-                let mut got = Elements::zeros(output, n);
+                let mut got = Elements::zeros(own_dtype(output), n);
                 code.run(&slices[..arguments.len()], &mut [got.slice_mut(n)]);
                 for i in 0..n {
                     let at = inputs.each_ref().map(|input| input.at(i));
@@ -952,9 +998,10 @@ fn long_programs_are_assembled() {
     let formula = Formula::of_lines(&lines, 100, &results);
     let inputs: Vec<Elements> = (0..100).map(|_| Elements::random(of, 3, random)).collect();
     check(&formula, &inputs, &[false; 100], &[1, 3]);
-    let steps = Steps::new(&formula, &[false; 100]).expect("all are f64");
+    let (inputs, outputs) = own_dtypes(&formula, &[false; 100]);
+    let steps = Steps::new(&formula, &inputs, &outputs).expect("all are f64");
     let (assembled, _) = assemble(
-        &Plan::new(&steps, Level::Avx512).expect("arithmetic"),
+        &Plan::new(&steps, Level::Avx512, MANY).expect("arithmetic"),
         false,
     );
     assert!(
@@ -972,7 +1019,7 @@ fn what_branches_is_refused() {
     for level in [Level::Avx512, Level::Avx2] {
         for formula in [&quotient, &sine, &untyped] {
             let repeats = vec![false; formula.inputs()];
-            assert!(Code::for_level(formula, &repeats, level).is_none());
+            assert!(code(formula, &repeats, MANY, level).is_none());
         }
     }
 }
@@ -999,7 +1046,7 @@ fn the_environment_can_forbid_it() {
 fn the_listing_names_lines() {
     let formula = alone(Operation::Tanh, Type::Number, &[Type::Number]).expanded(Type::Single);
     for level in levels() {
-        let code = Code::for_level(&formula, &[false], level).expect("it is arithmetic");
+        let code = code(&formula, &[false], MANY, level).expect("it is arithmetic");
         let text = code.listing();
         assert!(text.contains("vfmadd"), "{text}");
         assert!(text.contains("= multiply_add v"), "{text}");
@@ -1030,4 +1077,113 @@ refused! {
     another_dtype_is_refused: [Slice::F32(&[1.0; 20]), Slice::F64(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
     another_dtype_of_an_output_is_refused: [Slice::F32(&[1.0; 20]), Slice::F32(&[1.0; 20])], [SliceMut::F64(&mut [0.0; 20])];
     a_missing_input_is_refused: [Slice::F32(&[1.0; 20])], [SliceMut::F32(&mut [0.0; 20])];
+}
+#[test]
+fn extremes_with_constants_keep_nan_and_zeros() {
+    let formula = Formula::trace(2, 0, |x, _| {
+        let [x, y] = [x[0], x[1]];
+        let mut all = vec![x.maximum(y), x.minimum(y), x.maximum(x), x.clip(-1.0, 1.0)];
+        for c in [0.0, -0.0, 1.5, f64::NAN, f64::NEG_INFINITY] {
+            let c = Number::from(c);
+            all.extend([x.maximum(c), c.maximum(x), x.minimum(c), c.minimum(x)]);
+            all.push(x.less(c).where_(x, c));
+            all.push(Mask(!x.less(c).0).where_(x, c));
+            all.push(c.less(x).where_(x, c));
+            all.push(x.less_equal(c).where_(x, c));
+        }
+        all
+    });
+    let n = NUMBERS.len() * NUMBERS.len();
+    let pairs = (0..n).map(|i| (NUMBERS[i % NUMBERS.len()], NUMBERS[i / NUMBERS.len()]));
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    let inputs = [Elements::F64(x.clone()), Elements::F64(y.clone())];
+    check(&formula.expanded(Type::Double), &inputs, &[false; 2], &[n]);
+    let single = |x: Vec<f64>| Elements::F32(x.into_iter().map(|x| x as f32).collect());
+    check(
+        &formula.expanded(Type::Single),
+        &[single(x), single(y)],
+        &[false; 2],
+        &[n],
+    );
+}
+
+/// Sums of elements of every dtype, in the type in which they are computed, stored in every dtype.
+#[test]
+fn all_dtypes_come_from_memory_and_go_there() {
+    let random = &mut Random(11);
+    let lengths = [0, 1, 2, 3, 5, 8, 17, 33, 131];
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let [of, into] = [from, to].map(memory::computed);
+            let mut lines = vec![
+                (Operation::Input(0), of, vec![]),
+                (Operation::Input(1), of, vec![]),
+            ];
+            lines.push(match of {
+                Type::Truth => (Operation::Xor, of, vec![0, 1]),
+                _ => (Operation::Add, of, vec![0, 1]),
+            });
+            let conversion = match (of, into) {
+                (Type::Single, Type::Double) => Some(Operation::Widen),
+                (Type::Double, Type::Single) => Some(Operation::Narrow),
+                (Type::Integer, Type::Single | Type::Double) => Some(Operation::ToNumber),
+                (Type::Single | Type::Double, Type::Integer) => Some(Operation::ToInteger),
+                (Type::Truth, _) | (_, Type::Truth) if of != into => continue,
+                _ => None,
+            };
+            lines.extend(conversion.map(|operation| (operation, into, vec![2])));
+            let results = [lines.len() - 1, lines.len() - 1];
+            let formula = Formula::of_lines(&lines, 2, &results);
+            let inputs = [0; 2].map(|_| Elements::of(from, (0..131).map(|_| random.scalar(of))));
+            let own = own_dtype(into);
+            check_stored(&formula, &inputs, &[false; 2], &[to, own], &lengths);
+            check_stored(&formula, &inputs, &[true, false], &[own, to], &lengths);
+            check_stored(&formula, &inputs, &[true, true], &[to, to], &lengths);
+        }
+    }
+}
+
+#[test]
+fn all_halves_are_read_and_ties_are_rounded_to_even() {
+    let copy = Formula::of_lines(&[(Operation::Input(0), Type::Single, vec![])], 1, &[0]);
+    let all = || 0..=u16::MAX;
+    let halves = [
+        Elements::F16(all().map(f16::from_bits).collect()),
+        Elements::BF16(all().map(bf16::from_bits).collect()),
+    ];
+    for halves in halves {
+        check_stored(&copy, &[halves], &[false], &[DType::F32], &[1 << 16]);
+    }
+    for to in [DType::BF16, DType::F16] {
+        let is_brain = to == DType::BF16;
+        let near = |bits: u16| match is_brain {
+            true => u32::from(bits) << 16,
+            false => f16::from_bits(bits).to_f32().to_bits(),
+        };
+        // Half of the distance to the next, and its neighbours.
+        let half = if is_brain { 1 << 15 } else { 1 << 12 };
+        let steps = [0, 1, half - 1, half, half + 1];
+        let numbers = all()
+            .step_by(3)
+            .flat_map(|bits| steps.map(|step| f32::from_bits(near(bits).wrapping_add(step))));
+        let numbers: Vec<f32> = numbers.collect();
+        let n = numbers.len();
+        check_stored(&copy, &[Elements::F32(numbers)], &[false], &[to], &[n]);
+    }
+}
+
+#[test]
+fn integers_are_rounded_once_to_f32() {
+    let random = &mut Random(21);
+    let formula = alone(Operation::ToNumber, Type::Single, &[Type::Integer]);
+    let near_ties = (0..4000).map(|_| {
+        // A number of 24 bits, a half of its last place, and a little more or less.
+        let bits = random.below(1 << 24) as i64 | 1 << 23;
+        let places = 1 + random.below(39);
+        let little = [-1, 0, 1, 2, -2][random.below(5)];
+        let sign = [1, -1][random.below(2)];
+        Integer(sign * ((bits << places) + (1 << (places - 1)) + little))
+    });
+    let integers = Elements::of(DType::I64, near_ties);
+    check(&formula, &[integers], &[false], &[4000]);
 }

@@ -34,6 +34,15 @@ impl Width {
         }
     }
 
+    /// The width of half the bytes, or the least.
+    pub(super) const fn half(self) -> Self {
+        match self {
+            Self::Zmm => Self::Ymm,
+            Self::Ymm | Self::Xmm => Self::Xmm,
+            Self::Mask => Self::Mask,
+        }
+    }
+
     /// The bits of the length in prefixes.
     const fn bits(self) -> u8 {
         match self {
@@ -216,6 +225,9 @@ pub(super) const MULTIPLY: [Opcode; 2] = floats("vmulps", "vmulpd", 0x59);
 pub(super) const SUBTRACT: [Opcode; 2] = floats("vsubps", "vsubpd", 0x5C);
 pub(super) const DIVIDE: [Opcode; 2] = floats("vdivps", "vdivpd", 0x5E);
 pub(super) const SQRT: [Opcode; 2] = floats("vsqrtps", "vsqrtpd", 0x51);
+/// The first if it is greater (less), else the second.
+pub(super) const MAXIMUM: [Opcode; 2] = floats("vmaxps", "vmaxpd", 0x5F);
+pub(super) const MINIMUM: [Opcode; 2] = floats("vminps", "vminpd", 0x5D);
 pub(super) const AND: [Opcode; 2] = floats("vandps", "vandpd", 0x54);
 pub(super) const OR: [Opcode; 2] = floats("vorps", "vorpd", 0x56);
 pub(super) const XOR: [Opcode; 2] = floats("vxorps", "vxorpd", 0x57);
@@ -230,7 +242,8 @@ pub(super) const MULTIPLY_ADD: [Opcode; 2] = pair("132ps", "132pd", 2, 0x98);
 
 pub(super) const BROADCAST: [Opcode; 2] = [
     opcode("vbroadcastss", 2, P66, false, 0x18),
-    opcode("vbroadcastsd", 2, P66, true, 0x19),
+    // `vbroadcastsd` knows no vectors of 16 bytes.
+    opcode("vpbroadcastq", 2, P66, true, 0x59),
 ];
 pub(super) const BLEND: [Opcode; 2] = pair("vblendmps", "vblendmpd", 2, 0x65);
 pub(super) const BLEND_BY_SIGN: [Opcode; 2] = [
@@ -283,6 +296,7 @@ pub(super) const TO_NUMBER: [Opcode; 2] = [
 ];
 pub(super) const TO_INTEGER: [Opcode; 2] = pair("vcvttps2qq", "vcvttpd2qq", 1, 0x7A);
 
+pub(super) const BROADCAST_WORDS: Opcode = opcode("vpbroadcastw", 2, P66, false, 0x79);
 pub(super) const BROADCAST_BYTES: Opcode = opcode("vpbroadcastb", 2, P66, false, 0x78);
 /// Eight bytes, of which VEX does not know the bit W.
 pub(super) const LOAD_EIGHT: Opcode = opcode("vmovq", 1, PF3, true, 0x7E);
@@ -296,12 +310,25 @@ pub(super) const BYTES_OF_MASK: Opcode = opcode("vpmovm2b", 2, PF3, false, 0x28)
 pub(super) const ABS_BYTES: Opcode = opcode("vpabsb", 2, P66, false, 0x1C);
 
 /// Bytes of truths, into and out of vectors.
-pub(super) const WIDEN_BYTES: Opcode = opcode("vpmovzxbd", 2, P66, false, 0x31);
-pub(super) const WIDEN_WORDS: Opcode = opcode("vpmovsxdq", 2, P66, false, 0x25);
+pub(super) const WIDEN_BYTES: [Opcode; 2] = [
+    opcode("vpmovzxbd", 2, P66, false, 0x31),
+    opcode("vpmovzxbq", 2, P66, false, 0x32),
+];
+pub(super) const WIDEN_WORDS: Opcode = opcode("vpmovzxwd", 2, P66, false, 0x33);
+pub(super) const WIDEN_INTEGERS: Opcode = opcode("vpmovsxdq", 2, P66, false, 0x25);
+pub(super) const WIDEN_F16: Opcode = opcode("vcvtph2ps", 2, P66, false, 0x13);
+pub(super) const STORE_F16: Opcode = opcode("vcvtps2ph", 3, P66, false, 0x1D);
+pub(super) const STORE_WORDS: Opcode = opcode("vpmovdw", 2, PF3, false, 0x33);
+pub(super) const STORE_INTEGERS: Opcode = opcode("vpmovqd", 2, PF3, false, 0x35);
+pub(super) const STORE_LOW_BYTES: Opcode = opcode("vpmovqb", 2, PF3, false, 0x32);
 pub(super) const UPPER_HALF: Opcode = opcode("vextracti128", 3, P66, false, 0x39);
 pub(super) const PACK_WORDS: Opcode = opcode("vpackssdw", 1, P66, false, 0x6B);
+pub(super) const PACK_UNSIGNED_WORDS: Opcode = opcode("vpackusdw", 2, P66, false, 0x2B);
+pub(super) const PACK_UNSIGNED_BYTES: Opcode = opcode("vpackuswb", 1, P66, false, 0x67);
 pub(super) const PACK_BYTES: Opcode = opcode("vpacksswb", 1, P66, false, 0x63);
 pub(super) const STORE_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x7E);
+pub(super) const STORE_TWO: Opcode = opcode("vpextrw", 3, P66, false, 0x15);
+pub(super) const STORE_ONE: Opcode = opcode("vpextrb", 3, P66, false, 0x14);
 
 /// Masks. Those of two have the bit of the length set.
 pub(super) const AND_MASKS: Opcode = opcode("kandw", 1, NONE, false, 0x41);
@@ -418,13 +445,16 @@ impl Encoder {
         (memory, bytes): (Memory, usize),
         lanes: Lanes,
         from: Register,
+        immediate: Option<u8>,
     ) {
         self.note(|| {
             let (memory, lanes, from) = (memory.text(), lanes.text(), from.text());
-            format!("{} {memory}{lanes},{from}", opcode.name)
+            let text = format!("{} {memory}{lanes},{from}", opcode.name);
+            immediate.map_or(text.clone(), |immediate| format!("{text},{immediate:#x}"))
         });
         let operand = Operand::Memory(memory, bytes);
         self.fields(opcode, from.width, (from.number, lanes), 0, operand);
+        self.bytes.extend(immediate);
     }
 
     /// An instruction that has its source in the place of the first operand.
@@ -730,6 +760,15 @@ impl Encoder {
         self.bytes.extend([0x0F, 0x80 | condition as u8]);
         let distance = -((self.bytes.len() + 4 - to) as i32);
         self.bytes.extend(distance.to_le_bytes());
+    }
+
+    /// The start of a loop.
+    pub(super) fn align(&mut self) -> usize {
+        while !self.bytes.len().is_multiple_of(32) {
+            self.note(|| "nop".to_owned());
+            self.bytes.push(0x90);
+        }
+        self.bytes.len()
     }
 
     /// The end of the function.
