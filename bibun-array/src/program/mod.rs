@@ -8,6 +8,7 @@ mod fusion;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use std::collections::HashMap;
 
@@ -140,12 +141,34 @@ impl Program {
     /// [`Tracer`](crate::Tracer), or are not on the CPU.
     #[track_caller]
     pub fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
+        self.run_watched(inputs, &mut |_| ())
+    }
+
+    /// Computes the outputs, and measures the time of each step. The steps are those that are
+    /// displayed, in their order.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`run`](Self::run).
+    #[track_caller]
+    pub fn profile(&self, inputs: Vec<Array>) -> (Vec<Array>, Vec<Duration>) {
+        let mut times = Vec::with_capacity(self.items.len());
+        let mut since = Instant::now();
+        let outputs = self.run_watched(inputs, &mut |_| {
+            let now = Instant::now();
+            times.push(now - std::mem::replace(&mut since, now));
+        });
+        (outputs, times)
+    }
+
+    /// Runs the program, and calls `done` with the number of each step when it is done.
+    #[track_caller]
+    fn run_watched(&self, inputs: Vec<Array>, done: &mut dyn FnMut(usize)) -> Vec<Array> {
         self.expect_inputs(&inputs);
         let mut values: Vec<Option<Array>> = vec![None; self.slots.len()];
         for (&slot, x) in self.inputs.iter().zip(inputs) {
             values[slot] = Some(x);
         }
-        for item in &self.items {
+        for (i, item) in self.items.iter().enumerate() {
             match &item.work {
                 Planned::Fused {
                     fused,
@@ -186,6 +209,7 @@ impl Program {
                     unread.for_each(|&slot| values[slot] = None);
                 }
             }
+            done(i);
         }
         self.outputs
             .iter()
@@ -374,6 +398,24 @@ fn peak_bytes(items: &[Item], slots: &[SlotSpec]) -> usize {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.listing(None))
+    }
+}
+
+impl Program {
+    /// Returns the text of [`Display`](fmt::Display), with the time of each step in front of it.
+    pub fn listing_with(&self, times: &[Duration]) -> String {
+        self.listing(Some(times))
+    }
+
+    fn listing(&self, times: Option<&[Duration]>) -> String {
+        let mut text = String::new();
+        // A String takes everything.
+        let _ = self.list(times, &mut text);
+        text
+    }
+
+    fn list(&self, times: Option<&[Duration]>, f: &mut dyn fmt::Write) -> fmt::Result {
         let spec = |dtype: DType, shape: &Shape| format!("{dtype} {shape}");
         let operand = |operand: &Operand| match operand {
             Operand::Slot(slot, layout) => {
@@ -398,7 +440,10 @@ impl fmt::Display for Program {
             let slot = &self.slots[i];
             writeln!(f, "%{i}: input {}", spec(slot.dtype, &slot.layout.shape))?;
         }
-        for item in &self.items {
+        for (i, item) in self.items.iter().enumerate() {
+            if let Some(time) = times.and_then(|times| times.get(i)) {
+                write!(f, "{:9.1} us  ", time.as_secs_f64() * 1e6)?;
+            }
             let outputs: Vec<String> = item
                 .work
                 .outputs()

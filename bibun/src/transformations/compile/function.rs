@@ -84,13 +84,15 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    fn run(&self, mut inputs: Vec<Array>) -> Vec<Array> {
-        let captured = self
-            .captured
-            .iter()
-            .map(|captured| captured.array().to_row_major());
-        inputs.extend(captured);
-        let mut outputs = self.program.run(inputs);
+    /// The inputs, and those that the function captures.
+    pub(super) fn with_captured(&self, mut inputs: Vec<Array>) -> Vec<Array> {
+        let captured = self.captured.iter();
+        inputs.extend(captured.map(|captured| captured.array().to_row_major()));
+        inputs
+    }
+
+    fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
+        let mut outputs = self.program.run(self.with_captured(inputs));
         let contents = outputs.split_off(outputs.len() - self.changed.len());
         for (buffer, content) in self.changed.iter().zip(contents) {
             buffer.replace(|_| content.clone());

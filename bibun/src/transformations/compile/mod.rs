@@ -215,6 +215,27 @@ where
             .peak_bytes()
     }
 
+    /// Runs the program and returns its steps as text, as `println!` shows them, with the time that
+    /// each took. Buffers do not change.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`call`](Self::call).
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// let f = compile(|x: &Variable| x.sin().sum(..) * 2.0);
+    /// println!("{}", f.profile(&Variable::constant([1.0; 100])));
+    /// ```
+    #[track_caller]
+    pub fn profile(&self, x: &A) -> String {
+        let _called = calling("compile");
+        let (core, inputs) = self.core(x);
+        let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
+        let traced = core.program(&inputs, &Scopes::current());
+        let (_, times) = traced.program.profile(traced.with_captured(inputs));
+        traced.program.listing_with(&times)
+    }
+
     /// Compares the program with the function itself: computes both and compares all bits.
     ///
     /// # Errors
