@@ -144,6 +144,11 @@ impl Code {
         })
     }
 
+    /// Whether an input is one element that is the same everywhere.
+    pub(crate) fn repeats(&self, input: usize) -> bool {
+        self.inputs[input].1
+    }
+
     /// Fills the outputs.
     ///
     /// # Panics

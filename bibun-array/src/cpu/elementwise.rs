@@ -372,6 +372,17 @@ impl Steps {
         }
     }
 
+    /// The number of elements along the innermost axis, and the step between them.
+    pub(super) fn inner(&self) -> (usize, isize) {
+        let last = self.sizes.len() - 1;
+        (self.sizes[last], self.strides[last])
+    }
+
+    /// The place of the element at a position.
+    pub(super) fn place(&self, position: usize) -> usize {
+        self.runs(position, 1).start as usize
+    }
+
     /// The number of elements.
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()

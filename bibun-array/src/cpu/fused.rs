@@ -14,6 +14,9 @@ use crate::storage::Buffer;
 use crate::waiting::shared;
 use crate::{Array, DType, Scalar, Slice, SliceMut, formula};
 
+/// The least number of elements for which machine code is called.
+const LEAST_ROW: usize = 64;
+
 /// The number of elements that are gathered at once for machine code.
 const CODE_RUN: usize = 2048;
 
@@ -22,6 +25,9 @@ pub(crate) struct Fused {
     /// The number of elements.
     size: usize,
     inputs: Vec<(DType, Access)>,
+    /// The number of neighbouring elements for which every gathered input is neighbouring elements,
+    /// too, or a single one, if there are many.
+    row: Option<usize>,
     formula: Formula,
     computed: Computed,
     outputs: Vec<(DType, Layout)>,
@@ -70,13 +76,22 @@ impl Fused {
         let inputs: Vec<(DType, Access)> = (inputs.iter())
             .map(|(dtype, layout)| (*dtype, access(layout)))
             .collect();
-        let repeats = inputs
-            .iter()
-            .map(|(_, access)| matches!(access, Access::Repeat));
-        let code = Code::new(&formula.arithmetic(), &repeats.collect::<Vec<_>>());
+        let row = row(&inputs);
+        let repeats = |access: &Access| match access {
+            Access::Direct => false,
+            Access::Repeat => true,
+            Access::Gather(steps) => row.is_some() && steps.inner().1 == 0,
+        };
+        let read: Vec<(DType, bool)> = (inputs.iter())
+            .map(|(dtype, access)| (*dtype, repeats(access)))
+            .collect();
+        let written: Vec<DType> = outputs.iter().map(|(dtype, _)| *dtype).collect();
+        let at_once = row.unwrap_or(size);
+        let code = Code::for_arrays(&formula.arithmetic(), &read, &written, at_once);
         Self {
             size,
             inputs,
+            row: row.filter(|_| code.is_some()),
             computed: match code {
                 Some(code) => Computed::Code(code),
                 None => Computed::Loops(Interpreter::new(&formula)),
@@ -146,9 +161,10 @@ impl Fused {
     }
 
     fn fill(&self, inputs: &[Input<'_>], outs: Vec<SliceMut<'_>>) {
+        let row = self.row.unwrap_or(RUN);
         let parts = Parts {
             outs,
-            len: RUN * (PARALLEL / RUN / 4),
+            len: row * (PARALLEL / 4).div_ceil(row),
             size: self.size,
         };
         let threads = self.size >= PARALLEL && rayon::current_num_threads() > 1;
@@ -160,6 +176,9 @@ impl Fused {
 
     /// Fills the part of the results that starts at `start` in memory order.
     fn fill_from(&self, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
+        if let (Some(row), Computed::Code(code)) = (self.row, &self.computed) {
+            return fill_rows(code, row, start, inputs, outs);
+        }
         let run = match &self.computed {
             // What is in memory is read where it lies, in one go.
             Computed::Code(_) if self.gathers() => CODE_RUN,
@@ -206,6 +225,46 @@ impl Fused {
     fn gathers(&self) -> bool {
         let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(_));
         self.inputs.iter().any(is_gathered)
+    }
+}
+
+/// The number of neighbouring elements that need not be gathered; see [`Fused::row`].
+fn row(inputs: &[(DType, Access)]) -> Option<usize> {
+    let gathered = inputs.iter().filter_map(|(_, access)| match access {
+        Access::Gather(steps) => Some(steps.inner()),
+        Access::Direct | Access::Repeat => None,
+    });
+    let row = gathered.clone().map(|(size, _)| size).min()?;
+    let fits = |(size, step): (usize, isize)| size % row == 0 && (step == 0 || step == 1);
+    (row >= LEAST_ROW && gathered.into_iter().all(fits)).then_some(row)
+}
+
+/// Fills results row by row, with all inputs read where they lie.
+fn fill_rows(
+    code: &Code,
+    row: usize,
+    start: usize,
+    inputs: &[Input<'_>],
+    outs: &mut [SliceMut<'_>],
+) {
+    // A single value in the place of neighbouring elements is spread once.
+    let spread: SmallVec<[Scratch; 8]> = inputs.iter().map(|input| input.scratch(row)).collect();
+    for done in (0..outs[0].len()).step_by(row) {
+        let position = start + done;
+        let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&spread).enumerate())
+            .map(|(i, (input, spread))| match &input.source {
+                Source::Direct(memory) => memory.range(position, row),
+                Source::Repeat(element) if code.repeats(i) => Slice::of_scalar(element),
+                Source::Gather(memory, steps) => {
+                    let count = if code.repeats(i) { 1 } else { row };
+                    memory.as_run().range(steps.place(position), count)
+                }
+                Source::Repeat(_) | Source::Result => input.run(position, row, spread),
+            })
+            .collect();
+        let mut block: SmallVec<[SliceMut<'_>; 4]> =
+            outs.iter_mut().map(|out| out.range(done, row)).collect();
+        code.run(&slices, &mut block);
     }
 }
 
