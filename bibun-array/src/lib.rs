@@ -69,7 +69,7 @@ pub use random::{Distribution, Generator};
 pub use shape::{NewShape, Shape};
 pub use stencil::Stencil;
 pub use storage::{pooled_bytes, set_pool_limit};
-pub use trace::{Tracer, is_traced};
+pub use trace::{Tracer, is_traced, record_call};
 pub use update::{Change, ElementUpdate, Given, Update};
 pub use view::Index;
 pub use waiting::set_put_aside;

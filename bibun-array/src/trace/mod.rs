@@ -208,6 +208,60 @@ pub fn is_traced(x: &Array) -> bool {
     slot(x).is_some()
 }
 
+/// Records a call of `run` as one step of the function that is being traced, and returns its results,
+/// which have these shapes and dtypes. Here `run` is not called: it may do what no trace can follow,
+/// such as a loop whose end depends on values. Without a trace, it is called at once.
+///
+/// ```
+/// use bibun_array::{Array, DType, Shape, Tracer, record_call};
+/// let halve = |x: Vec<Array>| {
+///     let mut x = x[0].clone();
+///     while x.item::<f64>() > 1.0 {
+///         x = &x / 2.0;
+///     }
+///     vec![x]
+/// };
+/// let tracer = Tracer::new("halve");
+/// let x = tracer.input(&Array::from(0.0));
+/// let y = tracer.run(|| record_call("halve", &[x], &[(Shape::from(()), DType::F64)], halve));
+/// let program = tracer.finish(&y);
+/// assert_eq!(program.run(vec![Array::from(12.0)])[0].item::<f64>(), 0.75);
+/// ```
+///
+/// # Panics
+/// Panics if an input belongs to another trace. A run panics if the results are not of these shapes
+/// and dtypes.
+#[track_caller]
+pub fn record_call(
+    name: &'static str,
+    inputs: &[Array],
+    outputs: &[(Shape, DType)],
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
+    let expected = outputs.to_vec();
+    let run = move |inputs: Vec<Array>| -> Vec<Array> {
+        let made = run(inputs);
+        let specs = made.iter().map(|y| (y.shape().clone(), y.dtype()));
+        let specs: Vec<(Shape, DType)> = specs.collect();
+        assert_eq!(specs, expected, "{name} returns what it was recorded for");
+        made.iter().map(Array::to_row_major).collect()
+    };
+    let refs: Vec<&Array> = inputs.iter().collect();
+    let Some(recording) = Recording::of(name, &refs) else {
+        return run(inputs.to_vec());
+    };
+    let slots = outputs.iter().map(|(shape, dtype)| SlotSpec {
+        dtype: *dtype,
+        layout: Layout::row_major(shape.clone()),
+    });
+    let work = Work::Call {
+        name,
+        parameters: None,
+        run: Arc::new(run),
+    };
+    recording.write(work, &refs, slots)
+}
+
 /// Puts the recordings of the functions that are being traced aside until the result is dropped.
 pub(crate) fn put_aside() -> impl Drop {
     struct PutBack(Vec<Arc<Recording>>);
@@ -281,7 +335,7 @@ impl Recording {
     fn escaped(&self, function: &'static str) -> ! {
         let what = format!(
             "an input is a value of {} while it was traced, which has no elements outside of it; \
-             return it as a result instead",
+             hand it over as an argument or a result instead",
             self.name
         );
         raise(Error::invalid(function, what))

@@ -58,6 +58,15 @@ pub(super) struct Counts {
     pub(super) limit: AtomicUsize,
 }
 
+impl Counts {
+    pub(super) fn unlimited() -> Arc<Self> {
+        Arc::new(Self {
+            traces: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+        })
+    }
+}
+
 /// What a rule depends on beside the shapes of its inputs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum RuleKey {
