@@ -5,6 +5,7 @@ mod attention;
 mod book;
 mod chainer_cases;
 mod compile_fail;
+mod control;
 mod core;
 mod custom;
 mod datasets;

@@ -320,7 +320,12 @@ impl Recording {
         let mut found: Option<&Arc<Self>> = None;
         for slot in inputs.iter().filter_map(|x| slot(x)) {
             match found {
-                Some(found) if !Arc::ptr_eq(found, &slot.recording) => found.escaped(function),
+                Some(found) if !Arc::ptr_eq(found, &slot.recording) => {
+                    let current = CURRENT.with_borrow(|all| all.last().cloned());
+                    let is_current = current.is_some_and(|current| Arc::ptr_eq(found, &current));
+                    let other = if is_current { &slot.recording } else { found };
+                    other.escaped(function)
+                }
                 _ => found = Some(&slot.recording),
             }
         }

@@ -276,10 +276,8 @@ impl Function for CompiledCall {
         });
         let inputs = (0..count).map(|i| cx.input(i)).chain(gy).collect();
         let mut gx = self.call_rule(core, inputs).into_iter();
-        needs
-            .iter()
-            .map(|&needed| gx.next().filter(|_| needed))
-            .collect()
+        let in_place = |&needed: &bool| if needed { gx.next() } else { None };
+        needs.iter().map(in_place).collect()
     }
 
     fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
