@@ -624,8 +624,14 @@ fn rules_of_transformations_name_the_call() {
         attempt(|| cond(&Variable::constant(true), run, run, &scores)).expect_err("an error"),
         attempt(|| fori_loop(0..1, move |_, x| run(x), &scores)).expect_err("an error"),
         attempt(|| while_loop(move |x| run(x), Variable::clone, &scores)).expect_err("an error"),
-        attempt(|| scan(move |h: &Variable, x| (h.clone(), run(x)), &scores, &x([4, 2, 3])))
-            .expect_err("an error"),
+        attempt(|| {
+            scan(
+                move |h: &Variable, x| (h.clone(), run(x)),
+                &scores,
+                &x([4, 2, 3]),
+            )
+        })
+        .expect_err("an error"),
         attempt(|| vmap(run, &x([4, 2, 3]))).expect_err("an error"),
     ] {
         assert_eq!(line_of(&error), line, "{error}");

@@ -31,6 +31,8 @@ pub(super) type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
 pub(super) struct ControlCall {
     name: &'static str,
     run: Arc<Forward>,
+    /// Whether this is one step of a loop, and not the whole.
+    is_step: bool,
     /// The shapes and dtypes of the outputs, if values are traced.
     outputs: Option<Arc<[Spec]>>,
     /// The scopes around the call.
@@ -80,15 +82,32 @@ impl ControlCall {
         inputs: Vec<Variable>,
         outputs: Option<Vec<Spec>>,
     ) -> Vec<Variable> {
-        let call = Self {
+        let call = Self::new(name, run, false);
+        call.run_on(inputs, || outputs.unwrap_or_default())
+    }
+
+    /// Returns a function that is called as a whole, as a program is. The order in which cotangents
+    /// are added up is then the same as in one, and so are the bits of their sum.
+    pub(super) fn step(name: &'static str, run: Arc<Forward>) -> Arc<Forward> {
+        Arc::new(move |inputs| match inputs.iter().all(Variable::is_bare) {
+            true => run(inputs),
+            false => {
+                let call = Self::new(name, Arc::clone(&run), true);
+                call.run_on(inputs.to_vec(), Vec::new)
+            }
+        })
+    }
+
+    fn new(name: &'static str, run: Arc<Forward>, is_step: bool) -> Self {
+        Self {
             name,
             run,
+            is_step,
             outputs: None,
             scopes: Scopes::current(),
             first: Arc::default(),
             kept: None,
-        };
-        call.run_on(inputs, || outputs.unwrap_or_default())
+        }
     }
 
     /// Calls another function of the same call.
@@ -139,9 +158,16 @@ impl ControlCall {
             None => (self.run)(&inputs),
         };
         let outputs = scope::sealed(self.name, || self.see_first(run));
-        // Later sums may depend on the order in memory, to the last bit.
-        let in_order = |y: &Variable| y.array().to_row_major();
-        outputs.iter().map(in_order).collect()
+        outputs.iter().map(|y| self.in_order(y.array())).collect()
+    }
+
+    /// Returns a result in the order in memory that it has in a program. Later sums may depend on it, to
+    /// the last bit.
+    fn in_order(&self, y: Array) -> Array {
+        match self.is_step {
+            true => y,
+            false => y.to_row_major(),
+        }
     }
 
     /// Makes the run a step of the program that is being traced.
@@ -212,7 +238,7 @@ impl Function for ControlCall {
             && gy.iter().all(|gy| gy.level() == 0)
         {
             let gx = paths.pull_back(only_floats(gy), false).into_iter();
-            let in_order = |gx: Variable| Variable::constant(gx.array().to_row_major());
+            let in_order = |gx: Variable| Variable::constant(self.in_order(gx.array()));
             return gx.map(|gx| gx.map(in_order)).collect();
         }
         let needs: Vec<bool> = (0..count).map(|i| cx.needs(i)).collect();

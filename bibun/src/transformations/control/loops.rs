@@ -20,9 +20,10 @@ const WHAT: [&str; 2] = ["the state", "the result of the body"];
 /// it ends with. (The body then also runs on states for which the condition does not hold; what it
 /// returns for them is left out, and so is their gradient.)
 ///
-/// It can be differentiated any number of times, backwards and forwards. Each iteration's state is
-/// saved for the gradient; [`checkpoint`](crate::checkpoint) around the loop saves only the first.
-/// Gradients reach `start` alone, so values with history must be part of it, such as a model. The body
+/// It can be differentiated any number of times, backwards and forwards. For the gradient, a program
+/// saves the state of each iteration and computes everything else again; ordinary code saves what the
+/// body's own functions do, and [`checkpoint`](crate::checkpoint) in the body or around the loop saves
+/// less. Gradients reach `start` alone, so values with history must be part of it, such as a model. The body
 /// must return the structure, shapes and dtypes of `start`.
 ///
 /// Types: any Tree; the condition a single bool.

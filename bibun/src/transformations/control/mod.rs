@@ -119,8 +119,7 @@ fn are_traced(values: &[Variable]) -> bool {
     values.iter().any(|x| is_traced(&Batched::all(x)))
 }
 
-/// Runs a branch or a loop made of some functions: as they are, or as programs if the values are
-/// traced. `once` runs each of them one time, and returns values of the shapes of the outputs.
+/// Runs a branch or a loop made of some functions, which become programs if the values are traced. `once` runs each of them one time, and returns values of the shapes of the outputs.
 fn run<const N: usize>(
     name: &'static str,
     functions: [Arc<Forward>; N],
@@ -129,7 +128,8 @@ fn run<const N: usize>(
     whole: impl FnOnce([Arc<Forward>; N]) -> Arc<Forward>,
 ) -> Vec<Variable> {
     if !are_traced(&inputs) {
-        return ControlCall::call(name, whole(functions), inputs, None);
+        let steps = functions.map(|f| ControlCall::step(name, f));
+        return ControlCall::call(name, whole(steps), inputs, None);
     }
     let specs = call::trace_once(name, &inputs, |x| once(&functions, x));
     ControlCall::call(name, whole(functions.map(compiled)), inputs, Some(specs))
