@@ -79,9 +79,10 @@ pub use scope::{eval_mode, is_recording, is_training, no_grad, retain, train_mod
 pub use surroundings::Scopes;
 pub use transformations::{
     BatchAxes, Compiled, Container, Custom, Linearized, Objective, PerExample, Pullback, Rows,
-    VmapOptions, checkpoint, clip_factors, compile, custom, custom_gradient, grad, hessian, hvp,
-    jacobian, jacobian_forward, jacobian_reverse, jvp, linearize, per_example, per_example_with,
-    stop_gradient, value_and_grad, vjp, vmap, vmap_with,
+    ScanOptions, VmapOptions, checkpoint, clip_factors, compile, cond, custom, custom_gradient,
+    fori_loop, grad, hessian, hvp, jacobian, jacobian_forward, jacobian_reverse, jvp, linearize,
+    per_example, per_example_with, scan, scan_with, stop_gradient, value_and_grad, vjp, vmap,
+    vmap_with, while_loop,
 };
 pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};
 pub use variable::Variable;

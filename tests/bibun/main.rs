@@ -6,6 +6,7 @@ mod book;
 mod chainer_cases;
 mod compile;
 mod compile_fail;
+mod control;
 mod core;
 mod custom;
 mod datasets;

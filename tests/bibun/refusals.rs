@@ -12,8 +12,8 @@ use bibun::links::{
 };
 use bibun::optimizers::{Optimizer, Sgd};
 use bibun::{
-    Error, Variable, attempt, checkpoint, custom, grad, gradients, jvp, linearize, no_grad,
-    per_example, vmap, with_hook,
+    Error, Variable, attempt, checkpoint, cond, custom, fori_loop, grad, gradients, jvp, linearize,
+    no_grad, per_example, scan, vmap, while_loop, with_hook,
 };
 
 use crate::sources::public_functions;
@@ -621,6 +621,17 @@ fn rules_of_transformations_name_the_call() {
         attempt(|| grad(run, &scores)).expect_err("an error"),
         attempt(|| linearize(run, &scores)).expect_err("an error"),
         attempt(|| checkpoint(run, &scores)).expect_err("an error"),
+        attempt(|| cond(&Variable::constant(true), run, run, &scores)).expect_err("an error"),
+        attempt(|| fori_loop(0..1, move |_, x| run(x), &scores)).expect_err("an error"),
+        attempt(|| while_loop(move |x| run(x), Variable::clone, &scores)).expect_err("an error"),
+        attempt(|| {
+            scan(
+                move |h: &Variable, x| (h.clone(), run(x)),
+                &scores,
+                &x([4, 2, 3]),
+            )
+        })
+        .expect_err("an error"),
         attempt(|| vmap(run, &x([4, 2, 3]))).expect_err("an error"),
     ] {
         assert_eq!(line_of(&error), line, "{error}");

@@ -208,63 +208,63 @@ impl Tracer {
     }
 }
 
-/// Records a call of a function of the host with these inputs, of which one is
-/// [traced](is_traced). In every run of the program, `run` is passed the inputs and returns results
-/// with these shapes and dtypes. Returns arrays that stand for the results.
+/// Whether the elements of an array are not there yet, because a function is being traced.
+pub fn is_traced(x: &Array) -> bool {
+    slot(x).is_some()
+}
+
+/// Records a call of `run` as one step of the function that is being traced, and returns its results,
+/// which have these shapes and dtypes. Here `run` is not called: it may do what no trace can follow,
+/// such as a loop whose end depends on values. Without a trace, it is called at once.
 ///
 /// ```
-/// use bibun_array::{Array, Tracer, record_call};
-/// use std::sync::Arc;
-/// let tracer = Tracer::new("example");
-/// let x = tracer.input(&Array::from([1.0, 2.0]));
-/// let spec = (x.shape().clone(), x.dtype());
-/// let largest = Arc::new(|x: Vec<Array>| {
-///     let most = x[0].to_vec::<f64>().into_iter().fold(f64::MIN, f64::max);
-///     vec![Array::from([most, most])]
-/// });
-/// let program = tracer.finish(&record_call("largest", &[&x], &[spec], largest));
-/// assert_eq!(program.run(vec![Array::from([3.0, 4.0])])[0].to_vec::<f64>(), [4.0, 4.0]);
+/// use bibun_array::{Array, DType, Shape, Tracer, record_call};
+/// let halve = |x: Vec<Array>| {
+///     let mut x = x[0].clone();
+///     while x.item::<f64>() > 1.0 {
+///         x = &x / 2.0;
+///     }
+///     vec![x]
+/// };
+/// let tracer = Tracer::new("halve");
+/// let x = tracer.input(&Array::from(0.0));
+/// let y = tracer.run(|| record_call("halve", &[x], &[(Shape::from(()), DType::F64)], halve));
+/// let program = tracer.finish(&y);
+/// assert_eq!(program.run(vec![Array::from(12.0)])[0].item::<f64>(), 0.75);
 /// ```
 ///
 /// # Panics
-/// Panics if no input is traced. Runs of the program panic if the results have other shapes or
-/// dtypes.
+/// Panics if an input belongs to another trace. A run panics if the results are not of these shapes
+/// and dtypes.
 #[track_caller]
 pub fn record_call(
     name: &'static str,
-    inputs: &[&Array],
+    inputs: &[Array],
     outputs: &[(Shape, DType)],
-    run: Arc<dyn Fn(Vec<Array>) -> Vec<Array> + Send + Sync>,
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
 ) -> Vec<Array> {
-    let recording = Recording::of(name, inputs).filter(|_| inputs.iter().any(|x| is_traced(x)));
-    let Some(recording) = recording else {
-        raise(Error::invalid(name, "none of the inputs is traced"))
-    };
     let expected = outputs.to_vec();
-    let run = move |inputs| {
-        let results: Vec<Array> = run(inputs);
-        let specs = results.iter().map(|y| (y.shape().clone(), y.dtype()));
-        if !specs.eq(expected.iter().cloned()) {
-            let what = format!("the results are {results:?}, expected {expected:?}");
-            raise(Error::invalid(name, what));
-        }
-        results.iter().map(Array::to_row_major).collect()
+    let run = move |inputs: Vec<Array>| -> Vec<Array> {
+        let made = run(inputs);
+        let specs = made.iter().map(|y| (y.shape().clone(), y.dtype()));
+        let specs: Vec<(Shape, DType)> = specs.collect();
+        assert_eq!(specs, expected, "{name} returns what it was recorded for");
+        made.iter().map(Array::to_row_major).collect()
     };
+    let refs: Vec<&Array> = inputs.iter().collect();
+    let Some(recording) = Recording::of(name, &refs) else {
+        return run(inputs.to_vec());
+    };
+    let slots = outputs.iter().map(|(shape, dtype)| SlotSpec {
+        dtype: *dtype,
+        layout: Layout::row_major(shape.clone()),
+    });
     let work = Work::Call {
         name,
         parameters: None,
         run: Arc::new(run),
     };
-    let specs = outputs.iter().map(|(shape, dtype)| SlotSpec {
-        dtype: *dtype,
-        layout: Layout::row_major(shape.clone()),
-    });
-    recording.write(work, inputs, specs)
-}
-
-/// Whether the elements of an array are not there yet, because a function is being traced.
-pub fn is_traced(x: &Array) -> bool {
-    slot(x).is_some()
+    recording.write(work, &refs, slots)
 }
 
 /// Puts the recordings of the functions that are being traced aside until the result is dropped.
@@ -325,7 +325,12 @@ impl Recording {
         let mut found: Option<&Arc<Self>> = None;
         for slot in inputs.iter().filter_map(|x| slot(x)) {
             match found {
-                Some(found) if !Arc::ptr_eq(found, &slot.recording) => found.escaped(function),
+                Some(found) if !Arc::ptr_eq(found, &slot.recording) => {
+                    let current = CURRENT.with_borrow(|all| all.last().cloned());
+                    let is_current = current.is_some_and(|current| Arc::ptr_eq(found, &current));
+                    let other = if is_current { &slot.recording } else { found };
+                    other.escaped(function)
+                }
                 _ => found = Some(&slot.recording),
             }
         }
@@ -340,7 +345,7 @@ impl Recording {
     fn escaped(&self, function: &'static str) -> ! {
         let what = format!(
             "an input is a value of {} while it was traced, which has no elements outside of it; \
-             return it as a result instead",
+             hand it over as an argument or a result instead",
             self.name
         );
         raise(Error::invalid(function, what))

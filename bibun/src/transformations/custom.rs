@@ -470,7 +470,7 @@ pub(super) fn along(
     (outputs, tangents)
 }
 
-fn inputs(cx: &Context<'_>) -> Vec<Variable> {
+pub(super) fn inputs(cx: &Context<'_>) -> Vec<Variable> {
     (0..cx.input_count()).map(|i| cx.input(i)).collect()
 }
 
@@ -480,7 +480,10 @@ fn outputs(cx: &Context<'_>) -> Vec<Variable> {
 
 /// Returns the inputs and their edges. The history of those that are needed begins here. The others
 /// do not change: they are constants or frozen parameters.
-fn watched(inputs: &[Variable], needs: impl Fn(usize) -> bool) -> (Vec<Variable>, Vec<Edge>) {
+pub(super) fn watched(
+    inputs: &[Variable],
+    needs: impl Fn(usize) -> bool,
+) -> (Vec<Variable>, Vec<Edge>) {
     let watched = inputs.iter().enumerate().map(|(i, x)| match needs(i) {
         true => {
             let x = watch(x);

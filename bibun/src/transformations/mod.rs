@@ -11,6 +11,7 @@
 //! | [`per_example`] | the gradient of each example's loss, from one run |
 //! | [`checkpoint`] | the same function, run again for its gradient instead of recorded |
 //! | [`compile`] | the same function, run as a program in few passes over memory |
+//! | [`cond`], [`while_loop`], [`fori_loop`], [`scan`] | branches and loops that all of these, and `compile`, go through |
 //! | [`stop_gradient`] | the same values, as constants |
 //!
 //! Each takes an ordinary Rust function of a [`Tree`] (a Variable, a tuple, a `Vec`, a map, a struct
@@ -63,6 +64,7 @@
 mod checkpoint;
 mod compile;
 mod container;
+mod control;
 mod custom;
 mod gradient;
 mod jacobian;
@@ -73,6 +75,7 @@ mod vectorize;
 pub use checkpoint::checkpoint;
 pub use compile::{Compiled, compile};
 pub use container::Container;
+pub use control::{ScanOptions, cond, fori_loop, scan, scan_with, while_loop};
 pub use custom::{Custom, custom, custom_gradient};
 pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};
 pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};

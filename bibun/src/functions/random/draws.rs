@@ -1,7 +1,5 @@
 //! Random numbers as constants.
 
-use std::sync::Arc;
-
 use bibun_array::{
     Array, DType, Device, Distribution, Generator, Shape, cpu, is_traced, record_call, undrawn,
 };
@@ -198,10 +196,10 @@ impl DiscreteRule for Random {
         // The position in the stream is known in the run alone, and so are the numbers.
         let batch = inputs[1..].iter().flat_map(|batch| batch.shape().iter());
         let shape: Shape = batch.chain(self.shape.iter()).copied().collect();
-        let (own, inputs) = (self.clone(), inputs.iter().collect::<Vec<_>>());
+        let own = self.clone();
         let run = move |inputs: Vec<Array>| vec![undrawn(|| own.drawn(&inputs))];
         let spec = (shape, self.distribution.dtype());
-        let mut results = record_call(self.name, &inputs, &[spec], Arc::new(run));
+        let mut results = record_call(self.name, &inputs, &[spec], run);
         results.pop().expect("there is one result")
     }
 

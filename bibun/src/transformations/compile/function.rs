@@ -61,6 +61,15 @@ pub(super) struct Counts {
     pub(super) limit: AtomicUsize,
 }
 
+impl Counts {
+    pub(super) fn unlimited() -> Arc<Self> {
+        Arc::new(Self {
+            traces: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+        })
+    }
+}
+
 /// What a rule depends on beside the shapes of its inputs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum RuleKey {
@@ -325,10 +334,8 @@ impl Function for CompiledCall {
         });
         let inputs = (0..count).map(|i| cx.input(i)).chain(gy).collect();
         let mut gx = self.call_rule(core, inputs).into_iter();
-        needs
-            .iter()
-            .map(|&needed| gx.next().filter(|_| needed))
-            .collect()
+        let in_place = |&needed: &bool| if needed { gx.next() } else { None };
+        needs.iter().map(in_place).collect()
     }
 
     fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {

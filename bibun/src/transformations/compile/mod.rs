@@ -3,10 +3,10 @@
 mod function;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use self::function::{CompiledCall, Core, Counts, Form, note};
+use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 use crate::call::calling;
 use crate::error::{Error, caller};
 use crate::hooks;
@@ -56,15 +56,18 @@ where
     Compiled {
         function: Arc::new(f),
         structures: Mutex::default(),
-        counts: Arc::new(Counts {
-            traces: AtomicUsize::new(0),
-            limit: AtomicUsize::new(usize::MAX),
-        }),
+        counts: Counts::unlimited(),
     }
 }
 
 /// The number of structures of arguments whose programs are kept.
 const STRUCTURES: usize = 32;
+
+/// Returns the same function of lists, run as a program.
+pub(super) fn compiled(forward: Arc<Forward>) -> Arc<Forward> {
+    let core = Arc::new(Core::new(forward, Counts::unlimited()));
+    Arc::new(move |inputs| CompiledCall::call(&core, inputs.to_vec(), caller()).0)
+}
 
 /// A function that is run as a program; see [`compile`].
 pub struct Compiled<A, Y> {

@@ -1,0 +1,195 @@
+//! Branches and loops as functions of Trees, with a program's body in place of many recorded calls.
+//!
+//! Each is a loop of Rust over Variables, in terms of the leaves of its Trees. A [`ControlCall`] makes
+//! a function with all rules of it.
+
+mod call;
+mod cond;
+mod loops;
+mod scan;
+
+pub use cond::cond;
+pub use loops::{fori_loop, while_loop};
+pub use scan::{ScanOptions, scan, scan_with};
+
+use std::sync::{Arc, Mutex};
+
+use bibun_array::is_traced;
+
+use self::call::{ControlCall, Forward};
+use super::compile::compiled;
+use crate::batch::Batched;
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::functions::where_;
+use crate::locks::lock;
+use crate::tree::{Leaves, Tree};
+use crate::variable::Variable;
+
+/// The structure of a Tree, without its values and their history.
+struct Form<T> {
+    tree: T,
+    leaves: Leaves,
+}
+
+impl<T: Tree> Form<T> {
+    /// Returns the structure of a Tree, and its leaves.
+    fn of(tree: &T) -> (Self, Vec<Variable>) {
+        let mut leaves = Leaves::of(tree);
+        let zeros = |x: &Variable| Variable::zeros(&x.spec());
+        let zeros: Vec<Variable> = leaves.variables.iter().map(zeros).collect();
+        let tree = leaves.replaced(tree, &zeros);
+        let variables = std::mem::replace(&mut leaves.variables, zeros);
+        (Self { tree, leaves }, variables)
+    }
+
+    fn len(&self) -> usize {
+        self.leaves.variables.len()
+    }
+
+    /// Returns the Tree with these leaves.
+    fn with(&self, variables: &[Variable]) -> T {
+        self.leaves.replaced(&self.tree, variables)
+    }
+
+    /// Returns the Tree with these leaves, which a function has returned: those in place of frozen
+    /// parameters are recorded with the others, but no gradient goes through them.
+    fn returned(&self, variables: &[Variable]) -> T {
+        let frozen = self.leaves.structure().map(|(_, _, frozen)| frozen);
+        let variables = frozen.zip(variables).map(|(frozen, x)| match frozen {
+            true => x.detach(),
+            false => x.clone(),
+        });
+        self.with(&variables.collect::<Vec<_>>())
+    }
+
+    /// Returns the leaves of another Tree of this structure.
+    ///
+    /// # Panics
+    /// Panics if the structure, or the shape or dtype of a leaf, differs.
+    #[track_caller]
+    fn matching(&self, function: &'static str, what: [&str; 2], other: &T) -> Vec<Variable> {
+        self.leaves.matching(function, what, other)
+    }
+}
+
+/// The structure of a result, known once a function has run.
+struct ResultForm<T> {
+    function: &'static str,
+    /// The first result and a later one, for errors.
+    what: [&'static str; 2],
+    form: Mutex<Option<Arc<Form<T>>>>,
+}
+
+impl<T: Tree> ResultForm<T> {
+    fn new(function: &'static str, what: [&'static str; 2]) -> Arc<Self> {
+        Arc::new(Self {
+            function,
+            what,
+            form: Mutex::default(),
+        })
+    }
+
+    /// Returns the leaves of a result, which has the structure of the first one.
+    ///
+    /// # Panics
+    /// Panics if it has not.
+    #[track_caller]
+    fn leaves(&self, y: &T) -> Vec<Variable> {
+        let known = lock(&self.form).clone();
+        match known {
+            Some(form) => form.matching(self.function, self.what, y),
+            None => {
+                let (form, leaves) = Form::of(y);
+                *lock(&self.form) = Some(Arc::new(form));
+                leaves
+            }
+        }
+    }
+
+    /// Returns the result with these leaves.
+    fn returned(&self, variables: &[Variable]) -> T {
+        let form = lock(&self.form).clone();
+        form.expect("the function has run").returned(variables)
+    }
+}
+
+/// Returns whether a program is being traced that computes one of these values.
+fn are_traced(values: &[Variable]) -> bool {
+    values.iter().any(|x| is_traced(&Batched::all(x)))
+}
+
+/// Runs a branch or a loop made of some functions, which become programs if the values are traced. `once` runs each of them one time, and returns values of the shapes of the outputs.
+fn run<const N: usize>(
+    name: &'static str,
+    functions: [Arc<Forward>; N],
+    inputs: Vec<Variable>,
+    once: impl FnOnce(&[Arc<Forward>; N], &[Variable]) -> Vec<Variable>,
+    whole: impl FnOnce([Arc<Forward>; N]) -> Arc<Forward>,
+) -> Vec<Variable> {
+    if !are_traced(&inputs) {
+        let steps = functions.map(|f| ControlCall::step(name, f));
+        return ControlCall::call(name, whole(steps), inputs, None);
+    }
+    let specs = call::trace_once(name, &inputs, |x| once(&functions, x));
+    ControlCall::call(name, whole(functions.map(compiled)), inputs, Some(specs))
+}
+
+/// The batch elements for which a condition holds.
+enum Holds {
+    ForAll,
+    /// None, or there are no batch elements.
+    ForNone,
+    ForSome,
+}
+
+impl Holds {
+    /// Reads a condition: a single bool, or one for each batch element of the transformations around.
+    ///
+    /// # Panics
+    /// Panics if it is something else.
+    #[track_caller]
+    fn read(function: &'static str, what: &str, condition: &Variable) -> Self {
+        expect_bool(function, what, condition);
+        let all = Batched::all(condition);
+        if is_traced(&all) {
+            let what = format!(
+                "{what} depends on a value of `compile` that the function captures; hand it in as \
+                 part of the argument"
+            );
+            raise(Error::argument(function, what));
+        }
+        let elements = all.to_vec::<bool>();
+        match (elements.contains(&true), elements.contains(&false)) {
+            (true, false) => Self::ForAll,
+            (false, _) => Self::ForNone,
+            (true, true) => Self::ForSome,
+        }
+    }
+}
+
+/// Panics unless a condition is a single bool.
+#[track_caller]
+fn expect_bool(function: &'static str, what: &str, condition: &Variable) {
+    let spec = condition.spec();
+    if spec != Spec::new((), bibun_array::DType::Bool) {
+        let what = format!("{what} is {spec}; it must be a single bool ([] bool)");
+        raise(Error::argument(function, what));
+    }
+}
+
+/// Returns the values as a function sees them whose results count for some batch elements only. No
+/// gradient leaves it for the others, where it may be NaN.
+fn guarded(condition: &Variable, values: &[Variable]) -> Vec<Variable> {
+    let guard = |x: &Variable| match x.dtype().is_float() {
+        true => where_(condition, x, x.detach()),
+        false => x.clone(),
+    };
+    values.iter().map(guard).collect()
+}
+
+/// Chooses between lists for each batch element.
+fn choose(condition: &Variable, a: &[Variable], b: &[Variable]) -> Vec<Variable> {
+    let pairs = a.iter().zip(b);
+    pairs.map(|(a, b)| where_(condition, a, b)).collect()
+}
