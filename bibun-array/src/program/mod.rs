@@ -88,7 +88,7 @@ impl Program {
         let Content {
             steps,
             slots,
-            inputs,
+            mut inputs,
         } = content;
         let recorded = steps.len();
         let steps = without_repeats(steps, slots.len(), &mut outputs);
@@ -122,6 +122,7 @@ impl Program {
             }
             item.last = last;
         }
+        let slots = numbered_anew(slots, &mut inputs, &mut items, &mut outputs);
         let peak_bytes = peak_bytes(&items, &slots);
         Self {
             slots,
@@ -260,6 +261,12 @@ impl Program {
         self.items.len()
     }
 
+    /// Returns whether all steps are passes over memory, and none is a call.
+    pub fn is_of_kernels(&self) -> bool {
+        let is_pass = |item: &Item| matches!(item.work, Planned::Fused { .. });
+        self.items.iter().all(is_pass)
+    }
+
     /// Returns whether there is nothing to compute.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -315,6 +322,65 @@ fn without_repeats(steps: Vec<Step>, slots: usize, outputs: &mut [Operand]) -> V
         if let Operand::Slot(slot, _) = operand {
             *slot = same[*slot];
         }
+    }
+    kept
+}
+
+/// The slots that are in memory at some time, with new numbers.
+fn numbered_anew(
+    slots: Vec<SlotSpec>,
+    inputs: &mut [usize],
+    items: &mut [Item],
+    outputs: &mut [Operand],
+) -> Vec<SlotSpec> {
+    let mut number: Vec<Option<usize>> = vec![None; slots.len()];
+    let mut kept: Vec<SlotSpec> = Vec::new();
+    let mut keep = |slot: &mut usize| {
+        let new = *number[*slot].get_or_insert_with(|| {
+            kept.push(slots[*slot].clone());
+            kept.len() - 1
+        });
+        *slot = new;
+    };
+    let of_operand = |operand: &mut Operand, keep: &mut dyn FnMut(&mut usize)| {
+        if let Operand::Slot(slot, _) = operand {
+            keep(slot);
+        }
+    };
+    inputs.iter_mut().for_each(&mut keep);
+    for item in items {
+        let operands = match &mut item.work {
+            Planned::Fused {
+                operands, outputs, ..
+            } => {
+                outputs.iter_mut().for_each(&mut keep);
+                operands
+            }
+            Planned::Call {
+                operands,
+                first,
+                outputs,
+                ..
+            } => {
+                // Results of a call have neighbouring numbers.
+                match *outputs {
+                    0 => *first = 0,
+                    count => {
+                        let old = *first;
+                        keep(first);
+                        (old + 1..old + count).for_each(|mut slot| keep(&mut slot));
+                    }
+                }
+                operands
+            }
+        };
+        for operand in operands {
+            of_operand(operand, &mut keep);
+        }
+        item.last.iter_mut().for_each(&mut keep);
+    }
+    for operand in outputs {
+        of_operand(operand, &mut keep);
     }
     kept
 }

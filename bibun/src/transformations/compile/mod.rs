@@ -1,19 +1,21 @@
 //! The transformation that turns a function into a program.
 
 mod function;
+mod structure;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
+use self::structure::Structure;
 use crate::call::calling;
 use crate::error::{Error, caller};
 use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
 use crate::surroundings::Scopes;
-use crate::tree::{Buffer, Held, Leaves, Mapper, Role, Tree, Visitor};
+use crate::tree::{Leaves, Mapper, Role, Tree};
 use crate::variable::Variable;
 
 /// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
@@ -69,29 +71,15 @@ pub(super) fn compiled(forward: Arc<Forward>) -> Arc<Forward> {
     Arc::new(move |inputs| CompiledCall::call(&core, inputs.to_vec(), caller()).0)
 }
 
+/// The function for each structure of an argument, the latest last.
+type Structures = Vec<Arc<(Structure, Arc<Core>)>>;
+
 /// A function that is run as a program; see [`compile`].
 pub struct Compiled<A, Y> {
     function: Arc<dyn Fn(&A) -> Y + Send + Sync>,
     /// The function in terms of leaves, for each structure that an argument had.
-    structures: Mutex<Vec<(Structure, Arc<Core>)>>,
+    structures: Mutex<Arc<Structures>>,
     counts: Arc<Counts>,
-}
-
-/// The structure of an argument: the name of each leaf, and whether it is a parameter and frozen; and
-/// the buffers in it, which a program reads and changes.
-#[derive(Clone, Debug)]
-struct Structure {
-    leaves: Vec<(String, bool, bool)>,
-    buffers: Vec<Buffer>,
-}
-
-impl PartialEq for Structure {
-    fn eq(&self, other: &Self) -> bool {
-        let mut buffers = self.buffers.iter().zip(&other.buffers);
-        self.leaves == other.leaves
-            && self.buffers.len() == other.buffers.len()
-            && buffers.all(|(a, b)| a.is_same(b))
-    }
 }
 
 /// The structure of a result.
@@ -134,20 +122,16 @@ where
 
     /// The function in terms of the leaves of `x`, and these.
     fn core(&self, x: &A) -> (Arc<Core>, Vec<Variable>) {
+        // No lock is held while a Tree is walked.
+        let known = Arc::clone(&lock(&self.structures));
+        let mut found = known.iter().rev();
+        let found = found.find_map(|known| Some((&known.1, known.0.leaves(x)?)));
+        if let Some((core, inputs)) = found {
+            return (Arc::clone(core), inputs);
+        }
         let mut leaves = Leaves::of(x);
         // Only the structure of `x`: its current values and their history are not held.
         let inputs = std::mem::take(&mut leaves.variables);
-        let structure = Structure {
-            leaves: leaves.structure().collect(),
-            buffers: buffers(x),
-        };
-        let known = |all: &[(Structure, Arc<Core>)]| {
-            let found = all.iter().find(|(known, _)| *known == structure);
-            found.map(|(_, core)| Arc::clone(core))
-        };
-        if let Some(core) = known(&lock(&self.structures)) {
-            return (core, inputs);
-        }
         let form = x.map(&mut Mapper::new(&mut |x, role| match role {
             Role::Buffer => x.clone(),
             _ if x.is_absent() => x.clone(),
@@ -162,15 +146,13 @@ where
             variables
         };
         let core = Arc::new(Core::new(Arc::new(forward), Arc::clone(&self.counts)));
+        let added = (Structure::of(x), Arc::clone(&core));
         let mut structures = lock(&self.structures);
-        // Another thread may have been faster.
-        let core = known(&structures).unwrap_or_else(|| {
-            if structures.len() == STRUCTURES {
-                structures.remove(0);
-            }
-            structures.push((structure.clone(), Arc::clone(&core)));
-            core
-        });
+        let all = Arc::make_mut(&mut structures);
+        if all.len() == STRUCTURES {
+            all.remove(0);
+        }
+        all.push(Arc::new(added));
         (core, inputs)
     }
 
@@ -288,17 +270,6 @@ fn form_of<Y: Tree + Send + 'static>(y: Y, leaves: Leaves) -> Form {
     })
 }
 
-/// The buffers in a Tree.
-fn buffers<T: Tree + ?Sized>(tree: &T) -> Vec<Buffer> {
-    let mut buffers = Vec::new();
-    tree.visit(&mut Visitor::of_places(&mut |_, held, _| {
-        if let Held::Buffer(buffer) = held {
-            buffers.push(buffer.clone());
-        }
-    }));
-    buffers
-}
-
 /// Whether every call of a function is to be seen, so that the function itself has to run.
 fn is_attended() -> bool {
     hooks::are_any() || hooks::detects_anomaly() || !Rules::in_force().is_empty()
@@ -307,14 +278,11 @@ fn is_attended() -> bool {
 impl<A, Y> fmt::Display for Compiled<A, Y> {
     /// Lists the steps of the programs that were used last, one for each structure of an argument.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let structures: Vec<Arc<Core>> = {
-            let structures = lock(&self.structures);
-            structures
-                .iter()
-                .map(|(_, core)| Arc::clone(core))
-                .collect()
-        };
-        let programs: Vec<_> = structures.iter().filter_map(|core| core.latest()).collect();
+        let structures = Arc::clone(&lock(&self.structures));
+        let programs: Vec<_> = structures
+            .iter()
+            .filter_map(|known| known.1.latest())
+            .collect();
         if programs.is_empty() {
             return f.write_str("a function that has not been traced yet");
         }
