@@ -3,7 +3,7 @@
 
 use bibun::array::{Array, DType, Generator, s};
 use bibun::functions::{logical_and, stack, where_};
-use bibun::links::{Dropout, Linear, Link};
+use bibun::links::{Buffer, Dropout, Linear, Link};
 use bibun::{
     Error, GradientCheckOptions, ScanOptions, Tree, Variable, VmapOptions, assert_gradients,
     attempt, checkpoint, compile, cond, eval_mode, fori_loop, grad, hessian, history, hvp,
@@ -619,6 +619,51 @@ fn the_body_sees_the_scopes_and_draws_of_the_call() {
         "{error}"
     );
     same(&eval_mode(|| f.call(&x)), &x, "no dropout");
+}
+
+#[test]
+fn a_buffer_changes_once_in_each_iteration() {
+    let calls = Buffer::new(0i64);
+    let count = {
+        let calls = calls.clone();
+        move |f: &dyn Fn(F) -> Variable| {
+            calls.set(0i64);
+            CALLS.with(|own| own.replace(Some(calls.clone())));
+            f(|x| {
+                let body = |_: &Variable, x: &Variable| {
+                    CALLS.with_borrow(|calls| {
+                        let calls = calls.as_ref().expect("a buffer");
+                        calls.set(calls.get() + 1);
+                    });
+                    x.sin()
+                };
+                fori_loop(0..4, body, x).sum(..)
+            });
+            calls.get().item::<i64>()
+        }
+    };
+    let x = Variable::new([0.5, 1.0]);
+    assert_eq!(count(&|f| f(&x)), 4);
+    assert_eq!(count(&|f| grad(f, &x)), 4);
+    assert_eq!(count(&|f| hessian(f, &x)), 4);
+    assert_eq!(count(&|f| grad(|x| grad(f, x).square().sum(..), &x)), 4);
+}
+
+thread_local! {
+    static CALLS: std::cell::RefCell<Option<Buffer>> = const { std::cell::RefCell::new(None) };
+}
+
+#[test]
+fn only_tangents_or_cotangents_may_be_traced() {
+    for (name, f, _) in CASES {
+        for x in rows(&batch()) {
+            let (at, of) = (x.clone(), x.clone());
+            let pushed = compile(move |dx: &Variable| jvp(f, &at, dx).1);
+            same(&pushed.call(&weights()), &jvp(f, &x, &weights()).1, name);
+            let pulled = compile(move |gy: &Variable| vjp(f, &of).1.call(gy));
+            close(&pulled.call(&weights()), &grad(loss(f), &x), name);
+        }
+    }
 }
 
 #[test]

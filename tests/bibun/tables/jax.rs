@@ -22,6 +22,7 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
             "jax.jit",
             "lax.cond",
             "lax.scan",
+            "lax.fori_loop",
             "lax.while_loop",
             "`jnp.where` under `vmap`",
             "jax_debug_nans",

@@ -35,6 +35,8 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
             "register_buffer",
             "model.named_parameters()",
             "torch.autograd.Function",
+            "torch.cond",
+            "torch.while_loop",
             "torch.autograd.gradcheck",
             "set_detect_anomaly",
             "module(x)",
