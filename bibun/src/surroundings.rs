@@ -162,6 +162,22 @@ impl Captured {
     }
 }
 
+impl Captured {
+    /// Whether this is a buffer that a function that is being traced has changed.
+    pub(crate) fn is_changed_around(&self) -> bool {
+        let Self::Buffer(buffer) = self else {
+            return false;
+        };
+        LAYERS.with_borrow_mut(|layers| {
+            layers.iter_mut().any(|layer| match layer {
+                Layer::Lifted(contents, lifted) => find(contents, buffer)
+                    .is_some_and(|x| !lifted.captured.iter().any(|(_, own)| own.is_same(x))),
+                Layer::Apart(_) | Layer::Recording(_) => false,
+            })
+        })
+    }
+}
+
 /// What a function that was traced found in its surroundings: in the order in which they were lifted,
 /// and the buffers that it changed, with their new values.
 pub(crate) struct Found {

@@ -606,7 +606,7 @@ fn the_body_sees_the_scopes_and_draws_of_the_call() {
     let compiled = compile(runs);
     assert_eq!(compiled.call(&one).item::<f64>(), 2.0);
     assert_eq!(eval_mode(|| compiled.call(&one)).item::<f64>(), 3.0);
-    // A program that would draw the same numbers in each run is refused, but not in evaluation mode.
+    // What a second run would see changed is refused, but there is nothing in evaluation mode.
     let f = compile(move |x: &Variable| {
         let dropout = dropout.clone();
         fori_loop(0..2, move |_, x| dropout.forward(x), x)
@@ -615,7 +615,7 @@ fn the_body_sees_the_scopes_and_draws_of_the_call() {
     assert!(
         error
             .to_string()
-            .contains("fori_loop: the function draws random"),
+            .contains("fori_loop: the function changes a buffer"),
         "{error}"
     );
     same(&eval_mode(|| f.call(&x)), &x, "no dropout");

@@ -35,6 +35,7 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
             "register_buffer",
             "model.named_parameters()",
             "torch.autograd.Function",
+            "torch.compile",
             "torch.cond",
             "torch.while_loop",
             "torch.autograd.gradcheck",

@@ -19,7 +19,7 @@ use crate::functions::zeros_like;
 use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{Scopes, Surroundings};
+use crate::surroundings::{self, Captured, Scopes, Surroundings};
 use crate::variable::Variable;
 
 /// A function of lists.
@@ -61,8 +61,17 @@ pub(super) fn trace_once(
         Variable::constant(tracer.input(&Array::zeros(&shape, dtype)))
     };
     let inputs: Vec<Variable> = inputs.iter().map(input).collect();
+    // The body reads buffers and leaves itself, when the program runs it.
+    let own = tracer.clone();
+    let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
     let run = || tracer.run(|| scope::sealed(name, || f(&inputs)));
-    let (outputs, draws) = Draws::record(run);
+    let ((outputs, found), draws) = Draws::record(|| surroundings::lifting(lift, run));
+    if !found.changed.is_empty() || found.captured.iter().any(Captured::is_changed_around) {
+        let what = "the function changes a buffer, or reads one that has been changed before (the \
+                    stream of `Dropout`, running statistics), and inside of `compile` its second \
+                    run for a gradient would see the change; a Rust loop is traced with its buffers";
+        raise(Error::argument(name, what));
+    }
     if draws != Draws::default() {
         let what = "the function draws random numbers, and inside of `compile` the same ones would \
                     come again in every run; draw them outside and pass them as part of the argument";
