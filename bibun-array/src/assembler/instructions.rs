@@ -631,13 +631,13 @@ impl Lowering<'_> {
                 offset
             }
         };
-        let width = self.width(step.of);
+        let (width, p) = (self.width(step.of), usize::from(step.of != Type::Single));
         match step.is_guarded {
             true => {
                 let sources = [a[0], self.truth(a[1], step.of), a[2]];
                 let blend = match self.level {
-                    Level::Avx512 => x86::BLEND[1],
-                    Level::Avx2 => x86::BLEND_BY_SIGN[1],
+                    Level::Avx512 => x86::BLEND[p],
+                    Level::Avx2 => x86::BLEND_BY_SIGN[p],
                 };
                 self.plain(blend, Form::GuardedCall(offset), width, &sources)
             }

@@ -735,7 +735,10 @@ impl<'a> Writer<'a> {
                 let target = self.overwritten(instruction, sources[2], &sources[..2], after);
                 match self.plan.level {
                     Level::Avx512 => self.encoder.test_mask(truth.number),
-                    Level::Avx2 => self.encoder.test_signs(SPARE, truth),
+                    Level::Avx2 => {
+                        let is_double = opcode == x86::BLEND_BY_SIGN[1];
+                        self.encoder.test_signs(SPARE, truth, is_double);
+                    }
                 }
                 let nowhere = self.encoder.jump_forward(Condition::Zero);
                 let result = self.call(offset, &[argument], None);

@@ -1206,3 +1206,25 @@ fn integers_are_rounded_once_to_f32() {
     let integers = Elements::of(DType::I64, near_ties);
     check(&formula, &[integers], &[false], &[4000]);
 }
+
+#[test]
+fn functions_are_called_where_they_are_chosen() {
+    let random = &mut Random(17);
+    for of in [Type::Single, Type::Double] {
+        let lines = [
+            (Operation::Input(0), of, vec![]),
+            (Operation::Lgamma, of, vec![0]),
+            (Operation::Input(1), Type::Truth, vec![]),
+            (Operation::Select, of, vec![2, 1, 0]),
+            (Operation::Sqrt, of, vec![0]),
+            (Operation::Multiply, of, vec![3, 4]),
+        ];
+        let formula = Formula::of_lines(&lines, 2, &[5]);
+        let numbers = Elements::random(of, 140, random);
+        // Nowhere in the first vectors, then here and there.
+        let truths = (0..140).map(|i| Truth(i > 100 && i % 3 == 0));
+        let inputs = [numbers, Elements::of(DType::Bool, truths)];
+        check(&formula, &inputs, &[false; 2], &[1, 50, 140]);
+        check(&formula, &inputs, &[true, false], &[1, 50, 140]);
+    }
+}

@@ -339,7 +339,7 @@ pub(super) const NOT_MASK: Opcode = opcode("knotw", 1, NONE, false, 0x44);
 pub(super) const LOAD_MASK: Opcode = opcode("kmovw", 1, NONE, false, 0x90);
 pub(super) const STORE_MASK: Opcode = opcode("kmovw", 1, NONE, false, 0x91);
 const TEST_MASKS: Opcode = opcode("kortestw", 1, NONE, false, 0x98);
-const SIGNS_OF_DOUBLES: Opcode = opcode("vmovmskpd", 1, P66, false, 0x50);
+const GENERAL_OF_SIGNS: [Opcode; 2] = floats("vmovmskps", "vmovmskpd", 0x50);
 const MASK_OF_GENERAL: Opcode = opcode("kmovw", 1, NONE, false, 0x92);
 
 impl Opcode {
@@ -551,9 +551,9 @@ impl Encoder {
         self.masks(TEST_MASKS, mask, None, mask);
     }
 
-    /// Compares the signs of the f64 in a vector with zero.
-    pub(super) fn test_signs(&mut self, spare: General, vector: Register) {
-        let opcode = SIGNS_OF_DOUBLES;
+    /// Compares the signs of the f32 or f64 in a vector with zero.
+    pub(super) fn test_signs(&mut self, spare: General, vector: Register, is_double: bool) {
+        let opcode = GENERAL_OF_SIGNS[usize::from(is_double)];
         self.note(|| format!("{} {},{}", opcode.name, spare.half(), vector.text()));
         self.vex(opcode, vector.width, spare.0, 0, Operand::Register(vector));
         self.note(|| format!("test {},{}", spare.name(), spare.name()));
