@@ -297,6 +297,7 @@ impl Formula {
     }
 }
 
+#[cfg(all(feature = "jit", target_arch = "x86_64"))]
 impl Formula {
     /// A formula whose lines have types, with sine, cosine and tangent of f64 expanded into
     /// arithmetic, which is accurate up to `2^32`. Those of larger numbers are chosen as they are.
