@@ -1,10 +1,12 @@
 //! What the lines of a formula need: instructions on values, before these have registers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::Level;
+use super::functions::Function;
 use super::order::{Step, Steps};
 use super::x86::{self, Opcode, Width};
 use crate::DType;
@@ -69,6 +71,11 @@ pub(super) enum Form {
     Extract,
     /// Of masks.
     Masks,
+    /// A function, whose address lies among the constants, of one or two sources.
+    Call(u32),
+    /// The same of the first source, only where the truth that is the second source holds; else
+    /// the third source.
+    GuardedCall(u32),
     /// A result, in one of the vectors of a turn.
     Store(u16, u8),
     /// The value is left in a slot.
@@ -110,6 +117,8 @@ pub(super) struct Plan {
     pub(super) lanes: usize,
     pub(super) values: Vec<Description>,
     pub(super) constants: Vec<u8>,
+    /// The functions that are called.
+    pub(super) functions: Vec<Arc<Function>>,
     /// What is the same in all turns.
     pub(super) preamble: Segment,
     /// Turns of several vectors, the best ones first. Those are taken whose values have registers.
@@ -145,6 +154,8 @@ impl Plan {
             lanes,
             values: Vec::new(),
             constants: Vec::new(),
+            functions: Vec::new(),
+            called: Vec::new(),
             known: HashMap::new(),
             of_lines: Vec::new(),
             kept: vec![None; steps.all.len()],
@@ -162,13 +173,17 @@ impl Plan {
         let turns = turns.into_iter().map(|copies| lowering.body(copies));
         let turns = turns.collect::<Option<Vec<Segment>>>()?;
         let Lowering {
-            values, constants, ..
+            values,
+            constants,
+            functions,
+            ..
         } = lowering;
         Some(Self {
             level,
             lanes,
             values,
             constants,
+            functions,
             preamble,
             turns,
             rest,
@@ -201,6 +216,9 @@ pub(super) struct Lowering<'a> {
     pub(super) lanes: usize,
     values: Vec<Description>,
     constants: Vec<u8>,
+    functions: Vec<Arc<Function>>,
+    /// The offsets of functions among the constants.
+    called: Vec<u32>,
     known: HashMap<(u64, usize), Value>,
     /// The value of each line in each of the vectors of a turn, as far as it is there.
     pub(super) of_lines: Vec<Vec<Option<Value>>>,
@@ -492,6 +510,9 @@ impl Lowering<'_> {
         use Operation as O;
         let of = step.of;
         let p = usize::from(of != Type::Single);
+        if Function::is_called(step.operation, of) {
+            return Some(self.called(step, a));
+        }
         if step.value == Type::Truth && of == Type::Truth {
             return self.of_truths(step.operation, a);
         }
@@ -587,6 +608,41 @@ impl Lowering<'_> {
             (O::ToInteger, &[x]) => self.integer_of(of, x),
             _ => return None,
         })
+    }
+
+    /// A call of a function that branches.
+    fn called(&mut self, step: &Step, a: &[Value]) -> Value {
+        let function = Function {
+            operation: step.operation,
+            of: step.of,
+            lanes: self.lanes,
+        };
+        let known = self.functions.iter().position(|other| **other == function);
+        let offset = match known {
+            Some(known) => self.called[known],
+            None => {
+                let (offset, function) = (self.constants.len() as u32, Arc::new(function));
+                let address = Arc::as_ptr(&function) as usize;
+                for word in [Function::entry(), address] {
+                    self.constants.extend(word.to_le_bytes());
+                }
+                self.functions.push(function);
+                self.called.push(offset);
+                offset
+            }
+        };
+        let (width, p) = (self.width(step.of), usize::from(step.of != Type::Single));
+        match step.is_guarded {
+            true => {
+                let sources = [a[0], self.truth(a[1], step.of), a[2]];
+                let blend = match self.level {
+                    Level::Avx512 => x86::BLEND[p],
+                    Level::Avx2 => x86::BLEND_BY_SIGN[p],
+                };
+                self.plain(blend, Form::GuardedCall(offset), width, &sources)
+            }
+            false => self.plain(x86::MOVE, Form::Call(offset), width, a),
+        }
     }
 
     fn of_truths(&mut self, operation: Operation, a: &[Value]) -> Option<Value> {

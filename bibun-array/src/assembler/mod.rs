@@ -4,9 +4,12 @@
 //! instructions of AVX-512 or AVX2. Each operation is rounded once, as in the loops of the CPU, and
 //! results have the same bits; only sign and payload of NaN may be others.
 //!
-//! `order` reads the lines, `instructions` says what each of them needs, `registers` assigns
-//! registers and writes bytes by `x86`, and `pages` runs them.
+//! `order` reads the lines, `instructions` says what each of them needs, `memory` how elements come
+//! from memory and go there, `registers` assigns registers and writes bytes by `x86`, and `pages`
+//! runs them. Functions that branch are those of `functions`, which the code calls; sine, cosine and
+//! tangent of f64 only for numbers beyond `2^32`.
 
+mod functions;
 mod instructions;
 mod memory;
 mod order;
@@ -89,9 +92,9 @@ impl Code {
     /// types of its inputs and results. An input that repeats is one element that is the same
     /// everywhere.
     ///
-    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA, if an operation has no
-    /// instructions (the functions that branch, quotients of integers), if the system forbids to
-    /// execute new code, or if `BIBUN_JIT=0`.
+    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA, if the formula has given
+    /// numbers, values without a precision or functions that are not expanded, if the system forbids
+    /// to execute new code, or if `BIBUN_JIT=0`.
     ///
     /// # Panics
     /// Panics if there is not one answer for each input.
@@ -132,11 +135,14 @@ impl Code {
             "one dtype for each result"
         );
         let n = n.min(MANY);
-        let plan = Plan::new(&Steps::new(formula, inputs, outputs)?, level, n)?;
+        let formula = formula
+            .with_reduced_angles()
+            .unwrap_or_else(|| formula.clone());
+        let plan = Plan::new(&Steps::new(&formula, inputs, outputs)?, level, n)?;
         let (assembled, _) = assemble(&plan, false);
         Some(Self {
             pages: Pages::new(assembled)?,
-            formula: formula.clone(),
+            formula,
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
             n,

@@ -1,6 +1,7 @@
 //! The lines of a formula in the order in which they are computed, with what is known of each.
 
 use super::Level;
+use super::functions::Function;
 use super::memory::computed;
 use crate::DType;
 use crate::formula::{Formula, Operation, Type};
@@ -17,6 +18,9 @@ pub(super) struct Step {
     /// Whether the product of a `MultiplyAdd` is negated, and its term.
     pub(super) negative_product: bool,
     pub(super) negative_term: bool,
+    /// Whether a function is called only where the truth holds that is the second argument; else
+    /// it is the third.
+    pub(super) is_guarded: bool,
     /// Whether an extreme is NaN if its first argument is.
     pub(super) keeps_nan: bool,
     /// Whether a result needs it.
@@ -111,6 +115,7 @@ impl Steps {
                 count: count as u8,
                 negative_product: false,
                 negative_term: false,
+                is_guarded: false,
                 keeps_nan: false,
                 is_needed: false,
                 is_result: false,
@@ -119,7 +124,10 @@ impl Steps {
             };
             match line.operation() {
                 Operation::MultiplyAdd => step.take_signs(&all),
-                Operation::Select => step.find_extreme(&all),
+                Operation::Select => {
+                    step.find_extreme(&all);
+                    step.find_call(&all);
+                }
                 _ => {}
             }
             all.push(step);
@@ -307,6 +315,20 @@ impl Step {
             let is_number = |bits: u64| !f64::from_bits(bits).is_nan();
             self.keeps_nan =
                 !matches!(step(y).operation, Operation::Constant(bits) if is_number(bits));
+        }
+    }
+
+    /// Finds a function of one argument that is called only where it is chosen.
+    fn find_call(&mut self, all: &[Self]) {
+        let [truth, x, y] = self.arguments;
+        let chosen = &all[x as usize];
+        if self.operation == Operation::Select
+            && Function::is_called(chosen.operation, chosen.of)
+            && chosen.count == 1
+        {
+            self.operation = chosen.operation;
+            self.arguments = [chosen.arguments[0], truth, y];
+            self.is_guarded = true;
         }
     }
 

@@ -5,17 +5,13 @@ use std::cell::RefCell;
 use memmap2::{Mmap, MmapMut};
 use smallvec::SmallVec;
 
+use super::functions::Slot;
 use super::registers::Assembled;
 use crate::{DType, Slice, SliceMut};
 
 /// A function of the pointers to the elements of all inputs and outputs, the number of elements,
 /// the constants, and scratch memory.
 type Entry = unsafe extern "sysv64" fn(*const *const u8, usize, *const u8, *mut Slot);
-
-/// A slot of scratch memory: a vector of the largest size.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Slot([u8; 64]);
 
 thread_local! {
     static SCRATCH: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
@@ -79,13 +75,13 @@ impl Pages {
         }
         let call = |scratch: *mut Slot| {
             // SAFETY: the bytes are those of an `Entry`, which follows the calling convention: an
-            // `Assembled` is written by the assembler alone, for a level that this machine
-            // has. It reads and writes the elements of the slices, whose dtypes and
-            // lengths were asked above (all inputs that it reads, `n` elements of each or
-            // one, and all outputs), its constants and as many slots as it has asked for.
-            // It writes 0 or 1 to a bool. Outputs are borrowed mutably, so that nothing
-            // else refers to them. It calls nothing and needs only a few words of the
-            // stack.
+            // `Assembled` is written by the assembler alone, for a level that this machine has. It
+            // reads and writes the elements of the slices, whose dtypes and lengths were asked above
+            // (all inputs that it reads, `n` elements of each or one, and all outputs), its constants
+            // and as many slots as it has asked for. It writes 0 or 1 to a bool. Outputs are borrowed
+            // mutably, so that nothing else refers to them. What it calls are the functions whose
+            // addresses `Assembled` holds, with three slots that it does not use meanwhile, and they
+            // do not come back here. It needs only a few words of the stack.
             unsafe {
                 let entry: Entry = std::mem::transmute(self.map.as_ptr());
                 entry(pointers.as_ptr(), n, code.constants.as_ptr(), scratch);

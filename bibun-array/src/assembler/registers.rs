@@ -5,12 +5,17 @@
 //! so that this is nearly the best there is (Belady 1966), and takes a time that is linear in the
 //! number of instructions.
 
+use std::sync::Arc;
+
 use super::Level;
+use super::functions::Function;
 use super::instructions::{Description, Form, Instruction, Origin, Plan, Segment, Value, size};
 use super::memory;
 use super::x86::{
     self, Condition, Encoder, General, Lanes, Memory, Note, Opcode, Operand, Register, Width,
 };
+use smallvec::SmallVec;
+
 use crate::DType;
 
 /// The code of a formula, and what a call of it needs.
@@ -18,6 +23,9 @@ use crate::DType;
 pub(super) struct Assembled {
     pub(super) code: Vec<u8>,
     pub(super) constants: Vec<u8>,
+    /// The functions whose addresses are among the constants.
+    #[expect(dead_code, reason = "they live as long as the code")]
+    functions: Vec<Arc<Function>>,
     /// The number of slots of scratch memory.
     pub(super) slots: usize,
     /// The least number of elements.
@@ -49,6 +57,21 @@ const ELEMENTS: [General; 8] = [
 ];
 const UNSAVED: usize = 2;
 
+/// The general registers that a function may change.
+const CHANGED: [General; 8] = [
+    POINTERS,
+    COUNT,
+    CONSTANTS,
+    SLOTS,
+    INDEX,
+    LIMIT,
+    General::R10,
+    General::R11,
+];
+
+/// The slots that a call needs: two arguments, the result, and all registers.
+const CALL_SLOTS: u32 = 3 + 32 + 8;
+
 /// The mask of the lanes of a turn that is not whole.
 const TAIL: u8 = 1;
 
@@ -79,6 +102,7 @@ pub(super) fn assemble(plan: &Plan, is_listed: bool) -> (Assembled, Vec<Note>) {
     let assembled = Assembled {
         code: bytes,
         constants: plan.constants.clone(),
+        functions: plan.functions.clone(),
         slots: writer.slots as usize,
         least: match plan.level {
             Level::Avx512 => 1,
@@ -135,6 +159,12 @@ struct Writer<'a> {
     ended_slots: Vec<u32>,
     /// The registers of the pointers to the elements of inputs, then of outputs.
     pointers: Vec<Option<General>>,
+    /// Whether turns of several vectors are being written.
+    is_turned: bool,
+    /// The number of registers that lie on the stack.
+    pushed: usize,
+    /// The first of the slots of calls.
+    call_slots: Option<u32>,
     /// The lanes that are read from inputs and written to outputs.
     lanes: Lanes,
 }
@@ -164,6 +194,9 @@ impl<'a> Writer<'a> {
             free_slots: Vec::new(),
             ended_slots: Vec::new(),
             pointers: vec![None; arrays],
+            is_turned: false,
+            pushed: 0,
+            call_slots: None,
             lanes: Lanes::All,
         }
     }
@@ -183,6 +216,7 @@ impl<'a> Writer<'a> {
         let saved = (ELEMENTS.len() - free.len()).saturating_sub(UNSAVED);
         let saved = &ELEMENTS[UNSAVED..UNSAVED + saved];
         saved.iter().for_each(|&general| self.encoder.push(general));
+        self.pushed = saved.len();
         for (i, pointer) in self.pointers.clone().into_iter().enumerate() {
             if let Some(register) = pointer {
                 self.encoder.load(register, pointer_at(i));
@@ -258,8 +292,12 @@ impl<'a> Writer<'a> {
 
     /// Writes the instructions of a part, and returns the number of vector registers that it takes.
     fn segment(&mut self, segment: &Segment) -> usize {
-        let is_turned = segment.copies > 1;
-        let held = if is_turned { self.held.len() as u8 } else { 0 };
+        self.is_turned = segment.copies > 1;
+        let held = if self.is_turned {
+            self.held.len() as u8
+        } else {
+            0
+        };
         let first_mask = if self.lanes == Lanes::All {
             1
         } else {
@@ -384,17 +422,30 @@ impl<'a> Writer<'a> {
         Memory::at(SLOTS, slot as i32 * 64)
     }
 
-    /// Stores a register in a slot.
+    /// Stores a value in a slot.
     fn save(&mut self, value: Value, register: u8, slot: u32) {
         let width = self.description(value).width;
+        self.save_register(Register::new(register, width), slot);
+    }
+
+    fn save_register(&mut self, register: Register, slot: u32) {
         let memory = self.slot(slot);
-        match width {
-            Width::Mask => self.encoder.store_mask(memory, register),
+        match register.width {
+            Width::Mask => self.encoder.store_mask(memory, register.number),
             width => {
-                let from = Register::new(register, width);
-                let to = (memory, width.bytes());
-                self.encoder
-                    .store(x86::STORE[0], to, Lanes::All, from, None);
+                let (store, to) = (x86::STORE[0], (memory, width.bytes()));
+                self.encoder.store(store, to, Lanes::All, register, None);
+            }
+        }
+    }
+
+    fn load_register(&mut self, register: Register, slot: u32) {
+        let memory = self.slot(slot);
+        match register.width {
+            Width::Mask => self.encoder.load_mask(register.number, memory),
+            width => {
+                let operand = Operand::Memory(memory, width.bytes());
+                self.read(x86::LOAD[0], register, Lanes::All, operand);
             }
         }
     }
@@ -408,12 +459,7 @@ impl<'a> Writer<'a> {
         } = self.description(value);
         let target = Register::new(register, width);
         if let Some(slot) = self.homes[value.index()] {
-            let memory = self.slot(slot);
-            if width == Width::Mask {
-                return self.encoder.load_mask(register, memory);
-            }
-            let operand = Operand::Memory(memory, width.bytes());
-            return self.read(x86::LOAD[0], target, Lanes::All, operand);
+            return self.load_register(target, slot);
         }
         let wide = usize::from(size(element) == 8);
         match origin {
@@ -673,6 +719,42 @@ impl<'a> Writer<'a> {
                     _ => self.encoder.masks(opcode, target, Some(first), second),
                 }
             }
+            Form::Call(offset) => {
+                let mut arguments: SmallVec<[Register; 2]> = SmallVec::new();
+                for &source in &sources[..count] {
+                    arguments.push(self.register(source));
+                }
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let result = self.call(offset, &arguments, Some(target));
+                self.read(x86::LOAD[0], target, Lanes::All, result);
+            }
+            Form::GuardedCall(offset) => {
+                let argument = self.register(sources[0]);
+                let truth = self.register(sources[1]);
+                let target = self.overwritten(instruction, sources[2], &sources[..2], after);
+                match self.plan.level {
+                    Level::Avx512 => self.encoder.test_mask(truth.number),
+                    Level::Avx2 => {
+                        let is_double = opcode == x86::BLEND_BY_SIGN[1];
+                        self.encoder.test_signs(SPARE, truth, is_double);
+                    }
+                }
+                let nowhere = self.encoder.jump_forward(Condition::Zero);
+                let result = self.call(offset, &[argument], None);
+                match self.plan.level {
+                    Level::Avx512 => {
+                        let first = (target, Lanes::Of(truth.number));
+                        self.encoder
+                            .vector(opcode, length, first, Some(target), result, None);
+                    }
+                    Level::Avx2 => self
+                        .encoder
+                        .blend_by_sign(opcode, target, target, result, truth),
+                }
+                self.encoder.land(nowhere);
+                self.end(&sources[..count], after);
+            }
             Form::Store(result, copy) => {
                 let from = clip(self.register(sources[0]));
                 self.end(&sources[..count], after);
@@ -693,6 +775,61 @@ impl<'a> Writer<'a> {
                 self.end(&sources[..count], after);
             }
         }
+    }
+
+    /// Calls a function, after which all registers are as before except that of the target, and
+    /// returns the place of the result.
+    fn call(&mut self, offset: u32, arguments: &[Register], target: Option<Register>) -> Operand {
+        let slots = *self.call_slots.get_or_insert_with(|| {
+            self.slots += CALL_SLOTS;
+            self.slots - CALL_SLOTS
+        });
+        for (slot, &argument) in (slots..).zip(arguments) {
+            self.save_register(argument, slot);
+        }
+        let mut live: Vec<Register> = Vec::new();
+        let held = self
+            .held
+            .iter()
+            .map(|&value| Some(value))
+            .filter(|_| self.is_turned);
+        let numbered = |(number, value): (u8, Option<Value>)| Some((number, value?));
+        let values = ((0..).zip(held))
+            .chain((0..).zip(self.vectors.holds))
+            .chain((0..).zip(self.masks.holds));
+        for (number, value) in values.filter_map(numbered) {
+            live.push(Register::new(number, self.description(value).width));
+        }
+        if let Lanes::Of(mask) = self.lanes {
+            live.push(Register::new(mask, Width::Mask));
+        }
+        live.retain(|&register| Some(register) != target);
+        for (slot, &register) in (slots + 3..).zip(&live) {
+            self.save_register(register, slot);
+        }
+        self.encoder.forget_upper_halves();
+        // The stack is aligned to 16 bytes, of which the way back has taken 8.
+        let is_even = (self.pushed + CHANGED.len()).is_multiple_of(2);
+        let pushed: SmallVec<[General; 9]> = CHANGED
+            .into_iter()
+            .chain(is_even.then_some(SPARE))
+            .collect();
+        pushed
+            .iter()
+            .for_each(|&general| self.encoder.push(general));
+        let offset = offset as i32;
+        self.encoder.load(SPARE, Memory::at(CONSTANTS, offset));
+        self.encoder
+            .load(POINTERS, Memory::at(CONSTANTS, offset + 8));
+        self.encoder.address(COUNT, self.slot(slots));
+        self.encoder.call(SPARE);
+        let popped = pushed.iter().rev();
+        popped.for_each(|&general| self.encoder.pop(general));
+        for (slot, register) in (slots + 3..).zip(live) {
+            self.load_register(register, slot);
+        }
+        let bytes = arguments[0].width.bytes();
+        Operand::Memory(self.slot(slots + 2), bytes)
     }
 
     /// Frees what the values have that this instruction was the last to need.

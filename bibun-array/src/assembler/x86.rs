@@ -338,6 +338,8 @@ pub(super) const SAME_MASKS: Opcode = opcode("kxnorw", 1, NONE, false, 0x46);
 pub(super) const NOT_MASK: Opcode = opcode("knotw", 1, NONE, false, 0x44);
 pub(super) const LOAD_MASK: Opcode = opcode("kmovw", 1, NONE, false, 0x90);
 pub(super) const STORE_MASK: Opcode = opcode("kmovw", 1, NONE, false, 0x91);
+const TEST_MASKS: Opcode = opcode("kortestw", 1, NONE, false, 0x98);
+const GENERAL_OF_SIGNS: [Opcode; 2] = floats("vmovmskps", "vmovmskpd", 0x50);
 const MASK_OF_GENERAL: Opcode = opcode("kmovw", 1, NONE, false, 0x92);
 
 impl Opcode {
@@ -369,6 +371,7 @@ pub(super) enum Lanes {
 /// A condition of a jump, as the number after which the opposite one comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
+    Zero = 0x4,
     Less = 0xC,
     AtLeast = 0xD,
     AtMost = 0xE,
@@ -541,6 +544,20 @@ impl Encoder {
         self.note(|| format!("{} k{mask},{}", MASK_OF_GENERAL.name, general.half()));
         let last = Operand::Register(Register::new(general.0, Width::Mask));
         self.vex(MASK_OF_GENERAL, Width::Xmm, mask, 0, last);
+    }
+
+    /// Compares a mask with zero.
+    pub(super) fn test_mask(&mut self, mask: u8) {
+        self.masks(TEST_MASKS, mask, None, mask);
+    }
+
+    /// Compares the signs of the f32 or f64 in a vector with zero.
+    pub(super) fn test_signs(&mut self, spare: General, vector: Register, is_double: bool) {
+        let opcode = GENERAL_OF_SIGNS[usize::from(is_double)];
+        self.note(|| format!("{} {},{}", opcode.name, spare.half(), vector.text()));
+        self.vex(opcode, vector.width, spare.0, 0, Operand::Register(vector));
+        self.note(|| format!("test {},{}", spare.name(), spare.name()));
+        self.general(&[0x85], spare.0, spare.operand());
     }
 
     /// The prefixes, the byte of the instruction and its operands.
@@ -771,10 +788,20 @@ impl Encoder {
         self.bytes.len()
     }
 
-    /// The end of the function.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn call(&mut self, general: General) {
+        self.note(|| format!("call {}", general.name()));
+        self.general(&[0xFF], 2, general.operand());
+    }
+
+    /// What compiled code expects where it begins and after it has called.
+    pub(super) fn forget_upper_halves(&mut self) {
         self.note(|| "vzeroupper".to_owned());
         self.bytes.extend([0xC5, 0xF8, 0x77]);
+    }
+
+    /// The end of the function.
+    pub(super) fn finish(&mut self) {
+        self.forget_upper_halves();
         self.note(|| "ret".to_owned());
         self.bytes.push(0xC3);
     }
@@ -793,6 +820,7 @@ impl Lanes {
 impl Condition {
     fn text(self) -> String {
         let name = match self {
+            Self::Zero => "je",
             Self::Less => "jl",
             Self::AtLeast => "jge",
             Self::AtMost => "jle",

@@ -300,6 +300,54 @@ impl Formula {
     }
 }
 
+#[cfg(all(feature = "jit", target_arch = "x86_64"))]
+impl Formula {
+    /// A formula whose lines have types, with sine, cosine and tangent of f64 expanded into
+    /// arithmetic, which is accurate up to `2^32`. Those of larger numbers are chosen as they are.
+    /// Returns `None` if there are none.
+    pub(crate) fn with_reduced_angles(&self) -> Option<Self> {
+        use Operation::{Cos, Sin, Tan};
+        let is_angle =
+            |line: &Line| line.value == Type::Double && matches!(line.operation, Sin | Cos | Tan);
+        if !self.lines.iter().any(is_angle) {
+            return None;
+        }
+        let (lines, results) = traced(&mut || {
+            let mut places: Vec<Node> = Vec::with_capacity(self.lines.len());
+            for line in &self.lines {
+                let arguments: Vec<Node> = (line.arguments().iter())
+                    .map(|node| places[node.index()])
+                    .collect();
+                let node = write(Line::new(line.operation, line.value, &arguments));
+                if !is_angle(line) {
+                    places.push(node);
+                    continue;
+                }
+                let x: Symbol<f64> = Symbol::at(arguments[0]);
+                let reduced = match line.operation {
+                    Sin => trigonometric::sin_reduced(x),
+                    Cos => trigonometric::cos_reduced(x),
+                    _ => trigonometric::tan_reduced(x),
+                };
+                let limit: Symbol<f64> = Symbol::from_f64((1_u64 << 32) as f64);
+                let is_beyond = limit.less(x.abs()) & x.abs().less(Symbol::INFINITY);
+                places.push(Symbol::select(is_beyond, Symbol::at(node), reduced).node());
+            }
+            let results = self.results.iter().map(|node| places[node.index()]);
+            results.collect()
+        });
+        let mut formula = Self::new(lines, self.inputs, self.given, &results);
+        let can_expand = |line: &Line| !line.operation.branches(line.value);
+        loop {
+            let (next, changed) = formula.once_expanded(&can_expand);
+            if !changed {
+                return Some(next);
+            }
+            formula = next;
+        }
+    }
+}
+
 /// The functions that are composed of others in every precision.
 fn compose(operation: Operation, x: &[Symbol]) -> Option<Symbol> {
     use Operation::*;
