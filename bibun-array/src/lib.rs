@@ -10,10 +10,8 @@ mod arithmetic;
 mod array;
 mod array_like;
 #[cfg(all(feature = "jit", target_arch = "x86_64"))]
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing compiles formulas yet"))]
 mod assembler;
 #[cfg(not(all(feature = "jit", target_arch = "x86_64")))]
-#[expect(dead_code, reason = "nothing compiles formulas yet")]
 #[path = "assembler/absent.rs"]
 mod assembler;
 mod axes;

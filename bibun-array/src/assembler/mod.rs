@@ -28,7 +28,9 @@ use pages::Pages;
 use registers::assemble;
 use smallvec::SmallVec;
 
-use crate::formula::{Formula, Type};
+use crate::formula::Formula;
+#[cfg(test)]
+use crate::formula::Type;
 use crate::{DType, Slice, SliceMut, bf16, f16};
 
 /// A set of instructions.
@@ -98,6 +100,7 @@ impl Code {
     ///
     /// # Panics
     /// Panics if there is not one answer for each input.
+    #[cfg(test)]
     pub(crate) fn new(formula: &Formula, repeats: &[bool]) -> Option<Self> {
         let (inputs, outputs) = own_dtypes(formula, repeats);
         Self::for_arrays(formula, &inputs, &outputs, MANY)
@@ -229,6 +232,7 @@ impl Code {
 const MANY: usize = 1 << 20;
 
 /// The dtypes of the types of inputs and results.
+#[cfg(test)]
 fn own_dtypes(formula: &Formula, repeats: &[bool]) -> (Vec<(DType, bool)>, Vec<DType>) {
     assert_eq!(repeats.len(), formula.inputs(), "one answer for each input");
     let inputs = formula.input_types().into_iter().map(own_dtype);
@@ -241,6 +245,7 @@ fn own_dtypes(formula: &Formula, repeats: &[bool]) -> (Vec<(DType, bool)>, Vec<D
 }
 
 /// The dtype of a type. An input that is not read may have any.
+#[cfg(test)]
 fn own_dtype(of: Type) -> DType {
     match of {
         Type::Single => DType::F32,

@@ -101,6 +101,14 @@ impl Fused {
         }
     }
 
+    /// The machine code as text, if there is any.
+    pub(crate) fn assembly(&self) -> Option<String> {
+        match &self.computed {
+            Computed::Code(code) => Some(code.listing()),
+            Computed::Loops(_) => None,
+        }
+    }
+
     /// Computes the outputs from inputs with the layouts that the pass was made for.
     pub(crate) fn run(&self, inputs: &[Array]) -> Vec<Array> {
         shared(|| {

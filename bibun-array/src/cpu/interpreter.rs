@@ -280,9 +280,8 @@ impl Scratch {
         len: usize,
     ) -> [Slice<'a>; 3] {
         let mut slices = [self.slice(step.inputs[0], inputs, outputs, len); 3];
-        for i in 1..step.count {
-            slices[i] = self.slice(step.inputs[i], inputs, outputs, len);
-        }
+        let others = slices.iter_mut().zip(step.inputs).take(step.count).skip(1);
+        others.for_each(|(slice, place)| *slice = self.slice(place, inputs, outputs, len));
         slices
     }
 

@@ -336,15 +336,8 @@ impl Formula {
             let results = self.results.iter().map(|node| places[node.index()]);
             results.collect()
         });
-        let mut formula = Self::new(lines, self.inputs, self.given, &results);
-        let can_expand = |line: &Line| !line.operation.branches(line.value);
-        loop {
-            let (next, changed) = formula.once_expanded(&can_expand);
-            if !changed {
-                return Some(next);
-            }
-            formula = next;
-        }
+        let formula = Self::new(lines, self.inputs, self.given, &results);
+        Some(formula.arithmetic())
     }
 }
 

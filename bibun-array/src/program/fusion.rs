@@ -48,9 +48,7 @@ pub(super) fn plan(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) ->
             Work::Call { .. } => None,
         };
         let Some(formula) = formula else {
-            for slot in step.first..step.first + step.outputs {
-                made[slot] = Some((drafts.len(), None));
-            }
+            made[step.first..][..step.outputs].fill(Some((drafts.len(), None)));
             drafts.push(Draft::Call(step));
             continue;
         };
@@ -175,7 +173,7 @@ impl Group {
             made.map(|spec| (spec.dtype, spec.layout)).collect(),
         );
         Planned::Fused {
-            fused,
+            fused: Box::new(fused),
             operands: self
                 .operands
                 .into_iter()

@@ -42,7 +42,7 @@ struct Item {
 enum Planned {
     /// Kernels in one pass over memory.
     Fused {
-        fused: Fused,
+        fused: Box<Fused>,
         operands: Vec<Operand>,
         outputs: Vec<usize>,
         /// The function and the line of each kernel, for display.
@@ -259,6 +259,20 @@ impl Program {
     /// Returns the number of passes over memory and calls that a run makes.
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// Returns the machine code of each pass over memory that has some, as text: bytes and
+    /// instructions, under the lines of the formula that they compute.
+    pub fn assembly(&self) -> String {
+        let mut text = String::new();
+        for item in &self.items {
+            if let Planned::Fused { fused, outputs, .. } = &item.work
+                && let Some(code) = fused.assembly()
+            {
+                text += &format!("; {fused} to %{outputs:?}\n{code}\n");
+            }
+        }
+        text
     }
 
     /// Returns whether all steps are passes over memory, and none is a call.

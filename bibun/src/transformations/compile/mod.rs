@@ -200,6 +200,25 @@ where
             .peak_bytes()
     }
 
+    /// Returns the machine code of the program for such an argument, as text; it is empty where there
+    /// is no assembler.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`call`](Self::call).
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// let f = compile(|x: &Variable| 2.0 * x + 1.0);
+    /// println!("{}", f.assembly(&Variable::constant([1.0; 100])));
+    /// ```
+    #[track_caller]
+    pub fn assembly(&self, x: &A) -> String {
+        let _called = calling("compile");
+        let (core, inputs) = self.core(x);
+        let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
+        core.program(&inputs, &Scopes::current()).program.assembly()
+    }
+
     /// Runs the program and returns its steps as text, as `println!` shows them, with the time that
     /// each took. Buffers do not change.
     ///

@@ -64,9 +64,9 @@ where
         Arc::new(move |inputs| {
             let (predicate, x) = (&inputs[0], &inputs[1..]);
             match Holds::read("cond", "the predicate", predicate) {
-                Holds::ForAll => if_true(x),
-                Holds::ForNone => if_false(x),
-                Holds::ForSome => {
+                Holds::Everywhere => if_true(x),
+                Holds::Nowhere => if_false(x),
+                Holds::Somewhere => {
                     let a = if_true(&guarded(predicate, x));
                     let b = if_false(&guarded(&predicate.logical_not(), x));
                     choose(predicate, &a, &b)

@@ -76,9 +76,9 @@ pub fn while_loop<C: Tree + Send + Sync + 'static>(
             loop {
                 let holds = no_grad(|| condition(&state).remove(0));
                 state = match Holds::read(NAME, "the condition", &holds) {
-                    Holds::ForNone => return state,
-                    Holds::ForAll => body(&state),
-                    Holds::ForSome => choose(&holds, &body(&guarded(&holds, &state)), &state),
+                    Holds::Nowhere => return state,
+                    Holds::Everywhere => body(&state),
+                    Holds::Somewhere => choose(&holds, &body(&guarded(&holds, &state)), &state),
                 }
             }
         })

@@ -137,10 +137,10 @@ fn run<const N: usize>(
 
 /// The batch elements for which a condition holds.
 enum Holds {
-    ForAll,
+    Everywhere,
     /// None, or there are no batch elements.
-    ForNone,
-    ForSome,
+    Nowhere,
+    Somewhere,
 }
 
 impl Holds {
@@ -161,9 +161,9 @@ impl Holds {
         }
         let elements = all.to_vec::<bool>();
         match (elements.contains(&true), elements.contains(&false)) {
-            (true, false) => Self::ForAll,
-            (false, _) => Self::ForNone,
-            (true, true) => Self::ForSome,
+            (true, false) => Self::Everywhere,
+            (false, _) => Self::Nowhere,
+            (true, true) => Self::Somewhere,
         }
     }
 }
