@@ -195,6 +195,50 @@ fn training_has_the_same_bits_with_buffers_and_dropout() {
 }
 
 #[test]
+fn a_loss_comes_with_its_gradient() {
+    let (eager, compiled) = (Net::new(), Net::new());
+    let loss = compile(|(net, x, t): &(Arc<Net>, Variable, Variable)| {
+        softmax_cross_entropy(net.forward(x), t)
+    });
+    let compiled = Arc::new(compiled);
+    let mut optimizers = [Adam::new(0.01), Adam::new(0.01)];
+    for i in 0..4 {
+        let (x, t) = batch(i);
+        softmax_cross_entropy(eager.forward(&x), &t).backward();
+        optimizers[0].update(&eager);
+        let value = loss.call(&(Arc::clone(&compiled), x, t));
+        value.backward();
+        optimizers[1].update(&*compiled);
+        eager.clear_grads();
+        compiled.clear_grads();
+    }
+    let states = [&eager, &*compiled].map(|net| {
+        let arrays = net.parameters().into_iter().chain(net.buffers());
+        arrays.map(|(_, x)| x).collect::<Vec<_>>()
+    });
+    all_the_same_bits(&states[0], &states[1]);
+    // One program computed both; biases begin as zeros that take no memory.
+    assert_eq!(loss.traces(), 2);
+    // Another cotangent, a gradient of a gradient, and part of the inputs.
+    let f = |(a, b): &(Variable, Variable)| (a.sin() * b.exp()).sum(..);
+    let compiled = compile(f);
+    let x = (normal(&[3], 1), normal(&[3], 2));
+    let half = |f: &dyn Fn(&(Variable, Variable)) -> Variable| grad(|x| 0.5 * f(x), &x);
+    all_the_same_bits(&half(&|x| compiled.call(x)), &half(&f));
+    let second =
+        |f: &dyn Fn(&(Variable, Variable)) -> Variable| grad(|x| grad(f, x).0.square().sum(..), &x);
+    all_the_same_bits(&second(&|x| compiled.call(x)), &second(&f));
+    let [a, b] = [&x.0, &x.1].map(|x| Variable::new(x.array()));
+    let y = compiled.call(&(a.clone(), b.clone()));
+    let partial = bibun::gradients(&[&y], &[&b]);
+    same_bits(partial[0].as_ref().unwrap(), &grad(f, &x).1);
+    same_bits(
+        &grad(|a| compiled.call(&(a.clone(), x.1.clone())), &x.0),
+        &grad(f, &x).0,
+    );
+}
+
+#[test]
 fn each_model_has_its_own_buffers() {
     let f = compile(|(norm, x): &(BatchNorm, Variable)| norm.forward(x));
     let x = normal(&[4, 3], 1);

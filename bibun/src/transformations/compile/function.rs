@@ -9,16 +9,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
 
-use super::super::custom::{along, pull_apart_again, pull_through};
+use super::super::custom::{along, pull_apart_again, pull_through, watched};
 use crate::apply;
 use crate::batch::{Batched, run_batch};
 use crate::context::Context;
 use crate::error::{Error, Location, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
-use crate::functions::zeros_like;
+use crate::functions::{ones_like, zeros_like};
 use crate::locks::lock;
 use crate::randomness;
+use crate::reverse::Paths;
 use crate::scope;
 use crate::surroundings::{self, Captured, Scopes, Surroundings};
 use crate::tree::Buffer;
@@ -77,6 +78,8 @@ enum RuleKey {
     Vjp(Vec<bool>),
     /// The inputs that have a tangent.
     Jvp(Vec<bool>),
+    /// The inputs whose gradients are computed with a single number.
+    WithGradient(Vec<bool>),
     /// The batch axis of each input.
     Batch(Vec<Option<usize>>),
 }
@@ -154,6 +157,34 @@ impl Core {
             })
         };
         Arc::clone(lock(&self.rules).entry(key).or_insert_with(make))
+    }
+
+    /// The function together with its gradient by the `wanted` inputs, if it returns a single number:
+    /// whether it does, its result, and its gradient.
+    fn with_gradient(&self, wanted: &[bool]) -> Arc<Self> {
+        let asked = wanted.to_vec();
+        self.rule(RuleKey::WithGradient(wanted.to_vec()), |forward| {
+            Arc::new(move |x| {
+                let (x, targets) = watched(x, |i| asked[i]);
+                let outputs = scope::recording(true, || forward(&x));
+                let seed = match &outputs[..] {
+                    [y] if y.size() == 1 && y.dtype().is_float() => Some(ones_like(y)),
+                    _ => None,
+                };
+                let is_one = Variable::constant(seed.is_some());
+                let edges = outputs.iter().map(Variable::edge).collect();
+                let outputs = [vec![is_one], outputs].concat();
+                let Some(seed) = seed else { return outputs };
+                let gx = Paths::between(edges, targets).pull_back(vec![Some(seed)], false);
+                let gx = gx
+                    .into_iter()
+                    .zip(&x)
+                    .zip(&asked)
+                    .filter(|(_, asked)| **asked);
+                let gx = gx.map(|((gx, x), _)| gx.unwrap_or_else(|| zeros_like(x)));
+                outputs.into_iter().chain(gx).collect()
+            })
+        })
     }
 
     /// The program for these inputs, which is traced if there is none.
@@ -250,6 +281,15 @@ pub(super) struct CompiledCall {
     first: Arc<OnceLock<Surroundings>>,
     /// The structure of the result, once the function has run.
     made: Arc<Mutex<Option<Form>>>,
+    /// The gradient of a result that is a single number, computed with it.
+    gradient: Option<Arc<Gradient>>,
+}
+
+/// The gradient of a single number, which most losses are asked for next.
+struct Gradient {
+    /// The inputs that have history.
+    wanted: Vec<bool>,
+    computed: OnceLock<Vec<Array>>,
 }
 
 impl CompiledCall {
@@ -259,11 +299,18 @@ impl CompiledCall {
         inputs: Vec<Variable>,
         location: Location,
     ) -> (Vec<Variable>, Option<Form>) {
+        let wanted: Vec<bool> = inputs.iter().map(Variable::has_history).collect();
+        let is_here = inputs.iter().all(|x| x.level() == 0);
+        let is_wanted = scope::is_recording() && wanted.contains(&true) && is_here;
         let call = Self {
             core: Arc::clone(core),
             scopes: Scopes::current(),
             first: Arc::default(),
             made: Arc::default(),
+            gradient: is_wanted.then(|| {
+                let computed = OnceLock::new();
+                Arc::new(Gradient { wanted, computed })
+            }),
         };
         let outputs = apply::run(&call, inputs, location, false);
         let form = lock(&call.made).take();
@@ -273,9 +320,20 @@ impl CompiledCall {
     fn call_rule(&self, core: Arc<Core>, inputs: Vec<Variable>) -> Vec<Variable> {
         let call = Self {
             core,
+            gradient: None,
             ..self.clone()
         };
         apply::run(&call, inputs, caller(), false)
+    }
+
+    /// Runs the program.
+    fn run(&self, core: &Core, inputs: Vec<Array>) -> Vec<Array> {
+        let traced = core.program(&inputs, &self.scopes);
+        self.note(traced.form.clone());
+        match traced.sees_nothing() {
+            true => traced.program.run(inputs),
+            false => self.see_first(|| traced.run(inputs)),
+        }
     }
 
     /// Runs the function in the surroundings of its first run.
@@ -293,6 +351,23 @@ impl CompiledCall {
         if form.is_some() {
             *lock(&self.made) = form;
         }
+    }
+}
+
+impl CompiledCall {
+    /// The gradient that was computed with the result, if it is asked for as it is.
+    fn known_gradient(&self, cx: &Context<'_>, gy: &[Variable]) -> Option<Vec<Option<Variable>>> {
+        let Gradient { wanted, computed } = &**self.gradient.as_ref()?;
+        let mut computed = computed.get().filter(|_| !cx.create_graph)?.iter();
+        let [gy] = gy else { return None };
+        if gy.plain_array()?.known_item() != Some(1.0) {
+            return None;
+        }
+        let each = wanted.iter().enumerate().map(|(i, &wanted)| {
+            let gx = if wanted { computed.next() } else { None };
+            gx.filter(|_| cx.needs(i)).cloned().map(Variable::constant)
+        });
+        Some(each.collect())
     }
 }
 
@@ -323,15 +398,20 @@ impl Function for CompiledCall {
             self.note(FORM.take());
             return outputs.iter().map(Variable::array).collect();
         }
-        let traced = self.core.program(&inputs, &self.scopes);
-        self.note(traced.form.clone());
-        match traced.sees_nothing() {
-            true => traced.program.run(inputs),
-            false => self.see_first(|| traced.run(inputs)),
+        let Some(gradient) = &self.gradient else {
+            return self.run(&self.core, inputs);
+        };
+        let mut outputs = self.run(&self.core.with_gradient(&gradient.wanted), inputs);
+        if outputs.remove(0).item() {
+            let _ = gradient.computed.set(outputs.split_off(1));
         }
+        outputs
     }
 
     fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
+        if let Some(known) = self.known_gradient(cx, &gy) {
+            return known;
+        }
         let count = cx.input_count();
         let needs: Vec<bool> = (0..count).map(|i| cx.needs(i)).collect();
         let key = RuleKey::Vjp(needs.clone());
