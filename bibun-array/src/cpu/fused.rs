@@ -112,7 +112,7 @@ impl Fused {
     /// Computes the outputs from inputs with the layouts that the pass was made for.
     pub(crate) fn run(&self, inputs: &[Array]) -> Vec<Array> {
         shared(|| {
-            let sources: Vec<Input<'_>> = inputs
+            let sources: SmallVec<[Input<'_>; 8]> = inputs
                 .iter()
                 .zip(&self.inputs)
                 .map(|(x, (dtype, access))| Input {
@@ -137,17 +137,22 @@ impl Fused {
 
     /// The results for a single element, which are stored in the arrays themselves.
     fn one(&self, inputs: &[Input<'_>]) -> Vec<Array> {
-        let mut elements: Vec<Scalar> = (self.outputs.iter())
+        let mut elements: SmallVec<[Scalar; 4]> = (self.outputs.iter())
             .map(|(dtype, _)| Scalar::zero(*dtype))
             .collect();
-        self.fill_from(
-            0,
-            inputs,
-            &mut elements
-                .iter_mut()
-                .map(SliceMut::of_scalar)
-                .collect::<Vec<_>>(),
-        );
+        let mut out: SmallVec<[SliceMut<'_>; 4]> =
+            elements.iter_mut().map(SliceMut::of_scalar).collect();
+        let known = inputs.iter().map(|input| match &input.source {
+            Source::Repeat(element) => Some(Slice::of_scalar(element)),
+            Source::Direct(_) | Source::Gather(..) | Source::Result => None,
+        });
+        // PERF: without memory for the runs of inputs.
+        let known: Option<SmallVec<[Slice<'_>; 8]>> = known.collect();
+        match (&self.computed, known) {
+            (Computed::Code(code), Some(inputs)) => code.run(&inputs, &mut out),
+            _ => self.fill_from(0, inputs, &mut out),
+        }
+        drop(out);
         let made = elements.into_iter().zip(&self.outputs);
         made.map(|(element, (_, layout))| Array::constant(element, layout.shape.clone()))
             .collect()

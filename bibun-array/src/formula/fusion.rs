@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::symbol::{traced, write};
 use super::{Formula, Line, Node, Operation, Type};
-use crate::DType;
 use crate::dtype::Accumulator;
+use crate::{DType, Element, Scalar};
 
 /// A formula among others that are computed together.
 #[derive(Clone, Debug)]
@@ -16,12 +16,29 @@ pub(crate) struct Member {
 }
 
 /// Where an input of a [`Member`] comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// An input of the whole.
     Input(usize),
     /// The result of an earlier member.
     Member(usize),
+    /// A value that is known.
+    Constant(Scalar),
+}
+
+impl Line {
+    /// A known value.
+    fn constant(x: Scalar) -> Self {
+        let value = Type::of(x.dtype());
+        let operation = match value {
+            Type::Truth => Operation::Always(bool::from_scalar(x)),
+            Type::Integer => Operation::Whole(i64::from_scalar(x)),
+            Type::Number | Type::Single | Type::Double => {
+                Operation::Constant(f64::from_scalar(x).to_bits())
+            }
+        };
+        Self::new(operation, value, &[])
+    }
 }
 
 impl Type {
@@ -87,6 +104,7 @@ impl Formula {
                         Operation::Input(i) => match member.inputs[usize::from(i)] {
                             Source::Input(i) => sources[i],
                             Source::Member(i) => made[i],
+                            Source::Constant(x) => write(Line::constant(x)),
                         },
                         operation => {
                             let arguments: Vec<Node> = (line.arguments().iter())

@@ -105,9 +105,16 @@ pub(super) fn plan(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) ->
             unreachable!("a group was found or made")
         };
         let inputs = step.inputs.iter().zip(ordered).zip(registers);
-        let inputs = inputs.map(|((operand, ordered), register)| match register {
-            Some(member) => Source::Member(member),
-            None => Source::Input(group.input(operand, ordered, slots)),
+        let inputs = inputs.map(|((operand, ordered), register)| {
+            let known = match operand {
+                Operand::Constant(x) => x.inline(),
+                Operand::Slot(..) => None,
+            };
+            match (known, register) {
+                (Some(element), _) => Source::Constant(element),
+                (None, Some(member)) => Source::Member(member),
+                (None, None) => Source::Input(group.input(operand, ordered, slots)),
+            }
         });
         let inputs = inputs.collect();
         made[step.first] = Some((position, Some(group.members.len())));
@@ -134,9 +141,6 @@ impl Group {
                     && input.ordered.offset == ordered.offset
                     && input.ordered.shape == ordered.shape
                     && input.ordered.has_steps_of(&ordered)
-            }
-            (Operand::Constant(a), Operand::Constant(b)) => {
-                a.dtype() == b.dtype() && a.inline().is_some() && bits(a) == bits(b)
             }
             _ => false,
         };
@@ -183,10 +187,6 @@ impl Group {
             origins: self.origins,
         }
     }
-}
-
-fn bits(x: &crate::Array) -> Option<u64> {
-    x.inline().map(|element| element.to_bits())
 }
 
 /// The formula of a kernel that can be computed with others, or `None` if it has none, or elements
