@@ -18,7 +18,7 @@ pub enum Randomness {
 }
 
 /// The way in which batch elements draw.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Draw {
     /// Each batch element draws its own numbers. They are numbered from this number on.
     Own(usize),

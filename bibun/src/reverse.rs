@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use bibun_array::Array;
+use bibun_array::{Array, is_traced};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::calling;
@@ -113,6 +113,11 @@ impl Variable {
         let options = &options.into();
         if let Some(location) = self.edge().lost_at() {
             raise(Error::LeafLost { location });
+        }
+        if self.plain_array().is_some_and(|x| is_traced(&x)) {
+            let what = "gradients would be put into leaves once, while `compile` traces its function, \
+                        and not in every run; return what `grad` or `value_and_grad` returns";
+            raise(Error::argument("backward", what));
         }
         if !self.requires_grad() {
             let what = match self.edge().unrecorded_at() {

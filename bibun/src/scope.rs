@@ -4,8 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bibun_array::{Array, is_traced};
 use rustc_hash::FxHashSet;
 
+use crate::error::{Error, raise};
 use crate::leaf::Leaf;
 use crate::node::{Edge, Node};
 use crate::surroundings::{Aside, keep_to_this_task};
@@ -226,6 +228,21 @@ pub(crate) fn remember_leaf(leaf: &Arc<Leaf>) {
     with_seal(|seal| {
         seal.made.insert(Arc::as_ptr(leaf).addr());
     });
+}
+
+/// Refuses to put a value of a trace into a leaf that was there before, where it would stay.
+pub(crate) fn expect_to_stay(leaf: &Arc<Leaf>, function: &'static str, value: Option<&Array>) {
+    let mut leaves = false;
+    with_seal(|seal| {
+        let is_inside = seal.made.contains(&Arc::as_ptr(leaf).addr());
+        leaves = !is_inside && value.is_some_and(is_traced);
+    });
+    if leaves {
+        let what = "changes a leaf that was there before while `compile` traces a function, which \
+                    would happen once and not in every run; return the value, and change the leaf \
+                    outside";
+        raise(Error::argument(function, what));
+    }
 }
 
 /// Adds a node to those made inside the seal.

@@ -150,12 +150,12 @@ pub(crate) enum Captured {
 }
 
 impl Captured {
-    /// Returns the value as this thread sees it.
-    pub(crate) fn array(&self) -> Array {
+    /// Returns the value as this thread sees it, as a constant.
+    pub(crate) fn get(&self) -> Variable {
         match self {
-            Self::Buffer(buffer) => buffer.get().array(),
+            Self::Buffer(buffer) => buffer.get(),
             Self::Leaf(leaf) => match leaf.value().array() {
-                Some(array) => array.clone(),
+                Some(array) => Variable::constant(array.clone()),
                 None => unreachable!("leaves are not hidden"),
             },
         }

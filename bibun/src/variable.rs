@@ -12,7 +12,7 @@ use crate::hidden::Hidden;
 use crate::hooks::HookHandle;
 use crate::leaf::{Leaf, LeafOwner};
 use crate::node::{Creator, Cut, Edge, Key};
-use crate::scope::Level;
+use crate::scope::{self, Level};
 
 /// A value that remembers the Function that made it.
 ///
@@ -309,6 +309,7 @@ impl Variable {
         let leaf = self.leaf("set_array");
         leaf.expect_no_update("set_array");
         check_replacement("set_array", &leaf.value().spec(), &value);
+        scope::expect_to_stay(leaf, "set_array", Some(&value));
         leaf.set_value(Arc::new(Value::Array(value)));
     }
 
@@ -337,6 +338,7 @@ impl Variable {
             let old = leaf.value();
             let new = f(old.to_array());
             check_replacement("update", &old.spec(), &new);
+            scope::expect_to_stay(leaf, "update", Some(&new));
             if leaf.replace_value(&old, Arc::new(Value::Array(new))) {
                 return;
             }
@@ -721,6 +723,9 @@ impl Variable {
         if own != other {
             let what = format!("the Variable is {own}, the gradient {other}");
             raise(Error::argument("set_grad", what));
+        }
+        if let Kind::Leaf(owner) = &self.0 {
+            scope::expect_to_stay(owner.leaf(), "set_grad", gradient.plain_array().as_ref());
         }
         if !self.home().set_gradient(Some(gradient.clone())) {
             raise(Error::argument(

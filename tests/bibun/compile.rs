@@ -500,3 +500,143 @@ fn results_keep_their_structure() {
     let doubled = tree_map(|x| x + x, &f.call(&of(2)));
     assert_eq!(doubled.list.len(), 2);
 }
+
+#[test]
+fn batches_of_other_sizes_are_other_programs() {
+    let constant = compile(|_: &Variable| Variable::constant([1.0, 2.0]));
+    for count in [2, 3, 1] {
+        let y = vmap(
+            |x| constant.call(x),
+            &Variable::constant(Array::ones([count, 2], DType::F64)),
+        );
+        assert_eq!(y.shape(), [count, 2]);
+    }
+    let f = |x: &Variable| (2.0 * x).sum(..);
+    let linear = compile(f);
+    for size in [2, 3] {
+        let x = normal(&[size], 1);
+        same_bits(&hessian(|x| linear.call(x), &x), &hessian(f, &x));
+    }
+}
+
+#[test]
+fn values_that_repeat_have_the_same_bits() {
+    let scaled = compile(|x: &Variable| (x * 3.0).sum(..));
+    scaled
+        .check(&Variable::constant(Array::full([17], 0.1)))
+        .unwrap();
+    let of_sum = compile(|x: &Variable| {
+        let mean = x.mean(..).broadcast_to([1000]) * 1.1;
+        (
+            x.sum(..).broadcast_to([17]).sin().sum(..),
+            mean.mean(..),
+            x.slice(bibun::s![1..2]),
+        )
+    });
+    of_sum.check(&normal(&[5], 1)).unwrap();
+    of_sum
+        .check(&Variable::constant(Array::full([5], 0.3)))
+        .unwrap();
+    let one = Variable::constant(
+        Array::from([0.1, 0.2])
+            .slice(bibun::s![1..2])
+            .broadcast_to([17]),
+    );
+    scaled.check(&one).unwrap();
+    let f = |x: &Variable| grad(|x| grad(|x| x.mean(..).exp(), x).square().sum(..), x);
+    compile(f).check(&normal(&[7], 2)).unwrap();
+}
+
+#[test]
+fn what_does_not_matter_has_no_gradient() {
+    let f = compile(|(a, _): &(Variable, Variable)| a.square().sum(..));
+    let [a, b] = [1.0, 2.0].map(Variable::new);
+    f.call(&(a.clone(), b.clone())).backward();
+    assert_eq!(a.grad().unwrap().item::<f64>(), 2.0);
+    assert!(b.grad().is_none());
+    (2.0 * f.call(&(a.clone(), b.clone()))).backward();
+    assert_eq!(a.grad().unwrap().item::<f64>(), 6.0);
+    assert!(b.grad().is_none());
+}
+
+#[test]
+fn layers_may_be_compiled_alone_and_together() {
+    let layer = Arc::new(compile(|x: &Variable| x.exp()));
+    let loss = compile(move |x: &Variable| layer.call(x).sum(..));
+    let x = Variable::new([1.0, 2.0]);
+    let y = loss.call(&x);
+    y.backward();
+    let plain = Variable::new([1.0, 2.0]);
+    plain.exp().sum(..).backward();
+    same_bits(&x.grad().unwrap(), &plain.grad().unwrap());
+    same_bits(&grad(|x| loss.call(x), &x.detach()), &x.grad().unwrap());
+}
+
+#[test]
+fn buffers_lose_no_update() {
+    use bibun::links::Buffer;
+    let calls = Buffer::new(0i64);
+    let own = calls.clone();
+    let f = Arc::new(compile(move |x: &Variable| {
+        own.update([], |old, []| old + 1i64);
+        x * 2.0
+    }));
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            let f = Arc::clone(&f);
+            threads.spawn(move || {
+                for _ in 0..100 {
+                    f.call(&Variable::constant([1.0, 2.0]));
+                }
+            });
+        }
+    });
+    assert_eq!(calls.get().item::<i64>(), 400);
+}
+
+#[test]
+fn changes_of_leaves_are_refused() {
+    let x = Variable::constant([1.0, 2.0]);
+    let w = Variable::new([1.0, 2.0]);
+    let fails = |f: Compiled<Variable, Variable>| attempt(|| f.call(&x)).unwrap_err().to_string();
+    let own = w.clone();
+    let set = fails(compile(move |x: &Variable| {
+        own.set_array(x.array());
+        x.clone()
+    }));
+    assert!(set.contains("set_array: changes a leaf"), "{set}");
+    let own = w.clone();
+    let graded = fails(compile(move |x: &Variable| {
+        own.set_grad(x);
+        x.clone()
+    }));
+    assert!(graded.contains("set_grad: changes a leaf"), "{graded}");
+    let walked = compile(|x: &Variable| {
+        let loss = x.square().sum(..);
+        loss.backward();
+        loss
+    });
+    let leaf = Variable::new([1.0, 2.0]);
+    let walked = attempt(|| walked.call(&leaf)).unwrap_err().to_string();
+    assert!(
+        walked.contains("backward: gradients would be put"),
+        "{walked}"
+    );
+    assert_eq!(
+        (w.to_vec::<f64>(), w.grad().is_none()),
+        (vec![1.0, 2.0], true)
+    );
+    #[derive(Chain)]
+    struct Line {
+        slope: Variable,
+    }
+    let returned = compile(|x: &Variable| Line { slope: x * 2.0 });
+    let returned = attempt(|| returned.call(&x))
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        returned.contains("`slope` of the result is a constant in a model"),
+        "{returned}"
+    );
+}

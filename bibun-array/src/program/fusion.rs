@@ -52,18 +52,29 @@ pub(super) fn plan(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) ->
             drafts.push(Draft::Call(step));
             continue;
         };
-        let out = &slots[step.first].layout;
+        let spec = &slots[step.first];
+        let out = match spec.is_inline {
+            true => &Layout::default(),
+            false => &spec.layout,
+        };
         let size = out.shape.size();
         let ordered: Vec<Layout> = step
             .inputs
             .iter()
-            .map(|operand| in_memory_order(operand.layout(), out))
+            .map(|operand| match spec.is_inline {
+                // All inputs are single values, too.
+                true => Layout {
+                    offset: operand.layout().offset,
+                    ..Layout::default()
+                },
+                false => in_memory_order(operand.layout(), out),
+            })
             .collect();
         // A value of the group itself is read from a register if it is read in its own order.
         let from_register = |i: usize, draft: usize| match &step.inputs[i] {
             Operand::Slot(slot, _) => match made[*slot] {
                 Some((position, Some(member))) if position == draft => {
-                    is_linear(&ordered[i], slots[*slot].layout.shape.size()).then_some(member)
+                    is_linear(&ordered[i], slots[*slot].elements()).then_some(member)
                 }
                 _ => None,
             },
@@ -221,7 +232,7 @@ fn call(step: Step, slots: &[SlotSpec]) -> Planned {
         Work::Kernel(kernel) => {
             let name = kernel.name();
             let run: std::sync::Arc<crate::trace::Run> = std::sync::Arc::new(move |mut inputs| {
-                vec![crate::cpu().elementwise(&kernel, &mut inputs)]
+                vec![crate::run_kernel(&kernel, &mut inputs)]
             });
             (name, run)
         }

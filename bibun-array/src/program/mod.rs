@@ -202,7 +202,11 @@ impl Program {
                     item.last.iter().for_each(|&slot| values[slot] = None);
                     for (slot, y) in (*first..).zip(run(arrays)) {
                         let expected = &self.slots[slot].layout;
-                        debug_assert!(y.inline().is_some() || y.layout().has_steps_of(expected));
+                        assert!(
+                            y.inline().is_some() || y.layout().has_steps_of(expected),
+                            "{:?} has the order that it had for zeros",
+                            item.work
+                        );
                         values[slot] = Some(y);
                     }
                     let results = item.work.outputs();
@@ -225,7 +229,9 @@ impl Program {
             *x.shape() == slot.layout.shape
                 && x.dtype() == slot.dtype
                 && (x.inline().is_some()
-                    || x.buffer().is_some() && x.layout().has_steps_of(&slot.layout))
+                    || !slot.is_inline
+                        && x.buffer().is_some()
+                        && x.layout().has_steps_of(&slot.layout))
         };
         if inputs.len() != self.inputs.len() || !inputs.iter().zip(slots()).all(fits) {
             let found: Vec<String> = inputs

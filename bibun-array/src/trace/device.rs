@@ -23,7 +23,11 @@ pub(super) static TRACE: Trace = Trace;
 /// A result, whose order in memory is found by a [`rehearsal`].
 fn result(shape: impl Into<Shape>, dtype: DType) -> SlotSpec {
     let layout = Layout::row_major(shape.into());
-    SlotSpec { dtype, layout }
+    SlotSpec {
+        dtype,
+        layout,
+        is_inline: false,
+    }
 }
 
 /// Records a call of the CPU.
@@ -57,8 +61,11 @@ fn rehearse(run: &Run, inputs: &[&Array], outputs: &mut [SlotSpec]) {
     let made = run(inputs.iter().map(|x| super::zeros_for(x)).collect());
     for (y, output) in made.into_iter().zip(outputs) {
         debug_assert_eq!((y.shape(), y.dtype()), (&output.layout.shape, output.dtype));
-        if y.inline().is_none() {
-            output.layout.strides = y.layout().strides.clone();
+        let are_all = inputs.iter().all(|x| super::is_inline(x));
+        match y.inline() {
+            None => output.layout.strides = y.layout().strides.clone(),
+            Some(_) if y.size() == 1 || are_all => output.set_inline(),
+            Some(_) => {}
         }
     }
 }
@@ -130,15 +137,23 @@ impl Device for Trace {
     }
 
     fn elementwise(&'static self, kernel: &Kernel, inputs: &mut [Array]) -> Array {
-        let layout = output_layout(inputs);
         let dtype = kernel.output(inputs[0].dtype());
+        let mut output = SlotSpec {
+            dtype,
+            layout: output_layout(inputs),
+            is_inline: false,
+        };
+        // What the CPU is not even asked for.
+        if inputs.iter().all(super::is_inline) || output.layout.shape.size() == 1 {
+            output.set_inline();
+        }
         let inputs: Vec<&Array> = inputs.iter().collect();
         let Some(recording) = Recording::of(kernel.name(), &inputs) else {
             let mut inputs: Vec<Array> = inputs.into_iter().cloned().collect();
             return cpu().elementwise(kernel, &mut inputs);
         };
         let work = Work::Kernel(kernel.clone());
-        let mut results = recording.write(work, &inputs, [SlotSpec { dtype, layout }]);
+        let mut results = recording.write(work, &inputs, [output]);
         results.pop().expect("there is one result")
     }
 

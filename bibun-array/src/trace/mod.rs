@@ -57,11 +57,26 @@ pub(crate) struct Content {
 pub(crate) struct SlotSpec {
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
+    /// Whether it is a single value that the array itself holds.
+    pub(crate) is_inline: bool,
 }
 
 impl SlotSpec {
+    fn set_inline(&mut self) {
+        self.layout.strides = self.layout.shape.no_steps();
+        self.is_inline = true;
+    }
+
+    /// The number of elements in memory.
+    pub(crate) fn elements(&self) -> usize {
+        match self.is_inline {
+            true => 1,
+            false => self.layout.shape.size(),
+        }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
-        self.layout.shape.size() * self.dtype.size()
+        self.elements() * self.dtype.size()
     }
 }
 
@@ -143,6 +158,7 @@ pub(crate) struct Slot {
     number: usize,
     dtype: DType,
     bytes: usize,
+    is_inline: bool,
 }
 
 impl Memory for Slot {
@@ -172,19 +188,24 @@ impl Tracer {
     /// Returns an array that stands for the next input. In every run, the input will have the shape,
     /// dtype and strides of `like`, or repeat a single value.
     pub fn input(&self, like: &Array) -> Array {
-        self.input_in(like.dtype(), input_layout(like))
+        self.input_in(like.dtype(), input_layout(like), like.inline().is_some())
     }
 
     /// Returns an array that stands for the next input, whose elements will be in row-major order.
     pub fn row_major_input(&self, shape: &Shape, dtype: DType) -> Array {
-        self.input_in(dtype, Layout::row_major(shape.clone()))
+        self.input_in(dtype, Layout::row_major(shape.clone()), false)
     }
 
-    fn input_in(&self, dtype: DType, layout: Layout) -> Array {
+    fn input_in(&self, dtype: DType, layout: Layout, is_inline: bool) -> Array {
         let mut content = self.0.content();
         let number = content.slots.len();
         content.inputs.push(number);
-        self.0.slot(&mut content, SlotSpec { dtype, layout })
+        let spec = SlotSpec {
+            dtype,
+            layout,
+            is_inline,
+        };
+        self.0.slot(&mut content, spec)
     }
 
     /// Runs a function that computes with the inputs.
@@ -258,6 +279,7 @@ pub fn record_call(
     let slots = outputs.iter().map(|(shape, dtype)| SlotSpec {
         dtype: *dtype,
         layout: Layout::row_major(shape.clone()),
+        is_inline: shape.size() == 1,
     });
     let work = Work::Call {
         name,
@@ -297,9 +319,8 @@ fn zeros_for(x: &Array) -> Array {
     if !is_traced(x) {
         return x.clone();
     }
-    let layout = x.layout();
-    if layout.strides.repeat_one(&layout.shape) {
-        return Array::zeros(&layout.shape, x.dtype());
+    if is_inline(x) {
+        return Array::zeros(x.shape(), x.dtype());
     }
     let own = input_layout(x);
     let axes = own.shape.iter().zip(own.strides.iter());
@@ -309,6 +330,11 @@ fn zeros_for(x: &Array) -> Array {
     let mut buffer = Buffer::of(x.dtype(), last + 1);
     with_word!(x.dtype(), W => buffer.as_mut_words::<W>().fill(W::of(Scalar::zero(x.dtype()))));
     Array::of_buffer(buffer, own)
+}
+
+/// Whether an array is, or will be, a single value without memory.
+fn is_inline(x: &Array) -> bool {
+    x.inline().is_some() || slot(x).is_some_and(|slot| slot.is_inline)
 }
 
 fn slot(x: &Array) -> Option<&Slot> {
@@ -358,6 +384,7 @@ impl Recording {
             number: content.slots.len(),
             dtype: spec.dtype,
             bytes: spec.bytes(),
+            is_inline: spec.is_inline,
         };
         let array = Array::on_memory(Arc::new(memory), spec.layout.clone());
         content.slots.push(spec);

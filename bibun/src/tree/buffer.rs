@@ -148,9 +148,22 @@ impl Buffer {
         apply(change, values).pop()
     }
 
+    /// Replaces the content, unless it is no longer `old`. Returns whether it did.
+    pub(crate) fn exchange(&self, old: &Variable, value: &Variable) -> bool {
+        if surroundings::put_apart(self, value) {
+            return true;
+        }
+        let mut held = write(&self.held);
+        let is_old = held.is_same(old);
+        if is_old {
+            *held = value.clone();
+        }
+        is_old
+    }
+
     /// Replaces the elements by a function of them, and returns the previous ones.
     #[track_caller]
-    pub(crate) fn replace(&self, f: impl Fn(Array) -> Array) -> Array {
+    fn replace(&self, f: impl Fn(Array) -> Array) -> Array {
         loop {
             let old = self.get();
             let value = f(old.array());

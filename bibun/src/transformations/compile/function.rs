@@ -16,9 +16,9 @@ use crate::context::Context;
 use crate::error::{Error, Location, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
-use crate::functions::{ones_like, zeros_like};
+use crate::functions::ones_like;
 use crate::locks::lock;
-use crate::randomness;
+use crate::randomness::{self, Draw};
 use crate::reverse::Paths;
 use crate::scope;
 use crate::surroundings::{self, Captured, Scopes, Surroundings};
@@ -34,14 +34,23 @@ pub(super) type Form = Arc<dyn Any + Send + Sync>;
 /// The number of programs that a function keeps. The one that was used least recently goes first.
 const PROGRAMS: usize = 32;
 
+/// What a run of a function notes for whoever traces it.
+#[derive(Clone, Default)]
+struct Notes {
+    /// The structure of the result.
+    form: Option<Form>,
+    /// Which of the cotangents that were asked for there are.
+    present: Option<Arc<[bool]>>,
+}
+
 thread_local! {
-    /// The structure of the result of the last run of a function on this thread.
-    static FORM: RefCell<Option<Form>> = const { RefCell::new(None) };
+    /// The notes of the last run of a function on this thread.
+    static NOTES: RefCell<Notes> = const { RefCell::new(Notes { form: None, present: None }) };
 }
 
 /// Notes the structure of a result, for whoever traces the function.
 pub(super) fn note(form: Form) {
-    FORM.set(Some(form));
+    NOTES.with_borrow_mut(|notes| notes.form = Some(form));
 }
 
 /// A function and its programs, one for each list of shapes.
@@ -80,15 +89,15 @@ enum RuleKey {
     Jvp(Vec<bool>),
     /// The inputs whose gradients are computed with a single number.
     WithGradient(Vec<bool>),
-    /// The batch axis of each input.
-    Batch(Vec<Option<usize>>),
+    /// The batch axis of each input, the number of batch elements, and how they draw.
+    Batch(Vec<Option<usize>>, usize, Draw),
 }
 
 /// A program with what it was traced for.
 pub(super) struct Traced {
     signature: Signature,
     pub(super) program: Program,
-    form: Option<Form>,
+    notes: Notes,
     /// The buffers and leaves that the function reads, which are inputs behind those of the argument.
     captured: Vec<Captured>,
     /// The buffers that it changes. Their new contents are outputs behind those of the result.
@@ -97,10 +106,17 @@ pub(super) struct Traced {
 
 impl Traced {
     /// The inputs, and those that the function captures.
-    pub(super) fn with_captured(&self, mut inputs: Vec<Array>) -> Vec<Array> {
-        let captured = self.captured.iter();
-        inputs.extend(captured.map(|captured| captured.array().to_row_major()));
+    pub(super) fn with_captured(
+        &self,
+        mut inputs: Vec<Array>,
+        captured: &[Variable],
+    ) -> Vec<Array> {
+        inputs.extend(captured.iter().map(|x| x.array().to_row_major()));
         inputs
+    }
+
+    pub(super) fn captured(&self) -> Vec<Variable> {
+        self.captured.iter().map(Captured::get).collect()
     }
 
     /// Whether a run depends on its inputs alone, so that all runs are the same.
@@ -108,30 +124,51 @@ impl Traced {
         self.captured.is_empty() && self.changed.is_empty() && self.program.is_of_kernels()
     }
 
-    fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
-        let mut outputs = self.program.run(self.with_captured(inputs));
-        let contents = outputs.split_off(outputs.len() - self.changed.len());
-        for (buffer, content) in self.changed.iter().zip(contents) {
-            buffer.replace(|_| content.clone());
+    /// Runs the program, again if another thread has changed a buffer in the meantime.
+    fn run(&self, inputs: &[Array]) -> Vec<Array> {
+        loop {
+            let captured = self.captured();
+            let all = self.with_captured(inputs.to_vec(), &captured);
+            let mut outputs = self.program.run(all);
+            let contents = outputs.split_off(outputs.len() - self.changed.len());
+            let contents: Vec<Variable> = contents.into_iter().map(Variable::constant).collect();
+            let old = |buffer: &Buffer| {
+                let is_it =
+                    |own: &Captured| matches!(own, Captured::Buffer(own) if own.is_same(buffer));
+                let position = self.captured.iter().position(is_it);
+                position.map_or_else(|| buffer.get(), |i| captured[i].clone())
+            };
+            let mut changes = self.changed.iter().zip(&contents).enumerate();
+            // The first decides; the others have been changed by the same runs.
+            if changes.all(|(i, (buffer, new))| buffer.exchange(&old(buffer), new) || i > 0) {
+                return outputs;
+            }
         }
-        outputs
     }
 }
+
+/// The shape, the dtype and the strides of an input, and whether it is a single value without memory.
+type InputSpec = (Shape, DType, Vec<isize>, bool);
 
 /// What a program is for.
 #[derive(Debug)]
 struct Signature {
-    inputs: Vec<(Shape, DType, Vec<isize>)>,
+    inputs: Vec<InputSpec>,
     is_training: bool,
+    is_recording: bool,
 }
 
 impl Signature {
     fn fits(&self, inputs: &[Array]) -> bool {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
+            && self.is_recording == scope::is_recording()
             && self.inputs.len() == inputs.len()
-            && all.all(|((shape, dtype, strides), x)| {
-                *dtype == x.dtype() && shape == x.shape() && strides == x.strides()
+            && all.all(|((shape, dtype, strides, is_inline), x)| {
+                *dtype == x.dtype()
+                    && shape == x.shape()
+                    && strides == x.strides()
+                    && *is_inline == x.memory().is_none()
             })
     }
 }
@@ -176,12 +213,7 @@ impl Core {
                 let outputs = [vec![is_one], outputs].concat();
                 let Some(seed) = seed else { return outputs };
                 let gx = Paths::between(edges, targets).pull_back(vec![Some(seed)], false);
-                let gx = gx
-                    .into_iter()
-                    .zip(&x)
-                    .zip(&asked)
-                    .filter(|(_, asked)| **asked);
-                let gx = gx.map(|((gx, x), _)| gx.unwrap_or_else(|| zeros_like(x)));
+                let gx = present(gx, &asked);
                 outputs.into_iter().chain(gx).collect()
             })
         })
@@ -200,13 +232,14 @@ impl Core {
         let signature = Signature {
             inputs: inputs.iter().map(spec).collect(),
             is_training: scope::is_training(),
+            is_recording: scope::is_recording(),
         };
         let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
         let limit = self.counts.limit.load(Ordering::Relaxed);
         if traces > limit {
             self.counts.traces.fetch_sub(1, Ordering::Relaxed);
             let specs: Vec<String> = (signature.inputs.iter())
-                .map(|(shape, dtype, _)| format!("{dtype} {shape}"))
+                .map(|(shape, dtype, ..)| format!("{dtype} {shape}"))
                 .collect();
             let what = format!(
                 "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
@@ -230,12 +263,11 @@ impl Core {
             .iter()
             .map(|x| Variable::constant(tracer.input(x)))
             .collect();
-        FORM.set(None);
         let run = || scopes.run(|| scope::sealed("compile", || (self.forward)(&inputs)));
         let lifting_tracer = tracer.clone();
         let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
-        let ((outputs, found), draws) =
-            Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
+        let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
+        let (((outputs, found), draws), notes) = noting(run);
         if draws != Draws::default() {
             let what = "the function draws from a generator, and the same numbers would come again \
                         in every run; draw them outside and pass them as an argument (a link such \
@@ -255,7 +287,7 @@ impl Core {
         Traced {
             signature,
             program: tracer.finish(&outputs),
-            form: FORM.take(),
+            notes,
             captured: found.captured,
             changed,
         }
@@ -267,8 +299,36 @@ impl Core {
     }
 }
 
-fn spec(x: &Array) -> (Shape, DType, Vec<isize>) {
-    (x.shape().clone(), x.dtype(), x.strides().to_vec())
+/// Runs `f`, and returns its notes. Those of a function around it stay as they are.
+fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
+    struct PutBack(Notes);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            NOTES.set(std::mem::take(&mut self.0));
+        }
+    }
+    let _put_back = PutBack(NOTES.take());
+    let result = f();
+    (result, NOTES.take())
+}
+
+/// The gradients that there are. Which these are is noted.
+fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
+    let asked_for = gx.into_iter().zip(asked).filter(|(_, asked)| **asked);
+    let gx: Vec<Option<Variable>> = asked_for.map(|(gx, _)| gx).collect();
+    let present = gx.iter().map(Option::is_some).collect();
+    NOTES.with_borrow_mut(|notes| notes.present = Some(present));
+    gx.into_iter().flatten().collect()
+}
+
+fn spec(x: &Array) -> InputSpec {
+    let is_inline = x.memory().is_none();
+    (
+        x.shape().clone(),
+        x.dtype(),
+        x.strides().to_vec(),
+        is_inline,
+    )
 }
 
 /// A call of a compiled function. Its rules are compiled functions of the same inputs and of
@@ -279,8 +339,8 @@ pub(super) struct CompiledCall {
     scopes: Scopes,
     /// The surroundings of the first run, which later runs for derivatives see.
     first: Arc<OnceLock<Surroundings>>,
-    /// The structure of the result, once the function has run.
-    made: Arc<Mutex<Option<Form>>>,
+    /// The notes of the function, once it has run.
+    made: Arc<Mutex<Notes>>,
     /// The gradient of a result that is a single number, computed with it.
     gradient: Option<Arc<Gradient>>,
 }
@@ -289,7 +349,7 @@ pub(super) struct CompiledCall {
 struct Gradient {
     /// The inputs that have history.
     wanted: Vec<bool>,
-    computed: OnceLock<Vec<Array>>,
+    computed: OnceLock<Vec<Option<Array>>>,
 }
 
 impl CompiledCall {
@@ -313,7 +373,7 @@ impl CompiledCall {
             }),
         };
         let outputs = apply::run(&call, inputs, location, false);
-        let form = lock(&call.made).take();
+        let form = lock(&call.made).form.take();
         (outputs, form)
     }
 
@@ -329,10 +389,10 @@ impl CompiledCall {
     /// Runs the program.
     fn run(&self, core: &Core, inputs: Vec<Array>) -> Vec<Array> {
         let traced = core.program(&inputs, &self.scopes);
-        self.note(traced.form.clone());
+        self.note(traced.notes.clone());
         match traced.sees_nothing() {
             true => traced.program.run(inputs),
-            false => self.see_first(|| traced.run(inputs)),
+            false => self.see_first(|| traced.run(&inputs)),
         }
     }
 
@@ -347,10 +407,10 @@ impl CompiledCall {
         outputs
     }
 
-    fn note(&self, form: Option<Form>) {
-        if form.is_some() {
-            *lock(&self.made) = form;
-        }
+    fn note(&self, notes: Notes) {
+        let mut made = lock(&self.made);
+        made.form = notes.form.or(made.form.take());
+        made.present = notes.present.or(made.present.take());
     }
 }
 
@@ -364,8 +424,12 @@ impl CompiledCall {
             return None;
         }
         let each = wanted.iter().enumerate().map(|(i, &wanted)| {
-            let gx = if wanted { computed.next() } else { None };
-            gx.filter(|_| cx.needs(i)).cloned().map(Variable::constant)
+            let gx = if wanted {
+                computed.next()?.clone()
+            } else {
+                None
+            };
+            gx.filter(|_| cx.needs(i)).map(Variable::constant)
         });
         Some(each.collect())
     }
@@ -394,8 +458,8 @@ impl Function for CompiledCall {
         if inputs.iter().any(|x| is_traced(x) || is_elsewhere(x)) {
             let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
             let run = || scope::sealed("compile", || (self.core.forward)(&inputs));
-            let outputs = self.see_first(|| self.scopes.run(run));
-            self.note(FORM.take());
+            let (outputs, notes) = noting(|| self.see_first(|| self.scopes.run(run)));
+            self.note(notes);
             return outputs.iter().map(Variable::array).collect();
         }
         let Some(gradient) = &self.gradient else {
@@ -403,7 +467,12 @@ impl Function for CompiledCall {
         };
         let mut outputs = self.run(&self.core.with_gradient(&gradient.wanted), inputs);
         if outputs.remove(0).item() {
-            let _ = gradient.computed.set(outputs.split_off(1));
+            let mut gx = outputs.split_off(1).into_iter();
+            let present = lock(&self.made).present.clone().expect("it was traced");
+            let each = present
+                .iter()
+                .map(|&present| if present { gx.next() } else { None });
+            let _ = gradient.computed.set(each.collect());
         }
         outputs
     }
@@ -420,20 +489,19 @@ impl Function for CompiledCall {
             Arc::new(move |values| {
                 let (x, gy) = values.split_at(count);
                 let gx = pull_through(|x| forward(x), x, |i| asked[i], gy.to_vec());
-                let wanted = gx
-                    .into_iter()
-                    .zip(x)
-                    .zip(&asked)
-                    .filter(|(_, asked)| **asked);
-                wanted
-                    .map(|((gx, x), _)| gx.unwrap_or_else(|| zeros_like(x)))
-                    .collect()
+                present(gx, &asked)
             })
         });
         let inputs = (0..count).map(|i| cx.input(i)).chain(gy).collect();
         let mut gx = self.call_rule(core, inputs).into_iter();
-        let in_place = |&needed: &bool| if needed { gx.next() } else { None };
-        needs.iter().map(in_place).collect()
+        let present = lock(&self.made).present.clone();
+        let present = present.expect("the rule has run, or was traced");
+        let mut present = present.iter();
+        let mut each = |&needed: &bool| match needed && present.next() == Some(&true) {
+            true => gx.next(),
+            false => None,
+        };
+        needs.iter().map(&mut each).collect()
     }
 
     fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
@@ -457,19 +525,21 @@ impl Function for CompiledCall {
         let count = Batched::batch_size(&inputs);
         let draw = randomness::draw_of_rule();
         let axes: Vec<Option<usize>> = inputs.iter().map(|element| element.axis).collect();
-        let core = self.core.rule(RuleKey::Batch(axes.clone()), |forward| {
-            Arc::new(move |values| {
-                let elements = values.iter().zip(&axes).map(|(value, &axis)| Batched {
-                    value: value.clone(),
-                    axis,
-                });
-                let batch = run_batch(|x| forward(x), &elements.collect::<Vec<_>>(), draw);
-                batch
-                    .iter()
-                    .map(|element| element.to_front(count))
-                    .collect()
-            })
-        });
+        let core = self
+            .core
+            .rule(RuleKey::Batch(axes.clone(), count, draw), |forward| {
+                Arc::new(move |values| {
+                    let elements = values.iter().zip(&axes).map(|(value, &axis)| Batched {
+                        value: value.clone(),
+                        axis,
+                    });
+                    let batch = run_batch(|x| forward(x), &elements.collect::<Vec<_>>(), draw);
+                    batch
+                        .iter()
+                        .map(|element| element.to_front(count))
+                        .collect()
+                })
+            });
         let values = inputs.into_iter().map(|element| element.value).collect();
         let outputs = self.call_rule(core, values);
         outputs.into_iter().map(|y| Batched::along(y, 0)).collect()

@@ -7,15 +7,17 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use bibun_array::is_traced;
+
 use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 use self::structure::Structure;
 use crate::call::calling;
-use crate::error::{Error, caller};
+use crate::error::{Error, caller, raise};
 use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
 use crate::surroundings::Scopes;
-use crate::tree::{Leaves, Mapper, Role, Tree};
+use crate::tree::{Held, Leaves, Mapper, Role, Tree, Visitor};
 use crate::variable::Variable;
 
 /// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
@@ -31,7 +33,8 @@ use crate::variable::Variable;
 /// may depend on shapes and not on values. To read a value is an error; so is a branch on a value,
 /// for which there is [`where_`](crate::functions::where_). Values that `f` captures are constants of
 /// the program: a captured Variable that has history is an error, and a number that changes outside
-/// keeps its old value, as do the fields of the argument that are not Variables.
+/// keeps its old value, as do the fields of the argument that are not Variables: two models that differ
+/// in these need two compiled functions.
 /// [Buffers](crate::links::Buffer) are read and changed in every run, so batch normalisation and
 /// [`Dropout`](crate::links::Dropout) train as usual; to draw from a
 /// [`Generator`](crate::array::Generator) is an error. With hooks, replaced [`Rules`] or
@@ -142,6 +145,7 @@ where
             let y = function(&leaves.replaced(&form, variables));
             let outputs = Leaves::of(&y);
             let variables = outputs.variables.clone();
+            expect_returned(&y);
             note(form_of(y, outputs));
             variables
         };
@@ -236,7 +240,9 @@ where
         let (core, inputs) = self.core(x);
         let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
         let traced = core.program(&inputs, &Scopes::current());
-        let (_, times) = traced.program.profile(traced.with_captured(inputs));
+        let (_, times) = traced
+            .program
+            .profile(traced.with_captured(inputs, &traced.captured()));
         traced.program.listing_with(&times)
     }
 
@@ -268,6 +274,22 @@ where
         }
         Ok(())
     }
+}
+
+/// Refuses a result whose values are not among its leaves, because they would stay in the trace.
+fn expect_returned<Y: Tree>(y: &Y) {
+    y.visit(&mut Visitor::of_places(&mut |name, held, role| {
+        // Buffers are changed behind the run, and a result has them as they are.
+        let Held::Variable(x) = held else { return };
+        let is_traced = || x.plain_array().is_some_and(|x| is_traced(&x));
+        if role == Role::Buffer && is_traced() {
+            let what = format!(
+                "`{name}` of the result is a constant in a model, which is no result of a function; \
+                 make it a parameter (`Variable::new(x.array())`), or return it beside the model"
+            );
+            raise(Error::argument("compile", what));
+        }
+    }));
 }
 
 fn form_of<Y: Tree + Send + 'static>(y: Y, leaves: Leaves) -> Form {
