@@ -229,7 +229,7 @@ fn a_loss_comes_with_its_gradient() {
         |f: &dyn Fn(&(Variable, Variable)) -> Variable| grad(|x| grad(f, x).0.square().sum(..), &x);
     all_the_same_bits(&second(&|x| compiled.call(x)), &second(&f));
     let [a, b] = [&x.0, &x.1].map(|x| Variable::new(x.array()));
-    let y = compiled.call(&(a.clone(), b.clone()));
+    let y = compiled.call(&(a, b.clone()));
     let partial = bibun::gradients(&[&y], &[&b]);
     same_bits(partial[0].as_ref().unwrap(), &grad(f, &x).1);
     same_bits(

@@ -9,11 +9,6 @@ pub(crate) enum Code {}
 
 impl Code {
     /// Returns `None`.
-    pub(crate) fn new(_formula: &Formula, _repeats: &[bool]) -> Option<Self> {
-        None
-    }
-
-    /// Returns `None`.
     pub(crate) fn for_arrays(
         _formula: &Formula,
         _inputs: &[(DType, bool)],
