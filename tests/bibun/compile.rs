@@ -560,6 +560,30 @@ fn what_does_not_matter_has_no_gradient() {
 }
 
 #[test]
+fn examples_see_the_masks_and_buffers_of_the_first_run() {
+    let links = [(); 2].map(|()| {
+        let g = &mut Generator::new(4);
+        (Linear::new(3, 4, g), Dropout::new(0.5, g))
+    });
+    type Links = (Arc<Linear>, Arc<Dropout>, Variable);
+    let losses = |(linear, drop, x): &Links| drop.forward(&linear.forward(x)).square().sum(-1);
+    let compiled = compile(losses);
+    let x = normal(&[6, 3], 1);
+    let [eager, program] =
+        links.map(|(linear, drop)| (Arc::new(linear), Arc::new(drop), x.clone()));
+    for _ in 0..3 {
+        let norms = [losses(&eager), compiled.call(&program)]
+            .iter()
+            .zip([&eager.0, &program.0])
+            .map(|(losses, linear)| per_example(losses, &**linear).norms())
+            .collect::<Vec<_>>();
+        same_bits(&norms[0], &norms[1]);
+    }
+    let streams = [&eager.1, &program.1].map(|drop| drop.buffers()[0].1.clone());
+    same_bits(&streams[0], &streams[1]);
+}
+
+#[test]
 fn layers_may_be_compiled_alone_and_together() {
     let layer = Arc::new(compile(|x: &Variable| x.exp()));
     let loss = compile(move |x: &Variable| layer.call(x).sum(..));

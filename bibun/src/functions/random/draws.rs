@@ -191,7 +191,7 @@ impl DiscreteRule for Random {
 
     fn forward(&self, inputs: Vec<Array>) -> Array {
         if !inputs.iter().any(is_traced) {
-            return self.drawn(&inputs);
+            return undrawn(|| self.drawn(&inputs));
         }
         // The position in the stream is known in the run alone, and so are the numbers.
         let batch = inputs[1..].iter().flat_map(|batch| batch.shape().iter());

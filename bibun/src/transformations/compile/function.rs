@@ -545,15 +545,18 @@ impl Function for CompiledCall {
         outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
     }
 
-    /// Walks through the function itself.
+    /// Walks through the function itself, in the surroundings of the first run.
     fn per_example(
         &self,
         cx: &Context<'_>,
         gy: Vec<ExampleCotangent>,
     ) -> Vec<Option<ExampleGradient>> {
         let run = |x: &[Variable]| {
-            self.scopes
-                .run(|| scope::recording(true, || (self.core.forward)(x)))
+            let run = || scope::recording(true, || (self.core.forward)(x));
+            match self.first.get() {
+                Some(first) => first.again_under(&self.scopes, run),
+                None => self.scopes.run(|| self.see_first(run)),
+            }
         };
         pull_apart_again(run, cx, gy)
     }
