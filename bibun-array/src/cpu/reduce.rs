@@ -28,7 +28,8 @@ const LANES: usize = 32;
 const TILE: usize = 4096;
 /// The number of pieces into which the elements of a few large results are split.
 const PIECES: usize = 16;
-/// The number of elements whose extreme is found before checking whether it is a new one.
+/// The number of elements whose extreme is found before checking whether it is a new one, and the
+/// least number of neighbours in a piece.
 const BLOCK: usize = 1024;
 
 /// Reduces `axes` of `x`, whose type is its own accumulator.
@@ -90,6 +91,8 @@ pub(super) trait Fold: Send + Sync {
     const SELDOM: bool = false;
     const START: Self::Part;
     const EMPTY: Self::Total;
+    /// The element that changes no part.
+    const NEUTRAL: Self::Input;
     fn add(part: Self::Part, x: Self::Input) -> Self::Part;
     fn join(a: Self::Part, b: Self::Part) -> Self::Part;
     fn collect(total: Self::Total, part: Self::Part) -> Self::Total;
@@ -107,7 +110,7 @@ struct Any;
 
 /// A fold whose parts are also its totals: how to start, add an element, join two parts and finish.
 macro_rules! fold {
-    ($fold:ty: $input:ty => $part:ty => $output:ty, $start:expr,
+    ($fold:ty: $input:ty => $part:ty => $output:ty, $start:expr, $neutral:expr,
      $add:expr, $join:expr, $finish:expr $(, seldom: $seldom:expr)?) => {
         impl Fold for $fold {
             type Input = $input;
@@ -116,6 +119,7 @@ macro_rules! fold {
             type Output = $output;
             const START: $part = $start;
             const EMPTY: $part = $start;
+            const NEUTRAL: $input = $neutral;
             $(const SELDOM: bool = $seldom;)?
             #[inline(always)]
             fn add(part: $part, x: $input) -> $part {
@@ -143,31 +147,31 @@ macro_rules! fold {
     };
 }
 
-fold!(Sum<bool>: bool => i64 => i64, 0, |a, x| a + i64::from(x), |a, b| a + b,
+fold!(Sum<bool>: bool => i64 => i64, 0, false, |a, x| a + i64::from(x), |a, b| a + b,
       |a, n| a.wrapping_mul(n as i64));
-fold!(Sum<i64>: i64 => i64 => i64, 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b),
+fold!(Sum<i64>: i64 => i64 => i64, 0, 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b),
       |a, n| a.wrapping_mul(n as i64));
-fold!(Sum<f32>: f32 => f64 => f32, 0.0, |a, x| a + f64::from(x), |a, b| a + b,
+fold!(Sum<f32>: f32 => f64 => f32, 0.0, 0.0, |a, x| a + f64::from(x), |a, b| a + b,
       |a, n| (a * n as f64) as f32);
-fold!(Product<i64>: i64 => i64 => i64, 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b),
+fold!(Product<i64>: i64 => i64 => i64, 1, 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b),
       |a, n| power(a, n, i64::wrapping_mul), seldom: true);
-fold!(Product<f32>: f32 => f64 => f32, 1.0, |a, x| a * f64::from(x), |a, b| a * b,
+fold!(Product<f32>: f32 => f64 => f32, 1.0, 1.0, |a, x| a * f64::from(x), |a, b| a * b,
       |a, n| power(a, n, |a, b| a * b) as f32, seldom: true);
-fold!(Product<f64>: f64 => f64 => f64, 1.0, |a, x| a * x, |a, b| a * b,
+fold!(Product<f64>: f64 => f64 => f64, 1.0, 1.0, |a, x| a * x, |a, b| a * b,
       |a, n| power(a, n, |a, b| a * b), seldom: true);
-fold!(Any: bool => bool => bool, false, |a, x| a | x, |a, b| a | b, |a, _| a,
+fold!(Any: bool => bool => bool, false, false, |a, x| a | x, |a, b| a | b, |a, _| a,
       seldom: true);
-fold!(All: bool => bool => bool, true, |a, x| a & x, |a, b| a & b, |a, _| a,
+fold!(All: bool => bool => bool, true, true, |a, x| a & x, |a, b| a & b, |a, _| a,
       seldom: true);
-fold!(Max<i64>: i64 => i64 => i64, i64::MIN, |a, x| a.max(x), |a, b| a.max(b), |a, _| a);
-fold!(Min<i64>: i64 => i64 => i64, i64::MAX, |a, x| a.min(x), |a, b| a.min(b), |a, _| a);
+fold!(Max<i64>: i64 => i64 => i64, i64::MIN, i64::MIN, |a, x| a.max(x), |a, b| a.max(b), |a, _| a);
+fold!(Min<i64>: i64 => i64 => i64, i64::MAX, i64::MAX, |a, x| a.min(x), |a, b| a.min(b), |a, _| a);
 
 macro_rules! fold_float_extremes {
     ($($float:ty),*) => {$(
-        fold!(Max<$float>: $float => $float => $float, <$float>::NEG_INFINITY,
+        fold!(Max<$float>: $float => $float => $float, <$float>::NEG_INFINITY, <$float>::NEG_INFINITY,
               |a, x| if x > a || x.is_nan() { x } else { a },
               |a, x| if x > a || x.is_nan() { x } else { a }, |a, _| a);
-        fold!(Min<$float>: $float => $float => $float, <$float>::INFINITY,
+        fold!(Min<$float>: $float => $float => $float, <$float>::INFINITY, <$float>::INFINITY,
               |a, x| if x < a || x.is_nan() { x } else { a },
               |a, x| if x < a || x.is_nan() { x } else { a }, |a, _| a);
     )*};
@@ -186,6 +190,7 @@ impl Fold for Sum<f64> {
         sum: 0.0,
         error: 0.0,
     };
+    const NEUTRAL: f64 = 0.0;
     #[inline(always)]
     fn add(part: f64, x: f64) -> f64 {
         part + x
@@ -491,8 +496,11 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
         };
 
         // Few results of many elements are split into pieces that are merged in order.
-        if work >= PARALLEL && out.len().div_ceil(tile) < PIECES {
-            let piece = depth.div_ceil(PIECES);
+        let piece = match plan.across {
+            true => depth.div_ceil(PIECES),
+            false => depth.div_ceil(PIECES).max(BLOCK),
+        };
+        if work >= PARALLEL && out.len().div_ceil(tile) < PIECES && piece < depth {
             let pieces = depth.div_ceil(piece);
             let mut totals = list(self.empty, pieces * out.len());
             for_each(chunks(&mut totals, out.len()), threads, 1, &|i, totals| {
@@ -557,22 +565,21 @@ impl<F: Fold> Reducer for Folded<F> {
                 rows.collect();
                 continue;
             }
-            let short = count <= LANES && plan.reduced.even_step() == Some(1);
+            let is_even = plan.reduced.even_step() == Some(1);
+            if is_even && count <= LANES {
+                take_short::<F>(&memory[kept.start + from..], step, count, totals);
+                continue;
+            }
+            if is_even && F::RUN.is_none_or(|most| count <= most * LANES) {
+                take_long::<F>(&memory[kept.start + from..], step, count, totals);
+                continue;
+            }
             for (i, total) in totals.iter_mut().enumerate() {
                 let memory = &memory[kept.start + i * step..];
-                if short {
-                    let part = memory[from..from + count].iter();
-                    *total = F::collect(*total, part.fold(F::START, |a, &x| F::add(a, x)));
-                    continue;
-                }
                 let mut lanes = Lanes::<F>::new(*total);
                 for run in plan.reduced.runs(from, count) {
-                    lanes.take::<S>(
-                        &mut beside,
-                        &memory[run.start..],
-                        run.step as usize,
-                        run.len,
-                    );
+                    let (memory, step) = (&memory[run.start..], run.step as usize);
+                    lanes.take::<S>(&mut beside, memory, step, run.len);
                 }
                 lanes.collect();
                 *total = lanes.total;
@@ -586,6 +593,92 @@ impl<F: Fold> Reducer for Folded<F> {
     }
     fn finish(total: F::Total, repeats: usize) -> F::Output {
         F::finish(total, repeats)
+    }
+}
+
+/// Takes `count` neighbouring elements into each result, one after the other. The first elements of
+/// results are `step` apart.
+#[inline(always)]
+fn take_short<F: Fold>(memory: &[F::Input], step: usize, count: usize, totals: &mut [F::Total]) {
+    // Several results at a time, because each waits for its last element.
+    const SIDE: usize = 8;
+    let (sides, rest) = totals.as_chunks_mut::<SIDE>();
+    let done = sides.len() * SIDE;
+    for (i, totals) in sides.iter_mut().enumerate() {
+        let rows: [&[F::Input]; SIDE] =
+            std::array::from_fn(|row| &memory[(i * SIDE + row) * step..][..count]);
+        let mut parts = [F::START; SIDE];
+        for at in 0..count {
+            for (part, row) in parts.iter_mut().zip(rows) {
+                *part = F::add(*part, row[at]);
+            }
+        }
+        for (total, part) in totals.iter_mut().zip(parts) {
+            *total = F::collect(*total, part);
+        }
+    }
+    for (i, total) in rest.iter_mut().enumerate() {
+        let elements = memory[(done + i) * step..][..count].iter();
+        *total = F::collect(*total, elements.fold(F::START, |part, &x| F::add(part, x)));
+    }
+}
+
+/// Takes `count` neighbouring elements into each result, in [`LANES`] parts. The first elements of
+/// results are `step` apart.
+#[inline(always)]
+fn take_long<F: Fold>(memory: &[F::Input], step: usize, count: usize, totals: &mut [F::Total]) {
+    // The last parts of several results are joined side by side.
+    const SIDE: usize = 16;
+    for (i, totals) in totals.chunks_mut(SIDE).enumerate() {
+        let mut parts = [[F::START; LANES]; SIDE];
+        for (row, parts) in (i * SIDE..).zip(&mut parts[..totals.len()]) {
+            let (whole, rest) = memory[row * step..][..count].as_chunks::<LANES>();
+            // PERF: a copy that is only indexed by constants stays in registers.
+            let mut own = *parts;
+            for chunk in whole {
+                for lane in 0..LANES {
+                    own[lane] = F::add(own[lane], chunk[lane]);
+                }
+            }
+            if !rest.is_empty() {
+                let mut chunk = [F::NEUTRAL; LANES];
+                chunk[..rest.len()].copy_from_slice(rest);
+                for lane in 0..LANES {
+                    own[lane] = F::add(own[lane], chunk[lane]);
+                }
+            }
+            *parts = own;
+        }
+        for parts in &mut parts {
+            join_halves::<F, 16>(parts);
+            join_halves::<F, 8>(parts);
+        }
+        let mut across = [[F::START; SIDE]; 8];
+        for (lane, across) in across.iter_mut().enumerate() {
+            for (part, parts) in across.iter_mut().zip(&parts) {
+                *part = parts[lane];
+            }
+        }
+        for width in [4, 2, 1] {
+            let (first, others) = across.split_at_mut(width);
+            for (first, other) in first.iter_mut().zip(others) {
+                for (a, &b) in first.iter_mut().zip(&*other) {
+                    *a = F::join(*a, b);
+                }
+            }
+        }
+        for (total, &part) in totals.iter_mut().zip(&across[0]) {
+            *total = F::collect(*total, part);
+        }
+    }
+}
+
+/// Joins each of the first `WIDTH` parts with its counterpart in the next ones.
+// PERF: a width that is known lets the compiler use vectors.
+#[inline(always)]
+fn join_halves<F: Fold, const WIDTH: usize>(parts: &mut [F::Part; LANES]) {
+    for lane in 0..WIDTH {
+        parts[lane] = F::join(parts[lane], parts[lane + WIDTH]);
     }
 }
 
@@ -693,13 +786,11 @@ impl<F: Fold> Lanes<F> {
     #[inline(always)]
     fn collect(&mut self) {
         let mut parts = std::mem::replace(&mut self.parts, [F::START; LANES]);
-        let mut width = LANES / 2;
-        while width > 0 {
-            for lane in 0..width {
-                parts[lane] = F::join(parts[lane], parts[lane + width]);
-            }
-            width /= 2;
-        }
+        join_halves::<F, 16>(&mut parts);
+        join_halves::<F, 8>(&mut parts);
+        join_halves::<F, 4>(&mut parts);
+        join_halves::<F, 2>(&mut parts);
+        join_halves::<F, 1>(&mut parts);
         self.total = F::collect(self.total, parts[0]);
         self.taken = 0;
     }
