@@ -3,12 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-use super::Level;
 use super::functions::Function;
+use super::machine::{Machine, Width};
 use super::order::{Step, Steps};
-use super::x86::{self, Opcode, Width};
 use crate::DType;
 use crate::formula::{Operation, Type};
 
@@ -36,67 +33,27 @@ pub(super) enum Origin {
     /// The preamble, which left it in this slot.
     Kept(u32),
 }
-
 /// A value: a vector or a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Description {
     pub(super) width: Width,
     pub(super) origin: Origin,
-    /// The type of the elements of inputs and constants, and in AVX2 that of the lanes of truths.
+    /// The type of the elements of inputs and constants, and where truths are vectors, that of their lanes.
     pub(super) element: Type,
-}
-
-/// The places of the operands of an instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
-    /// The last of one or two sources may lie in memory.
-    Plain,
-    /// The same, and the two may change places.
-    Commutative,
-    /// One source, of elements of another size, in a register.
-    Convert,
-    /// The same, only in the lanes of the mask that is the first source; others are zero.
-    Masked,
-    /// By bits, with this number in the place of a register.
-    Shift(u8),
-    /// `a b + c`, which overwrites one of the three.
-    Fused,
-    /// The second source in the lanes of the mask that is the first one, else the third.
-    Choice,
-    /// The same with a vector, whose signs are the mask.
-    ChoiceBySign,
-    /// The first source is overwritten, the last may lie in memory.
-    Overwriting,
-    /// The target stands in the place of the last operand.
-    Extract,
-    /// Of masks.
-    Masks,
-    /// A function, whose address lies among the constants, of one or two sources.
-    Call(u32),
-    /// The same of the first source, only where the truth that is the second source holds; else
-    /// the third source.
-    GuardedCall(u32),
-    /// A result, in one of the vectors of a turn.
-    Store(u16, u8),
-    /// The value is left in a slot.
-    Keep(u32),
 }
 
 /// An instruction on values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Instruction {
-    pub(super) opcode: Opcode,
-    pub(super) form: Form,
-    pub(super) length: Width,
+pub(super) struct Instruction<I> {
+    pub(super) what: I,
     pub(super) target: Option<Value>,
     sources: [Value; 3],
     count: u8,
-    pub(super) immediate: Option<u8>,
     /// The line of the formula.
     pub(super) line: u32,
 }
 
-impl Instruction {
+impl<I> Instruction<I> {
     pub(super) fn sources(&self) -> &[Value] {
         &self.sources[..usize::from(self.count)]
     }
@@ -104,27 +61,27 @@ impl Instruction {
 
 /// A part of the code.
 #[derive(Debug)]
-pub(super) struct Segment {
-    pub(super) instructions: Vec<Instruction>,
+pub(super) struct Segment<I> {
+    pub(super) instructions: Vec<Instruction<I>>,
     /// The vectors that a turn computes.
     pub(super) copies: usize,
 }
 
 /// A formula as instructions.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) level: Level,
+pub(super) struct Plan<M: Machine> {
+    pub(super) machine: M,
     pub(super) lanes: usize,
     pub(super) values: Vec<Description>,
     pub(super) constants: Vec<u8>,
     /// The functions that are called.
     pub(super) functions: Vec<Arc<Function>>,
     /// What is the same in all turns.
-    pub(super) preamble: Segment,
+    pub(super) preamble: Segment<M::Instruction>,
     /// Turns of several vectors, the best ones first. Those are taken whose values have registers.
-    pub(super) turns: Vec<Segment>,
+    pub(super) turns: Vec<Segment<M::Instruction>>,
     /// The turns of one vector.
-    pub(super) rest: Segment,
+    pub(super) rest: Segment<M::Instruction>,
     /// The slots that the preamble fills.
     pub(super) kept: u32,
     /// The dtypes of the inputs that are read, and whether one element is repeated.
@@ -136,21 +93,16 @@ pub(super) struct Plan {
 /// Beyond this number of instructions a processor sees no other turn anyway.
 const LONG: usize = 400;
 
-impl Plan {
+impl<M: Machine> Plan<M> {
     /// The instructions of a formula for slices of about `n` elements, or `None` if an operation has
     /// none.
-    pub(super) fn new(steps: &Steps, level: Level, n: usize) -> Option<Self> {
+    pub(super) fn new(steps: &Steps, machine: M, n: usize) -> Option<Self> {
         let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
         let element = if steps.all.iter().any(is_wide) { 8 } else { 4 };
-        let lanes = match level {
-            // Short vectors where they hold all elements: some instructions take less time.
-            Level::Avx512 => (n.next_power_of_two() * element).clamp(16, 64) / element,
-            Level::Avx2 if n <= 2 => 1,
-            Level::Avx2 => 32 / element,
-        };
+        let lanes = machine.lanes(element, n);
         let mut lowering = Lowering {
             steps,
-            level,
+            machine,
             lanes,
             values: Vec::new(),
             constants: Vec::new(),
@@ -171,7 +123,7 @@ impl Plan {
             .filter(|&copies| lowering.fits(&rest, copies, n));
         let turns: Vec<usize> = turns.collect();
         let turns = turns.into_iter().map(|copies| lowering.body(copies));
-        let turns = turns.collect::<Option<Vec<Segment>>>()?;
+        let turns = turns.collect::<Option<Vec<_>>>()?;
         let Lowering {
             values,
             constants,
@@ -179,7 +131,7 @@ impl Plan {
             ..
         } = lowering;
         Some(Self {
-            level,
+            machine,
             lanes,
             values,
             constants,
@@ -194,7 +146,7 @@ impl Plan {
     }
 
     /// What the turns read from memory, that which is read most often first.
-    pub(super) fn read_often(&self, segment: &Segment) -> Vec<Value> {
+    pub(super) fn read_often(&self, segment: &Segment<M::Instruction>) -> Vec<Value> {
         let mut uses: HashMap<Value, usize> = HashMap::new();
         for value in segment.instructions.iter().flat_map(Instruction::sources) {
             let description = self.values[value.index()];
@@ -210,11 +162,11 @@ impl Plan {
 }
 
 /// The instructions of a formula while they are written.
-pub(super) struct Lowering<'a> {
+pub(super) struct Lowering<'a, M: Machine> {
     pub(super) steps: &'a Steps,
-    pub(super) level: Level,
+    pub(super) machine: M,
     pub(super) lanes: usize,
-    values: Vec<Description>,
+    pub(super) values: Vec<Description>,
     constants: Vec<u8>,
     functions: Vec<Arc<Function>>,
     /// The offsets of functions among the constants.
@@ -225,13 +177,13 @@ pub(super) struct Lowering<'a> {
     /// What the preamble leaves of each line.
     kept: Vec<Option<Value>>,
     /// Truths in lanes of the other size.
-    converted: HashMap<Value, Value>,
-    instructions: Vec<Instruction>,
+    pub(super) converted: HashMap<Value, Value>,
+    instructions: Vec<Instruction<M::Instruction>>,
     pub(super) line: u32,
 }
 
-impl Lowering<'_> {
-    fn preamble(&mut self) -> Option<Segment> {
+impl<M: Machine> Lowering<'_, M> {
+    fn preamble(&mut self) -> Option<Segment<M::Instruction>> {
         self.of_lines = vec![vec![None; self.steps.all.len()]];
         for (line, step) in self.steps.all.iter().enumerate() {
             if step.is_uniform && step.is_needed && !step.is_constant() {
@@ -243,14 +195,7 @@ impl Lowering<'_> {
         for (line, step) in self.steps.all.iter().enumerate() {
             if let Some(value) = self.of_lines[0][line].filter(|_| step.is_kept) {
                 self.line = line as u32;
-                self.instruct(
-                    x86::MOVE,
-                    Form::Keep(slot),
-                    Width::Xmm,
-                    None,
-                    &[value],
-                    None,
-                );
+                self.instruct(M::keep(slot), None, &[value]);
                 let description = Description {
                     origin: Origin::Kept(slot),
                     ..self.values[value.index()]
@@ -262,7 +207,7 @@ impl Lowering<'_> {
         Some(self.segment(1))
     }
 
-    fn body(&mut self, copies: usize) -> Option<Segment> {
+    fn body(&mut self, copies: usize) -> Option<Segment<M::Instruction>> {
         self.of_lines = vec![vec![None; self.steps.all.len()]; copies];
         let mut results: Vec<(usize, u16)> = Vec::with_capacity(self.steps.results.len());
         for (k, &line) in self.steps.results.iter().enumerate() {
@@ -279,20 +224,20 @@ impl Lowering<'_> {
                 let own = results[first..]
                     .iter()
                     .take_while(|&&(other, _)| other == line);
-                own.map(|&(line, result)| self.store(line, result))
+                own.map(|&(line, result)| M::store(self, line, result))
                     .collect::<Option<()>>()?;
             }
         }
         // Those that need no instruction of the turn.
         for (line, result) in results {
             if self.steps.all[line].is_leaf() {
-                self.store(line, result)?;
+                M::store(self, line, result)?;
             }
         }
         Some(self.segment(copies))
     }
 
-    fn segment(&mut self, copies: usize) -> Segment {
+    fn segment(&mut self, copies: usize) -> Segment<M::Instruction> {
         self.converted.clear();
         Segment {
             instructions: std::mem::take(&mut self.instructions),
@@ -301,9 +246,9 @@ impl Lowering<'_> {
     }
 
     /// Whether a turn may compute several vectors, which hides the latency of instructions.
-    fn fits(&self, one: &Segment, copies: usize, n: usize) -> bool {
-        let (vectors, _) = self.level.registers();
-        let (live, _) = self.steps.live(self.level);
+    fn fits(&self, one: &Segment<M::Instruction>, copies: usize, n: usize) -> bool {
+        let vectors = self.machine.vectors();
+        let live = self.steps.live(self.machine.has_masks());
         n >= self.lanes * copies
             && one.instructions.len() * copies <= LONG
             // Some of them may be read from memory when they are needed.
@@ -321,7 +266,7 @@ impl Lowering<'_> {
 
     /// The width of vectors of a type.
     pub(super) fn width(&self, value: Type) -> Width {
-        Width::of((self.lanes * size(value)).max(16))
+        Width::of((self.lanes * size(value)).max(M::NARROWEST))
     }
 
     /// A constant with these bits.
@@ -331,11 +276,7 @@ impl Lowering<'_> {
             return *value;
         }
         let offset = self.constants.len() as u32;
-        let times = match self.level {
-            Level::Avx512 => 1,
-            // Without broadcasts from memory it lies there in all lanes.
-            Level::Avx2 => 32 / bytes,
-        };
+        let times = self.machine.constant(bytes) / bytes;
         for _ in 0..times {
             self.constants.extend(&bits.to_le_bytes()[..bytes]);
         }
@@ -350,21 +291,19 @@ impl Lowering<'_> {
     }
 
     /// A number of this precision.
-    fn number(&mut self, x: f64, of: Type) -> Value {
+    pub(super) fn number(&mut self, x: f64, of: Type) -> Value {
         match of {
             Type::Single => self.bits(u64::from((x as f32).to_bits()), of),
             _ => self.bits(x.to_bits(), of),
         }
     }
 
+    /// Writes an instruction, which computes a value unless it stores one.
     pub(super) fn instruct(
         &mut self,
-        opcode: Opcode,
-        form: Form,
-        length: Width,
+        what: M::Instruction,
         target: Option<Width>,
         sources: &[Value],
-        immediate: Option<u8>,
     ) -> Option<Value> {
         let target = target.map(|width| {
             self.value(Description {
@@ -376,70 +315,13 @@ impl Lowering<'_> {
         let mut all = [Value(0); 3];
         all[..sources.len()].copy_from_slice(sources);
         self.instructions.push(Instruction {
-            opcode,
-            form,
-            length,
+            what,
             target,
             sources: all,
             count: sources.len() as u8,
-            immediate,
             line: self.line,
         });
         target
-    }
-
-    /// An instruction whose target has its length.
-    pub(super) fn plain(
-        &mut self,
-        opcode: Opcode,
-        form: Form,
-        length: Width,
-        sources: &[Value],
-    ) -> Value {
-        self.with(opcode, form, length, length, sources, None)
-    }
-
-    pub(super) fn with(
-        &mut self,
-        opcode: Opcode,
-        form: Form,
-        length: Width,
-        target: Width,
-        sources: &[Value],
-        immediate: Option<u8>,
-    ) -> Value {
-        self.instruct(opcode, form, length, Some(target), sources, immediate)
-            .expect("it has a target")
-    }
-
-    /// A test of numbers.
-    fn tested(
-        &mut self,
-        opcode: Opcode,
-        form: Form,
-        of: Type,
-        sources: &[Value],
-        immediate: Option<u8>,
-    ) -> Value {
-        let width = self.width(of);
-        let truth = match self.level {
-            Level::Avx512 => Width::Mask,
-            Level::Avx2 => width,
-        };
-        let value = self.with(opcode, form, width, truth, sources, immediate);
-        self.as_truth(value, of)
-    }
-
-    pub(super) fn shift(
-        &mut self,
-        ([single, double], digit): ([Opcode; 2], u8),
-        wide: bool,
-        width: Width,
-        x: Value,
-        bits: u8,
-    ) -> Value {
-        let opcode = if wide { double } else { single };
-        self.with(opcode, Form::Shift(digit), width, width, &[x], Some(bits))
     }
 
     /// The value of a line that has none yet, or does not need to be computed in a turn.
@@ -461,164 +343,20 @@ impl Lowering<'_> {
         }
         self.line = line as u32;
         if let Operation::Input(i) = step.operation {
-            return self.input(i, step, copy);
+            return M::input(self, i, step, copy);
         }
-        self.operation(&step, &arguments[..step.arguments().len()])
+        M::operation(self, &step, &arguments[..step.arguments().len()])
     }
 
-    /// Tells in AVX2 that a value is a truth in lanes of a type. Only their signs count.
-    pub(super) fn as_truth(&mut self, value: Value, of: Type) -> Value {
-        if self.level == Level::Avx2 {
-            self.values[value.index()].element = of;
-        }
-        value
-    }
-
-    /// A truth in lanes of the size of a type.
-    pub(super) fn truth(&mut self, truth: Value, of: Type) -> Value {
-        let own = self.values[truth.index()];
-        if self.level == Level::Avx512 || size(own.element) == size(of) {
-            return truth;
-        }
-        if let Some(value) = self.converted.get(&truth) {
-            return *value;
-        }
-        let value = match (of, own.width) {
-            (Type::Single, width) => {
-                let upper = match width {
-                    Width::Ymm => self.upper_half(truth),
-                    _ => truth,
-                };
-                // The upper halves of all lanes.
-                let (xmm, sources) = (Width::Xmm, [truth, upper]);
-                self.with(x86::SHUFFLE, Form::Plain, xmm, xmm, &sources, Some(0xDD))
-            }
-            _ => self.plain(x86::WIDEN_INTEGERS, Form::Convert, self.width(of), &[truth]),
-        };
-        let value = self.as_truth(value, of);
-        self.converted.insert(truth, value);
-        value
-    }
-
-    pub(super) fn upper_half(&mut self, x: Value) -> Value {
-        let (ymm, xmm) = (Width::Ymm, Width::Xmm);
-        self.with(x86::UPPER_HALF, Form::Extract, ymm, xmm, &[x], Some(1))
-    }
-
-    /// The instructions of an operation.
-    fn operation(&mut self, step: &Step, a: &[Value]) -> Option<Value> {
-        use Operation as O;
-        let of = step.of;
-        let p = usize::from(of != Type::Single);
-        if Function::is_called(step.operation, of) {
-            return Some(self.called(step, a));
-        }
-        if step.value == Type::Truth && of == Type::Truth {
-            return self.of_truths(step.operation, a);
-        }
-        if of == Type::Integer {
-            return self.of_integers(step, a);
-        }
-        let width = match of {
-            Type::Single | Type::Double => self.width(of),
-            Type::Truth | Type::Number | Type::Integer => return None,
-        };
-        let format = Format::of(of);
-        Some(match (step.operation, a) {
-            (O::Constant(bits), _) => self.number(f64::from_bits(bits), of),
-            (O::Add, _) => self.plain(x86::ADD[p], Form::Commutative, width, a),
-            (O::Subtract, _) => self.plain(x86::SUBTRACT[p], Form::Plain, width, a),
-            (O::Multiply, _) => self.plain(x86::MULTIPLY[p], Form::Commutative, width, a),
-            (O::Divide, _) => self.plain(x86::DIVIDE[p], Form::Plain, width, a),
-            (O::MultiplyAdd, _) => {
-                let kind = u8::from(step.negative_term) + 2 * u8::from(step.negative_product);
-                self.with(
-                    x86::MULTIPLY_ADD[p],
-                    Form::Fused,
-                    width,
-                    width,
-                    a,
-                    Some(kind),
-                )
-            }
-            (O::Negative, &[x]) => {
-                let sign = self.bits(format.sign, of);
-                self.plain(x86::XOR[p], Form::Commutative, width, &[x, sign])
-            }
-            (O::Abs, &[x]) => {
-                let others = self.bits(format.sign - 1, of);
-                self.plain(x86::AND[p], Form::Commutative, width, &[x, others])
-            }
-            (O::CopySign, &[x, y]) => self.copy_sign(of, x, y),
-            (O::Maximum, &[x, y]) => self.extreme(x86::MAXIMUM[p], step, x, y),
-            (O::Minimum, &[x, y]) => self.extreme(x86::MINIMUM[p], step, x, y),
-            (O::Sqrt, _) => self.plain(x86::SQRT[p], Form::Plain, width, a),
-            (O::Round, &[x]) => self.rounded(of, x, 0),
-            (O::Floor, &[x]) => self.rounded(of, x, 1),
-            (O::Ceil, &[x]) => self.rounded(of, x, 2),
-            (O::Trunc, &[x]) => self.rounded(of, x, 3),
-            (O::Equal, &[x, y]) => self.compared(of, EQUAL, x, y),
-            (O::Less, &[x, y]) => self.compared(of, LESS, x, y),
-            (O::LessEqual, &[x, y]) => self.compared(of, LESS_EQUAL, x, y),
-            (O::IsNan, &[x]) => self.compared(of, UNORDERED, x, x),
-            (O::IsSignNegative, &[x]) => match self.level {
-                Level::Avx512 => {
-                    self.with(x86::SIGNS[p], Form::Plain, width, Width::Mask, &[x], None)
-                }
-                Level::Avx2 => self.as_truth(x, of),
-            },
-            (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::PowerOfTwo, &[n]) => {
-                let sum = self.shifted(of, n, format.bias);
-                self.shift(x86::SHIFT_LEFT, p == 1, width, sum, format.fraction)
-            }
-            (O::IsOdd, &[n]) => self.has_bit(of, n, 0),
-            (O::HasBitOfTwo, &[n]) => self.has_bit(of, n, 1),
-            (O::Exponent, &[x]) => {
-                let holder = 2f64.powi(i32::from(format.fraction));
-                let bits = self.above_root(of, x);
-                let exponent = self.shift(x86::SHIFT_RIGHT, p == 1, width, bits, format.fraction);
-                let in_fraction = self.number(holder, of);
-                let held = self.plain(
-                    x86::OR[p],
-                    Form::Commutative,
-                    width,
-                    &[exponent, in_fraction],
-                );
-                let bias = self.number(holder + format.bias, of);
-                self.plain(x86::SUBTRACT[p], Form::Plain, width, &[held, bias])
-            }
-            (O::Fraction, &[x]) => {
-                let bits = self.above_root(of, x);
-                let mask = self.bits((1 << format.fraction) - 1, of);
-                let fraction = self.plain(x86::AND[p], Form::Commutative, width, &[bits, mask]);
-                let root = self.bits(format.root, of);
-                self.plain(
-                    x86::ADD_INTEGERS[p],
-                    Form::Commutative,
-                    width,
-                    &[fraction, root],
-                )
-            }
-            (O::Widen, _) => self.plain(x86::WIDEN, Form::Convert, self.width(Type::Double), a),
-            (O::Narrow, _) => {
-                let target = self.width(Type::Single);
-                self.with(x86::NARROW, Form::Convert, width, target, a, None)
-            }
-            (O::ToInteger, &[x]) => self.integer_of(of, x),
-            _ => return None,
-        })
-    }
-
-    /// A call of a function that branches.
-    fn called(&mut self, step: &Step, a: &[Value]) -> Value {
+    /// The offset among the constants of a function that is called, and of its data.
+    pub(super) fn function(&mut self, step: &Step) -> u32 {
         let function = Function {
             operation: step.operation,
             of: step.of,
             lanes: self.lanes,
         };
         let known = self.functions.iter().position(|other| **other == function);
-        let offset = match known {
+        match known {
             Some(known) => self.called[known],
             None => {
                 let (offset, function) = (self.constants.len() as u32, Arc::new(function));
@@ -630,371 +368,9 @@ impl Lowering<'_> {
                 self.called.push(offset);
                 offset
             }
-        };
-        let (width, p) = (self.width(step.of), usize::from(step.of != Type::Single));
-        match step.is_guarded {
-            true => {
-                let sources = [a[0], self.truth(a[1], step.of), a[2]];
-                let blend = match self.level {
-                    Level::Avx512 => x86::BLEND[p],
-                    Level::Avx2 => x86::BLEND_BY_SIGN[p],
-                };
-                self.plain(blend, Form::GuardedCall(offset), width, &sources)
-            }
-            false => self.plain(x86::MOVE, Form::Call(offset), width, a),
         }
-    }
-
-    fn of_truths(&mut self, operation: Operation, a: &[Value]) -> Option<Value> {
-        use Operation as O;
-        if self.level == Level::Avx512 {
-            let opcode = match operation {
-                O::And => x86::AND_MASKS,
-                O::Or => x86::OR_MASKS,
-                O::Xor => x86::XOR_MASKS,
-                O::Not => x86::NOT_MASK,
-                O::Always(holds) => {
-                    let opcode = if holds {
-                        x86::SAME_MASKS
-                    } else {
-                        x86::XOR_MASKS
-                    };
-                    return Some(self.plain(opcode, Form::Masks, Width::Mask, &[]));
-                }
-                _ => return None,
-            };
-            return Some(self.plain(opcode, Form::Masks, Width::Mask, a));
-        }
-        let is_wide = |&value: &Value| size(self.values[value.index()].element) == 8;
-        let of = match a.iter().any(is_wide) {
-            true => Type::Double,
-            false => Type::Single,
-        };
-        let width = self.width(of);
-        let mut a: SmallVec<[Value; 2]> = a.iter().map(|&value| self.truth(value, of)).collect();
-        let opcode = match operation {
-            O::And => x86::AND,
-            O::Or => x86::OR,
-            O::Xor => x86::XOR,
-            O::Not => {
-                a.push(self.always(true));
-                x86::XOR
-            }
-            O::Always(holds) => return Some(self.always(holds)),
-            _ => return None,
-        };
-        let value = self.plain(opcode[0], Form::Commutative, width, &a);
-        Some(self.as_truth(value, of))
-    }
-
-    /// All lanes set or none, in the widest vectors that truths have.
-    fn always(&mut self, holds: bool) -> Value {
-        let (all, of) = match self.lanes < 8 {
-            true => (u64::MAX, Type::Double),
-            false => (u64::from(u32::MAX), Type::Single),
-        };
-        self.bits(if holds { all } else { 0 }, of)
-    }
-
-    fn of_integers(&mut self, step: &Step, a: &[Value]) -> Option<Value> {
-        use Operation as O;
-        let of = Type::Integer;
-        let width = self.width(of);
-        Some(match (step.operation, a) {
-            (O::Whole(x), _) => self.bits(x.cast_unsigned(), of),
-            (O::Add, _) => self.plain(x86::ADD_INTEGERS[1], Form::Commutative, width, a),
-            (O::Subtract, _) => self.plain(x86::SUBTRACT_INTEGERS, Form::Plain, width, a),
-            (O::Multiply, &[x, y]) => self.product(x, y),
-            (O::BitsAnd, _) => self.plain(x86::AND[1], Form::Commutative, width, a),
-            (O::BitsOr, _) => self.plain(x86::OR[1], Form::Commutative, width, a),
-            (O::BitsXor, _) => self.plain(x86::XOR[1], Form::Commutative, width, a),
-            (O::Equal, _) => self.tested(x86::EQUAL_INTEGERS, Form::Commutative, of, a, None),
-            (O::Less, &[x, y]) => self.less(x, y),
-            (O::Maximum | O::Minimum, &[x, y]) => {
-                let is_maximum = step.operation == O::Maximum;
-                match (self.level, is_maximum) {
-                    (Level::Avx512, true) => {
-                        self.plain(x86::MAXIMUM_INTEGERS, Form::Commutative, width, a)
-                    }
-                    (Level::Avx512, false) => {
-                        self.plain(x86::MINIMUM_INTEGERS, Form::Commutative, width, a)
-                    }
-                    (Level::Avx2, _) => {
-                        let less = self.less(x, y);
-                        let (below, above) = if is_maximum { (y, x) } else { (x, y) };
-                        self.chosen(of, less, below, above)
-                    }
-                }
-            }
-            (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::ToNumber, &[x]) => self.number_of(step.value, x),
-            _ => return None,
-        })
-    }
-
-    fn rounded(&mut self, of: Type, x: Value, mode: u8) -> Value {
-        let p = usize::from(of != Type::Single);
-        let opcode = match self.level {
-            Level::Avx512 => x86::ROUND_SCALE[p],
-            Level::Avx2 => x86::ROUND[p],
-        };
-        let width = self.width(of);
-        self.with(opcode, Form::Plain, width, width, &[x], Some(mode))
-    }
-
-    pub(super) fn compared(&mut self, of: Type, predicate: u8, x: Value, y: Value) -> Value {
-        let p = usize::from(of != Type::Single);
-        let form = match predicate {
-            EQUAL | UNORDERED => Form::Commutative,
-            _ => Form::Plain,
-        };
-        self.tested(x86::COMPARE[p], form, of, &[x, y], Some(predicate))
-    }
-
-    fn less(&mut self, x: Value, y: Value) -> Value {
-        let of = Type::Integer;
-        self.tested(x86::GREATER_INTEGERS, Form::Plain, of, &[y, x], None)
-    }
-
-    pub(super) fn chosen(&mut self, of: Type, truth: Value, x: Value, y: Value) -> Value {
-        let p = usize::from(of != Type::Single);
-        let width = self.width(of);
-        match self.level {
-            Level::Avx512 => self.plain(x86::BLEND[p], Form::Choice, width, &[truth, x, y]),
-            Level::Avx2 => {
-                let truth = self.truth(truth, of);
-                let sources = [truth, x, y];
-                self.plain(x86::BLEND_BY_SIGN[p], Form::ChoiceBySign, width, &sources)
-            }
-        }
-    }
-
-    /// The extreme of the processor, which is the second number where one is NaN.
-    fn extreme(&mut self, opcode: Opcode, step: &Step, x: Value, y: Value) -> Value {
-        let width = self.width(step.of);
-        let extreme = self.plain(opcode, Form::Plain, width, &[x, y]);
-        match step.keeps_nan {
-            true => {
-                let is_nan = self.compared(step.of, UNORDERED, x, x);
-                self.chosen(step.of, is_nan, x, extreme)
-            }
-            false => extreme,
-        }
-    }
-
-    fn copy_sign(&mut self, of: Type, x: Value, y: Value) -> Value {
-        let p = usize::from(of != Type::Single);
-        let width = self.width(of);
-        let sign = self.bits(Format::of(of).sign, of);
-        match self.level {
-            // The bits of the second where the third is set, else those of the first.
-            Level::Avx512 => {
-                let sources = [x, y, sign];
-                self.with(
-                    x86::TERNARY[p],
-                    Form::Overwriting,
-                    width,
-                    width,
-                    &sources,
-                    Some(0xD8),
-                )
-            }
-            Level::Avx2 => {
-                let sign_of = self.plain(x86::AND[p], Form::Commutative, width, &[y, sign]);
-                let others = self.bits(Format::of(of).sign - 1, of);
-                let magnitude = self.plain(x86::AND[p], Form::Commutative, width, &[x, others]);
-                self.plain(x86::OR[p], Form::Commutative, width, &[magnitude, sign_of])
-            }
-        }
-    }
-
-    /// A whole number and `more` in the low bits of a sum.
-    fn shifted(&mut self, of: Type, n: Value, more: f64) -> Value {
-        let p = usize::from(of != Type::Single);
-        let shifter = 1.5 * 2f64.powi(i32::from(Format::of(of).fraction)) + more;
-        let shifter = self.number(shifter, of);
-        let width = self.width(of);
-        self.plain(x86::ADD[p], Form::Commutative, width, &[n, shifter])
-    }
-
-    /// Whether a bit of a whole number is set.
-    fn has_bit(&mut self, of: Type, n: Value, bit: u8) -> Value {
-        let p = usize::from(of != Type::Single);
-        let width = self.width(of);
-        let sum = self.shifted(of, n, 0.0);
-        match self.level {
-            Level::Avx512 => {
-                let tested = self.bits(1 << bit, of);
-                let sources = [sum, tested];
-                self.tested(x86::TEST[p], Form::Commutative, of, &sources, None)
-            }
-            Level::Avx2 => {
-                let highest = (8 * size(of) - 1) as u8;
-                let truth = self.shift(x86::SHIFT_LEFT, p == 1, width, sum, highest - bit);
-                self.as_truth(truth, of)
-            }
-        }
-    }
-
-    /// The bits of a number, moved so that its exponent changes at `√½`.
-    fn above_root(&mut self, of: Type, x: Value) -> Value {
-        let p = usize::from(of != Type::Single);
-        let format = Format::of(of);
-        let above = self.bits(format.one - format.root, of);
-        let width = self.width(of);
-        self.plain(x86::ADD_INTEGERS[p], Form::Commutative, width, &[x, above])
-    }
-
-    fn product(&mut self, x: Value, y: Value) -> Value {
-        let width = self.width(Type::Integer);
-        if self.level == Level::Avx512 {
-            return self.plain(x86::MULTIPLY_INTEGERS, Form::Commutative, width, &[x, y]);
-        }
-        // By halves; that of the upper ones would be above the highest bit.
-        let upper_x = self.shift(x86::SHIFT_RIGHT, true, width, x, 32);
-        let upper_y = self.shift(x86::SHIFT_RIGHT, true, width, y, 32);
-        let first = self.plain(
-            x86::MULTIPLY_HALVES,
-            Form::Commutative,
-            width,
-            &[upper_x, y],
-        );
-        let second = self.plain(
-            x86::MULTIPLY_HALVES,
-            Form::Commutative,
-            width,
-            &[upper_y, x],
-        );
-        let sum = self.plain(
-            x86::ADD_INTEGERS[1],
-            Form::Commutative,
-            width,
-            &[first, second],
-        );
-        let upper = self.shift(x86::SHIFT_LEFT, true, width, sum, 32);
-        let lower = self.plain(x86::MULTIPLY_HALVES, Form::Commutative, width, &[x, y]);
-        self.plain(
-            x86::ADD_INTEGERS[1],
-            Form::Commutative,
-            width,
-            &[lower, upper],
-        )
-    }
-
-    fn number_of(&mut self, to: Type, x: Value) -> Value {
-        let wide = self.width(Type::Integer);
-        if self.level == Level::Avx512 {
-            let opcode = x86::TO_NUMBER[usize::from(to != Type::Single)];
-            return self.with(opcode, Form::Convert, wide, self.width(to), &[x], None);
-        }
-        let double = self.double_of(x);
-        if to != Type::Single {
-            return double;
-        }
-        // An f64 that has been rounded must not be rounded again: the bits beyond its precision
-        // become one bit, which says whether any of them is set.
-        let of = Type::Integer;
-        let low = self.bits(0x7FF, of);
-        let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, low]);
-        let sum = self.plain(
-            x86::ADD_INTEGERS[1],
-            Form::Commutative,
-            wide,
-            &[low_bits, low],
-        );
-        let sticky = self.plain(x86::OR[1], Form::Commutative, wide, &[sum, x]);
-        let others = self.bits(!0x7FF, of);
-        let exact = self.plain(x86::AND[1], Form::Commutative, wide, &[sticky, others]);
-        let exact = self.double_of(exact);
-        let all_but_sign = self.bits(i64::MAX.cast_unsigned(), of);
-        let magnitude = self.plain(
-            x86::AND[1],
-            Form::Commutative,
-            wide,
-            &[double, all_but_sign],
-        );
-        let limit = self.number(2f64.powi(53), Type::Double);
-        let is_rounded = self.compared(Type::Double, AT_LEAST, magnitude, limit);
-        let double = self.chosen(Type::Double, is_rounded, exact, double);
-        let target = self.width(to);
-        self.with(x86::NARROW, Form::Convert, wide, target, &[double], None)
-    }
-
-    /// The f64 nearest to an integer, in AVX2: both halves as the low bits of numbers, whose
-    /// difference is exact and whose sum is rounded once.
-    fn double_of(&mut self, x: Value) -> Value {
-        let wide = self.width(Type::Integer);
-        let (of, exponent_52, exponent_84) = (Type::Double, 0x433_u64 << 52, 0x453_u64 << 52);
-        let mask = self.bits(0xFFFF_FFFF, of);
-        let low_bits = self.plain(x86::AND[1], Form::Commutative, wide, &[x, mask]);
-        let exponent = self.bits(exponent_52, of);
-        let low = self.plain(x86::OR[1], Form::Commutative, wide, &[low_bits, exponent]);
-        let high_bits = self.shift(x86::SHIFT_RIGHT, true, wide, x, 32);
-        let exponent = self.bits(exponent_84 | 1 << 31, of);
-        let high = self.plain(x86::XOR[1], Form::Commutative, wide, &[high_bits, exponent]);
-        let both = self.bits(exponent_84 | 1 << 31 | 1 << 20, of);
-        let high = self.plain(x86::SUBTRACT[1], Form::Plain, wide, &[high, both]);
-        self.plain(x86::ADD[1], Form::Commutative, wide, &[high, low])
-    }
-
-    fn integer_of(&mut self, of: Type, x: Value) -> Value {
-        let p = usize::from(of != Type::Single);
-        let wide = self.width(Type::Integer);
-        let beyond = 2f64.powi(63);
-        let largest = self.bits(i64::MAX.cast_unsigned(), Type::Integer);
-        if self.level == Level::Avx512 {
-            let ordered = self.compared(of, ORDERED, x, x);
-            let beyond = self.number(beyond, of);
-            let is_beyond = self.compared(of, AT_LEAST, x, beyond);
-            // Numbers out of range become the smallest integer.
-            let sources = [ordered, x];
-            let integer = self.with(x86::TO_INTEGER[p], Form::Masked, wide, wide, &sources, None);
-            return self.chosen(Type::Integer, is_beyond, largest, integer);
-        }
-        let of = Type::Double;
-        let x = match p {
-            0 => self.plain(x86::WIDEN, Form::Convert, wide, &[x]),
-            _ => x,
-        };
-        let whole = self.rounded(of, x, 3);
-        let factor = self.number(2f64.powi(-32), of);
-        let scaled = self.plain(x86::MULTIPLY[1], Form::Commutative, wide, &[whole, factor]);
-        let high = self.rounded(of, scaled, 1);
-        let factor = self.number(-2f64.powi(32), of);
-        let sources = [high, factor, whole];
-        let low = self.with(
-            x86::MULTIPLY_ADD[1],
-            Form::Fused,
-            wide,
-            wide,
-            &sources,
-            Some(0),
-        );
-        let high_sum = self.shifted(of, high, 0.0);
-        let high_bits = self.shift(x86::SHIFT_LEFT, true, wide, high_sum, 32);
-        let holder = self.number(2f64.powi(52), of);
-        let low_sum = self.plain(x86::ADD[1], Form::Commutative, wide, &[low, holder]);
-        let low_bits = self.plain(x86::XOR[1], Form::Commutative, wide, &[low_sum, holder]);
-        let integer = self.plain(x86::OR[1], Form::Commutative, wide, &[high_bits, low_bits]);
-        let smallest = self.bits(i64::MIN.cast_unsigned(), Type::Integer);
-        let limit = self.number(-beyond, of);
-        let is_below = self.compared(of, LESS, x, limit);
-        let integer = self.chosen(Type::Integer, is_below, smallest, integer);
-        let limit = self.number(beyond, of);
-        let is_beyond = self.compared(of, AT_LEAST, x, limit);
-        let integer = self.chosen(Type::Integer, is_beyond, largest, integer);
-        let ordered = self.compared(of, ORDERED, x, x);
-        self.plain(x86::AND[1], Form::Commutative, wide, &[integer, ordered])
     }
 }
-
-/// Predicates of comparisons that raise no signal.
-const EQUAL: u8 = 0x00;
-pub(super) const UNORDERED: u8 = 0x03;
-const ORDERED: u8 = 0x07;
-const LESS: u8 = 0x11;
-const LESS_EQUAL: u8 = 0x12;
-const AT_LEAST: u8 = 0x1D;
 
 /// The bytes of an element of a type.
 pub(super) fn size(value: Type) -> usize {
@@ -1006,17 +382,17 @@ pub(super) fn size(value: Type) -> usize {
 }
 
 /// The bits of a precision.
-struct Format {
-    fraction: u8,
-    bias: f64,
-    sign: u64,
-    one: u64,
+pub(super) struct Format {
+    pub(super) fraction: u8,
+    pub(super) bias: f64,
+    pub(super) sign: u64,
+    pub(super) one: u64,
     /// Those of `√½`.
-    root: u64,
+    pub(super) root: u64,
 }
 
 impl Format {
-    fn of(precision: Type) -> Self {
+    pub(super) fn of(precision: Type) -> Self {
         match precision {
             Type::Single => Self {
                 fraction: 23,

@@ -4,14 +4,14 @@
 //! instructions of AVX-512 or AVX2. Each operation is rounded once, as in the loops of the CPU, and
 //! results have the same bits; only sign and payload of NaN may be others.
 //!
-//! `order` reads the lines, `instructions` says what each of them needs, `memory` how elements come
-//! from memory and go there, `registers` assigns registers and writes bytes by `x86`, and `pages`
-//! runs them. Functions that branch are those of `functions`, which the code calls; sine, cosine and
+//! `order` reads the lines, `instructions` says what each of them needs, `registers` assigns registers
+//! and writes a function, and `pages` runs it. What depends on the instructions of a processor is a
+//! `Machine`: `x86`. Functions that branch are those of `functions`, which the code calls; sine, cosine and
 //! tangent of f64 only for numbers beyond `2^32`.
 
 mod functions;
 mod instructions;
-mod memory;
+mod machine;
 mod order;
 mod pages;
 mod registers;
@@ -27,55 +27,19 @@ use order::Steps;
 use pages::Pages;
 use registers::assemble;
 use smallvec::SmallVec;
+use x86::Level;
 
 use crate::formula::Formula;
 #[cfg(test)]
 use crate::formula::Type;
 use crate::{DType, Slice, SliceMut, bf16, f16};
 
-/// A set of instructions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Level {
-    /// AVX-512 with its parts F, BW, DQ and VL.
-    Avx512,
-    /// AVX2 with FMA.
-    Avx2,
-}
-
-impl Level {
-    /// The best one that this machine has.
-    fn best() -> Option<Self> {
-        [Self::Avx512, Self::Avx2]
-            .into_iter()
-            .find(|level| level.is_available())
-    }
-
-    fn is_available(self) -> bool {
-        // Miri runs no machine code.
-        !cfg!(miri)
-            && match self {
-                Self::Avx512 => {
-                    is_x86_feature_detected!("avx512f")
-                        && is_x86_feature_detected!("avx512bw")
-                        && is_x86_feature_detected!("avx512dq")
-                        && is_x86_feature_detected!("avx512vl")
-                        && is_x86_feature_detected!("bmi2")
-                }
-                Self::Avx2 => {
-                    is_x86_feature_detected!("avx2")
-                        && is_x86_feature_detected!("fma")
-                        && is_x86_feature_detected!("f16c")
-                }
-            }
-    }
-
-    /// The numbers of registers for vectors and for masks.
-    const fn registers(self) -> (u8, u8) {
-        match self {
-            Self::Avx512 => (32, 7),
-            Self::Avx2 => (16, 0),
-        }
-    }
+/// The best instructions that this machine has.
+fn best() -> Option<Level> {
+    // Miri runs no machine code.
+    Level::ALL
+        .into_iter()
+        .find(|level| !cfg!(miri) && level.is_available())
 }
 
 /// Machine code that computes a formula.
@@ -119,7 +83,7 @@ impl Code {
         static IS_WANTED: LazyLock<bool> =
             LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
         match *IS_WANTED {
-            true => Self::for_level(formula, inputs, outputs, n, Level::best()?),
+            true => Self::for_level(formula, inputs, outputs, n, best()?),
             false => None,
         }
     }

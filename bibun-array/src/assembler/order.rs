@@ -1,9 +1,8 @@
 //! The lines of a formula in the order in which they are computed, with what is known of each.
 
-use super::Level;
 use super::functions::Function;
-use super::memory::computed;
 use crate::DType;
+use crate::dtype::Accumulator;
 use crate::formula::{Formula, Operation, Type};
 
 /// A line of a formula.
@@ -158,11 +157,11 @@ impl Steps {
         Some(steps)
     }
 
-    /// The largest numbers of vectors and of masks that are needed at once.
-    pub(super) const fn live(&self, level: Level) -> (usize, usize) {
-        match level {
-            Level::Avx512 => (self.live.numbers, self.live.truths),
-            Level::Avx2 => (self.live.all, 0),
+    /// The largest number of vectors that are needed at once.
+    pub(super) const fn live(&self, has_masks: bool) -> usize {
+        match has_masks {
+            true => self.live.numbers,
+            false => self.live.all,
         }
     }
 
@@ -355,5 +354,15 @@ impl Live {
             numbers: self.numbers.max(other.numbers),
             truths: self.truths.max(other.truths),
         }
+    }
+}
+
+/// The type in which elements of a dtype are computed.
+pub(super) fn computed(dtype: DType) -> Type {
+    match dtype.computed() {
+        Accumulator::Bool => Type::Truth,
+        Accumulator::I64 => Type::Integer,
+        Accumulator::F32 => Type::Single,
+        Accumulator::F64 => Type::Double,
     }
 }

@@ -1,5 +1,6 @@
 //! Code against an evaluator that goes line by line on single numbers.
 
+use super::machine::{Machine, Written};
 use super::*;
 use crate::formula::{Operation, Type};
 use crate::math::Kernel;
@@ -329,8 +330,7 @@ fn code(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<C
 }
 
 fn levels() -> impl Iterator<Item = Level> {
-    let all = [Level::Avx512, Level::Avx2];
-    all.into_iter().filter(|level| level.is_available())
+    Level::ALL.into_iter().filter(|level| level.is_available())
 }
 
 /// Compares the code with the values, at lengths up to that of the inputs.
@@ -693,66 +693,21 @@ fn random_formulas_have_the_bits_of_numbers() {
     }
 }
 
-/// The instructions in some code, by another disassembler.
-fn disassembled(code: &[u8]) -> Vec<(usize, String)> {
-    use iced_x86::{Decoder, DecoderOptions, Formatter, MemorySizeOptions, NasmFormatter};
-    let mut formatter = NasmFormatter::new();
-    let options = formatter.options_mut();
-    options.set_memory_size_options(MemorySizeOptions::Never);
-    options.set_hex_prefix("0x");
-    options.set_hex_suffix("");
-    options.set_uppercase_hex(false);
-    options.set_small_hex_numbers_in_decimal(false);
-    options.set_use_pseudo_ops(false);
-    options.set_add_leading_zero_to_hex_numbers(false);
-    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
-    let mut all = Vec::new();
-    while decoder.can_decode() {
-        let instruction = decoder.decode();
-        assert!(
-            !instruction.is_invalid(),
-            "invalid bytes at {}",
-            instruction.ip()
-        );
-        let mut text = String::new();
-        formatter.format(&instruction, &mut text);
-        if text.starts_with('j') {
-            text.truncate(text.find(' ').expect("a jump has a target"));
-        }
-        all.push((instruction.ip() as usize, text));
-    }
-    all
-}
-
-/// Compares what was written with what another disassembler reads.
-fn compare(notes: &[x86::Note], code: &[u8]) {
-    let read = disassembled(code);
-    for (note, (start, text)) in notes.iter().zip(&read) {
-        assert_eq!((note.start, &note.text), (*start, text));
-    }
-    assert_eq!(notes.len(), read.len());
-}
-
-fn compare_code(formula: &Formula, repeats: &[bool]) {
-    let reduced = formula.with_reduced_angles();
-    let formula = reduced.as_ref().unwrap_or(formula);
-    for level in levels() {
+/// Gives the plans of some formulas for some machine.
+fn with_plans<M: Machine>(machine: M, see: impl Fn(&Plan<M>)) {
+    let of_formula = |formula: &Formula, repeats: &[bool]| {
+        let reduced = formula.with_reduced_angles();
+        let formula = reduced.as_ref().unwrap_or(formula);
         let (inputs, outputs) = own_dtypes(formula, repeats);
         let steps = Steps::new(formula, &inputs, &outputs).expect("all types are known");
-        let plans = [MANY, 1, 3].map(|n| Plan::new(&steps, level, n));
-        for plan in plans.into_iter().flatten() {
-            let (assembled, notes) = assemble(&plan, true);
-            compare(&notes, &assembled.code);
+        for n in [MANY, 1, 3] {
+            see(&Plan::new(&steps, machine, n).expect("there are instructions"));
         }
-    }
-}
-
-#[test]
-fn another_disassembler_reads_the_same_instructions() {
+    };
     for (operation, value, inputs) in operations() {
         let formula = alone(operation, value, &inputs);
-        compare_code(&formula, &vec![false; inputs.len()]);
-        compare_code(&formula, &vec![true; inputs.len()]);
+        of_formula(&formula, &vec![false; inputs.len()]);
+        of_formula(&formula, &vec![true; inputs.len()]);
     }
     use Type::{Double, Integer, Single, Truth};
     let random = &mut Random(99);
@@ -765,197 +720,34 @@ fn another_disassembler_reads_the_same_instructions() {
         let lines = 20 + random.below(400);
         let (formula, types) = random_formula(random, lines, types);
         let repeats: Vec<bool> = types.iter().map(|_| random.below(2) == 0).collect();
-        compare_code(&formula, &repeats);
+        of_formula(&formula, &repeats);
     }
 }
 
-/// All registers of a width, or of masks.
-fn registers(level: Level, width: x86::Width) -> Vec<x86::Register> {
-    let count = match width {
-        x86::Width::Mask => 8,
-        _ => level.registers().0,
-    };
-    (0..count)
-        .map(|number| x86::Register::new(number, width))
-        .collect()
+/// Compares what was written with what another disassembler reads.
+pub(super) fn compare(written: &Written, read: impl Fn(&[u8]) -> Vec<(usize, String)>) {
+    let read = read(&written.bytes);
+    let notes = written.notes.as_ref().expect("they are written");
+    for (note, (start, text)) in notes.iter().zip(&read) {
+        assert_eq!((note.start, &note.text), (*start, text));
+    }
+    assert_eq!(notes.len(), read.len());
 }
 
-fn addresses() -> Vec<x86::Memory> {
-    use x86::{General as G, Memory};
-    let general = [
-        G::RAX,
-        G::RCX,
-        G::RDX,
-        G::RBX,
-        G::RBP,
-        G::RSI,
-        G::RDI,
-        G::R8,
-        G::R9,
-        G::R10,
-        G::R11,
-        G::R12,
-        G::R13,
-        G::R14,
-        G::R15,
-    ];
-    let offsets = [
-        0,
-        1,
-        4,
-        8,
-        64,
-        127,
-        128,
-        508,
-        512,
-        8128,
-        8192,
-        1 << 20,
-        -1,
-        -64,
-        -128,
-        -8192,
-    ];
-    let mut all = Vec::new();
-    for base in general {
-        for offset in offsets {
-            all.push(Memory::at(base, offset));
-        }
-        for (index, scale) in [(G::R8, 1), (G::R12, 4), (G::RAX, 8), (G::RBP, 2)] {
-            all.extend([0, 64, 100].map(|offset| Memory {
-                index: Some((index, scale)),
-                ..Memory::at(base, offset)
-            }));
-        }
-    }
-    all
-}
-
-#[test]
-fn all_registers_and_addresses_are_encoded() {
-    use x86::{Encoder, Lanes, Operand, Register, Width};
-    for level in [Level::Avx512, Level::Avx2] {
-        let is_evex = level == Level::Avx512;
-        let mut encoder = Encoder {
-            is_evex,
-            notes: Some(Vec::new()),
-            ..Encoder::default()
-        };
-        let widths = if is_evex {
-            &[Width::Xmm, Width::Ymm, Width::Zmm][..]
-        } else {
-            &[Width::Xmm, Width::Ymm]
-        };
-        for &width in widths {
-            let all = registers(level, width);
-            let next = |i: usize, by: usize| all[(i * by + 3) % all.len()];
-            for (i, &first) in all.iter().enumerate() {
-                let (second, third) = (next(i, 5), next(i, 7));
-                let last = Operand::Register(third);
-                let lanes = match i % 3 {
-                    1 if is_evex => Lanes::Of(1 + i as u8 % 7),
-                    2 if is_evex => Lanes::Only(1 + i as u8 % 7),
-                    _ => Lanes::All,
-                };
-                for p in [0, 1] {
-                    let target = (first, lanes);
-                    encoder.vector(x86::ADD[p], width, target, Some(second), last, None);
-                    let fused = x86::MULTIPLY_ADD[p];
-                    let fused = fused.fused(["vfnmadd213ps", "vfnmadd213pd"][p], 0x14);
-                    encoder.vector(fused, width, target, Some(second), last, None);
-                    encoder.vector(x86::SQRT[p], width, target, None, last, None);
-                    let compared = match is_evex {
-                        true => Register::new(i as u8 % 8, Width::Mask),
-                        false => first,
-                    };
-                    let target = (compared, Lanes::All);
-                    encoder.vector(
-                        x86::COMPARE[p],
-                        width,
-                        target,
-                        Some(second),
-                        last,
-                        Some(0x11),
-                    );
-                    let shift = (x86::SHIFT_LEFT.0[p], x86::SHIFT_LEFT.1);
-                    encoder.shift(shift, first, Operand::Register(second), 23);
-                    if is_evex {
-                        let signs = x86::SIGNS[p];
-                        encoder.vector(signs, width, target, None, last, None);
-                        let target = (first, lanes);
-                        encoder.vector(
-                            x86::TERNARY[p],
-                            width,
-                            target,
-                            Some(second),
-                            last,
-                            Some(0xD8),
-                        );
-                    } else {
-                        let blend = x86::BLEND_BY_SIGN[p];
-                        encoder.blend_by_sign(blend, first, second, last, next(i, 11));
-                    }
-                }
-                if !is_evex && width == Width::Ymm {
-                    let target = Register::new(second.number, Width::Xmm);
-                    encoder.extract(x86::UPPER_HALF, target, first, 1);
-                }
-            }
-            for (i, memory) in addresses().into_iter().enumerate() {
-                let (first, second) = (next(i, 3), next(i, 5));
-                let operand = Operand::Memory(memory, width.bytes());
-                let p = i % 2;
-                let target = (first, Lanes::All);
-                encoder.vector(x86::MULTIPLY[p], width, target, Some(second), operand, None);
-                encoder.vector(x86::LOAD[p], width, target, None, operand, None);
-                encoder.store(
-                    x86::STORE[p],
-                    (memory, width.bytes()),
-                    Lanes::All,
-                    first,
-                    None,
-                );
-                if is_evex {
-                    let bytes = [4, 8][p];
-                    let operand = Operand::Broadcast(memory, bytes, width.bytes() / bytes);
-                    encoder.vector(x86::ADD[p], width, target, Some(second), operand, None);
-                    let only = (first, Lanes::Only(3));
-                    encoder.vector(
-                        x86::LOAD[p],
-                        width,
-                        only,
-                        None,
-                        Operand::Memory(memory, width.bytes()),
-                        None,
-                    );
-                    encoder.store(
-                        x86::STORE[p],
-                        (memory, width.bytes()),
-                        Lanes::Of(5),
-                        first,
-                        None,
-                    );
-                } else {
-                    let blend = x86::BLEND_BY_SIGN[p];
-                    encoder.blend_by_sign(blend, first, second, operand, next(i, 7));
-                }
-            }
-        }
-        for i in 0..64 {
-            let (a, b, c) = (i % 8, i / 8, (i * 3 + 1) % 8);
-            encoder.masks(x86::OR_MASKS, a, Some(b), c);
-            encoder.masks(x86::NOT_MASK, a, None, b);
-        }
-        for (i, memory) in (0..8).cycle().zip(addresses()) {
-            encoder.load_mask(i, memory);
-            encoder.store_mask(memory, i);
-            encoder.load(memory.base, memory);
-            encoder.address(memory.base, memory);
-        }
-        let notes = encoder.notes.take().expect("they are written");
-        compare(&notes, &encoder.bytes);
-    }
+/// The same of some formulas.
+pub(super) fn compare_plans<M: Machine>(machine: M, read: impl Fn(&[u8]) -> Vec<(usize, String)>) {
+    with_plans(machine, |plan| {
+        let (assembled, notes) = assemble(plan, true);
+        let (bytes, notes) = (assembled.code, Some(notes));
+        compare(
+            &Written {
+                bytes,
+                notes,
+                line: None,
+            },
+            &read,
+        );
+    });
 }
 
 #[test]
@@ -1020,7 +812,7 @@ fn long_programs_are_assembled() {
     let (inputs, outputs) = own_dtypes(&formula, &[false; 100]);
     let steps = Steps::new(&formula, &inputs, &outputs).expect("all are f64");
     let (assembled, _) = assemble(
-        &Plan::new(&steps, Level::Avx512, MANY).expect("arithmetic"),
+        &Plan::new(&steps, Level::ALL[0], MANY).expect("arithmetic"),
         false,
     );
     assert!(
@@ -1035,7 +827,7 @@ fn what_is_not_arithmetic_is_refused() {
     let function = alone(Operation::Exp, Type::Double, &[Type::Double]);
     let untyped = alone(Operation::Add, Type::Number, &[Type::Number; 2]);
     let given = alone(Operation::Given(0), Type::Single, &[]);
-    for level in [Level::Avx512, Level::Avx2] {
+    for level in Level::ALL {
         for formula in [&function, &untyped, &given] {
             let repeats = vec![false; formula.inputs()];
             assert!(code(formula, &repeats, MANY, level).is_none());
@@ -1051,7 +843,7 @@ fn the_environment_can_forbid_it() {
         assert!(code.is_none());
         return;
     }
-    assert_eq!(code.is_some(), Level::best().is_some());
+    assert_eq!(code.is_some(), best().is_some());
     let name = "assembler::tests::the_environment_can_forbid_it";
     let status = std::process::Command::new(std::env::current_exe().expect("this is a program"))
         .args(["--exact", name])
@@ -1133,7 +925,7 @@ fn all_dtypes_come_from_memory_and_go_there() {
     let lengths = [0, 1, 2, 3, 5, 8, 17, 33, 131];
     for from in DType::ALL {
         for to in DType::ALL {
-            let [of, into] = [from, to].map(memory::computed);
+            let [of, into] = [from, to].map(order::computed);
             let mut lines = vec![
                 (Operation::Input(0), of, vec![]),
                 (Operation::Input(1), of, vec![]),

@@ -2,22 +2,14 @@
 //! accumulator, and rounded (or wrap around) when they are stored.
 
 use super::Level;
-use super::instructions::{Description, Form, Lowering, Origin, UNORDERED, Value};
-use super::order::Step;
-use super::x86::{self, Opcode, Width};
+use super::encoder::{self as x86, Opcode};
+use super::forms::Form;
+use super::operations::UNORDERED;
 use crate::DType;
-use crate::dtype::Accumulator;
+use crate::assembler::instructions::{Description, Lowering, Origin, Value};
+use crate::assembler::machine::Width;
+use crate::assembler::order::Step;
 use crate::formula::Type;
-
-/// The type in which elements of a dtype are computed.
-pub(super) fn computed(dtype: DType) -> Type {
-    match dtype.computed() {
-        Accumulator::Bool => Type::Truth,
-        Accumulator::I64 => Type::Integer,
-        Accumulator::F32 => Type::Single,
-        Accumulator::F64 => Type::Double,
-    }
-}
 
 /// The instruction that reads a vector of neighbouring elements, and the part of the vector's bytes
 /// that it reads.
@@ -57,7 +49,7 @@ pub(super) fn stored(opcode: Opcode, width: Width) -> usize {
     }
 }
 
-impl Lowering<'_> {
+impl Lowering<'_, Level> {
     /// An element of an input.
     pub(super) fn input(&mut self, i: u8, step: Step, copy: usize) -> Option<Value> {
         let (dtype, _) = self.steps.inputs[usize::from(i)]?;
@@ -67,15 +59,15 @@ impl Lowering<'_> {
         };
         let is_one = step.is_uniform || self.lanes == 1;
         let full = match step.value {
-            Type::Truth if self.level == Level::Avx512 => Width::Xmm,
+            Type::Truth if self.machine == Level::Avx512 => Width::V16,
             Type::Truth => self.width(Type::Single),
             of => self.width(of),
         };
         // What is read into all lanes has its own size, and is widened afterwards.
         let (width, widened) = match dtype {
-            DType::F16 => (full.half(), Some(x86::WIDEN_F16)),
-            DType::I32 => (full.half(), Some(x86::WIDEN_INTEGERS)),
-            DType::U8 => (Width::Xmm, Some(x86::WIDEN_BYTES[1])),
+            DType::F16 => (half(full), Some(x86::WIDEN_F16)),
+            DType::I32 => (half(full), Some(x86::WIDEN_INTEGERS)),
+            DType::U8 => (Width::V16, Some(x86::WIDEN_BYTES[1])),
             DType::Bool | DType::I64 | DType::BF16 | DType::F32 | DType::F64 => (full, None),
         };
         let (width, widened) = if is_one {
@@ -91,7 +83,7 @@ impl Lowering<'_> {
         if let Some(opcode) = widened {
             return Some(self.plain(opcode, Form::Convert, full, &[loaded]));
         }
-        Some(match (dtype, self.level) {
+        Some(match (dtype, self.machine) {
             (DType::BF16, _) => self.shift(x86::SHIFT_LEFT, false, full, loaded, 16),
             (DType::Bool, Level::Avx512) => {
                 let (form, sources) = (Form::Plain, [loaded, loaded]);
@@ -114,9 +106,9 @@ impl Lowering<'_> {
         for copy in 0..self.of_lines.len() {
             let value = self.of_line(line, copy)?;
             self.line = line as u32;
-            let (opcode, value) = match (dtype, self.level) {
+            let (opcode, value) = match (dtype, self.machine) {
                 (DType::Bool, Level::Avx512) => {
-                    let xmm = Width::Xmm;
+                    let xmm = Width::V16;
                     let bytes = self.plain(x86::BYTES_OF_MASK, Form::Plain, xmm, &[value]);
                     let ones = self.plain(x86::ABS_BYTES, Form::Plain, xmm, &[bytes]);
                     match self.lanes {
@@ -131,7 +123,7 @@ impl Lowering<'_> {
                 (DType::F64 | DType::I64, _) if self.lanes == 1 => (x86::STORE_EIGHT, value),
                 (DType::F64 | DType::I64, _) => (x86::STORE[1], value),
                 (DType::F16, _) if self.lanes == 1 => {
-                    let (form, xmm) = (Form::Extract, Width::Xmm);
+                    let (form, xmm) = (Form::Extract, Width::V16);
                     let half = self.with(x86::STORE_F16, form, xmm, xmm, &[value], Some(0));
                     (x86::STORE_TWO, half)
                 }
@@ -152,7 +144,7 @@ impl Lowering<'_> {
                 (DType::U8, Level::Avx2) => self.low_bytes(value),
             };
             let width = match of {
-                Type::Truth => Width::Xmm,
+                Type::Truth => Width::V16,
                 _ => self.description(value).width,
             };
             let immediate = match opcode {
@@ -161,7 +153,7 @@ impl Lowering<'_> {
                 _ => None,
             };
             let form = Form::Store(result, copy as u8);
-            self.instruct(opcode, form, width, None, &[value], immediate);
+            self.write(opcode, form, width, None, &[value], immediate);
         }
         Some(())
     }
@@ -176,9 +168,9 @@ impl Lowering<'_> {
             4 => (x86::STORE_FOUR, words),
             _ => (x86::STORE_EIGHT, self.upper_half(words)),
         };
-        let halves = self.plain(x86::PACK_WORDS, Form::Plain, Width::Xmm, &[words, upper]);
+        let halves = self.plain(x86::PACK_WORDS, Form::Plain, Width::V16, &[words, upper]);
         let bytes = [halves, halves];
-        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, Width::Xmm, &bytes);
+        let bytes = self.plain(x86::PACK_BYTES, Form::Plain, Width::V16, &bytes);
         (opcode, bytes)
     }
 
@@ -208,13 +200,13 @@ impl Lowering<'_> {
             _ => (x86::STORE[0], self.upper_half(words)),
         };
         let sources = [words, upper];
-        let packed = self.plain(x86::PACK_UNSIGNED_WORDS, Form::Plain, Width::Xmm, &sources);
+        let packed = self.plain(x86::PACK_UNSIGNED_WORDS, Form::Plain, Width::V16, &sources);
         (opcode, packed)
     }
 
     /// The lower halves of four lanes of 64 bits.
     fn low_halves(&mut self, x: Value) -> Value {
-        let (xmm, sources) = (Width::Xmm, [x, self.upper_half(x)]);
+        let (xmm, sources) = (Width::V16, [x, self.upper_half(x)]);
         self.with(x86::SHUFFLE, Form::Plain, xmm, xmm, &sources, Some(0x88))
     }
 
@@ -227,11 +219,20 @@ impl Lowering<'_> {
         let mask = self.bits(0xFF, of);
         let bytes = self.plain(x86::AND[1], Form::Commutative, self.width(of), &[x, mask]);
         let halves = self.low_halves(bytes);
-        let xmm = Width::Xmm;
+        let xmm = Width::V16;
         let words = [halves, halves];
         let words = self.plain(x86::PACK_UNSIGNED_WORDS, Form::Plain, xmm, &words);
         let bytes = [words, words];
         let bytes = self.plain(x86::PACK_UNSIGNED_BYTES, Form::Plain, xmm, &bytes);
         (x86::STORE_FOUR, bytes)
+    }
+}
+
+/// The width of half the bytes, or the least.
+const fn half(width: Width) -> Width {
+    match width {
+        Width::V64 => Width::V32,
+        Width::V32 | Width::V16 | Width::V8 => Width::V16,
+        Width::Mask => Width::Mask,
     }
 }

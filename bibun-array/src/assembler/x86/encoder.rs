@@ -5,77 +5,26 @@
 
 use std::fmt::Write;
 
-/// A length of vectors, or a register of masks of AVX-512.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Width {
-    Mask,
-    Xmm,
-    Ymm,
-    Zmm,
-}
+use crate::assembler::machine::{Jump, Register, Width, Written};
 
-impl Width {
-    /// The width of a vector.
-    pub(super) fn of(bytes: usize) -> Self {
-        match bytes {
-            16 => Self::Xmm,
-            32 => Self::Ymm,
-            64 => Self::Zmm,
-            _ => unreachable!("no vector has {bytes} bytes"),
-        }
+/// The bits of the length in prefixes.
+const fn bits(width: Width) -> u8 {
+    match width {
+        Width::Mask | Width::V8 | Width::V16 => 0,
+        Width::V32 => 1,
+        Width::V64 => 2,
     }
-
-    pub(super) const fn bytes(self) -> usize {
-        match self {
-            Self::Mask => 2,
-            Self::Xmm => 16,
-            Self::Ymm => 32,
-            Self::Zmm => 64,
-        }
-    }
-
-    /// The width of half the bytes, or the least.
-    pub(super) const fn half(self) -> Self {
-        match self {
-            Self::Zmm => Self::Ymm,
-            Self::Ymm | Self::Xmm => Self::Xmm,
-            Self::Mask => Self::Mask,
-        }
-    }
-
-    /// The bits of the length in prefixes.
-    const fn bits(self) -> u8 {
-        match self {
-            Self::Mask | Self::Xmm => 0,
-            Self::Ymm => 1,
-            Self::Zmm => 2,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Mask => "k",
-            Self::Xmm => "xmm",
-            Self::Ymm => "ymm",
-            Self::Zmm => "zmm",
-        }
-    }
-}
-
-/// A register of vectors or masks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Register {
-    pub(super) number: u8,
-    pub(super) width: Width,
 }
 
 impl Register {
-    pub(super) const fn new(number: u8, width: Width) -> Self {
-        Self { number, width }
-    }
-
     fn text(self) -> String {
-        format!("{}{}", self.width.name(), self.number)
+        let name = match self.width {
+            Width::Mask => "k",
+            Width::V8 | Width::V16 => "xmm",
+            Width::V32 => "ymm",
+            Width::V64 => "zmm",
+        };
+        format!("{name}{}", self.number)
     }
 }
 
@@ -378,41 +327,17 @@ pub(super) enum Condition {
     Greater = 0xF,
 }
 
-/// An instruction in the listing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Note {
-    /// The place of the first byte.
-    pub(super) start: usize,
-    pub(super) text: String,
-    /// The line of the formula.
-    pub(super) line: Option<u32>,
-}
-
-/// A place that is known later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Jump(usize);
-
 /// The bytes that have been written.
 #[derive(Debug, Default)]
 pub(super) struct Encoder {
-    pub(super) bytes: Vec<u8>,
+    pub(super) written: Written,
     /// Whether instructions are those of AVX-512.
     pub(super) is_evex: bool,
-    /// The text of the instructions, if it is wanted.
-    pub(super) notes: Option<Vec<Note>>,
-    /// The line of the formula that is being written.
-    pub(super) line: Option<u32>,
 }
 
 impl Encoder {
     fn note(&mut self, text: impl FnOnce() -> String) {
-        if let Some(notes) = &mut self.notes {
-            notes.push(Note {
-                start: self.bytes.len(),
-                text: text(),
-                line: self.line,
-            });
-        }
+        self.written.note(text);
     }
 
     /// An instruction `first, second, last, immediate` on vectors of a length.
@@ -438,7 +363,7 @@ impl Encoder {
         });
         let second = second.map_or(0, |register| register.number);
         self.fields(opcode, length, (first.number, lanes), second, last);
-        self.bytes.extend(immediate);
+        self.written.bytes.extend(immediate);
     }
 
     /// A store of vectors.
@@ -457,7 +382,7 @@ impl Encoder {
         });
         let operand = Operand::Memory(memory, bytes);
         self.fields(opcode, from.width, (from.number, lanes), 0, operand);
-        self.bytes.extend(immediate);
+        self.written.bytes.extend(immediate);
     }
 
     /// An instruction that has its source in the place of the first operand.
@@ -475,7 +400,7 @@ impl Encoder {
         let operand = Operand::Register(target);
         let first = (source.number, Lanes::All);
         self.fields(opcode, source.width, first, 0, operand);
-        self.bytes.push(immediate);
+        self.written.bytes.push(immediate);
     }
 
     /// A shift by a number of bits.
@@ -492,7 +417,7 @@ impl Encoder {
             format!("{} {target},{source},{bits:#x}", opcode.name)
         });
         self.fields(opcode, length, (digit, Lanes::All), target.number, source);
-        self.bytes.push(bits);
+        self.written.bytes.push(bits);
     }
 
     /// A choice by the signs of a vector, in AVX2.
@@ -512,7 +437,7 @@ impl Encoder {
         });
         let first = (target.number, Lanes::All);
         self.fields(opcode, length, first, otherwise.number, chosen);
-        self.bytes.push(truth.number << 4);
+        self.written.bytes.push(truth.number << 4);
     }
 
     /// An instruction on registers of masks.
@@ -522,9 +447,9 @@ impl Encoder {
             None => format!("{} k{first},k{last}", opcode.name),
         });
         let length = if second.is_some() {
-            Width::Ymm
+            Width::V32
         } else {
-            Width::Xmm
+            Width::V16
         };
         let last = Operand::Register(Register::new(last, Width::Mask));
         self.vex(opcode, length, first, second.unwrap_or(0), last);
@@ -532,18 +457,18 @@ impl Encoder {
 
     pub(super) fn load_mask(&mut self, mask: u8, memory: Memory) {
         self.note(|| format!("{} k{mask},{}", LOAD_MASK.name, memory.text()));
-        self.vex(LOAD_MASK, Width::Xmm, mask, 0, Operand::Memory(memory, 2));
+        self.vex(LOAD_MASK, Width::V16, mask, 0, Operand::Memory(memory, 2));
     }
 
     pub(super) fn store_mask(&mut self, memory: Memory, mask: u8) {
         self.note(|| format!("{} {},k{mask}", STORE_MASK.name, memory.text()));
-        self.vex(STORE_MASK, Width::Xmm, mask, 0, Operand::Memory(memory, 2));
+        self.vex(STORE_MASK, Width::V16, mask, 0, Operand::Memory(memory, 2));
     }
 
     pub(super) fn mask_of_general(&mut self, mask: u8, general: General) {
         self.note(|| format!("{} k{mask},{}", MASK_OF_GENERAL.name, general.half()));
         let last = Operand::Register(Register::new(general.0, Width::Mask));
-        self.vex(MASK_OF_GENERAL, Width::Xmm, mask, 0, last);
+        self.vex(MASK_OF_GENERAL, Width::V16, mask, 0, last);
     }
 
     /// Compares a mask with zero.
@@ -595,7 +520,7 @@ impl Encoder {
             Lanes::Only(mask) => (mask, 1),
         };
         let broadcast = u8::from(matches!(last, Operand::Broadcast(..)));
-        self.bytes.extend([
+        self.written.bytes.extend([
             0x62,
             inverted(first >> 3, 7)
                 | inverted(x, 6)
@@ -603,7 +528,7 @@ impl Encoder {
                 | inverted(first >> 4, 4)
                 | opcode.map,
             u8::from(opcode.wide) << 7 | (!second & 15) << 3 | 1 << 2 | opcode.prefix,
-            zeroing << 7 | length.bits() << 5 | broadcast << 4 | inverted(second >> 4, 3) | mask,
+            zeroing << 7 | bits(length) << 5 | broadcast << 4 | inverted(second >> 4, 3) | mask,
             opcode.byte,
         ]);
         let unit = match last {
@@ -622,17 +547,17 @@ impl Encoder {
             Operand::Memory(..) | Operand::Broadcast(..) => (x, b),
         };
         let wide = u8::from(opcode.is_wide_in_vex());
-        let tail = (!second & 15) << 3 | length.bits() << 2 | opcode.prefix;
+        let tail = (!second & 15) << 3 | bits(length) << 2 | opcode.prefix;
         let r = first >> 3 & 1;
         match x == 0 && b == 0 && wide == 0 && opcode.map == 1 {
-            true => self.bytes.extend([0xC5, (r ^ 1) << 7 | tail]),
-            false => self.bytes.extend([
+            true => self.written.bytes.extend([0xC5, (r ^ 1) << 7 | tail]),
+            false => self.written.bytes.extend([
                 0xC4,
                 (r ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | opcode.map,
                 wide << 7 | tail,
             ]),
         }
-        self.bytes.push(opcode.byte);
+        self.written.bytes.push(opcode.byte);
         self.operands(first, last, 1);
     }
 
@@ -641,7 +566,7 @@ impl Encoder {
         let first = (first & 7) << 3;
         let memory = match last {
             Operand::Register(register) => {
-                return self.bytes.push(0xC0 | first | register.number & 7);
+                return self.written.bytes.push(0xC0 | first | register.number & 7);
             }
             Operand::Memory(memory, _) | Operand::Broadcast(memory, ..) => memory,
         };
@@ -655,17 +580,18 @@ impl Encoder {
             (_, None) => (0x80, None),
         };
         match memory.index {
-            None if base != 4 => self.bytes.push(mode | first | base),
+            None if base != 4 => self.written.bytes.push(mode | first | base),
             index => {
                 let (index, scale) = index.map_or((4, 1), |(index, scale)| (index.0 & 7, scale));
-                self.bytes.push(mode | first | 4);
-                self.bytes
+                self.written.bytes.push(mode | first | 4);
+                self.written
+                    .bytes
                     .push((scale.trailing_zeros() as u8) << 6 | index << 3 | base);
             }
         }
         match (mode, offset) {
-            (0x80, _) => self.bytes.extend(memory.offset.to_le_bytes()),
-            (_, Some(short)) => self.bytes.push(short as u8),
+            (0x80, _) => self.written.bytes.extend(memory.offset.to_le_bytes()),
+            (_, Some(short)) => self.written.bytes.push(short as u8),
             (_, None) => {}
         }
     }
@@ -678,8 +604,10 @@ impl Encoder {
         } else {
             x
         };
-        self.bytes.push(0x48 | (first >> 3 & 1) << 2 | x << 1 | b);
-        self.bytes.extend(bytes);
+        self.written
+            .bytes
+            .push(0x48 | (first >> 3 & 1) << 2 | x << 1 | b);
+        self.written.bytes.extend(bytes);
         self.operands(first, last, 1);
     }
 
@@ -711,13 +639,13 @@ impl Encoder {
     pub(super) fn add_number(&mut self, target: General, number: i32) {
         self.note(|| format!("add {},{number:#x}", target.name()));
         self.general(&[0x81], 0, target.operand());
-        self.bytes.extend(number.to_le_bytes());
+        self.written.bytes.extend(number.to_le_bytes());
     }
 
     pub(super) fn set(&mut self, target: General, number: i32) {
         self.note(|| format!("mov {},{:#x}", target.name(), i64::from(number)));
         self.general(&[0xC7], 0, target.operand());
-        self.bytes.extend(number.to_le_bytes());
+        self.written.bytes.extend(number.to_le_bytes());
     }
 
     pub(super) fn compare(&mut self, first: General, second: General) {
@@ -738,7 +666,7 @@ impl Encoder {
         });
         let bzhi = opcode("bzhi", 2, NONE, false, 0xF5);
         let last = target.operand();
-        self.vex(bzhi, Width::Xmm, target.0, count.0, last);
+        self.vex(bzhi, Width::V16, target.0, count.0, last);
     }
 
     pub(super) fn push(&mut self, general: General) {
@@ -753,39 +681,39 @@ impl Encoder {
 
     fn with_high_bit(&mut self, general: General, byte: u8) {
         if general.0 >= 8 {
-            self.bytes.push(0x41);
+            self.written.bytes.push(0x41);
         }
-        self.bytes.push(byte | general.0 & 7);
+        self.written.bytes.push(byte | general.0 & 7);
     }
 
     /// A jump to a place that [`Encoder::land`] tells.
     pub(super) fn jump_forward(&mut self, condition: Condition) -> Jump {
         self.note(|| condition.text());
-        self.bytes.extend([0x0F, 0x80 | condition as u8]);
-        self.bytes.extend([0; 4]);
-        Jump(self.bytes.len())
+        self.written.bytes.extend([0x0F, 0x80 | condition as u8]);
+        self.written.bytes.extend([0; 4]);
+        Jump(self.written.bytes.len())
     }
 
     pub(super) fn land(&mut self, jump: Jump) {
-        let distance = (self.bytes.len() - jump.0) as i32;
-        self.bytes[jump.0 - 4..jump.0].copy_from_slice(&distance.to_le_bytes());
+        let distance = (self.written.bytes.len() - jump.0) as i32;
+        self.written.bytes[jump.0 - 4..jump.0].copy_from_slice(&distance.to_le_bytes());
     }
 
     /// A jump to a place that is known.
     pub(super) fn jump_back(&mut self, condition: Condition, to: usize) {
         self.note(|| condition.text());
-        self.bytes.extend([0x0F, 0x80 | condition as u8]);
-        let distance = -((self.bytes.len() + 4 - to) as i32);
-        self.bytes.extend(distance.to_le_bytes());
+        self.written.bytes.extend([0x0F, 0x80 | condition as u8]);
+        let distance = -((self.written.bytes.len() + 4 - to) as i32);
+        self.written.bytes.extend(distance.to_le_bytes());
     }
 
     /// The start of a loop.
     pub(super) fn align(&mut self) -> usize {
-        while !self.bytes.len().is_multiple_of(32) {
+        while !self.written.bytes.len().is_multiple_of(32) {
             self.note(|| "nop".to_owned());
-            self.bytes.push(0x90);
+            self.written.bytes.push(0x90);
         }
-        self.bytes.len()
+        self.written.bytes.len()
     }
 
     pub(super) fn call(&mut self, general: General) {
@@ -796,14 +724,14 @@ impl Encoder {
     /// What compiled code expects where it begins and after it has called.
     pub(super) fn forget_upper_halves(&mut self) {
         self.note(|| "vzeroupper".to_owned());
-        self.bytes.extend([0xC5, 0xF8, 0x77]);
+        self.written.bytes.extend([0xC5, 0xF8, 0x77]);
     }
 
     /// The end of the function.
     pub(super) fn finish(&mut self) {
         self.forget_upper_halves();
         self.note(|| "ret".to_owned());
-        self.bytes.push(0xC3);
+        self.written.bytes.push(0xC3);
     }
 }
 
@@ -832,7 +760,7 @@ impl Condition {
 
 impl General {
     const fn operand(self) -> Operand {
-        Operand::Register(Register::new(self.0, Width::Xmm))
+        Operand::Register(Register::new(self.0, Width::V16))
     }
 }
 

@@ -1,0 +1,189 @@
+//! AVX-512 and AVX2, the instructions of x86-64 for vectors.
+
+mod encoder;
+mod forms;
+mod memory;
+mod operations;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use super::instructions::{Instruction as OnValues, Lowering, Plan, Value};
+use super::machine::{Jump, Machine, Register, Width, Written};
+use super::order::Step;
+use super::registers::Writer;
+use encoder::{self as x86, Lanes, Operand};
+use forms::{Form, Instruction, Output};
+
+/// A set of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Level {
+    /// AVX-512 with its parts F, BW, DQ and VL.
+    Avx512,
+    /// AVX2 with FMA.
+    Avx2,
+}
+
+impl Level {
+    /// All of them, the best one first.
+    pub(super) const ALL: [Self; 2] = [Self::Avx512, Self::Avx2];
+
+    /// Whether this machine has the instructions.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn is_available(self) -> bool {
+        match self {
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("bmi2")
+            }
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
+            }
+        }
+    }
+}
+
+impl Machine for Level {
+    type Instruction = Instruction;
+    type Output = Output;
+    const NARROWEST: usize = 16;
+
+    fn vectors(self) -> u8 {
+        match self {
+            Self::Avx512 => 32,
+            Self::Avx2 => 16,
+        }
+    }
+
+    fn has_masks(self) -> bool {
+        self == Self::Avx512
+    }
+
+    fn lanes(self, bytes: usize, n: usize) -> usize {
+        match self {
+            // Short vectors where they hold all elements: some instructions take less time.
+            Self::Avx512 => (n.next_power_of_two() * bytes).clamp(16, 64) / bytes,
+            Self::Avx2 if n <= 2 => 1,
+            Self::Avx2 => 32 / bytes,
+        }
+    }
+
+    fn least(self, lanes: usize) -> usize {
+        match self {
+            Self::Avx512 => 1,
+            Self::Avx2 => lanes,
+        }
+    }
+
+    fn constant(self, element: usize) -> usize {
+        match self {
+            Self::Avx512 => element,
+            // Without broadcasts from memory it lies there in all lanes.
+            Self::Avx2 => 32,
+        }
+    }
+
+    fn input(lowering: &mut Lowering<'_, Self>, i: u8, step: Step, copy: usize) -> Option<Value> {
+        lowering.input(i, step, copy)
+    }
+
+    fn operation(lowering: &mut Lowering<'_, Self>, step: &Step, a: &[Value]) -> Option<Value> {
+        lowering.operation(step, a)
+    }
+
+    fn store(lowering: &mut Lowering<'_, Self>, line: usize, result: u16) -> Option<()> {
+        lowering.store(line, result)
+    }
+
+    fn keep(slot: u32) -> Instruction {
+        Instruction {
+            opcode: x86::MOVE,
+            form: Form::Keep(slot),
+            length: Width::V16,
+            immediate: None,
+        }
+    }
+
+    fn output(plan: &Plan<Self>, is_listed: bool) -> Output {
+        let arrays = plan.inputs.len() + plan.outputs.len();
+        Output::new(plan.machine, arrays, is_listed)
+    }
+
+    fn written(output: &mut Output) -> &mut Written {
+        &mut output.encoder.written
+    }
+
+    fn masks(output: &Output) -> Range<u8> {
+        output.masks()
+    }
+
+    fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
+        writer.store_register(register, slot);
+    }
+
+    fn restore(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
+        writer.load_register(register, slot);
+    }
+
+    fn load(writer: &mut Writer<'_, Self>, value: Value, register: u8) {
+        writer.load_own(value, register);
+    }
+
+    fn copy(writer: &mut Writer<'_, Self>, to: Register, from: Register) {
+        writer.read(x86::MOVE, to, Lanes::All, Operand::Register(from));
+    }
+
+    fn write(writer: &mut Writer<'_, Self>, instruction: &OnValues<Instruction>, after: [u32; 4]) {
+        writer.form(instruction, after);
+    }
+
+    fn call(writer: &mut Writer<'_, Self>, offset: u32, slots: u32) {
+        writer.call_entry(offset, slots);
+    }
+
+    fn enter(writer: &mut Writer<'_, Self>) {
+        writer.enter();
+    }
+
+    fn start(output: &mut Output) {
+        output.start();
+    }
+
+    fn skip_turns(output: &mut Output, elements: i32) -> Jump {
+        output.skip_turns(elements)
+    }
+
+    fn align(output: &mut Output) -> usize {
+        output.encoder.align()
+    }
+
+    fn end_turn(writer: &mut Writer<'_, Self>, elements: i32, start: usize) {
+        writer.output.end_turn(elements, start);
+    }
+
+    fn skip_rest(output: &mut Output) -> Jump {
+        output.skip_rest()
+    }
+
+    fn start_rest(writer: &mut Writer<'_, Self>) {
+        writer.start_rest();
+    }
+
+    fn end_rest(output: &mut Output, lanes: i32, start: usize) {
+        output.end_rest(lanes, start);
+    }
+
+    fn land(output: &mut Output, jump: Jump) {
+        output.encoder.land(jump);
+    }
+
+    fn leave(output: &mut Output) {
+        output.leave();
+    }
+}
