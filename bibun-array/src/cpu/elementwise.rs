@@ -134,6 +134,8 @@ pub(super) enum Source<'a> {
 /// An input, and the types in which it is stored and computed.
 pub(super) struct Input<'a> {
     pub(super) source: Source<'a>,
+    /// The position in the source of the first element that is computed.
+    pub(super) start: usize,
     pub(super) stored: DType,
     pub(super) computed: DType,
 }
@@ -155,6 +157,7 @@ impl<'a> Input<'a> {
         };
         Self {
             source,
+            start: 0,
             stored,
             computed,
         }
@@ -179,12 +182,12 @@ impl<'a> Input<'a> {
         let len = result.len();
         let elements = match (&self.source, &mut scratch.gathered) {
             (Source::Repeat(_), _) => return,
-            (Source::Direct(memory), _) => memory.range(position, len),
+            (Source::Direct(memory), _) => memory.range(self.start + position, len),
             (Source::Result, _) => result,
             (Source::Gather(memory, steps), Some(gathered)) => {
                 with_word!(self.stored, W => {
                     let gathered = &mut gathered.as_mut_words::<W>()[..len];
-                    gather(memory.as_words::<W>(), steps, position, gathered);
+                    gather(memory.as_words::<W>(), steps, self.start + position, gathered);
                 });
                 gathered.as_run().range(0, len)
             }
@@ -204,7 +207,7 @@ impl<'a> Input<'a> {
     ) -> Slice<'b> {
         match (&self.source, &scratch.ready, &scratch.gathered) {
             (_, Some(brought), _) | (_, None, Some(brought)) => brought.as_run().range(0, len),
-            (Source::Direct(memory), None, None) => memory.range(position, len),
+            (Source::Direct(memory), None, None) => memory.range(self.start + position, len),
             (_, None, None) => unreachable!("every source but Direct has scratch memory"),
         }
     }
@@ -376,6 +379,11 @@ impl Steps {
     pub(super) fn inner(&self) -> (usize, isize) {
         let last = self.sizes.len() - 1;
         (self.sizes[last], self.strides[last])
+    }
+
+    /// Whether rows of the innermost axis begin at elements that follow each other.
+    pub(super) fn starts_rows(&self) -> bool {
+        matches!((&self.sizes[..], &self.strides[..]), ([_, _], [1, _]))
     }
 
     /// The place of the element at a position.

@@ -15,7 +15,7 @@ use crate::waiting::shared;
 use crate::{Array, DType, Scalar, Slice, SliceMut, formula};
 
 /// The least number of elements for which machine code is called.
-const LEAST_ROW: usize = 64;
+const LEAST_ROW: usize = 256;
 
 /// The number of elements that are gathered at once for machine code.
 const CODE_RUN: usize = 2048;
@@ -109,17 +109,60 @@ impl Fused {
         }
     }
 
+    /// The number of elements.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether the pass can compute some rows of `width` elements at a time.
+    pub(crate) fn has_rows(&self, width: usize) -> bool {
+        self.size.is_multiple_of(width) && self.row.is_none_or(|row| width.is_multiple_of(row))
+    }
+
+    /// Whether an input is read from its first element to its last.
+    pub(crate) fn reads_in_order(&self, input: usize) -> bool {
+        matches!(self.inputs[input].1, Access::Direct)
+    }
+
+    /// Whether an input has one element for each row of `width`.
+    pub(crate) fn repeats_in_rows(&self, input: usize, width: usize) -> bool {
+        let Access::Gather(steps) = &self.inputs[input].1 else {
+            return false;
+        };
+        steps.inner() == (width, 0) && steps.starts_rows()
+    }
+
+    /// An input whose first element to be computed is at this position.
+    pub(super) fn input<'a>(&self, i: usize, x: &'a Array, start: usize) -> Input<'a> {
+        let (dtype, access) = &self.inputs[i];
+        input(*dtype, self.source(x, access), start)
+    }
+
+    /// An input for some rows, of which `memory` has the first `len` elements.
+    pub(super) fn input_of_block<'a>(&self, i: usize, memory: &'a Buffer, len: usize) -> Input<'a> {
+        match &self.inputs[i] {
+            (dtype, Access::Gather(steps)) => {
+                let steps = steps.clone().starting_at(0).clone();
+                input(*dtype, Source::Gather(memory, steps), 0)
+            }
+            (_, Access::Direct | Access::Repeat) => {
+                self.input_of_run(i, memory.as_run().range(0, len))
+            }
+        }
+    }
+
+    /// An input for some rows that is read in order.
+    pub(super) fn input_of_run<'a>(&self, i: usize, elements: Slice<'a>) -> Input<'a> {
+        input(self.inputs[i].0, Source::Direct(elements), 0)
+    }
+
     /// Computes the outputs from inputs with the layouts that the pass was made for.
     pub(crate) fn run(&self, inputs: &[Array]) -> Vec<Array> {
         shared(|| {
             let sources: SmallVec<[Input<'_>; 8]> = inputs
                 .iter()
                 .zip(&self.inputs)
-                .map(|(x, (dtype, access))| Input {
-                    source: self.source(x, access),
-                    stored: *dtype,
-                    computed: *dtype,
-                })
+                .map(|(x, (dtype, access))| input(*dtype, self.source(x, access), 0))
                 .collect();
             if self.size == 1 {
                 return self.one(&sources);
@@ -188,7 +231,7 @@ impl Fused {
     }
 
     /// Fills the part of the results that starts at `start` in memory order.
-    fn fill_from(&self, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
+    pub(super) fn fill_from(&self, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
         if let (Some(row), Computed::Code(code)) = (self.row, &self.computed) {
             return fill_rows(code, row, start, inputs, outs);
         }
@@ -241,6 +284,16 @@ impl Fused {
     }
 }
 
+/// An input that is computed in the type in which it is stored.
+fn input(dtype: DType, source: Source<'_>, start: usize) -> Input<'_> {
+    Input {
+        source,
+        start,
+        stored: dtype,
+        computed: dtype,
+    }
+}
+
 /// The number of neighbouring elements that need not be gathered; see [`Fused::row`].
 fn row(inputs: &[(DType, Access)]) -> Option<usize> {
     let gathered = inputs.iter().filter_map(|(_, access)| match access {
@@ -266,11 +319,13 @@ fn fill_rows(
         let position = start + done;
         let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&spread).enumerate())
             .map(|(i, (input, spread))| match &input.source {
-                Source::Direct(memory) => memory.range(position, row),
+                Source::Direct(memory) => memory.range(input.start + position, row),
                 Source::Repeat(element) if code.repeats(i) => Slice::of_scalar(element),
                 Source::Gather(memory, steps) => {
                     let count = if code.repeats(i) { 1 } else { row };
-                    memory.as_run().range(steps.place(position), count)
+                    memory
+                        .as_run()
+                        .range(steps.place(input.start + position), count)
                 }
                 Source::Repeat(_) | Source::Result => input.run(position, row, spread),
             })

@@ -11,7 +11,7 @@ use super::worth_threads;
 use crate::device::Normalization;
 use crate::dtype::with_float;
 use crate::storage::list;
-use crate::{Array, Element, Shape};
+use crate::{Array, DType, Element, Shape, Slice, SliceMut};
 
 /// The number of sums computed side by side.
 const LANES: usize = 16;
@@ -89,6 +89,16 @@ impl Lines {
             inner,
             length,
         })
+    }
+
+    /// Lines that are neighbours in memory. There may be any number of them.
+    const fn of_rows(width: usize) -> Self {
+        Self {
+            outer: usize::MAX,
+            pieces: 1,
+            inner: 1,
+            length: width,
+        }
     }
 
     fn count(&self) -> usize {
@@ -327,6 +337,87 @@ fn normalize_floats<T: Real>(rule: Normalization, x: &Array, axes: &[usize]) -> 
         Array::from_vec::<T>(elements, &reduced)
     });
     [put_back(y, order.as_deref()), mean, variance]
+}
+
+/// Normalises rows of `width` neighbouring elements. `out` are those, their means and variances.
+pub(super) fn normalize_rows(
+    rule: Normalization,
+    x: Slice<'_>,
+    width: usize,
+    out: [SliceMut<'_>; 3],
+) {
+    fn rows<T: Real>(rule: Normalization, x: &[T], width: usize, out: [SliceMut<'_>; 3]) {
+        let [y, mean, variance] = out.map(|out| T::from_slice_mut(out).expect("of the same dtype"));
+        let lines = Lines::of_rows(width);
+        for (line, y) in y.chunks_exact_mut(width).enumerate() {
+            let out = SmallVec::from_buf([y]);
+            [mean[line], variance[line]] = Arch::new().dispatch(Normalize {
+                rule,
+                lines,
+                x,
+                line,
+                out,
+            });
+        }
+    }
+    match x {
+        Slice::F32(x) => rows(rule, x, width, out),
+        Slice::F64(x) => rows(rule, x, width, out),
+        Slice::Bool(_)
+        | Slice::U8(_)
+        | Slice::I32(_)
+        | Slice::I64(_)
+        | Slice::F16(_)
+        | Slice::BF16(_) => unreachable!("rows of f32 or f64 are normalised"),
+    }
+}
+
+/// The cotangents of rows that were normalised: `results` are the rows and their cotangents, and
+/// `statistics` the variances and the cotangents of means and of variances.
+pub(super) fn gradient_rows(
+    rule: Normalization,
+    results: [Slice<'_>; 2],
+    statistics: [Slice<'_>; 3],
+    width: usize,
+    out: SliceMut<'_>,
+) {
+    fn rows<T: Real>(
+        rule: Normalization,
+        results: [Slice<'_>; 2],
+        statistics: [Slice<'_>; 3],
+        width: usize,
+        out: SliceMut<'_>,
+    ) {
+        let [y, gy] = results.map(|x| T::from_slice(x).expect("of one dtype"));
+        let statistics = statistics.map(|x| T::from_slice(x).expect("of one dtype"));
+        let lines = Lines::of_rows(width);
+        let out = T::from_slice_mut(out).expect("of one dtype");
+        for (line, out) in out.chunks_exact_mut(width).enumerate() {
+            Arch::new().dispatch(Gradient {
+                rule,
+                lines,
+                y,
+                gy,
+                statistics: statistics.map(|x| x[line]),
+                line,
+                out: SmallVec::from_buf([out]),
+            });
+        }
+    }
+    match out.dtype() {
+        DType::F64 => rows::<f64>(rule, results, statistics, width, out),
+        DType::F32 => rows::<f32>(rule, results, statistics, width, out),
+        DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::F16 | DType::BF16 => {
+            unreachable!("rows of f32 or f64 are normalised")
+        }
+    }
+}
+
+/// Whether arrays of this shape are normalised along `axes` row by row, without being moved: the
+/// number of rows, and their width.
+pub(crate) fn rows(shape: &Shape, axes: &[usize]) -> Option<(usize, usize)> {
+    let lines = Lines::of(shape, axes)?;
+    (lines.pieces == 1 && shape.size() > 0).then_some((lines.count(), lines.length))
 }
 
 /// The cotangent of an array that was normalised along `axes`.

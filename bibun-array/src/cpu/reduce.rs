@@ -20,7 +20,7 @@ use crate::device::Reduce;
 use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
 use crate::storage::list;
-use crate::{Array, DType, Element, ops};
+use crate::{Array, DType, Element, Slice, SliceMut, ops};
 
 /// The number of parts that a fold along memory computes side by side.
 const LANES: usize = 32;
@@ -422,28 +422,7 @@ struct Erased<I, T, O> {
 }
 
 fn run<R: Reducer>(x: &Array, axes: &[usize]) -> Array {
-    fn take<R: Reducer>(part: PartOf<'_, R>) {
-        let part = Take::<R>(part);
-        match const { R::SELDOM } {
-            true => dispatch_seldom(part),
-            false => Arch::new().dispatch(part),
-        }
-    }
-    let reducer = Erased::<R::Input, R::Total, R::Output> {
-        empty: R::EMPTY,
-        take: take::<R>,
-        merge: |totals, others| {
-            for (total, &other) in totals.iter_mut().zip(others) {
-                *total = R::merge(*total, other);
-            }
-        },
-        finish: |totals, repeats, out| {
-            for (y, &total) in out.iter_mut().zip(totals) {
-                *y = R::finish(total, repeats);
-            }
-        },
-    };
-    reducer.run(x, axes)
+    Erased::of::<R>().run(x, axes)
 }
 
 struct Take<'a, R: Reducer>(PartOf<'a, R>);
@@ -457,6 +436,50 @@ impl<R: Reducer> WithSimd for Take<'_, R> {
 }
 
 impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
+    fn of<R: Reducer<Input = I, Total = T, Output = O>>() -> Self {
+        fn take<R: Reducer>(part: PartOf<'_, R>) {
+            let part = Take::<R>(part);
+            match const { R::SELDOM } {
+                true => dispatch_seldom(part),
+                false => Arch::new().dispatch(part),
+            }
+        }
+        Self {
+            empty: R::EMPTY,
+            take: take::<R>,
+            merge: |totals, others| {
+                for (total, &other) in totals.iter_mut().zip(others) {
+                    *total = R::merge(*total, other);
+                }
+            },
+            finish: |totals, repeats, out| {
+                for (y, &total) in out.iter_mut().zip(totals) {
+                    *y = R::finish(total, repeats);
+                }
+            },
+        }
+    }
+
+    /// Reduces rows of `width` neighbouring elements, as [`fill`](Self::fill) does if it does not
+    /// split them.
+    fn rows(&self, memory: &[I], width: usize, out: &mut [O]) {
+        let plan = Plan::new(&Layout::row_major(Shape::from([out.len(), width])), &[1]);
+        let mut totals = list(self.empty, out.len().min(TILE));
+        for (i, out) in out.chunks_mut(TILE).enumerate() {
+            let totals = &mut totals[..out.len()];
+            totals.fill(self.empty);
+            (self.take)(Part {
+                memory,
+                plan: &plan,
+                first: i * TILE,
+                totals,
+                from: 0,
+                count: width,
+            });
+            (self.finish)(totals, 1, out);
+        }
+    }
+
     fn run(&self, x: &Array, axes: &[usize]) -> Array {
         let shape = x.shape().reduced(axes, false);
         if x.size() == 0 {
@@ -480,10 +503,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
         let work = out.len() * depth;
         // Memory delivers about four elements in a nanosecond.
         let threads = worth_threads(work / 4);
-        let tile = match plan.across {
-            true => TILE,
-            false => (PARALLEL / 4 / depth).clamp(1, TILE),
-        };
+        let tile = tile(plan.across, depth);
         let take = |first, totals: &mut [T], from, count| {
             (self.take)(Part {
                 memory,
@@ -495,12 +515,8 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
             });
         };
 
-        // Few results of many elements are split into pieces that are merged in order.
-        let piece = match plan.across {
-            true => depth.div_ceil(PIECES),
-            false => depth.div_ceil(PIECES).max(BLOCK),
-        };
-        if work >= PARALLEL && out.len().div_ceil(tile) < PIECES && piece < depth {
+        let piece = piece(plan.across, depth, out.len());
+        if piece < depth {
             let pieces = depth.div_ceil(piece);
             let mut totals = list(self.empty, pieces * out.len());
             for_each(chunks(&mut totals, out.len()), threads, 1, &|i, totals| {
@@ -520,6 +536,176 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
             take(i * tile, &mut totals, 0, depth);
             (self.finish)(&totals, plan.repeats, out);
         });
+    }
+}
+
+/// The number of results that are computed at once from `depth` elements each.
+fn tile(across: bool, depth: usize) -> usize {
+    match across {
+        true => TILE,
+        false => (PARALLEL / 4 / depth).clamp(1, TILE),
+    }
+}
+
+/// The number of elements of a result that are reduced before it is merged: few results of many
+/// elements are split into pieces, which are merged in order.
+fn piece(across: bool, depth: usize, results: usize) -> usize {
+    let piece = match across {
+        true => depth.div_ceil(PIECES),
+        false => depth.div_ceil(PIECES).max(BLOCK),
+    };
+    let are_few = results.div_ceil(tile(across, depth)) < PIECES;
+    match results * depth >= PARALLEL && are_few {
+        true => piece.min(depth),
+        false => depth,
+    }
+}
+
+// ----- rows and columns of a table that is computed part by part
+
+/// Whether [`reduce_rows`] computes what [`reduce`] does for as many rows of `width` neighbours.
+pub(crate) fn reduces_rows(reduction: Reduce, dtype: DType, rows: usize, width: usize) -> bool {
+    let is_known = matches!(reduction, Reduce::Sum | Reduce::Max | Reduce::Min)
+        && matches!(dtype, DType::F32 | DType::F64 | DType::I64);
+    is_known && rows > 1 && width > 1 && piece(false, width, rows) == width
+}
+
+/// Reduces rows of `width` neighbouring elements.
+pub(super) fn reduce_rows(reduction: Reduce, x: Slice<'_>, width: usize, out: SliceMut<'_>) {
+    fn rows<T: Element>(reduction: Reduce, x: &[T], width: usize, out: SliceMut<'_>)
+    where
+        Sum<T>: Fold<Input = T, Output = T>,
+        Max<T>: Fold<Input = T, Output = T>,
+        Min<T>: Fold<Input = T, Output = T>,
+    {
+        let out = T::from_slice_mut(out).expect("results have the dtype of the elements");
+        match reduction {
+            Reduce::Sum => Erased::of::<Folded<Sum<T>>>().rows(x, width, out),
+            Reduce::Max => Erased::of::<Folded<Max<T>>>().rows(x, width, out),
+            Reduce::Min => Erased::of::<Folded<Min<T>>>().rows(x, width, out),
+            Reduce::Product | Reduce::All | Reduce::Any | Reduce::ArgMax | Reduce::ArgMin => {
+                unreachable!("`reduces_rows` was asked")
+            }
+        }
+    }
+    match x {
+        Slice::F32(x) => rows(reduction, x, width, out),
+        Slice::F64(x) => rows(reduction, x, width, out),
+        Slice::I64(x) => rows(reduction, x, width, out),
+        Slice::Bool(_) | Slice::U8(_) | Slice::I32(_) | Slice::F16(_) | Slice::BF16(_) => {
+            unreachable!("`reduces_rows` was asked")
+        }
+    }
+}
+
+/// The number of rows that [`ColumnSums`] take before they are merged with those of the rows before,
+/// as [`reduce`] does, or `None` if they cannot compute the same.
+pub(crate) fn column_piece(dtype: DType, rows: usize, width: usize) -> Option<usize> {
+    let is_known = matches!(dtype, DType::F32 | DType::F64) && rows > 1 && width > 1;
+    is_known.then(|| piece(true, rows, width))
+}
+
+/// Sums of the columns of rows that come one after the other.
+pub(super) enum ColumnSums {
+    F32(Columns<Sum<f32>>),
+    F64(Columns<Sum<f64>>),
+}
+
+/// Folds of columns.
+pub(super) struct Columns<F: Fold> {
+    parts: Vec<F::Part>,
+    taken: usize,
+    totals: Vec<F::Total>,
+}
+
+impl<F: Fold> Columns<F> {
+    fn new(width: usize) -> Self {
+        Self {
+            parts: list(F::START, width),
+            taken: 0,
+            totals: list(F::EMPTY, width),
+        }
+    }
+
+    fn rows(&mut self) -> Rows<'_, F> {
+        Rows {
+            parts: &mut self.parts,
+            taken: self.taken,
+            totals: &mut self.totals,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (total, &other) in self.totals.iter_mut().zip(&other.totals) {
+            *total = F::merge(*total, other);
+        }
+    }
+
+    fn finish(&self, out: &mut [F::Output]) {
+        for (y, &total) in out.iter_mut().zip(&self.totals) {
+            *y = F::finish(total, 1);
+        }
+    }
+}
+
+struct TakeRows<'a, F: Fold>(&'a mut Columns<F>, &'a [F::Input]);
+
+impl<F: Fold> WithSimd for TakeRows<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self(columns, memory) = self;
+        let mut rows = columns.rows();
+        for row in memory.chunks_exact(rows.parts.len()) {
+            rows.take(row);
+        }
+        columns.taken = rows.taken;
+    }
+}
+
+impl ColumnSums {
+    pub(super) fn new(dtype: DType, width: usize) -> Self {
+        match dtype {
+            DType::F32 => Self::F32(Columns::new(width)),
+            DType::F64 => Self::F64(Columns::new(width)),
+            DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::F16 | DType::BF16 => {
+                unreachable!("`column_piece` was asked")
+            }
+        }
+    }
+
+    /// Adds rows of one element for each column.
+    pub(super) fn take(&mut self, x: Slice<'_>) {
+        match (self, x) {
+            (Self::F32(sums), Slice::F32(x)) => Arch::new().dispatch(TakeRows(sums, x)),
+            (Self::F64(sums), Slice::F64(x)) => Arch::new().dispatch(TakeRows(sums, x)),
+            (Self::F32(_) | Self::F64(_), _) => unreachable!("rows have the dtype of the sums"),
+        }
+    }
+
+    /// Ends a piece.
+    pub(super) fn end(&mut self) {
+        match self {
+            Self::F32(sums) => sums.rows().collect(),
+            Self::F64(sums) => sums.rows().collect(),
+        }
+    }
+
+    /// Adds the sums of a piece that follows.
+    pub(super) fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::F32(sums), Self::F32(other)) => sums.merge(other),
+            (Self::F64(sums), Self::F64(other)) => sums.merge(other),
+            (Self::F32(_) | Self::F64(_), _) => unreachable!("pieces have one dtype"),
+        }
+    }
+
+    pub(super) fn finish(&self, out: SliceMut<'_>) {
+        match (self, out) {
+            (Self::F32(sums), SliceMut::F32(out)) => sums.finish(out),
+            (Self::F64(sums), SliceMut::F64(out)) => sums.finish(out),
+            (Self::F32(_) | Self::F64(_), _) => unreachable!("sums have the dtype of the rows"),
+        }
     }
 }
 

@@ -188,7 +188,7 @@ impl Group {
             made.map(|spec| (spec.dtype, spec.layout)).collect(),
         );
         Planned::Fused {
-            fused: Box::new(fused),
+            fused: std::sync::Arc::new(fused),
             operands: self
                 .operands
                 .into_iter()
@@ -227,19 +227,22 @@ fn member_formula(
 
 fn call(step: Step, slots: &[SlotSpec]) -> Planned {
     let origin = (step.function, step.location);
-    let (name, run) = match step.work {
-        Work::Call { name, run, .. } => (name, run),
+    let (name, along, run) = match step.work {
+        Work::Call {
+            name, along, run, ..
+        } => (name, along, run),
         Work::Kernel(kernel) => {
             let name = kernel.name();
             let run: std::sync::Arc<crate::trace::Run> = std::sync::Arc::new(move |mut inputs| {
                 vec![crate::run_kernel(&kernel, &mut inputs)]
             });
-            (name, run)
+            (name, None, run)
         }
     };
     debug_assert!(step.first + step.outputs <= slots.len());
     Planned::Call {
         name,
+        along,
         run,
         operands: step.inputs,
         first: step.first,

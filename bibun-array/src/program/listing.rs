@@ -47,6 +47,13 @@ impl Program {
         let at = |(function, location): &(&str, Location)| {
             format!("{function} at {}:{}", location.file(), location.line())
         };
+        let made = |work: &Planned| -> String {
+            let outputs = work.outputs().into_iter().map(|slot| {
+                let own = &self.slots[slot];
+                format!("%{slot}: {}", spec(own.dtype, &own.layout.shape))
+            });
+            outputs.collect::<Vec<_>>().join(", ")
+        };
         for &i in &self.inputs {
             let slot = &self.slots[i];
             writeln!(f, "%{i}: input {}", spec(slot.dtype, &slot.layout.shape))?;
@@ -55,36 +62,38 @@ impl Program {
             if let Some(time) = times.and_then(|times| times.get(i)) {
                 write!(f, "{:9.1} us  ", time.as_secs_f64() * 1e6)?;
             }
-            let outputs: Vec<String> = item
-                .work
-                .outputs()
-                .iter()
-                .map(|&slot| {
-                    let own = &self.slots[slot];
-                    format!("%{slot}: {}", spec(own.dtype, &own.layout.shape))
-                })
-                .collect();
-            let outputs = outputs.join(", ");
-            match &item.work {
-                Planned::Fused {
-                    fused,
-                    operands,
-                    origins,
-                    ..
-                } => {
-                    writeln!(f, "{outputs} = {fused} of {}", list(operands))?;
-                    for origin in origins {
-                        writeln!(f, "    {}", at(origin))?;
+            let outputs = made(&item.work);
+            if let Planned::Rows { rows, .. } = &item.work {
+                writeln!(f, "{outputs} = {rows}:")?;
+            }
+            for part in item.work.parts() {
+                let (outputs, indent) = match &item.work {
+                    Planned::Rows { .. } => (made(part), "    "),
+                    Planned::Fused { .. } | Planned::Call { .. } => (outputs.clone(), ""),
+                };
+                write!(f, "{indent}{outputs} = ")?;
+                match part {
+                    Planned::Fused {
+                        fused,
+                        operands,
+                        origins,
+                        ..
+                    } => {
+                        writeln!(f, "{fused} of {}", list(operands))?;
+                        for origin in origins {
+                            writeln!(f, "{indent}    {}", at(origin))?;
+                        }
                     }
-                }
-                Planned::Call {
-                    name,
-                    operands,
-                    origin,
-                    ..
-                } => {
-                    writeln!(f, "{outputs} = {name}({})", list(operands))?;
-                    writeln!(f, "    {}", at(origin))?;
+                    Planned::Call {
+                        name,
+                        operands,
+                        origin,
+                        ..
+                    } => {
+                        writeln!(f, "{name}({})", list(operands))?;
+                        writeln!(f, "{indent}    {}", at(origin))?;
+                    }
+                    Planned::Rows { .. } => unreachable!("rows are not inside of rows"),
                 }
             }
         }

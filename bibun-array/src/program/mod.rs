@@ -6,6 +6,7 @@
 
 mod fusion;
 mod listing;
+mod rows;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use std::collections::HashMap;
 
-use crate::cpu::Fused;
+use crate::cpu::{Fused, Rows};
 use crate::shape::Layout;
-use crate::trace::{Content, Operand, Run, SlotSpec, Step, Work};
+use crate::trace::{Along, Content, Operand, Run, SlotSpec, Step, Work};
 use crate::{Array, Error, Location, raise};
 
 /// A function of arrays with fixed shapes and dtypes, recorded by a [`Tracer`](crate::Tracer).
@@ -43,7 +44,7 @@ struct Item {
 enum Planned {
     /// Kernels in one pass over memory.
     Fused {
-        fused: Box<Fused>,
+        fused: Arc<Fused>,
         operands: Vec<Operand>,
         outputs: Vec<usize>,
         /// The function and the line of each kernel, for display.
@@ -52,11 +53,20 @@ enum Planned {
     /// An operation of the CPU.
     Call {
         name: &'static str,
+        along: Option<Along>,
         run: Arc<Run>,
         operands: Vec<Operand>,
         first: usize,
         outputs: usize,
         origin: (&'static str, Location),
+    },
+    /// Passes and calls that go through some rows at a time.
+    Rows {
+        rows: Box<Rows>,
+        /// The same steps one after the other.
+        items: Vec<Planned>,
+        operands: Vec<Operand>,
+        outputs: Vec<usize>,
     },
 }
 
@@ -65,6 +75,7 @@ impl fmt::Debug for Planned {
         match self {
             Self::Fused { fused, .. } => fused.fmt(f),
             Self::Call { name, .. } => f.write_str(name),
+            Self::Rows { rows, .. } => rows.fmt(f),
         }
     }
 }
@@ -72,14 +83,68 @@ impl fmt::Debug for Planned {
 impl Planned {
     fn operands(&self) -> &[Operand] {
         match self {
-            Self::Fused { operands, .. } | Self::Call { operands, .. } => operands,
+            Self::Fused { operands, .. }
+            | Self::Call { operands, .. }
+            | Self::Rows { operands, .. } => operands,
         }
     }
 
     fn outputs(&self) -> Vec<usize> {
         match self {
-            Self::Fused { outputs, .. } => outputs.clone(),
+            Self::Fused { outputs, .. } | Self::Rows { outputs, .. } => outputs.clone(),
             Self::Call { first, outputs, .. } => (*first..first + outputs).collect(),
+        }
+    }
+
+    /// The steps inside of it, or itself.
+    fn parts(&self) -> &[Self] {
+        match self {
+            Self::Rows { items, .. } => items,
+            Self::Fused { .. } | Self::Call { .. } => std::slice::from_ref(self),
+        }
+    }
+
+    /// Calls `keep` with each slot that it names.
+    fn for_each_slot(&mut self, keep: &mut dyn FnMut(&mut usize)) {
+        let operands = match self {
+            Self::Fused {
+                operands, outputs, ..
+            } => {
+                outputs.iter_mut().for_each(&mut *keep);
+                operands
+            }
+            Self::Call {
+                operands,
+                first,
+                outputs,
+                ..
+            } => {
+                // Results of a call have neighbouring numbers.
+                match *outputs {
+                    0 => *first = 0,
+                    count => {
+                        let old = *first;
+                        keep(first);
+                        (old + 1..old + count).for_each(|mut slot| keep(&mut slot));
+                    }
+                }
+                operands
+            }
+            Self::Rows {
+                items,
+                operands,
+                outputs,
+                ..
+            } => {
+                items.iter_mut().for_each(|item| item.for_each_slot(keep));
+                outputs.iter_mut().for_each(&mut *keep);
+                operands
+            }
+        };
+        for operand in operands {
+            if let Operand::Slot(slot, _) = operand {
+                keep(slot);
+            }
         }
     }
 }
@@ -95,6 +160,7 @@ impl Program {
         let steps = without_repeats(steps, slots.len(), &mut outputs);
         let steps = needed(steps, slots.len(), &outputs);
         let work = fusion::plan(steps, &slots, &outputs);
+        let work = rows::plan(work, &slots, &outputs);
         let mut items: Vec<Item> = work
             .into_iter()
             .map(|work| Item {
@@ -171,56 +237,58 @@ impl Program {
             values[slot] = Some(x);
         }
         for (i, item) in self.items.iter().enumerate() {
-            match &item.work {
-                Planned::Fused {
-                    fused,
-                    operands,
-                    outputs,
-                    ..
-                } => {
-                    let made = {
-                        let arrays = operands
-                            .iter()
-                            .map(|operand| window(operand, &values, &self.slots));
-                        fused.run(&arrays.collect::<Vec<_>>())
-                    };
-                    for (&slot, y) in outputs.iter().zip(made) {
-                        values[slot] = Some(y);
-                    }
-                    item.last.iter().for_each(|&slot| values[slot] = None);
-                }
-                Planned::Call {
-                    run,
-                    operands,
-                    first,
-                    ..
-                } => {
-                    let arrays: Vec<Array> = operands
-                        .iter()
-                        .map(|operand| window(operand, &values, &self.slots))
-                        .collect();
-                    // From here on, the call is the only holder of what is not needed later.
-                    item.last.iter().for_each(|&slot| values[slot] = None);
-                    for (slot, y) in (*first..).zip(run(arrays)) {
-                        let expected = &self.slots[slot].layout;
-                        assert!(
-                            y.inline().is_some() || y.layout().has_steps_of(expected),
-                            "{:?} has the order that it had for zeros",
-                            item.work
-                        );
-                        values[slot] = Some(y);
-                    }
-                    let results = item.work.outputs();
-                    let unread = item.last.iter().filter(|slot| results.contains(slot));
-                    unread.for_each(|&slot| values[slot] = None);
-                }
-            }
+            self.run_step(&item.work, &item.last, &mut values);
             done(i);
         }
         self.outputs
             .iter()
             .map(|operand| window(operand, &values, &self.slots))
             .collect()
+    }
+
+    /// Runs a step, after which the values of the slots `last` are dropped.
+    fn run_step(&self, work: &Planned, last: &[usize], values: &mut [Option<Array>]) {
+        let arrays = |values: &[Option<Array>]| -> Vec<Array> {
+            let operands = work.operands().iter();
+            operands
+                .map(|operand| window(operand, values, &self.slots))
+                .collect()
+        };
+        match work {
+            Planned::Fused { fused, outputs, .. } => {
+                let made = fused.run(&arrays(values));
+                for (&slot, y) in outputs.iter().zip(made) {
+                    values[slot] = Some(y);
+                }
+            }
+            Planned::Rows {
+                rows,
+                items,
+                outputs,
+                ..
+            } => match rows.run(&arrays(values)) {
+                Some(made) => {
+                    for (&slot, y) in outputs.iter().zip(made) {
+                        values[slot] = Some(y);
+                    }
+                }
+                None => (items.iter()).for_each(|item| self.run_step(item, &[], values)),
+            },
+            Planned::Call { run, first, .. } => {
+                let arrays = arrays(values);
+                // From here on, the call is the only holder of what is not needed later.
+                last.iter().for_each(|&slot| values[slot] = None);
+                for (slot, y) in (*first..).zip(run(arrays)) {
+                    let expected = &self.slots[slot].layout;
+                    assert!(
+                        y.inline().is_some() || y.layout().has_steps_of(expected),
+                        "{work:?} has the order that it had for zeros"
+                    );
+                    values[slot] = Some(y);
+                }
+            }
+        }
+        last.iter().for_each(|&slot| values[slot] = None);
     }
 
     #[track_caller]
@@ -272,8 +340,8 @@ impl Program {
     /// instructions, under the lines of the formula that they compute.
     pub fn assembly(&self) -> String {
         let mut text = String::new();
-        for item in &self.items {
-            if let Planned::Fused { fused, outputs, .. } = &item.work
+        for part in self.items.iter().flat_map(|item| item.work.parts()) {
+            if let Planned::Fused { fused, outputs, .. } = part
                 && let Some(code) = fused.assembly()
             {
                 text += &format!("; {fused} to %{outputs:?}\n{code}\n");
@@ -284,7 +352,7 @@ impl Program {
 
     /// Returns whether all steps are passes over memory, and none is a call.
     pub fn is_of_kernels(&self) -> bool {
-        let is_pass = |item: &Item| matches!(item.work, Planned::Fused { .. });
+        let is_pass = |item: &Item| !matches!(item.work, Planned::Call { .. });
         self.items.iter().all(is_pass)
     }
 
@@ -363,45 +431,15 @@ fn numbered_anew(
         });
         *slot = new;
     };
-    let of_operand = |operand: &mut Operand, keep: &mut dyn FnMut(&mut usize)| {
-        if let Operand::Slot(slot, _) = operand {
-            keep(slot);
-        }
-    };
     inputs.iter_mut().for_each(&mut keep);
     for item in items {
-        let operands = match &mut item.work {
-            Planned::Fused {
-                operands, outputs, ..
-            } => {
-                outputs.iter_mut().for_each(&mut keep);
-                operands
-            }
-            Planned::Call {
-                operands,
-                first,
-                outputs,
-                ..
-            } => {
-                // Results of a call have neighbouring numbers.
-                match *outputs {
-                    0 => *first = 0,
-                    count => {
-                        let old = *first;
-                        keep(first);
-                        (old + 1..old + count).for_each(|mut slot| keep(&mut slot));
-                    }
-                }
-                operands
-            }
-        };
-        for operand in operands {
-            of_operand(operand, &mut keep);
-        }
+        item.work.for_each_slot(&mut keep);
         item.last.iter_mut().for_each(&mut keep);
     }
     for operand in outputs {
-        of_operand(operand, &mut keep);
+        if let Operand::Slot(slot, _) = operand {
+            keep(slot);
+        }
     }
     kept
 }

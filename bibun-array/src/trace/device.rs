@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Recording, Run, SlotSpec, Work};
+use super::{Along, AlongAxes, Recording, Run, SlotSpec, Work};
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::output_layout;
 use crate::kernel::Kernel;
@@ -38,6 +38,32 @@ fn record(
     outputs: impl IntoIterator<Item = SlotSpec>,
     run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
 ) -> Vec<Array> {
+    record_call(name, parameters, None, inputs, outputs, run)
+}
+
+/// Records a call of the CPU that works along axes.
+fn record_along(
+    name: &'static str,
+    operation: AlongAxes,
+    axes: &[usize],
+    inputs: &[&Array],
+    outputs: impl IntoIterator<Item = SlotSpec>,
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
+    let axes = axes.to_vec();
+    let along = Along { operation, axes };
+    let parameters = format!("{along:?}");
+    record_call(name, Some(parameters), Some(along), inputs, outputs, run)
+}
+
+fn record_call(
+    name: &'static str,
+    parameters: Option<String>,
+    along: Option<Along>,
+    inputs: &[&Array],
+    outputs: impl IntoIterator<Item = SlotSpec>,
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
     let Some(recording) = Recording::of(name, inputs) else {
         return run(inputs.iter().map(|&x| x.clone()).collect());
     };
@@ -47,6 +73,7 @@ fn record(
     let work = Work::Call {
         name,
         parameters,
+        along,
         run,
     };
     recording.write(work, inputs, outputs)
@@ -236,11 +263,10 @@ impl Device for Trace {
             Reduce::All | Reduce::Any => DType::Bool,
         };
         let output = result(x.shape().reduced(axes, false), dtype);
-        let axes: Vec<usize> = axes.to_vec();
-        let parameters = format!("{reduction:?} {axes:?}");
-        record_one("reduce", parameters, [x], output, move |[x]| {
-            cpu().reduce(reduction, &x, &axes)
-        })
+        let (own, operation) = (axes.to_vec(), AlongAxes::Reduce(reduction));
+        let run = move |inputs: Vec<Array>| vec![cpu().reduce(reduction, &inputs[0], &own)];
+        let mut results = record_along("reduce", operation, axes, &[x], [output], run);
+        results.pop().expect("there is one result")
     }
 
     fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
@@ -381,15 +407,9 @@ impl Device for Trace {
         let reduced = x.shape().reduced(axes, true);
         let spec = |shape: &Shape| result(shape, x.dtype());
         let outputs = [x.shape(), &reduced, &reduced].map(spec);
-        let axes: Vec<usize> = axes.to_vec();
-        let parameters = format!("{rule:?} {axes:?}");
-        let results = record(
-            "normalize",
-            Some(parameters),
-            &[x],
-            outputs,
-            move |inputs| cpu().normalize(rule, &inputs[0], &axes).into(),
-        );
+        let (own, operation) = (axes.to_vec(), AlongAxes::Normalize(rule));
+        let run = move |inputs: Vec<Array>| cpu().normalize(rule, &inputs[0], &own).into();
+        let results = record_along("normalize", operation, axes, &[x], outputs, run);
         results.try_into().expect("there are three results")
     }
 
@@ -402,18 +422,17 @@ impl Device for Trace {
     ) -> Array {
         let output = result(results[0].shape(), results[0].dtype());
         let ([y, variance], [gy, gmean, gvariance]) = (results, cotangents);
-        let axes: Vec<usize> = axes.to_vec();
-        let parameters = format!("{rule:?} {axes:?}");
-        record_one(
-            "normalize_gradient",
-            parameters,
-            [y, variance, gy, gmean, gvariance],
-            output,
-            move |[y, variance, gy, gmean, gvariance]| {
-                let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
-                cpu().normalize_gradient(rule, results, cotangents, &axes)
-            },
-        )
+        let (own, operation) = (axes.to_vec(), AlongAxes::NormalizeGradient(rule));
+        let inputs = [y, variance, gy, gmean, gvariance];
+        let run = move |inputs: Vec<Array>| {
+            let [y, variance, gy, gmean, gvariance] =
+                <[Array; 5]>::try_from(inputs).expect("as many as were recorded");
+            let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
+            vec![cpu().normalize_gradient(rule, results, cotangents, &own)]
+        };
+        let name = "normalize_gradient";
+        let mut results = record_along(name, operation, axes, &inputs, [output], run);
+        results.pop().expect("there is one result")
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {

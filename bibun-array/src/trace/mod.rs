@@ -16,7 +16,9 @@ use crate::kernel::Kernel;
 use crate::program::Program;
 use crate::shape::Layout;
 use crate::storage::{Buffer, Word};
-use crate::{Array, DType, Device, Error, Location, Memory, Scalar, Shape, raise};
+use crate::{
+    Array, DType, Device, Error, Location, Memory, Normalization, Reduce, Scalar, Shape, raise,
+};
 
 use device::TRACE;
 
@@ -107,8 +109,25 @@ pub(crate) enum Work {
         /// All that the result depends on beside the inputs, as text; without it, no other call is
         /// known to be equal.
         parameters: Option<String>,
+        /// What it computes, if it can be computed row by row.
+        along: Option<Along>,
         run: Arc<Run>,
     },
+}
+
+/// An operation along axes of its first input.
+#[derive(Clone, Debug)]
+pub(crate) struct Along {
+    pub(crate) operation: AlongAxes,
+    pub(crate) axes: Vec<usize>,
+}
+
+/// An operation along axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AlongAxes {
+    Reduce(Reduce),
+    Normalize(Normalization),
+    NormalizeGradient(Normalization),
 }
 
 impl Work {
@@ -140,6 +159,13 @@ impl Operand {
         match self {
             Self::Slot(_, layout) => &layout.shape,
             Self::Constant(x) => x.shape(),
+        }
+    }
+
+    pub(crate) fn slot(&self) -> Option<usize> {
+        match self {
+            Self::Slot(slot, _) => Some(*slot),
+            Self::Constant(_) => None,
         }
     }
 
@@ -284,6 +310,7 @@ pub fn record_call(
     let work = Work::Call {
         name,
         parameters: None,
+        along: None,
         run: Arc::new(run),
     };
     recording.write(work, &refs, slots)

@@ -1,0 +1,447 @@
+//! Steps that go through some rows at a time: what one of them leaves is still in the cache when the
+//! next one reads it, and need not go to memory if no other step reads it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::elementwise::{Input, PARALLEL};
+use super::fused::Fused;
+use super::reduce::{ColumnSums, reduce_rows};
+use super::threads::{Chunks, chunks, for_each_of, for_each_run};
+use super::{normalize, worth_threads};
+use crate::conversion::convert;
+use crate::device::{Normalization, Reduce};
+use crate::dtype::with_word;
+use crate::shape::Layout;
+use crate::storage::{Buffer, Word};
+use crate::waiting::shared;
+use crate::{Array, DType, Slice, SliceMut};
+
+/// The number of elements of the widest value that are computed at a time.
+const BLOCK: usize = 1 << 13;
+
+/// Steps that compute rows of values from the same rows of others.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// The number of rows.
+    rows: usize,
+    /// The number of rows that go through all steps together.
+    block: usize,
+    /// The number of rows whose columns are summed before the sums are merged with those of others.
+    piece: usize,
+    values: Vec<RowValue>,
+    steps: Vec<RowStep>,
+    /// The arrays that must have memory.
+    read_as_rows: Vec<usize>,
+}
+
+/// What a step computes.
+#[derive(Clone, Debug)]
+pub(crate) enum RowWork {
+    /// Formulas at each element.
+    Pass(Arc<Fused>),
+    /// Each row becomes a number.
+    Reduce(Reduce),
+    /// Each column becomes a number.
+    SumOfColumns,
+    /// Each row becomes a normalised one, its mean and its variance.
+    Normalize(Normalization),
+    /// The cotangent of rows, from normalised rows, variances, and the cotangents of the three.
+    NormalizeGradient(Normalization),
+}
+
+/// A step, with the values that it reads and writes.
+#[derive(Debug)]
+pub(crate) struct RowStep {
+    pub(crate) work: RowWork,
+    pub(crate) inputs: Vec<RowSource>,
+    pub(crate) outputs: Vec<usize>,
+}
+
+/// Where an input of a step comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowSource {
+    /// The value with this number, in the same rows.
+    Value(usize),
+    /// The array with this number.
+    Array(usize),
+}
+
+/// What a step computes for each row, or the sums of columns.
+#[derive(Debug)]
+pub(crate) struct RowValue {
+    pub(crate) dtype: DType,
+    /// The number of elements in each row, or 0 for sums of columns.
+    pub(crate) width: usize,
+    pub(crate) layout: Layout,
+    pub(crate) is_output: bool,
+}
+
+impl Rows {
+    /// Creates the steps for this number of rows. `piece` is that of
+    /// [`column_piece`](super::reduce::column_piece) if columns are summed.
+    pub(crate) fn new(
+        rows: usize,
+        piece: Option<usize>,
+        values: Vec<RowValue>,
+        steps: Vec<RowStep>,
+    ) -> Self {
+        let widths = values.iter().map(|value| value.width);
+        let widest = widths.max().unwrap_or(1).max(1);
+        let block = (BLOCK / widest).clamp(1, rows);
+        let mut read_as_rows: Vec<usize> = Vec::new();
+        for step in &steps {
+            let tables: &[usize] = match step.work {
+                RowWork::Pass(_) => &[],
+                RowWork::Reduce(_) | RowWork::SumOfColumns | RowWork::Normalize(_) => &[0],
+                RowWork::NormalizeGradient(_) => &[0, 2],
+            };
+            for &table in tables {
+                if let RowSource::Array(array) = step.inputs[table] {
+                    read_as_rows.push(array);
+                }
+            }
+        }
+        Self {
+            rows,
+            block: block.min(piece.unwrap_or(block)),
+            piece: piece.unwrap_or(block),
+            values,
+            steps,
+            read_as_rows,
+        }
+    }
+
+    /// Computes the outputs in the order of the values, or returns `None` if an array that is read as
+    /// rows turns out to repeat a single value.
+    pub(crate) fn run(&self, arrays: &[Array]) -> Option<Vec<Array>> {
+        if (self.read_as_rows.iter()).any(|&i| arrays[i].inline().is_some()) {
+            return None;
+        }
+        Some(shared(|| self.computed(arrays)))
+    }
+
+    fn computed(&self, arrays: &[Array]) -> Vec<Array> {
+        let outputs = || self.values.iter().filter(|value| value.is_output);
+        let mut buffers: Vec<Buffer> = outputs()
+            .map(|value| Buffer::of(value.dtype, value.layout.shape.size()))
+            .collect();
+        // Sums of columns are outputs that are written at the end.
+        let columns: Vec<usize> = (self.steps.iter())
+            .filter(|step| matches!(step.work, RowWork::SumOfColumns))
+            .map(|step| step.outputs[0])
+            .collect();
+        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
+            .map(|_| {
+                let new = |&i: &usize| {
+                    let value = &self.values[i];
+                    ColumnSums::new(value.dtype, value.layout.shape.size())
+                };
+                columns.iter().map(new).collect()
+            })
+            .collect();
+        let mut number = 0;
+        let of_rows = (0..self.values.len()).filter_map(|i| {
+            let buffer = self.values[i].is_output.then(|| {
+                number += 1;
+                number - 1
+            })?;
+            (!columns.contains(&i)).then_some((i, buffer))
+        });
+        let of_rows: Vec<(usize, usize)> = of_rows.collect();
+        let outs = buffers.iter_mut().enumerate().filter_map(|(k, buffer)| {
+            let (i, _) = of_rows.iter().find(|(_, buffer)| *buffer == k)?;
+            Some((buffer.as_mut_run(), self.width(*i)))
+        });
+        let parts = Pieces {
+            outs: outs.collect(),
+            piece: self.piece,
+            rows: self.rows,
+        };
+        let is_output: Vec<Option<usize>> = (0..self.values.len())
+            .map(|i| of_rows.iter().position(|(value, _)| *value == i))
+            .collect();
+        let elements = self.rows * self.block_elements() / self.block;
+        let threads = elements >= PARALLEL && worth_threads(usize::MAX);
+        let per_piece = (parts, chunks(&mut sums, 1));
+        for_each_run(per_piece, threads, 1, &|first, run| {
+            let mut scratch = Scratch::new(self, &is_output, arrays);
+            for_each_of(first, run, &mut |piece, (outs, sums)| {
+                scratch.piece(piece * self.piece, outs, &mut sums[0]);
+            });
+        });
+        let (merged, others) = sums.split_at_mut(1);
+        for other in others {
+            (merged[0].iter_mut().zip(other)).for_each(|(sum, other)| sum.merge(other));
+        }
+        let number_of = |value: usize| {
+            let before = self.values[..value].iter();
+            before.filter(|value| value.is_output).count()
+        };
+        for (&value, sum) in columns.iter().zip(&merged[0]) {
+            sum.finish(buffers[number_of(value)].as_mut_run());
+        }
+        let made = buffers.into_iter().zip(outputs());
+        made.map(|(buffer, value)| Array::of_buffer(buffer, value.layout.clone()))
+            .collect()
+    }
+
+    /// The number of elements of a value in each row.
+    fn width(&self, value: usize) -> usize {
+        self.values[value].width
+    }
+
+    /// The number of elements of the widest value in a block.
+    fn block_elements(&self) -> usize {
+        let widths = (0..self.values.len()).map(|i| self.width(i));
+        self.block * widths.max().unwrap_or(1)
+    }
+}
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows, block, .. } = self;
+        write!(f, "{block} of {rows} rows at a time")
+    }
+}
+
+/// The memory of the values of a block.
+struct Scratch<'a> {
+    plan: &'a Rows,
+    arrays: &'a [Array],
+    /// The position of each value among the outputs of rows.
+    outputs: &'a [Option<usize>],
+    /// The memory of values that are no outputs, and of single numbers, which passes repeat.
+    buffers: Vec<Option<Buffer>>,
+}
+
+impl<'a> Scratch<'a> {
+    fn new(plan: &'a Rows, outputs: &'a [Option<usize>], arrays: &'a [Array]) -> Self {
+        let buffers = plan.values.iter().enumerate().map(|(i, value)| {
+            let width = plan.width(i);
+            (outputs[i].is_none() || width == 1)
+                .then(|| Buffer::of(value.dtype, plan.block * width))
+        });
+        Self {
+            plan,
+            arrays,
+            outputs,
+            buffers: buffers.collect(),
+        }
+    }
+
+    /// Computes the rows of a piece, whose first one is `start`.
+    fn piece(&mut self, start: usize, mut outs: Vec<SliceMut<'_>>, sums: &mut [ColumnSums]) {
+        let plan = self.plan;
+        let count = plan.piece.min(plan.rows - start);
+        for done in (0..count).step_by(plan.block) {
+            let rows = plan.block.min(count - done);
+            let mut block: SmallVec<[SliceMut<'_>; 4]> = outs
+                .iter_mut()
+                .map(|out| {
+                    let width = out.len() / count;
+                    out.range(done * width, rows * width)
+                })
+                .collect();
+            self.block(start + done, rows, &mut block, sums);
+        }
+        sums.iter_mut().for_each(ColumnSums::end);
+    }
+
+    fn block(
+        &mut self,
+        start: usize,
+        rows: usize,
+        outs: &mut [SliceMut<'_>],
+        sums: &mut [ColumnSums],
+    ) {
+        let plan = self.plan;
+        let mut sums = sums.iter_mut();
+        for step in &plan.steps {
+            // Outputs are taken out, so that inputs can be read.
+            let mut own: SmallVec<[Option<Buffer>; 3]> = (step.outputs.iter())
+                .map(|&value| self.buffers[value].take())
+                .collect();
+            let mut readable: SmallVec<[Option<Slice<'_>>; 4]> = SmallVec::new();
+            let mut writable: SmallVec<[Option<SliceMut<'_>>; 4]> = SmallVec::new();
+            for (i, out) in outs.iter_mut().enumerate() {
+                let is_written = step.outputs.iter().any(|&v| self.outputs[v] == Some(i));
+                let len = out.len();
+                match is_written {
+                    true => {
+                        writable.push(Some(out.range(0, len)));
+                        readable.push(None);
+                    }
+                    false => {
+                        readable.push(Some(out.as_slice()));
+                        writable.push(None);
+                    }
+                }
+            }
+            if let RowWork::SumOfColumns = step.work {
+                let sum = sums.next().expect("there is one for each such step");
+                sum.take(self.rows_of(step.inputs[0], start, rows, &readable));
+                continue;
+            }
+            let mut targets: SmallVec<[SliceMut<'_>; 3]> = SmallVec::new();
+            for (buffer, &value) in own.iter_mut().zip(&step.outputs) {
+                targets.push(match (buffer, self.outputs[value]) {
+                    (Some(buffer), _) => {
+                        let run = buffer.as_mut_run();
+                        run.split_at(rows * plan.width(value)).0
+                    }
+                    (None, output) => {
+                        let out = output.and_then(|output| writable[output].take());
+                        out.expect("a value has memory, and a step writes it once")
+                    }
+                });
+            }
+            self.step(step, start, rows, &readable, &mut targets);
+            for (target, &value) in targets.iter().zip(&step.outputs) {
+                let out = self.outputs[value].and_then(|output| writable[output].take());
+                if let Some(out) = out {
+                    convert(target.as_slice(), out);
+                }
+            }
+            drop(targets);
+            for (buffer, &value) in own.into_iter().zip(&step.outputs) {
+                self.buffers[value] = buffer;
+            }
+        }
+    }
+
+    fn step(
+        &self,
+        step: &RowStep,
+        start: usize,
+        rows: usize,
+        outs: &[Option<Slice<'_>>],
+        targets: &mut [SliceMut<'_>],
+    ) {
+        let source = |i: usize| self.rows_of(step.inputs[i], start, rows, outs);
+        match &step.work {
+            RowWork::Pass(fused) => {
+                let first = start * (targets[0].len() / rows);
+                let inputs = step
+                    .inputs
+                    .iter()
+                    .enumerate()
+                    .map(|(i, &input)| match input {
+                        RowSource::Array(array) => fused.input(i, &self.arrays[array], first),
+                        RowSource::Value(value) => match &self.buffers[value] {
+                            Some(buffer) => {
+                                fused.input_of_block(i, buffer, rows * self.plan.width(value))
+                            }
+                            None => fused.input_of_run(i, source(i)),
+                        },
+                    });
+                let inputs: SmallVec<[Input<'_>; 8]> = inputs.collect();
+                fused.fill_from(0, &inputs, targets);
+            }
+            RowWork::Reduce(reduction) => {
+                let x = source(0);
+                reduce_rows(*reduction, x, x.len() / rows, targets[0].range(0, rows));
+            }
+            RowWork::Normalize(rule) => {
+                let [y, mean, variance] = targets else {
+                    unreachable!("a normalisation has three results")
+                };
+                let x = source(0);
+                let out = [
+                    y.range(0, x.len()),
+                    mean.range(0, rows),
+                    variance.range(0, rows),
+                ];
+                normalize::normalize_rows(*rule, x, x.len() / rows, out);
+            }
+            RowWork::NormalizeGradient(rule) => {
+                let statistics = [1, 3, 4].map(|i| self.numbers_of(step.inputs[i], start, rows));
+                let statistics = statistics.each_ref().map(Buffer::as_run);
+                let (y, gy) = (source(0), source(2));
+                let width = y.len() / rows;
+                let out = targets[0].range(0, y.len());
+                normalize::gradient_rows(*rule, [y, gy], statistics, width, out);
+            }
+            RowWork::SumOfColumns => unreachable!("it has no rows of its own"),
+        }
+    }
+
+    /// Some rows of an array or of a value.
+    fn rows_of<'b>(
+        &'b self,
+        source: RowSource,
+        start: usize,
+        rows: usize,
+        outs: &[Option<Slice<'b>>],
+    ) -> Slice<'b> {
+        match source {
+            RowSource::Array(array) => {
+                let x = &self.arrays[array];
+                let width = x.size() / self.plan.rows;
+                let buffer = x.buffer().expect("it has memory, as was asked");
+                let first = x.layout().offset + start * width;
+                buffer.as_run().range(first, rows * width)
+            }
+            RowSource::Value(value) => match (&self.buffers[value], self.outputs[value]) {
+                (Some(buffer), _) => buffer.as_run().range(0, rows * self.plan.width(value)),
+                (None, output) => {
+                    let out = output.and_then(|output| outs[output]);
+                    out.expect("a value has memory, and is not read where it is written")
+                }
+            },
+        }
+    }
+
+    /// A copy of one number for each row, which an array may repeat.
+    fn numbers_of(&self, source: RowSource, start: usize, rows: usize) -> Buffer {
+        let dtype = match source {
+            RowSource::Array(array) => self.arrays[array].dtype(),
+            RowSource::Value(value) => self.plan.values[value].dtype,
+        };
+        let mut copy = Buffer::of(dtype, rows);
+        match source {
+            RowSource::Array(array) if self.arrays[array].inline().is_some() => {
+                let element = self.arrays[array].inline().expect("it was asked");
+                with_word!(dtype, W => copy.as_mut_words::<W>().fill(W::of(element)));
+            }
+            RowSource::Array(_) | RowSource::Value(_) => {
+                convert(self.rows_of(source, start, rows, &[]), copy.as_mut_run());
+            }
+        }
+        copy
+    }
+}
+
+/// Pieces of all outputs, of one number of rows each.
+struct Pieces<'a> {
+    /// The elements of each output, and their number in a row.
+    outs: Vec<(SliceMut<'a>, usize)>,
+    piece: usize,
+    rows: usize,
+}
+
+impl<'a> Chunks for Pieces<'a> {
+    type Chunk = Vec<SliceMut<'a>>;
+    fn count(&self) -> usize {
+        self.rows.div_ceil(self.piece)
+    }
+    fn split(self, count: usize) -> (Self, Self) {
+        let at = (count * self.piece).min(self.rows);
+        let split = |(out, width): (SliceMut<'a>, usize)| {
+            let (first, others) = out.split_at(at * width);
+            ((first, width), (others, width))
+        };
+        let (first, others) = self.outs.into_iter().map(split).unzip();
+        let part = |outs, rows| Self {
+            outs,
+            piece: self.piece,
+            rows,
+        };
+        (part(first, at), part(others, self.rows - at))
+    }
+    fn one(self) -> Self::Chunk {
+        self.outs.into_iter().map(|(out, _)| out).collect()
+    }
+}

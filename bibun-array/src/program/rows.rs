@@ -1,0 +1,416 @@
+//! The choice of the steps that go through some rows at a time.
+//!
+//! Sums and extremes of rows, normalisations, and the passes before and behind them work on the same
+//! rows. If each of them went through all of memory, it would find little of what the one before it
+//! left in the cache.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Planned;
+use crate::cpu::{RowSource, RowStep, RowValue, RowWork, Rows, normalize, reduce};
+use crate::shape::Layout;
+use crate::trace::{Along, AlongAxes, Operand, SlotSpec};
+use crate::{DType, Reduce};
+
+/// The number of other steps over which a step may be moved to those that it belongs to.
+const AHEAD: usize = 8;
+
+/// The widest rows: beyond, not even one stays in the cache.
+const WIDEST: usize = 1 << 16;
+
+/// The least number of rows, so that there is work for several threads.
+const FEWEST: usize = 16;
+
+/// The same steps, with those together that go through the same rows.
+pub(super) fn plan(items: Vec<Planned>, slots: &[SlotSpec], outputs: &[Operand]) -> Vec<Planned> {
+    let mut done: Vec<Planned> = Vec::with_capacity(items.len());
+    // Those that are left, the next one last.
+    let mut rest: Vec<Planned> = items.into_iter().rev().collect();
+    while let Some(first) = rest.pop() {
+        let Some(mut table) = Table::opened_by(&first, &rest, slots) else {
+            done.push(first);
+            continue;
+        };
+        let choices = table.choices(&rest, slots);
+        let mut postponed: Vec<Planned> = Vec::new();
+        let mut items = vec![first];
+        for choice in choices {
+            let item = rest.pop().expect("there is an item for each choice");
+            match choice {
+                Choice::Join => items.push(item),
+                Choice::Before => done.push(item),
+                Choice::After => postponed.push(item),
+            }
+        }
+        rest.extend(postponed.into_iter().rev());
+        match items.len() {
+            1 => done.extend(items),
+            _ => done.push(table.finish(items, &rest, slots, outputs)),
+        }
+    }
+    done
+}
+
+/// What becomes of a step behind the first one of a table.
+enum Choice {
+    Join,
+    Before,
+    After,
+}
+
+/// Steps that go through the same rows.
+struct Table {
+    rows: usize,
+    /// See [`reduce::column_piece`].
+    piece: Option<usize>,
+    /// The number of elements in each row of what the steps compute.
+    widths: HashMap<usize, usize>,
+    /// The slots from outside that are read row by row.
+    read: HashSet<usize>,
+    steps: Vec<Placed>,
+}
+
+/// A step as one of a table.
+struct Placed {
+    work: RowWork,
+    /// The number of elements in each row of the results, or 0 for sums of columns.
+    widths: Vec<usize>,
+    /// The slots that it reads row by row.
+    read: Vec<usize>,
+    piece: Option<usize>,
+}
+
+impl Table {
+    /// The table of a step, if steps behind it may go through the same rows.
+    fn opened_by(first: &Planned, rest: &[Planned], slots: &[SlotSpec]) -> Option<Self> {
+        let made = first.outputs();
+        let reads_it = |item: &&Planned| {
+            let table = item.operands().first();
+            matches!(table, Some(Operand::Slot(slot, _)) if made.contains(slot))
+        };
+        let rows = match first {
+            Planned::Call { .. } => rows_of(first)?,
+            Planned::Fused { .. } => {
+                let next = rest.iter().rev().take(AHEAD).filter(reads_it);
+                next.filter_map(rows_of).next()?
+            }
+            Planned::Rows { .. } => return None,
+        };
+        let mut table = Self {
+            rows,
+            piece: None,
+            widths: HashMap::new(),
+            read: HashSet::new(),
+            steps: Vec::new(),
+        };
+        let placed = table.placed(first, slots)?;
+        table.add(first, placed);
+        Some(table)
+    }
+
+    /// Adds the steps that belong to the table, and says what becomes of the next ones, up to the last
+    /// one that joins.
+    fn choices(&mut self, rest: &[Planned], slots: &[SlotSpec]) -> Vec<Choice> {
+        let mut choices: Vec<Choice> = Vec::new();
+        let mut late: HashSet<usize> = HashSet::new();
+        let (mut others, mut joined) = (0, 0);
+        for item in rest.iter().rev() {
+            let reads = |slots: &dyn Fn(usize) -> bool| {
+                let mut operands = item.operands().iter();
+                operands.any(|operand| matches!(operand, Operand::Slot(slot, _) if slots(*slot)))
+            };
+            let depends = reads(&|slot| self.widths.contains_key(&slot));
+            let is_late = reads(&|slot| late.contains(&slot));
+            let placed = (!is_late)
+                .then(|| self.placed(item, slots))
+                .flatten()
+                .filter(|placed| depends || placed.read.iter().any(|x| self.read.contains(x)));
+            choices.push(match placed {
+                Some(placed) => {
+                    self.add(item, placed);
+                    joined = choices.len() + 1;
+                    Choice::Join
+                }
+                None if depends || is_late => {
+                    late.extend(item.outputs());
+                    Choice::After
+                }
+                None => Choice::Before,
+            });
+            if !matches!(choices.last(), Some(Choice::Join)) {
+                others += 1;
+                if others == AHEAD {
+                    break;
+                }
+            }
+        }
+        choices.truncate(joined);
+        choices
+    }
+
+    fn add(&mut self, item: &Planned, placed: Placed) {
+        self.widths.extend(
+            item.outputs()
+                .into_iter()
+                .zip(placed.widths.iter().copied()),
+        );
+        let outside = placed.read.iter().filter(|x| !self.widths.contains_key(x));
+        self.read.extend(outside);
+        self.piece = self.piece.or(placed.piece);
+        self.steps.push(placed);
+    }
+
+    /// A step as one of the table, if it computes rows from the same rows.
+    fn placed(&self, item: &Planned, slots: &[SlotSpec]) -> Option<Placed> {
+        let is_dense = |&slot: &usize| slots[slot].layout.offset == 0 && !slots[slot].is_inline;
+        if !item.outputs().iter().all(is_dense) {
+            return None;
+        }
+        match item {
+            Planned::Fused {
+                fused,
+                operands,
+                outputs,
+                ..
+            } => {
+                let width = fused.size() / self.rows;
+                if fused.size() % self.rows != 0 || width == 0 || !fused.has_rows(width) {
+                    return None;
+                }
+                let mut read: Vec<usize> = Vec::new();
+                for (i, operand) in operands.iter().enumerate() {
+                    let Operand::Slot(slot, layout) = operand else {
+                        continue;
+                    };
+                    let in_order = fused.reads_in_order(i);
+                    if in_order && width > 1 {
+                        read.push(*slot);
+                    }
+                    let fits = match self.widths.get(slot) {
+                        None => true,
+                        Some(&own) if in_order => own == width,
+                        Some(&own) => {
+                            own == 1 && layout.offset == 0 && fused.repeats_in_rows(i, width)
+                        }
+                    };
+                    if !fits {
+                        return None;
+                    }
+                }
+                Some(Placed {
+                    work: RowWork::Pass(Arc::clone(fused)),
+                    widths: vec![width; outputs.len()],
+                    read,
+                    piece: None,
+                })
+            }
+            Planned::Call {
+                along: Some(along),
+                operands,
+                first,
+                ..
+            } => self.placed_call(along, operands, *first, slots),
+            Planned::Call { .. } | Planned::Rows { .. } => None,
+        }
+    }
+
+    fn placed_call(
+        &self,
+        along: &Along,
+        operands: &[Operand],
+        first: usize,
+        slots: &[SlotSpec],
+    ) -> Option<Placed> {
+        let dtype = slots[first].dtype;
+        let shape = shape_of(along, &operands[0])?;
+        if shape.rows() != self.rows {
+            return None;
+        }
+        let mut read: Vec<usize> = Vec::new();
+        let mut table = |operand: &Operand, width: usize| {
+            let Operand::Slot(slot, layout) = operand else {
+                return None;
+            };
+            let own = self.widths.get(slot);
+            let fits = slots[*slot].dtype == dtype
+                && !slots[*slot].is_inline
+                && own.is_none_or(|&own| own == width && layout.offset == 0);
+            read.push(*slot);
+            fits.then_some(())
+        };
+        let numbers = |operand: &Operand| match operand {
+            Operand::Constant(x) => x.inline().is_some() && x.dtype() == dtype,
+            Operand::Slot(slot, layout) => {
+                let own = self.widths.get(slot);
+                slots[*slot].dtype == dtype
+                    && layout.is_row_major()
+                    && layout.shape.size() == self.rows
+                    && own.is_none_or(|&own| own == 1 && layout.offset == 0)
+            }
+        };
+        let (work, widths, piece) = match (along.operation, shape) {
+            (AlongAxes::Reduce(reduction), TableShape::Rows(rows, width)) => {
+                table(&operands[0], width)?;
+                let is_same = reduce::reduces_rows(reduction, dtype, rows, width);
+                is_same.then_some((RowWork::Reduce(reduction), vec![1], None))?
+            }
+            (AlongAxes::Reduce(Reduce::Sum), TableShape::Columns(rows, width)) => {
+                table(&operands[0], width)?;
+                let piece = reduce::column_piece(dtype, rows, width)?;
+                let is_same = self.piece.is_none_or(|own| own == piece);
+                is_same.then_some((RowWork::SumOfColumns, vec![0], Some(piece)))?
+            }
+            (AlongAxes::Reduce(_), TableShape::Columns(..)) => return None,
+            (AlongAxes::Normalize(rule), shape) => {
+                let width = shape.normalized(dtype)?;
+                table(&operands[0], width)?;
+                (RowWork::Normalize(rule), vec![width, 1, 1], None)
+            }
+            (AlongAxes::NormalizeGradient(rule), shape) => {
+                let width = shape.normalized(dtype)?;
+                table(&operands[0], width)?;
+                table(&operands[2], width)?;
+                let is_table = operands[2].layout().is_row_major();
+                let are_numbers = [1, 3, 4].into_iter().all(|i| numbers(&operands[i]));
+                let work = RowWork::NormalizeGradient(rule);
+                (is_table && are_numbers).then_some((work, vec![width], None))?
+            }
+        };
+        Some(Placed {
+            work,
+            widths,
+            read,
+            piece,
+        })
+    }
+
+    /// The table as one step of a program.
+    fn finish(
+        self,
+        items: Vec<Planned>,
+        rest: &[Planned],
+        slots: &[SlotSpec],
+        results: &[Operand],
+    ) -> Planned {
+        let later = rest.iter().flat_map(Planned::operands).chain(results);
+        let later: HashSet<usize> = later.filter_map(Operand::slot).collect();
+        let mut operands: Vec<Operand> = Vec::new();
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        let (mut values, mut outputs) = (Vec::new(), Vec::new());
+        let mut steps: Vec<RowStep> = Vec::with_capacity(items.len());
+        for (item, placed) in items.iter().zip(self.steps) {
+            let inputs = item.operands().iter().map(|operand| {
+                let own = operand.slot().and_then(|slot| numbers.get(&slot));
+                if let Some(&value) = own {
+                    return RowSource::Value(value);
+                }
+                operands.push(operand.clone());
+                RowSource::Array(operands.len() - 1)
+            });
+            let inputs: Vec<RowSource> = inputs.collect();
+            let mut made: Vec<usize> = Vec::new();
+            for (slot, width) in item.outputs().into_iter().zip(placed.widths) {
+                let is_output = later.contains(&slot) || width == 0;
+                made.push(values.len());
+                numbers.insert(slot, values.len());
+                values.push(RowValue {
+                    dtype: slots[slot].dtype,
+                    width,
+                    layout: slots[slot].layout.clone(),
+                    is_output,
+                });
+                outputs.extend(is_output.then_some(slot));
+            }
+            steps.push(RowStep {
+                work: placed.work,
+                inputs,
+                outputs: made,
+            });
+        }
+        Planned::Rows {
+            rows: Box::new(Rows::new(self.rows, self.piece, values, steps)),
+            items,
+            operands,
+            outputs,
+        }
+    }
+}
+
+/// The rows that a call goes through.
+fn rows_of(item: &Planned) -> Option<usize> {
+    let Planned::Call {
+        along: Some(along),
+        operands,
+        ..
+    } = item
+    else {
+        return None;
+    };
+    let shape = shape_of(along, &operands[0])?;
+    let (rows, width) = shape.sizes();
+    let are_enough = rows >= FEWEST || rows * width <= WIDEST;
+    (rows > 1 && width <= WIDEST && are_enough).then_some(rows)
+}
+
+/// An array seen as a table, with the number of its rows and of the elements in each, whose rows or
+/// columns an operation goes along.
+#[derive(Clone, Copy)]
+enum TableShape {
+    Rows(usize, usize),
+    Columns(usize, usize),
+}
+
+impl TableShape {
+    const fn sizes(self) -> (usize, usize) {
+        match self {
+            Self::Rows(rows, width) | Self::Columns(rows, width) => (rows, width),
+        }
+    }
+
+    const fn rows(self) -> usize {
+        self.sizes().0
+    }
+
+    /// The width of rows that can be normalised.
+    fn normalized(self, dtype: DType) -> Option<usize> {
+        let is_float = matches!(dtype, DType::F32 | DType::F64);
+        match self {
+            Self::Rows(_, width) => is_float.then_some(width),
+            Self::Columns(..) => None,
+        }
+    }
+}
+
+/// The first operand of an operation as a table without gaps in memory, if it is one.
+fn shape_of(along: &Along, operand: &Operand) -> Option<TableShape> {
+    let layout = operand.layout();
+    if let AlongAxes::Normalize(_) | AlongAxes::NormalizeGradient(_) = along.operation {
+        let (rows, width) = normalize::rows(&layout.shape, &along.axes)?;
+        return layout
+            .is_row_major()
+            .then_some(TableShape::Rows(rows, width));
+    }
+    let order = layout.order();
+    let axes = || order.iter().filter(|&&axis| layout.shape[axis] != 1);
+    let ordered = Layout {
+        shape: axes().map(|&axis| layout.shape[axis]).collect(),
+        strides: axes().map(|&axis| layout.strides[axis]).collect(),
+        offset: 0,
+    };
+    if !ordered.is_row_major() || ordered.shape.size() == 0 {
+        return None;
+    }
+    let is_reduced: Vec<bool> = axes().map(|axis| along.axes.contains(axis)).collect();
+    let first = *is_reduced.first()?;
+    let turn = is_reduced.iter().position(|&is| is != first)?;
+    if is_reduced[turn..].contains(&first) {
+        return None;
+    }
+    let rows: usize = ordered.shape[..turn].iter().product();
+    let width: usize = ordered.shape[turn..].iter().product();
+    Some(match first {
+        true => TableShape::Columns(rows, width),
+        false => TableShape::Rows(rows, width),
+    })
+}
