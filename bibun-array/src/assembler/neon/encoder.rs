@@ -160,7 +160,6 @@ pub(super) const SELECT: Family = bits("bsl", 0x2E60_1C00);
 pub(super) const INSERT: Family = bits("bit", 0x2EA0_1C00);
 /// Bits of the first source where those of the second are not set, else of the target.
 pub(super) const INSERT_UNLESS: Family = bits("bif", 0x2EE0_1C00);
-const COPY: Family = bits("mov", 0x0EA0_1C00);
 
 pub(super) const ADD_INTEGERS: Family = integers("add", 0x0E20_8400);
 pub(super) const SUBTRACT_INTEGERS: Family = integers("sub", 0x2E20_8400);
@@ -321,15 +320,13 @@ impl Encoder {
         let [d, n] = [target, first].map(number);
         let m = second.map_or(0, number);
         self.word(opcode.word | m << 16 | n << 5 | d, || {
-            let Opcode { target, source, .. } = opcode;
-            let mut text = format!(
-                "{} v{d}.{}, v{n}.{}",
-                opcode.name,
-                target.name(),
-                source.name()
-            );
-            if second.is_some() {
-                text += &format!(", v{m}.{}", source.name());
+            let [to, of] = [opcode.target, opcode.source].map(Shape::name);
+            // A vector or itself is the usual way to copy.
+            let is_copy = opcode.name == "orr" && second == Some(first);
+            let name = if is_copy { "mov" } else { opcode.name };
+            let mut text = format!("{name} v{d}.{to}, v{n}.{of}");
+            if second.is_some() && !is_copy {
+                text += &format!(", v{m}.{of}");
             }
             if let Some(bits) = bits {
                 text += &format!(", #{bits:#x}");
@@ -339,11 +336,7 @@ impl Encoder {
     }
 
     pub(super) fn copy(&mut self, to: Register, from: Register) {
-        let opcode = COPY.of(Shape::B16);
-        let [d, n] = [to, from].map(number);
-        self.word(opcode.word | n << 16 | n << 5 | d, || {
-            format!("mov v{d}.16b, v{n}.16b")
-        });
+        self.vector(OR.of(Shape::B16), to, from, Some(from), None);
     }
 
     /// Loads the lowest bytes of a vector, and zeros.

@@ -113,7 +113,7 @@ impl Lowering<'_, Neon> {
         Some(match dtype {
             DType::F32 | DType::F64 | DType::I64 => loaded,
             DType::F16 => self.convert(arm::WIDEN_HALVES, single, loaded),
-            DType::BF16 => self.convert(arm::UPPER_WORDS, single, loaded),
+            DType::BF16 => self.with(arm::UPPER_WORDS, Form::Shift(16), single, &[loaded]),
             DType::I32 => self.convert(arm::WIDEN_INTEGERS, Width::V16, loaded),
             DType::U8 => {
                 let words = self.convert(arm::WIDEN_BYTES, Width::V16, loaded);
