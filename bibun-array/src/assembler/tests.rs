@@ -694,7 +694,7 @@ fn random_formulas_have_the_bits_of_numbers() {
 }
 
 /// Gives the plans of some formulas for some machine.
-fn with_plans<M: Machine>(machine: M, see: impl Fn(&Plan<M>)) {
+pub(super) fn with_plans<M: Machine>(machine: M, see: impl Fn(&Plan<M>)) {
     let of_formula = |formula: &Formula, repeats: &[bool]| {
         let reduced = formula.with_reduced_angles();
         let formula = reduced.as_ref().unwrap_or(formula);

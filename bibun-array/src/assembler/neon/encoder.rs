@@ -529,11 +529,17 @@ impl Encoder {
 
     /// A jump to a place that is known.
     pub(super) fn jump_back(&mut self, condition: Condition, to: usize) {
+        let words = ((self.written.bytes.len() - to) / 4) as u32;
+        if words < 1 << 18 {
+            let distance = words.wrapping_neg() << 5 & 0x00FF_FFE0;
+            return self.word(0x5400_0000 | distance | condition as u32, || {
+                format!("b.{}", condition.name())
+            });
+        }
+        // Too far for a condition.
         self.skip_one(condition.opposite());
-        let distance = ((self.written.bytes.len() - to) / 4) as u32;
-        self.word(0x1400_0000 | distance.wrapping_neg() & 0x03FF_FFFF, || {
-            "b".to_owned()
-        });
+        let distance = (words + 1).wrapping_neg() & 0x03FF_FFFF;
+        self.word(0x1400_0000 | distance, || "b".to_owned());
     }
 
     /// The start of a loop.

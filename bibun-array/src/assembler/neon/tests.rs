@@ -6,7 +6,8 @@ use yaxpeax_arm::armv8::a64::ARMv8;
 use super::Neon;
 use super::encoder::{self as arm, Condition, Encoder, Family, General, Memory, Opcode, Shape};
 use crate::assembler::machine::{Register, Width, Written};
-use crate::assembler::tests::{compare, compare_plans};
+use crate::assembler::registers::assemble;
+use crate::assembler::tests::{compare, compare_plans, with_plans};
 
 /// The instructions in some code, by another disassembler.
 fn disassembled(code: &[u8]) -> Vec<(usize, String)> {
@@ -241,7 +242,7 @@ fn jumps_lead_where_they_should() {
     let bytes = &encoder.written.bytes;
     // Over the jump, unless its condition holds.
     assert_eq!([0, 4].map(|at| target(bytes, at)), [8, end as i64]);
-    assert_eq!([12, 16].map(|at| target(bytes, at)), [20, start as i64]);
+    assert_eq!(target(bytes, 12), start as i64);
     // Beyond the reach of a jump with a condition.
     let mut encoder = Encoder::default();
     let jump = encoder.jump_if_zero(General(1));
@@ -250,5 +251,27 @@ fn jumps_lead_where_they_should() {
     encoder.jump_back(Condition::AtMost, 4);
     let bytes = &encoder.written.bytes;
     assert_eq!(target(bytes, 4), 1 << 22);
+    assert_eq!(target(bytes, 1 << 22), (1 << 22) + 8);
     assert_eq!(target(bytes, (1 << 22) + 4), 4);
+}
+
+#[test]
+fn what_belongs_to_the_caller_is_saved_or_left_alone() {
+    let is_in = |text: &str, kinds: &str, numbers: std::ops::Range<u8>| {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .filter_map(|word| Some((word.get(..1)?, word.get(1..)?.parse::<u8>().ok()?)))
+            .any(|(kind, number)| kinds.contains(kind) && numbers.contains(&number))
+    };
+    let [saving, other] = [(); 2].map(|()| std::cell::Cell::new(0));
+    with_plans(Neon, |plan| {
+        let (_, notes) = assemble(plan, true);
+        let saves = ["stp d8, d9", "ldp d8, d9"];
+        let saves = saves.map(|text| notes.iter().any(|note| note.text.starts_with(text)));
+        let uses = notes.iter().any(|note| is_in(&note.text, "vbhsdq", 8..16));
+        assert_eq!(saves, [uses; 2]);
+        let count = if uses { &saving } else { &other };
+        count.set(count.get() + 1);
+        assert!(!notes.iter().any(|note| is_in(&note.text, "x", 18..30)));
+    });
+    assert!(saving.get() > 20 && other.get() > 20);
 }
