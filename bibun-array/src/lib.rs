@@ -9,9 +9,29 @@
 mod arithmetic;
 mod array;
 mod array_like;
-#[cfg(all(feature = "jit", target_arch = "x86_64"))]
+#[cfg(all(
+    feature = "jit",
+    any(
+        target_arch = "x86_64",
+        all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            any(target_os = "linux", target_os = "android", target_os = "macos")
+        )
+    )
+))]
 mod assembler;
-#[cfg(not(all(feature = "jit", target_arch = "x86_64")))]
+#[cfg(not(all(
+    feature = "jit",
+    any(
+        target_arch = "x86_64",
+        all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            any(target_os = "linux", target_os = "android", target_os = "macos")
+        )
+    )
+)))]
 #[path = "assembler/absent.rs"]
 mod assembler;
 mod axes;

@@ -1,4 +1,4 @@
-//! Where there is no assembler: without the feature `jit`, and on other processors than x86-64.
+//! Where there is no assembler: without the feature `jit`, and on other systems than those of x86-64 and aarch64.
 
 use crate::formula::Formula;
 use crate::{DType, Slice, SliceMut};

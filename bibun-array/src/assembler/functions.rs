@@ -60,17 +60,29 @@ macro_rules! lanes {
 }
 lanes!(f32, f64, i64);
 
-/// Fills the third slot from the first one or two.
+/// What code calls.
+#[cfg(target_arch = "x86_64")]
 extern "sysv64" fn call(function: &Function, slots: &mut [Slot; 3]) {
-    match function.of {
-        Type::Single => function.of_floats::<f32>(slots),
-        Type::Double => function.of_floats::<f64>(slots),
-        Type::Integer => function.of_integers(slots),
-        Type::Truth | Type::Number => unreachable!("no function of these branches"),
-    }
+    function.fill(slots);
+}
+
+/// What code calls.
+#[cfg(target_arch = "aarch64")]
+extern "C" fn call(function: &Function, slots: &mut [Slot; 3]) {
+    function.fill(slots);
 }
 
 impl Function {
+    /// Fills the third slot from the first one or two.
+    fn fill(&self, slots: &mut [Slot; 3]) {
+        match self.of {
+            Type::Single => self.of_floats::<f32>(slots),
+            Type::Double => self.of_floats::<f64>(slots),
+            Type::Integer => self.of_integers(slots),
+            Type::Truth | Type::Number => unreachable!("no function of these branches"),
+        }
+    }
+
     fn of_floats<T: Lane + Element>(&self, [a, b, y]: &mut [Slot; 3]) {
         let (mut a, mut b) = (T::read(a), T::read(b));
         a.truncate(self.lanes);

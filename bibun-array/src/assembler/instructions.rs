@@ -255,10 +255,6 @@ impl<M: Machine> Lowering<'_, M> {
             && live * copies <= usize::from(vectors) * 3 / 2
     }
 
-    pub(super) fn description(&self, value: Value) -> Description {
-        self.values[value.index()]
-    }
-
     pub(super) fn value(&mut self, description: Description) -> Value {
         self.values.push(description);
         Value(self.values.len() as u32 - 1)

@@ -1,32 +1,38 @@
 //! Machine code for formulas that are known only when the program runs.
 //!
 //! A [`Formula`] whose operations are all arithmetic becomes one loop over slices, in the
-//! instructions of AVX-512 or AVX2. Each operation is rounded once, as in the loops of the CPU, and
+//! instructions of AVX-512, AVX2 or NEON. Each operation is rounded once, as in the loops of the CPU, and
 //! results have the same bits; only sign and payload of NaN may be others.
 //!
 //! `order` reads the lines, `instructions` says what each of them needs, `registers` assigns registers
 //! and writes a function, and `pages` runs it. What depends on the instructions of a processor is a
-//! `Machine`: `x86`. Functions that branch are those of `functions`, which the code calls; sine, cosine and
+//! `Machine`: `x86` and `neon`. Functions that branch are those of `functions`, which the code calls; sine, cosine and
 //! tangent of f64 only for numbers beyond `2^32`.
 
 mod functions;
 mod instructions;
 mod machine;
+#[cfg(any(test, target_arch = "aarch64"))]
+mod neon;
 mod order;
 mod pages;
 mod registers;
 #[cfg(test)]
 mod tests;
+#[cfg(any(test, target_arch = "x86_64"))]
 mod x86;
 
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use instructions::Plan;
+#[cfg(target_arch = "aarch64")]
+use neon::Neon as Level;
 use order::Steps;
 use pages::Pages;
 use registers::assemble;
 use smallvec::SmallVec;
+#[cfg(target_arch = "x86_64")]
 use x86::Level;
 
 use crate::formula::Formula;
@@ -58,7 +64,7 @@ impl Code {
     /// types of its inputs and results. An input that repeats is one element that is the same
     /// everywhere.
     ///
-    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA, if the formula has given
+    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA nor NEON, if the formula has given
     /// numbers, values without a precision or functions that are not expanded, if the system forbids
     /// to execute new code, or if `BIBUN_JIT=0`.
     ///
@@ -219,7 +225,7 @@ fn own_dtype(of: Type) -> DType {
     }
 }
 
-/// The most elements that a vector of AVX2 has.
+/// The most elements that a vector has where there are no masks of lanes.
 const MOST: usize = 8;
 
 /// Elements in longer memory.

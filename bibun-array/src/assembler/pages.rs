@@ -11,7 +11,10 @@ use crate::{DType, Slice, SliceMut};
 
 /// A function of the pointers to the elements of all inputs and outputs, the number of elements,
 /// the constants, and scratch memory.
+#[cfg(target_arch = "x86_64")]
 type Entry = unsafe extern "sysv64" fn(*const *const u8, usize, *const u8, *mut Slot);
+#[cfg(target_arch = "aarch64")]
+type Entry = unsafe extern "C" fn(*const *const u8, usize, *const u8, *mut Slot);
 
 thread_local! {
     static SCRATCH: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
@@ -30,7 +33,7 @@ impl Pages {
         let mut map = MmapMut::map_anon(assembled.code.len()).ok()?;
         map.copy_from_slice(&assembled.code);
         let map = map.make_exec().ok()?;
-        Some(Self { map, assembled })
+        is_visible(&map).then_some(Self { map, assembled })
     }
 
     /// The least number of elements, if there are any.
@@ -97,6 +100,20 @@ impl Pages {
             call(slots.as_mut_ptr());
         });
     }
+}
+
+/// Makes instructions that have been written those that are executed.
+#[cfg(target_arch = "x86_64")]
+const fn is_visible(_code: &[u8]) -> bool {
+    // Caches of data and of instructions are the same to programs.
+    true
+}
+
+#[cfg(target_arch = "aarch64")]
+fn is_visible(code: &[u8]) -> bool {
+    let range = code.as_ptr_range();
+    // SAFETY: it cleans and invalidates lines of caches in memory that is there and can be read.
+    unsafe { clear_cache::clear_cache(range.start, range.end) }
 }
 
 /// The place of the elements.

@@ -344,15 +344,6 @@ impl<'a, M: Machine> Writer<'a, M> {
         Register::new(register, width)
     }
 
-    /// Whether an instruction can read the value from memory.
-    pub(super) fn is_in_memory(&self, value: Value) -> bool {
-        let is_constant = matches!(self.description(value).origin, Origin::Constant(_));
-        let has_home = is_constant || self.homes[value.index()].is_some();
-        self.places[value.index()].is_none()
-            && has_home
-            && self.description(value).width != Width::Mask
-    }
-
     /// Locks the registers of operands, which are not to lose them.
     pub(super) fn lock(&mut self, sources: &[Value]) {
         for &source in sources {

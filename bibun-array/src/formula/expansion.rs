@@ -300,7 +300,17 @@ impl Formula {
     }
 }
 
-#[cfg(all(feature = "jit", target_arch = "x86_64"))]
+#[cfg(all(
+    feature = "jit",
+    any(
+        target_arch = "x86_64",
+        all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            any(target_os = "linux", target_os = "android", target_os = "macos")
+        )
+    )
+))]
 impl Formula {
     /// A formula whose lines have types, with sine, cosine and tangent of f64 expanded into
     /// arithmetic, which is accurate up to `2^32`. Those of larger numbers are chosen as they are.

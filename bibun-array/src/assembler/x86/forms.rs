@@ -326,6 +326,15 @@ impl Writer<'_, Level> {
         }
     }
 
+    /// Whether an instruction can read the value from memory.
+    fn is_in_memory(&self, value: Value) -> bool {
+        let is_constant = matches!(self.description(value).origin, Origin::Constant(_));
+        let has_home = is_constant || self.homes[value.index()].is_some();
+        self.places[value.index()].is_none()
+            && has_home
+            && self.description(value).width != Width::Mask
+    }
+
     /// A value as the last operand.
     fn operand(&mut self, value: Value, after: u32) -> Operand {
         if !self.is_in_memory(value) {

@@ -145,7 +145,7 @@ impl Lowering<'_, Level> {
             };
             let width = match of {
                 Type::Truth => Width::V16,
-                _ => self.description(value).width,
+                _ => self.values[value.index()].width,
             };
             let immediate = match opcode {
                 // Rounded to the nearest, of two that are equally near to the even one.

@@ -1,0 +1,155 @@
+//! Advanced SIMD (NEON), the instructions of Armv8-A for vectors, as all its processors have them.
+
+mod encoder;
+mod forms;
+mod operations;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use super::instructions::{Instruction as OnValues, Lowering, Plan, Value};
+use super::machine::{Jump, Machine, Register, Written};
+use super::order::Step;
+use super::registers::Writer;
+use forms::{Form, Instruction, Output};
+
+/// The set of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Neon;
+
+#[cfg(target_arch = "aarch64")]
+impl Neon {
+    /// All of them, of which there is one.
+    pub(super) const ALL: [Self; 1] = [Self];
+
+    /// Whether this machine has the instructions.
+    pub(super) const fn is_available(self) -> bool {
+        true
+    }
+}
+
+impl Machine for Neon {
+    type Instruction = Instruction;
+    type Output = Output;
+    const NARROWEST: usize = 8;
+
+    fn vectors(self) -> u8 {
+        encoder::VECTORS
+    }
+
+    fn has_masks(self) -> bool {
+        false
+    }
+
+    fn lanes(self, bytes: usize, n: usize) -> usize {
+        let all = 16 / bytes;
+        if n <= all / 2 { 1 } else { all }
+    }
+
+    fn least(self, lanes: usize) -> usize {
+        lanes
+    }
+
+    fn constant(self, _element: usize) -> usize {
+        16
+    }
+
+    fn input(lowering: &mut Lowering<'_, Self>, i: u8, step: Step, copy: usize) -> Option<Value> {
+        lowering.input(i, step, copy)
+    }
+
+    fn operation(lowering: &mut Lowering<'_, Self>, step: &Step, a: &[Value]) -> Option<Value> {
+        lowering.operation(step, a)
+    }
+
+    fn store(lowering: &mut Lowering<'_, Self>, line: usize, result: u16) -> Option<()> {
+        lowering.store(line, result)
+    }
+
+    fn keep(slot: u32) -> Instruction {
+        Instruction::on_registers(Form::Keep(slot))
+    }
+
+    fn output(plan: &Plan<Self>, is_listed: bool) -> Output {
+        let inputs = plan.inputs.iter().map(|input| match *input {
+            Some((dtype, false)) => Some(dtype.size()),
+            Some((_, true)) | None => None,
+        });
+        let sizes = inputs.chain(plan.outputs.iter().map(|dtype| Some(dtype.size())));
+        Output::new(sizes, plan.values.len(), is_listed)
+    }
+
+    fn written(output: &mut Output) -> &mut Written {
+        &mut output.encoder.written
+    }
+
+    fn masks(_output: &Output) -> Range<u8> {
+        0..0
+    }
+
+    fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
+        writer.output.store_register(register, slot);
+    }
+
+    fn restore(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
+        writer.output.load_register(register, slot);
+    }
+
+    fn load(writer: &mut Writer<'_, Self>, value: Value, register: u8) {
+        writer.load_own(value, register);
+    }
+
+    fn copy(writer: &mut Writer<'_, Self>, to: Register, from: Register) {
+        writer.output.encoder.copy(to, from);
+    }
+
+    fn write(writer: &mut Writer<'_, Self>, instruction: &OnValues<Instruction>, after: [u32; 4]) {
+        writer.form(instruction, after);
+    }
+
+    fn call(writer: &mut Writer<'_, Self>, offset: u32, slots: u32) {
+        writer.output.call_entry(offset, slots);
+    }
+
+    fn enter(writer: &mut Writer<'_, Self>) {
+        writer.output.enter();
+    }
+
+    fn start(output: &mut Output) {
+        output.start();
+    }
+
+    fn skip_turns(output: &mut Output, elements: i32) -> Jump {
+        output.skip_turns(elements)
+    }
+
+    fn align(output: &mut Output) -> usize {
+        output.encoder.align()
+    }
+
+    fn end_turn(writer: &mut Writer<'_, Self>, elements: i32, start: usize) {
+        writer.output.end_turn(elements, start);
+    }
+
+    fn skip_rest(output: &mut Output) -> Jump {
+        output.skip_rest()
+    }
+
+    fn start_rest(writer: &mut Writer<'_, Self>) {
+        let lanes = writer.plan.lanes;
+        writer.output.start_rest(lanes);
+    }
+
+    fn end_rest(output: &mut Output, lanes: i32, start: usize) {
+        output.end_rest(lanes, start);
+    }
+
+    fn land(output: &mut Output, jump: Jump) {
+        output.encoder.land(jump);
+    }
+
+    fn leave(output: &mut Output) {
+        output.leave();
+    }
+}
