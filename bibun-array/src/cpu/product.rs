@@ -42,8 +42,6 @@ const LANES: usize = 16;
 /// Rows that are multiplied with a vector at once: when rows are read, and when columns are.
 const ROWS: usize = 8;
 const COLUMN: usize = 1024;
-/// Whether a vector is summed by pairs of neighbours, or by halves.
-const NEIGHBOURS: bool = cfg!(target_arch = "aarch64");
 /// The number of multiplications that are worth a task.
 const TASK: usize = 1 << 18;
 /// The largest memory that a thread keeps, in elements: more than a block of each matrix.
@@ -1058,16 +1056,11 @@ impl<T: Float> WithSimd for Columns<'_, T> {
         } = self;
         let lanes = T::lanes::<S>();
         sums.fill(T::ZERO);
-        // Reversing the bits turns neighbours into halves.
-        let place = |lane: usize| match NEIGHBOURS && lanes > 1 {
-            true => lane.reverse_bits() >> (usize::BITS - lanes.trailing_zeros()),
-            false => lane,
-        };
         const MANY: usize = 8;
         for first in (0..x.len()).step_by(MANY * lanes) {
             let end = x.len().min(first + MANY * lanes);
             for l in first..end.min(first + lanes) {
-                let sums = &mut sums[place(l - first) * height..][..height];
+                let sums = &mut sums[(l - first) * height..][..height];
                 let mut l = l;
                 while l < end {
                     l += lanes
@@ -1084,7 +1077,7 @@ impl<T: Float> WithSimd for Columns<'_, T> {
             // Missing elements are 0 in dot products, too, which turns -0 into 0.
             let zero = T::splat(simd, T::ZERO);
             for lane in rest..lanes {
-                let sums = &mut sums[place(lane) * height..][..height];
+                let sums = &mut sums[lane * height..][..height];
                 for sums in sums.chunks_exact_mut(lanes) {
                     let sum = T::multiply_add(simd, zero, zero, T::load::<S>(sums));
                     T::store::<S>(sums, sum);
