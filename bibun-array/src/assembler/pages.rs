@@ -33,7 +33,7 @@ impl Pages {
         let mut map = MmapMut::map_anon(assembled.code.len()).ok()?;
         map.copy_from_slice(&assembled.code);
         let map = map.make_exec().ok()?;
-        is_visible(&map).then_some(Self { map, assembled })
+        synchronize(&map).then_some(Self { map, assembled })
     }
 
     /// The least number of elements, if there are any.
@@ -102,15 +102,15 @@ impl Pages {
     }
 }
 
-/// Makes instructions that have been written those that are executed.
+/// Makes the processor execute what has been written, and returns whether it does.
 #[cfg(target_arch = "x86_64")]
-const fn is_visible(_code: &[u8]) -> bool {
+const fn synchronize(_code: &[u8]) -> bool {
     // Caches of data and of instructions are the same to programs.
     true
 }
 
 #[cfg(target_arch = "aarch64")]
-fn is_visible(code: &[u8]) -> bool {
+fn synchronize(code: &[u8]) -> bool {
     let range = code.as_ptr_range();
     // SAFETY: it cleans and invalidates lines of caches in memory that is there and can be read.
     unsafe { clear_cache::clear_cache(range.start, range.end) }

@@ -96,11 +96,9 @@ impl Output {
         is_listed: bool,
     ) -> Self {
         let mut free = (ELEMENTS.0..ELEMENTS.1).map(General);
-        let pointers = sizes.map(|size| Some((size?, free.next()?)));
+        let pointers = sizes.map(|size| size.and_then(|size| Some((free.next()?, size))));
         Self {
-            pointers: pointers
-                .map(|pointer| pointer.map(|(size, register)| (register, size)))
-                .collect(),
+            pointers: pointers.collect(),
             encoder: Encoder {
                 written: Written {
                     notes: is_listed.then(Vec::new),
