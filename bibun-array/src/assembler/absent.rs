@@ -22,6 +22,10 @@ impl Code {
         match *self {}
     }
 
+    pub(crate) fn run_rows(&self, _n: usize, _inputs: &[Slice<'_>], _outputs: &mut [SliceMut<'_>]) {
+        match *self {}
+    }
+
     pub(crate) fn run(&self, _inputs: &[Slice<'_>], _outputs: &mut [SliceMut<'_>]) {
         match *self {}
     }

@@ -145,6 +145,17 @@ impl<M: Machine> Plan<M> {
         })
     }
 
+    /// The number of inputs and outputs.
+    pub(super) fn arrays(&self) -> usize {
+        self.inputs.len() + self.outputs.len()
+    }
+
+    /// The numbers of the inputs that are read, and of all outputs.
+    pub(super) fn arrays_in_use(&self) -> Vec<usize> {
+        let read = (0..self.inputs.len()).filter(|&i| self.inputs[i].is_some());
+        read.chain(self.inputs.len()..self.arrays()).collect()
+    }
+
     /// What the turns read from memory, that which is read most often first.
     pub(super) fn read_often(&self, segment: &Segment<M::Instruction>) -> Vec<Value> {
         let mut uses: HashMap<Value, usize> = HashMap::new();

@@ -64,8 +64,12 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     /// Calls a function, whose address is among the constants at this offset, with slots.
     fn call(writer: &mut Writer<'_, Self>, offset: u32, slots: u32);
 
-    /// The start of the function, up to the preamble.
+    /// The start of the function, up to the first row.
     fn enter(writer: &mut Writer<'_, Self>);
+    /// The start of a row, up to the preamble.
+    fn start_row(writer: &mut Writer<'_, Self>);
+    /// Moves all pointers by the steps behind them, and goes on, to the start if a row is left.
+    fn end_row(writer: &mut Writer<'_, Self>, start: usize);
     /// Sets the index of the first element of a turn to 0.
     fn start(output: &mut Self::Output);
     /// Jumps if there are fewer elements than a turn has.

@@ -128,6 +128,16 @@ impl Code {
         self.inputs[input].1
     }
 
+    /// Fills rows of `n` elements of the outputs. An input has as many elements, or those of one row;
+    /// one that repeats has one for each row, or one for all.
+    ///
+    /// # Panics
+    /// Panics if the numbers, dtypes or lengths of the slices are not those of the formula, or if rows
+    /// have fewer elements than a vector of AVX2.
+    pub(crate) fn run_rows(&self, n: usize, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
+        self.pages.run(n, inputs, outputs);
+    }
+
     /// Fills the outputs.
     ///
     /// # Panics
@@ -136,7 +146,7 @@ impl Code {
         let least = self.pages.least();
         let n = outputs[0].len();
         if n == 0 || n >= least {
-            return self.pages.run(inputs, outputs);
+            return self.pages.run(n.max(1), inputs, outputs);
         }
         // Fewer elements than lanes are computed in longer slices.
         let known = self.pages.inputs();
@@ -156,7 +166,7 @@ impl Code {
             .iter_mut()
             .map(|padded| padded.slice_mut(least))
             .collect();
-        self.pages.run(&longer, &mut targets);
+        self.pages.run(least, &longer, &mut targets);
         drop(targets);
         for (output, filled) in outputs.iter_mut().zip(&filled) {
             assert_eq!(output.len(), n, "another length of an output");

@@ -9,12 +9,12 @@ use super::functions::Slot;
 use super::registers::Assembled;
 use crate::{DType, Slice, SliceMut};
 
-/// A function of the pointers to the elements of all inputs and outputs, the number of elements,
-/// the constants, and scratch memory.
+/// A function of the pointers to the elements of all inputs and outputs in the first row, their
+/// steps to the next row and the number of rows, all of which it may change, the number of elements in each row, the constants, and scratch memory.
 #[cfg(target_arch = "x86_64")]
-type Entry = unsafe extern "sysv64" fn(*const *const u8, usize, *const u8, *mut Slot);
+type Entry = unsafe extern "sysv64" fn(*mut usize, usize, *const u8, *mut Slot);
 #[cfg(target_arch = "aarch64")]
-type Entry = unsafe extern "C" fn(*const *const u8, usize, *const u8, *mut Slot);
+type Entry = unsafe extern "C" fn(*mut usize, usize, *const u8, *mut Slot);
 
 thread_local! {
     static SCRATCH: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
@@ -46,48 +46,65 @@ impl Pages {
         &self.assembled.inputs
     }
 
-    /// Runs the code. All checks are here, because the code has none.
-    pub(super) fn run(&self, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
+    /// Runs the code on rows of `n` elements. Of inputs there are as many elements as of outputs, or
+    /// those of one row, or where one is repeated, one for each row or one for all. All checks are
+    /// here, because the code has none.
+    pub(super) fn run(&self, n: usize, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
         let code = &self.assembled;
         assert!(
             inputs.len() == code.inputs.len() && outputs.len() == code.outputs.len(),
             "another number of inputs or outputs"
         );
-        let n = outputs[0].len();
-        if n == 0 {
+        let all = outputs[0].len();
+        if all == 0 {
             return;
         }
-        assert!(n >= code.least, "fewer elements than lanes");
-        let mut pointers: SmallVec<[*const u8; 16]> = SmallVec::new();
+        assert!(
+            n >= code.least && all.is_multiple_of(n),
+            "fewer elements than lanes, or no whole rows"
+        );
+        let rows = all / n;
+        // The pointers to the first elements, the bytes from one row to the next, and the number of
+        // rows that are left.
+        let mut row: SmallVec<[usize; 32]> = SmallVec::new();
+        let mut steps: SmallVec<[usize; 16]> = SmallVec::new();
         for (input, known) in inputs.iter().zip(&code.inputs) {
+            let mut step = 0;
             if let Some((dtype, repeats)) = *known {
-                let len = if repeats { 1 } else { n };
+                let in_row = if repeats { 1 } else { n };
+                let len = input.len();
                 assert!(
-                    input.dtype() == dtype && input.len() == len,
+                    input.dtype() == dtype && (len == in_row || len == in_row * rows),
                     "another dtype or length of an input"
                 );
+                step = (len / in_row / rows) * in_row * dtype.size();
             }
-            pointers.push(elements(*input));
+            row.push(elements(*input).expose_provenance());
+            steps.push(step);
         }
         for (output, &dtype) in outputs.iter_mut().zip(&code.outputs) {
             assert!(
-                output.dtype() == dtype && output.len() == n,
+                output.dtype() == dtype && output.len() == all,
                 "another dtype or length of an output"
             );
-            pointers.push(elements_mut(output));
+            row.push(elements_mut(output).expose_provenance());
+            steps.push(n * dtype.size());
         }
-        let call = |scratch: *mut Slot| {
+        row.extend(steps);
+        row.push(rows);
+        let mut call = |scratch: *mut Slot| {
             // SAFETY: the bytes are those of an `Entry`, which follows the calling convention: an
             // `Assembled` is written by the assembler alone, for a level that this machine has. It
             // reads and writes the elements of the slices, whose dtypes and lengths were asked above
-            // (all inputs that it reads, `n` elements of each or one, and all outputs), its constants
+            // (all inputs that it reads and all outputs: `n` elements or one, then the same after a
+            // step, as often as there are rows, all of which is in the slices), its constants
             // and as many slots as it has asked for. It writes 0 or 1 to a bool. Outputs are borrowed
             // mutably, so that nothing else refers to them. What it calls are the functions whose
             // addresses `Assembled` holds, with three slots that it does not use meanwhile, and they
             // do not come back here. It needs only a few words of the stack.
             unsafe {
                 let entry: Entry = std::mem::transmute(self.map.as_ptr());
-                entry(pointers.as_ptr(), n, code.constants.as_ptr(), scratch);
+                entry(row.as_mut_ptr(), n, code.constants.as_ptr(), scratch);
             }
         };
         if code.slots == 0 {

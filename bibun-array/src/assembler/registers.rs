@@ -145,6 +145,8 @@ impl<'a, M: Machine> Writer<'a, M> {
         let plan = self.plan;
         let lanes = plan.lanes as i32;
         M::enter(self);
+        let row = M::align(&mut self.output);
+        M::start_row(self);
         self.segment(&plan.preamble);
         M::start(&mut self.output);
         if let Some(turns) = turns {
@@ -165,6 +167,7 @@ impl<'a, M: Machine> Writer<'a, M> {
         self.line(None);
         M::end_rest(&mut self.output, lanes, start);
         M::land(&mut self.output, none_left);
+        M::end_row(self, row);
         M::leave(&mut self.output);
     }
 

@@ -386,6 +386,15 @@ impl Steps {
         matches!((&self.sizes[..], &self.strides[..]), ([_, _], [1, _]))
     }
 
+    /// The number of rows of the innermost axis before the next one begins in a new place, and the
+    /// step between them.
+    pub(super) fn outer(&self) -> (usize, isize) {
+        match self.sizes.len() {
+            1 => (1, 0),
+            axes => (self.sizes[axes - 2], self.strides[axes - 2]),
+        }
+    }
+
     /// The place of the element at a position.
     pub(super) fn place(&self, position: usize) -> usize {
         self.runs(position, 1).start as usize

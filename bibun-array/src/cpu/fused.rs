@@ -15,7 +15,10 @@ use crate::waiting::shared;
 use crate::{Array, DType, Scalar, Slice, SliceMut, formula};
 
 /// The least number of elements for which machine code is called.
-const LEAST_ROW: usize = 256;
+const LEAST_CALL: usize = 256;
+
+/// The least number of elements of a row of machine code that goes through several rows.
+const LEAST_ROW: usize = 8;
 
 /// The number of elements that are gathered at once for machine code.
 const CODE_RUN: usize = 2048;
@@ -25,12 +28,21 @@ pub(crate) struct Fused {
     /// The number of elements.
     size: usize,
     inputs: Vec<(DType, Access)>,
-    /// The number of neighbouring elements for which every gathered input is neighbouring elements,
-    /// too, or a single one, if there are many.
-    row: Option<usize>,
+    /// How machine code goes through inputs that are not read in order.
+    row: Option<Row>,
     formula: Formula,
     computed: Computed,
     outputs: Vec<(DType, Layout)>,
+}
+
+/// Neighbouring elements for which every gathered input is neighbouring elements, too, or a single
+/// one.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    len: usize,
+    /// The number of rows through which machine code goes in one call: where those of each input
+    /// follow each other, or are the same.
+    at_once: usize,
 }
 
 /// How the formula is computed.
@@ -86,7 +98,7 @@ impl Fused {
             .map(|(dtype, access)| (*dtype, repeats(access)))
             .collect();
         let written: Vec<DType> = outputs.iter().map(|(dtype, _)| *dtype).collect();
-        let at_once = row.unwrap_or(size);
+        let at_once = row.map_or(size, |row| row.len);
         let code = Code::for_arrays(&formula.arithmetic(), &read, &written, at_once);
         Self {
             size,
@@ -116,7 +128,7 @@ impl Fused {
 
     /// Whether the pass can compute some rows of `width` elements at a time.
     pub(crate) fn has_rows(&self, width: usize) -> bool {
-        self.size.is_multiple_of(width) && self.row.is_none_or(|row| width.is_multiple_of(row))
+        self.size.is_multiple_of(width) && self.row.is_none_or(|row| width.is_multiple_of(row.len))
     }
 
     /// Whether an input is read from its first element to its last.
@@ -217,7 +229,7 @@ impl Fused {
     }
 
     fn fill(&self, inputs: &[Input<'_>], outs: Vec<SliceMut<'_>>) {
-        let row = self.row.unwrap_or(RUN);
+        let row = self.row.map_or(RUN, |row| row.len);
         let parts = Parts {
             outs,
             len: row * (PARALLEL / 4).div_ceil(row),
@@ -294,45 +306,83 @@ fn input(dtype: DType, source: Source<'_>, start: usize) -> Input<'_> {
     }
 }
 
-/// The number of neighbouring elements that need not be gathered; see [`Fused::row`].
-fn row(inputs: &[(DType, Access)]) -> Option<usize> {
-    let gathered = inputs.iter().filter_map(|(_, access)| match access {
-        Access::Gather(steps) => Some(steps.inner()),
-        Access::Direct | Access::Repeat => None,
-    });
-    let row = gathered.clone().map(|(size, _)| size).min()?;
-    let fits = |(size, step): (usize, isize)| size % row == 0 && (step == 0 || step == 1);
-    (row >= LEAST_ROW && gathered.into_iter().all(fits)).then_some(row)
+/// The rows of inputs that need not be gathered; see [`Row`].
+fn row(inputs: &[(DType, Access)]) -> Option<Row> {
+    let gathered = || {
+        inputs.iter().filter_map(|(_, access)| match access {
+            Access::Gather(steps) => Some(steps),
+            Access::Direct | Access::Repeat => None,
+        })
+    };
+    let len = gathered().map(|steps| steps.inner().0).min()?;
+    let fits = |(size, step): (usize, isize)| size % len == 0 && (step == 0 || step == 1);
+    if !gathered().all(|steps| fits(steps.inner())) {
+        return None;
+    }
+    let most = gathered().map(|steps| rows_at_once(steps, len)).min()?;
+    let at_once = match gathered().all(|steps| rows_at_once(steps, len) % most == 0) {
+        true => most,
+        false => 1,
+    };
+    let least = if len * at_once.min(LEAST_CALL) >= LEAST_CALL {
+        LEAST_ROW
+    } else {
+        LEAST_CALL
+    };
+    (len >= least).then_some(Row { len, at_once })
+}
+
+/// The number of rows of `len` elements of an input that follow each other or are the same.
+fn rows_at_once(steps: &Steps, len: usize) -> usize {
+    let (size, step) = steps.inner();
+    let (rows, outer) = match size > len {
+        true => (size / len, step * len as isize),
+        false => steps.outer(),
+    };
+    match (step, outer) {
+        (_, 0) | (0, 1) => rows,
+        (1, outer) if outer == len as isize => rows,
+        _ => 1,
+    }
 }
 
 /// Fills results row by row, with all inputs read where they lie.
-fn fill_rows(
-    code: &Code,
-    row: usize,
-    start: usize,
-    inputs: &[Input<'_>],
-    outs: &mut [SliceMut<'_>],
-) {
+fn fill_rows(code: &Code, row: Row, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
     // A single value in the place of neighbouring elements is spread once.
-    let spread: SmallVec<[Scratch; 8]> = inputs.iter().map(|input| input.scratch(row)).collect();
-    for done in (0..outs[0].len()).step_by(row) {
-        let position = start + done;
+    let spread: SmallVec<[Scratch; 8]> =
+        inputs.iter().map(|input| input.scratch(row.len)).collect();
+    let all = outs[0].len() / row.len;
+    let mut done = 0;
+    while done < all {
+        let position = start + done * row.len;
+        let first = |input: &Input<'_>| (input.start + position) / row.len;
+        let in_reach = |input: &Input<'_>| match input.source {
+            Source::Gather(..) => row.at_once - first(input) % row.at_once,
+            Source::Direct(_) | Source::Repeat(_) | Source::Result => usize::MAX,
+        };
+        let rows = inputs.iter().map(in_reach).min().unwrap_or(usize::MAX);
+        let rows = rows.min(all - done);
         let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&spread).enumerate())
             .map(|(i, (input, spread))| match &input.source {
-                Source::Direct(memory) => memory.range(input.start + position, row),
+                Source::Direct(memory) => memory.range(input.start + position, row.len * rows),
                 Source::Repeat(element) if code.repeats(i) => Slice::of_scalar(element),
                 Source::Gather(memory, steps) => {
-                    let count = if code.repeats(i) { 1 } else { row };
-                    memory
-                        .as_run()
-                        .range(steps.place(input.start + position), count)
+                    let in_row = if code.repeats(i) { 1 } else { row.len };
+                    let place = steps.place(input.start + position);
+                    let is_same =
+                        rows > 1 && steps.place(input.start + position + row.len) == place;
+                    let rows = if is_same { 1 } else { rows };
+                    memory.as_run().range(place, in_row * rows)
                 }
-                Source::Repeat(_) | Source::Result => input.run(position, row, spread),
+                Source::Repeat(_) | Source::Result => input.run(position, row.len, spread),
             })
             .collect();
-        let mut block: SmallVec<[SliceMut<'_>; 4]> =
-            outs.iter_mut().map(|out| out.range(done, row)).collect();
-        code.run(&slices, &mut block);
+        let mut block: SmallVec<[SliceMut<'_>; 4]> = outs
+            .iter_mut()
+            .map(|out| out.range(done * row.len, rows * row.len))
+            .collect();
+        code.run_rows(row.len, &slices, &mut block);
+        done += rows;
     }
 }
 

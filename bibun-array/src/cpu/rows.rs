@@ -20,7 +20,7 @@ use crate::waiting::shared;
 use crate::{Array, DType, Slice, SliceMut};
 
 /// The number of elements of the widest value that are computed at a time.
-const BLOCK: usize = 1 << 13;
+const BLOCK: usize = 1 << 14;
 
 /// Steps that compute rows of values from the same rows of others.
 #[derive(Debug)]

@@ -421,6 +421,15 @@ impl Encoder {
         });
     }
 
+    /// Stores a general register.
+    pub(super) fn store_general(&mut self, memory: Memory, source: General) {
+        let units = memory.offset / 8;
+        let word = 0xF900_0000 | units << 10 | memory.base.word() << 5;
+        self.word(word | source.word(), || {
+            format!("str {}, {}", source.text(), memory.text())
+        });
+    }
+
     /// Sets a register to a number.
     pub(super) fn set(&mut self, target: General, number: u32) {
         let (low, high) = (number & 0xFFFF, number >> 16);

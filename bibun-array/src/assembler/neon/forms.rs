@@ -146,6 +146,23 @@ impl Output {
         self.encoder.jump_back(Condition::AtMost, start);
     }
 
+    /// Moves the pointers of `read` to the next row, and goes on if there is one.
+    pub(super) fn end_row(&mut self, read: &[usize], arrays: usize, start: usize) {
+        for &i in read {
+            self.load_general(INDEX, POINTERS, pointer_at(i));
+            self.load_general(SPARE, POINTERS, pointer_at(arrays + i));
+            self.encoder.add(INDEX, INDEX, SPARE, 0);
+            self.store_general(INDEX, POINTERS, pointer_at(i));
+        }
+        let rows = pointer_at(2 * arrays);
+        self.load_general(SPARE, POINTERS, rows);
+        self.encoder.subtract_number(SPARE, SPARE, 1);
+        self.store_general(SPARE, POINTERS, rows);
+        self.encoder.set(INDEX, 0);
+        self.encoder.compare(SPARE, INDEX);
+        self.encoder.jump_back(Condition::Greater, start);
+    }
+
     pub(super) fn skip_rest(&mut self) -> Jump {
         self.encoder.compare(INDEX, COUNT);
         self.encoder.jump_forward(Condition::AtLeast)
@@ -192,6 +209,11 @@ impl Output {
     fn load_general(&mut self, target: General, base: General, offset: u32) {
         let memory = self.reached(base, offset, 8);
         self.encoder.load_general(target, memory);
+    }
+
+    fn store_general(&mut self, source: General, base: General, offset: u32) {
+        let memory = self.reached(base, offset, 8);
+        self.encoder.store_general(memory, source);
     }
 
     pub(super) fn load_register(&mut self, register: Register, slot: u32) {

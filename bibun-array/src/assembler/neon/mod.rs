@@ -116,6 +116,15 @@ impl Machine for Neon {
         writer.output.enter();
     }
 
+    fn start_row(_writer: &mut Writer<'_, Self>) {
+        // Pointers are loaded where turns start.
+    }
+
+    fn end_row(writer: &mut Writer<'_, Self>, start: usize) {
+        let (read, arrays) = (writer.plan.arrays_in_use(), writer.plan.arrays());
+        writer.output.end_row(&read, arrays, start);
+    }
+
     fn start(output: &mut Output) {
         output.start();
     }

@@ -183,6 +183,7 @@ fn all_registers_and_addresses_are_encoded() {
         encoder.pop([a, General::STACK]);
         for offset in [0, 8, 64, 32760] {
             encoder.load_general(a, Memory::at(b, offset));
+            encoder.store_general(Memory::at(b, offset), a);
         }
         for number in [0, 1, 64, 0x0FFF] {
             encoder.add_number(a, b, number);

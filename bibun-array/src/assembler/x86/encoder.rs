@@ -616,6 +616,12 @@ impl Encoder {
         self.general(&[0x8B], target.0, Operand::Memory(memory, 8));
     }
 
+    /// Adds a register to a number in memory.
+    pub(super) fn add_to_memory(&mut self, memory: Memory, source: General) {
+        self.note(|| format!("add {},{}", memory.text(), source.name()));
+        self.general(&[0x01], source.0, Operand::Memory(memory, 8));
+    }
+
     pub(super) fn address(&mut self, target: General, memory: Memory) {
         self.note(|| format!("lea {},{}", target.name(), memory.text()));
         self.general(&[0x8D], target.0, Operand::Memory(memory, 8));

@@ -184,11 +184,28 @@ impl Writer<'_, Level> {
         saved
             .iter()
             .for_each(|&general| self.output.encoder.push(general));
+    }
+
+    /// Loads pointers to the first elements of a row.
+    pub(super) fn start_row(&mut self) {
         for (i, pointer) in self.output.pointers.clone().into_iter().enumerate() {
             if let Some(register) = pointer {
                 self.output.encoder.load(register, pointer_at(i));
             }
         }
+    }
+
+    /// Moves all pointers to the next row, and goes on if there is one.
+    pub(super) fn end_row(&mut self, start: usize) {
+        let (read, arrays) = (self.plan.arrays_in_use(), self.plan.arrays());
+        let encoder = &mut self.output.encoder;
+        for i in read {
+            encoder.load(SPARE, pointer_at(arrays + i));
+            encoder.add_to_memory(pointer_at(i), SPARE);
+        }
+        encoder.set(SPARE, -1);
+        encoder.add_to_memory(pointer_at(2 * arrays), SPARE);
+        encoder.jump_back(Condition::Greater, start);
     }
 
     /// Finds the elements of a turn that may not be whole.

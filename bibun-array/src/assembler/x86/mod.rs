@@ -151,6 +151,14 @@ impl Machine for Level {
         writer.enter();
     }
 
+    fn start_row(writer: &mut Writer<'_, Self>) {
+        writer.start_row();
+    }
+
+    fn end_row(writer: &mut Writer<'_, Self>, start: usize) {
+        writer.end_row(start);
+    }
+
     fn start(output: &mut Output) {
         output.start();
     }
