@@ -15,6 +15,7 @@ mod layouts;
 mod math;
 mod matmul;
 mod npy;
+mod programs;
 mod random;
 mod reduce;
 mod scan_sort;

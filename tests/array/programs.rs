@@ -1,0 +1,139 @@
+//! Programs compute the same bits as the functions that they were recorded from.
+
+use bibun_array::{Array, DType, Normalization, Tracer, normalize_gradient};
+
+use crate::common::Numbers;
+
+/// Runs a function, and the program that it becomes, on the same arrays.
+fn agree(name: &str, arrays: &[Array], f: &dyn Fn(&[Array]) -> Vec<Array>) -> String {
+    let expected = f(arrays);
+    let tracer = Tracer::new("agree");
+    let inputs: Vec<Array> = arrays.iter().map(|x| tracer.input(x)).collect();
+    let outputs = tracer.run(|| f(&inputs));
+    let program = tracer.finish(&outputs);
+    for _ in 0..2 {
+        let found = program.run(arrays.to_vec());
+        for (i, (x, y)) in expected.iter().zip(&found).enumerate() {
+            assert!(
+                x.has_same_bits(y),
+                "{name}, result {i}: {x}\n{y}\n{program}"
+            );
+        }
+    }
+    program.to_string()
+}
+
+/// Sums, extremes and normalisations of rows, in a random order, with passes between them.
+fn along_rows(seed: u64, arrays: &[Array]) -> Vec<Array> {
+    let mut numbers = Numbers(seed);
+    let [x, column, row] = arrays else {
+        unreachable!("there are three arrays")
+    };
+    let (mut tables, mut stats) = (vec![x.clone()], vec![column.clone()]);
+    let mut results: Vec<Array> = Vec::new();
+    for _ in 0..8 {
+        let x = tables[numbers.below(tables.len())].clone();
+        let stat = stats[numbers.below(stats.len())].clone();
+        match numbers.below(10) {
+            0 => stats.push(x.max(-1).expand_dims(-1)),
+            1 => stats.push(x.sum(-1).expand_dims(-1)),
+            2 => stats.push(x.min(-1).expand_dims(-1)),
+            3 => tables.push((&x - &stat).tanh()),
+            4 => tables.push(&x * row + &stat),
+            5 => stats.push(&stat * 0.5 + 1.0),
+            6 => results.push(x.sum(0)),
+            7 => {
+                let rule = Normalization {
+                    centered: numbers.below(2) == 0,
+                    epsilon: 1e-5,
+                };
+                let [y, mean, variance] = x.normalize(rule, &[-1]);
+                let gradient =
+                    normalize_gradient(rule, [&y, &variance], [&x, &mean, &(&stat * 0.1)], &[-1]);
+                tables.push(y);
+                stats.push(variance);
+                tables.push(gradient);
+            }
+            8 => tables.push(&x / (1.0 + stat.abs())),
+            _ => results.push((&x * row).sum(0)),
+        }
+    }
+    results.extend(tables.pop());
+    results.extend(stats.pop());
+    results
+}
+
+#[test]
+fn steps_that_go_through_rows_compute_the_same_bits() {
+    let (mut numbers, mut by_rows) = (Numbers(1), 0);
+    let shapes = [
+        (2, 3),
+        (17, 64),
+        (300, 40),
+        (3000, 33),
+        (70, 1000),
+        (20, 9000),
+        (9000, 2),
+        (1, 5),
+        (5, 1),
+        (3, 70_000),
+    ];
+    for (round, (rows, width)) in shapes.into_iter().cycle().take(60).enumerate() {
+        let dtype = if round % 3 == 0 {
+            DType::F64
+        } else {
+            DType::F32
+        };
+        let shape: &[usize] = match round % 4 {
+            0 if rows % 2 == 0 => &[2, rows / 2, width],
+            _ => &[rows, width],
+        };
+        let mut stat = shape.to_vec();
+        stat[shape.len() - 1] = 1;
+        let mut x = match round % 2 {
+            0 => numbers.array(shape, dtype),
+            _ => numbers.layout(shape, dtype),
+        };
+        if round % 5 == 0 {
+            let special = [f64::NAN, -0.0, f64::INFINITY, 1e-310, -3.0];
+            let is_special = numbers
+                .array(shape, dtype)
+                .abs()
+                .less(&Array::from(0.01).cast(dtype));
+            let special = Array::from(special[round / 5 % 5]).cast(dtype);
+            x = Array::where_(&is_special, &special, &x);
+        }
+        let arrays = [
+            x,
+            numbers.array(&stat, dtype),
+            numbers.array(&[width], dtype),
+        ];
+        let seed = numbers.word();
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let listing = pool.expect("threads start").install(|| {
+                agree(&format!("{shape:?} {dtype} {seed}"), &arrays, &|arrays| {
+                    along_rows(seed, arrays)
+                })
+            });
+            by_rows += usize::from(listing.contains("rows at a time"));
+        }
+    }
+    assert!(by_rows > 60, "{by_rows} of 120 programs go through rows");
+}
+
+#[test]
+fn a_softmax_goes_through_rows_in_one_step() {
+    let mut numbers = Numbers(2);
+    for shape in [&[1024, 300][..], &[8, 4, 64, 64], &[5000, 20]] {
+        let x = numbers.array(shape, DType::F32);
+        let listing = agree("softmax", &[x], &|arrays| {
+            let x = &arrays[0];
+            let exponentials = (x - x.max(-1).expand_dims(-1)).exp();
+            let sums = exponentials.sum(-1).expand_dims(-1);
+            vec![exponentials / sums]
+        });
+        assert!(listing.contains("rows at a time"), "{listing}");
+        assert!(listing.contains("in 1 steps"), "{listing}");
+    }
+}
