@@ -6,9 +6,14 @@
 use std::time::{Duration, Instant};
 
 use bibun::array::{DType, Generator};
-use bibun::functions::{gelu, layer_normalization, softmax_cross_entropy};
+use bibun::functions::{
+    Reduction, gelu, layer_normalization, softmax_cross_entropy, softmax_cross_entropy_with, stack,
+};
 use bibun::links::{Gru, Link, Lstm, Mlp, TransformerBlock};
-use bibun::{Tree, Variable, compile, eval_mode, grad, hessian, value_and_grad, vmap};
+use bibun::{
+    Tree, Variable, compile, eval_mode, grad, hessian, jacobian_forward, per_example,
+    value_and_grad, vmap,
+};
 
 /// How long each of the two is run in all.
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -78,6 +83,59 @@ fn goldstein_price(x: &Variable, y: &Variable) -> Variable {
     (1.0 + sum * a) * (30.0 + difference * b)
 }
 
+/// The place and the orientation of a robot's hand, `[4, 4]`, for the angles of its joints, `[6]`.
+fn hand(angles: &Variable) -> Variable {
+    let turn = |angle: &Variable, length: f64, twist: f64| {
+        let (sin, cos) = (angle.sin(), angle.cos());
+        let (zero, one) = (Variable::constant(0.0), Variable::constant(1.0));
+        let (up, along) = (twist.sin(), twist.cos());
+        let rows = [
+            cos.clone(),
+            -&sin * along,
+            &sin * up,
+            &cos * length,
+            sin.clone(),
+            &cos * along,
+            -&cos * up,
+            &sin * length,
+            zero.clone(),
+            &one * up,
+            &one * along,
+            &one * (0.1 * length),
+            zero.clone(),
+            zero.clone(),
+            zero,
+            one,
+        ];
+        stack(&rows.iter().collect::<Vec<_>>(), 0).reshape([4, 4])
+    };
+    let links = [
+        (0.3, 1.5),
+        (0.4, 0.0),
+        (0.2, 0.1),
+        (0.1, 1.5),
+        (0.1, -1.5),
+        (0.05, 0.0),
+    ];
+    let joints = angles.unstack(0);
+    let frames = joints
+        .iter()
+        .zip(links)
+        .map(|(angle, (length, twist))| turn(angle, length, twist));
+    let hand = frames.reduce(|hand, joint| hand.matmul(&joint));
+    hand.expect("there are six joints")
+}
+
+/// 5,000 operations on two numbers.
+fn orbit(x: &Variable, y: &Variable) -> Variable {
+    let (mut x, mut y) = (x.clone(), y.clone());
+    for _ in 0..1250 {
+        x = &x * 0.999 + &y * 0.01;
+        y = &y - &x * 0.01;
+    }
+    x * y
+}
+
 type Two = (Variable, Variable);
 type Three = (Variable, Variable, Variable);
 type Four = (Variable, Variable, Variable, Variable);
@@ -90,6 +148,12 @@ fn main() {
     row("goldstein", goldstein, (million.clone(), million.sin()));
     let point = (Variable::constant(0.5), Variable::constant(0.25));
     row("goldstein-point", goldstein, point);
+    let numbers = |(x, y): &Two| value_and_grad(|(x, y)| orbit(x, y), &(x.clone(), y.clone()));
+    let point = (Variable::constant(0.5), Variable::constant(0.25));
+    row("scalars", numbers, point);
+    let angles = Variable::constant([0.1, -0.7, 0.9, 0.3, 1.1, 0.2]);
+    let arm = |angles: &Variable| jacobian_forward(hand, angles);
+    row("robot-arm", arm, angles);
     row("gelu", |x: &Variable| gelu(x), million.clone());
     let by_hand = |x: &Variable| {
         let gelu =
@@ -130,6 +194,13 @@ fn main() {
     };
     let network = Mlp::new(&[784, 100, 100, 10], generator);
     row("mlp", mlp, (network, normal(&[128, 784]), classes(128, 10)));
+    let clipped = |(mlp, x, t): &(Mlp, Variable, Variable)| {
+        let losses = softmax_cross_entropy_with(mlp.forward(x), t, Reduction::None);
+        per_example(&losses, mlp).clipped_sum(1.0)
+    };
+    let network = Mlp::new(&[784, 100, 100, 10], generator);
+    let batch = (network, normal(&[128, 784]), classes(128, 10));
+    row("per-example", clipped, batch);
     let lstm =
         |(lstm, x): &(Lstm, Variable)| grad(|lstm: &Lstm| lstm.forward(x).square().sum(..), lstm);
     let sequence = normal(&[64, 32, 64]);

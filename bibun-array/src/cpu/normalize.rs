@@ -171,8 +171,18 @@ fn sum<const N: usize, T: Real>(x: [&[T]; N], f: impl Fn([f64; N]) -> f64) -> f6
                 ));
             }
         }
-        let rest = (whole..end - start).map(|i| f(std::array::from_fn(|k| block[k][i].wide())));
-        total += lanes.iter().sum::<f64>() + rest.sum::<f64>();
+        let mut rest = 0.0;
+        for i in whole..end - start {
+            rest += f(std::array::from_fn(
+                #[inline(always)]
+                |k| block[k][i].wide(),
+            ));
+        }
+        let mut all = 0.0;
+        for lane in lanes {
+            all += lane;
+        }
+        total += all + rest;
     }
     total
 }
@@ -186,23 +196,37 @@ struct Normalize<'a, 'o, T> {
     out: Pieces<'o, T>,
 }
 
+impl<T: Real> Normalize<'_, '_, T> {
+    /// The sum of a function of the elements of the line.
+    // PERF: a loop, because what an adapter of iterators calls has no vector instructions.
+    #[inline(always)]
+    fn sum(&self, f: impl Fn(f64) -> f64) -> f64 {
+        let mut total = 0.0;
+        for x in self.lines.pieces(self.x, self.line) {
+            total += sum(
+                [x],
+                #[inline(always)]
+                |[x]| f(x),
+            );
+        }
+        total
+    }
+}
+
 impl<T: Real> NullaryFnOnce for Normalize<'_, '_, T> {
     type Output = [T; 2];
 
     #[inline(always)]
     fn call(self) -> [T; 2] {
-        let pieces = self.lines.pieces(self.x, self.line);
         let count = self.lines.size() as f64;
         let mean = match self.rule.centered {
-            true => pieces.clone().map(|x| sum([x], |[x]| x)).sum::<f64>() / count,
+            true => self.sum(|x| x) / count,
             false => 0.0,
         };
-        let squares = pieces
-            .clone()
-            .map(|x| sum([x], |[x]| (x - mean) * (x - mean)));
-        let variance = squares.sum::<f64>() / count;
+        let variance = self.sum(|x| (x - mean) * (x - mean)) / count;
         let scale = T::narrow(1.0 / (variance + self.rule.epsilon).sqrt());
         let mean = T::narrow(mean);
+        let pieces = self.lines.pieces(self.x, self.line);
         for (x, out) in pieces.zip(self.out) {
             for (x, y) in x.iter().zip(out) {
                 *y = x.standard(mean, scale);
@@ -224,22 +248,35 @@ struct Gradient<'a, 'o, T> {
     out: Pieces<'o, T>,
 }
 
+impl<T: Real> Gradient<'_, '_, T> {
+    /// The sum of a function of the elements of the line and of their cotangents.
+    #[inline(always)]
+    fn sum(&self, f: impl Fn(f64, f64) -> f64) -> f64 {
+        let y = self.lines.pieces(self.y, self.line);
+        let mut total = 0.0;
+        for (y, gy) in y.zip(self.lines.pieces(self.gy, self.line)) {
+            total += sum(
+                [y, gy],
+                #[inline(always)]
+                |[y, gy]| f(y, gy),
+            );
+        }
+        total
+    }
+}
+
 impl<T: Real> NullaryFnOnce for Gradient<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        let y = self.lines.pieces(self.y, self.line);
-        let gy = self.lines.pieces(self.gy, self.line);
         let count = self.lines.size() as f64;
         let [variance, gmean, gvariance] = self.statistics.map(T::wide);
         let deviation = (variance + self.rule.epsilon).sqrt();
-        let along_y: f64 = (y.clone().zip(gy.clone()))
-            .map(|(y, gy)| sum([y, gy], |[y, gy]| y * gy))
-            .sum();
+        let along_y = self.sum(|y, gy| y * gy);
         let shift = match self.rule.centered {
             true => {
-                let all: f64 = gy.clone().map(|gy| sum([gy], |[gy]| gy)).sum();
+                let all = self.sum(|_, gy| gy);
                 (gmean - all / deviation) / count
             }
             false => 0.0,
@@ -247,6 +284,8 @@ impl<T: Real> NullaryFnOnce for Gradient<'_, '_, T> {
         let slope = (2.0 * gvariance * deviation - along_y / deviation) / count;
         let scale = T::narrow(1.0 / deviation);
         let (shift, slope) = (T::narrow(shift), T::narrow(slope));
+        let y = self.lines.pieces(self.y, self.line);
+        let gy = self.lines.pieces(self.gy, self.line);
         for ((y, gy), out) in y.zip(gy).zip(self.out) {
             for ((y, gy), gx) in y.iter().zip(gy).zip(out) {
                 *gx = gy.scaled(scale, y.scaled(slope, shift));
