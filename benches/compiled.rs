@@ -11,7 +11,7 @@ use bibun::functions::{
 };
 use bibun::links::{Gru, Link, Lstm, Mlp, TransformerBlock};
 use bibun::{
-    Tree, Variable, compile, eval_mode, grad, hessian, jacobian_forward, per_example,
+    Tree, Variable, compile, eval_mode, grad, hessian, jacobian_forward, per_example, tree_map,
     value_and_grad, vmap,
 };
 
@@ -195,8 +195,9 @@ fn main() {
     let network = Mlp::new(&[784, 100, 100, 10], generator);
     row("mlp", mlp, (network, normal(&[128, 784]), classes(128, 10)));
     let clipped = |(mlp, x, t): &(Mlp, Variable, Variable)| {
+        let mlp = tree_map(|w| Variable::new(w.array()), mlp);
         let losses = softmax_cross_entropy_with(mlp.forward(x), t, Reduction::None);
-        per_example(&losses, mlp).clipped_sum(1.0)
+        per_example(&losses, &mlp).clipped_sum(1.0)
     };
     let network = Mlp::new(&[784, 100, 100, 10], generator);
     let batch = (network, normal(&[128, 784]), classes(128, 10));
