@@ -64,9 +64,9 @@ impl Code {
     /// types of its inputs and results. An input that repeats is one element that is the same
     /// everywhere.
     ///
-    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA nor NEON, if the formula has given
-    /// numbers, values without a precision or functions that are not expanded, if the system forbids
-    /// to execute new code, or if `BIBUN_JIT=0`.
+    /// Returns `None` if this machine has neither AVX-512 nor AVX2 with FMA nor NEON, if the formula
+    /// has given numbers, values without a precision or functions that are not expanded, if the
+    /// system forbids to execute new code, or if `BIBUN_JIT=0`.
     ///
     /// # Panics
     /// Panics if there is not one answer for each input.

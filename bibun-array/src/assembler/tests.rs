@@ -1020,3 +1020,63 @@ fn functions_are_called_where_they_are_chosen() {
         check(&formula, &inputs, &[true, false], &[1, 50, 140]);
     }
 }
+
+#[test]
+fn many_rows_are_computed_in_one_call() {
+    use Type::{Double, Integer, Single, Truth};
+    let random = &mut Random(31);
+    for round in 0..30 {
+        let types: &[Type] = match round % 3 {
+            0 => &[Single, Truth],
+            1 => &[Double],
+            _ => &[Single, Double, Truth, Integer],
+        };
+        let lines = 5 + random.below(120);
+        let (formula, types) = random_formula(random, lines, types);
+        let rows = 1 + random.below(5);
+        let n = 8 + random.below(40);
+        let repeats: Vec<bool> = types.iter().map(|_| random.below(3) == 0).collect();
+        // For each input, whether all rows have the same elements.
+        let is_same: Vec<bool> = types.iter().map(|_| random.below(2) == 0).collect();
+        let inputs: Vec<Elements> = types
+            .iter()
+            .map(|&of| Elements::random(of, rows * n, random))
+            .collect();
+        let in_row = |i: usize| if repeats[i] { 1 } else { n };
+        let slices: Vec<Slice<'_>> = (0..inputs.len())
+            .map(|i| inputs[i].slice(in_row(i) * if is_same[i] { 1 } else { rows }))
+            .collect();
+        let (_, outputs) = own_dtypes(&formula, &repeats);
+        for level in levels() {
+            let code = code(&formula, &repeats, n, level).expect("there are instructions");
+            let mut got: Vec<Elements> = outputs
+                .iter()
+                .map(|&dtype| Elements::zeros(dtype, rows * n + 1))
+                .collect();
+            let mut targets: Vec<SliceMut<'_>> = got
+                .iter_mut()
+                .map(|output| output.slice_mut(rows * n))
+                .collect();
+            code.run_rows(n, &slices, &mut targets);
+            for (row, column) in (0..rows).flat_map(|row| (0..n).map(move |column| (row, column))) {
+                let at: Vec<Scalar> = (0..inputs.len())
+                    .map(|i| {
+                        let row = if is_same[i] { 0 } else { row };
+                        inputs[i].at(row * in_row(i) + if repeats[i] { 0 } else { column })
+                    })
+                    .collect();
+                let all = values(&formula, &at);
+                for (got, node) in got.iter().zip(formula.results()) {
+                    let (got, expected) = (got.at(row * n + column), all[node.index()]);
+                    assert_eq!(
+                        got.bits(),
+                        expected.bits(),
+                        "{level:?}: {got:?} is not {expected:?} at {column} of row {row} in {formula:?}"
+                    );
+                }
+            }
+            // What follows is as it was.
+            assert!(got.iter().all(|got| got.at(rows * n).bits() == 0));
+        }
+    }
+}
