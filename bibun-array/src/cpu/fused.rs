@@ -320,7 +320,7 @@ fn row(inputs: &[(DType, Access)]) -> Option<Row> {
         return None;
     }
     let most = gathered().map(|steps| rows_at_once(steps, len)).min()?;
-    let at_once = match gathered().all(|steps| rows_at_once(steps, len) % most == 0) {
+    let at_once = match gathered().all(|steps| rows_at_once(steps, len).is_multiple_of(most)) {
         true => most,
         false => 1,
     };
