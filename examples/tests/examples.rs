@@ -63,6 +63,13 @@ const SHORT: &[Short] = &[
         files: &[],
     },
     Short {
+        name: "numerical_definitions",
+        arguments: &["--size", "1000"],
+        last: "mean squared error:",
+        within: 0.008..=0.012,
+        files: &["softmax.html"],
+    },
+    Short {
         name: "private_training",
         arguments: &["--images", "4000", "--epochs", "2"],
         last: "test accuracy, learned privately:",

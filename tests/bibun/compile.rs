@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::functions::{
-    ConvOptions, conv2d, dropout, layer_normalization, linear, max_pool, relu,
+    ConvOptions, conv2d, dropout, layer_normalization, linear, max_pool, relu, softmax,
     softmax_cross_entropy, where_,
 };
 use bibun::links::{BatchNorm, Chain, Dropout, Gru, Linear, Link, Lstm, TransformerBlock};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer};
 use bibun::{
     Compiled, FunctionEvent, Phase, Tree, Variable, attempt, checkpoint, compile, eval_mode, grad,
-    hessian, jacobian, jvp, per_example, train_mode, tree_map, value_and_grad, vmap, with_hook,
+    hessian, jacobian, jvp, no_grad, per_example, train_mode, tree_map, value_and_grad, vmap,
+    with_hook,
 };
 use proptest::prelude::*;
 
 use crate::formula::formulae;
+use crate::programs::Program;
 
 fn normal(shape: &[usize], stream: u64) -> Variable {
     let mut generator = Generator::new(5).split(stream);
@@ -56,6 +58,35 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_programs_have_the_same_bits(bytes in prop::collection::vec(any::<u8>(), 20..160)) {
+        Program::read(&bytes, 60).check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn programs_of_hundreds_of_operations_have_the_same_bits(
+        bytes in prop::collection::vec(any::<u8>(), 2000..3000),
+    ) {
+        Program::read(&bytes, 400).check();
+    }
+}
+
+#[test]
+fn programs_that_the_fuzzer_kept_have_the_same_bits() {
+    let folder = crate::sources::workspace().join("fuzz/corpus/compile");
+    for file in std::fs::read_dir(folder).expect("the corpus") {
+        let bytes = std::fs::read(file.expect("a file").path()).expect("its bytes");
+        Program::read(&bytes, 60).check();
+    }
+}
+
 #[test]
 fn derivatives_of_compiled_functions_are_those_of_the_function() {
     let f = |x: &Variable| (x.sin() * x.exp() / (1.0 + x.square())).sum(..);
@@ -81,6 +112,88 @@ fn derivatives_of_compiled_functions_are_those_of_the_function() {
     assert!(outer.to_string().contains("in 1 steps"), "{outer}");
     let outer = compile(move |x: &Variable| grad(|x| compiled.call(x), x));
     same_bits(&outer.call(&x), &grad(f, &x));
+}
+
+type Pair = (Variable, Variable);
+
+#[test]
+fn pullbacks_take_what_the_function_has_computed() {
+    // Several results, none of them a number.
+    let f = |(x, w): &(Variable, Variable)| {
+        let h = relu(x.matmul(w) + 1.0);
+        let y = softmax(&h, 1) * h.sin();
+        (h.matmul(w.transpose()), y)
+    };
+    let compiled = compile(f);
+    let at = (normal(&[6, 4], 1), normal(&[4, 5], 2));
+    let loss = |(a, b): &(Variable, Variable)| (a.square().sum(..) + (b * b.exp()).sum(..)).tanh();
+    let own = grad(|at| loss(&compiled.call(at)), &at);
+    all_the_same_bits(&own, &grad(|at| loss(&f(at)), &at));
+    let text = compiled.to_string();
+    let products = |title: &str| {
+        let listed = text.split("\n\n").find(|listed| listed.starts_with(title));
+        let listed = listed.unwrap_or_else(|| panic!("no {title}: {text}"));
+        listed.matches("gemm(").count()
+    };
+    // Two on the way there, and four on the way back: none is computed again.
+    assert_eq!(products("value before its gradient"), 2);
+    assert_eq!(products("gradient of"), 4);
+    assert_eq!(compiled.traces(), 2);
+    // Other cotangents, of one result and of one input alone, and in another order in memory.
+    for only in 0..2 {
+        let pick = |at: &(Variable, Variable)| match only {
+            0 => compiled.call(at).0.sum(..),
+            _ => (compiled.call(at).1.transpose() * normal(&[5, 6], 3)).sum(..),
+        };
+        let eager = |at: &(Variable, Variable)| match only {
+            0 => f(at).0.sum(..),
+            _ => (f(at).1.transpose() * normal(&[5, 6], 3)).sum(..),
+        };
+        all_the_same_bits(&grad(pick, &at), &grad(eager, &at));
+        let by_w = |f: &dyn Fn(&(Variable, Variable)) -> Variable| {
+            grad(|w| f(&(at.0.clone(), w.clone())), &at.1)
+        };
+        same_bits(&by_w(&pick), &by_w(&eager));
+    }
+    // Derivatives of higher order, and of batches of cotangents, compute the function again.
+    let second =
+        |f: &dyn Fn(&Pair) -> Pair| grad(|at| grad(|at| loss(&f(at)), at).0.square().sum(..), &at);
+    all_the_same_bits(&second(&|at| compiled.call(at)), &second(&f));
+    let of_batch = |f: &dyn Fn(&Pair) -> Pair| jacobian(|x| f(&(x.clone(), at.1.clone())).1, &at.0);
+    same_bits(&of_batch(&|at| compiled.call(at)), &of_batch(&f));
+    // Nothing is kept where no gradient is asked for.
+    let leaf = (Variable::new(at.0.array()), Variable::new(at.1.array()));
+    let before = compiled.traces();
+    no_grad(|| compiled.call(&leaf));
+    assert_eq!(
+        compiled.traces(),
+        before + 1,
+        "a program of the results alone"
+    );
+}
+
+#[test]
+fn pullbacks_see_buffers_and_masks_of_the_first_run() {
+    let loss = |y: &Variable| y.square().mean(..);
+    let nets = [Net::new(), Net::new()].map(Arc::new);
+    let forward = compile(|(net, x): &(Arc<Net>, Variable)| net.forward(x));
+    for i in 0..3 {
+        let (x, _) = batch(i);
+        let y = forward.call(&(Arc::clone(&nets[1]), x.clone()));
+        let other = forward.call(&(Arc::clone(&nets[1]), x.clone()));
+        loss(&y).backward();
+        drop(other);
+        let eager = nets[0].forward(&x);
+        // The second run changes buffers and masks before the first is pulled back.
+        nets[0].forward(&x);
+        loss(&eager).backward();
+        same_bits(&y, &eager);
+        for ((name, a), (_, b)) in nets[0].parameters().into_iter().zip(nets[1].parameters()) {
+            let [a, b] = [a, b].map(|x| x.grad().expect("a gradient"));
+            assert!(a.array().has_same_bits(&b.array()), "{name}");
+        }
+        nets.iter().for_each(|net| net.clear_grads());
+    }
 }
 
 fn checkpoint_of(f: Compiled<Variable, Variable>, x: &Variable) -> Variable {
@@ -376,6 +489,60 @@ fn a_program_holds_what_it_needs_and_no_more() {
         "{text}"
     );
     assert!(text.contains("tests/bibun/compile.rs:"), "{text}");
+    assert!(text.contains("; 4000 bytes in, 4000 bytes out"), "{text}");
+    for removed in [
+        ("sin", "computed before"),
+        ("exp", "no result needs"),
+        ("sum (reduce)", "no result needs"),
+    ] {
+        let is_it = |line: &str| {
+            line.starts_with(&format!("removed: {} at ", removed.0)) && line.ends_with(removed.1)
+        };
+        assert!(text.lines().any(is_it), "{removed:?}: {text}");
+    }
+    assert_eq!(f.traces(), 1);
+}
+
+#[test]
+fn bytes_of_views_and_repeated_rows_are_those_of_their_elements() {
+    let f = compile(|(x, row): &(Variable, Variable)| (x + row).sum(0) + x.max(..));
+    f.call(&(normal(&[30, 100], 1), normal(&[100], 2)));
+    let text = f.to_string();
+    // 3,000 elements and a row of 100 are read, 3,000 are written.
+    assert!(text.contains("; 12400 bytes in, 12000 bytes out"), "{text}");
+    assert!(text.contains("reduce(%"), "{text}");
+}
+
+#[test]
+fn the_listing_shows_the_programs_of_derivatives() {
+    let f = compile(|x: &Variable| (x.sin() * x).sum(..));
+    let x = normal(&[10], 1);
+    grad(|x| f.call(x), &x);
+    let text = f.to_string();
+    assert!(
+        text.starts_with("value with its gradient of f32 [10]:\n%0"),
+        "{text}"
+    );
+    vmap(|x| f.call(x), &normal(&[3, 10], 2));
+    f.call(&x);
+    let text = f.to_string();
+    assert!(text.starts_with("function of f32 [10]:\n%0"), "{text}");
+    assert!(
+        text.contains("\n\nvalue with its gradient of f32 [10]:\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n\nbatch of 3 of f32 [3, 10]:\n"), "{text}");
+}
+
+#[test]
+fn integers_have_powers_and_refuse_negative_ones_in_every_run() {
+    let f = compile(|(x, n): &(Variable, Variable)| x.pow(n));
+    let x = Variable::constant([2i64, 3, 4]);
+    let call = |n: [i64; 3]| f.call(&(x.clone(), Variable::constant(n)));
+    assert_eq!(call([3, 2, 0]).to_vec::<i64>(), [8, 9, 1]);
+    let error = attempt(|| call([1, -1, 2])).unwrap_err().to_string();
+    assert!(error.contains("negative integer power"), "{error}");
+    assert!(error.contains(file!()), "{error}");
     assert_eq!(f.traces(), 1);
 }
 
@@ -599,10 +766,11 @@ fn layers_may_be_compiled_alone_and_together() {
 #[test]
 fn buffers_lose_no_update() {
     use bibun::links::Buffer;
-    let calls = Buffer::new(0i64);
-    let own = calls.clone();
+    let [calls, others] = [Buffer::new(0i64), Buffer::new(0i64)];
+    let own = (calls.clone(), others.clone());
     let f = Arc::new(compile(move |x: &Variable| {
-        own.update([], |old, []| old + 1i64);
+        own.0.update([], |old, []| old + 1i64);
+        own.1.update([], |old, []| old + 2i64);
         x * 2.0
     }));
     std::thread::scope(|threads| {
@@ -616,6 +784,58 @@ fn buffers_lose_no_update() {
         }
     });
     assert_eq!(calls.get().item::<i64>(), 400);
+    assert_eq!(others.get().item::<i64>(), 800);
+}
+
+#[test]
+fn results_without_history_are_constants() {
+    let f = |(a, b): &(Variable, Variable)| (a * b, b.sin(), a.greater(0.0), a.detach() * 2.0);
+    let compiled = compile(f);
+    let at = (Variable::new([1.0, 2.0]), Variable::constant([3.0, 4.0]));
+    let (own, eager) = (compiled.call(&at), f(&at));
+    let flags = |y: &(Variable, Variable, Variable, Variable)| {
+        [&y.0, &y.1, &y.2, &y.3].map(Variable::requires_grad)
+    };
+    assert_eq!(flags(&eager), [true, false, false, false]);
+    assert_eq!(flags(&own), flags(&eager));
+    own.0.sum(..).backward();
+    assert_eq!(at.0.grad().unwrap().to_vec::<f64>(), [3.0, 4.0]);
+}
+
+#[test]
+fn a_refusal_that_the_function_catches_is_an_error_all_the_same() {
+    let f = compile(|x: &Variable| match attempt(|| x.item::<f64>() > 0.0) {
+        Ok(true) => x.clone(),
+        Ok(false) => -x,
+        Err(_) => 2.0 * x,
+    });
+    let refused = || {
+        attempt(|| f.call(&Variable::constant(1.0)))
+            .unwrap_err()
+            .to_string()
+    };
+    let error = refused();
+    assert!(
+        error.starts_with("item: reads the elements of a value"),
+        "{error}"
+    );
+    assert!(error.contains(file!()), "{error}");
+    assert_eq!(refused(), error, "and the next time");
+    // Other errors are the same with values, and may be caught.
+    let f = |x: &Variable| attempt(|| x.reshape(7)).unwrap_or_else(|_| x * 3.0);
+    compile(f).check(&normal(&[5], 1)).unwrap();
+}
+
+#[test]
+fn a_check_sees_one_mask_and_changes_buffers_once() {
+    let (net, other) = (Arc::new(Net::new()), Net::new());
+    let forward = compile(|(net, x): &(Arc<Net>, Variable)| net.forward(x));
+    let x = batch(1).0;
+    forward.check(&(Arc::clone(&net), x.clone())).unwrap();
+    other.forward(&x);
+    for ((name, a), (_, b)) in net.buffers().into_iter().zip(other.buffers()) {
+        assert!(a.array().has_same_bits(&b.array()), "{name}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use bibun::links::{Chain, Linear, Link};
 use bibun::{Variable, history, retain};
 use roxmltree::Document;
 
-fn browser() -> Option<PathBuf> {
+pub(crate) fn browser() -> Option<PathBuf> {
     let named = std::env::var_os("CHROME").map(PathBuf::from);
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["chromium", "chromium-browser", "google-chrome"];
@@ -25,12 +25,12 @@ fn browser() -> Option<PathBuf> {
 }
 
 /// A page as it is after its script and the commands behind `#` have run.
-struct Page {
-    text: String,
+pub(crate) struct Page {
+    pub(crate) text: String,
 }
 
 impl Page {
-    fn open(browser: &Path, file: &Path, commands: &str) -> Self {
+    pub(crate) fn open(browser: &Path, file: &Path, commands: &str) -> Self {
         let folder = file.parent().expect("a folder");
         let dump = folder.join("dom.html");
         let mut child = Command::new(browser)
@@ -61,14 +61,14 @@ impl Page {
     }
 
     /// An attribute of the page's root.
-    fn root(&self, name: &str) -> Option<&str> {
+    pub(crate) fn root(&self, name: &str) -> Option<&str> {
         let from = self.text.find("<html").expect("a page");
         let tag = &self.text[from..from + self.text[from..].find('>').expect("its end")];
         let (_, rest) = tag.split_once(&format!("{name}=\""))?;
         rest.split_once('"').map(|(value, _)| value)
     }
 
-    fn attribute(&self, id: &str, name: &str) -> String {
+    pub(crate) fn attribute(&self, id: &str, name: &str) -> String {
         let from = self.text.find("<svg").expect("the picture");
         let to = self.text.find("</svg>").expect("its end") + "</svg>".len();
         let document = Document::parse(&self.text[from..to]).expect("a picture");
@@ -84,7 +84,7 @@ impl Page {
         }
     }
 
-    fn has_class(&self, id: &str, class: &str) -> bool {
+    pub(crate) fn has_class(&self, id: &str, class: &str) -> bool {
         self.attribute(id, "class")
             .split(' ')
             .any(|other| other == class)

@@ -6,6 +6,7 @@ mod book;
 mod chainer_cases;
 mod compile;
 mod compile_fail;
+mod compile_page;
 mod control;
 mod core;
 mod custom;
@@ -26,6 +27,8 @@ mod nesting;
 mod normalization;
 mod optimizers;
 mod per_example;
+#[path = "../../fuzz/programs.rs"]
+mod programs;
 mod property;
 mod randomness;
 mod recomputation;

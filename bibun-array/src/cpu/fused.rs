@@ -5,7 +5,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, Steps};
-use super::interpreter::Interpreter;
+use super::interpreter::{Interpreter, is_alone};
 use super::threads::{Chunks, for_each};
 use crate::assembler::Code;
 use crate::formula::{Formula, Member, Type};
@@ -99,7 +99,10 @@ impl Fused {
             .collect();
         let written: Vec<DType> = outputs.iter().map(|(dtype, _)| *dtype).collect();
         let at_once = row.map_or(size, |row| row.len);
-        let code = Code::for_arrays(&formula.arithmetic(), &read, &written, at_once);
+        let code = match is_alone() {
+            true => None,
+            false => Code::for_arrays(&formula.arithmetic(), &read, &written, at_once),
+        };
         Self {
             size,
             inputs,

@@ -1,11 +1,34 @@
 //! Formulas run one operation after the other, each over a block of elements that stays in the
 //! first-level cache.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::formula::{Formula, Operation, Type};
 use crate::{Definition, Slice, SliceMut};
+
+thread_local! {
+    /// Whether programs get no machine code.
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`; programs that it makes are without machine code, as all are with `BIBUN_JIT=0`. For tests
+/// that compare both.
+#[doc(hidden)]
+pub fn interpreted<T>(f: impl FnOnce() -> T) -> T {
+    struct PutBack(bool);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            IS_ALONE.set(self.0);
+        }
+    }
+    let _put_back = PutBack(IS_ALONE.replace(true));
+    f()
+}
+
+pub(super) fn is_alone() -> bool {
+    IS_ALONE.get()
+}
 
 /// A formula whose lines have types, with its values assigned to registers.
 #[derive(Debug)]

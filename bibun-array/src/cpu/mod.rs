@@ -27,6 +27,8 @@ use pulp::{Simd, WithSimd};
 
 pub(crate) use elementwise::output_layout;
 pub(crate) use fused::Fused;
+#[doc(hidden)]
+pub use interpreter::interpreted;
 pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 

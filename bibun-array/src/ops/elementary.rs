@@ -4,9 +4,7 @@
 use super::arithmetic::{floats, numbers};
 use super::{binary, cast, unary};
 use crate::math::{Float, integer};
-use crate::{
-    Array, ArrayLike, Definition, ElementFormula, Error, Mask, Number, elementwise, raise,
-};
+use crate::{Array, ArrayLike, DType, Definition, ElementFormula, Mask, Number, elementwise};
 
 unary! {
     /// Computes the square root of each element, which is NaN below zero.
@@ -414,9 +412,10 @@ pub fn pow(base: Array, exponent: Array) -> Array {
         let exponent = number.cast(dtype.accumulator()).to_f64();
         return power_of_floats(cast(base, dtype), exponent);
     }
-    if dtype.is_integer() && exponent.less(0).to_vec::<bool>().contains(&true) {
+    if dtype.is_integer() && exponent.dtype() != DType::Bool {
+        let is_negative = exponent.less(0).cast(DType::I64);
         let what = "an integer to a negative integer power; make one of them a float";
-        raise(Error::invalid("pow", what));
+        is_negative.expect_between("pow", 0..1, |_| what.to_owned());
     }
     power(base, exponent)
 }

@@ -1,12 +1,13 @@
 //! The choice of the kernels that are computed in one pass over memory.
 
 use super::Planned;
+use super::listing::Origin;
+use crate::DType;
 use crate::cpu::Fused;
 use crate::formula::{Member, Source};
 use crate::kernel::Kernel;
 use crate::shape::Layout;
 use crate::trace::{Operand, SlotSpec, Step, Work};
-use crate::{DType, Location};
 
 /// The most arrays that one pass reads: an input of a formula has a number below 256.
 const INPUTS: usize = 200;
@@ -19,7 +20,7 @@ struct Group {
     members: Vec<Member>,
     /// The slot of the result of each member.
     slots: Vec<usize>,
-    origins: Vec<(&'static str, Location)>,
+    origins: Vec<Origin>,
 }
 
 /// An array that a pass reads.
@@ -131,7 +132,7 @@ pub(super) fn plan(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) ->
         made[step.first] = Some((position, Some(group.members.len())));
         group.members.push(Member { formula, inputs });
         group.slots.push(step.first);
-        group.origins.push((step.function, step.location));
+        group.origins.push(step.origin());
     }
     let is_read = read_from_memory(&drafts, outputs, slots.len());
     drafts
@@ -179,6 +180,12 @@ impl Group {
             .operands
             .iter()
             .map(|input| (input.dtype, input.ordered.clone()));
+        let operations = (self.origins.into_iter().zip(&self.members).enumerate())
+            .map(|(i, (origin, member))| {
+                let result = results.iter().position(|&result| result == i);
+                (origin, member.inputs.clone(), result)
+            })
+            .collect();
         let made = outputs.iter().map(|&slot| slots[slot].clone());
         let fused = Fused::new(
             self.size,
@@ -195,14 +202,14 @@ impl Group {
                 .map(|input| input.operand)
                 .collect(),
             outputs,
-            origins: self.origins,
+            operations,
         }
     }
 }
 
 /// The formula of a kernel that can be computed with others, or `None` if it has none, or elements
 /// are stored in another type than the one they are computed in.
-fn member_formula(
+pub(super) fn member_formula(
     kernel: &Kernel,
     step: &Step,
     slots: &[SlotSpec],
@@ -226,7 +233,7 @@ fn member_formula(
 }
 
 fn call(step: Step, slots: &[SlotSpec]) -> Planned {
-    let origin = (step.function, step.location);
+    let origin = step.origin();
     let (name, along, run) = match step.work {
         Work::Call {
             name, along, run, ..

@@ -5,7 +5,7 @@
 //! them, element by element, with the same bits. The other operations are calls of the CPU.
 
 mod fusion;
-mod listing;
+pub mod listing;
 mod rows;
 
 use std::fmt;
@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use std::collections::HashMap;
 
+use self::listing::Origin;
 use crate::cpu::{Fused, Rows};
+use crate::formula::Source;
 use crate::shape::Layout;
 use crate::trace::{Along, Content, Operand, Run, SlotSpec, Step, Work};
-use crate::{Array, Error, Location, raise};
+use crate::{Array, Error, raise};
 
 /// A function of arrays with fixed shapes and dtypes, recorded by a [`Tracer`](crate::Tracer).
 ///
@@ -30,8 +32,14 @@ pub struct Program {
     outputs: Vec<Operand>,
     /// The number of steps as they were recorded.
     recorded: usize,
+    /// The steps that were left out: those equal to another one, and those that no output needs.
+    repeated: Vec<Origin>,
+    unneeded: Vec<Origin>,
     peak_bytes: usize,
 }
+
+/// A kernel of a pass: its call, what it reads, and the position of its result among those of the pass.
+type FusedKernel = (Origin, Vec<Source>, Option<usize>);
 
 /// A step of a program.
 #[derive(Debug)]
@@ -47,8 +55,8 @@ enum Planned {
         fused: Arc<Fused>,
         operands: Vec<Operand>,
         outputs: Vec<usize>,
-        /// The function and the line of each kernel, for display.
-        origins: Vec<(&'static str, Location)>,
+        /// The kernels, for display.
+        operations: Vec<FusedKernel>,
     },
     /// An operation of the CPU.
     Call {
@@ -58,7 +66,7 @@ enum Planned {
         operands: Vec<Operand>,
         first: usize,
         outputs: usize,
-        origin: (&'static str, Location),
+        origin: Origin,
     },
     /// Passes and calls that go through some rows at a time.
     Rows {
@@ -157,8 +165,8 @@ impl Program {
             mut inputs,
         } = content;
         let recorded = steps.len();
-        let steps = without_repeats(steps, slots.len(), &mut outputs);
-        let steps = needed(steps, slots.len(), &outputs);
+        let (steps, repeated) = without_repeats(steps, slots.len(), &mut outputs);
+        let (steps, unneeded) = needed(steps, slots.len(), &inputs, &outputs);
         let work = fusion::plan(steps, &slots, &outputs);
         let work = rows::plan(work, &slots, &outputs);
         let mut items: Vec<Item> = work
@@ -197,8 +205,52 @@ impl Program {
             items,
             outputs,
             recorded,
+            repeated,
+            unneeded,
             peak_bytes,
         }
+    }
+
+    /// The program of the steps that compute the outputs from the inputs, some of which are results of
+    /// the first steps. `None` if more inputs are needed.
+    pub(crate) fn of_rest(
+        content: Content,
+        first: usize,
+        mut outputs: Vec<Operand>,
+    ) -> Option<Self> {
+        let Content {
+            steps,
+            slots,
+            inputs,
+        } = content;
+        // What is checked by the first part is not checked again.
+        let (first, rest) = steps.split_at(first);
+        let first = first.iter().filter(|step| step.outputs > 0);
+        let steps = first.chain(rest).cloned().collect();
+        let (steps, _) = without_repeats(steps, slots.len(), &mut outputs);
+        let (steps, _) = needed(steps, slots.len(), &inputs, &outputs);
+        let mut is_known = vec![false; slots.len()];
+        inputs.iter().for_each(|&slot| is_known[slot] = true);
+        for step in &steps {
+            let made = &mut is_known[step.first..][..step.outputs];
+            // Of a call, all results are kept or none.
+            if made.contains(&true) {
+                return None;
+            }
+            made.fill(true);
+        }
+        let reads = steps.iter().flat_map(|step| &step.inputs).chain(&outputs);
+        let missing =
+            |operand: &Operand| matches!(operand, Operand::Slot(slot, _) if !is_known[*slot]);
+        if reads.into_iter().any(missing) {
+            return None;
+        }
+        let content = Content {
+            steps,
+            slots,
+            inputs,
+        };
+        Some(Self::new(content, outputs))
     }
 
     /// Computes the outputs for these inputs, which are taken: the memory of an input that nobody
@@ -385,11 +437,16 @@ fn window(operand: &Operand, values: &[Option<Array>], slots: &[SlotSpec]) -> Ar
     }
 }
 
-/// The steps without those that compute what another one has computed before.
-fn without_repeats(steps: Vec<Step>, slots: usize, outputs: &mut [Operand]) -> Vec<Step> {
+/// The steps without those that compute what another one has computed before, and the origins of these.
+fn without_repeats(
+    steps: Vec<Step>,
+    slots: usize,
+    outputs: &mut [Operand],
+) -> (Vec<Step>, Vec<Origin>) {
     let mut same: Vec<usize> = (0..slots).collect();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    let mut removed = Vec::new();
     for mut step in steps {
         for operand in &mut step.inputs {
             if let Operand::Slot(slot, _) = operand {
@@ -402,6 +459,7 @@ fn without_repeats(steps: Vec<Step>, slots: usize, outputs: &mut [Operand]) -> V
                 for i in 0..step.outputs {
                     same[step.first + i] = first + i;
                 }
+                removed.push(step.origin());
                 continue;
             }
         }
@@ -412,7 +470,7 @@ fn without_repeats(steps: Vec<Step>, slots: usize, outputs: &mut [Operand]) -> V
             *slot = same[*slot];
         }
     }
-    kept
+    (kept, removed)
 }
 
 /// The slots that are in memory at some time, with new numbers.
@@ -478,18 +536,27 @@ fn key(step: &Step) -> Option<String> {
     Some(key)
 }
 
-/// The steps that the outputs need, and the checks.
-fn needed(steps: Vec<Step>, slots: usize, outputs: &[Operand]) -> Vec<Step> {
+/// The steps that the outputs need, and the checks; and the origins of the others.
+fn needed(
+    steps: Vec<Step>,
+    slots: usize,
+    inputs: &[usize],
+    outputs: &[Operand],
+) -> (Vec<Step>, Vec<Origin>) {
     let mut is_needed = vec![false; slots];
+    let mut is_input = vec![false; slots];
+    inputs.iter().for_each(|&slot| is_input[slot] = true);
     let mark = |operand: &Operand, is_needed: &mut Vec<bool>| {
         if let Operand::Slot(slot, _) = operand {
-            is_needed[*slot] = true;
+            // Steps do not make what is there already.
+            is_needed[*slot] = !is_input[*slot];
         }
     };
     outputs
         .iter()
         .for_each(|operand| mark(operand, &mut is_needed));
     let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    let mut removed = Vec::new();
     for step in steps.into_iter().rev() {
         let made = &is_needed[step.first..step.first + step.outputs];
         if step.outputs == 0 || made.contains(&true) {
@@ -497,10 +564,68 @@ fn needed(steps: Vec<Step>, slots: usize, outputs: &[Operand]) -> Vec<Step> {
                 .iter()
                 .for_each(|operand| mark(operand, &mut is_needed));
             kept.push(step);
+        } else {
+            removed.push(step.origin());
         }
     }
     kept.reverse();
-    kept
+    removed.reverse();
+    (kept, removed)
+}
+
+/// The most operations of a value that is computed again instead of being kept.
+const AGAIN: usize = 24;
+
+/// The slots below `early` that the outputs are computed from, in so far as they are not quickly computed
+/// again from others of these.
+pub(crate) fn kept(content: Content, early: usize, mut outputs: Vec<Operand>) -> Vec<usize> {
+    let Content { steps, slots, .. } = content;
+    let (steps, _) = without_repeats(steps, slots.len(), &mut outputs);
+    let slot = |operand: &Operand| match operand {
+        Operand::Slot(slot, _) => Some(*slot),
+        Operand::Constant(_) => None,
+    };
+    // The operations that compute an early slot again, or `None` if it is kept.
+    let mut again: Vec<Option<usize>> = vec![None; slots.len()];
+    for step in steps.iter().filter(|step| step.first < early) {
+        if let Work::Kernel(kernel) = &step.work
+            && let Some(formula) = fusion::member_formula(kernel, step, &slots)
+        {
+            let before = step.inputs.iter().filter_map(slot);
+            let before: usize = before.map(|slot| again[slot].unwrap_or(0)).sum();
+            let cost = formula.arithmetic().lines().len() + before;
+            again[step.first] = (cost <= AGAIN).then_some(cost);
+        }
+    }
+    let mut is_needed = vec![false; slots.len()];
+    outputs
+        .iter()
+        .filter_map(slot)
+        .for_each(|slot| is_needed[slot] = true);
+    for step in steps.iter().rev() {
+        let results = step.first..step.first + step.outputs;
+        let is_late = step.first >= early;
+        let runs = match is_late {
+            true => step.outputs == 0 || is_needed[results].contains(&true),
+            false => step.outputs == 1 && is_needed[step.first] && again[step.first].is_some(),
+        };
+        if runs {
+            let read = step.inputs.iter().filter_map(slot);
+            read.for_each(|slot| is_needed[slot] = true);
+        }
+    }
+    let is_kept = |&slot: &usize| is_needed[slot] && again[slot].is_none();
+    (0..early).filter(is_kept).collect()
+}
+
+impl Step {
+    fn origin(&self) -> Origin {
+        Origin {
+            operation: self.work.name(),
+            function: self.function,
+            location: self.location,
+        }
+    }
 }
 
 fn peak_bytes(items: &[Item], slots: &[SlotSpec]) -> usize {
@@ -519,4 +644,10 @@ fn peak_bytes(items: &[Item], slots: &[SlotSpec]) -> usize {
         }
     }
     peak
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.listing().fmt(f)
+    }
 }

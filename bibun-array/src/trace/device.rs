@@ -111,6 +111,15 @@ fn record_one<const N: usize>(
     results.pop().expect("there is one result")
 }
 
+/// Raises an error about a traced array.
+#[track_caller]
+fn refuse(x: &Array, error: Error) -> ! {
+    match super::slot(x) {
+        Some(slot) => slot.recording.refuse(error),
+        None => raise(error),
+    }
+}
+
 impl Device for Trace {
     fn name(&self) -> &str {
         "trace"
@@ -135,7 +144,7 @@ impl Device for Trace {
              elements yet; compute with arrays instead (`where_` in place of a branch on a \
              value), or return the value and read it outside"
         );
-        raise(Error::invalid(asked_by, what))
+        refuse(x, Error::invalid(asked_by, what))
     }
 
     fn nonzero(&'static self, x: &Array) -> Array {
@@ -144,7 +153,7 @@ impl Device for Trace {
             "the shape of the result depends on values, but {name} is tracing its function, and no \
              value has elements yet; a mask of fixed shape does the same with `where_`"
         );
-        raise(Error::invalid("nonzero", what))
+        refuse(x, Error::invalid("nonzero", what))
     }
 
     fn copy(&'static self, x: &Array) -> Array {

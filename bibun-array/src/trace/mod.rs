@@ -42,9 +42,12 @@ pub(crate) struct Recording {
     /// The function that is traced, for errors.
     name: &'static str,
     content: Mutex<Content>,
+    /// What was asked for first that no trace can do. Whoever asks may catch the panic, and go another way
+    /// than where there are values.
+    refused: Mutex<Option<Error>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     /// The steps in the order of their calls.
     pub(crate) steps: Vec<Step>,
@@ -199,6 +202,56 @@ impl Memory for Slot {
     }
 }
 
+/// The end of the first part of a recording; see [`Tracer::cut`].
+#[derive(Clone, Debug)]
+pub struct Cut {
+    recording: Arc<Recording>,
+    /// The numbers of steps and of slots before it.
+    steps: usize,
+    slots: usize,
+    /// The slots of the inputs before it.
+    inputs: Vec<usize>,
+}
+
+impl Cut {
+    /// Returns the program of the first part that computes these arrays.
+    pub fn first(&self, outputs: &[Array]) -> Program {
+        let outputs = outputs.iter().map(|y| self.recording.operand(y)).collect();
+        let content = self.recording.content();
+        let content = Content {
+            steps: content.steps[..self.steps].to_vec(),
+            slots: content.slots.clone(),
+            inputs: self.inputs.clone(),
+        };
+        Program::new(content, outputs)
+    }
+
+    /// Returns the values of the first part from which these arrays can be computed, without those
+    /// that are quickly computed again from the others in a pass over memory.
+    pub fn kept(&self, outputs: &[Array]) -> Vec<Array> {
+        let outputs = outputs.iter().map(|y| self.recording.operand(y)).collect();
+        let content = self.recording.content().clone();
+        let specs = content.slots.clone();
+        let kept = crate::program::kept(content, self.slots, outputs);
+        kept.into_iter()
+            .map(|slot| self.recording.array(slot, specs[slot].clone()))
+            .collect()
+    }
+
+    /// Returns the program that computes some arrays from these inputs, or `None` if they do not
+    /// suffice. Checks of the first part are not in it.
+    pub fn rest(&self, inputs: &[Array], outputs: &[Array]) -> Option<Program> {
+        let outputs = outputs.iter().map(|y| self.recording.operand(y)).collect();
+        let numbers = inputs.iter().map(|x| slot(x).map(|slot| slot.number));
+        let inputs = numbers.collect::<Option<Vec<usize>>>()?;
+        let content = Content {
+            inputs,
+            ..self.recording.content().clone()
+        };
+        Program::of_rest(content, self.steps, outputs)
+    }
+}
+
 thread_local! {
     /// The recordings of the functions that are being traced, the innermost last.
     static CURRENT: RefCell<Vec<Arc<Recording>>> = const { RefCell::new(Vec::new()) };
@@ -207,8 +260,11 @@ thread_local! {
 impl Tracer {
     /// Creates an empty recording. The name of the traced function is for errors.
     pub fn new(name: &'static str) -> Self {
-        let content = Mutex::new(Content::default());
-        Self(Arc::new(Recording { name, content }))
+        Self(Arc::new(Recording {
+            name,
+            content: Mutex::default(),
+            refused: Mutex::default(),
+        }))
     }
 
     /// Returns an array that stands for the next input. In every run, the input will have the shape,
@@ -247,11 +303,47 @@ impl Tracer {
         f()
     }
 
+    /// Returns the first error that the trace has raised since the last call of this method, because the
+    /// function asked for elements. The function may have caught it.
+    pub fn refused(&self) -> Option<Error> {
+        lock(&self.0.refused).take()
+    }
+
     /// Returns the program that computes these arrays.
     pub fn finish(self, outputs: &[Array]) -> Program {
-        let outputs: Vec<Operand> = outputs.iter().map(|y| self.0.operand(y)).collect();
+        let outputs = outputs.iter().map(|y| self.0.operand(y)).collect();
         let content = std::mem::take(&mut *self.0.content());
         Program::new(content, outputs)
+    }
+
+    /// Ends the first part of the recording and returns it. What is recorded from now on, for further
+    /// inputs, belongs to the parts of [`Cut::rest`].
+    ///
+    /// ```
+    /// use bibun_array::{Array, Tracer};
+    /// let tracer = Tracer::new("product");
+    /// let like = Array::from([1.0, 2.0]);
+    /// let x = tracer.input(&like);
+    /// let y = tracer.run(|| x.exp());
+    /// let cut = tracer.cut();
+    /// let g = tracer.input(&like);
+    /// let gx = tracer.run(|| &g * &y);
+    /// // The exponential is kept, and not computed again.
+    /// let kept = cut.kept(&[gx.clone()]);
+    /// let first = cut.first(&[vec![y], kept.clone()].concat());
+    /// let rest = cut.rest(&[kept, vec![g]].concat(), &[gx]).expect("all that it needs");
+    /// let made = first.run(vec![Array::from([0.0, 1.0])]);
+    /// let gx = rest.run(vec![made[1].clone(), Array::from([3.0, 0.0])]);
+    /// assert_eq!(gx[0].to_vec::<f64>(), [3.0, 0.0]);
+    /// ```
+    pub fn cut(&self) -> Cut {
+        let content = self.0.content();
+        Cut {
+            recording: Arc::clone(&self.0),
+            steps: content.steps.len(),
+            slots: content.slots.len(),
+            inputs: content.inputs.clone(),
+        }
     }
 }
 
@@ -368,9 +460,20 @@ fn slot(x: &Array) -> Option<&Slot> {
     (x.memory()? as &dyn Any).downcast_ref()
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Recording {
     fn content(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.content)
+    }
+
+    /// Raises an error that the function must not go on from.
+    #[cold]
+    fn refuse(&self, error: Error) -> ! {
+        lock(&self.refused).get_or_insert_with(|| error.clone());
+        raise(error)
     }
 
     /// The recording that these arrays belong to, or else the current one, if a function is traced.
@@ -401,21 +504,26 @@ impl Recording {
              hand it over as an argument or a result instead",
             self.name
         );
-        raise(Error::invalid(function, what))
+        self.refuse(Error::invalid(function, what))
     }
 
     /// A new slot, as an array.
     fn slot(self: &Arc<Self>, content: &mut Content, spec: SlotSpec) -> Array {
+        let number = content.slots.len();
+        content.slots.push(spec.clone());
+        self.array(number, spec)
+    }
+
+    /// The slot with this number, as an array.
+    fn array(self: &Arc<Self>, number: usize, spec: SlotSpec) -> Array {
         let memory = Slot {
             recording: Arc::clone(self),
-            number: content.slots.len(),
+            number,
             dtype: spec.dtype,
             bytes: spec.bytes(),
             is_inline: spec.is_inline,
         };
-        let array = Array::on_memory(Arc::new(memory), spec.layout.clone());
-        content.slots.push(spec);
-        array
+        Array::on_memory(Arc::new(memory), spec.layout)
     }
 
     fn operand(&self, x: &Array) -> Operand {

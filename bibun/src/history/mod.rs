@@ -1,18 +1,20 @@
 //! Views of history: a table, a picture, and a page that plays it.
 
 mod composites;
+#[cfg(feature = "pictures")]
+mod content;
 mod dot;
 #[cfg(feature = "pictures")]
 mod layout;
 mod links;
 #[cfg(feature = "pictures")]
-mod page;
+pub(crate) mod page;
 #[cfg(feature = "pictures")]
-mod picture;
+pub(crate) mod picture;
 #[cfg(feature = "pictures")]
 mod statistics;
 #[cfg(feature = "pictures")]
-mod svg;
+pub(crate) mod svg;
 mod table;
 
 use std::fmt;
@@ -309,13 +311,7 @@ impl History {
             #[cfg(feature = "pictures")]
             "svg" => self.svg(),
             #[cfg(not(feature = "pictures"))]
-            "html" | "svg" => {
-                let what = format!(
-                    "{} takes bibun's feature `pictures`, which this program is built without",
-                    path.display()
-                );
-                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
-            }
+            "html" | "svg" => return Err(without_pictures(path)),
             "dot" | "gv" => self.dot(),
             "txt" => self.to_string(),
             other => {
@@ -328,6 +324,16 @@ impl History {
         };
         fs::write(path, text)
     }
+}
+
+/// The error of a picture without the feature for it.
+#[cfg(not(feature = "pictures"))]
+pub(crate) fn without_pictures(path: &Path) -> io::Error {
+    let what = format!(
+        "{} takes bibun's feature `pictures`, which this program is built without",
+        path.display()
+    );
+    io::Error::new(io::ErrorKind::Unsupported, what)
 }
 
 impl fmt::Debug for History {
@@ -380,7 +386,7 @@ fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
 
 /// Returns the line of a call. An absolute path (of a dependency, for example) is cut to the part
 /// that identifies the file, so that no folders of the machine are shown.
-fn line(location: Location) -> String {
+pub(crate) fn line(location: Location) -> String {
     let path = Path::new(location.file());
     let mut file = location.file().replace('\\', "/");
     if path.has_root() {
@@ -393,12 +399,12 @@ fn line(location: Location) -> String {
 }
 
 /// Returns a text such as `1 leaf` or `2 leaves`.
-fn counted(count: usize, one: &str, more: &str) -> String {
+pub(crate) fn counted(count: usize, one: &str, more: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { more })
 }
 
 /// Returns a number with its digits in groups of three.
-fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

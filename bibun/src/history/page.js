@@ -7,6 +7,8 @@ addEventListener("error", event => { root.dataset.error = event.message; });
 const svg = document.querySelector("svg");
 const scene = document.getElementById("scene");
 const about = document.getElementById("about");
+// The steps of a program run forward and not back.
+const isProgram = svg.classList.contains("program");
 const status = document.getElementById("status");
 const button = id => document.getElementById(id);
 
@@ -16,12 +18,10 @@ const numbers = (element, ...names) => names.map(name => Number(element.dataset[
 
 const links = [...document.querySelectorAll(".link")].map(element => {
   const [left, top, right, bottom] = numbers(element, "left", "top", "right", "bottom");
-  const { path, count, anchor, link, place, folded } = element.dataset;
+  const { path, count, about, note, anchor, link, folded } = element.dataset;
   return {
-    element, path, left, top, right, bottom, anchor, parent: link, folded: folded === "true",
-    about: place ? `function: ${path}\nmade of: ${count} functions\ncalled at: ${place}`
-      : `link: ${path}\nfunctions: ${count}`,
-    count,
+    element, path, left, top, right, bottom, anchor, parent: link, folded: folded === "true", about,
+    size: note ?? (count === "1" ? "1 function" : `${count} functions`),
   };
 });
 const linkOf = new Map(links.map(link => [link.element.id, link]));
@@ -68,7 +68,7 @@ function fold(thing) {
 const SIGN = 7.4, PADDING = 14, HEADER = 30, BOX = 46;
 
 function box(link) {
-  const needed = SIGN * Math.max(link.path.length + 2, 14) + 24;
+  const needed = SIGN * Math.max(Math.min(link.path.length, 34) + 2, link.size.length, 14) + 24;
   const width = Math.min(link.right - link.left, needed);
   const x = (link.left + link.right) / 2, y = (link.top + link.bottom) / 2;
   const height = Math.min(link.bottom - link.top, BOX);
@@ -195,7 +195,7 @@ function arrange() {
     element.setAttribute("transform", `translate(${toX(x)} ${toY(y)})`);
   }
   for (const link of links) {
-    const { element, folded, path, count } = link;
+    const { element, folded, path, size } = link;
     element.classList.toggle("away", !!fold(link));
     element.classList.toggle("folded", folded);
     element.setAttribute("aria-expanded", String(!folded));
@@ -207,7 +207,6 @@ function arrange() {
       rect.setAttribute(name, value);
     }
     link.label ??= text.textContent;
-    const size = count === "1" ? "1 function" : `${count} functions`;
     const rows = folded ? [`▸ ${link.label}`, size] : [`▾ ${link.label}`];
     text.style.textAnchor = folded ? "middle" : link.anchor;
     const side = link.anchor === "end" ? x + width - PADDING : x + PADDING;
@@ -226,7 +225,8 @@ function arrange() {
     if (points) element.setAttribute("d", curve(points));
   });
   const reach = (intervals, map) => map(intervals.reduce((far, [, to]) => Math.max(far, to), 0));
-  extent = { width: reach(across, toX) + 20, height: reach(down, toY) + 20 };
+  const top = shown.reduce((top, vertex) => !top || vertex.y < top.y ? vertex : top, null);
+  extent = { width: reach(across, toX) + 20, height: reach(down, toY) + 20, top: top && toX(top.x) };
 }
 
 function setFolded(changed, folded) {
@@ -258,6 +258,10 @@ function fit(least = 0) {
   const scale = Math.min(1.3, width / extent.width, height / extent.height);
   view.scale = Math.max(scale, least);
   view.x = (width - extent.width * view.scale) / 2;
+  // Of a picture that is wider, the top is in sight.
+  if (view.x < 0 && extent.top != null) {
+    view.x = Math.min(0, Math.max(2 * view.x, width / 2 - extent.top * view.scale));
+  }
   view.y = Math.max(0, (height - extent.height * view.scale) / 2);
   look();
 }
@@ -321,7 +325,8 @@ const functions = vertices.filter(vertex => vertex.isFunction);
 const generations = [...new Set(functions.map(vertex => vertex.generation))].sort((a, b) => a - b);
 const last = generations.length;
 const slider = button("moment");
-slider.max = 2 * last;
+const end = isProgram ? last : 2 * last;
+slider.max = end;
 let moment = 0;
 let timer = null;
 
@@ -391,8 +396,10 @@ function showMoment() {
   if (busy.length > 4) names.push(`${busy.length - 4} more`);
   const step = phase === "forward" ? moment : moment - last;
   status.textContent = phase === "idle"
-    ? "Data above, results below. Point at anything to learn about it."
-    : `${phase} ${step} of ${last}: ${names.join(", ")}`;
+    ? isProgram
+      ? "Blue: passes over memory, which a click opens. Violet: calls. Point at anything to learn about it."
+      : "Data above, results below. Point at anything to learn about it."
+    : `${isProgram ? "step" : phase} ${step} of ${last}: ${names.join(", ")}`;
 }
 
 // Moves the current elements into view.
@@ -410,14 +417,14 @@ function follow() {
 }
 
 function go(to) {
-  moment = Math.min(2 * last, Math.max(0, to));
+  moment = Math.min(end, Math.max(0, to));
   showMoment();
   follow();
 }
 
 function play(on) {
   clearInterval(timer);
-  timer = on ? setInterval(() => moment < 2 * last ? go(moment + 1) : play(false), 900) : null;
+  timer = on ? setInterval(() => moment < end ? go(moment + 1) : play(false), 900) : null;
   button("play").textContent = on ? "Pause" : "Play";
   button("play").setAttribute("aria-pressed", String(on));
 }
@@ -427,10 +434,10 @@ const actions = {
   // After the last generation, and during the way back, data starts again.
   forward() { play(false); go(moment < last ? moment + 1 : 1); },
   // Gradients start after all data has passed, so the rest of the data passes first.
-  backward() { play(false); go(moment < last ? last + 1 : moment + 1); },
+  backward() { play(false); go(isProgram ? moment - 1 : moment < last ? last + 1 : moment + 1); },
   play() {
     const on = timer === null;
-    if (on) go(moment < 2 * last ? moment + 1 : 1);
+    if (on) go(moment < end ? moment + 1 : 1);
     play(on);
   },
   "fold-all"() { setFolded(links, true); fit(READABLE); },
@@ -443,6 +450,15 @@ const actions = {
 for (const [id, action] of Object.entries(actions)) button(id).addEventListener("click", action);
 slider.addEventListener("input", () => { play(false); go(Number(slider.value)); });
 button("folding").hidden = !links.length;
+if (isProgram) {
+  // Back is to the step before.
+  button("backward").textContent = "↑ Back";
+  button("backward").title = "The step before (←)";
+  button("forward").textContent = "↓ Next";
+  button("forward").title = "The next step (→)";
+  document.getElementById("keys").textContent = document.getElementById("keys").textContent
+    .replace("→ forward · ← backward", "→ next · ← back");
+}
 if (!last) for (const id of ["reset", "backward", "forward", "play", "moment"]) button(id).disabled = true;
 
 // ----- keys

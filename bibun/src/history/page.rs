@@ -28,30 +28,36 @@ impl History {
     /// assert!(page.contains("gradient: min"));
     /// ```
     pub fn html(&self) -> String {
-        let picture = Picture::of(self).svg(Use::InPage);
         let summary = format!(
             "{}, {} bytes kept",
             counted(self.function_count(), "function", "functions"),
             grouped(self.kept_bytes())
         );
-        let dark = format!(":root[data-theme=dark] {{\n{STYLE_DARK}}}\n");
-        let parts = [
-            (
-                "<!-- style -->",
-                format!("{STYLE}{dark}{}", include_str!("page.css")),
-            ),
-            ("<!-- summary -->", summary),
-            ("<!-- picture -->", picture),
-            ("<!-- script -->", include_str!("page.js").to_owned()),
-        ];
-        let mut rest = include_str!("page.html");
-        let mut page = String::new();
-        for (place, part) in parts {
-            let (before, after) = rest.split_once(place).expect("the template has the place");
-            page += before;
-            page += &part;
-            rest = after;
-        }
-        page + rest
+        page("History", &summary, &self.picture(Use::InPage))
     }
+}
+
+/// Returns a self-contained page with a picture.
+pub(crate) fn page(title: &str, summary: &str, picture: &Picture) -> String {
+    let dark = format!(":root[data-theme=dark] {{\n{STYLE_DARK}}}\n");
+    let parts = [
+        ("<!-- title -->", title.to_owned()),
+        (
+            "<!-- style -->",
+            format!("{STYLE}{dark}{}", include_str!("page.css")),
+        ),
+        ("<!-- label -->", title.to_owned()),
+        ("<!-- summary -->", summary.to_owned()),
+        ("<!-- picture -->", picture.svg(Use::InPage)),
+        ("<!-- script -->", include_str!("page.js").to_owned()),
+    ];
+    let mut rest = include_str!("page.html");
+    let mut page = String::new();
+    for (place, part) in parts {
+        let (before, after) = rest.split_once(place).expect("the template has the place");
+        page += before;
+        page += &part;
+        rest = after;
+    }
+    page + rest
 }

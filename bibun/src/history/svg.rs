@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
+use super::History;
 use super::layout::{PADDING, Point};
-use super::picture::{LETTERS, Picture, Vertex, shortened};
-use super::{History, line};
+use super::picture::{Kind, LETTERS, Picture, shortened};
 
-pub(super) const STYLE: &str = include_str!("picture.css");
-pub(super) const STYLE_DARK: &str = include_str!("picture_dark.css");
+pub(crate) const STYLE: &str = include_str!("picture.css");
+pub(crate) const STYLE_DARK: &str = include_str!("picture_dark.css");
 
 /// The use of a picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     /// The picture is viewed by itself.
     Alone,
     /// The picture is moved by the page's script, which reads all it needs from the elements.
@@ -37,12 +37,12 @@ impl History {
     /// assert!(svg.starts_with("<svg") && svg.contains(">tanh</text>"));
     /// ```
     pub fn svg(&self) -> String {
-        Picture::of(&self.shown()).svg(Use::Alone)
+        self.shown().picture(Use::Alone).svg(Use::Alone)
     }
 }
 
-impl Picture<'_> {
-    pub(super) fn svg(&self, used: Use) -> String {
+impl Picture {
+    pub(crate) fn svg(&self, used: Use) -> String {
         let mut svg = String::new();
         self.draw(used, &mut svg)
             .expect("a String takes everything");
@@ -50,10 +50,10 @@ impl Picture<'_> {
     }
 
     fn draw(&self, used: Use, svg: &mut String) -> std::fmt::Result {
-        let (width, height) = (self.layout.width, self.layout.height);
+        let (width, height, class) = (self.layout.width, self.layout.height, self.class);
         writeln!(
             svg,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="history" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}">"#
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="{class}" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}">"#
         )?;
         if used == Use::Alone {
             writeln!(
@@ -66,14 +66,8 @@ impl Picture<'_> {
             r#"<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerUnits="userSpaceOnUse" markerWidth="9" markerHeight="9" orient="auto-start-reverse"><path class="tip" d="M0 1L10 5L0 9z"/></marker></defs>"#
         )?;
         writeln!(svg, r#"<g id="scene">"#)?;
-        let mut sizes = vec![0; self.layout.frames.len()];
-        for call in &self.history.calls {
-            for frame in self.history.enclosing(call.frame) {
-                sizes[frame] += 1;
-            }
-        }
-        for (frame, size) in sizes.into_iter().enumerate() {
-            self.draw_frame(frame, size, used, svg)?;
+        for frame in 0..self.frames.len() {
+            self.draw_frame(frame, used, svg)?;
         }
         for edge in 0..self.edges.len() {
             self.draw_edge(edge, used, svg)?;
@@ -84,8 +78,8 @@ impl Picture<'_> {
         writeln!(svg, "</g>\n</svg>")
     }
 
-    fn draw_frame(&self, at: usize, size: usize, used: Use, svg: &mut String) -> std::fmt::Result {
-        let (frame, Some(place)) = (&self.history.frames[at], self.layout.frames[at]) else {
+    fn draw_frame(&self, at: usize, used: Use, svg: &mut String) -> std::fmt::Result {
+        let (frame, Some(place)) = (&self.frames[at], self.layout.frames[at]) else {
             return Ok(());
         };
         let path = xml(&frame.name);
@@ -93,24 +87,21 @@ impl Picture<'_> {
             true => (place.right - PADDING, "end"),
             false => (place.left + PADDING, "start"),
         };
-        let class = match frame.is_function() {
-            true => "link composite",
-            false => "link",
-        };
-        write!(svg, r#"<g class="{class}" id="l{at}""#)?;
+        let class = format!("link {}", frame.class);
+        write!(svg, r#"<g class="{}" id="l{at}""#, class.trim_end())?;
         if used == Use::InPage {
+            let count = frame.count;
+            let about = xml(&listed(&frame.about));
             write!(
                 svg,
-                r#" data-path="{path}" data-count="{size}" data-anchor="{anchor}" data-left="{:.1}" data-top="{:.1}" data-right="{:.1}" data-bottom="{:.1}""#,
-                place.left, place.top, place.right, place.bottom
+                r#" data-path="{path}" data-count="{count}" data-about="{about}" data-anchor="{anchor}" data-folded="{}" data-left="{:.1}" data-top="{:.1}" data-right="{:.1}" data-bottom="{:.1}""#,
+                frame.is_folded, place.left, place.top, place.right, place.bottom
             )?;
             if let Some(parent) = frame.parent {
                 write!(svg, r#" data-link="l{parent}""#)?;
             }
-            if let Some(called) = frame.location {
-                let is_folded = !self.history.is_unfolded;
-                let called = xml(&line(called));
-                write!(svg, r#" data-place="{called}" data-folded="{is_folded}""#)?;
+            if let Some(note) = &frame.note {
+                write!(svg, r#" data-note="{}""#, xml(note))?;
             }
         }
         let (width, height, y) = (place.width(), place.height(), place.top + PADDING);
@@ -127,15 +118,15 @@ impl Picture<'_> {
         let points = &self.layout.edges[at];
         write!(svg, r#"<path class="edge" d="{}""#, curve(points))?;
         if used == Use::InPage {
-            let (from, to) = (self.vertices[from], self.vertices[to]);
+            let (from, to) = (&self.vertices[from], &self.vertices[to]);
             let list: Vec<String> = (points.iter())
                 .map(|point| format!("{:.1},{:.1}", point.x, point.y))
                 .collect();
             write!(
                 svg,
                 r#" data-from="{}" data-to="{}" data-points="{}""#,
-                id(from),
-                id(to),
+                from.id,
+                to.id,
                 list.join(" ")
             )?;
         }
@@ -143,60 +134,36 @@ impl Picture<'_> {
     }
 
     fn draw_vertex(&self, at: usize, used: Use, svg: &mut String) -> std::fmt::Result {
-        let (vertex, place) = (self.vertices[at], self.layout.vertices[at]);
-        let lines = self.lines(vertex);
+        let (vertex, place) = (&self.vertices[at], self.layout.vertices[at]);
         let (width, height, Point { x, y }) = (place.width(), place.height(), place.center());
-        let class = match vertex {
-            Vertex::Call(_) => "function".to_owned(),
-            Vertex::Earlier(_) => "earlier".to_owned(),
-            Vertex::Datum(datum) => {
-                let is_output = self.history.outputs.contains(&datum);
-                let output = if is_output { " output" } else { "" };
-                format!("datum {}{output}", self.history.data[datum].kind())
-            }
-        };
+        let class = format!("vertex {} {}", vertex.kind.class(), vertex.class);
         write!(
             svg,
-            r#"<g class="vertex {class}" id="{}" transform="translate({x:.1} {y:.1})""#,
-            id(vertex)
+            r#"<g class="{}" id="{}" transform="translate({x:.1} {y:.1})""#,
+            class.trim_end(),
+            vertex.id
         )?;
-        let mut about = self.about(vertex);
-        if used == Use::InPage {
-            let link = match vertex {
-                Vertex::Call(call) => self.history.calls[call].frame,
-                Vertex::Datum(datum) => self.history.data[datum].frame,
-                Vertex::Earlier(_) => None,
-            };
-            let generation = self.generation(vertex);
-            write!(
-                svg,
-                r#" tabindex="0" data-x="{x:.1}" data-y="{y:.1}" data-width="{width:.1}" data-height="{height:.1}" data-generation="{generation}""#
-            )?;
-            if let Some(link) = link {
-                write!(svg, r#" data-link="l{link}""#)?;
-            }
-            for (what, full, short) in self.values(vertex) {
-                if let Some(short) = short {
-                    write!(svg, r#" data-{what}="{}""#, xml(&short))?;
+        let about = xml(&listed(&vertex.about));
+        match used {
+            Use::InPage => {
+                let generation = vertex.generation;
+                write!(
+                    svg,
+                    r#" tabindex="0" data-x="{x:.1}" data-y="{y:.1}" data-width="{width:.1}" data-height="{height:.1}" data-generation="{generation}""#
+                )?;
+                if let Some(frame) = vertex.frame {
+                    write!(svg, r#" data-link="l{frame}""#)?;
                 }
-                about.push((what, full));
+                for (what, value) in &vertex.values {
+                    write!(svg, r#" data-{what}="{}""#, xml(value))?;
+                }
+                write!(svg, r#" aria-label="{about}">"#)?;
             }
-            let about: Vec<String> = (about.iter())
-                .map(|(what, text)| format!("{what}: {text}"))
-                .collect();
-            let about = xml(&about.join("\n"));
-            write!(svg, r#" aria-label="{about}""#)?;
+            Use::Alone => write!(svg, "><title>{about}</title>")?,
         }
-        write!(svg, ">")?;
-        if used == Use::Alone {
-            let about: Vec<String> = (about.iter())
-                .map(|(what, text)| format!("{what}: {text}"))
-                .collect();
-            write!(svg, "<title>{}</title>", xml(&about.join("\n")))?;
-        }
-        let round = match vertex {
-            Vertex::Call(_) | Vertex::Earlier(_) => 6.0,
-            Vertex::Datum(_) => height.min(34.0) / 2.0,
+        let round = match vertex.kind {
+            Kind::Function | Kind::Earlier => 6.0,
+            Kind::Datum => height.min(34.0) / 2.0,
         };
         write!(
             svg,
@@ -204,12 +171,14 @@ impl Picture<'_> {
             -width / 2.0,
             -height / 2.0
         )?;
-        for (i, line) in lines.iter().enumerate() {
-            let y = 15.0 * (i as f64 - (lines.len() as f64 - 1.0) / 2.0);
-            let class = match vertex {
-                Vertex::Datum(_) if i + 1 == lines.len() => r#" class="shape""#,
-                Vertex::Datum(_) => r#" class="name""#,
-                Vertex::Call(_) | Vertex::Earlier(_) => "",
+        let count = vertex.lines.len();
+        for (i, line) in vertex.lines.iter().enumerate() {
+            let y = 15.0 * (i as f64 - (count as f64 - 1.0) / 2.0);
+            let class = match vertex.kind {
+                Kind::Datum if i + 1 == count => r#" class="shape""#,
+                Kind::Datum => r#" class="name""#,
+                Kind::Function if i > 0 => r#" class="note""#,
+                Kind::Function | Kind::Earlier => "",
             };
             write!(svg, r#"<text y="{y:.1}"{class}>{}</text>"#, xml(line))?;
         }
@@ -217,13 +186,12 @@ impl Picture<'_> {
     }
 }
 
-/// Returns the id of a vertex's element.
-fn id(vertex: Vertex) -> String {
-    match vertex {
-        Vertex::Call(call) => format!("f{call}"),
-        Vertex::Datum(datum) => format!("d{datum}"),
-        Vertex::Earlier(_) => "earlier".to_owned(),
-    }
+/// Returns labels and texts, one pair in each line.
+fn listed(about: &[(&'static str, String)]) -> String {
+    let lines: Vec<String> = (about.iter())
+        .map(|(what, text)| format!("{what}: {text}"))
+        .collect();
+    lines.join("\n")
 }
 
 /// Returns a line through the points that is vertical at each of them.

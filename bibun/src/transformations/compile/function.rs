@@ -6,22 +6,24 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
-use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
+use bibun_array::listing::Listing;
+use bibun_array::{Array, Cut, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
 
-use super::super::custom::{along, pull_apart_again, pull_through, watched};
+use super::super::custom::{along, pull_apart_again, pull_through};
+use super::partial::{After, Differentiable};
+use super::shown::Shown;
 use crate::apply;
 use crate::batch::{Batched, run_batch};
 use crate::context::Context;
 use crate::error::{Error, Location, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
-use crate::functions::ones_like;
 use crate::locks::lock;
 use crate::randomness::{self, Draw};
-use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{self, Captured, Scopes, Surroundings};
+use crate::surroundings::{self, Captured, Found, Scopes, Surroundings};
 use crate::tree::Buffer;
 use crate::variable::Variable;
 
@@ -36,21 +38,25 @@ const PROGRAMS: usize = 32;
 
 /// What a run of a function notes for whoever traces it.
 #[derive(Clone, Default)]
-struct Notes {
+pub(super) struct Notes {
     /// The structure of the result.
     form: Option<Form>,
+    /// The names of its leaves.
+    names: Vec<String>,
     /// Which of the cotangents that were asked for there are.
     present: Option<Arc<[bool]>>,
 }
 
 thread_local! {
     /// The notes of the last run of a function on this thread.
-    static NOTES: RefCell<Notes> = const { RefCell::new(Notes { form: None, present: None }) };
+    static NOTES: RefCell<Notes> = const {
+        RefCell::new(Notes { form: None, names: Vec::new(), present: None })
+    };
 }
 
-/// Notes the structure of a result, for whoever traces the function.
-pub(super) fn note(form: Form) {
-    NOTES.with_borrow_mut(|notes| notes.form = Some(form));
+/// Notes the structure of a result and the names of its leaves, for whoever traces the function.
+pub(super) fn note(form: Form, names: Vec<String>) {
+    NOTES.with_borrow_mut(|notes| (notes.form, notes.names) = (Some(form), names));
 }
 
 /// A function and its programs, one for each list of shapes.
@@ -61,7 +67,11 @@ pub(super) struct Core {
     traced: Mutex<Vec<Arc<Traced>>>,
     /// The compiled functions that are its rules.
     rules: Mutex<HashMap<RuleKey, Arc<Core>>>,
+    /// The programs whose gradients may be asked for.
+    differentiable: Mutex<Vec<Arc<Differentiable>>>,
     counts: Arc<Counts>,
+    /// The names of the inputs, as far as they have some.
+    names: Arc<[String]>,
 }
 
 /// The number of traces so far, and the most that are allowed.
@@ -87,10 +97,18 @@ enum RuleKey {
     Vjp(Vec<bool>),
     /// The inputs that have a tangent.
     Jvp(Vec<bool>),
-    /// The inputs whose gradients are computed with a single number.
-    WithGradient(Vec<bool>),
     /// The batch axis of each input, the number of batch elements, and how they draw.
     Batch(Vec<Option<usize>>, usize, Draw),
+}
+
+impl fmt::Display for RuleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vjp(_) => f.write_str("gradient"),
+            Self::Jvp(_) => f.write_str("tangent"),
+            Self::Batch(_, count, _) => write!(f, "batch of {count}"),
+        }
+    }
 }
 
 /// A program with what it was traced for.
@@ -102,21 +120,55 @@ pub(super) struct Traced {
     captured: Vec<Captured>,
     /// The buffers that it changes. Their new contents are outputs behind those of the result.
     changed: Vec<Buffer>,
+    /// The time of each step in the last profile.
+    times: Mutex<Vec<Duration>>,
 }
 
 impl Traced {
+    pub(super) fn new(
+        signature: Signature,
+        program: Program,
+        notes: Notes,
+        captured: Vec<Captured>,
+        changed: Vec<Buffer>,
+    ) -> Self {
+        Self {
+            signature,
+            program,
+            notes,
+            captured,
+            changed,
+            times: Mutex::default(),
+        }
+    }
+
+    /// A program that sees its inputs alone.
+    pub(super) fn of_program(signature: Signature, program: Program) -> Self {
+        Self::new(signature, program, Notes::default(), Vec::new(), Vec::new())
+    }
+
     /// The inputs, and those that the function captures.
-    pub(super) fn with_captured(
-        &self,
-        mut inputs: Vec<Array>,
-        captured: &[Variable],
-    ) -> Vec<Array> {
+    fn with_captured(&self, mut inputs: Vec<Array>, captured: &[Variable]) -> Vec<Array> {
         inputs.extend(captured.iter().map(|x| x.array().to_row_major()));
         inputs
     }
 
-    pub(super) fn captured(&self) -> Vec<Variable> {
+    fn captured(&self) -> Vec<Variable> {
         self.captured.iter().map(Captured::get).collect()
+    }
+
+    /// Runs the program and measures the time of each step. Buffers do not change.
+    pub(super) fn profile(&self, inputs: Vec<Array>) {
+        let all = self.with_captured(inputs, &self.captured());
+        let (_, times) = self.program.profile(all);
+        *lock(&self.times) = times;
+    }
+
+    pub(super) fn listing(&self) -> Listing {
+        Listing {
+            times: lock(&self.times).clone(),
+            ..self.program.listing()
+        }
     }
 
     /// Whether a run depends on its inputs alone, so that all runs are the same.
@@ -138,27 +190,43 @@ impl Traced {
                 let position = self.captured.iter().position(is_it);
                 position.map_or_else(|| buffer.get(), |i| captured[i].clone())
             };
-            let mut changes = self.changed.iter().zip(&contents).enumerate();
-            // The first decides; the others have been changed by the same runs.
-            if changes.all(|(i, (buffer, new))| buffer.exchange(&old(buffer), new) || i > 0) {
+            let changes = || self.changed.iter().zip(&contents);
+            let olds: Vec<Variable> = self.changed.iter().map(old).collect();
+            let is_done = |((buffer, new), old): &((&Buffer, &Variable), &Variable)| {
+                buffer.exchange(old, new)
+            };
+            let done = changes().zip(&olds).take_while(is_done).count();
+            if done == self.changed.len() {
                 return outputs;
+            }
+            // Another run has come in between, so this one changes nothing.
+            for ((buffer, new), old) in changes().zip(&olds).take(done) {
+                buffer.exchange(new, old);
             }
         }
     }
 }
 
 /// The shape, the dtype and the strides of an input, and whether it is a single value without memory.
-type InputSpec = (Shape, DType, Vec<isize>, bool);
+pub(super) type InputSpec = (Shape, DType, Vec<isize>, bool);
 
 /// What a program is for.
 #[derive(Debug)]
-struct Signature {
+pub(super) struct Signature {
     inputs: Vec<InputSpec>,
     is_training: bool,
     is_recording: bool,
 }
 
 impl Signature {
+    pub(super) fn of(inputs: &[Array]) -> Self {
+        Self {
+            inputs: inputs.iter().map(spec).collect(),
+            is_training: scope::is_training(),
+            is_recording: scope::is_recording(),
+        }
+    }
+
     fn fits(&self, inputs: &[Array]) -> bool {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
@@ -180,8 +248,15 @@ impl Core {
             runs_again: false,
             traced: Mutex::default(),
             rules: Mutex::default(),
+            differentiable: Mutex::default(),
             counts,
+            names: Arc::default(),
         }
+    }
+
+    pub(super) fn with_names(self, names: Vec<String>) -> Self {
+        let names = names.into();
+        Self { names, ..self }
     }
 
     fn rule(&self, key: RuleKey, forward: impl FnOnce(Arc<Forward>) -> Arc<Forward>) -> Arc<Self> {
@@ -190,33 +265,11 @@ impl Core {
             let forward = forward(Arc::clone(&self.forward));
             Arc::new(Self {
                 runs_again,
+                names: Arc::clone(&self.names),
                 ..Self::new(forward, Arc::clone(&self.counts))
             })
         };
         Arc::clone(lock(&self.rules).entry(key).or_insert_with(make))
-    }
-
-    /// The function together with its gradient by the `wanted` inputs, if it returns a single number:
-    /// whether it does, its result, and its gradient.
-    fn with_gradient(&self, wanted: &[bool]) -> Arc<Self> {
-        let asked = wanted.to_vec();
-        self.rule(RuleKey::WithGradient(wanted.to_vec()), |forward| {
-            Arc::new(move |x| {
-                let (x, targets) = watched(x, |i| asked[i]);
-                let outputs = scope::recording(true, || forward(&x));
-                let seed = match &outputs[..] {
-                    [y] if y.size() == 1 && y.dtype().is_float() => Some(ones_like(y)),
-                    _ => None,
-                };
-                let is_one = Variable::constant(seed.is_some());
-                let edges = outputs.iter().map(Variable::edge).collect();
-                let outputs = [vec![is_one], outputs].concat();
-                let Some(seed) = seed else { return outputs };
-                let gx = Paths::between(edges, targets).pull_back(vec![Some(seed)], false);
-                let gx = present(gx, &asked);
-                outputs.into_iter().chain(gx).collect()
-            })
-        })
     }
 
     /// The program for these inputs, which is traced if there is none.
@@ -229,25 +282,8 @@ impl Core {
                 return Arc::clone(&traced[traced.len() - 1]);
             }
         }
-        let signature = Signature {
-            inputs: inputs.iter().map(spec).collect(),
-            is_training: scope::is_training(),
-            is_recording: scope::is_recording(),
-        };
-        let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
-        let limit = self.counts.limit.load(Ordering::Relaxed);
-        if traces > limit {
-            self.counts.traces.fetch_sub(1, Ordering::Relaxed);
-            let specs: Vec<String> = (signature.inputs.iter())
-                .map(|(shape, dtype, ..)| format!("{dtype} {shape}"))
-                .collect();
-            let what = format!(
-                "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
-                 dtypes and strides is traced once, so call it with the same ones, or raise the limit",
-                specs.join(", ")
-            );
-            raise(Error::argument("compile", what));
-        }
+        let signature = Signature::of(inputs);
+        self.count_trace(&signature.inputs);
         let made = Arc::new(self.trace(inputs, scopes, signature));
         let mut traced = lock(&self.traced);
         if traced.len() == PROGRAMS {
@@ -257,50 +293,216 @@ impl Core {
         made
     }
 
-    fn trace(&self, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
-        let tracer = Tracer::new("compile");
-        let inputs: Vec<Variable> = inputs
-            .iter()
-            .map(|x| Variable::constant(tracer.input(x)))
-            .collect();
-        let run = || scopes.run(|| scope::sealed("compile", || (self.forward)(&inputs)));
-        let lifting_tracer = tracer.clone();
-        let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
-        let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
-        let (((outputs, found), draws), notes) = noting(run);
-        if draws != Draws::default() {
-            let what = "the function draws from a generator, and the same numbers would come again \
-                        in every run; draw them outside and pass them as an argument (a link such \
-                        as `Dropout` has its own stream)";
-            raise(Error::argument("compile", what));
+    /// The program for these inputs of the results, and of what a gradient by the `wanted` inputs needs.
+    fn differentiable(
+        &self,
+        wanted: &[bool],
+        inputs: &[Array],
+        scopes: &Scopes,
+    ) -> Arc<Differentiable> {
+        {
+            let mut known = lock(&self.differentiable);
+            let fits = |one: &Arc<Differentiable>| {
+                one.wanted == wanted && one.traced.signature.fits(inputs)
+            };
+            if let Some(i) = known.iter().rposition(fits) {
+                known[i..].rotate_left(1);
+                return Arc::clone(&known[known.len() - 1]);
+            }
         }
-        let changed = match self.runs_again {
-            true => Vec::new(),
-            false => found.changed,
-        };
-        let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
-        let outputs: Vec<Array> = outputs
-            .iter()
-            .chain(&contents)
-            .map(Variable::array)
-            .collect();
-        Traced {
-            signature,
-            program: tracer.finish(&outputs),
-            notes,
-            captured: found.captured,
-            changed,
+        let signature = Signature::of(inputs);
+        self.count_trace(&signature.inputs);
+        let made = Differentiable::trace(self, wanted, inputs, scopes, signature);
+        let made = Arc::new(made);
+        let mut known = lock(&self.differentiable);
+        if known.len() == PROGRAMS {
+            known.remove(0);
+        }
+        known.push(Arc::clone(&made));
+        made
+    }
+
+    /// Computes the function itself.
+    pub(super) fn compute(&self, inputs: &[Variable]) -> Vec<Variable> {
+        (self.forward)(inputs)
+    }
+
+    /// Counts one more trace.
+    pub(super) fn count_trace(&self, inputs: &[InputSpec]) {
+        let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
+        let limit = self.counts.limit.load(Ordering::Relaxed);
+        if traces > limit {
+            self.counts.traces.fetch_sub(1, Ordering::Relaxed);
+            let specs: Vec<String> = inputs
+                .iter()
+                .map(|(shape, dtype, ..)| format!("{dtype} {shape}"))
+                .collect();
+            let what = format!(
+                "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
+                 dtypes and strides is traced once, so call it with the same ones, or raise the limit",
+                specs.join(", ")
+            );
+            raise(Error::argument("compile", what));
         }
     }
 
-    /// The program that was used last.
-    pub(super) fn latest(&self) -> Option<Arc<Traced>> {
-        lock(&self.traced).last().cloned()
+    fn trace(&self, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
+        let trace = record(inputs, scopes, |x| self.compute(x), |_| ());
+        let changed = match self.runs_again {
+            true => Vec::new(),
+            false => trace.found.changed,
+        };
+        let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
+        let outputs = trace.result.iter().chain(&contents);
+        let outputs: Vec<Array> = outputs.map(Variable::array).collect();
+        let program = trace.tracer.finish(&outputs);
+        Traced::new(
+            signature,
+            program,
+            trace.notes,
+            trace.found.captured,
+            changed,
+        )
+    }
+
+    /// The programs of the function and of its rules that were used last, to be shown.
+    pub(super) fn programs(&self) -> Vec<Shown> {
+        let mut programs = Vec::new();
+        self.list_programs(None, &mut programs);
+        programs
+    }
+
+    fn list_programs(&self, key: Option<&str>, programs: &mut Vec<Shown>) {
+        if let Some(traced) = lock(&self.traced).last().cloned() {
+            programs.push(traced.shown(key, &self.names));
+        }
+        let differentiable = lock(&self.differentiable).last().cloned();
+        if let Some(differentiable) = differentiable {
+            let Differentiable { traced, after, .. } = &*differentiable;
+            let of = |what: &str| match key {
+                None => what.to_owned(),
+                Some(key) => format!("{what} of the {key}"),
+            };
+            let title = match after {
+                After::Gradient(_) => of("value with its gradient"),
+                After::Kept(_) | After::Nothing => of("value before its gradient"),
+            };
+            programs.push(traced.shown(Some(&title), &self.names));
+            if let After::Kept(pullback) = after
+                && let Some(pulled) = pullback.latest()
+                && let Some((traced, _)) = pulled.program()
+            {
+                programs.push(traced.shown(Some(&of("gradient")), &[]));
+            }
+        }
+        let rules = lock(&self.rules).clone();
+        let name = |rule: &RuleKey| match key {
+            None => rule.to_string(),
+            Some(key) => format!("{rule} of the {key}"),
+        };
+        let mut rules: Vec<(String, Arc<Self>)> = rules
+            .into_iter()
+            .map(|(key, rule)| (name(&key), rule))
+            .collect();
+        rules.sort_by(|a, b| a.0.cmp(&b.0));
+        for (key, rule) in rules {
+            rule.list_programs(Some(&key), programs);
+        }
+    }
+}
+
+impl Traced {
+    /// The program of the function, or of one of its rules.
+    fn shown(&self, rule: Option<&str>, names: &[String]) -> Shown {
+        let listing = self.listing();
+        let captured = self.captured.iter().map(|captured| match captured {
+            Captured::Buffer(_) => "buffer".to_owned(),
+            Captured::Leaf(_) => "leaf".to_owned(),
+        });
+        let arguments = listing.inputs.len() - self.captured.len();
+        let extra = arguments.saturating_sub(names.len());
+        let inputs = names.iter().take(arguments).cloned();
+        let inputs = inputs.chain(vec![String::new(); extra]).chain(captured);
+        let mut outputs = match rule {
+            None => self.notes.names.clone(),
+            Some(_) => Vec::new(),
+        };
+        outputs.resize(listing.outputs.len() - self.changed.len(), String::new());
+        outputs.resize(listing.outputs.len(), "buffer".to_owned());
+        let specs = listing.inputs.iter().take(arguments);
+        let specs: Vec<String> = specs.map(|&x| listing.values[x].to_string()).collect();
+        let title = rule.unwrap_or("function");
+        Shown {
+            title: match &specs[..] {
+                [] => title.to_owned(),
+                [one] => format!("{title} of {one}"),
+                [..] => format!("{title} of {} inputs", specs.len()),
+            },
+            is_function: rule.is_none(),
+            inputs: inputs.collect(),
+            outputs,
+            listing,
+        }
+    }
+}
+
+/// A recording of a function.
+pub(super) struct Trace<T, U> {
+    pub(super) tracer: Tracer,
+    pub(super) result: T,
+    pub(super) found: Found,
+    pub(super) notes: Notes,
+    /// The end of what was recorded of the function.
+    pub(super) cut: Cut,
+    /// What was recorded behind it.
+    pub(super) after: U,
+}
+
+/// Records `f`, and what `after` makes of its result.
+pub(super) fn record<T, U>(
+    inputs: &[Array],
+    scopes: &Scopes,
+    f: impl FnOnce(&[Variable]) -> T,
+    after: impl FnOnce(&T) -> U,
+) -> Trace<T, U> {
+    let tracer = Tracer::new("compile");
+    let inputs: Vec<Variable> = inputs
+        .iter()
+        .map(|x| Variable::constant(tracer.input(x)))
+        .collect();
+    let run = || {
+        let result = f(&inputs);
+        // The function may have caught it, and gone another way than it goes with values.
+        if let Some(error) = tracer.refused() {
+            raise(Error::Array(error));
+        }
+        let cut = tracer.cut();
+        let after = after(&result);
+        (result, cut, after)
+    };
+    let run = || scopes.run(|| scope::sealed("compile", run));
+    let lifting_tracer = tracer.clone();
+    let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
+    let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
+    let ((((result, cut, after), found), draws), notes) = noting(run);
+    if draws != Draws::default() {
+        let what = "the function draws from a generator, and the same numbers would come again \
+                    in every run; draw them outside and pass them as an argument (a link such \
+                    as `Dropout` has its own stream)";
+        raise(Error::argument("compile", what));
+    }
+    Trace {
+        tracer,
+        result,
+        found,
+        notes,
+        cut,
+        after,
     }
 }
 
 /// Runs `f`, and returns its notes. Those of a function around it stay as they are.
-fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
+pub(super) fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
     struct PutBack(Notes);
     impl Drop for PutBack {
         fn drop(&mut self) {
@@ -321,7 +523,7 @@ fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
     gx.into_iter().flatten().collect()
 }
 
-fn spec(x: &Array) -> InputSpec {
+pub(super) fn spec(x: &Array) -> InputSpec {
     let is_inline = x.memory().is_none();
     (
         x.shape().clone(),
@@ -341,15 +543,16 @@ pub(super) struct CompiledCall {
     first: Arc<OnceLock<Surroundings>>,
     /// The notes of the function, once it has run.
     made: Arc<Mutex<Notes>>,
-    /// The gradient of a result that is a single number, computed with it.
+    /// What is kept for the gradient, if it may be asked for.
     gradient: Option<Arc<Gradient>>,
 }
 
-/// The gradient of a single number, which most losses are asked for next.
+/// What the gradient of a call is made of.
 struct Gradient {
     /// The inputs that have history.
     wanted: Vec<bool>,
-    computed: OnceLock<Vec<Option<Array>>>,
+    /// The program that has run, and what it returned behind the results.
+    kept: OnceLock<(Arc<Differentiable>, Vec<Array>)>,
 }
 
 impl CompiledCall {
@@ -368,11 +571,23 @@ impl CompiledCall {
             first: Arc::default(),
             made: Arc::default(),
             gradient: is_wanted.then(|| {
-                let computed = OnceLock::new();
-                Arc::new(Gradient { wanted, computed })
+                let kept = OnceLock::new();
+                Arc::new(Gradient { wanted, kept })
             }),
         };
-        let outputs = apply::run(&call, inputs, location, false);
+        let mut outputs = apply::run(&call, inputs, location, false);
+        let kept = call
+            .gradient
+            .as_ref()
+            .and_then(|gradient| gradient.kept.get());
+        if let Some((differentiable, _)) = kept {
+            // No gradient goes through what does not depend on values with history.
+            for (y, is_constant) in outputs.iter_mut().zip(&differentiable.constant) {
+                if *is_constant {
+                    *y = y.detach();
+                }
+            }
+        }
         let form = lock(&call.made).form.take();
         (outputs, form)
     }
@@ -387,8 +602,7 @@ impl CompiledCall {
     }
 
     /// Runs the program.
-    fn run(&self, core: &Core, inputs: Vec<Array>) -> Vec<Array> {
-        let traced = core.program(&inputs, &self.scopes);
+    fn run(&self, traced: &Traced, inputs: Vec<Array>) -> Vec<Array> {
         self.note(traced.notes.clone());
         match traced.sees_nothing() {
             true => traced.program.run(inputs),
@@ -415,24 +629,57 @@ impl CompiledCall {
 }
 
 impl CompiledCall {
-    /// The gradient that was computed with the result, if it is asked for as it is.
-    fn known_gradient(&self, cx: &Context<'_>, gy: &[Variable]) -> Option<Vec<Option<Variable>>> {
-        let Gradient { wanted, computed } = &**self.gradient.as_ref()?;
-        let mut computed = computed.get().filter(|_| !cx.create_graph)?.iter();
-        let [gy] = gy else { return None };
-        if gy.plain_array()?.known_item() != Some(1.0) {
+    /// The gradient that was computed with the result, or is computed from what was kept. `None` if it is to
+    /// be recorded, or nothing was kept.
+    fn pulled_back(&self, cx: &Context<'_>, gy: &[Variable]) -> Option<Vec<Option<Variable>>> {
+        let Gradient { wanted, kept } = &**self.gradient.as_ref()?;
+        let (differentiable, kept) = kept.get().filter(|_| !cx.create_graph)?;
+        let gy: Vec<Array> = gy
+            .iter()
+            .map(Variable::plain_array)
+            .collect::<Option<_>>()?;
+        let is_here = |g: &Array| !is_traced(g) && g.device() == cpu();
+        if !gy.iter().all(is_here) {
             return None;
         }
-        let each = wanted.iter().enumerate().map(|(i, &wanted)| {
-            let gx = if wanted {
-                computed.next()?.clone()
-            } else {
-                None
-            };
-            gx.filter(|_| cx.needs(i)).map(Variable::constant)
-        });
-        Some(each.collect())
+        match &differentiable.after {
+            After::Gradient(present) => {
+                let is_one = gy[0].known_item() == Some(1.0);
+                is_one.then(|| spread(cx, wanted, present, kept.clone()))
+            }
+            After::Kept(pullback) => {
+                let needs: Vec<bool> = (0..wanted.len()).map(|i| cx.needs(i)).collect();
+                if needs
+                    .iter()
+                    .zip(wanted)
+                    .any(|(needed, wanted)| *needed && !wanted)
+                {
+                    return None;
+                }
+                let pulled = pullback.program(&self.core, &needs, &gy);
+                let (traced, present) = pulled.program()?;
+                let gx = self.run(traced, [&kept[..], &gy].concat());
+                Some(spread(cx, &needs, present, gx))
+            }
+            After::Nothing => None,
+        }
     }
+}
+
+/// The gradients that there are, in the places of the inputs that need them.
+fn spread(
+    cx: &Context<'_>,
+    asked: &[bool],
+    present: &[bool],
+    gx: Vec<Array>,
+) -> Vec<Option<Variable>> {
+    let (mut present, mut gx) = (present.iter(), gx.into_iter());
+    let each = asked.iter().enumerate().map(|(i, asked)| {
+        let is_there = *asked && present.next() == Some(&true);
+        let gx = is_there.then(|| gx.next().expect("one for each that is there"));
+        gx.filter(|_| cx.needs(i)).map(Variable::constant)
+    });
+    each.collect()
 }
 
 impl Function for CompiledCall {
@@ -463,23 +710,20 @@ impl Function for CompiledCall {
             return outputs.iter().map(Variable::array).collect();
         }
         let Some(gradient) = &self.gradient else {
-            return self.run(&self.core, inputs);
+            return self.run(&self.core.program(&inputs, &self.scopes), inputs);
         };
-        let mut outputs = self.run(&self.core.with_gradient(&gradient.wanted), inputs);
-        if outputs.remove(0).item() {
-            let mut gx = outputs.split_off(1).into_iter();
-            let present = lock(&self.made).present.clone().expect("it was traced");
-            let each = present
-                .iter()
-                .map(|&present| if present { gx.next() } else { None });
-            let _ = gradient.computed.set(each.collect());
-        }
+        let differentiable = self
+            .core
+            .differentiable(&gradient.wanted, &inputs, &self.scopes);
+        let mut outputs = self.run(&differentiable.traced, inputs);
+        let kept = outputs.split_off(differentiable.results);
+        let _ = gradient.kept.set((differentiable, kept));
         outputs
     }
 
     fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
-        if let Some(known) = self.known_gradient(cx, &gy) {
-            return known;
+        if let Some(gx) = self.pulled_back(cx, &gy) {
+            return gx;
         }
         let count = cx.input_count();
         let needs: Vec<bool> = (0..count).map(|i| cx.needs(i)).collect();

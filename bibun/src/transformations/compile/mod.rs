@@ -1,22 +1,29 @@
 //! The transformation that turns a function into a program.
 
 mod function;
+#[cfg(feature = "pictures")]
+mod page;
+mod partial;
+mod shown;
 mod structure;
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use bibun_array::is_traced;
 
 use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
+use self::shown::{Shown, Text};
 use self::structure::Structure;
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
 use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
-use crate::surroundings::Scopes;
+use crate::surroundings::{Scopes, Surroundings};
 use crate::tree::{Held, Leaves, Mapper, Role, Tree, Visitor};
 use crate::variable::Variable;
 
@@ -135,6 +142,7 @@ where
         let mut leaves = Leaves::of(x);
         // Only the structure of `x`: its current values and their history are not held.
         let inputs = std::mem::take(&mut leaves.variables);
+        let names = leaves.names.clone();
         let form = x.map(&mut Mapper::new(&mut |x, role| match role {
             Role::Buffer => x.clone(),
             _ if x.is_absent() => x.clone(),
@@ -146,10 +154,12 @@ where
             let outputs = Leaves::of(&y);
             let variables = outputs.variables.clone();
             expect_returned(&y);
-            note(form_of(y, outputs));
+            let names = outputs.names.clone();
+            note(form_of(y, outputs), names);
             variables
         };
-        let core = Arc::new(Core::new(Arc::new(forward), Arc::clone(&self.counts)));
+        let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
+        let core = Arc::new(core.with_names(names));
         let added = (Structure::of(x), Arc::clone(&core));
         let mut structures = lock(&self.structures);
         let all = Arc::make_mut(&mut structures);
@@ -240,13 +250,34 @@ where
         let (core, inputs) = self.core(x);
         let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
         let traced = core.program(&inputs, &Scopes::current());
-        let (_, times) = traced
-            .program
-            .profile(traced.with_captured(inputs, &traced.captured()));
-        traced.program.listing_with(&times)
+        traced.profile(inputs);
+        traced.listing().to_string()
     }
 
-    /// Compares the program with the function itself: computes both and compares all bits.
+    /// Writes the programs that were used last to a file, in the format given by its extension: a page
+    /// (`.html`), a picture (`.svg`), or the text of `println!` (`.txt`). Pages and pictures require the
+    /// feature `pictures`.
+    ///
+    /// On the page, the steps are boxes with the bytes that they read and write. A pass over memory
+    /// that computes several operations is one box, and a click opens it. Pointing at a box shows what
+    /// it reads and writes, your lines, and its time in the last [`profile`](Self::profile).
+    ///
+    /// # Errors
+    /// Returns an error if the extension is another one, or if the file cannot be written.
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// let f = compile(|x: &Variable| (x.sin() * x.exp()).sum(..));
+    /// f.call(&Variable::constant([1.0, 2.0]));
+    /// let error = f.save("step.jpeg").unwrap_err();
+    /// assert!(error.to_string().contains(".html"));
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        shown::save(&self.programs(), path.as_ref())
+    }
+
+    /// Compares the program with the function itself: computes both and compares all bits. Both see the
+    /// same buffers and the same masks of dropout, and buffers change once.
     ///
     /// # Errors
     /// Returns an error that names the first leaf of the result that differs.
@@ -262,7 +293,9 @@ where
     #[track_caller]
     pub fn check(&self, x: &A) -> Result<(), Error> {
         let _called = calling("compile");
-        let [eager, compiled] = [(self.function)(x), self.call(x)];
+        // Both see the same buffers and draws, and change them once.
+        let (eager, seen) = Surroundings::record(|| (self.function)(x));
+        let compiled = seen.again(|| self.call(x));
         let [eager, compiled] = [Leaves::of(&eager), Leaves::of(&compiled)];
         for (i, name) in eager.names.iter().enumerate() {
             let [a, b] = [&eager, &compiled].map(|leaves| leaves.variables[i].array());
@@ -316,24 +349,21 @@ fn is_attended() -> bool {
     hooks::are_any() || hooks::detects_anomaly() || !Rules::in_force().is_empty()
 }
 
-impl<A, Y> fmt::Display for Compiled<A, Y> {
-    /// Lists the steps of the programs that were used last, one for each structure of an argument.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl<A, Y> Compiled<A, Y> {
+    /// The programs that were used last, for each structure of an argument and each derivative.
+    fn programs(&self) -> Vec<Shown> {
         let structures = Arc::clone(&lock(&self.structures));
-        let programs: Vec<_> = structures
-            .iter()
-            .filter_map(|known| known.1.latest())
-            .collect();
-        if programs.is_empty() {
-            return f.write_str("a function that has not been traced yet");
-        }
-        for (i, traced) in programs.iter().enumerate() {
-            if i > 0 {
-                f.write_str("\n\n")?;
-            }
-            write!(f, "{}", traced.program)?;
-        }
-        Ok(())
+        let each = structures.iter().flat_map(|known| known.1.programs());
+        each.collect()
+    }
+}
+
+impl<A, Y> fmt::Display for Compiled<A, Y> {
+    /// Lists the steps of the programs that were used last, one for each structure of an argument and
+    /// each derivative: the values that a step reads and makes, their bytes, and your lines. Behind them
+    /// are the calls that were left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Text(&self.programs()).fmt(f)
     }
 }
 
