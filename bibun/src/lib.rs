@@ -84,6 +84,8 @@ pub use transformations::{
     per_example, per_example_with, scan, scan_with, stop_gradient, value_and_grad, vjp, vmap,
     vmap_with, while_loop,
 };
+#[doc(hidden)]
+pub use tree::skipped;
 pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};
 pub use variable::Variable;
 

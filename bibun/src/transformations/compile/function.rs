@@ -243,7 +243,8 @@ impl Core {
                 .collect();
             let what = format!(
                 "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
-                 dtypes and strides is traced once, so call it with the same ones, or raise the limit",
+                 dtypes, strides and plain fields is traced once, so call it with the same ones, or \
+                 raise the limit",
                 specs.join(", ")
             );
             raise(Error::argument("compile", what));

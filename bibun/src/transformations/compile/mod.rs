@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use bibun_array::is_traced;
+use bibun_array::{Array, is_traced};
 
 use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 use self::structure::Structure;
@@ -17,7 +17,7 @@ use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
 use crate::surroundings::Scopes;
-use crate::tree::{Held, Leaves, Mapper, Role, Tree, Visitor};
+use crate::tree::{Held, Leaves, Part, Role, Tree, Visitor, arrays_of};
 use crate::variable::Variable;
 
 /// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
@@ -33,8 +33,9 @@ use crate::variable::Variable;
 /// may depend on shapes and not on values. To read a value is an error; so is a branch on a value,
 /// for which there is [`where_`](crate::functions::where_). Values that `f` captures are constants of
 /// the program: a captured Variable that has history is an error, and a number that changes outside
-/// keeps its old value, as do the fields of the argument that are not Variables: two models that differ
-/// in these need two compiled functions.
+/// keeps its old value. Plain fields of the argument (numbers, options, variants of an enum, lengths)
+/// are part of what a program is for: `f` is traced again when one of them changes. An
+/// [`Array`](crate::array::Array) in the argument is an input like a Variable.
 /// [Buffers](crate::links::Buffer) are read and changed in every run, so batch normalisation and
 /// [`Dropout`](crate::links::Dropout) train as usual; to draw from a
 /// [`Generator`](crate::array::Generator) is an error. With hooks, replaced [`Rules`] or
@@ -112,6 +113,7 @@ where
         let (outputs, form) = CompiledCall::call(&core, inputs, caller());
         let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
         let form = form.expect("the function has run, or was traced");
+        let (outputs, arrays) = outputs.split_at(form.leaves.variables.len());
         // Frozen parameters were recorded with the others, but no gradient goes through them.
         let outputs = outputs.iter().zip(&form.leaves.variables);
         let outputs: Vec<Variable> = outputs
@@ -120,7 +122,9 @@ where
                 false => output.clone(),
             })
             .collect();
-        form.leaves.replaced(&*lock(&form.tree), &outputs)
+        let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+        let tree = lock(&form.tree);
+        form.leaves.replaced_all(&*tree, &outputs, &arrays)
     }
 
     /// The function in terms of the leaves of `x`, and these.
@@ -128,29 +132,32 @@ where
         // No lock is held while a Tree is walked.
         let known = Arc::clone(&lock(&self.structures));
         let mut found = known.iter().rev();
-        let found = found.find_map(|known| Some((&known.1, known.0.leaves(x)?)));
+        let found = found.find_map(|known| Some((&known.1, known.0.inputs(x)?)));
         if let Some((core, inputs)) = found {
             return (Arc::clone(core), inputs);
         }
+        let structure = Structure::of(x);
+        let inputs = structure.inputs(x).expect("it is the structure of `x`");
         let mut leaves = Leaves::of(x);
         // Only the structure of `x`: its current values and their history are not held.
-        let inputs = std::mem::take(&mut leaves.variables);
-        let form = x.map(&mut Mapper::new(&mut |x, role| match role {
-            Role::Buffer => x.clone(),
-            _ if x.is_absent() => x.clone(),
-            Role::Argument | Role::Parameter => Variable::constant(0.0),
-        }));
+        let count = std::mem::take(&mut leaves.variables).len();
+        let empty: Vec<Variable> = (0..count).map(|_| Variable::constant(0.0)).collect();
+        let arrays = vec![Array::scalar(0.0); inputs.len() - count];
+        let form = leaves.replaced_all(x, &empty, &arrays);
         let function = Arc::clone(&self.function);
         let forward = move |variables: &[Variable]| {
-            let y = function(&leaves.replaced(&form, variables));
+            let (variables, arrays) = variables.split_at(count);
+            let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+            let y = function(&leaves.replaced_all(&form, variables, &arrays));
             let outputs = Leaves::of(&y);
-            let variables = outputs.variables.clone();
+            let arrays = arrays_of(&y).into_iter().map(Variable::constant);
+            let outputs_and_arrays = outputs.variables.iter().cloned().chain(arrays).collect();
             expect_returned(&y);
-            note(form_of(y, outputs));
-            variables
+            note(form_of(&y, outputs));
+            outputs_and_arrays
         };
         let core = Arc::new(Core::new(Arc::new(forward), Arc::clone(&self.counts)));
-        let added = (Structure::of(x), Arc::clone(&core));
+        let added = (structure, Arc::clone(&core));
         let mut structures = lock(&self.structures);
         let all = Arc::make_mut(&mut structures);
         if all.len() == STRUCTURES {
@@ -262,11 +269,9 @@ where
     #[track_caller]
     pub fn check(&self, x: &A) -> Result<(), Error> {
         let _called = calling("compile");
-        let [eager, compiled] = [(self.function)(x), self.call(x)];
-        let [eager, compiled] = [Leaves::of(&eager), Leaves::of(&compiled)];
-        for (i, name) in eager.names.iter().enumerate() {
-            let [a, b] = [&eager, &compiled].map(|leaves| leaves.variables[i].array());
-            if !a.has_same_bits(&b) {
+        let [eager, compiled] = [(self.function)(x), self.call(x)].map(|y| values(&y));
+        for ((name, a), (_, b)) in eager.iter().zip(&compiled) {
+            if !a.has_same_bits(b) {
                 let name = if name.is_empty() { "the result" } else { name };
                 let what = format!("{name} differs from that of the function itself");
                 return Err(Error::argument("compile", what));
@@ -276,35 +281,46 @@ where
     }
 }
 
+/// The values of a result, by name.
+fn values<Y: Tree>(y: &Y) -> Vec<(String, Array)> {
+    let leaves = Leaves::of(y);
+    let names = leaves.names.iter().cloned();
+    let values = names.zip(leaves.variables.iter().map(Variable::array));
+    let arrays = arrays_of(y).into_iter().enumerate();
+    values
+        .chain(arrays.map(|(i, x)| (format!("array {i} of the result"), x)))
+        .collect()
+}
+
 /// Refuses a result whose values are not among its leaves, because they would stay in the trace.
 fn expect_returned<Y: Tree>(y: &Y) {
-    y.visit(&mut Visitor::of_places(&mut |name, held, role| {
-        // Buffers are changed behind the run, and a result has them as they are.
-        let Held::Variable(x) = held else { return };
-        let is_traced = || x.plain_array().is_some_and(|x| is_traced(&x));
-        if role == Role::Buffer && is_traced() {
-            let what = format!(
+    y.visit(&mut Visitor::of_everything(&mut |name, part| {
+        let is_traced = |x: &Variable| x.plain_array().is_some_and(|x| is_traced(&x));
+        let what = match part {
+            // Buffers are changed behind the run, and a result has them as they are.
+            Part::Held(Held::Variable(x), Role::Buffer) if is_traced(x) => format!(
                 "`{name}` of the result is a constant in a model, which is no result of a function; \
                  make it a parameter (`Variable::new(x.array())`), or return it beside the model"
-            );
-            raise(Error::argument("compile", what));
-        }
+            ),
+            Part::Skipped(x) if is_traced(x) => format!(
+                "`{name}` of the result is in a field that its Tree leaves out, which is no result of \
+                 a function"
+            ),
+            _ => return,
+        };
+        raise(Error::argument("compile", what));
     }));
 }
 
-fn form_of<Y: Tree + Send + 'static>(y: Y, leaves: Leaves) -> Form {
+fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
     // Without the values, which exist in the trace alone.
-    let empty: Vec<Variable> = leaves
-        .variables
-        .iter()
-        .map(|y| match y.is_frozen() {
-            true => Variable::constant(0.0).as_frozen(),
-            false => Variable::constant(0.0),
-        })
-        .collect();
-    let tree = leaves.replaced(&y, &empty);
-    let mut leaves = leaves;
-    leaves.variables = empty;
+    let empty = leaves.variables.iter().map(|y| match y.is_frozen() {
+        true => Variable::constant(0.0).as_frozen(),
+        false => Variable::constant(0.0),
+    });
+    leaves.variables = empty.collect();
+    let arrays = vec![Array::scalar(0.0); arrays_of(y).len()];
+    let tree = leaves.replaced_all(y, &leaves.variables, &arrays);
     Arc::new(ResultForm {
         tree: Mutex::new(tree),
         leaves,
