@@ -48,7 +48,9 @@ use bibun_array::{Array, Given, Kernel, Number};
 /// optimizer.update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.5, 2.5]);
 /// ```
-pub trait UpdateRule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'static {
+pub trait UpdateRule<const N: usize, const G: usize>:
+    Clone + fmt::Debug + Send + Sync + 'static
+{
     /// The names of the numbers of state.
     const STATE: [&'static str; N];
 

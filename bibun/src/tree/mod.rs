@@ -228,15 +228,20 @@ impl<'a> Visitor<'a> {
     /// assert_eq!(f.call(&Power(x, 3)).item::<f64>(), 27.0);
     /// ```
     pub fn plain(&mut self, value: &(impl Hash + ?Sized)) {
-        if let Seer::Everything(_) = &self.see {
+        if self.sees_everything() {
             let mut hasher = DefaultHasher::new();
             value.hash(&mut hasher);
             self.bits(hasher.finish());
         }
     }
 
+    /// Returns whether parts are wanted that are no Variables.
+    pub(crate) fn sees_everything(&self) -> bool {
+        matches!(self.see, Seer::Everything(_))
+    }
+
     /// Shows a plain value that its text tells from others.
-    fn shown(&mut self, text: fmt::Arguments<'_>) {
+    pub(crate) fn shown(&mut self, text: fmt::Arguments<'_>) {
         struct Hashed(DefaultHasher);
         impl Write for Hashed {
             fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -244,7 +249,7 @@ impl<'a> Visitor<'a> {
                 Ok(())
             }
         }
-        if let Seer::Everything(_) = &self.see {
+        if self.sees_everything() {
             let mut hashed = Hashed(DefaultHasher::new());
             hashed.write_fmt(text).expect("a hash takes everything");
             self.bits(hashed.0.finish());
@@ -252,7 +257,7 @@ impl<'a> Visitor<'a> {
     }
 
     /// Shows a plain value by its bits.
-    fn bits(&mut self, bits: u64) {
+    pub(crate) fn bits(&mut self, bits: u64) {
         if let Seer::Everything(see) = &mut self.see {
             see(&self.path, Part::Plain(bits));
         }
@@ -261,7 +266,7 @@ impl<'a> Visitor<'a> {
     /// Shows a field that the Tree leaves out, to those who want everything.
     #[doc(hidden)]
     pub fn skipped(&mut self, name: impl fmt::Display, show: impl FnOnce(&mut Self)) {
-        if let Seer::Everything(_) = &self.see {
+        if self.sees_everything() {
             let outside = std::mem::replace(&mut self.in_skipped, true);
             self.within(name, show);
             self.in_skipped = outside;

@@ -36,11 +36,11 @@ const PROGRAMS: usize = 32;
 
 /// What a run of a function notes for whoever traces it.
 #[derive(Clone, Default)]
-struct Notes {
+pub(super) struct Notes {
     /// The structure of the result.
-    form: Option<Form>,
+    pub(super) form: Option<Form>,
     /// Which of the cotangents that were asked for there are.
-    present: Option<Arc<[bool]>>,
+    pub(super) present: Option<Arc<[bool]>>,
 }
 
 thread_local! {
@@ -95,9 +95,9 @@ enum RuleKey {
 
 /// A program with what it was traced for.
 pub(super) struct Traced {
-    signature: Signature,
+    pub(super) signature: Signature,
     pub(super) program: Program,
-    notes: Notes,
+    pub(super) notes: Notes,
     /// The buffers and leaves that the function reads, which are inputs behind those of the argument.
     captured: Vec<Captured>,
     /// The buffers that it changes. Their new contents are outputs behind those of the result.
@@ -125,25 +125,30 @@ impl Traced {
     }
 
     /// Runs the program, again if another thread has changed a buffer in the meantime.
-    fn run(&self, inputs: &[Array]) -> Vec<Array> {
+    pub(super) fn run(&self, inputs: &[Array]) -> Vec<Array> {
         loop {
-            let captured = self.captured();
-            let all = self.with_captured(inputs.to_vec(), &captured);
-            let mut outputs = self.program.run(all);
-            let contents = outputs.split_off(outputs.len() - self.changed.len());
-            let contents: Vec<Variable> = contents.into_iter().map(Variable::constant).collect();
-            let old = |buffer: &Buffer| {
-                let is_it =
-                    |own: &Captured| matches!(own, Captured::Buffer(own) if own.is_same(buffer));
-                let position = self.captured.iter().position(is_it);
-                position.map_or_else(|| buffer.get(), |i| captured[i].clone())
-            };
-            let mut changes = self.changed.iter().zip(&contents).enumerate();
-            // The first decides; the others have been changed by the same runs.
-            if changes.all(|(i, (buffer, new))| buffer.exchange(&old(buffer), new) || i > 0) {
+            if let Some(outputs) = self.run_once(inputs.to_vec()) {
                 return outputs;
             }
         }
+    }
+
+    /// Runs the program, unless another thread changes a buffer in the meantime.
+    fn run_once(&self, inputs: Vec<Array>) -> Option<Vec<Array>> {
+        let captured = self.captured();
+        let mut outputs = self.program.run(self.with_captured(inputs, &captured));
+        let contents = outputs.split_off(outputs.len() - self.changed.len());
+        let contents: Vec<Variable> = contents.into_iter().map(Variable::constant).collect();
+        let old = |buffer: &Buffer| {
+            let is_it =
+                |own: &Captured| matches!(own, Captured::Buffer(own) if own.is_same(buffer));
+            let position = self.captured.iter().position(is_it);
+            position.map_or_else(|| buffer.get(), |i| captured[i].clone())
+        };
+        let mut changes = self.changed.iter().zip(&contents).enumerate();
+        // The first decides; the others have been changed by the same runs.
+        let is_done = changes.all(|(i, (buffer, new))| buffer.exchange(&old(buffer), new) || i > 0);
+        is_done.then_some(outputs)
     }
 }
 
@@ -152,14 +157,22 @@ type InputSpec = (Shape, DType, Vec<isize>, bool);
 
 /// What a program is for.
 #[derive(Debug)]
-struct Signature {
+pub(super) struct Signature {
     inputs: Vec<InputSpec>,
     is_training: bool,
     is_recording: bool,
 }
 
 impl Signature {
-    fn fits(&self, inputs: &[Array]) -> bool {
+    pub(super) fn of(inputs: &[Array]) -> Self {
+        Self {
+            inputs: inputs.iter().map(spec).collect(),
+            is_training: scope::is_training(),
+            is_recording: scope::is_recording(),
+        }
+    }
+
+    pub(super) fn fits(&self, inputs: &[Array]) -> bool {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
             && self.is_recording == scope::is_recording()
@@ -229,11 +242,7 @@ impl Core {
                 return Arc::clone(&traced[traced.len() - 1]);
             }
         }
-        let signature = Signature {
-            inputs: inputs.iter().map(spec).collect(),
-            is_training: scope::is_training(),
-            is_recording: scope::is_recording(),
-        };
+        let signature = Signature::of(inputs);
         let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
         let limit = self.counts.limit.load(Ordering::Relaxed);
         if traces > limit {
@@ -249,7 +258,8 @@ impl Core {
             );
             raise(Error::argument("compile", what));
         }
-        let made = Arc::new(self.trace(inputs, scopes, signature));
+        let made = trace(&*self.forward, inputs, scopes, signature, self.runs_again);
+        let made = Arc::new(made);
         let mut traced = lock(&self.traced);
         if traced.len() == PROGRAMS {
             traced.remove(0);
@@ -258,45 +268,52 @@ impl Core {
         made
     }
 
-    fn trace(&self, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
-        let tracer = Tracer::new("compile");
-        let inputs: Vec<Variable> = inputs
-            .iter()
-            .map(|x| Variable::constant(tracer.input(x)))
-            .collect();
-        let run = || scopes.run(|| scope::sealed("compile", || (self.forward)(&inputs)));
-        let lifting_tracer = tracer.clone();
-        let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
-        let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
-        let (((outputs, found), draws), notes) = noting(run);
-        if draws != Draws::default() {
-            let what = "the function draws from a generator, and the same numbers would come again \
-                        in every run; draw them outside and pass them as an argument (a link such \
-                        as `Dropout` has its own stream)";
-            raise(Error::argument("compile", what));
-        }
-        let changed = match self.runs_again {
-            true => Vec::new(),
-            false => found.changed,
-        };
-        let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
-        let outputs: Vec<Array> = outputs
-            .iter()
-            .chain(&contents)
-            .map(Variable::array)
-            .collect();
-        Traced {
-            signature,
-            program: tracer.finish(&outputs),
-            notes,
-            captured: found.captured,
-            changed,
-        }
-    }
-
     /// The program that was used last.
     pub(super) fn latest(&self) -> Option<Arc<Traced>> {
         lock(&self.traced).last().cloned()
+    }
+}
+
+/// Traces a function.
+pub(super) fn trace(
+    forward: &dyn Fn(&[Variable]) -> Vec<Variable>,
+    inputs: &[Array],
+    scopes: &Scopes,
+    signature: Signature,
+    runs_again: bool,
+) -> Traced {
+    let tracer = Tracer::new("compile");
+    let inputs: Vec<Variable> = inputs
+        .iter()
+        .map(|x| Variable::constant(tracer.input(x)))
+        .collect();
+    let run = || scopes.run(|| scope::sealed("compile", || forward(&inputs)));
+    let lifting_tracer = tracer.clone();
+    let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
+    let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
+    let (((outputs, found), draws), notes) = noting(run);
+    if draws != Draws::default() {
+        let what = "the function draws from a generator, and the same numbers would come again \
+                    in every run; draw them outside and pass them as an argument (a link such \
+                    as `Dropout` has its own stream)";
+        raise(Error::argument("compile", what));
+    }
+    let changed = match runs_again {
+        true => Vec::new(),
+        false => found.changed,
+    };
+    let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
+    let outputs: Vec<Array> = outputs
+        .iter()
+        .chain(&contents)
+        .map(Variable::array)
+        .collect();
+    Traced {
+        signature,
+        program: tracer.finish(&outputs),
+        notes,
+        captured: found.captured,
+        changed,
     }
 }
 
@@ -314,12 +331,19 @@ fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
 }
 
 /// The gradients that there are. Which these are is noted.
-fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
+pub(super) fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
     let asked_for = gx.into_iter().zip(asked).filter(|(_, asked)| **asked);
     let gx: Vec<Option<Variable>> = asked_for.map(|(gx, _)| gx).collect();
     let present = gx.iter().map(Option::is_some).collect();
     NOTES.with_borrow_mut(|notes| notes.present = Some(present));
     gx.into_iter().flatten().collect()
+}
+
+/// The elements of Variables that a program can run on as they are.
+pub(super) fn plain_arrays(inputs: &[Variable]) -> Option<Vec<Array>> {
+    let is_here = |x: &Array| !is_traced(x) && x.device() == cpu();
+    let arrays = inputs.iter().map(|x| x.plain_array().filter(is_here));
+    arrays.collect()
 }
 
 fn spec(x: &Array) -> InputSpec {
@@ -376,6 +400,27 @@ impl CompiledCall {
         let outputs = apply::run(&call, inputs, location, false);
         let form = lock(&call.made).form.take();
         (outputs, form)
+    }
+
+    /// Calls the function without history, and takes the inputs: the memory of those that nobody else
+    /// holds may become that of results.
+    pub(super) fn call_donated(
+        core: &Arc<Core>,
+        inputs: Vec<Variable>,
+        location: Location,
+    ) -> (Vec<Variable>, Option<Form>) {
+        let Some(arrays) = plain_arrays(&inputs) else {
+            return Self::call(core, inputs, location);
+        };
+        drop(inputs);
+        let traced = core.program(&arrays, &Scopes::current());
+        let Some(outputs) = traced.run_once(arrays) else {
+            let what = "another thread has changed a buffer while the program was running, which \
+                        cannot run again because its argument was given away; use `call`";
+            raise(Error::argument("compile", what));
+        };
+        let form = traced.notes.form.clone();
+        (outputs.into_iter().map(Variable::constant).collect(), form)
     }
 
     fn call_rule(&self, core: Arc<Core>, inputs: Vec<Variable>) -> Vec<Variable> {

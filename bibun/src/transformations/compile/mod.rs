@@ -1,6 +1,8 @@
 //! The transformation that turns a function into a program.
 
 mod function;
+#[cfg(feature = "training")]
+mod loss;
 mod structure;
 
 use std::fmt;
@@ -10,12 +12,15 @@ use std::sync::{Arc, Mutex};
 use bibun_array::{Array, is_traced};
 
 use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
+#[cfg(feature = "training")]
+pub(crate) use self::loss::LossPrograms;
 use self::structure::Structure;
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
 use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
+use crate::scope::{self, no_grad};
 use crate::surroundings::Scopes;
 use crate::tree::{Held, Leaves, Part, Role, Tree, Visitor, arrays_of};
 use crate::variable::Variable;
@@ -111,20 +116,39 @@ where
         }
         let (core, inputs) = self.core(x);
         let (outputs, form) = CompiledCall::call(&core, inputs, caller());
-        let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
-        let form = form.expect("the function has run, or was traced");
-        let (outputs, arrays) = outputs.split_at(form.leaves.variables.len());
-        // Frozen parameters were recorded with the others, but no gradient goes through them.
-        let outputs = outputs.iter().zip(&form.leaves.variables);
-        let outputs: Vec<Variable> = outputs
-            .map(|(output, y)| match y.is_frozen() {
-                true => output.detach(),
-                false => output.clone(),
-            })
-            .collect();
-        let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
-        let tree = lock(&form.tree);
-        form.leaves.replaced_all(&*tree, &outputs, &arrays)
+        result(&outputs, form)
+    }
+
+    /// Computes the function of an argument that is given away: the memory of arrays that nobody else
+    /// holds becomes that of results. So a train step that takes and returns a model and the state of its
+    /// optimizer does not hold both of them twice. The results have no history.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`call`](Self::call), and if another thread changes a buffer while the
+    /// program runs, because it could not run again.
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// use bibun::optimizers::MomentumSgd;
+    /// let step = compile(|(w, sgd): &(Variable, MomentumSgd)| sgd.minimized(w, |w| w.square().sum(..)));
+    /// let (mut w, mut sgd) = (Variable::new(vec![1.0; 1000]), MomentumSgd::new(0.1, 0.9));
+    /// for _ in 0..10 {
+    ///     (_, w, sgd) = step.call_donated((w, sgd));
+    /// }
+    /// assert!(w.to_vec::<f64>()[0] < 0.5);
+    /// ```
+    #[track_caller]
+    pub fn call_donated(&self, x: A) -> Y {
+        let _called = calling("compile");
+        if is_attended() {
+            return no_grad(|| (self.function)(&x));
+        }
+        let (core, inputs) = self.core(&x);
+        drop(x);
+        let (outputs, form) = scope::recording(false, || {
+            CompiledCall::call_donated(&core, inputs, caller())
+        });
+        result(&outputs, form)
     }
 
     /// The function in terms of the leaves of `x`, and these.
@@ -136,26 +160,9 @@ where
         if let Some((core, inputs)) = found {
             return (Arc::clone(core), inputs);
         }
-        let structure = Structure::of(x);
-        let inputs = structure.inputs(x).expect("it is the structure of `x`");
-        let mut leaves = Leaves::of(x);
-        // Only the structure of `x`: its current values and their history are not held.
-        let count = std::mem::take(&mut leaves.variables).len();
-        let empty: Vec<Variable> = (0..count).map(|_| Variable::constant(0.0)).collect();
-        let arrays = vec![Array::scalar(0.0); inputs.len() - count];
-        let form = leaves.replaced_all(x, &empty, &arrays);
+        let (structure, inputs, argument) = Argument::of(x);
         let function = Arc::clone(&self.function);
-        let forward = move |variables: &[Variable]| {
-            let (variables, arrays) = variables.split_at(count);
-            let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
-            let y = function(&leaves.replaced_all(&form, variables, &arrays));
-            let outputs = Leaves::of(&y);
-            let arrays = arrays_of(&y).into_iter().map(Variable::constant);
-            let outputs_and_arrays = outputs.variables.iter().cloned().chain(arrays).collect();
-            expect_returned(&y);
-            note(form_of(&y, outputs));
-            outputs_and_arrays
-        };
+        let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
         let core = Arc::new(Core::new(Arc::new(forward), Arc::clone(&self.counts)));
         let added = (structure, Arc::clone(&core));
         let mut structures = lock(&self.structures);
@@ -281,6 +288,70 @@ where
     }
 }
 
+/// An argument without its values.
+struct Argument<A> {
+    leaves: Leaves,
+    form: A,
+}
+
+impl<A: Tree> Argument<A> {
+    /// Returns the structure of an argument, its values, and the rest of it.
+    #[track_caller]
+    fn of(x: &A) -> (Structure, Vec<Variable>, Self) {
+        let structure = Structure::of(x);
+        let inputs = structure.inputs(x).expect("it is the structure of `x`");
+        let mut leaves = Leaves::of(x);
+        // Only the structure of `x`: its current values and their history are not held.
+        let empty = |_: &Variable| Variable::constant(0.0);
+        leaves.variables = leaves.variables.iter().map(empty).collect();
+        let arrays = vec![Array::scalar(0.0); inputs.len() - leaves.variables.len()];
+        let form = leaves.replaced_all(x, &leaves.variables, &arrays);
+        (structure, inputs, Self { leaves, form })
+    }
+
+    fn with(&self, inputs: &[Variable]) -> A {
+        let (variables, arrays) = inputs.split_at(self.leaves.variables.len());
+        let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+        self.leaves.replaced_all(&self.form, variables, &arrays)
+    }
+}
+
+/// Returns the leaves and arrays of a result, and notes its structure.
+fn noted<Y: Tree + Send + 'static>(y: &Y) -> Vec<Variable> {
+    let outputs = Leaves::of(y);
+    let arrays = arrays_of(y).into_iter().map(Variable::constant);
+    let all = outputs.variables.iter().cloned().chain(arrays).collect();
+    expect_returned(y);
+    note(form_of(y, outputs));
+    all
+}
+
+/// The result with these leaves and arrays.
+fn result<Y: Tree + Send + 'static>(outputs: &[Variable], form: Option<Form>) -> Y {
+    let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
+    let form = form.expect("the function has run, or was traced");
+    let (outputs, arrays) = outputs.split_at(form.leaves.variables.len());
+    let outputs = outputs.iter().zip(&form.leaves.variables);
+    let outputs: Vec<Variable> = outputs
+        .map(
+            |(output, y)| match (y.is_leaf() || y.is_frozen(), output.plain_array()) {
+                // What the function has made leaves are leaves, whose history begins here. Frozen
+                // parameters were recorded with the others, but no gradient goes through them.
+                (true, Some(array)) => {
+                    let leaf = Variable::new(array);
+                    leaf.set_requires_grad(!y.is_frozen());
+                    leaf
+                }
+                _ if y.is_frozen() => output.detach(),
+                _ => output.clone(),
+            },
+        )
+        .collect();
+    let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+    let tree = lock(&form.tree);
+    form.leaves.replaced_all(&*tree, &outputs, &arrays)
+}
+
 /// The values of a result, by name.
 fn values<Y: Tree>(y: &Y) -> Vec<(String, Array)> {
     let leaves = Leaves::of(y);
@@ -314,8 +385,13 @@ fn expect_returned<Y: Tree>(y: &Y) {
 
 fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
     // Without the values, which exist in the trace alone.
-    let empty = leaves.variables.iter().map(|y| match y.is_frozen() {
-        true => Variable::constant(0.0).as_frozen(),
+    let empty = leaves.variables.iter().map(|y| match y.is_leaf() {
+        true => {
+            let leaf = Variable::new(0.0);
+            leaf.set_requires_grad(!y.is_frozen());
+            leaf
+        }
+        false if y.is_frozen() => Variable::constant(0.0).as_frozen(),
         false => Variable::constant(0.0),
     });
     leaves.variables = empty.collect();
