@@ -84,10 +84,14 @@ pub use transformations::{
     per_example, per_example_with, scan, scan_with, stop_gradient, value_and_grad, vjp, vmap,
     vmap_with, while_loop,
 };
-#[doc(hidden)]
-pub use tree::skipped;
 pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};
 pub use variable::Variable;
+
+/// What `#[derive(Tree)]` writes of the fields that it leaves out.
+#[doc(hidden)]
+pub mod skipped {
+    pub use crate::tree::skipped::*;
+}
 
 /// The README's programs, compiled and run.
 #[cfg(doctest)]

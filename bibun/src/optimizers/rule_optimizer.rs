@@ -224,6 +224,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
 }
 
 /// Makes a step of some parameters: the one after `steps`.
+#[track_caller]
 pub(super) fn advance<R: UpdateRule<N, G>, const N: usize, const G: usize>(
     choice: &Choice<R>,
     hooks: &Hooks,

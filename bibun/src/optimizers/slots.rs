@@ -32,6 +32,7 @@ pub(super) trait Parameters<const N: usize> {
     /// Returns its state.
     fn memory(&mut self, place: usize) -> &mut Memory<N>;
     /// Changes its elements and the arrays of its state.
+    #[track_caller]
     fn change(&mut self, place: usize, change: impl FnOnce(&mut Array, &mut [Array; N]));
 }
 
@@ -49,6 +50,7 @@ impl<const N: usize> Parameters<N> for Slots<N> {
         &mut self.seen[place].memory
     }
 
+    #[track_caller]
     fn change(&mut self, place: usize, change: impl FnOnce(&mut Array, &mut [Array; N])) {
         let Slot {
             parameter, memory, ..

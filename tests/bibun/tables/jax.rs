@@ -20,6 +20,8 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
         &[
             "jax.custom_batching.custom_vmap",
             "jax.jit",
+            "jax.jit(donate_argnums=..)",
+            "optimizer.update",
             "lax.cond",
             "lax.scan",
             "lax.fori_loop",
