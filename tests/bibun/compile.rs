@@ -51,6 +51,8 @@ proptest! {
         let (own, again) = (Arc::clone(&formula), Arc::clone(&formula));
         let compiled = compile(move |x: &Vec<Variable>| own.run(x));
         compiled.check(&x).unwrap();
+        let donated = compiled.call_donated(formula.inputs());
+        all_the_same_bits(&donated, &formula.run(&x));
         let tangents = compile(move |(x, v): &(Vec<Variable>, Vec<Variable>)| {
             jvp(|x: &Vec<Variable>| again.run(x), x, v)
         });

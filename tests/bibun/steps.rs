@@ -249,6 +249,54 @@ fn donated_memory_becomes_that_of_results() {
 }
 
 #[test]
+fn donated_memory_is_that_of_steps_written_by_hand() {
+    for (dtype, size) in [
+        (DType::F32, 200_001),
+        (DType::F64, 100),
+        (DType::F64, 70_000),
+    ] {
+        let f = |(w, m, v): &(Variable, Variable, Variable)| {
+            let g = w.sin() * w + 0.5;
+            let m = 0.9 * m + 0.1 * &g;
+            let v = 0.99 * v + 0.01 * g.square();
+            (w - 0.1 * &m / (v.sqrt() + 1e-8), m, v)
+        };
+        let step = compile(f);
+        let start = |stream: u64| {
+            let mut g = Generator::new(3).split(stream);
+            Variable::constant(g.uniform([size], 0.0, 1.0, dtype))
+        };
+        let mut eager = (start(1), start(2), start(3));
+        let mut own = (start(1), start(2), start(3));
+        for i in 0..3 {
+            let before = memory_of(&own);
+            own = step.call_donated(own);
+            // The memory of the three is that of the three before, in some order.
+            assert_eq!(memory_of(&own), before, "{dtype} {size}, step {i}");
+            eager = f(&eager);
+            assert!(own.0.array().has_same_bits(&eager.0.array()));
+            assert!(own.1.array().has_same_bits(&eager.1.array()));
+            assert!(own.2.array().has_same_bits(&eager.2.array()));
+        }
+        // An array that is given twice has two readers.
+        let same = start(1);
+        let expected = f(&(same.clone(), same.clone(), same.clone()));
+        let found = step.call_donated((same.clone(), same.clone(), same));
+        assert!(found.0.array().has_same_bits(&expected.0.array()));
+        assert!(found.2.array().has_same_bits(&expected.2.array()));
+    }
+}
+
+/// Where the elements are.
+fn memory_of((a, b, c): &(Variable, Variable, Variable)) -> std::collections::BTreeSet<usize> {
+    let address = |x: &Variable| match x.dtype() {
+        DType::F32 => x.array().as_slice::<f32>().unwrap().as_ptr().addr(),
+        _ => x.array().as_slice::<f64>().unwrap().as_ptr().addr(),
+    };
+    [a, b, c].map(address).into()
+}
+
+#[test]
 fn what_a_compiled_step_cannot_do_is_refused() {
     #[track_caller]
     fn refused<A: Tree + Send + Sync + 'static>(

@@ -135,7 +135,7 @@ macro_rules! plain {
     )*};
 }
 plain! {
-    (): |_x, _visitor| ();
+    (): |_x, visitor| visitor.bits(0);
     bool: |x, visitor| visitor.bits((*x).into());
     char: |x, visitor| visitor.bits((*x).into());
     &'static str: |x, visitor| visitor.plain(*x);

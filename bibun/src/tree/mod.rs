@@ -2,7 +2,7 @@
 
 mod buffer;
 mod containers;
-pub mod skipped;
+pub(crate) mod skipped;
 mod tuples;
 
 pub use buffer::Buffer;

@@ -22,6 +22,7 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
             "jax.jit",
             "jax.jit(donate_argnums=..)",
             "optimizer.update",
+            "optax.apply_updates",
             "lax.cond",
             "lax.scan",
             "lax.fori_loop",

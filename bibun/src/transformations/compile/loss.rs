@@ -15,8 +15,16 @@ use crate::variable::Variable;
 /// The programs of a loss and its gradient.
 pub(crate) struct LossPrograms<A> {
     /// Those for each structure of an argument, the latest last.
-    known: Vec<(Structure, Argument<A>, Vec<(Vec<bool>, Traced)>)>,
+    known: Vec<Known<A>>,
     traces: usize,
+}
+
+/// The programs for one structure.
+struct Known<A> {
+    structure: Structure,
+    argument: Argument<A>,
+    /// Each with the inputs that have a gradient.
+    programs: Vec<(Vec<bool>, Traced)>,
 }
 
 /// A result, and the gradient of the loss by each leaf of the argument for which there is one.
@@ -45,18 +53,24 @@ impl<A: Tree> LossPrograms<A> {
             return None;
         }
         let mut found = self.known.iter().enumerate().rev();
-        let found = found.find_map(|(i, (structure, ..))| Some((i, structure.inputs(x)?)));
+        let found = found.find_map(|(i, known)| Some((i, known.structure.inputs(x)?)));
         let (at, inputs) = found.unwrap_or_else(|| {
             let (structure, inputs, argument) = Argument::of(x);
             if self.known.len() == STRUCTURES {
                 self.known.remove(0);
             }
-            self.known.push((structure, argument, Vec::new()));
+            self.known.push(Known {
+                structure,
+                argument,
+                programs: Vec::new(),
+            });
             (self.known.len() - 1, inputs)
         });
         let arrays = plain_arrays(&inputs)?;
         let asked: Vec<bool> = inputs.iter().map(Variable::has_history).collect();
-        let (_, argument, programs) = &mut self.known[at];
+        let Known {
+            argument, programs, ..
+        } = &mut self.known[at];
         let mut fitting = programs.iter();
         let fits =
             |(own, traced): &(Vec<bool>, Traced)| *own == asked && traced.signature.fits(&arrays);
