@@ -884,9 +884,7 @@ fn links_with_other_options_are_other_programs() {
 fn arrays_are_inputs_and_results() {
     let f = compile(|(x, list, step): &(Array, Vec<Array>, Array)| {
         let x = Variable::constant(x);
-        let sum = list
-            .iter()
-            .fold(x.clone(), |sum, y| sum + Variable::constant(y));
+        let sum = list.iter().fold(x, |sum, y| sum + Variable::constant(y));
         (sum.exp(), (step + 1, vec![sum.array()]))
     });
     for (i, seed) in [1, 2, 3].into_iter().enumerate() {

@@ -195,7 +195,8 @@ fn what_a_compiled_loss_cannot_do_is_refused() {
         |model, (x, _), _| model.forward(&Variable::constant(x)),
         "GradientStep: the loss is",
     );
-    struct Own(GradientStep<fn(&Net, &(Array, Array), &mut Step<'_>) -> Variable>);
+    type Loss = fn(&Net, &(Array, Array), &mut Step<'_>) -> Variable;
+    struct Own(GradientStep<Loss>);
     impl Stateful for Own {
         fn state(&self) -> bibun::serializers::State {
             self.0.state()
@@ -220,7 +221,7 @@ fn what_a_compiled_loss_cannot_do_is_refused() {
             bibun::training::TrainStep::<Net, (Array, Array)>::optimizer(&mut self.0)
         }
     }
-    let own = Own(GradientStep::new(Sgd::new(0.1), still));
+    let own = Own(GradientStep::new(Sgd::new(0.1), still as Loss));
     let trainer = Trainer::with_train_step(Net::new(0), Points::new(10, 4), own);
     let error = attempt(|| trainer.compiled().run().unwrap()).unwrap_err();
     assert!(
