@@ -120,8 +120,9 @@ where
     }
 
     /// Computes the function of an argument that is given away: the memory of arrays that nobody else
-    /// holds becomes that of results. So a train step that takes and returns a model and the state of its
-    /// optimizer does not hold both of them twice. The results have no history.
+    /// holds can become that of results. The steps of optimizers and elementwise passes take it, so a train
+    /// step that takes and returns a model and its optimizer does not hold them twice. The results have no
+    /// history.
     ///
     /// # Panics
     /// Panics in the same cases as [`call`](Self::call), and if another thread changes a buffer while the
