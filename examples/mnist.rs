@@ -55,6 +55,9 @@ struct Options {
     /// Seed of everything random: the same seed, the same result [default: 0; 3 for --seed-recipe]
     #[arg(long, allow_negative_numbers = true)]
     seed: Option<u64>,
+    /// Run the loss and its gradient as a compiled program, with the same result
+    #[arg(long)]
+    compiled: bool,
     /// The settings of the article that bibun began with: 100 hidden units, plain gradient descent
     /// on the summed loss with a constant rate of 0.0001, images shuffled once, 30 epochs
     #[arg(long, conflicts_with_all = ["epochs", "batch_size", "hidden", "optimizer", "lr"])]
@@ -160,8 +163,8 @@ fn run(options: &Options) -> Result<(), BoxError> {
         Reduction::Mean
     };
     let learn = move |model: &Mlp, (x, t): &(Array, Array), step: &mut Step<'_>| {
-        let y = model.forward(&Variable::constant(x));
-        step.report("accuracy", accuracy(&y, t));
+        let (y, t) = (model.forward(&Variable::constant(x)), Variable::constant(t));
+        step.report_metric("accuracy", [&y, &t], |[y, t]| accuracy(y, t));
         softmax_cross_entropy_with(y, t, reduction)
     };
     let mut trainer = Trainer::new(model, train, optimizer(options, steps), learn)
@@ -177,6 +180,9 @@ fn run(options: &Options) -> Result<(), BoxError> {
             "elapsed_time",
         ]))
         .extend(ProgressBar::new());
+    if options.compiled {
+        trainer = trainer.compiled();
+    }
     if let Some(folder) = &options.out {
         trainer = trainer
             .folder(folder)

@@ -12,7 +12,9 @@ use tree::Derived;
 /// variant adds nothing to the name: a wrapper is transparent. For an enum, the fields of the current
 /// variant are visited. Type parameters that occur in fields must be Trees, too.
 ///
-/// `#[tree(skip)]` leaves a field out; it is cloned.
+/// `#[tree(skip)]` leaves a field out; it is cloned. `compile` compares its value with that of the first
+/// call if its type is a Tree, or implements `Hash` or `Debug`, or is an `Arc`, whose address is compared;
+/// arguments with fields of other types are refused.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn derive_tree(input: TokenStream) -> TokenStream {
     derive(Derived::Tree, input)
@@ -21,7 +23,7 @@ pub fn derive_tree(input: TokenStream) -> TokenStream {
 /// Implements `bibun::links::Chain` for a model, and `bibun::Tree`, which Chain requires. The difference
 /// from `derive(Tree)` is that constants are buffers, and clones of a Variable are one parameter.
 ///
-/// `#[chain(skip)]` leaves a field out; it is cloned.
+/// `#[chain(skip)]` leaves a field out; it is cloned. `compile` compares it as with `derive(Tree)`.
 #[proc_macro_derive(Chain, attributes(chain))]
 pub fn derive_chain(input: TokenStream) -> TokenStream {
     derive(Derived::Chain, input)

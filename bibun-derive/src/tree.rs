@@ -48,12 +48,15 @@ pub(crate) fn derive(derived: Derived, mut input: DeriveInput) -> Result<TokenSt
         Data::Enum(data) => {
             let mut visit_arms = TokenStream::new();
             let mut map_arms = TokenStream::new();
-            for variant in &data.variants {
+            for (number, variant) in data.variants.iter().enumerate() {
                 let name = &variant.ident;
                 let bind = |i: usize, _: &Field| format_ident!("field_{i}").into_token_stream();
                 let (visits, parts) = walk(&variant.fields, &bind)?;
                 let bindings = bindings(&variant.fields);
-                visit_arms.extend(quote!(Self::#name { #bindings } => { #visits }));
+                visit_arms.extend(quote!(Self::#name { #bindings } => {
+                    visitor.plain(&#number);
+                    #visits
+                }));
                 map_arms.extend(quote!(Self::#name { #bindings } => Self::#name { #parts },));
             }
             match data.variants.is_empty() {
@@ -143,6 +146,15 @@ fn walk_fields(
         let span = field.ty.span();
         if skipped {
             parts.extend(quote_spanned!(span=> #member: ::core::clone::Clone::clone(#value),));
+            let name = member.to_string();
+            let name = name.trim_start_matches("r#");
+            visits.extend(quote!({
+                #[allow(unused_imports)]
+                use ::bibun::skipped::{
+                    OfAddress as _, OfHash as _, OfNothing as _, OfText as _, OfTree as _, Skipped,
+                };
+                (&&&&&Skipped(#value)).show(#name, visitor);
+            }));
             continue;
         }
         visits.extend(match &field.ident {

@@ -87,6 +87,12 @@ pub use transformations::{
 pub use tree::{Mapper, Role, Tree, Visitor, ravel_tree, tree_map, tree_zip};
 pub use variable::Variable;
 
+/// What `#[derive(Tree)]` writes of the fields that it leaves out.
+#[doc(hidden)]
+pub mod skipped {
+    pub use crate::tree::skipped::*;
+}
+
 /// The README's programs, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

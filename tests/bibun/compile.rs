@@ -7,7 +7,10 @@ use bibun::functions::{
     ConvOptions, conv2d, dropout, layer_normalization, linear, max_pool, relu, softmax,
     softmax_cross_entropy, where_,
 };
-use bibun::links::{BatchNorm, Chain, Dropout, Gru, Linear, Link, Lstm, TransformerBlock};
+use bibun::links::{
+    BatchNorm, Chain, Conv2d, ConvTranspose2d, Dropout, GroupNorm, Gru, LayerNorm, Linear, Link,
+    Lstm, Mlp, MultiHeadAttention, TransformerBlock,
+};
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer};
 use bibun::{
     Compiled, FunctionEvent, Phase, Tree, Variable, attempt, checkpoint, compile, eval_mode, grad,
@@ -50,6 +53,8 @@ proptest! {
         let (own, again) = (Arc::clone(&formula), Arc::clone(&formula));
         let compiled = compile(move |x: &Vec<Variable>| own.run(x));
         compiled.check(&x).unwrap();
+        let donated = compiled.call_donated(formula.inputs());
+        all_the_same_bits(&donated, &formula.run(&x));
         let tangents = compile(move |(x, v): &(Vec<Variable>, Vec<Variable>)| {
             jvp(|x: &Vec<Variable>| again.run(x), x, v)
         });
@@ -883,4 +888,249 @@ fn changes_of_leaves_are_refused() {
         returned.contains("`slope` of the result is a constant in a model"),
         "{returned}"
     );
+}
+
+/// A stand-in for options of a library that knows nothing of bibun.
+#[derive(Clone, Debug)]
+struct OnlyText(f64);
+
+#[derive(Clone, Hash)]
+struct OnlyHash(u32);
+
+#[derive(Clone)]
+struct Neither;
+
+#[derive(Clone, Copy, Tree)]
+enum Activation {
+    Tanh,
+    Leaky(f64),
+    Power { n: u32 },
+}
+
+#[derive(Chain, Clone)]
+struct Options {
+    w: Variable,
+    alpha: f64,
+    twice: bool,
+    activation: Activation,
+    name: String,
+    units: Vec<()>,
+    offset: Option<f32>,
+    table: std::collections::BTreeMap<&'static str, i32>,
+    #[chain(skip)]
+    text: OnlyText,
+    #[chain(skip)]
+    hash: OnlyHash,
+    #[chain(skip)]
+    function: fn(f64) -> f64,
+    #[chain(skip)]
+    closure: Arc<dyn Fn(&Variable) -> Variable + Send + Sync>,
+    #[chain(skip)]
+    teacher: Linear,
+    #[chain(skip)]
+    limits: (f64, Array),
+}
+
+impl Options {
+    fn forward(&self, x: &Variable) -> Variable {
+        let y = self.teacher.forward(&(x * &self.w)) * self.alpha;
+        let y = if self.twice { y.exp() } else { y };
+        let y = match self.activation {
+            Activation::Tanh => y.tanh(),
+            Activation::Leaky(slope) => y.leaky_relu(slope),
+            Activation::Power { n } => y.pow(f64::from(n)),
+        };
+        let y = (self.closure)(&y) + self.offset.unwrap_or(0.5) + self.name.len() as f64;
+        let y = y * (self.units.len() + 1) as f64 + self.table.values().sum::<i32>();
+        let y = y * self.text.0 + f64::from(self.hash.0);
+        (self.function)(2.0) * y + self.limits.0 + Variable::constant(&self.limits.1)
+    }
+}
+
+#[test]
+fn plain_fields_are_part_of_what_a_program_is_for() {
+    let g = &mut Generator::new(0);
+    let first = Options {
+        w: Variable::new(Generator::new(1).normal([3], 0.0, 1.0, DType::F32)),
+        alpha: 0.5,
+        twice: false,
+        activation: Activation::Tanh,
+        name: "a".to_owned(),
+        units: vec![()],
+        offset: None,
+        table: [("a", 1)].into(),
+        text: OnlyText(0.0),
+        hash: OnlyHash(1),
+        function: f64::sqrt,
+        closure: Arc::new(|x| x.sin()),
+        teacher: Linear::new(3, 3, g),
+        limits: (1.0, Array::from([1f32, 2.0, 3.0])),
+    };
+    let mut all = vec![first.clone()];
+    let mut other = |change: &dyn Fn(&mut Options)| {
+        let mut model = first.clone();
+        change(&mut model);
+        all.push(model);
+    };
+    other(&|model| model.alpha = -0.5);
+    other(&|model| model.twice = true);
+    other(&|model| model.activation = Activation::Leaky(0.1));
+    other(&|model| model.activation = Activation::Leaky(0.2));
+    other(&|model| model.activation = Activation::Power { n: 2 });
+    other(&|model| model.activation = Activation::Power { n: 3 });
+    other(&|model| model.name.push('b'));
+    other(&|model| model.units.push(()));
+    other(&|model| model.offset = Some(0.25));
+    other(&|model| model.offset = Some(-0.25));
+    other(&|model| model.table = [("a", 2)].into());
+    other(&|model| model.text.0 = 3.0);
+    // What `==` does not tell apart.
+    other(&|model| model.text.0 = -0.0);
+    other(&|model| model.hash.0 = 2);
+    other(&|model| model.function = f64::exp);
+    let factor = 2.0;
+    other(&|model| model.closure = Arc::new(move |x| factor * x));
+    other(&|model| model.teacher = Linear::new(3, 3, &mut Generator::new(1)));
+    other(&|model| model.limits.0 = 2.0);
+    other(&|model| model.limits.1 = Array::from([0f32, 2.0, 3.0]));
+    all.iter().for_each(|model| model.teacher.freeze());
+    let f = |(model, x): &(Options, Variable)| model.forward(x);
+    let compiled = compile(f);
+    let x = normal(&[2, 3], 7);
+    for _ in 0..2 {
+        for model in &all {
+            let argument = (model.clone(), x.clone());
+            same_bits(&compiled.call(&argument), &f(&argument));
+        }
+    }
+    assert_eq!(compiled.traces(), all.len());
+
+    #[derive(Tree)]
+    struct Unknown(Variable, #[tree(skip)] Neither);
+    let refused = compile(|x: &Unknown| x.0.exp());
+    let error = attempt(|| refused.call(&Unknown(x, Neither))).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("`1` of the argument is a"), "{text}");
+    assert!(text.contains("neither `Hash` nor `Debug`"), "{text}");
+}
+
+#[test]
+fn links_with_other_options_are_other_programs() {
+    let g = || Generator::new(4);
+    let x = || normal(&[2, 4, 6, 6], 1);
+    let rows = || normal(&[5, 6], 2);
+    let sequence = || normal(&[2, 5, 6], 3);
+    let check = |links: Vec<Box<dyn Link>>, x: Variable| {
+        let count = links.len();
+        let f = compile(|(link, x): &(Box<dyn Link>, Variable)| eval_mode(|| link.forward(x)));
+        for link in links {
+            let eager = eval_mode(|| link.forward(&x));
+            same_bits(&f.call(&(link, x.clone())), &eager);
+        }
+        assert_eq!(f.traces(), count);
+    };
+    let conv = |stride, padding, dilation, groups| -> Box<dyn Link> {
+        let builder = Conv2d::builder(4, 4, 3).stride(stride).padding(padding);
+        Box::new(builder.dilation(dilation).groups(groups).build(&mut g()))
+    };
+    check(
+        vec![
+            conv(1, 1, 1, 1),
+            conv(2, 1, 1, 1),
+            conv(1, 2, 1, 1),
+            conv(1, 1, 2, 1),
+            conv(1, 1, 1, 2),
+        ],
+        x(),
+    );
+    let transposed = |output_padding| -> Box<dyn Link> {
+        let builder = ConvTranspose2d::builder(4, 4, 3).stride(2);
+        Box::new(builder.output_padding(output_padding).build(&mut g()))
+    };
+    check(vec![transposed(0), transposed(1)], x());
+    let norm = |groups, epsilon| -> Box<dyn Link> {
+        Box::new(GroupNorm::builder(groups, 4).epsilon(epsilon).build())
+    };
+    check(vec![norm(2, 1e-5), norm(4, 1e-5), norm(2, 0.1)], x());
+    let norm =
+        |epsilon| -> Box<dyn Link> { Box::new(BatchNorm::builder(6).epsilon(epsilon).build()) };
+    check(vec![norm(1e-5), norm(0.1)], rows());
+    let norm =
+        |epsilon| -> Box<dyn Link> { Box::new(LayerNorm::builder(6).epsilon(epsilon).build()) };
+    check(vec![norm(1e-5), norm(0.1)], rows());
+    let mlp = |mlp: bibun::links::MlpBuilder| -> Box<dyn Link> { Box::new(mlp.build(&mut g())) };
+    let sizes = [6, 8, 2];
+    check(
+        vec![
+            mlp(Mlp::builder(&sizes)),
+            mlp(Mlp::builder(&sizes).activation(Variable::tanh)),
+        ],
+        rows(),
+    );
+    let attention = |heads, is_causal| -> Box<dyn Link> {
+        let builder = MultiHeadAttention::builder(6, heads);
+        let builder = if is_causal { builder.causal() } else { builder };
+        Box::new(builder.build(&mut g()))
+    };
+    check(
+        vec![attention(2, false), attention(3, false), attention(2, true)],
+        sequence(),
+    );
+    // Functions that capture nothing are the same in models that were made one by one.
+    let f = compile(|(model, x): &(Mlp, Variable)| model.forward(x));
+    let argument = |seed| (Mlp::new(&sizes, &mut Generator::new(seed)), rows());
+    f.call(&argument(1));
+    f.call(&argument(2));
+    assert_eq!(f.traces(), 1);
+    // Links without parameters are told apart by their types.
+    #[derive(Chain)]
+    struct Doubled;
+    impl Link for Doubled {
+        fn compute(&self, x: &Variable) -> Variable {
+            x * 2.0
+        }
+    }
+    #[derive(Chain)]
+    struct Squared;
+    impl Link for Squared {
+        fn compute(&self, x: &Variable) -> Variable {
+            x.square()
+        }
+    }
+    check(vec![Box::new(Doubled), Box::new(Squared)], rows());
+}
+
+#[test]
+fn arrays_are_inputs_and_results() {
+    let f = compile(|(x, list, step): &(Array, Vec<Array>, Array)| {
+        let x = Variable::constant(x);
+        let sum = list.iter().fold(x, |sum, y| sum + Variable::constant(y));
+        (sum.exp(), (step + 1, vec![sum.array()]))
+    });
+    for (i, seed) in [1, 2, 3].into_iter().enumerate() {
+        let x = || normal(&[3], seed).array();
+        let argument = (x(), vec![x(), x()], Array::from(i as i64));
+        f.check(&argument).unwrap();
+        let (y, (step, sums)) = f.call(&argument);
+        assert_eq!(step.item::<i64>(), i as i64 + 1);
+        same_bits(&y, &Variable::constant(&sums[0]).exp());
+    }
+    assert_eq!(f.traces(), 1);
+    let error = attempt(|| {
+        compile(|x: &Array| Variable::constant(x.item::<f64>())).call(&Array::from(1.0))
+    });
+    let text = error.unwrap_err().to_string();
+    assert!(text.starts_with("item: reads the elements"), "{text}");
+}
+
+#[test]
+fn fields_that_change_in_every_call_are_traced_in_every_call() {
+    let f = compile(|(x, step): &(Variable, u64)| x * *step as f64).limit(3);
+    let x = normal(&[3], 1);
+    for step in [1, 2, 3, 2, 1] {
+        same_bits(&f.call(&(x.clone(), step)), &(&x * step as f64));
+    }
+    let error = attempt(|| f.call(&(x, 4))).unwrap_err().to_string();
+    assert!(error.contains("trace 4 of at most 3"), "{error}");
+    assert!(error.contains("plain fields"), "{error}");
 }

@@ -141,6 +141,25 @@ impl<L: Link> Sequence<L> {
     }
 }
 
+#[test]
+fn steps_as_functions_are_made_on_the_device() {
+    let device = Counting::new(&["to"]);
+    let (eager, model, (x, t)) = (mlp(device), mlp(device), batch(device));
+    let loss = |model: &Mlp| softmax_cross_entropy(model.forward(&x), &t);
+    let make = || Lamb::new(0.01).hook(ClipNorm(0.1));
+    let mut minimizer = make();
+    for _ in 0..2 {
+        minimizer.minimize(&eager, &mut || loss(&eager));
+    }
+    let (_, stepped, optimizer) = make().minimized(&model, loss);
+    let (_, stepped, _) = optimizer.minimized(&stepped, loss);
+    let parameters = eager.parameters().into_iter().zip(stepped.parameters());
+    for ((name, a), (_, b)) in parameters {
+        assert!(b.device() == device as &dyn Device, "{name}");
+        assert_eq!(bits(&a.array()), bits(&b.array()), "{name}");
+    }
+}
+
 const HEAD: &str = "\
 # What a step of training costs on a device: kernels, allocations and copies on the way forward, bytes
 # that history keeps, and kernels, allocations and copies on the way back and of the update (one kernel

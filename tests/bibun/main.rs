@@ -38,6 +38,7 @@ mod rules;
 mod serializers;
 mod sizes;
 mod sources;
+mod steps;
 mod tables;
 mod threads;
 mod training;

@@ -1,5 +1,7 @@
 //! Several kernels in one pass over memory.
 
+mod taking;
+
 use std::fmt;
 
 use smallvec::SmallVec;

@@ -308,7 +308,11 @@ impl Program {
         };
         match work {
             Planned::Fused { fused, outputs, .. } => {
-                let made = fused.run(&arrays(values));
+                let arrays = arrays(values);
+                // From here on, the pass is the only holder of inputs that were given away.
+                let given = last.iter().filter(|slot| self.inputs.contains(slot));
+                given.for_each(|&slot| values[slot] = None);
+                let made = fused.run_taking(arrays);
                 for (&slot, y) in outputs.iter().zip(made) {
                     values[slot] = Some(y);
                 }

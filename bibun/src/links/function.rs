@@ -1,9 +1,10 @@
 //! A function as a link.
 
+use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Chain, Link};
+use super::{Chain, Link, Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
 /// A function of one Variable, as a link without parameters.
@@ -19,21 +20,45 @@ use crate::variable::Variable;
 /// let relu = FunctionLink::new(Variable::relu);
 /// assert_eq!(relu.forward(&Variable::constant([-1.0, 2.0])).to_vec::<f64>(), [0.0, 2.0]);
 /// ```
-#[derive(Chain, Clone)]
-pub struct FunctionLink(#[chain(skip)] Arc<Function>);
+#[derive(Clone)]
+pub struct FunctionLink {
+    function: Arc<Function>,
+    /// The type of a function that captures nothing, of which there is one only.
+    only: Option<TypeId>,
+}
 
 type Function = dyn Fn(&Variable) -> Variable + Send + Sync;
 
 impl FunctionLink {
     /// Creates a link from a function.
-    pub fn new(function: impl Fn(&Variable) -> Variable + Send + Sync + 'static) -> Self {
-        Self(Arc::new(function))
+    pub fn new<F>(function: F) -> Self
+    where
+        F: Fn(&Variable) -> Variable + Send + Sync + 'static,
+    {
+        Self {
+            only: (size_of::<F>() == 0).then(TypeId::of::<F>),
+            function: Arc::new(function),
+        }
     }
 }
 
+impl Tree for FunctionLink {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        match self.only {
+            Some(only) => visitor.plain(&only),
+            None => visitor.plain(&Arc::as_ptr(&self.function).addr()),
+        }
+    }
+    fn map(&self, _: &mut Mapper<'_>) -> Self {
+        self.clone()
+    }
+}
+
+impl Chain for FunctionLink {}
+
 impl Link for FunctionLink {
     fn compute(&self, x: &Variable) -> Variable {
-        (self.0)(x)
+        (self.function)(x)
     }
 }
 

@@ -21,6 +21,8 @@ mod start;
 mod transformer;
 mod weight_norm;
 
+use std::any::TypeId;
+
 pub use attention::{MultiHeadAttention, MultiHeadAttentionBuilder};
 pub use bibun_derive::Chain;
 pub use chain::Chain;
@@ -111,16 +113,24 @@ pub trait Link: Chain + MapLink + Send + Sync {
 pub trait MapLink {
     /// Returns the same link with its Variables mapped.
     fn map_link(&self, mapper: &mut Mapper<'_>) -> Box<dyn Link>;
+
+    /// Returns the type of the link.
+    fn link_type(&self) -> TypeId;
 }
 
 impl<L: Link + 'static> MapLink for L {
     fn map_link(&self, mapper: &mut Mapper<'_>) -> Box<dyn Link> {
         Box::new(self.map(mapper))
     }
+
+    fn link_type(&self) -> TypeId {
+        TypeId::of::<L>()
+    }
 }
 
 impl Tree for Box<dyn Link> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.plain(&(**self).link_type());
         (**self).visit(visitor);
     }
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {

@@ -66,6 +66,7 @@ pub mod schedule;
 mod sgd;
 mod slots;
 mod smorms3;
+mod stepped;
 
 pub use ada_delta::{AdaDelta, AdaDeltaRule};
 pub use ada_grad::{AdaGrad, AdaGradRule};

@@ -11,7 +11,8 @@ use bibun_array::{Array, Given, Kernel, Number};
 ///
 /// [`RuleOptimizer`](super::RuleOptimizer) does the rest: state for each parameter, its names in a
 /// snapshot, groups, hooks and schedules. The update of an element is a formula, which runs in one
-/// loop on the CPU and which any other device can read.
+/// loop on the CPU and which any other device can read. `Debug` must show all settings of the rule,
+/// because [`compile`](crate::compile) tells optimizers apart by it.
 ///
 /// ```
 /// use bibun::Variable;
@@ -48,7 +49,9 @@ use bibun_array::{Array, Given, Kernel, Number};
 /// optimizer.update(&w);
 /// assert_eq!(w.to_vec::<f64>(), [0.5, 2.5]);
 /// ```
-pub trait UpdateRule<const N: usize, const G: usize>: Clone + fmt::Debug + Send + 'static {
+pub trait UpdateRule<const N: usize, const G: usize>:
+    Clone + fmt::Debug + Send + Sync + 'static
+{
     /// The names of the numbers of state.
     const STATE: [&'static str; N];
 

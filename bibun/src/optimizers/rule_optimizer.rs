@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use bibun_array::math::Float;
 use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, cpu};
@@ -10,8 +11,10 @@ use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, c
 use super::hooks::{Hook, Hooks, Names, Site};
 use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
-use super::slots::{Slot, Slots};
+use super::slots::{Parameters, Slots};
+use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
+use crate::error::{Error, raise};
 use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
@@ -28,22 +31,27 @@ use crate::variable::Variable;
 /// for each parameter such as `l1/weight` the arrays of the rule and the number of steps that the
 /// parameter has made: `parameters/l1/weight/m`, `parameters/l1/weight/steps`. Hooks, the schedule
 /// and the other settings belong to the program and are not in the state.
+///
+/// It is a [`Tree`](crate::Tree) without leaves, so that [`compile`](crate::compile) takes and returns it:
+/// its state is made of inputs and outputs of a program, see [`minimized`](Self::minimized).
 #[derive(Debug)]
 pub struct RuleOptimizer<R, const N: usize, const G: usize> {
-    choice: Choice<R>,
-    hooks: Hooks,
-    steps: u64,
-    slots: Slots<N>,
+    pub(super) choice: Choice<R>,
+    pub(super) hooks: Hooks,
+    pub(super) steps: u64,
+    pub(super) slots: Slots<N>,
+    /// The state in place of the others, while a function is traced.
+    pub(super) traced: Option<Packed>,
 }
 
 /// The settings that a parameter has at a step.
-#[derive(Debug)]
-struct Choice<R> {
-    base: Settings<R>,
-    groups: Vec<Group<R>>,
-    schedule: Box<dyn Schedule>,
+#[derive(Clone, Debug)]
+pub(super) struct Choice<R> {
+    pub(super) base: Settings<R>,
+    pub(super) groups: Vec<Group<R>>,
+    pub(super) schedule: Arc<dyn Schedule>,
     /// The current base learning rate.
-    learning_rate: f64,
+    pub(super) learning_rate: f64,
 }
 
 /// The settings of a group of parameters: a learning rate and the rule.
@@ -56,19 +64,28 @@ pub struct Settings<R> {
 }
 
 /// A group of parameters with separate settings.
-struct Group<R> {
-    contains: Names,
-    settings: Settings<R>,
+#[derive(Clone)]
+pub(super) struct Group<R> {
+    pub(super) contains: Names,
+    pub(super) settings: Settings<R>,
 }
 
 /// The work of a step for one parameter.
-struct Task {
-    slot: usize,
+pub(super) struct Task {
+    pub(super) slot: usize,
     /// The parameter's number among the parameters of the model.
-    number: usize,
-    gradient: Array,
+    pub(super) number: usize,
+    pub(super) gradient: Array,
     /// The device that the parameter belongs on.
-    home: &'static dyn Device,
+    pub(super) home: &'static dyn Device,
+}
+
+/// The device that a parameter belongs on. A parameter of one repeated value is on every device, but its
+/// gradient is not.
+pub(super) fn home(gradient: &Array, parameter: &Array) -> &'static dyn Device {
+    let devices = [gradient.device(), parameter.device()];
+    let home = devices.into_iter().find(|&device| device != cpu());
+    home.unwrap_or(cpu())
 }
 
 impl Task {
@@ -95,12 +112,13 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
                     rule,
                 },
                 groups: Vec::new(),
-                schedule: Box::new(1.0),
+                schedule: Arc::new(1.0),
                 learning_rate,
             },
             hooks: Hooks::default(),
             steps: 0,
             slots: Slots::default(),
+            traced: None,
         }
     }
 
@@ -136,13 +154,13 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     #[must_use]
     pub fn group(
         mut self,
-        contains: impl Fn(&str) -> bool + Send + 'static,
+        contains: impl Fn(&str) -> bool + Send + Sync + 'static,
         change: impl FnOnce(&mut Settings<R>),
     ) -> Self {
         let mut settings = self.choice.base.clone();
         change(&mut settings);
         self.choice.groups.push(Group {
-            contains: Box::new(contains),
+            contains: Arc::new(contains),
             settings,
         });
         self
@@ -158,17 +176,17 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     #[must_use]
     pub fn hook_where(
         mut self,
-        contains: impl Fn(&str) -> bool + Send + 'static,
+        contains: impl Fn(&str) -> bool + Send + Sync + 'static,
         hook: impl Hook,
     ) -> Self {
-        self.hooks.push(Box::new(contains), hook);
+        self.hooks.push(Arc::new(contains), hook);
         self
     }
 
     /// Sets a schedule, whose factor multiplies the learning rates at each step.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Self {
-        self.choice.schedule = Box::new(schedule);
+        self.choice.schedule = Arc::new(schedule);
         self
     }
 
@@ -180,14 +198,12 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             if let Some(gradient) = parameter.grad()
                 && !parameter.is_frozen()
             {
-                // A parameter of one repeated value is on every device, but its gradient is not.
-                let devices = [gradient.device(), parameter.device()];
-                let home = devices.into_iter().find(|&device| device != cpu());
-                let home = home.unwrap_or(cpu());
+                let gradient = gradient.array();
+                let home = home(&gradient, &parameter.array());
                 tasks.push(Task {
                     slot: self.slots.find::<R, G>(name, parameter),
                     number,
-                    gradient: gradient.array().to(home),
+                    gradient: gradient.to(home),
                     home,
                 });
             }
@@ -196,30 +212,93 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         tasks
     }
 
-    /// Returns, for each hook that measures, `Σ gw²` over all gradients that the hook changes, as
-    /// the hooks before it leave them; for the other hooks zero.
-    fn squares(&self, tasks: &[Task]) -> Vec<Array> {
-        let mut squares: Vec<Array> = Vec::new();
-        for hook in 0..self.hooks.len() {
-            let mut sum: Option<Array> = None;
-            for task in tasks {
-                let Slot {
-                    parameter, name, ..
-                } = self.slots.at(task.slot);
-                if self.hooks.measures(hook, name) {
-                    let changes = task.changes(&self.hooks, name, self.steps, &squares);
-                    let w = parameter.array().to(task.home);
-                    let own = (task.home).sum_of_squares(&changes, &w, &task.gradient);
-                    sum = Some(match sum {
-                        None => own,
-                        Some(sum) => own.to(sum.device()) + sum,
-                    });
-                }
-            }
-            squares.push(sum.unwrap_or_else(|| Array::scalar(0.0)));
+    /// Checks that the state is not that of a function that is being traced.
+    #[track_caller]
+    pub(super) fn expect_here(&self, function: &'static str) {
+        if self.traced.is_some() {
+            let what = "the state of this optimizer has no elements yet, because compile is tracing \
+                        its function; use `minimized` or `updated` there, and this outside";
+            raise(Error::argument(function, what));
         }
-        squares
     }
+}
+
+/// Makes a step of some parameters: the one after `steps`.
+#[track_caller]
+pub(super) fn advance<R: UpdateRule<N, G>, const N: usize, const G: usize>(
+    choice: &Choice<R>,
+    hooks: &Hooks,
+    steps: u64,
+    tasks: Vec<Task>,
+    parameters: &mut impl Parameters<N>,
+) {
+    let squares = squares(hooks, steps, &tasks, parameters);
+    for task in tasks {
+        let name = parameters.name(task.slot);
+        let changes = task.changes(hooks, name, steps, &squares);
+        let (learning_rate, rule) = choice.of(name, steps);
+        let Task {
+            slot,
+            gradient,
+            home,
+            ..
+        } = task;
+        let memory = parameters.memory(slot);
+        memory.steps += 1;
+        let mut step = ParameterStep {
+            learning_rate,
+            number: memory.steps,
+            squares: [Array::scalar(0.0), Array::scalar(0.0)],
+        };
+        let arrays = &mut memory.arrays;
+        arrays.iter_mut().for_each(|array| *array = array.to(home));
+        if let Some(kernel) = rule.measured(&step) {
+            let mut measured = changes.clone();
+            measured.push(Change::new(kernel, arrays.to_vec()));
+            let w = parameters.array(slot).to(home);
+            step.squares = [
+                home.sum_of_squares(&[], &w, &w),
+                home.sum_of_squares(&measured, &w, &gradient),
+            ];
+        }
+        let given = rule.given(&step).map(|given| match given {
+            Given::Element(x) => x.cast(gradient.dtype().accumulator()).into(),
+            number @ Given::Number(_) => number,
+        });
+        let update = Update::new(RuleElement::<R>(PhantomData), changes, given);
+        parameters.change(slot, |w, arrays| {
+            *w = w.to(home);
+            home.update(&update, w, &gradient, arrays);
+        });
+    }
+}
+
+/// Returns, for each hook that measures, `Σ gw²` over all gradients that the hook changes, as the hooks
+/// before it leave them; for the other hooks zero.
+fn squares<const N: usize>(
+    hooks: &Hooks,
+    steps: u64,
+    tasks: &[Task],
+    parameters: &impl Parameters<N>,
+) -> Vec<Array> {
+    let mut squares: Vec<Array> = Vec::new();
+    for hook in 0..hooks.len() {
+        let mut sum: Option<Array> = None;
+        for task in tasks {
+            let name = parameters.name(task.slot);
+            if hooks.measures(hook, name) {
+                let changes = task.changes(hooks, name, steps, &squares);
+                let w = parameters.array(task.slot).to(task.home);
+                let own = (task.home).sum_of_squares(&changes, &w, &task.gradient);
+                sum = Some(match sum {
+                    None => own,
+                    Some(sum) => own.to(sum.device()) + sum,
+                });
+            }
+        }
+        squares.push(sum.unwrap_or_else(|| Array::scalar(0.0)));
+    }
+    squares
 }
 
 impl<R> Choice<R> {
@@ -240,12 +319,12 @@ impl<R> Choice<R> {
     }
 
     /// Returns the rules: the base rule, then those of the groups.
-    fn rules(&self) -> impl Iterator<Item = &R> {
+    pub(super) fn rules(&self) -> impl Iterator<Item = &R> {
         let groups = self.groups.iter().map(|group| &group.settings.rule);
         std::iter::once(&self.base.rule).chain(groups)
     }
 
-    fn rules_mut(&mut self) -> impl Iterator<Item = &mut R> {
+    pub(super) fn rules_mut(&mut self) -> impl Iterator<Item = &mut R> {
         let groups = self.groups.iter_mut().map(|group| &mut group.settings.rule);
         std::iter::once(&mut self.base.rule).chain(groups)
     }
@@ -263,49 +342,21 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
         check_trainable("update", model);
+        self.expect_here("update");
         let tasks = self.tasks(model);
-        let squares = self.squares(&tasks);
-        for task in tasks {
-            let Slot {
-                parameter,
-                name,
-                memory,
-            } = self.slots.at_mut(task.slot);
-            let changes = task.changes(&self.hooks, name, self.steps, &squares);
-            let (learning_rate, rule) = self.choice.of(name, self.steps);
-            memory.steps += 1;
-            let mut step = ParameterStep {
-                learning_rate,
-                number: memory.steps,
-                squares: [Array::scalar(0.0), Array::scalar(0.0)],
-            };
-            let Task { gradient, home, .. } = task;
-            let arrays = &mut memory.arrays;
-            arrays.iter_mut().for_each(|array| *array = array.to(home));
-            if let Some(kernel) = rule.measured(&step) {
-                let w = parameter.array().to(home);
-                let mut measured = changes.clone();
-                measured.push(Change::new(kernel, arrays.to_vec()));
-                step.squares = [
-                    home.sum_of_squares(&[], &w, &w),
-                    home.sum_of_squares(&measured, &w, &gradient),
-                ];
-            }
-            let given = rule.given(&step).map(|given| match given {
-                Given::Element(x) => x.cast(gradient.dtype().accumulator()).into(),
-                number @ Given::Number(_) => number,
-            });
-            let update = Update::new(RuleElement::<R>(PhantomData), changes, given);
-            parameter.update_in_place(|w| {
-                *w = w.to(home);
-                home.update(&update, w, &gradient, arrays);
-            });
-        }
+        advance(
+            &self.choice,
+            &self.hooks,
+            self.steps,
+            tasks,
+            &mut self.slots,
+        );
         self.steps += 1;
     }
 
     #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        self.expect_here("minimize");
         let loss = evaluate(model, objective);
         if R::OBSERVES {
             let loss = loss.item();
@@ -316,24 +367,29 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
     }
 
     fn learning_rate(&self) -> f64 {
+        self.expect_here("learning_rate");
         self.choice.learning_rate * self.choice.schedule.factor(self.steps)
     }
 
     fn base_learning_rate(&self) -> f64 {
+        self.expect_here("base_learning_rate");
         self.choice.learning_rate
     }
 
     fn set_learning_rate(&mut self, learning_rate: f64) {
+        self.expect_here("set_learning_rate");
         self.choice.learning_rate = learning_rate;
     }
 
     fn steps(&self) -> u64 {
+        self.expect_here("steps");
         self.steps
     }
 }
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {
     fn state(&self) -> State {
+        self.expect_here("state");
         let mut state = State::new();
         state.insert("steps", self.steps);
         state.insert("learning_rate", self.choice.learning_rate);
@@ -347,6 +403,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
     }
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        self.expect_here("load_state");
         let mut error = StateError::default();
         let steps = state.count("steps").map_err(|wrong| error.add(wrong));
         let learning_rate = state

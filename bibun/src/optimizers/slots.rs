@@ -19,7 +19,44 @@ pub(super) struct Slot<const N: usize> {
     pub parameter: Variable,
     /// The name under which the parameter was first seen, with a number appended if another has it.
     pub name: String,
+    is_numbered: bool,
     pub memory: Memory<N>,
+}
+
+/// The parameters of a step, each at a place.
+pub(super) trait Parameters<const N: usize> {
+    /// Returns the name of a parameter.
+    fn name(&self, place: usize) -> &str;
+    /// Returns its elements.
+    fn array(&self, place: usize) -> Array;
+    /// Returns its state.
+    fn memory(&mut self, place: usize) -> &mut Memory<N>;
+    /// Changes its elements and the arrays of its state.
+    #[track_caller]
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut Array, &mut [Array; N]));
+}
+
+/// The leaves that have been seen.
+impl<const N: usize> Parameters<N> for Slots<N> {
+    fn name(&self, place: usize) -> &str {
+        &self.seen[place].name
+    }
+
+    fn array(&self, place: usize) -> Array {
+        self.seen[place].parameter.array()
+    }
+
+    fn memory(&mut self, place: usize) -> &mut Memory<N> {
+        &mut self.seen[place].memory
+    }
+
+    #[track_caller]
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut Array, &mut [Array; N])) {
+        let Slot {
+            parameter, memory, ..
+        } = &mut self.seen[place];
+        parameter.update_in_place(|w| change(w, &mut memory.arrays));
+    }
 }
 
 /// The numbers that change.
@@ -27,6 +64,17 @@ pub(super) struct Slot<const N: usize> {
 pub(super) struct Memory<const N: usize> {
     pub steps: u64,
     pub arrays: [Array; N],
+}
+
+impl<const N: usize> Memory<N> {
+    /// Creates the state before the first step.
+    pub(super) fn initial<R: UpdateRule<N, G>, const G: usize>(spec: &Spec) -> Self {
+        let full = |value: f64| Array::full(&spec.shape, Scalar::from(value).cast(spec.dtype));
+        Self {
+            steps: 0,
+            arrays: R::INITIAL.map(full),
+        }
+    }
 }
 
 /// The state of every parameter that has had a gradient, and of those in a loaded state that have
@@ -49,8 +97,9 @@ impl<const N: usize> Slots<N> {
         if let Some(place) = self.seen.get_index_of(&key) {
             return place;
         }
-        let name = unused(name, |name| names().any(|other| other == name));
-        let spec = spec_of_state(parameter);
+        let own = unused(name, |name| names().any(|other| other == name));
+        let (is_numbered, name) = (own != name, own);
+        let spec = spec_of_state(&parameter.spec());
         let memory = match self.waiting.shift_remove(&name) {
             Some(memory) => {
                 for (array, part) in memory.arrays.iter().zip(R::STATE) {
@@ -58,15 +107,12 @@ impl<const N: usize> Slots<N> {
                 }
                 memory
             }
-            None => Memory {
-                steps: 0,
-                arrays: R::INITIAL
-                    .map(|value| Array::full(&spec.shape, Scalar::from(value).cast(spec.dtype))),
-            },
+            None => Memory::initial::<R, G>(&spec),
         };
         let slot = Slot {
             parameter: parameter.clone(),
             name,
+            is_numbered,
             memory,
         };
         match self.seen.entry(key) {
@@ -79,19 +125,28 @@ impl<const N: usize> Slots<N> {
         }
     }
 
-    pub(super) fn at(&self, place: usize) -> &Slot<N> {
-        &self.seen[place]
+    /// Creates the state of parameters that have not been seen yet.
+    pub(super) fn of(waiting: IndexMap<String, Memory<N>>) -> Self {
+        let seen = IndexMap::default();
+        Self { seen, waiting }
     }
 
-    pub(super) fn at_mut(&mut self, place: usize) -> &mut Slot<N> {
-        &mut self.seen[place]
+    /// Returns the state of each parameter, with its name.
+    pub(super) fn memories(&self) -> impl Iterator<Item = (&String, &Memory<N>)> {
+        let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
+        seen.chain(&self.waiting)
+    }
+
+    /// Returns the name of a parameter that was seen under a name that another one had already.
+    pub(super) fn numbered(&self) -> Option<&str> {
+        let mut numbered = self.seen.values().filter(|slot| slot.is_numbered);
+        Some(&numbered.next()?.name)
     }
 
     /// Returns the whole state, as `name/m`, `name/steps`.
     pub(super) fn state<R: UpdateRule<N, G>, const G: usize>(&self) -> State {
         let mut state = State::new();
-        let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
-        for (name, memory) in seen.chain(&self.waiting) {
+        for (name, memory) in self.memories() {
             for (part, array) in R::STATE.into_iter().zip(&memory.arrays) {
                 state.insert(within(name, part), array.clone());
             }
@@ -124,7 +179,7 @@ impl<const N: usize> Slots<N> {
                 let part = within(name, part);
                 let array = match seen {
                     Some(slot) => {
-                        let Spec { shape, dtype } = spec_of_state(&slot.parameter);
+                        let Spec { shape, dtype } = spec_of_state(&slot.parameter.spec());
                         state.array_like(&part, &Array::zeros(shape, dtype))
                     }
                     None => state.array(&part),
@@ -180,9 +235,8 @@ pub(super) fn unused(name: &str, is_used: impl Fn(&str) -> bool) -> String {
 
 /// Returns the shape and dtype of a parameter's state. The state is not rounded to 16 bits, because
 /// a step may change it by less than their precision.
-fn spec_of_state(parameter: &Variable) -> Spec {
-    let Spec { shape, dtype } = parameter.spec();
-    Spec::new(shape, dtype.accumulator())
+pub(super) fn spec_of_state(parameter: &Spec) -> Spec {
+    Spec::new(&parameter.shape, parameter.dtype.accumulator())
 }
 
 /// Checks that a loaded array has the shape and dtype of the state of the parameter that has

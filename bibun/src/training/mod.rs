@@ -37,6 +37,7 @@
 
 mod batch_source;
 mod clock;
+mod compiled;
 mod error;
 mod extension;
 mod extensions;
@@ -51,6 +52,7 @@ mod trainer;
 
 pub use batch_source::{BatchSource, BoxError, Once};
 pub use clock::{Clock, Trigger, Until};
+pub use compiled::LossPrograms;
 pub use error::TrainingError;
 pub use extension::{Extension, Session};
 #[cfg(feature = "tensorboard")]

@@ -1,12 +1,15 @@
 //! The values that steps and evaluations report.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bibun_array::{Array, Generator};
 use indexmap::IndexMap;
 
 use super::Clock;
+use crate::error::{Error, raise};
 use crate::serializers::{State, StateError, Stateful};
+use crate::tree::{Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
 /// Values by name, each the mean of all values reported under its name, weighted by the numbers of
@@ -107,6 +110,52 @@ pub struct Step<'a> {
     pub(super) examples: usize,
     pub(super) weight: f64,
     pub(super) look: Option<&'a mut dyn FnMut(&Variable)>,
+    /// What is reported while the loss is traced.
+    pub(super) traced: Option<Vec<Reported>>,
+}
+
+/// A report of a loss that is traced, which is made in every step.
+#[derive(Clone)]
+pub(super) struct Reported {
+    name: String,
+    weight: f64,
+    value: Value,
+}
+
+/// The value of a report.
+#[derive(Clone)]
+enum Value {
+    Number(f64),
+    /// A function of Variables.
+    Metric(Vec<Variable>, Arc<Metric>),
+}
+
+type Metric = dyn Fn(&[Variable]) -> f64 + Send + Sync;
+
+impl Reported {
+    fn add_to(&self, report: &mut Report) {
+        let value = match &self.value {
+            Value::Number(value) => *value,
+            Value::Metric(values, metric) => metric(values),
+        };
+        report.add(&self.name, value, self.weight);
+    }
+}
+
+/// The Variables of a metric are results of the loss.
+impl Tree for Reported {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        if let Value::Metric(values, _) = &self.value {
+            values.visit(visitor);
+        }
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        let mut mapped = self.clone();
+        if let Value::Metric(values, _) = &mut mapped.value {
+            *values = values.map(mapper);
+        }
+        mapped
+    }
 }
 
 impl fmt::Debug for Step<'_> {
@@ -121,7 +170,68 @@ impl fmt::Debug for Step<'_> {
 impl Step<'_> {
     /// Reports a mean over the batch, which is logged as the mean over all examples.
     pub fn report(&mut self, name: &str, mean: f64) {
-        self.report.add(name, mean, self.weight);
+        self.report_weighted(name, mean, self.weight);
+    }
+
+    /// Reports a mean over the batch that is a function of Variables, such as an accuracy. A
+    /// [compiled](super::Trainer::compiled) loss cannot read values while it is traced, so it reports
+    /// metrics in this way: the function is called in every step, with the values of that step.
+    ///
+    /// ```
+    /// use bibun::functions::{accuracy, softmax_cross_entropy};
+    /// use bibun::links::{Linear, Link};
+    /// use bibun::training::Step;
+    /// use bibun::{array::Array, Variable};
+    /// let loss = |model: &Linear, (x, t): &(Array, Array), step: &mut Step<'_>| {
+    ///     let (y, t) = (model.forward(&Variable::constant(x)), Variable::constant(t));
+    ///     step.report_metric("accuracy", [&y, &t], |[y, t]| accuracy(y, t));
+    ///     softmax_cross_entropy(y, t)
+    /// };
+    /// ```
+    pub fn report_metric<const N: usize>(
+        &mut self,
+        name: &str,
+        values: [&Variable; N],
+        metric: impl Fn([&Variable; N]) -> f64 + Send + Sync + 'static,
+    ) {
+        if self.traced.is_none() {
+            return self.report(name, metric(values));
+        }
+        let values = values.map(Variable::detach).to_vec();
+        let metric = move |values: &[Variable]| metric(std::array::from_fn(|i| &values[i]));
+        self.add(name, self.weight, Value::Metric(values, Arc::new(metric)));
+    }
+
+    fn add(&mut self, name: &str, weight: f64, value: Value) {
+        let name = name.to_owned();
+        let reported = Reported {
+            name,
+            weight,
+            value,
+        };
+        match &mut self.traced {
+            Some(traced) => traced.push(reported),
+            None => reported.add_to(self.report),
+        }
+    }
+
+    /// Makes the reports of a loss that was traced.
+    pub(super) fn add_all(&mut self, reported: &[Reported]) {
+        reported
+            .iter()
+            .for_each(|reported| reported.add_to(self.report));
+    }
+
+    /// Checks that the loss is not being traced, because what it asks for changes with every step.
+    #[track_caller]
+    fn expect_now(&self, function: &'static str, advice: &str) {
+        if self.traced.is_some() {
+            let what = format!(
+                "the trainer is compiled and traces its loss, so what this returns would be the same \
+                 in every later step; {advice}"
+            );
+            raise(Error::argument(function, what));
+        }
     }
 
     /// Sets the weight of the following means of this batch, including the loss, instead of its
@@ -132,11 +242,18 @@ impl Step<'_> {
 
     /// Reports a mean with its own weight, such as the number of words in the batch.
     pub fn report_weighted(&mut self, name: &str, mean: f64, weight: f64) {
-        self.report.add(name, mean, weight);
+        self.add(name, weight, Value::Number(mean));
     }
 
     /// Returns the random numbers of this step: the same however often training was resumed.
+    ///
+    /// # Panics
+    /// Panics in a [compiled](super::Trainer::compiled) loss.
+    #[track_caller]
     pub fn random(&mut self) -> &mut Generator {
+        let advice =
+            "draw in the data set, which adds numbers to a batch, or by a link such as `Dropout`";
+        self.expect_now("random", advice);
         &mut self.random
     }
 
@@ -154,7 +271,14 @@ impl Step<'_> {
     }
 
     /// Returns the progress of training before this step.
+    ///
+    /// # Panics
+    /// Panics in a [compiled](super::Trainer::compiled) loss.
+    #[track_caller]
     pub fn clock(&self) -> &Clock {
+        let advice =
+            "a number that changes belongs into the batch, or into a `Buffer` of the model";
+        self.expect_now("clock", advice);
         self.clock
     }
 }

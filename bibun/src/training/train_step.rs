@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::compiled::LossPrograms;
 use super::error::TrainingError;
 use super::report::Step;
 use crate::error::{Error, attempt, raise};
@@ -20,6 +21,27 @@ pub trait TrainStep<M, B>: Stateful {
     /// # Errors
     /// Returns an error if the loss is not finite; the model has learned nothing then.
     fn update(&mut self, model: &M, batch: &B, step: &mut Step<'_>) -> Result<(), TrainingError>;
+
+    /// Learns from a batch by programs, for a [compiled](super::Trainer::compiled) trainer. Defaults to an
+    /// error, which says that this train step does not.
+    ///
+    /// # Errors
+    /// Returns an error in the same cases as [`update`](Self::update).
+    ///
+    /// # Panics
+    /// Panics if the train step does not compile its loss.
+    fn update_compiled(
+        &mut self,
+        model: &M,
+        batch: &B,
+        step: &mut Step<'_>,
+        programs: &mut LossPrograms<M, B>,
+    ) -> Result<(), TrainingError> {
+        let _ = (model, batch, step, programs);
+        let what =
+            "this train step does not compile its loss; call a function made by `compile` in it";
+        raise(Error::argument("compiled", what))
+    }
 
     /// Returns the optimizer; if there are several, the one to which schedules and the log refer.
     fn optimizer(&mut self) -> &mut dyn Optimizer;
@@ -63,6 +85,36 @@ where
 {
     /// Makes one step of the optimizer and reports `loss`.
     fn update(&mut self, model: &M, batch: &B, step: &mut Step<'_>) -> Result<(), TrainingError> {
+        self.learn(model, batch, step, None)
+    }
+
+    fn update_compiled(
+        &mut self,
+        model: &M,
+        batch: &B,
+        step: &mut Step<'_>,
+        programs: &mut LossPrograms<M, B>,
+    ) -> Result<(), TrainingError> {
+        self.learn(model, batch, step, Some(programs))
+    }
+
+    fn optimizer(&mut self) -> &mut dyn Optimizer {
+        &mut *self.optimizer
+    }
+}
+
+impl<F> GradientStep<F> {
+    fn learn<M, B>(
+        &mut self,
+        model: &M,
+        batch: &B,
+        step: &mut Step<'_>,
+        mut programs: Option<&mut LossPrograms<M, B>>,
+    ) -> Result<(), TrainingError>
+    where
+        M: Chain,
+        F: Fn(&M, &B, &mut Step<'_>) -> Variable,
+    {
         let Self { optimizer, loss } = self;
         let random = step.random.clone();
         let mut not_finite = None;
@@ -71,14 +123,14 @@ where
             // reported.
             step.report.clear();
             step.random = random.clone();
-            let (value, seen) = Surroundings::record(|| loss(model, batch, step));
-            if value.size() != 1 {
-                let what = format!(
-                    "the loss is {}, expected one number, such as a mean",
-                    value.spec()
-                );
-                raise(Error::argument("GradientStep", what));
-            }
+            // A history to be drawn is that of the loss itself.
+            let programs = programs.as_deref_mut().filter(|_| step.look.is_none());
+            let (value, seen) = Surroundings::record(|| {
+                let computed =
+                    programs.and_then(|programs| programs.run(model, batch, step, &*loss));
+                computed.unwrap_or_else(|| loss(model, batch, step))
+            });
+            expect_number(&value);
             step.show(&value);
             if let Some(found) = unusual(&value) {
                 let again = || detect_anomaly(|| drop(loss(model, batch, step)));
@@ -101,9 +153,14 @@ where
             (Err(error), None) => raise(error),
         }
     }
+}
 
-    fn optimizer(&mut self) -> &mut dyn Optimizer {
-        &mut *self.optimizer
+/// Checks that a loss is a single number.
+pub(super) fn expect_number(loss: &Variable) {
+    if loss.size() != 1 {
+        let spec = loss.spec();
+        let what = format!("the loss is {spec}, expected one number, such as a mean");
+        raise(Error::argument("GradientStep", what));
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bibun_array::Generator;
 
 use super::batch_source::{BatchSource, BoxError};
+use super::compiled::LossPrograms;
 use super::extension::{Extension, Session};
 use super::folder::Folder;
 use super::interrupt::Interrupts;
@@ -22,6 +23,7 @@ use crate::links::Chain;
 use crate::optimizers::Optimizer;
 use crate::scope::train_mode;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
+use crate::tree::Tree;
 use crate::variable::Variable;
 
 /// A training loop: takes batches from a [`BatchSource`], learns from each by a [`TrainStep`], and
@@ -57,6 +59,7 @@ pub struct Trainer<M, S: BatchSource> {
     model: M,
     source: S,
     train_step: Box<dyn TrainStep<M, S::Batch>>,
+    programs: Option<LossPrograms<M, S::Batch>>,
     until: Until,
     seed: u64,
     folder: Option<PathBuf>,
@@ -152,6 +155,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             model,
             source,
             train_step: Box::new(train_step),
+            programs: None,
             until: Until::Epochs(1.0),
             seed: 0,
             folder: None,
@@ -168,6 +172,56 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             line: Line::default(),
             begun: None,
         }
+    }
+
+    /// Compiles the loss together with its gradient, as [`compile`](crate::compile) does: the first step
+    /// with batches of some shapes traces it, and later steps run a program. A ragged last batch of an
+    /// epoch is a second program. The training has the same bits, and its snapshots are the same, so it
+    /// can be compiled or not each time that it is resumed.
+    ///
+    /// The loss may not read values while it is traced, which is an error with its line. It reports
+    /// metrics by [`Step::report_metric`], and draws random numbers in the data set or by links. Numbers
+    /// that it captures keep their values. The update of the parameters, evaluation and extensions run as
+    /// before.
+    ///
+    /// ```
+    /// use bibun::array::{Array, Generator};
+    /// use bibun::datasets::{DataLoader, Digits};
+    /// use bibun::functions::{accuracy, softmax_cross_entropy};
+    /// use bibun::links::{Linear, Link};
+    /// use bibun::optimizers::Adam;
+    /// use bibun::training::{Step, Trainer};
+    /// use bibun::Variable;
+    ///
+    /// let loss = |model: &Linear, (x, t): &(Array, Array), step: &mut Step<'_>| {
+    ///     let (y, t) = (model.forward(&Variable::constant(x)), Variable::constant(t));
+    ///     step.report_metric("accuracy", [&y, &t], |[y, t]| accuracy(y, t));
+    ///     softmax_cross_entropy(y, t)
+    /// };
+    /// let train = DataLoader::new(Digits::new(0).images(0..120), 50).shuffle(0);
+    /// let model = Linear::new(784, 10, &mut Generator::new(0));
+    /// let mut trainer = Trainer::new(model, train, Adam::new(0.01), loss).compiled();
+    /// trainer.run()?;
+    /// assert!(trainer.log().last().unwrap().get("accuracy").is_some());
+    /// # Ok::<(), bibun::training::TrainingError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// [`run`](Self::run) panics with a train step that does not compile its loss; that of
+    /// [`Trainer::new`] does.
+    #[must_use]
+    pub fn compiled(mut self) -> Self
+    where
+        S::Batch: Tree + 'static,
+    {
+        self.programs = Some(LossPrograms::new());
+        self
+    }
+
+    /// Returns how often the loss has been traced so far; it is 0 if the trainer is not
+    /// [compiled](Self::compiled).
+    pub fn traces(&self) -> usize {
+        self.programs.as_ref().map_or(0, LossPrograms::traces)
     }
 
     /// Sets the length of the training. Defaults to one epoch.
@@ -502,8 +556,12 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             examples,
             weight: examples as f64,
             look: graph.is_some().then_some(&mut draw),
+            traced: None,
         };
-        train_mode(|| self.train_step.update(model, batch, &mut step))?;
+        train_mode(|| match &mut self.programs {
+            None => self.train_step.update(model, batch, &mut step),
+            Some(programs) => (self.train_step).update_compiled(model, batch, &mut step, programs),
+        })?;
         drawn
     }
 

@@ -73,6 +73,8 @@ mod tangent;
 mod vectorize;
 
 pub use checkpoint::checkpoint;
+#[cfg(feature = "training")]
+pub(crate) use compile::LossPrograms;
 pub use compile::{Compiled, compile};
 pub use container::Container;
 pub use control::{ScanOptions, cond, fori_loop, scan, scan_with, while_loop};

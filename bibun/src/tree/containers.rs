@@ -29,6 +29,7 @@ transparent!(Box, Rc, Arc);
 
 impl<T: Tree> Tree for Option<T> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.bits(self.is_some().into());
         if let Some(tree) = self {
             tree.visit(visitor);
         }
@@ -55,6 +56,7 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
 
 impl<T: Tree> Tree for Vec<T> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.bits(self.len() as u64);
         visit_list(self, visitor);
     }
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
@@ -65,7 +67,9 @@ impl<T: Tree> Tree for Vec<T> {
 /// The parts are named by key, in the order of the keys.
 impl<K: fmt::Display + Clone + Ord, T: Tree> Tree for BTreeMap<K, T> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.bits(self.len() as u64);
         for (key, tree) in self {
+            visitor.shown(format_args!("{key}"));
             visitor.child(key, tree);
         }
     }
@@ -82,7 +86,9 @@ impl<K: fmt::Display + Clone + Ord + Hash, T: Tree, S: BuildHasher + Default> Tr
     for HashMap<K, T, S>
 {
     fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.bits(self.len() as u64);
         for (key, tree) in in_order(self) {
+            visitor.shown(format_args!("{key}"));
             visitor.child(key, tree);
         }
     }
@@ -114,45 +120,60 @@ macro_rules! tuples {
 }
 for_tuples!(tuples);
 
-/// Types that hold no Variable.
-macro_rules! empty {
-    ($($plain:ty),* $(,)?) => {$(
+/// Types that hold no Variable, and what tells their values from each other.
+macro_rules! plain {
+    ($($plain:ty: |$x:ident, $visitor:ident| $show:expr;)*) => {$(
         impl Tree for $plain {
-            fn visit(&self, _: &mut Visitor<'_>) {}
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                let ($x, $visitor) = (self, visitor);
+                $show;
+            }
             fn map(&self, _: &mut Mapper<'_>) -> Self {
                 self.clone()
             }
         }
     )*};
 }
-empty!(
-    (),
-    bool,
-    char,
-    &'static str,
-    Cow<'static, str>,
-    String,
-    u8,
-    u16,
-    u32,
-    u64,
-    u128,
-    usize,
-    i8,
-    i16,
-    i32,
-    i64,
-    i128,
-    isize,
-    f16,
-    bf16,
-    f32,
-    f64,
-    Array,
-    DType,
-    Shape,
-    Generator,
-);
+plain! {
+    (): |_x, visitor| visitor.bits(0);
+    bool: |x, visitor| visitor.bits((*x).into());
+    char: |x, visitor| visitor.bits((*x).into());
+    &'static str: |x, visitor| visitor.plain(*x);
+    Cow<'static, str>: |x, visitor| visitor.plain(x);
+    String: |x, visitor| visitor.plain(x);
+    u8: |x, visitor| visitor.bits((*x).into());
+    u16: |x, visitor| visitor.bits((*x).into());
+    u32: |x, visitor| visitor.bits((*x).into());
+    u64: |x, visitor| visitor.bits(*x);
+    u128: |x, visitor| visitor.plain(x);
+    usize: |x, visitor| visitor.bits(*x as u64);
+    i8: |x, visitor| visitor.bits(*x as u64);
+    i16: |x, visitor| visitor.bits(*x as u64);
+    i32: |x, visitor| visitor.bits(*x as u64);
+    i64: |x, visitor| visitor.bits(*x as u64);
+    i128: |x, visitor| visitor.plain(x);
+    isize: |x, visitor| visitor.bits(*x as u64);
+    f16: |x, visitor| visitor.bits(x.to_bits().into());
+    bf16: |x, visitor| visitor.bits(x.to_bits().into());
+    f32: |x, visitor| visitor.bits(x.to_bits().into());
+    f64: |x, visitor| visitor.bits(x.to_bits());
+    DType: |x, visitor| visitor.plain(x);
+    Shape: |x, visitor| visitor.plain(x);
+    Generator: |x, visitor| visitor.plain(&(x.key(), x.counter()));
+}
+
+/// An array is no leaf, but an input of compiled functions.
+impl Tree for Array {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.array(self);
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        match &mut mapper.replace_array {
+            Some(replace) => replace(self),
+            None => self.clone(),
+        }
+    }
+}
 
 impl<T: ?Sized> Tree for PhantomData<T> {
     fn visit(&self, _: &mut Visitor<'_>) {}

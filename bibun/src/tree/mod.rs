@@ -2,14 +2,16 @@
 
 mod buffer;
 mod containers;
+pub(crate) mod skipped;
 mod tuples;
 
 pub use buffer::Buffer;
 pub(crate) use tuples::for_tuples;
 
 use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use bibun_array::Shape;
+use bibun_array::{Array, Shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{Error, caller, raise};
@@ -21,7 +23,9 @@ use crate::variable::Variable;
 /// or enum with `#[derive(Tree)]`. [Transformations](crate::transformations) take and return Trees.
 ///
 /// Its *leaves* are the Variables in it, each with a name (`layers/0/weight`). Numbers, strings and
-/// the like are part of the structure: they are copied, and have no derivative.
+/// the like are *plain fields*, part of the structure: they are copied, and have no derivative. An
+/// [`Array`](crate::array::Array) is plain as well, except that [`compile`](crate::compile) takes it as
+/// an input.
 ///
 /// `#[derive(Chain)]` makes a Tree, too, with two differences for models: constant Variables in it
 /// are *buffers*, state that no transformation changes, and clones of one Variable are one parameter,
@@ -55,7 +59,7 @@ use crate::variable::Variable;
 )]
 pub trait Tree {
     /// Shows every Variable in the container to a visitor, with its name, by [`Visitor::child`] for
-    /// each part.
+    /// each part, and by [`Visitor::plain`] for values that are no Trees.
     fn visit(&self, visitor: &mut Visitor<'_>);
 
     /// Returns the same container with other Variables, by applying the mapper to each part.
@@ -91,6 +95,8 @@ impl Role {
 pub struct Visitor<'a> {
     path: String,
     in_chain: bool,
+    /// Whether this is a field that the Tree leaves out.
+    in_skipped: bool,
     see: Seer<'a>,
 }
 
@@ -100,6 +106,8 @@ enum Seer<'a> {
     Variables(&'a mut dyn FnMut(&str, &Variable, Role)),
     /// Gets every position of a Variable.
     Places(&'a mut dyn FnMut(&str, Held<'_>, Role)),
+    /// Gets everything that a function may depend on.
+    Everything(&'a mut dyn FnMut(&str, Part<'_>)),
 }
 
 /// A position of a Variable in a [`Tree`].
@@ -108,6 +116,22 @@ pub(crate) enum Held<'a> {
     Variable(&'a Variable),
     /// A buffer, which holds a Variable.
     Buffer(&'a Buffer),
+}
+
+/// A part of a [`Tree`].
+pub(crate) enum Part<'a> {
+    /// The position of a Variable.
+    Held(Held<'a>, Role),
+    /// An array that is no Variable.
+    Array(&'a Array),
+    /// A plain field, by its bits or their hash.
+    Plain(u64),
+    /// A Variable in a field that the Tree leaves out.
+    Skipped(&'a Variable),
+    /// An array in such a field.
+    SkippedArray(&'a Array),
+    /// A field that the Tree leaves out, of a type whose values cannot be compared.
+    Opaque(&'static str),
 }
 
 impl<'a> Visitor<'a> {
@@ -121,19 +145,25 @@ impl<'a> Visitor<'a> {
     /// assert_eq!(names, ["0", "1"]);
     /// ```
     pub fn new(see: &'a mut dyn FnMut(&str, &Variable, Role)) -> Self {
-        Self {
-            path: String::new(),
-            in_chain: false,
-            see: Seer::Variables(see),
-        }
+        Self::with(Seer::Variables(see))
     }
 
     /// Creates a visitor that shows buffers themselves, and not only the Variables that they hold.
     pub(crate) fn of_places(see: &'a mut dyn FnMut(&str, Held<'_>, Role)) -> Self {
+        Self::with(Seer::Places(see))
+    }
+
+    /// Creates a visitor that shows plain fields, too, and those that the Tree leaves out.
+    pub(crate) fn of_everything(see: &'a mut dyn FnMut(&str, Part<'_>)) -> Self {
+        Self::with(Seer::Everything(see))
+    }
+
+    fn with(see: Seer<'a>) -> Self {
         Self {
             path: String::new(),
             in_chain: false,
-            see: Seer::Places(see),
+            in_skipped: false,
+            see,
         }
     }
 
@@ -143,6 +173,8 @@ impl<'a> Visitor<'a> {
         match &mut self.see {
             Seer::Variables(see) => see(&self.path, x, role),
             Seer::Places(see) => see(&self.path, Held::Variable(x), role),
+            Seer::Everything(see) if self.in_skipped => see(&self.path, Part::Skipped(x)),
+            Seer::Everything(see) => see(&self.path, Part::Held(Held::Variable(x), role)),
         }
     }
 
@@ -153,15 +185,104 @@ impl<'a> Visitor<'a> {
         match &mut self.see {
             Seer::Variables(see) => see(&self.path, &x, role),
             Seer::Places(see) => see(&self.path, Held::Buffer(buffer), role),
+            // Its cell is what counts, whatever the Tree says of its content.
+            Seer::Everything(see) if self.in_skipped => {
+                see(&self.path, Part::Held(Held::Buffer(buffer), Role::Buffer));
+            }
+            Seer::Everything(see) => see(&self.path, Part::Held(Held::Buffer(buffer), role)),
+        }
+    }
+
+    /// Visits an array that is no Variable.
+    fn array(&mut self, x: &Array) {
+        if let Seer::Everything(see) = &mut self.see {
+            let part = match self.in_skipped {
+                true => Part::SkippedArray(x),
+                false => Part::Array(x),
+            };
+            see(&self.path, part);
+        }
+    }
+
+    /// Shows a plain value at the current position: a number, an option, an address of a function, the
+    /// number of parts. [`compile`](crate::compile) traces a function again if one of them has changed.
+    ///
+    /// ```
+    /// use bibun::{compile, Mapper, Tree, Variable, Visitor};
+    ///
+    /// struct Power(Variable, u32);
+    ///
+    /// impl Tree for Power {
+    ///     fn visit(&self, visitor: &mut Visitor<'_>) {
+    ///         visitor.child("base", &self.0);
+    ///         visitor.plain(&self.1);
+    ///     }
+    ///     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+    ///         Self(self.0.map(mapper), self.1)
+    ///     }
+    /// }
+    ///
+    /// let f = compile(|x: &Power| x.0.pow(f64::from(x.1)));
+    /// let x = Variable::constant(3.0);
+    /// assert_eq!(f.call(&Power(x.clone(), 2)).item::<f64>(), 9.0);
+    /// assert_eq!(f.call(&Power(x, 3)).item::<f64>(), 27.0);
+    /// ```
+    pub fn plain(&mut self, value: &(impl Hash + ?Sized)) {
+        if self.sees_everything() {
+            let mut hasher = DefaultHasher::new();
+            value.hash(&mut hasher);
+            self.bits(hasher.finish());
+        }
+    }
+
+    /// Returns whether parts are wanted that are no Variables.
+    pub(crate) fn sees_everything(&self) -> bool {
+        matches!(self.see, Seer::Everything(_))
+    }
+
+    /// Shows a plain value that its text tells from others.
+    pub(crate) fn shown(&mut self, text: fmt::Arguments<'_>) {
+        struct Hashed(DefaultHasher);
+        impl Write for Hashed {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.write(text.as_bytes());
+                Ok(())
+            }
+        }
+        if self.sees_everything() {
+            let mut hashed = Hashed(DefaultHasher::new());
+            hashed.write_fmt(text).expect("a hash takes everything");
+            self.bits(hashed.0.finish());
+        }
+    }
+
+    /// Shows a plain value by its bits.
+    pub(crate) fn bits(&mut self, bits: u64) {
+        if let Seer::Everything(see) = &mut self.see {
+            see(&self.path, Part::Plain(bits));
+        }
+    }
+
+    /// Shows a field that the Tree leaves out, to those who want everything.
+    #[doc(hidden)]
+    pub fn skipped(&mut self, name: impl fmt::Display, show: impl FnOnce(&mut Self)) {
+        if self.sees_everything() {
+            let outside = std::mem::replace(&mut self.in_skipped, true);
+            self.within(name, show);
+            self.in_skipped = outside;
         }
     }
 
     /// Visits a part by its name: a field, or the position in a list.
     pub fn child<T: Tree + ?Sized>(&mut self, name: impl fmt::Display, child: &T) {
+        self.within(name, |visitor| child.visit(visitor));
+    }
+
+    fn within(&mut self, name: impl fmt::Display, visit: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         let slash = if length == 0 { "" } else { "/" };
         write!(self.path, "{slash}{name}").expect("a String takes everything");
-        child.visit(self);
+        visit(self);
         self.path.truncate(length);
     }
 
@@ -191,6 +312,7 @@ impl fmt::Debug for Visitor<'_> {
 pub struct Mapper<'a> {
     in_chain: bool,
     replace: &'a mut dyn FnMut(&Variable, Role) -> Variable,
+    replace_array: Option<&'a mut dyn FnMut(&Array) -> Array>,
 }
 
 impl<'a> Mapper<'a> {
@@ -206,7 +328,14 @@ impl<'a> Mapper<'a> {
         Self {
             in_chain: false,
             replace,
+            replace_array: None,
         }
+    }
+
+    /// Makes the mapper replace arrays that are no Variables, too.
+    fn with_arrays(mut self, replace: &'a mut dyn FnMut(&Array) -> Array) -> Self {
+        self.replace_array = Some(replace);
+        self
     }
 
     /// Maps the parts of a Chain, in which Variables are parameters or buffers.
@@ -297,19 +426,30 @@ impl Leaves {
     /// Returns the Tree with other leaves. Parameters stay parameters, whatever replaces them. Frozen
     /// ones stay frozen, and different ones stay different.
     pub(crate) fn replaced<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
-        self.put(tree, leaves, Variable::clone)
+        self.put(tree, leaves, &[], Variable::clone)
+    }
+
+    /// Does the same as [`replaced`](Self::replaced), and puts in other [arrays](arrays_of).
+    pub(crate) fn replaced_all<T: Tree>(
+        &self,
+        tree: &T,
+        leaves: &[Variable],
+        arrays: &[Array],
+    ) -> T {
+        self.put(tree, leaves, arrays, Variable::clone)
     }
 
     /// Returns the Tree with derivatives in place of the leaves, and no values in place of frozen
     /// parameters.
     pub(crate) fn derivatives<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
-        self.put(tree, leaves, Variable::absent)
+        self.put(tree, leaves, &[], Variable::absent)
     }
 
     fn put<T: Tree>(
         &self,
         tree: &T,
         leaves: &[Variable],
+        arrays: &[Array],
         in_place_of_frozen: impl Fn(&Variable) -> Variable,
     ) -> T {
         let in_role = |((leaf, role), &frozen): ((&Variable, &Role), &bool)| match role {
@@ -326,7 +466,9 @@ impl Leaves {
             Some((_, Place::Frozen)) => in_place_of_frozen(x),
             Some((_, Place::Other)) | None => x.clone(),
         };
-        tree.map(&mut Mapper::new(&mut replace))
+        let mut arrays = arrays.iter();
+        let mut replace_array = |x: &Array| arrays.next().unwrap_or(x).clone();
+        tree.map(&mut Mapper::new(&mut replace).with_arrays(&mut replace_array))
     }
 
     /// Returns the Variables of `other` at the positions of these leaves.
@@ -412,6 +554,17 @@ impl Leaves {
             }
         }
     }
+}
+
+/// Returns the arrays of a Tree that are no Variables.
+pub(crate) fn arrays_of<T: Tree + ?Sized>(tree: &T) -> Vec<Array> {
+    let mut arrays = Vec::new();
+    tree.visit(&mut Visitor::of_everything(&mut |_, part| {
+        if let Part::Array(x) = part {
+            arrays.push(x.clone());
+        }
+    }));
+    arrays
 }
 
 /// Applies a function to each leaf, and returns the container of the results. In a Chain the leaves

@@ -20,6 +20,9 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
         &[
             "jax.custom_batching.custom_vmap",
             "jax.jit",
+            "jax.jit(donate_argnums=..)",
+            "optimizer.update",
+            "optax.apply_updates",
             "lax.cond",
             "lax.scan",
             "lax.fori_loop",

@@ -15,7 +15,7 @@ use bibun::training::{
     Session, Snapshots, TensorBoard, Trainer, TrainingError, Trigger, Until,
 };
 
-use super::points::{Folder, Net, Points, bits, loss, told};
+use super::points::{Folder, Net, Points, bits, still, told};
 
 /// Set in the process that is killed: where it trains.
 const FOLDER: &str = "BIBUN_TRAIN_HERE";
@@ -37,13 +37,13 @@ fn trainer(folder: &Path) -> Trainer<Net, impl BatchSource<Batch = (Array, Array
         Net::new(0),
         batches(),
         Adam::new(0.01).schedule(cosine(STEPS)),
-        loss,
+        still,
     )
     .until(Until::Iterations(STEPS))
     .folder(folder)
     .log_every(Trigger::Iterations(4))
     .snapshots(Snapshots::every(Trigger::Iterations(PERIOD)))
-    .extend(Evaluator::new("test", Points::new(20, 10), loss).every(Trigger::Iterations(8)))
+    .extend(Evaluator::new("test", Points::new(20, 10), still).every(Trigger::Iterations(8)))
     .extend(EarlyStopping::new("test/loss", Goal::Lowest).patience(1000))
     .extend(LowerRateOnPlateau::new(
         "loss",
@@ -73,7 +73,9 @@ fn trains_in_a_process_of_its_own() {
             .expect("written");
     };
     let write_step = write.clone();
-    let mut trainer = trainer(folder).stop_on_interrupt().extend(Callback::new(
+    // Compiled, where the training that is never stopped is not.
+    let trainer = trainer(folder).compiled();
+    let mut trainer = trainer.stop_on_interrupt().extend(Callback::new(
         "diary",
         Trigger::Iterations(1),
         move |session: &mut Session<'_, Net>| {

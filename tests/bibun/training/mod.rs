@@ -1,6 +1,7 @@
 //! Training: the loop, its extensions, and going on after being killed.
 
 mod broken_off;
+mod compiled;
 mod extensions;
 mod folders;
 mod killed;

@@ -11,7 +11,7 @@ use crate::functions::per_axis::window_setters;
 /// use bibun::functions::Padding;
 /// assert_eq!(Padding::from(1), Padding::Sizes([1, 1]));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Padding<const N: usize> {
     /// No padding.
     #[default]
@@ -77,7 +77,7 @@ impl<const N: usize> Padding<N> {
 /// let options = ConvOptions::<2>::new().stride(2).padding(Padding::Same);
 /// assert_eq!((options.stride, options.groups), ([2, 2], 1));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ConvOptions<const N: usize> {
     /// The distance between neighbouring positions of the kernel. Defaults to 1.
     pub stride: [usize; N],
@@ -108,7 +108,7 @@ impl<const N: usize> Default for ConvOptions<N> {
 /// let options = ConvTransposeOptions::<2>::new().stride(2);
 /// assert_eq!(options.output_padding, [0, 0]);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ConvTransposeOptions<const N: usize> {
     /// The distance in the output between neighbours of the input. Defaults to 1.
     pub stride: [usize; N],

@@ -21,6 +21,7 @@ mod decay;
 mod noise;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bibun_array::{Array, Change, Device};
 
@@ -64,7 +65,7 @@ pub use noise::GradientNoise;
 /// }
 /// assert_eq!(w.item::<f64>(), 1.0 + 0.5 + 0.25);
 /// ```
-pub trait Hook: fmt::Debug + Send + 'static {
+pub trait Hook: fmt::Debug + Send + Sync + 'static {
     /// Returns the change to the gradient of a parameter, a formula of `w` and `gw`, or `None` for
     /// no change.
     fn change(&self, site: &Site<'_>) -> Option<Change>;
@@ -96,15 +97,23 @@ pub struct Site<'a> {
 }
 
 /// A condition on the names of parameters.
-pub(super) type Names = Box<dyn Fn(&str) -> bool + Send>;
+pub(super) type Names = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The hooks of an optimizer, in order, each with the condition on the parameters it applies to.
-#[derive(Default)]
-pub(super) struct Hooks(Vec<(Names, Box<dyn Hook>)>);
+#[derive(Clone, Default)]
+pub(super) struct Hooks(Vec<(Names, Arc<dyn Hook>)>);
 
 impl Hooks {
     pub(super) fn push(&mut self, contains: Names, hook: impl Hook) {
-        self.0.push((contains, Box::new(hook)));
+        self.0.push((contains, Arc::new(hook)));
+    }
+
+    /// Returns the addresses of the conditions and hooks, which clones share.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = usize> {
+        let each = |(contains, hook): &(Names, Arc<dyn Hook>)| {
+            [Arc::as_ptr(contains).addr(), Arc::as_ptr(hook).addr()]
+        };
+        self.0.iter().flat_map(each)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -78,6 +78,7 @@ where
                 examples,
                 weight: examples as f64,
                 look: None,
+                traced: None,
             };
             let loss = eval_mode(|| no_grad(|| (self.loss)(session.model(), &batch, &mut step)));
             step.report("loss", loss.item());

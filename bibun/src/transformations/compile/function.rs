@@ -40,11 +40,11 @@ const PROGRAMS: usize = 32;
 #[derive(Clone, Default)]
 pub(super) struct Notes {
     /// The structure of the result.
-    form: Option<Form>,
+    pub(super) form: Option<Form>,
     /// The names of its leaves.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Which of the cotangents that were asked for there are.
-    present: Option<Arc<[bool]>>,
+    pub(super) present: Option<Arc<[bool]>>,
 }
 
 thread_local! {
@@ -113,9 +113,9 @@ impl fmt::Display for RuleKey {
 
 /// A program with what it was traced for.
 pub(super) struct Traced {
-    signature: Signature,
+    pub(super) signature: Signature,
     pub(super) program: Program,
-    notes: Notes,
+    pub(super) notes: Notes,
     /// The buffers and leaves that the function reads, which are inputs behind those of the argument.
     captured: Vec<Captured>,
     /// The buffers that it changes. Their new contents are outputs behind those of the result.
@@ -177,33 +177,40 @@ impl Traced {
     }
 
     /// Runs the program, again if another thread has changed a buffer in the meantime.
-    fn run(&self, inputs: &[Array]) -> Vec<Array> {
+    pub(super) fn run(&self, inputs: &[Array]) -> Vec<Array> {
         loop {
-            let captured = self.captured();
-            let all = self.with_captured(inputs.to_vec(), &captured);
-            let mut outputs = self.program.run(all);
-            let contents = outputs.split_off(outputs.len() - self.changed.len());
-            let contents: Vec<Variable> = contents.into_iter().map(Variable::constant).collect();
-            let old = |buffer: &Buffer| {
-                let is_it =
-                    |own: &Captured| matches!(own, Captured::Buffer(own) if own.is_same(buffer));
-                let position = self.captured.iter().position(is_it);
-                position.map_or_else(|| buffer.get(), |i| captured[i].clone())
-            };
-            let changes = || self.changed.iter().zip(&contents);
-            let olds: Vec<Variable> = self.changed.iter().map(old).collect();
-            let is_done = |((buffer, new), old): &((&Buffer, &Variable), &Variable)| {
-                buffer.exchange(old, new)
-            };
-            let done = changes().zip(&olds).take_while(is_done).count();
-            if done == self.changed.len() {
+            if let Some(outputs) = self.run_once(inputs.to_vec()) {
                 return outputs;
             }
-            // Another run has come in between, so this one changes nothing.
-            for ((buffer, new), old) in changes().zip(&olds).take(done) {
-                buffer.exchange(new, old);
-            }
         }
+    }
+
+    /// Runs the program, unless another thread changes a buffer in the meantime: then this run changes
+    /// none.
+    fn run_once(&self, inputs: Vec<Array>) -> Option<Vec<Array>> {
+        let captured = self.captured();
+        let mut outputs = self.program.run(self.with_captured(inputs, &captured));
+        let contents = outputs.split_off(outputs.len() - self.changed.len());
+        let contents: Vec<Variable> = contents.into_iter().map(Variable::constant).collect();
+        let old = |buffer: &Buffer| {
+            let is_it =
+                |own: &Captured| matches!(own, Captured::Buffer(own) if own.is_same(buffer));
+            let position = self.captured.iter().position(is_it);
+            position.map_or_else(|| buffer.get(), |i| captured[i].clone())
+        };
+        let changes = || self.changed.iter().zip(&contents);
+        let olds: Vec<Variable> = self.changed.iter().map(old).collect();
+        let is_done =
+            |((buffer, new), old): &((&Buffer, &Variable), &Variable)| buffer.exchange(old, new);
+        let done = changes().zip(&olds).take_while(is_done).count();
+        if done == self.changed.len() {
+            return Some(outputs);
+        }
+        // Another run has come in between.
+        for ((buffer, new), old) in changes().zip(&olds).take(done) {
+            buffer.exchange(new, old);
+        }
+        None
     }
 }
 
@@ -227,7 +234,7 @@ impl Signature {
         }
     }
 
-    fn fits(&self, inputs: &[Array]) -> bool {
+    pub(super) fn fits(&self, inputs: &[Array]) -> bool {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
             && self.is_recording == scope::is_recording()
@@ -284,7 +291,8 @@ impl Core {
         }
         let signature = Signature::of(inputs);
         self.count_trace(&signature.inputs);
-        let made = Arc::new(self.trace(inputs, scopes, signature));
+        let made = trace(&*self.forward, inputs, scopes, signature, self.runs_again);
+        let made = Arc::new(made);
         let mut traced = lock(&self.traced);
         if traced.len() == PROGRAMS {
             traced.remove(0);
@@ -339,30 +347,12 @@ impl Core {
                 .collect();
             let what = format!(
                 "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
-                 dtypes and strides is traced once, so call it with the same ones, or raise the limit",
+                 dtypes, strides and plain fields is traced once, so call it with the same ones, or \
+                 raise the limit",
                 specs.join(", ")
             );
             raise(Error::argument("compile", what));
         }
-    }
-
-    fn trace(&self, inputs: &[Array], scopes: &Scopes, signature: Signature) -> Traced {
-        let trace = record(inputs, scopes, |x| self.compute(x), |_| ());
-        let changed = match self.runs_again {
-            true => Vec::new(),
-            false => trace.found.changed,
-        };
-        let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
-        let outputs = trace.result.iter().chain(&contents);
-        let outputs: Vec<Array> = outputs.map(Variable::array).collect();
-        let program = trace.tracer.finish(&outputs);
-        Traced::new(
-            signature,
-            program,
-            trace.notes,
-            trace.found.captured,
-            changed,
-        )
     }
 
     /// The programs of the function and of its rules that were used last, to be shown.
@@ -501,6 +491,27 @@ pub(super) fn record<T, U>(
     }
 }
 
+/// Traces a function.
+pub(super) fn trace(
+    forward: &dyn Fn(&[Variable]) -> Vec<Variable>,
+    inputs: &[Array],
+    scopes: &Scopes,
+    signature: Signature,
+    runs_again: bool,
+) -> Traced {
+    let trace = record(inputs, scopes, forward, |_| ());
+    let changed = match runs_again {
+        true => Vec::new(),
+        false => trace.found.changed,
+    };
+    let (changed, contents): (Vec<Buffer>, Vec<Variable>) = changed.into_iter().unzip();
+    let outputs = trace.result.iter().chain(&contents);
+    let outputs: Vec<Array> = outputs.map(Variable::array).collect();
+    let program = trace.tracer.finish(&outputs);
+    let captured = trace.found.captured;
+    Traced::new(signature, program, trace.notes, captured, changed)
+}
+
 /// Runs `f`, and returns its notes. Those of a function around it stay as they are.
 pub(super) fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
     struct PutBack(Notes);
@@ -515,12 +526,19 @@ pub(super) fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
 }
 
 /// The gradients that there are. Which these are is noted.
-fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
+pub(super) fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
     let asked_for = gx.into_iter().zip(asked).filter(|(_, asked)| **asked);
     let gx: Vec<Option<Variable>> = asked_for.map(|(gx, _)| gx).collect();
     let present = gx.iter().map(Option::is_some).collect();
     NOTES.with_borrow_mut(|notes| notes.present = Some(present));
     gx.into_iter().flatten().collect()
+}
+
+/// The elements of Variables that a program can run on as they are.
+pub(super) fn plain_arrays(inputs: &[Variable]) -> Option<Vec<Array>> {
+    let is_here = |x: &Array| !is_traced(x) && x.device() == cpu();
+    let arrays = inputs.iter().map(|x| x.plain_array().filter(is_here));
+    arrays.collect()
 }
 
 pub(super) fn spec(x: &Array) -> InputSpec {
@@ -590,6 +608,27 @@ impl CompiledCall {
         }
         let form = lock(&call.made).form.take();
         (outputs, form)
+    }
+
+    /// Calls the function without history, and takes the inputs: the memory of those that nobody else
+    /// holds may become that of results.
+    pub(super) fn call_donated(
+        core: &Arc<Core>,
+        inputs: Vec<Variable>,
+        location: Location,
+    ) -> (Vec<Variable>, Option<Form>) {
+        let Some(arrays) = plain_arrays(&inputs) else {
+            return Self::call(core, inputs, location);
+        };
+        drop(inputs);
+        let traced = core.program(&arrays, &Scopes::current());
+        let Some(outputs) = traced.run_once(arrays) else {
+            let what = "another thread has changed a buffer while the program was running, which \
+                        cannot run again because its argument was given away; use `call`";
+            raise(Error::argument("compile", what));
+        };
+        let form = traced.notes.form.clone();
+        (outputs.into_iter().map(Variable::constant).collect(), form)
     }
 
     fn call_rule(&self, core: Arc<Core>, inputs: Vec<Variable>) -> Vec<Variable> {

@@ -1,6 +1,8 @@
 //! The transformation that turns a function into a program.
 
 mod function;
+#[cfg(feature = "training")]
+mod loss;
 #[cfg(feature = "pictures")]
 mod page;
 mod partial;
@@ -13,9 +15,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use bibun_array::is_traced;
+use bibun_array::{Array, is_traced};
 
 use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
+#[cfg(feature = "training")]
+pub(crate) use self::loss::LossPrograms;
 use self::shown::{Shown, Text};
 use self::structure::Structure;
 use crate::call::calling;
@@ -23,8 +27,9 @@ use crate::error::{Error, caller, raise};
 use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
+use crate::scope::{self, no_grad};
 use crate::surroundings::{Scopes, Surroundings};
-use crate::tree::{Held, Leaves, Mapper, Role, Tree, Visitor};
+use crate::tree::{Held, Leaves, Part, Role, Tree, Visitor, arrays_of};
 use crate::variable::Variable;
 
 /// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
@@ -40,8 +45,9 @@ use crate::variable::Variable;
 /// may depend on shapes and not on values. To read a value is an error; so is a branch on a value,
 /// for which there is [`where_`](crate::functions::where_). Values that `f` captures are constants of
 /// the program: a captured Variable that has history is an error, and a number that changes outside
-/// keeps its old value, as do the fields of the argument that are not Variables: two models that differ
-/// in these need two compiled functions.
+/// keeps its old value. Plain fields of the argument (numbers, options, variants of an enum, lengths)
+/// are part of what a program is for: `f` is traced again when one of them changes. An
+/// [`Array`](crate::array::Array) in the argument is an input like a Variable.
 /// [Buffers](crate::links::Buffer) are read and changed in every run, so batch normalisation and
 /// [`Dropout`](crate::links::Dropout) train as usual; to draw from a
 /// [`Generator`](crate::array::Generator) is an error. With hooks, replaced [`Rules`] or
@@ -117,17 +123,40 @@ where
         }
         let (core, inputs) = self.core(x);
         let (outputs, form) = CompiledCall::call(&core, inputs, caller());
-        let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
-        let form = form.expect("the function has run, or was traced");
-        // Frozen parameters were recorded with the others, but no gradient goes through them.
-        let outputs = outputs.iter().zip(&form.leaves.variables);
-        let outputs: Vec<Variable> = outputs
-            .map(|(output, y)| match y.is_frozen() {
-                true => output.detach(),
-                false => output.clone(),
-            })
-            .collect();
-        form.leaves.replaced(&*lock(&form.tree), &outputs)
+        result(&outputs, form)
+    }
+
+    /// Computes the function of an argument that is given away: the memory of arrays that nobody else
+    /// holds can become that of results. The steps of optimizers and elementwise passes take it, so a train
+    /// step that takes and returns a model and its optimizer does not hold them twice. The results have no
+    /// history.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`call`](Self::call), and if another thread changes a buffer while the
+    /// program runs, because it could not run again.
+    ///
+    /// ```
+    /// use bibun::{compile, Variable};
+    /// use bibun::optimizers::MomentumSgd;
+    /// let step = compile(|(w, sgd): &(Variable, MomentumSgd)| sgd.minimized(w, |w| w.square().sum(..)));
+    /// let (mut w, mut sgd) = (Variable::new(vec![1.0; 1000]), MomentumSgd::new(0.1, 0.9));
+    /// for _ in 0..10 {
+    ///     (_, w, sgd) = step.call_donated((w, sgd));
+    /// }
+    /// assert!(w.to_vec::<f64>()[0] < 0.5);
+    /// ```
+    #[track_caller]
+    pub fn call_donated(&self, x: A) -> Y {
+        let _called = calling("compile");
+        if is_attended() {
+            return no_grad(|| (self.function)(&x));
+        }
+        let (core, inputs) = self.core(&x);
+        drop(x);
+        let (outputs, form) = scope::recording(false, || {
+            CompiledCall::call_donated(&core, inputs, caller())
+        });
+        result(&outputs, form)
     }
 
     /// The function in terms of the leaves of `x`, and these.
@@ -135,32 +164,17 @@ where
         // No lock is held while a Tree is walked.
         let known = Arc::clone(&lock(&self.structures));
         let mut found = known.iter().rev();
-        let found = found.find_map(|known| Some((&known.1, known.0.leaves(x)?)));
+        let found = found.find_map(|known| Some((&known.1, known.0.inputs(x)?)));
         if let Some((core, inputs)) = found {
             return (Arc::clone(core), inputs);
         }
-        let mut leaves = Leaves::of(x);
-        // Only the structure of `x`: its current values and their history are not held.
-        let inputs = std::mem::take(&mut leaves.variables);
-        let names = leaves.names.clone();
-        let form = x.map(&mut Mapper::new(&mut |x, role| match role {
-            Role::Buffer => x.clone(),
-            _ if x.is_absent() => x.clone(),
-            Role::Argument | Role::Parameter => Variable::constant(0.0),
-        }));
+        let (structure, inputs, argument) = Argument::of(x);
+        let names = argument.leaves.names.clone();
         let function = Arc::clone(&self.function);
-        let forward = move |variables: &[Variable]| {
-            let y = function(&leaves.replaced(&form, variables));
-            let outputs = Leaves::of(&y);
-            let variables = outputs.variables.clone();
-            expect_returned(&y);
-            let names = outputs.names.clone();
-            note(form_of(y, outputs), names);
-            variables
-        };
+        let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
         let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
         let core = Arc::new(core.with_names(names));
-        let added = (Structure::of(x), Arc::clone(&core));
+        let added = (structure, Arc::clone(&core));
         let mut structures = lock(&self.structures);
         let all = Arc::make_mut(&mut structures);
         if all.len() == STRUCTURES {
@@ -296,10 +310,9 @@ where
         // Both see the same buffers and draws, and change them once.
         let (eager, seen) = Surroundings::record(|| (self.function)(x));
         let compiled = seen.again(|| self.call(x));
-        let [eager, compiled] = [Leaves::of(&eager), Leaves::of(&compiled)];
-        for (i, name) in eager.names.iter().enumerate() {
-            let [a, b] = [&eager, &compiled].map(|leaves| leaves.variables[i].array());
-            if !a.has_same_bits(&b) {
+        let [eager, compiled] = [eager, compiled].map(|y| values(&y));
+        for ((name, a), (_, b)) in eager.iter().zip(&compiled) {
+            if !a.has_same_bits(b) {
                 let name = if name.is_empty() { "the result" } else { name };
                 let what = format!("{name} differs from that of the function itself");
                 return Err(Error::argument("compile", what));
@@ -309,35 +322,116 @@ where
     }
 }
 
+/// An argument without its values.
+struct Argument<A> {
+    leaves: Leaves,
+    form: A,
+}
+
+impl<A: Tree> Argument<A> {
+    /// Returns the structure of an argument, its values, and the rest of it.
+    #[track_caller]
+    fn of(x: &A) -> (Structure, Vec<Variable>, Self) {
+        let structure = Structure::of(x);
+        let inputs = structure.inputs(x).expect("it is the structure of `x`");
+        let mut leaves = Leaves::of(x);
+        // Only the structure of `x`: its current values and their history are not held.
+        let empty = |_: &Variable| Variable::constant(0.0);
+        leaves.variables = leaves.variables.iter().map(empty).collect();
+        let arrays = vec![Array::scalar(0.0); inputs.len() - leaves.variables.len()];
+        let form = leaves.replaced_all(x, &leaves.variables, &arrays);
+        (structure, inputs, Self { leaves, form })
+    }
+
+    fn with(&self, inputs: &[Variable]) -> A {
+        let (variables, arrays) = inputs.split_at(self.leaves.variables.len());
+        let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+        self.leaves.replaced_all(&self.form, variables, &arrays)
+    }
+}
+
+/// Returns the leaves and arrays of a result, and notes its structure.
+fn noted<Y: Tree + Send + 'static>(y: &Y) -> Vec<Variable> {
+    let outputs = Leaves::of(y);
+    let arrays = arrays_of(y).into_iter().map(Variable::constant);
+    let all = outputs.variables.iter().cloned().chain(arrays).collect();
+    expect_returned(y);
+    let names = outputs.names.clone();
+    note(form_of(y, outputs), names);
+    all
+}
+
+/// The result with these leaves and arrays.
+fn result<Y: Tree + Send + 'static>(outputs: &[Variable], form: Option<Form>) -> Y {
+    let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
+    let form = form.expect("the function has run, or was traced");
+    let (outputs, arrays) = outputs.split_at(form.leaves.variables.len());
+    let outputs = outputs.iter().zip(&form.leaves.variables);
+    let outputs: Vec<Variable> = outputs
+        .map(
+            |(output, y)| match (y.is_leaf() || y.is_frozen(), output.plain_array()) {
+                // What the function has made leaves are leaves, whose history begins here. Frozen
+                // parameters were recorded with the others, but no gradient goes through them.
+                (true, Some(array)) => {
+                    let leaf = Variable::new(array);
+                    leaf.set_requires_grad(!y.is_frozen());
+                    leaf
+                }
+                _ if y.is_frozen() => output.detach(),
+                _ => output.clone(),
+            },
+        )
+        .collect();
+    let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+    let tree = lock(&form.tree);
+    form.leaves.replaced_all(&*tree, &outputs, &arrays)
+}
+
+/// The values of a result, by name.
+fn values<Y: Tree>(y: &Y) -> Vec<(String, Array)> {
+    let leaves = Leaves::of(y);
+    let names = leaves.names.iter().cloned();
+    let values = names.zip(leaves.variables.iter().map(Variable::array));
+    let arrays = arrays_of(y).into_iter().enumerate();
+    values
+        .chain(arrays.map(|(i, x)| (format!("array {i} of the result"), x)))
+        .collect()
+}
+
 /// Refuses a result whose values are not among its leaves, because they would stay in the trace.
 fn expect_returned<Y: Tree>(y: &Y) {
-    y.visit(&mut Visitor::of_places(&mut |name, held, role| {
-        // Buffers are changed behind the run, and a result has them as they are.
-        let Held::Variable(x) = held else { return };
-        let is_traced = || x.plain_array().is_some_and(|x| is_traced(&x));
-        if role == Role::Buffer && is_traced() {
-            let what = format!(
+    y.visit(&mut Visitor::of_everything(&mut |name, part| {
+        let is_traced = |x: &Variable| x.plain_array().is_some_and(|x| is_traced(&x));
+        let what = match part {
+            // Buffers are changed behind the run, and a result has them as they are.
+            Part::Held(Held::Variable(x), Role::Buffer) if is_traced(x) => format!(
                 "`{name}` of the result is a constant in a model, which is no result of a function; \
                  make it a parameter (`Variable::new(x.array())`), or return it beside the model"
-            );
-            raise(Error::argument("compile", what));
-        }
+            ),
+            Part::Skipped(x) if is_traced(x) => format!(
+                "`{name}` of the result is in a field that its Tree leaves out, which is no result of \
+                 a function"
+            ),
+            _ => return,
+        };
+        raise(Error::argument("compile", what));
     }));
 }
 
-fn form_of<Y: Tree + Send + 'static>(y: Y, leaves: Leaves) -> Form {
+fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
     // Without the values, which exist in the trace alone.
-    let empty: Vec<Variable> = leaves
-        .variables
-        .iter()
-        .map(|y| match y.is_frozen() {
-            true => Variable::constant(0.0).as_frozen(),
-            false => Variable::constant(0.0),
-        })
-        .collect();
-    let tree = leaves.replaced(&y, &empty);
-    let mut leaves = leaves;
-    leaves.variables = empty;
+    let empty = leaves.variables.iter().map(|y| match y.is_leaf() {
+        true => {
+            let leaf = Variable::new(0.0);
+            leaf.set_requires_grad(!y.is_frozen());
+            leaf
+        }
+        false if y.is_frozen() => Variable::constant(0.0).as_frozen(),
+        false => Variable::constant(0.0),
+    });
+    leaves.variables = empty.collect();
+    let arrays = vec![Array::scalar(0.0); arrays_of(y).len()];
+    let tree = leaves.replaced_all(y, &leaves.variables, &arrays);
     Arc::new(ResultForm {
         tree: Mutex::new(tree),
         leaves,

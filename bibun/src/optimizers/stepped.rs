@@ -1,0 +1,399 @@
+//! Steps as functions: from a model and an optimizer, new ones are made, and the old ones stay.
+//!
+//! In a function that is traced, a step is one call of the program. The call does on the arrays of a run
+//! what `update` does on leaves, so that schedules, hooks and rules remain code that reads numbers.
+
+use std::sync::Arc;
+
+use bibun_array::{Array, DType, Shape, is_traced, record_call};
+use indexmap::IndexMap;
+
+use super::hooks::Hooks;
+use super::rule::UpdateRule;
+use super::rule_optimizer::{Choice, RuleOptimizer, Task, advance, home};
+use super::slots::{Memory, Parameters, Slots, expect_spec, spec_of_state};
+use crate::call::calling;
+use crate::error::{Error, raise};
+use crate::function::Spec;
+use crate::transformations::{Objective, value_and_grad};
+use crate::tree::{Leaves, Mapper, Tree, Visitor};
+use crate::variable::Variable;
+
+/// The state of an optimizer as arrays.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    /// The names of the parameters that have a state.
+    names: Vec<String>,
+    /// The number of steps, the learning rate, the numbers of each rule, and for each parameter the number
+    /// of its steps and its arrays.
+    arrays: Vec<Array>,
+}
+
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
+    /// Computes the loss of a model and makes a step, as [`minimize`](super::Optimizer::minimize) does, but
+    /// as a function: returns the loss, the model after the step and the optimizer after it, and changes
+    /// nothing. This is a whole train step for [`compile`](crate::compile):
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::functions::softmax_cross_entropy;
+    /// use bibun::links::{Link, Mlp};
+    /// use bibun::optimizers::Adam;
+    /// use bibun::{compile, Variable};
+    ///
+    /// let step = compile(|(model, adam, x, t): &(Mlp, Adam, Variable, Variable)| {
+    ///     adam.minimized(model, |model| softmax_cross_entropy(model.forward(x), t))
+    /// });
+    /// let mut model = Mlp::new(&[2, 8, 2], &mut Generator::new(0));
+    /// let mut adam = Adam::new(0.05);
+    /// let x = Variable::constant([[0.0f32, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]);
+    /// let t = Variable::constant([1i64, 1, 0, 0]);
+    /// let mut loss = Variable::constant(0f32);
+    /// for _ in 0..100 {
+    ///     (loss, model, adam) = step.call_donated((model, adam, x.clone(), t.clone()));
+    /// }
+    /// assert!(loss.item::<f32>() < 0.1);
+    /// ```
+    ///
+    /// The objective may return a pair of the loss and other results, as for
+    /// [`value_and_grad`](crate::value_and_grad). The parameters of the returned model are new leaves.
+    /// Frozen ones and buffers are those of `model`. The bits are those of `minimize`.
+    ///
+    /// # Panics
+    /// Panics as [`value_and_grad`](crate::value_and_grad) does, and if the optimizer has been used for
+    /// several models with parameters of the same names.
+    #[track_caller]
+    pub fn minimized<M: Tree, Y: Objective>(
+        &self,
+        model: &M,
+        objective: impl FnOnce(&M) -> Y,
+    ) -> (Y, M, Self) {
+        let _called = calling("minimized");
+        let leaves = Leaves::of(model);
+        let values: Vec<Variable> = leaves.variables.iter().map(Variable::detach).collect();
+        let apart = leaves.replaced(model, &values);
+        let (objective, gradient) = value_and_grad(objective, &apart);
+        let loss = R::OBSERVES.then(|| objective.loss().array());
+        let (model, optimizer) = self.step("minimized", model, &gradient, loss);
+        (objective, model, optimizer)
+    }
+
+    /// Makes a step by a gradient, as [`update`](super::Optimizer::update) does, but as a function: returns
+    /// the model after the step and the optimizer after it, and changes nothing.
+    ///
+    /// ```
+    /// use bibun::optimizers::Adam;
+    /// use bibun::{grad, Variable};
+    /// let w = Variable::new([1.0, 2.0]);
+    /// let (stepped, adam) = Adam::new(0.1).updated(&w, &grad(|w| w.square().sum(..), &w));
+    /// assert_eq!(w.to_vec::<f64>(), [1.0, 2.0]);
+    /// assert!(stepped.to_vec::<f64>()[0] < 0.91);
+    /// assert_eq!(bibun::optimizers::Optimizer::steps(&adam), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if the gradient is not one of the model, if there is nothing to train, if the rule follows
+    /// the loss, as that of [`Eve`](super::Eve), and in the cases of [`minimized`](Self::minimized).
+    #[track_caller]
+    pub fn updated<M: Tree>(&self, model: &M, gradient: &M) -> (M, Self) {
+        let _called = calling("updated");
+        if R::OBSERVES {
+            let what = "this optimizer follows the loss, so use `minimized`, which computes it";
+            raise(Error::argument("updated", what));
+        }
+        self.step("updated", model, gradient, None)
+    }
+
+    #[track_caller]
+    fn step<M: Tree>(
+        &self,
+        function: &'static str,
+        model: &M,
+        gradient: &M,
+        loss: Option<Array>,
+    ) -> (M, Self) {
+        self.expect_one_model(function);
+        let leaves = Leaves::trainable(model);
+        if leaves.variables.is_empty() {
+            let what =
+                "the model has no parameters that are not frozen, so there is nothing to train";
+            raise(Error::argument(function, what));
+        }
+        let gradients = leaves.matching(function, ["the model", "the gradient"], gradient);
+        let Packed { mut names, arrays } = self.packed();
+        let numbers: Vec<usize> = {
+            let all = Leaves::of(model).names;
+            let number = |name| all.iter().position(|other| other == name);
+            let numbers = leaves.names.iter().map(number);
+            numbers
+                .map(|number| number.expect("it is one of them"))
+                .collect()
+        };
+        let step = Step {
+            choice: self.choice.clone(),
+            hooks: self.hooks.clone(),
+            known: names.clone(),
+            names: leaves.names.clone(),
+            numbers,
+        };
+        let new = leaves.names.iter().filter(|name| !names.contains(name));
+        names.extend(new.cloned().collect::<Vec<_>>());
+
+        let specs: Vec<Spec> = leaves.variables.iter().map(Variable::spec).collect();
+        let count = arrays.len();
+        let mut outputs: Vec<(Shape, DType)> = arrays.iter().map(spec).collect();
+        for (name, own) in leaves.names.iter().zip(&specs) {
+            if !step.known.contains(name) {
+                let Spec { shape, dtype } = spec_of_state(own);
+                outputs.push((Shape::from(()), DType::I64));
+                outputs.extend(vec![(shape, dtype); N]);
+            }
+        }
+        let packed = outputs.len();
+        outputs.extend(
+            specs
+                .into_iter()
+                .map(|Spec { shape, dtype }| (shape, dtype)),
+        );
+        let mut inputs = arrays;
+        inputs.extend(leaves.variables.iter().map(Variable::array));
+        inputs.extend(gradients.iter().map(Variable::array));
+        inputs.extend(loss);
+        let mut made = record_call("update", &inputs, &outputs, move |mut inputs| {
+            let others = inputs.split_off(count);
+            step.run::<N, G>(inputs, others)
+        });
+        drop(inputs);
+        let parameters: Vec<Variable> = made.drain(packed..).map(Variable::new).collect();
+        let optimizer = Self::unpacked(self.choice.clone(), self.hooks.clone(), names, made);
+        (leaves.replaced(model, &parameters), optimizer)
+    }
+
+    /// Checks that names tell the parameters apart.
+    #[track_caller]
+    fn expect_one_model(&self, function: &'static str) {
+        if let Some(name) = self.slots.numbered() {
+            let what = format!(
+                "the optimizer has updated several models, and `{name}` is its name of a parameter \
+                 whose own name is also another's; use one optimizer for each model"
+            );
+            raise(Error::argument(function, what));
+        }
+    }
+
+    /// The state as arrays.
+    fn packed(&self) -> Packed {
+        if let Some(traced) = &self.traced {
+            return traced.clone();
+        }
+        let mut names = Vec::new();
+        let mut arrays = vec![
+            Array::scalar(self.steps as i64),
+            Array::scalar(self.choice.learning_rate),
+        ];
+        for mut rule in self.choice.rules().cloned() {
+            let numbers = rule.numbers().into_iter();
+            arrays.extend(numbers.map(|(_, number)| Array::scalar(*number)));
+        }
+        for (name, memory) in self.slots.memories() {
+            names.push(name.clone());
+            arrays.push(Array::scalar(memory.steps as i64));
+            arrays.extend(memory.arrays.iter().cloned());
+        }
+        Packed { names, arrays }
+    }
+
+    /// An optimizer with this state, whose numbers are known unless a function is being traced.
+    fn unpacked(choice: Choice<R>, hooks: Hooks, names: Vec<String>, arrays: Vec<Array>) -> Self {
+        let mut optimizer = Self {
+            choice,
+            hooks,
+            steps: 0,
+            slots: Slots::default(),
+            traced: None,
+        };
+        // In the structure of an argument, which has no values, the number of steps is no integer.
+        if arrays.iter().any(is_traced) || arrays[0].dtype() != DType::I64 {
+            optimizer.traced = Some(Packed { names, arrays });
+            return optimizer;
+        }
+        let (steps, memories) = unpack(&mut optimizer.choice, names, arrays);
+        optimizer.steps = steps;
+        optimizer.slots = Slots::of(memories);
+        optimizer
+    }
+}
+
+/// Reads the number of steps and the state of each parameter; the other numbers go into the choice.
+fn unpack<R: UpdateRule<N, G>, const N: usize, const G: usize>(
+    choice: &mut Choice<R>,
+    names: Vec<String>,
+    arrays: Vec<Array>,
+) -> (u64, IndexMap<String, Memory<N>>) {
+    let mut arrays = arrays.into_iter();
+    let mut next = || arrays.next().expect("there is one for each");
+    let count = |x: Array| x.item::<i64>() as u64;
+    let steps = count(next());
+    choice.learning_rate = next().item();
+    for rule in choice.rules_mut() {
+        for (_, number) in rule.numbers() {
+            *number = next().item();
+        }
+    }
+    let memories = names.into_iter().map(|name| {
+        let steps = count(next());
+        let arrays = std::array::from_fn(|_| next());
+        (name, Memory { steps, arrays })
+    });
+    (steps, memories.collect())
+}
+
+fn spec(x: &Array) -> (Shape, DType) {
+    (x.shape().clone(), x.dtype())
+}
+
+/// What a step does with arrays.
+struct Step<R> {
+    choice: Choice<R>,
+    hooks: Hooks,
+    /// The parameters that have a state.
+    known: Vec<String>,
+    /// Those that make a step, and their numbers among the parameters of the model.
+    names: Vec<String>,
+    numbers: Vec<usize>,
+}
+
+impl<R> Step<R> {
+    /// Computes the state and the parameters from the state, and from the parameters, their gradients and
+    /// the loss, if the rule follows it.
+    fn run<const N: usize, const G: usize>(
+        &self,
+        packed: Vec<Array>,
+        mut others: Vec<Array>,
+    ) -> Vec<Array>
+    where
+        R: UpdateRule<N, G>,
+    {
+        let mut choice = self.choice.clone();
+        let (steps, mut memories) = unpack(&mut choice, self.known.clone(), packed);
+        let count = self.names.len();
+        if let Some(loss) = others.get(2 * count) {
+            let loss = loss.item();
+            choice.rules_mut().for_each(|rule| rule.observe(loss));
+        }
+        let gradients = others.split_off(count);
+        let mut tasks = Vec::with_capacity(count);
+        let mut places = Vec::with_capacity(count);
+        for (i, (name, gradient)) in self.names.iter().zip(gradients).enumerate() {
+            let own = spec_of_state(&Spec::new(others[i].shape(), others[i].dtype()));
+            let entry = memories.entry(name.clone());
+            places.push(entry.index());
+            let memory = entry.or_insert_with(|| Memory::initial::<R, G>(&own));
+            for (array, part) in memory.arrays.iter().zip(R::STATE) {
+                expect_spec(name, part, array, &own);
+            }
+            let home = home(&gradient, &others[i]);
+            tasks.push(Task {
+                slot: i,
+                number: self.numbers[i],
+                gradient: gradient.to(home),
+                home,
+            });
+        }
+        let mut parameters = Arrays {
+            names: &self.names,
+            arrays: others,
+            memories,
+            places,
+        };
+        advance(&choice, &self.hooks, steps, tasks, &mut parameters);
+        let Arrays {
+            arrays, memories, ..
+        } = parameters;
+        let mut made = vec![
+            Array::scalar(steps as i64 + 1),
+            Array::scalar(choice.learning_rate),
+        ];
+        for rule in choice.rules_mut() {
+            let numbers = rule.numbers().into_iter();
+            made.extend(numbers.map(|(_, number)| Array::scalar(*number)));
+        }
+        for (_, memory) in memories {
+            made.push(Array::scalar(memory.steps as i64));
+            made.extend(memory.arrays);
+        }
+        made.extend(arrays);
+        made
+    }
+}
+
+/// Parameters that are arrays.
+struct Arrays<'a, const N: usize> {
+    names: &'a [String],
+    arrays: Vec<Array>,
+    memories: IndexMap<String, Memory<N>>,
+    /// The place of the state of each.
+    places: Vec<usize>,
+}
+
+impl<const N: usize> Parameters<N> for Arrays<'_, N> {
+    fn name(&self, place: usize) -> &str {
+        &self.names[place]
+    }
+
+    fn array(&self, place: usize) -> Array {
+        self.arrays[place].clone()
+    }
+
+    fn memory(&mut self, place: usize) -> &mut Memory<N> {
+        &mut self.memories[self.places[place]]
+    }
+
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut Array, &mut [Array; N])) {
+        let memory = &mut self.memories[self.places[place]];
+        change(&mut self.arrays[place], &mut memory.arrays);
+    }
+}
+
+/// The state is shown as arrays, the settings as plain values.
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Tree for RuleOptimizer<R, N, G> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        if !visitor.sees_everything() {
+            return;
+        }
+        self.expect_one_model("compile");
+        let Choice {
+            base,
+            groups,
+            schedule,
+            ..
+        } = &self.choice;
+        visitor.bits(base.learning_rate.to_bits());
+        for group in groups {
+            visitor.plain(&Arc::as_ptr(&group.contains).addr());
+            visitor.bits(group.settings.learning_rate.to_bits());
+        }
+        for mut rule in self.choice.rules().cloned() {
+            // They are among the arrays.
+            rule.numbers()
+                .into_iter()
+                .for_each(|(_, number)| *number = 0.0);
+            visitor.shown(format_args!("{rule:?}"));
+        }
+        visitor.plain(&Arc::as_ptr(schedule).addr());
+        for address in self.hooks.addresses() {
+            visitor.plain(&address);
+        }
+        let Packed { names, arrays } = self.packed();
+        visitor.plain(&names);
+        for (i, array) in arrays.iter().enumerate() {
+            visitor.child(i, array);
+        }
+    }
+
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        let Packed { names, arrays } = self.packed();
+        let arrays = arrays.iter().map(|array| array.map(mapper)).collect();
+        Self::unpacked(self.choice.clone(), self.hooks.clone(), names, arrays)
+    }
+}

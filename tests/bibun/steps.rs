@@ -1,0 +1,344 @@
+//! Whole train steps as compiled functions: the same bits as the steps of `minimize`.
+
+use bibun::array::{Array, DType, Generator};
+use bibun::functions::{relu, softmax_cross_entropy};
+use bibun::links::Link;
+use bibun::links::{BatchNorm, Chain, Dropout, Linear, Mlp};
+use bibun::optimizers::hooks::{ClipNorm, ClipValue, GradientNoise, Lasso, WeightDecay};
+use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
+use bibun::optimizers::{
+    AdaDelta, AdaGrad, Adam, AdamW, AmsGrad, Eve, Lamb, Lbfgs, Lion, MomentumSgd, NesterovAg,
+    Optimizer, RmsProp, RmsPropGraves, Rprop, RuleOptimizer, Sgd, Smorms3, UpdateRule,
+};
+use bibun::serializers::Stateful;
+use bibun::{Tree, Variable, attempt, compile, value_and_grad};
+
+#[derive(Chain)]
+struct Net {
+    first: Linear,
+    norm: BatchNorm,
+    drop: Dropout,
+    last: Linear,
+}
+
+impl Net {
+    fn new() -> Self {
+        let g = &mut Generator::new(3);
+        Self {
+            first: Linear::new(6, 8, g),
+            norm: BatchNorm::new(8),
+            drop: Dropout::new(0.3, g),
+            last: Linear::new(8, 3, g),
+        }
+    }
+
+    fn loss(&self, x: &Variable, t: &Variable) -> Variable {
+        let h = relu(self.norm.forward(&self.first.forward(x)));
+        softmax_cross_entropy(self.last.forward(&self.drop.forward(&h)), t)
+    }
+}
+
+fn batch(i: u64) -> (Variable, Variable) {
+    let mut g = Generator::new(11).split(i);
+    let x = g.normal([10, 6], 0.0, 1.0, DType::F32);
+    let t = Array::arange(0, 10) % 3;
+    (Variable::constant(x), Variable::constant(t))
+}
+
+#[track_caller]
+fn same_states(a: &Net, b: &Net, one: &impl Stateful, other: &impl Stateful) {
+    for [a, b] in [[a.state(), b.state()], [one.state(), other.state()]] {
+        assert_eq!(a.iter().count(), b.iter().count());
+        for (name, _) in a.iter() {
+            let [a, b] = [&a, &b].map(|state| state.array(name).unwrap());
+            assert!(a.has_same_bits(b), "{name}: {a:?} is not {b:?}");
+        }
+    }
+}
+
+/// Trains by `minimize` and by compiled steps, and compares all bits after each step.
+#[track_caller]
+fn check<R, const N: usize, const G: usize>(make: impl Fn() -> RuleOptimizer<R, N, G>)
+where
+    R: UpdateRule<N, G>,
+{
+    type Argument<O> = (Net, O, Variable, Variable);
+    let step = compile(
+        |(net, optimizer, x, t): &Argument<RuleOptimizer<R, N, G>>| {
+            optimizer.minimized(net, |net| net.loss(x, t))
+        },
+    );
+    let (eager, mut minimizer) = (Net::new(), make());
+    let (mut net, mut optimizer) = (Net::new(), make());
+    for i in 0..6 {
+        let loss;
+        let (x, t) = batch(i);
+        let expected = minimizer.minimize(&eager, &mut || eager.loss(&x, &t));
+        (loss, net, optimizer) = match i % 2 {
+            0 => step.call_donated((net, optimizer, x, t)),
+            _ => step.call(&(net, optimizer, x, t)),
+        };
+        assert!(loss.array().has_same_bits(&expected.array()), "step {i}");
+        same_states(&eager, &net, &minimizer, &optimizer);
+        assert_eq!(optimizer.steps(), i + 1);
+        assert_eq!(optimizer.learning_rate(), minimizer.learning_rate());
+    }
+    // With and without history; before the first step there is no state, and after it biases are not
+    // repeated zeros any more.
+    assert!(step.traces() <= 4, "{} traces", step.traces());
+    assert!(net.parameters().iter().all(|(_, w)| w.is_leaf()));
+    // The optimizer goes on by itself.
+    let (x, t) = batch(7);
+    minimizer.minimize(&eager, &mut || eager.loss(&x, &t));
+    optimizer.minimize(&net, &mut || net.loss(&x, &t));
+    same_states(&eager, &net, &minimizer, &optimizer);
+}
+
+#[test]
+fn every_optimizer_makes_compiled_steps_with_the_same_bits() {
+    check(|| Sgd::new(0.1));
+    check(|| MomentumSgd::new(0.1, 0.9));
+    check(|| NesterovAg::new(0.1, 0.9));
+    check(|| AdaGrad::new(0.1));
+    check(|| AdaDelta::new(1.0));
+    check(|| Adam::new(0.01));
+    check(|| AdamW::new(0.01));
+    check(|| AmsGrad::new(0.01));
+    check(|| RmsProp::new(0.01));
+    check(|| RmsPropGraves::new(0.01));
+    check(|| Smorms3::new(0.01));
+    check(|| Rprop::new(0.01));
+    check(|| Eve::new(0.01));
+    check(|| Lion::new(0.01));
+    check(|| Lamb::new(0.01));
+}
+
+#[test]
+fn hooks_groups_and_schedules_run_in_compiled_steps() {
+    let is_bias = |name: &str| name.ends_with("bias");
+    check(|| {
+        Adam::new(0.01)
+            .hook(ClipNorm(0.1))
+            .hook_where(move |name| !is_bias(name), WeightDecay(0.01))
+            .hook(Lasso(0.001))
+            .hook(ClipValue(0.05))
+            .schedule(warm_up(3).then(cosine(10)))
+            .group(is_bias, |biases| {
+                biases.learning_rate = 0.1;
+                biases.rule.betas = [0.5, 0.6];
+            })
+    });
+    check(|| MomentumSgd::new(0.1, 0.5).hook(GradientNoise::new(0.01, 3)));
+    check(|| Eve::new(0.01).group(is_bias, |biases| biases.rule.least = -1.0));
+}
+
+#[test]
+fn a_training_of_compiled_steps_can_be_saved_frozen_and_given_another_rate() {
+    type Argument = (Net, AdamW, Variable, Variable);
+    let step = compile(|(net, optimizer, x, t): &Argument| {
+        optimizer.minimized(net, |net| (net.loss(x, t), x.sum(..)))
+    });
+    let (eager, mut minimizer) = (Net::new(), AdamW::new(0.01));
+    let (mut net, mut optimizer) = (Net::new(), AdamW::new(0.01));
+    for i in 0..8 {
+        if i == 3 {
+            // From here on in other objects, as after a restart.
+            let (fresh, mut loaded) = (Net::new(), AdamW::new(0.5));
+            fresh.load_state(&net.state()).unwrap();
+            loaded.load_state(&optimizer.state()).unwrap();
+            (net, optimizer) = (fresh, loaded);
+        }
+        if i == 5 {
+            optimizer.set_learning_rate(0.002);
+            minimizer.set_learning_rate(0.002);
+        }
+        for net in [&eager, &net] {
+            match i {
+                4 => net.first.freeze(),
+                6 => net.first.unfreeze(),
+                _ => {}
+            }
+        }
+        let (x, t) = batch(i);
+        minimizer.minimize(&eager, &mut || eager.loss(&x, &t));
+        let traces = step.traces();
+        ((_, _), net, optimizer) = step.call_donated((net, optimizer, x, t));
+        same_states(&eager, &net, &minimizer, &optimizer);
+        assert!(
+            i != 5 || step.traces() == traces,
+            "a learning rate is an input"
+        );
+    }
+}
+
+#[test]
+fn parameters_of_sixteen_bits_have_compiled_steps() {
+    let model = || {
+        let layer = Linear::builder(6, 3)
+            .dtype(DType::BF16)
+            .build(&mut Generator::new(1));
+        vec![layer]
+    };
+    let loss = |model: &Vec<Linear>, x: &Variable| model[0].forward(x).square().sum(..);
+    let step = compile(move |(model, adam, x): &(Vec<Linear>, Adam, Variable)| {
+        adam.minimized(model, |model| loss(model, x))
+    });
+    let (eager, mut minimizer) = (model(), Adam::new(0.01));
+    let (mut own, mut adam) = (model(), Adam::new(0.01));
+    for i in 0..4 {
+        let x = batch(i).0.cast(DType::BF16);
+        minimizer.minimize(&eager, &mut || loss(&eager, &x));
+        (_, own, adam) = step.call_donated((own, adam, x));
+        assert_eq!(eager.state().checksum(), own.state().checksum());
+        assert_eq!(minimizer.state().checksum(), adam.state().checksum());
+    }
+}
+
+#[test]
+fn steps_as_functions_change_nothing() {
+    let (x, t) = batch(0);
+    let net = Mlp::new(&[6, 4, 3], &mut Generator::new(0));
+    let loss = |net: &Mlp| softmax_cross_entropy(net.forward(&x), &t);
+    let adam = Adam::new(0.1).hook(ClipNorm(0.5));
+    let before = (net.state().checksum(), adam.state().checksum());
+    let (value, stepped, next) = adam.minimized(&net, loss);
+    assert!(!value.requires_grad());
+    let (_, gradient) = value_and_grad(loss, &net);
+    let (other, _) = adam.updated(&net, &gradient);
+    assert_eq!(stepped.state().checksum(), other.state().checksum());
+    assert_eq!((net.state().checksum(), adam.state().checksum()), before);
+    let mut minimizer = Adam::new(0.1).hook(ClipNorm(0.5));
+    minimizer.minimize(&net, &mut || loss(&net));
+    assert_eq!(stepped.state().checksum(), net.state().checksum());
+    assert_eq!(next.state().checksum(), minimizer.state().checksum());
+    // Any Tree of Variables will do.
+    let pair = (Variable::new(1.0), vec![Variable::new([2.0, 3.0])]);
+    let (_, (a, b), _) = Sgd::new(0.5).minimized(&pair, |(a, b)| a * b[0].sum(..));
+    assert_eq!(
+        (a.item::<f64>(), b[0].to_vec::<f64>()),
+        (-1.5, vec![1.5, 2.5])
+    );
+}
+
+#[test]
+fn donated_memory_becomes_that_of_results() {
+    type Argument = (Variable, Adam, Variable);
+    let step = compile(|(w, adam, x): &Argument| adam.minimized(w, |w| (w - x).square().sum(..)));
+    let start = || Variable::new(Array::arange(0, 5000).cast(DType::F32));
+    let x = Variable::constant(Array::zeros([5000], DType::F32).to_row_major());
+    let memory = |w: &Variable, adam: &Adam| -> Vec<usize> {
+        let state = adam.state();
+        let arrays =
+            ["parameters/m", "parameters/v"].map(|name| state.array(name).unwrap().clone());
+        let all = arrays.into_iter().chain([w.array()]);
+        all.map(|x| x.as_slice::<f32>().unwrap().as_ptr().addr())
+            .collect()
+    };
+    let (_, mut w, mut adam) = step.call_donated((start(), Adam::new(0.1), x.clone()));
+    for _ in 0..3 {
+        let before = memory(&w, &adam);
+        (_, w, adam) = step.call_donated((w, adam, x.clone()));
+        assert_eq!(memory(&w, &adam), before);
+    }
+    // What somebody else holds stays as it is.
+    let held = w.clone();
+    let before = held.to_vec::<f32>();
+    let (_, next, _) = step.call_donated((w, adam, x));
+    assert_eq!(held.to_vec::<f32>(), before);
+    assert_ne!(next.to_vec::<f32>(), before);
+}
+
+#[test]
+fn donated_memory_is_that_of_steps_written_by_hand() {
+    for (dtype, size) in [
+        (DType::F32, 200_001),
+        (DType::F64, 100),
+        (DType::F64, 70_000),
+    ] {
+        let f = |(w, m, v): &(Variable, Variable, Variable)| {
+            let g = w.sin() * w + 0.5;
+            let m = 0.9 * m + 0.1 * &g;
+            let v = 0.99 * v + 0.01 * g.square();
+            (w - 0.1 * &m / (v.sqrt() + 1e-8), m, v)
+        };
+        let step = compile(f);
+        let start = |stream: u64| {
+            let mut g = Generator::new(3).split(stream);
+            Variable::constant(g.uniform([size], 0.0, 1.0, dtype))
+        };
+        let mut eager = (start(1), start(2), start(3));
+        let mut own = (start(1), start(2), start(3));
+        for i in 0..3 {
+            let before = memory_of(&own);
+            own = step.call_donated(own);
+            // The memory of the three is that of the three before, in some order.
+            assert_eq!(memory_of(&own), before, "{dtype} {size}, step {i}");
+            eager = f(&eager);
+            assert!(own.0.array().has_same_bits(&eager.0.array()));
+            assert!(own.1.array().has_same_bits(&eager.1.array()));
+            assert!(own.2.array().has_same_bits(&eager.2.array()));
+        }
+        // An array that is given twice has two readers.
+        let same = start(1);
+        let expected = f(&(same.clone(), same.clone(), same.clone()));
+        let found = step.call_donated((same.clone(), same.clone(), same));
+        assert!(found.0.array().has_same_bits(&expected.0.array()));
+        assert!(found.2.array().has_same_bits(&expected.2.array()));
+    }
+}
+
+/// Where the elements are.
+fn memory_of((a, b, c): &(Variable, Variable, Variable)) -> std::collections::BTreeSet<usize> {
+    let address = |x: &Variable| match x.dtype() {
+        DType::F32 => x.array().as_slice::<f32>().unwrap().as_ptr().addr(),
+        _ => x.array().as_slice::<f64>().unwrap().as_ptr().addr(),
+    };
+    [a, b, c].map(address).into()
+}
+
+#[test]
+fn what_a_compiled_step_cannot_do_is_refused() {
+    #[track_caller]
+    fn refused<A: Tree + Send + Sync + 'static>(
+        f: impl Fn(&A) -> Variable + Send + Sync + 'static,
+        x: A,
+        expected: &str,
+    ) {
+        let error = attempt(|| compile(f).call(&x)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("steps.rs"), "{error}");
+    }
+    let w = || Variable::new([1.0, 2.0]);
+    let loss = |w: &Variable| w.square().sum(..);
+    refused(
+        move |w: &Variable| Lbfgs::new(1.0).minimize(w, &mut || loss(w)),
+        w(),
+        "backward: gradients would be put",
+    );
+    refused(
+        |(w, adam): &(Variable, Adam)| w * adam.learning_rate(),
+        (w(), Adam::new(0.1)),
+        "learning_rate: the state of this optimizer has no elements yet",
+    );
+    refused(
+        move |(w, eve): &(Variable, Eve)| eve.updated(w, w).0,
+        (w(), Eve::new(0.1)),
+        "updated: this optimizer follows the loss",
+    );
+    let mut several = Adam::new(0.1);
+    for w in [w(), w()] {
+        several.minimize(&w, &mut || loss(&w));
+    }
+    refused(
+        move |(w, adam): &(Variable, Adam)| adam.minimized(w, loss).1,
+        (w(), several),
+        "compile: the optimizer has updated several models",
+    );
+    let frozen = w();
+    frozen.freeze();
+    refused(
+        move |(w, adam): &(Variable, Adam)| adam.updated(w, w).0,
+        (frozen, Adam::new(0.1)),
+        "updated: the model has no parameters that are not frozen",
+    );
+}
