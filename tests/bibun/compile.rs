@@ -552,6 +552,21 @@ fn integers_have_powers_and_refuse_negative_ones_in_every_run() {
 }
 
 #[test]
+fn what_is_picked_of_a_repeated_value_is_repeated() {
+    // Products and sums of a repeated value are computed by powers and products, eagerly.
+    let x = Variable::constant(Array::full([16, 3, 5], -1.3));
+    let f = |(x, i): &(Variable, Variable)| {
+        (
+            x.sort(0).prod(2),
+            x.take(i, 2).exp().prod(2),
+            x.take(i, 2).sum(2),
+        )
+    };
+    let indices = Variable::constant([0i64, 2, 2, 4, 1, 3, 0]);
+    compile(f).check(&(x, indices)).unwrap();
+}
+
+#[test]
 fn hooks_see_every_function() {
     let f = compile(|x: &Variable| x.sin().exp());
     let x = normal(&[3], 1);

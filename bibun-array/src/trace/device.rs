@@ -111,6 +111,15 @@ fn record_one<const N: usize>(
     results.pop().expect("there is one result")
 }
 
+/// What picks elements of `x`. Of a single value it is the same value, whatever the indices are.
+fn picked(x: &Array, shape: impl Into<Shape>) -> SlotSpec {
+    let mut output = result(shape, x.dtype());
+    if super::is_inline(x) {
+        output.set_inline();
+    }
+    output
+}
+
 /// Raises an error about a traced array.
 #[track_caller]
 fn refuse(x: &Array, error: Error) -> ! {
@@ -290,7 +299,7 @@ impl Device for Trace {
         let shape: Shape = [&sizes[..axis], &indices.shape()[..], &sizes[axis + 1..]]
             .concat()
             .into();
-        let output = result(shape, x.dtype());
+        let output = picked(x, shape);
         record_one(
             "take",
             axis.to_string(),
@@ -313,7 +322,7 @@ impl Device for Trace {
     }
 
     fn gather(&'static self, x: &Array, indices: &Array, axis: usize) -> Array {
-        let output = result(indices.shape(), x.dtype());
+        let output = picked(x, indices.shape());
         record_one(
             "gather",
             axis.to_string(),
