@@ -1,6 +1,6 @@
 //! Programs compute the same bits as the functions that they were recorded from.
 
-use bibun_array::{Array, DType, Normalization, Tracer, normalize_gradient};
+use bibun_array::{Array, DType, Normalization, Tracer, concat, normalize_gradient};
 
 use crate::common::Numbers;
 
@@ -136,4 +136,26 @@ fn a_softmax_goes_through_rows_in_one_step() {
         assert!(listing.contains("rows at a time"), "{listing}");
         assert!(listing.contains("in 1 steps"), "{listing}");
     }
+}
+
+#[test]
+fn parts_are_written_into_one_array_by_one_step() {
+    let mut numbers = Numbers(3);
+    let arrays: Vec<Array> = [[2, 3], [4, 3], [1, 3]]
+        .map(|shape| numbers.array(&shape, DType::F32))
+        .into();
+    let listing = agree("concat", &arrays, &|arrays| {
+        let [a, b, c] = arrays else {
+            unreachable!("there are three arrays")
+        };
+        let first = concat(&[a, b, c], 0);
+        let second = concat(&[c, &(a + 1.0), b], 0);
+        // An array that is read between its parts, and one that is joined from joined ones.
+        let both = concat(&[&first, &second, &first], 1);
+        let mut changed = first.clone();
+        changed.assign(&[(..2).into()], a);
+        changed.assign(&[(2..3).into()], c);
+        vec![both, changed, second, first]
+    });
+    assert_eq!(listing.matches("= join(").count(), 3, "{listing}");
 }

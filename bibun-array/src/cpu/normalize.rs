@@ -172,6 +172,10 @@ fn sum<const N: usize, T: Real>(x: [&[T]; N], f: impl Fn([f64; N]) -> f64) -> f6
             }
         }
         let mut rest = 0.0;
+        #[expect(
+            clippy::needless_range_loop,
+            reason = "it is the position in every block"
+        )]
         for i in whole..end - start {
             rest += f(std::array::from_fn(
                 #[inline(always)]

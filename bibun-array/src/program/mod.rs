@@ -5,6 +5,7 @@
 //! them, element by element, with the same bits. The other operations are calls of the CPU.
 
 mod fusion;
+mod join;
 pub mod listing;
 mod rows;
 
@@ -167,6 +168,7 @@ impl Program {
         let recorded = steps.len();
         let (steps, repeated) = without_repeats(steps, slots.len(), &mut outputs);
         let (steps, unneeded) = needed(steps, slots.len(), &inputs, &outputs);
+        let steps = join::joined(steps, &slots, &outputs);
         let work = fusion::plan(steps, &slots, &outputs);
         let work = rows::plan(work, &slots, &outputs);
         let mut items: Vec<Item> = work

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Along, AlongAxes, Recording, Run, SlotSpec, Work};
+use super::{ASSIGN, Along, AlongAxes, EMPTY, Recording, Run, SlotSpec, Work};
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::output_layout;
 use crate::kernel::Kernel;
@@ -173,7 +173,7 @@ impl Device for Trace {
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {
         let (of, output) = (shape.clone(), result(shape, dtype));
         record_one(
-            "empty",
+            EMPTY,
             format!("{shape:?} {dtype}"),
             [],
             output,
@@ -262,7 +262,7 @@ impl Device for Trace {
         let output = result(target.shape(), target.dtype());
         let parameters = format!("{part:?}");
         *target = record_one(
-            "assign",
+            ASSIGN,
             parameters,
             [target, value],
             output,

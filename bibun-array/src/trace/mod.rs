@@ -118,6 +118,12 @@ pub(crate) enum Work {
     },
 }
 
+/// The name of the call that makes an array for parts.
+pub(crate) const EMPTY: &str = "empty";
+
+/// The name of the call that writes a part, its second input, into an array.
+pub(crate) const ASSIGN: &str = "assign";
+
 /// An operation along axes of its first input.
 #[derive(Clone, Debug)]
 pub(crate) struct Along {

@@ -1,0 +1,125 @@
+//! Parts that are written into one array, as one step.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::trace::{ASSIGN, EMPTY, Operand, Run, SlotSpec, Step, Work};
+
+/// An array while its parts are written, one after the other.
+struct Join {
+    empty: Arc<Run>,
+    parts: Vec<Arc<Run>>,
+    /// The step of the last part, with the values of all parts.
+    step: Step,
+}
+
+impl Join {
+    /// The step that writes all parts.
+    fn finish(self) -> Step {
+        let Self {
+            empty,
+            parts,
+            mut step,
+        } = self;
+        step.work = Work::Call {
+            name: "join",
+            parameters: None,
+            along: None,
+            run: Arc::new(move |values| {
+                let mut joined = empty(Vec::new());
+                for (write, value) in parts.iter().zip(values) {
+                    joined.push(value);
+                    joined = write(joined);
+                }
+                joined
+            }),
+        };
+        step
+    }
+}
+
+/// What has been read of a recording.
+#[derive(Default)]
+struct Joins {
+    empty: HashMap<usize, Step>,
+    open: HashMap<usize, Join>,
+    done: Vec<Step>,
+}
+
+impl Joins {
+    /// Ends the array of a slot, because it is read.
+    fn close(&mut self, operand: &Operand) {
+        let Some(slot) = operand.slot() else {
+            return;
+        };
+        let join = self.open.remove(&slot).map(Join::finish);
+        self.done.extend(join.or_else(|| self.empty.remove(&slot)));
+    }
+
+    /// Adds a part to the array whose slot it overwrites, if nobody else reads that, or gives the part
+    /// back.
+    fn write(&mut self, mut part: Step, readers: &[usize], slots: &[SlotSpec]) -> Option<Step> {
+        let Work::Call { run, .. } = &part.work else {
+            return Some(part);
+        };
+        let write = Arc::clone(run);
+        let target = part.inputs.first().and_then(|target| match target {
+            Operand::Slot(slot, layout) => {
+                let own = &slots[*slot].layout;
+                let is_whole = own.shape == layout.shape
+                    && own.offset == layout.offset
+                    && own.has_steps_of(layout);
+                is_whole.then_some(*slot)
+            }
+            Operand::Constant(_) => None,
+        });
+        let open = target.filter(|&target| readers[target] == 1);
+        let open = open.and_then(|target| self.open.remove(&target));
+        let new = || match &self.empty.get(&target?)?.work {
+            Work::Call { run, .. } => Some((Arc::clone(run), Vec::new(), Vec::new())),
+            Work::Kernel(_) => None,
+        };
+        let known = open.map(|join| (join.empty, join.parts, join.step.inputs));
+        let Some((empty, mut parts, mut values)) = known.or_else(new) else {
+            return Some(part);
+        };
+        let value = part.inputs.pop().expect("a target and a value");
+        self.close(&value);
+        parts.push(write);
+        values.push(value);
+        part.inputs = values;
+        let join = Join {
+            empty,
+            parts,
+            step: part,
+        };
+        self.open.insert(join.step.first, join);
+        None
+    }
+}
+
+/// The same steps, with all parts of an array that begins empty written by one of them.
+pub(super) fn joined(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) -> Vec<Step> {
+    let mut readers = vec![0; slots.len()];
+    let operands = steps.iter().flat_map(|step| &step.inputs);
+    for slot in operands.chain(outputs).filter_map(Operand::slot) {
+        readers[slot] += 1;
+    }
+    let mut joins = Joins::default();
+    for step in steps {
+        let left = match step.work.name() {
+            EMPTY => {
+                joins.empty.insert(step.first, step);
+                continue;
+            }
+            ASSIGN => joins.write(step, &readers, slots),
+            _ => Some(step),
+        };
+        if let Some(step) = left {
+            step.inputs.iter().for_each(|operand| joins.close(operand));
+            joins.done.push(step);
+        }
+    }
+    outputs.iter().for_each(|output| joins.close(output));
+    joins.done
+}
