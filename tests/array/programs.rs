@@ -99,7 +99,7 @@ fn steps_that_go_through_rows_compute_the_same_bits() {
             let is_special = numbers
                 .array(shape, dtype)
                 .abs()
-                .less(&Array::from(0.01).cast(dtype));
+                .less(Array::from(0.01).cast(dtype));
             let special = Array::from(special[round / 5 % 5]).cast(dtype);
             x = Array::where_(&is_special, &special, &x);
         }
