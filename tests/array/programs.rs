@@ -77,12 +77,13 @@ fn steps_that_go_through_rows_compute_the_same_bits() {
         (1, 5),
         (5, 1),
         (3, 70_000),
+        (0, 5),
     ];
-    for (round, (rows, width)) in shapes.into_iter().cycle().take(60).enumerate() {
-        let dtype = if round % 3 == 0 {
-            DType::F64
-        } else {
-            DType::F32
+    for (round, (rows, width)) in shapes.into_iter().cycle().take(66).enumerate() {
+        let dtype = match round % 7 {
+            0 | 3 => DType::F64,
+            5 => DType::BF16,
+            _ => DType::F32,
         };
         let shape: &[usize] = match round % 4 {
             0 if rows % 2 == 0 => &[2, rows / 2, width],
@@ -119,7 +120,7 @@ fn steps_that_go_through_rows_compute_the_same_bits() {
             by_rows += usize::from(listing.contains("rows at a time"));
         }
     }
-    assert!(by_rows > 60, "{by_rows} of 120 programs go through rows");
+    assert!(by_rows > 60, "{by_rows} of 132 programs go through rows");
 }
 
 #[test]
