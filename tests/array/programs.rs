@@ -77,9 +77,12 @@ fn steps_that_go_through_rows_compute_the_same_bits() {
         (1, 5),
         (5, 1),
         (3, 70_000),
+        // So few and so long that sums of rows are cut into pieces.
+        (16, 8000),
+        (20, 5000),
         (0, 5),
     ];
-    for (round, (rows, width)) in shapes.into_iter().cycle().take(66).enumerate() {
+    for (round, (rows, width)) in shapes.into_iter().cycle().take(78).enumerate() {
         let dtype = match round % 7 {
             0 | 3 => DType::F64,
             5 => DType::BF16,
@@ -120,7 +123,40 @@ fn steps_that_go_through_rows_compute_the_same_bits() {
             by_rows += usize::from(listing.contains("rows at a time"));
         }
     }
-    assert!(by_rows > 60, "{by_rows} of 132 programs go through rows");
+    assert!(by_rows > 70, "{by_rows} of 156 programs go through rows");
+}
+
+#[test]
+fn inputs_that_repeat_along_any_axes_are_read_where_they_are() {
+    let mut numbers = Numbers(4);
+    for sizes in [
+        [2, 3, 4, 300],
+        [3, 5, 40, 16],
+        [2, 30, 7, 64],
+        [6, 2, 9, 33],
+    ] {
+        for along in 0..16_usize {
+            let repeated = |numbers: &mut Numbers, along: usize| {
+                let kept = |axis: usize| along >> axis & 1 == 0;
+                let shape: Vec<usize> = (0..4)
+                    .map(|axis| if kept(axis) { sizes[axis] } else { 1 })
+                    .collect();
+                numbers.array(&shape, DType::F32)
+            };
+            let other = numbers.below(16);
+            let arrays = [
+                repeated(&mut numbers, 0),
+                repeated(&mut numbers, along),
+                repeated(&mut numbers, other),
+            ];
+            agree(&format!("{sizes:?} {along} {other}"), &arrays, &|arrays| {
+                let [x, y, z] = arrays else {
+                    unreachable!("there are three arrays")
+                };
+                vec![x * y + z, (y + z) * 0.5]
+            });
+        }
+    }
 }
 
 #[test]

@@ -231,15 +231,15 @@ fn gradients_reach_leaves_and_history_goes_on() {
 }
 
 #[derive(Chain)]
-struct Net {
-    first: Linear,
+pub(crate) struct Net {
+    pub(crate) first: Linear,
     norm: BatchNorm,
     drop: Dropout,
     last: Linear,
 }
 
 impl Net {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let g = &mut Generator::new(3);
         Self {
             first: Linear::new(6, 8, g),
@@ -248,7 +248,7 @@ impl Net {
             last: Linear::new(8, 3, g),
         }
     }
-    fn forward(&self, x: &Variable) -> Variable {
+    pub(crate) fn forward(&self, x: &Variable) -> Variable {
         let h = relu(self.norm.forward(&self.first.forward(x)));
         self.last.forward(&self.drop.forward(&h))
     }

@@ -1,9 +1,10 @@
 //! Whole train steps as compiled functions: the same bits as the steps of `minimize`.
 
+use crate::compile::Net;
 use bibun::array::{Array, DType, Generator};
-use bibun::functions::{relu, softmax_cross_entropy};
+use bibun::functions::softmax_cross_entropy;
 use bibun::links::Link;
-use bibun::links::{BatchNorm, Chain, Dropout, Linear, Mlp};
+use bibun::links::{Chain, Linear, Mlp};
 use bibun::optimizers::hooks::{ClipNorm, ClipValue, GradientNoise, Lasso, WeightDecay};
 use bibun::optimizers::schedule::{Lasting, cosine, warm_up};
 use bibun::optimizers::{
@@ -13,29 +14,8 @@ use bibun::optimizers::{
 use bibun::serializers::Stateful;
 use bibun::{Tree, Variable, attempt, compile, value_and_grad};
 
-#[derive(Chain)]
-struct Net {
-    first: Linear,
-    norm: BatchNorm,
-    drop: Dropout,
-    last: Linear,
-}
-
-impl Net {
-    fn new() -> Self {
-        let g = &mut Generator::new(3);
-        Self {
-            first: Linear::new(6, 8, g),
-            norm: BatchNorm::new(8),
-            drop: Dropout::new(0.3, g),
-            last: Linear::new(8, 3, g),
-        }
-    }
-
-    fn loss(&self, x: &Variable, t: &Variable) -> Variable {
-        let h = relu(self.norm.forward(&self.first.forward(x)));
-        softmax_cross_entropy(self.last.forward(&self.drop.forward(&h)), t)
-    }
+fn loss_of(net: &Net, x: &Variable, t: &Variable) -> Variable {
+    softmax_cross_entropy(net.forward(x), t)
 }
 
 fn batch(i: u64) -> (Variable, Variable) {
@@ -65,7 +45,7 @@ where
     type Argument<O> = (Net, O, Variable, Variable);
     let step = compile(
         |(net, optimizer, x, t): &Argument<RuleOptimizer<R, N, G>>| {
-            optimizer.minimized(net, |net| net.loss(x, t))
+            optimizer.minimized(net, |net| loss_of(net, x, t))
         },
     );
     let (eager, mut minimizer) = (Net::new(), make());
@@ -73,7 +53,7 @@ where
     for i in 0..6 {
         let loss;
         let (x, t) = batch(i);
-        let expected = minimizer.minimize(&eager, &mut || eager.loss(&x, &t));
+        let expected = minimizer.minimize(&eager, &mut || loss_of(&eager, &x, &t));
         (loss, net, optimizer) = match i % 2 {
             0 => step.call_donated((net, optimizer, x, t)),
             _ => step.call(&(net, optimizer, x, t)),
@@ -89,8 +69,8 @@ where
     assert!(net.parameters().iter().all(|(_, w)| w.is_leaf()));
     // The optimizer goes on by itself.
     let (x, t) = batch(7);
-    minimizer.minimize(&eager, &mut || eager.loss(&x, &t));
-    optimizer.minimize(&net, &mut || net.loss(&x, &t));
+    minimizer.minimize(&eager, &mut || loss_of(&eager, &x, &t));
+    optimizer.minimize(&net, &mut || loss_of(&net, &x, &t));
     same_states(&eager, &net, &minimizer, &optimizer);
 }
 
@@ -136,7 +116,7 @@ fn hooks_groups_and_schedules_run_in_compiled_steps() {
 fn a_training_of_compiled_steps_can_be_saved_frozen_and_given_another_rate() {
     type Argument = (Net, AdamW, Variable, Variable);
     let step = compile(|(net, optimizer, x, t): &Argument| {
-        optimizer.minimized(net, |net| (net.loss(x, t), x.sum(..)))
+        optimizer.minimized(net, |net| (loss_of(net, x, t), x.sum(..)))
     });
     let (eager, mut minimizer) = (Net::new(), AdamW::new(0.01));
     let (mut net, mut optimizer) = (Net::new(), AdamW::new(0.01));
@@ -160,7 +140,7 @@ fn a_training_of_compiled_steps_can_be_saved_frozen_and_given_another_rate() {
             }
         }
         let (x, t) = batch(i);
-        minimizer.minimize(&eager, &mut || eager.loss(&x, &t));
+        minimizer.minimize(&eager, &mut || loss_of(&eager, &x, &t));
         let traces = step.traces();
         ((_, _), net, optimizer) = step.call_donated((net, optimizer, x, t));
         same_states(&eager, &net, &minimizer, &optimizer);

@@ -16,7 +16,7 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     /// An instruction, without its operands.
     type Instruction: Copy + Debug;
     /// What has been written, and what the machine has to know of it.
-    type Output: Debug;
+    type Output: Loops;
 
     /// The bytes of the smallest vectors.
     const NARROWEST: usize;
@@ -43,9 +43,6 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     fn keep(slot: u32) -> Self::Instruction;
 
     fn output(plan: &Plan<Self>, is_listed: bool) -> Self::Output;
-    fn written(output: &mut Self::Output) -> &mut Written;
-    /// The registers of masks that values may have.
-    fn masks(output: &Self::Output) -> Range<u8>;
 
     /// Stores a register in a slot.
     fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32);
@@ -70,23 +67,31 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     fn start_row(writer: &mut Writer<'_, Self>);
     /// Moves all pointers by the steps behind them, and goes on, to the start if a row is left.
     fn end_row(writer: &mut Writer<'_, Self>, start: usize);
-    /// Sets the index of the first element of a turn to 0.
-    fn start(output: &mut Self::Output);
-    /// Jumps if there are fewer elements than a turn has.
-    fn skip_turns(output: &mut Self::Output, elements: i32) -> Jump;
-    /// The start of a loop.
-    fn align(output: &mut Self::Output) -> usize;
-    /// Goes on, to the start if there are enough elements left for another turn.
-    fn end_turn(writer: &mut Writer<'_, Self>, elements: i32, start: usize);
-    /// Jumps if no element is left.
-    fn skip_rest(output: &mut Self::Output) -> Jump;
     /// Finds the elements of a turn of the rest, which may be fewer than all lanes.
     fn start_rest(writer: &mut Writer<'_, Self>);
+}
+
+/// A function that is being written: the loops around its instructions.
+pub(super) trait Loops: Debug {
+    fn written(&mut self) -> &mut Written;
+    /// The registers of masks that values may have.
+    fn masks(&self) -> Range<u8>;
+
+    /// Sets the index of the first element of a turn to 0.
+    fn start(&mut self);
+    /// Jumps if there are fewer elements than a turn has.
+    fn skip_turns(&mut self, elements: i32) -> Jump;
+    /// The start of a loop.
+    fn align(&mut self) -> usize;
+    /// Goes on, to the start if there are enough elements left for another turn.
+    fn end_turn(&mut self, elements: i32, start: usize);
+    /// Jumps if no element is left.
+    fn skip_rest(&mut self) -> Jump;
     /// Goes on, to the start if any element is left.
-    fn end_rest(output: &mut Self::Output, lanes: i32, start: usize);
-    fn land(output: &mut Self::Output, jump: Jump);
+    fn end_rest(&mut self, lanes: i32, start: usize);
+    fn land(&mut self, jump: Jump);
     /// The end of the function.
-    fn leave(output: &mut Self::Output);
+    fn leave(&mut self);
 }
 
 /// The size of a register: one for masks, or for vectors of this number of bytes.

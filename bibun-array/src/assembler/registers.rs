@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::functions::Function;
 use super::instructions::{Description, Instruction, Origin, Plan, Segment, Value};
-use super::machine::{Machine, Note, Register, Width};
+use super::machine::{Loops, Machine, Note, Register, Width};
 use crate::DType;
 
 /// The code of a formula, and what a call of it needs.
@@ -56,7 +56,7 @@ pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assemble
     });
     let mut writer = Writer::new(plan, held, is_listed);
     writer.function(turns.map(|(turns, _)| turns));
-    let written = std::mem::take(M::written(&mut writer.output));
+    let written = std::mem::take(writer.output.written());
     let assembled = Assembled {
         code: written.bytes,
         constants: plan.constants.clone(),
@@ -145,34 +145,34 @@ impl<'a, M: Machine> Writer<'a, M> {
         let plan = self.plan;
         let lanes = plan.lanes as i32;
         M::enter(self);
-        let row = M::align(&mut self.output);
+        let row = self.output.align();
         M::start_row(self);
         self.segment(&plan.preamble);
-        M::start(&mut self.output);
+        self.output.start();
         if let Some(turns) = turns {
             let elements = lanes * turns.copies as i32;
-            let too_few = M::skip_turns(&mut self.output, elements);
+            let too_few = self.output.skip_turns(elements);
             self.hold();
-            let start = M::align(&mut self.output);
+            let start = self.output.align();
             self.segment(turns);
             self.let_go();
             self.line(None);
-            M::end_turn(self, elements, start);
-            M::land(&mut self.output, too_few);
+            self.output.end_turn(elements, start);
+            self.output.land(too_few);
         }
-        let none_left = M::skip_rest(&mut self.output);
-        let start = M::align(&mut self.output);
+        let none_left = self.output.skip_rest();
+        let start = self.output.align();
         M::start_rest(self);
         self.segment(&plan.rest);
         self.line(None);
-        M::end_rest(&mut self.output, lanes, start);
-        M::land(&mut self.output, none_left);
+        self.output.end_rest(lanes, start);
+        self.output.land(none_left);
         M::end_row(self, row);
-        M::leave(&mut self.output);
+        self.output.leave();
     }
 
     fn line(&mut self, line: Option<u32>) {
-        M::written(&mut self.output).line = line;
+        self.output.written().line = line;
     }
 
     /// Loads what has a register during all turns.
@@ -199,7 +199,7 @@ impl<'a, M: Machine> Writer<'a, M> {
             0
         };
         self.vectors = Bank::new(held..self.plan.machine.vectors());
-        self.masks = Bank::new(M::masks(&self.output));
+        self.masks = Bank::new(self.output.masks());
         let after = self.next_uses(segment);
         for (instruction, after) in segment.instructions.iter().zip(after) {
             self.line(Some(instruction.line));

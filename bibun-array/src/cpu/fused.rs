@@ -252,12 +252,25 @@ impl Fused {
         if let (Some(row), Computed::Code(code)) = (self.row, &self.computed) {
             return fill_rows(code, row, start, inputs, outs);
         }
+        self.fill_blocks(start, inputs, &[], outs);
+    }
+
+    /// Fills the same block by block, with inputs read or gathered as they are. The memory of a result may
+    /// have held the input that is its home so far, of which a block is copied before it is overwritten.
+    fn fill_blocks(
+        &self,
+        start: usize,
+        inputs: &[Input<'_>],
+        homes: &[Option<usize>],
+        outs: &mut [SliceMut<'_>],
+    ) {
         let run = match &self.computed {
             // What is in memory is read where it lies, in one go.
-            Computed::Code(_) if self.gathers() => CODE_RUN,
-            Computed::Code(_) => outs[0].len(),
+            Computed::Code(_) if homes.is_empty() && !self.gathers() => outs[0].len(),
+            Computed::Code(_) => CODE_RUN,
             Computed::Loops(_) => RUN,
         };
+        let home = |input: usize| homes.iter().position(|home| *home == Some(input));
         let len = outs[0].len();
         let mut scratch: SmallVec<[Scratch; 8]> = (inputs.iter().zip(&self.inputs))
             .map(|(input, (_, access))| match self.takes_one(access) {
@@ -269,8 +282,9 @@ impl Fused {
             let (position, len) = (start + done, run.min(len - done));
             let mut block: SmallVec<[SliceMut<'_>; 4]> =
                 outs.iter_mut().map(|out| out.range(done, len)).collect();
-            for (input, scratch) in inputs.iter().zip(&mut scratch) {
-                input.bring(position, block[0].as_slice(), scratch);
+            for (i, (input, scratch)) in inputs.iter().zip(&mut scratch).enumerate() {
+                let old = block[home(i).unwrap_or(0)].as_slice();
+                input.bring(position, old, scratch);
             }
             let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&self.inputs))
                 .zip(&scratch)

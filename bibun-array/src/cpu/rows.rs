@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 
 use super::elementwise::{Input, PARALLEL};
 use super::fused::Fused;
+use super::normalize;
 use super::reduce::{ColumnSums, reduce_rows};
 use super::threads::{Chunks, chunks, for_each_of, for_each_run};
-use super::{normalize, worth_threads};
 use crate::conversion::convert;
 use crate::device::{Normalization, Reduce};
 use crate::dtype::with_word;
@@ -32,6 +32,8 @@ pub(crate) struct Rows {
     /// The number of rows whose columns are summed before the sums are merged with those of others.
     piece: usize,
     values: Vec<RowValue>,
+    /// The position of each value among the outputs that have rows.
+    outputs: Vec<Option<usize>>,
     steps: Vec<RowStep>,
     /// The arrays that must have memory.
     read_as_rows: Vec<usize>,
@@ -88,9 +90,6 @@ impl Rows {
         values: Vec<RowValue>,
         steps: Vec<RowStep>,
     ) -> Self {
-        let widths = values.iter().map(|value| value.width);
-        let widest = widths.max().unwrap_or(1).max(1);
-        let block = (BLOCK / widest).clamp(1, rows);
         let mut read_as_rows: Vec<usize> = Vec::new();
         for step in &steps {
             let tables: &[usize] = match step.work {
@@ -104,14 +103,24 @@ impl Rows {
                 }
             }
         }
-        Self {
+        let mut outputs = 0;
+        let outputs = values.iter().map(|value| {
+            let is_output = value.is_output && value.width > 0;
+            outputs += usize::from(is_output);
+            is_output.then(|| outputs - 1)
+        });
+        let mut plan = Self {
             rows,
-            block: block.min(piece.unwrap_or(block)),
-            piece: piece.unwrap_or(block),
+            block: 1,
+            piece: 1,
+            outputs: outputs.collect(),
             values,
             steps,
             read_as_rows,
-        }
+        };
+        plan.block = (BLOCK / plan.widest()).clamp(1, piece.unwrap_or(rows));
+        plan.piece = piece.unwrap_or(plan.block);
+        plan
     }
 
     /// Computes the outputs in the order of the values, or returns `None` if an array that is read as
@@ -124,50 +133,29 @@ impl Rows {
     }
 
     fn computed(&self, arrays: &[Array]) -> Vec<Array> {
-        let outputs = || self.values.iter().filter(|value| value.is_output);
-        let mut buffers: Vec<Buffer> = outputs()
-            .map(|value| Buffer::of(value.dtype, value.layout.shape.size()))
-            .collect();
-        // Sums of columns are outputs that are written at the end.
-        let columns: Vec<usize> = (self.steps.iter())
-            .filter(|step| matches!(step.work, RowWork::SumOfColumns))
-            .map(|step| step.outputs[0])
-            .collect();
-        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
-            .map(|_| {
-                let new = |&i: &usize| {
-                    let value = &self.values[i];
-                    ColumnSums::new(value.dtype, value.layout.shape.size())
-                };
-                columns.iter().map(new).collect()
+        let mut buffers: Vec<Option<Buffer>> = (self.values.iter())
+            .map(|value| {
+                let size = value.layout.shape.size();
+                value.is_output.then(|| Buffer::of(value.dtype, size))
             })
             .collect();
-        let mut number = 0;
-        let of_rows = (0..self.values.len()).filter_map(|i| {
-            let buffer = self.values[i].is_output.then(|| {
-                number += 1;
-                number - 1
-            })?;
-            (!columns.contains(&i)).then_some((i, buffer))
-        });
-        let of_rows: Vec<(usize, usize)> = of_rows.collect();
-        let outs = buffers.iter_mut().enumerate().filter_map(|(k, buffer)| {
-            let (i, _) = of_rows.iter().find(|(_, buffer)| *buffer == k)?;
-            Some((buffer.as_mut_run(), self.width(*i)))
-        });
+        let outs = buffers.iter_mut().zip(&self.values);
+        let outs = outs.filter(|(_, value)| value.width > 0);
+        let outs =
+            outs.filter_map(|(buffer, value)| Some((buffer.as_mut()?.as_mut_run(), value.width)));
         let parts = Pieces {
             outs: outs.collect(),
             piece: self.piece,
             rows: self.rows,
         };
-        let is_output: Vec<Option<usize>> = (0..self.values.len())
-            .map(|i| of_rows.iter().position(|(value, _)| *value == i))
+        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
+            .map(|_| self.sums().map(|(_, sum)| sum).collect())
             .collect();
-        let elements = self.rows * self.block_elements() / self.block;
-        let threads = elements >= PARALLEL && worth_threads(usize::MAX);
+        let elements = self.rows * self.widest();
+        let threads = elements >= PARALLEL && rayon::current_num_threads() > 1;
         let per_piece = (parts, chunks(&mut sums, 1));
         for_each_run(per_piece, threads, 1, &|first, run| {
-            let mut scratch = Scratch::new(self, &is_output, arrays);
+            let mut scratch = Scratch::new(self, arrays);
             for_each_of(first, run, &mut |piece, (outs, sums)| {
                 scratch.piece(piece * self.piece, outs, &mut sums[0]);
             });
@@ -176,16 +164,21 @@ impl Rows {
         for other in others {
             (merged[0].iter_mut().zip(other)).for_each(|(sum, other)| sum.merge(other));
         }
-        let number_of = |value: usize| {
-            let before = self.values[..value].iter();
-            before.filter(|value| value.is_output).count()
-        };
-        for (&value, sum) in columns.iter().zip(&merged[0]) {
-            sum.finish(buffers[number_of(value)].as_mut_run());
+        for ((value, _), sum) in self.sums().zip(&merged[0]) {
+            let buffer = buffers[value].as_mut().expect("sums are outputs");
+            sum.finish(buffer.as_mut_run());
         }
-        let made = buffers.into_iter().zip(outputs());
-        made.map(|(buffer, value)| Array::of_buffer(buffer, value.layout.clone()))
+        let made = buffers.into_iter().zip(&self.values);
+        made.filter_map(|(buffer, value)| Some(Array::of_buffer(buffer?, value.layout.clone())))
             .collect()
+    }
+
+    /// The sums of columns, before the first row, with the numbers of their values.
+    fn sums(&self) -> impl Iterator<Item = (usize, ColumnSums)> + '_ {
+        let values = self.values.iter().enumerate();
+        values
+            .filter(|(_, value)| value.width == 0)
+            .map(|(i, value)| (i, ColumnSums::new(value.dtype, value.layout.shape.size())))
     }
 
     /// The number of elements of a value in each row.
@@ -193,10 +186,10 @@ impl Rows {
         self.values[value].width
     }
 
-    /// The number of elements of the widest value in a block.
-    fn block_elements(&self) -> usize {
-        let widths = (0..self.values.len()).map(|i| self.width(i));
-        self.block * widths.max().unwrap_or(1)
+    /// The number of elements in the rows of the widest value.
+    fn widest(&self) -> usize {
+        let widths = self.values.iter().map(|value| value.width);
+        widths.max().unwrap_or(1).max(1)
     }
 }
 
@@ -211,23 +204,23 @@ impl fmt::Display for Rows {
 struct Scratch<'a> {
     plan: &'a Rows,
     arrays: &'a [Array],
-    /// The position of each value among the outputs of rows.
-    outputs: &'a [Option<usize>],
     /// The memory of values that are no outputs, and of single numbers, which passes repeat.
     buffers: Vec<Option<Buffer>>,
 }
 
 impl<'a> Scratch<'a> {
-    fn new(plan: &'a Rows, outputs: &'a [Option<usize>], arrays: &'a [Array]) -> Self {
-        let buffers = plan.values.iter().enumerate().map(|(i, value)| {
-            let width = plan.width(i);
-            (outputs[i].is_none() || width == 1)
-                .then(|| Buffer::of(value.dtype, plan.block * width))
-        });
+    fn new(plan: &'a Rows, arrays: &'a [Array]) -> Self {
+        let buffers = plan
+            .values
+            .iter()
+            .zip(&plan.outputs)
+            .map(|(value, output)| {
+                let is_own = output.is_none() || value.width == 1;
+                is_own.then(|| Buffer::of(value.dtype, plan.block * value.width))
+            });
         Self {
             plan,
             arrays,
-            outputs,
             buffers: buffers.collect(),
         }
     }
@@ -267,7 +260,10 @@ impl<'a> Scratch<'a> {
             let mut readable: SmallVec<[Option<Slice<'_>>; 4]> = SmallVec::new();
             let mut writable: SmallVec<[Option<SliceMut<'_>>; 4]> = SmallVec::new();
             for (i, out) in outs.iter_mut().enumerate() {
-                let is_written = step.outputs.iter().any(|&v| self.outputs[v] == Some(i));
+                let is_written = step
+                    .outputs
+                    .iter()
+                    .any(|&v| self.plan.outputs[v] == Some(i));
                 let len = out.len();
                 match is_written {
                     true => {
@@ -287,7 +283,7 @@ impl<'a> Scratch<'a> {
             }
             let mut targets: SmallVec<[SliceMut<'_>; 3]> = SmallVec::new();
             for (buffer, &value) in own.iter_mut().zip(&step.outputs) {
-                targets.push(match (buffer, self.outputs[value]) {
+                targets.push(match (buffer, self.plan.outputs[value]) {
                     (Some(buffer), _) => {
                         let run = buffer.as_mut_run();
                         run.split_at(rows * plan.width(value)).0
@@ -300,7 +296,7 @@ impl<'a> Scratch<'a> {
             }
             self.step(step, start, rows, &readable, &mut targets);
             for (target, &value) in targets.iter().zip(&step.outputs) {
-                let out = self.outputs[value].and_then(|output| writable[output].take());
+                let out = self.plan.outputs[value].and_then(|output| writable[output].take());
                 if let Some(out) = out {
                     convert(target.as_slice(), out);
                 }
@@ -384,7 +380,7 @@ impl<'a> Scratch<'a> {
                 let first = x.layout().offset + start * width;
                 buffer.as_run().range(first, rows * width)
             }
-            RowSource::Value(value) => match (&self.buffers[value], self.outputs[value]) {
+            RowSource::Value(value) => match (&self.buffers[value], self.plan.outputs[value]) {
                 (Some(buffer), _) => buffer.as_run().range(0, rows * self.plan.width(value)),
                 (None, output) => {
                     let out = output.and_then(|output| outs[output]);

@@ -300,21 +300,14 @@ impl Formula {
     }
 }
 
-#[cfg(all(
-    feature = "jit",
-    any(
-        target_arch = "x86_64",
-        all(
-            target_arch = "aarch64",
-            target_endian = "little",
-            any(target_os = "linux", target_os = "android", target_os = "macos")
-        )
-    )
-))]
 impl Formula {
     /// A formula whose lines have types, with sine, cosine and tangent of f64 expanded into
     /// arithmetic, which is accurate up to `2^32`. Those of larger numbers are chosen as they are.
     /// Returns `None` if there are none.
+    #[allow(
+        dead_code,
+        reason = "only the assembler asks for it, which not all systems have"
+    )]
     pub(crate) fn with_reduced_angles(&self) -> Option<Self> {
         use Operation::{Cos, Sin, Tan};
         let is_angle =

@@ -2,13 +2,15 @@
 //!
 //! Source of the calling convention: Procedure Call Standard for the Arm 64-bit Architecture.
 
+use std::ops::Range;
+
 use super::Neon;
 use super::encoder::{
     self as arm, Condition, Encoder, General, Memory, Opcode, Shape, UNSAVED_VECTORS,
 };
 use super::operations::shape;
 use crate::assembler::instructions::{Description, Instruction as OnValues, Origin, Value};
-use crate::assembler::machine::{Jump, Register, Width, Written};
+use crate::assembler::machine::{Jump, Loops, Register, Width, Written};
 use crate::assembler::registers::{NEVER, Writer};
 
 /// An instruction, without its operands.
@@ -115,18 +117,6 @@ impl Output {
         }
     }
 
-    pub(super) fn start(&mut self) {
-        self.encoder.set(INDEX, 0);
-    }
-
-    pub(super) fn skip_turns(&mut self, elements: i32) -> Jump {
-        self.encoder.subtract_number(LIMIT, COUNT, elements as u32);
-        self.encoder.compare(INDEX, LIMIT);
-        let too_few = self.encoder.jump_forward(Condition::Greater);
-        self.load_pointers();
-        too_few
-    }
-
     /// Loads pointers to the first elements of arrays.
     fn load_pointers(&mut self) {
         for (i, pointer) in self.pointers.clone().into_iter().enumerate() {
@@ -134,16 +124,6 @@ impl Output {
                 self.load_general(register, POINTERS, pointer_at(i));
             }
         }
-    }
-
-    pub(super) fn end_turn(&mut self, elements: i32, start: usize) {
-        for (register, size) in self.pointers.iter().flatten() {
-            let bytes = elements as u32 * *size as u32;
-            self.encoder.add_number(*register, *register, bytes);
-        }
-        self.encoder.add_number(INDEX, INDEX, elements as u32);
-        self.encoder.compare(INDEX, LIMIT);
-        self.encoder.jump_back(Condition::AtMost, start);
     }
 
     /// Moves the pointers of `read` to the next row, and goes on if there is one.
@@ -163,11 +143,6 @@ impl Output {
         self.encoder.jump_back(Condition::Greater, start);
     }
 
-    pub(super) fn skip_rest(&mut self) -> Jump {
-        self.encoder.compare(INDEX, COUNT);
-        self.encoder.jump_forward(Condition::AtLeast)
-    }
-
     pub(super) fn start_rest(&mut self, lanes: usize) {
         // The last turn may compute some elements again.
         self.encoder.subtract_number(LIMIT, COUNT, lanes as u32);
@@ -178,21 +153,6 @@ impl Output {
             let shift = size.trailing_zeros() as u8;
             self.encoder.add(*register, *register, INDEX, shift);
         }
-    }
-
-    pub(super) fn end_rest(&mut self, lanes: i32, start: usize) {
-        self.encoder.add_number(INDEX, INDEX, lanes as u32);
-        self.encoder.compare(INDEX, COUNT);
-        self.encoder.jump_back(Condition::Less, start);
-    }
-
-    pub(super) fn leave(&mut self) {
-        if self.saves_halves {
-            arm::saved_halves()
-                .rev()
-                .for_each(|pair| self.encoder.pop_halves(pair));
-        }
-        self.encoder.finish();
     }
 
     /// An address that an instruction on this number of bytes can have.
@@ -238,6 +198,66 @@ impl Output {
         self.encoder.add(COUNT, SLOTS, COUNT, 0);
         self.encoder.call(SPARE);
         pairs.rev().for_each(|pair| self.encoder.pop(pair));
+    }
+}
+
+impl Loops for Output {
+    fn written(&mut self) -> &mut Written {
+        &mut self.encoder.written
+    }
+
+    fn masks(&self) -> Range<u8> {
+        0..0
+    }
+
+    fn start(&mut self) {
+        self.encoder.set(INDEX, 0);
+    }
+
+    fn skip_turns(&mut self, elements: i32) -> Jump {
+        self.encoder.subtract_number(LIMIT, COUNT, elements as u32);
+        self.encoder.compare(INDEX, LIMIT);
+        let too_few = self.encoder.jump_forward(Condition::Greater);
+        self.load_pointers();
+        too_few
+    }
+
+    fn align(&mut self) -> usize {
+        self.encoder.align()
+    }
+
+    fn end_turn(&mut self, elements: i32, start: usize) {
+        for (register, size) in self.pointers.iter().flatten() {
+            let bytes = elements as u32 * *size as u32;
+            self.encoder.add_number(*register, *register, bytes);
+        }
+        self.encoder.add_number(INDEX, INDEX, elements as u32);
+        self.encoder.compare(INDEX, LIMIT);
+        self.encoder.jump_back(Condition::AtMost, start);
+    }
+
+    fn skip_rest(&mut self) -> Jump {
+        self.encoder.compare(INDEX, COUNT);
+        self.encoder.jump_forward(Condition::AtLeast)
+    }
+
+    fn end_rest(&mut self, lanes: i32, start: usize) {
+        self.encoder.add_number(INDEX, INDEX, lanes as u32);
+        self.encoder.compare(INDEX, COUNT);
+        self.encoder.jump_back(Condition::Less, start);
+    }
+
+    fn land(&mut self, jump: Jump) {
+        self.encoder.land(jump);
+    }
+
+    fn leave(&mut self) {
+        if self.saves_halves {
+            arm::saved_halves()
+                .rev()
+                .for_each(|pair| self.encoder.pop_halves(pair));
+        }
+        self.encoder.finish();
     }
 }
 

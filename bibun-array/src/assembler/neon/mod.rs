@@ -6,10 +6,8 @@ mod operations;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use super::instructions::{Instruction as OnValues, Lowering, Plan, Value};
-use super::machine::{Jump, Machine, Register, Written};
+use super::machine::{Machine, Register};
 use super::order::Step;
 use super::registers::Writer;
 use forms::{Form, Instruction, Output};
@@ -80,14 +78,6 @@ impl Machine for Neon {
         Output::new(sizes, plan.values.len(), is_listed)
     }
 
-    fn written(output: &mut Output) -> &mut Written {
-        &mut output.encoder.written
-    }
-
-    fn masks(_output: &Output) -> Range<u8> {
-        0..0
-    }
-
     fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
         writer.output.store_register(register, slot);
     }
@@ -125,40 +115,8 @@ impl Machine for Neon {
         writer.output.end_row(&read, arrays, start);
     }
 
-    fn start(output: &mut Output) {
-        output.start();
-    }
-
-    fn skip_turns(output: &mut Output, elements: i32) -> Jump {
-        output.skip_turns(elements)
-    }
-
-    fn align(output: &mut Output) -> usize {
-        output.encoder.align()
-    }
-
-    fn end_turn(writer: &mut Writer<'_, Self>, elements: i32, start: usize) {
-        writer.output.end_turn(elements, start);
-    }
-
-    fn skip_rest(output: &mut Output) -> Jump {
-        output.skip_rest()
-    }
-
     fn start_rest(writer: &mut Writer<'_, Self>) {
         let lanes = writer.plan.lanes;
         writer.output.start_rest(lanes);
-    }
-
-    fn end_rest(output: &mut Output, lanes: i32, start: usize) {
-        output.end_rest(lanes, start);
-    }
-
-    fn land(output: &mut Output, jump: Jump) {
-        output.encoder.land(jump);
-    }
-
-    fn leave(output: &mut Output) {
-        output.leave();
     }
 }

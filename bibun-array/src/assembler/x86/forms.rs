@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::encoder::{self as x86, Condition, Encoder, General, Lanes, Memory, Opcode, Operand};
 use super::{Level, memory};
 use crate::assembler::instructions::{Description, Instruction as OnValues, Origin, Value, size};
-use crate::assembler::machine::{Jump, Register, Width, Written};
+use crate::assembler::machine::{Jump, Loops, Register, Width, Written};
 use crate::assembler::registers::{NEVER, Writer};
 
 /// An instruction, without its operands.
@@ -120,48 +120,64 @@ impl Output {
         }
     }
 
-    /// The registers of masks that values may have.
-    pub(super) const fn masks(&self) -> Range<u8> {
+    /// Goes on by some elements, and to the start if the condition holds of the index and a limit.
+    fn go_on(&mut self, elements: i32, condition: Condition, limit: General, start: usize) {
+        self.encoder.add_number(INDEX, elements);
+        self.encoder.compare(INDEX, limit);
+        self.encoder.jump_back(condition, start);
+    }
+}
+
+impl Loops for Output {
+    fn written(&mut self) -> &mut Written {
+        &mut self.encoder.written
+    }
+
+    fn masks(&self) -> Range<u8> {
         match self.lanes {
             Lanes::All => 1..8,
             Lanes::Of(_) | Lanes::Only(_) => TAIL + 1..8,
         }
     }
 
-    pub(super) fn skip_turns(&mut self, elements: i32) -> Jump {
+    fn start(&mut self) {
+        self.encoder.zero(INDEX);
+    }
+
+    fn skip_turns(&mut self, elements: i32) -> Jump {
         let limit = Memory::at(COUNT, -elements);
         self.encoder.address(LIMIT, limit);
         self.encoder.compare(INDEX, LIMIT);
         self.encoder.jump_forward(Condition::Greater)
     }
 
-    pub(super) fn end_turn(&mut self, elements: i32, start: usize) {
-        self.encoder.add_number(INDEX, elements);
-        self.encoder.compare(INDEX, LIMIT);
-        self.encoder.jump_back(Condition::AtMost, start);
+    fn align(&mut self) -> usize {
+        self.encoder.align()
     }
 
-    pub(super) fn skip_rest(&mut self) -> Jump {
+    fn end_turn(&mut self, elements: i32, start: usize) {
+        self.go_on(elements, Condition::AtMost, LIMIT, start);
+    }
+
+    fn skip_rest(&mut self) -> Jump {
         self.encoder.compare(INDEX, COUNT);
         self.encoder.jump_forward(Condition::AtLeast)
     }
 
-    pub(super) fn end_rest(&mut self, lanes: i32, start: usize) {
-        self.encoder.add_number(INDEX, lanes);
-        self.encoder.compare(INDEX, COUNT);
-        self.encoder.jump_back(Condition::Less, start);
+    fn end_rest(&mut self, lanes: i32, start: usize) {
+        self.go_on(lanes, Condition::Less, COUNT, start);
     }
 
-    pub(super) fn leave(&mut self) {
+    fn land(&mut self, jump: Jump) {
+        self.encoder.land(jump);
+    }
+
+    fn leave(&mut self) {
         let saved = &ELEMENTS[UNSAVED..UNSAVED + self.pushed];
         for &general in saved.iter().rev() {
             self.encoder.pop(general);
         }
         self.encoder.finish();
-    }
-
-    pub(super) fn start(&mut self) {
-        self.encoder.zero(INDEX);
     }
 }
 

@@ -7,10 +7,8 @@ mod operations;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use super::instructions::{Instruction as OnValues, Lowering, Plan, Value};
-use super::machine::{Jump, Machine, Register, Width, Written};
+use super::machine::{Machine, Register, Width};
 use super::order::Step;
 use super::registers::Writer;
 use encoder::{self as x86, Lanes, Operand};
@@ -115,14 +113,6 @@ impl Machine for Level {
         Output::new(plan.machine, arrays, is_listed)
     }
 
-    fn written(output: &mut Output) -> &mut Written {
-        &mut output.encoder.written
-    }
-
-    fn masks(output: &Output) -> Range<u8> {
-        output.masks()
-    }
-
     fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
         writer.store_register(register, slot);
     }
@@ -159,39 +149,7 @@ impl Machine for Level {
         writer.end_row(start);
     }
 
-    fn start(output: &mut Output) {
-        output.start();
-    }
-
-    fn skip_turns(output: &mut Output, elements: i32) -> Jump {
-        output.skip_turns(elements)
-    }
-
-    fn align(output: &mut Output) -> usize {
-        output.encoder.align()
-    }
-
-    fn end_turn(writer: &mut Writer<'_, Self>, elements: i32, start: usize) {
-        writer.output.end_turn(elements, start);
-    }
-
-    fn skip_rest(output: &mut Output) -> Jump {
-        output.skip_rest()
-    }
-
     fn start_rest(writer: &mut Writer<'_, Self>) {
         writer.start_rest();
-    }
-
-    fn end_rest(output: &mut Output, lanes: i32, start: usize) {
-        output.end_rest(lanes, start);
-    }
-
-    fn land(output: &mut Output, jump: Jump) {
-        output.encoder.land(jump);
-    }
-
-    fn leave(output: &mut Output) {
-        output.leave();
     }
 }

@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::super::elementwise::{Input, PARALLEL, RUN, Scratch, Source};
+use super::super::elementwise::{Input, PARALLEL, Source};
 use super::super::threads::for_each;
-use super::{Access, CODE_RUN, Computed, Fused, Parts, input};
+use super::{Access, Fused, Parts, input};
+use crate::Array;
 use crate::storage::Buffer;
 use crate::waiting::shared;
-use crate::{Array, Slice, SliceMut};
 
 impl Fused {
     /// Computes the outputs as [`run`](Self::run) does, in the memory of inputs where it can be taken.
@@ -48,7 +48,7 @@ impl Fused {
             };
             let threads = self.size >= PARALLEL && rayon::current_num_threads() > 1;
             for_each(parts, threads, 1, &|i, mut outs| {
-                self.fill_taking(i * (PARALLEL / 4), &sources, &homes, &mut outs);
+                self.fill_blocks(i * (PARALLEL / 4), &sources, &homes, &mut outs);
             });
         });
         made
@@ -71,48 +71,5 @@ impl Fused {
             homes.push(home);
         }
         homes
-    }
-
-    /// Fills the part of the results that starts at `start` in memory order. A block of what is taken is
-    /// copied before results are written over it.
-    fn fill_taking(
-        &self,
-        start: usize,
-        inputs: &[Input<'_>],
-        homes: &[Option<usize>],
-        outs: &mut [SliceMut<'_>],
-    ) {
-        let run = match &self.computed {
-            Computed::Code(_) => CODE_RUN,
-            Computed::Loops(_) => RUN,
-        };
-        let len = outs[0].len();
-        let home = |i: usize| homes.iter().position(|home| *home == Some(i));
-        let mut scratch: SmallVec<[Scratch; 8]> = (inputs.iter().zip(&self.inputs))
-            .map(|(input, (_, access))| match self.takes_one(access) {
-                true => input.scratch(0),
-                false => input.scratch(run.min(len)),
-            })
-            .collect();
-        for done in (0..len).step_by(run) {
-            let (position, len) = (start + done, run.min(len - done));
-            let mut block: SmallVec<[SliceMut<'_>; 4]> =
-                outs.iter_mut().map(|out| out.range(done, len)).collect();
-            for (i, (input, scratch)) in inputs.iter().zip(&mut scratch).enumerate() {
-                let own = block[home(i).unwrap_or(0)].as_slice();
-                input.bring(position, own, scratch);
-            }
-            let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&self.inputs))
-                .zip(&scratch)
-                .map(|((input, (_, access)), scratch)| match &input.source {
-                    Source::Repeat(element) if self.takes_one(access) => Slice::of_scalar(element),
-                    _ => input.run(position, len, scratch),
-                })
-                .collect();
-            match &self.computed {
-                Computed::Code(code) => code.run(&slices, &mut block),
-                Computed::Loops(interpreter) => interpreter.run(&slices, &mut block),
-            }
-        }
     }
 }

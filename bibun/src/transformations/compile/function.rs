@@ -525,13 +525,22 @@ pub(super) fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
     (result, NOTES.take())
 }
 
+/// Which of the gradients that are asked for there are, and these.
+pub(super) fn present(
+    gradient: Vec<Option<Variable>>,
+    asked: &[bool],
+) -> (Vec<bool>, Vec<Variable>) {
+    let asked_for = gradient.into_iter().zip(asked).filter(|(_, asked)| **asked);
+    let gradient: Vec<Option<Variable>> = asked_for.map(|(gradient, _)| gradient).collect();
+    let present = gradient.iter().map(Option::is_some).collect();
+    (present, gradient.into_iter().flatten().collect())
+}
+
 /// The gradients that there are. Which these are is noted.
-pub(super) fn present(gx: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
-    let asked_for = gx.into_iter().zip(asked).filter(|(_, asked)| **asked);
-    let gx: Vec<Option<Variable>> = asked_for.map(|(gx, _)| gx).collect();
-    let present = gx.iter().map(Option::is_some).collect();
-    NOTES.with_borrow_mut(|notes| notes.present = Some(present));
-    gx.into_iter().flatten().collect()
+pub(super) fn noted_present(gradient: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
+    let (present, gradient) = present(gradient, asked);
+    NOTES.with_borrow_mut(|notes| notes.present = Some(present.into()));
+    gradient
 }
 
 /// The elements of Variables that a program can run on as they are.
@@ -772,7 +781,7 @@ impl Function for CompiledCall {
             Arc::new(move |values| {
                 let (x, gy) = values.split_at(count);
                 let gx = pull_through(|x| forward(x), x, |i| asked[i], gy.to_vec());
-                present(gx, &asked)
+                noted_present(gx, &asked)
             })
         });
         let inputs = (0..count).map(|i| cx.input(i)).chain(gy).collect();

@@ -2,7 +2,7 @@
 //! borrow, and needs not be shared with other threads.
 
 use super::super::custom::watched;
-use super::function::{Signature, Traced, plain_arrays, present, trace};
+use super::function::{Signature, Traced, noted_present, plain_arrays, trace};
 use super::structure::Structure;
 use super::{Argument, STRUCTURES, is_attended, noted, result};
 use crate::functions::ones_like;
@@ -82,7 +82,7 @@ impl<A: Tree> LossPrograms<A> {
                 cotangents[0] = Some(ones_like(&outputs[0]));
                 let edges = outputs.iter().map(Variable::edge).collect();
                 let gx = Paths::between(edges, targets).pull_back(cotangents, false);
-                let gx = present(gx, &asked);
+                let gx = noted_present(gx, &asked);
                 outputs.into_iter().chain(gx).collect()
             };
             let signature = Signature::of(&arrays);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bibun_array::{Array, Cut, Draws, Tracer};
 
 use super::super::custom::watched;
-use super::function::{Core, InputSpec, Signature, Trace, Traced, noting, record, spec};
+use super::function::{Core, InputSpec, Signature, Trace, Traced, noting, present, record, spec};
 use crate::error::attempt;
 use crate::functions::ones_like;
 use crate::locks::lock;
@@ -106,6 +106,7 @@ impl Differentiable {
         let wanted = wanted.to_vec();
         if let Some(gradient) = gradient {
             let (present, gradient) = present(gradient, &wanted);
+            let gradient: Vec<Array> = gradient.iter().map(Variable::array).collect();
             let outputs = [&results[..], &gradient, &contents].concat();
             return Self {
                 wanted,
@@ -134,7 +135,10 @@ impl Differentiable {
         let gradient = attempt(|| pullback.pull(&wanted, cotangents))
             .ok()
             .flatten();
-        let after = gradient.map(|gradient| present(gradient, &wanted).1);
+        let after = gradient.map(|gradient| -> Vec<Array> {
+            let (_, gradient) = present(gradient, &wanted);
+            gradient.iter().map(Variable::array).collect()
+        });
         if let Some(gradient) = &after {
             pullback.kept = pullback.cut.kept(gradient);
         }
@@ -190,6 +194,7 @@ impl Pullback {
         let variables = inputs.iter().cloned().map(Variable::constant).collect();
         let program = self.pull(needs, variables).and_then(|gradient| {
             let (present, gradient) = present(gradient, needs);
+            let gradient: Vec<Array> = gradient.iter().map(Variable::array).collect();
             let inputs = [&self.kept[..], &inputs].concat();
             let program = self.cut.rest(&inputs, &gradient)?;
             let signature = Signature::of(&[]);
@@ -218,13 +223,4 @@ impl Pulled {
     pub(super) fn program(&self) -> Option<&(Traced, Vec<bool>)> {
         self.program.as_ref()
     }
-}
-
-/// Which of the gradients that are asked for there are, and these.
-fn present(gradient: Vec<Option<Variable>>, asked: &[bool]) -> (Vec<bool>, Vec<Array>) {
-    let asked_for = gradient.into_iter().zip(asked).filter(|(_, asked)| **asked);
-    let gradient: Vec<Option<Variable>> = asked_for.map(|(gradient, _)| gradient).collect();
-    let present = gradient.iter().map(Option::is_some).collect();
-    let arrays = gradient.iter().flatten().map(Variable::array);
-    (present, arrays.collect())
 }
