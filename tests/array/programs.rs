@@ -191,6 +191,32 @@ fn results_take_the_memory_of_inputs_that_are_given_away() {
 }
 
 #[test]
+fn windows_that_are_no_rows_are_read_from_memory() {
+    let mut numbers = Numbers(6);
+    for (rows, width) in [(100, 6), (2000, 40)] {
+        let x = numbers.array(&[rows, width], DType::F32);
+        agree("windows", &[x], &|arrays| {
+            let x = &arrays[0];
+            let exponentials = (x - x.max(-1).expand_dims(-1)).exp();
+            let sums = exponentials.sum(-1).expand_dims(-1);
+            let all = exponentials.reshape([-1]);
+            // As many rows, but of others' elements.
+            let half = all.slice(&[(..(rows * width / 2) as i64).into()]);
+            let half = half.reshape([rows, width / 2]) * 2.0 - &sums;
+            let few = all.slice(&[(..rows as i64).into()]).reshape([rows, 1]);
+            let rule = Normalization {
+                centered: true,
+                epsilon: 1e-5,
+            };
+            let [y, mean, variance] = exponentials.normalize(rule, &[-1]);
+            let gradient =
+                normalize_gradient(rule, [&y, &variance], [&exponentials, &few, &mean], &[-1]);
+            vec![half, gradient]
+        });
+    }
+}
+
+#[test]
 fn a_softmax_goes_through_rows_in_one_step() {
     let mut numbers = Numbers(2);
     for shape in [&[1024, 300][..], &[8, 4, 64, 64], &[5000, 20]] {
@@ -223,7 +249,11 @@ fn parts_are_written_into_one_array_by_one_step() {
         let mut changed = first.clone();
         changed.assign(&[(..2).into()], a);
         changed.assign(&[(2..3).into()], c);
-        vec![both, changed, second, first]
+        // One that is kept as it was before the next part.
+        let third = concat(&[c, a], 0);
+        let mut fourth = third.clone();
+        fourth.assign(&[(1..3).into()], &(a * 2.0));
+        vec![both, changed, second, first, third, fourth]
     });
-    assert_eq!(listing.matches("= join(").count(), 3, "{listing}");
+    assert_eq!(listing.matches("= join(").count(), 4, "{listing}");
 }
