@@ -94,6 +94,9 @@ polynomial("CBRT", "`m^(1/3)` for `sqrt(1/2) <= m <= sqrt(2)`", lambda m: mp.cbr
 polynomial("ERF", "`erf(x) / x - 1` in powers of `x^2` for `|x| <= 1`",
            lambda z: erf(sqrt(z)) / sqrt(z) - 1, 0, mpf("1.0001"), {"f64": 11, "f32": 6})
 
+polynomial("TANH", "`(tanh(x) - x) / x^3` in powers of `x^2` for `|x| <= 5/8`",
+           lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.3907"), {"f32": 4})
+
 
 def scaled_erfc(K):
     def function(t):  # t = (x - K) / (x + K)
@@ -110,9 +113,11 @@ def t_of(x, K):
 
 
 K = mpf(3)
-comment = "`(x + 3) e^(x^2) erfc(x)` in powers of `t = (x - 3) / (x + 3)` for `0.74 <= x <= {}`"
-polynomial("ERFC", comment.format(29), scaled_erfc(K), t_of("0.74", K), t_of(29, K), {"f64": 20})
-polynomial("ERFC", comment.format(11), scaled_erfc(K), t_of("0.74", K), t_of(11, K), {"f32": 9})
+comment = "`(x + {0}) e^(x^2) erfc(x)` in powers of `t = (x - {0}) / (x + {0})` for `{1} <= x <= {2}`"
+polynomial("ERFC", comment.format(3, 0.74, 29), scaled_erfc(K), t_of("0.74", K), t_of(29, K), {"f64": 20})
+K = mpf(2)
+polynomial("ERFC", comment.format(2, 0, 10.1), scaled_erfc(K), t_of(0, K), t_of("10.1", K), {"f32": 10})
+polynomial("LN_ERFC", "`ln erfc(x)` for `1 <= x <= 4`", lambda x: log(erfc(x)), 1, 4, {"f32": 8})
 
 
 def erfinv_of_w(w):  # erfinv(x) / x where w = -ln(1 - x^2)

@@ -2,17 +2,18 @@
 //!
 //! Method: `erf x = x P(x^2)` up to 1. Further out `erfc x = e^(-x^2) H(t) / (x + 3)` with
 //! `t = (x - 3) / (x + 3)`, which maps the whole half line to a short interval; `x^2` is computed
-//! in two parts, so that the exponential is accurate in the far tail. `erfinv` is `x` times a
+//! in two parts, so that the exponential is accurate in the far tail. In f32 this form, with 2 in the
+//! place of 3, serves for `erfc` from 0 on, and `erf` beyond 1 is `1 - e^q(x)` without a division. `erfinv` is `x` times a
 //! polynomial in `w = -ln(1 - x^2)` or, from `w = 6` on, in its square root.
-//! Bounds: `erf` 1.5 ulp, `erfc` and `erfinv` 4 ulp.
+//! Bounds: `erf` 1.5 ulp, `erfc` 5 ulp, `erfinv` 4 ulp.
 //! Source: Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x" (1981),
 //! for the substitution; Giles, "Approximating the erfinv function" (2010), for the variable `w`.
 
 use super::coefficients::{
     ERF_F32, ERF_F64, ERFC_F32, ERFC_F64, ERFINV_CENTRE_F32, ERFINV_CENTRE_F64, ERFINV_MIDDLE_F32,
-    ERFINV_MIDDLE_F64, ERFINV_TAIL_F64,
+    ERFINV_MIDDLE_F64, ERFINV_TAIL_F64, LN_ERFC_F32,
 };
-use super::exponential::exp_parts;
+use super::exponential::{exp_near_one, exp_parts, exp_parts_briefly};
 use super::kernel::{Kernel, polynomial, scale, two_product, two_sum};
 use super::logarithm::{Logarithm, ln};
 
@@ -20,34 +21,76 @@ use super::logarithm::{Logarithm, ln};
 pub(crate) trait ErrorFunction: Logarithm {
     /// `erf(x) / x - 1` in powers of `x^2`.
     const ERF: &'static [Self];
-    /// `(x + 3) e^(x^2) erfc x` in powers of `t`.
-    const ERFC: &'static [Self];
-    /// From here on `erfc` is zero.
-    const ERFC_ZERO: Self;
     /// `erfinv(x) / x` in powers of `w - 3`.
     const ERFINV_CENTRE: &'static [Self];
     /// `erfinv(x) / x` in powers of `sqrt(w) - 3.25`.
     const ERFINV_MIDDLE: &'static [Self];
     /// `erfinv(x) / x` in powers of `sqrt(w) - 5`; no f32 below 1 has a `w` that large.
     const ERFINV_TAIL: Option<&'static [Self]>;
+
+    fn erf<T: Kernel<Precision = Self>>(x: T) -> T;
+
+    fn erfc<T: Kernel<Precision = Self>>(x: T) -> T;
 }
 
 impl ErrorFunction for f32 {
     const ERF: &'static [Self] = ERF_F32;
-    const ERFC: &'static [Self] = ERFC_F32;
-    const ERFC_ZERO: Self = 10.5;
     const ERFINV_CENTRE: &'static [Self] = ERFINV_CENTRE_F32;
     const ERFINV_MIDDLE: &'static [Self] = ERFINV_MIDDLE_F32;
     const ERFINV_TAIL: Option<&'static [Self]> = None;
+
+    #[inline(always)]
+    fn erf<T: Kernel<Precision = Self>>(x: T) -> T {
+        let a = x.abs();
+        // From here on erf is rounded to 1.
+        let one = T::of(4.0);
+        let held = T::select(a.greater(one), one, a);
+        let tail = exp_near_one(polynomial(held, LN_ERFC_F32));
+        T::select(
+            a.greater(T::ONE),
+            (T::ONE - tail).copysign(x),
+            erf_centre(x),
+        )
+    }
+
+    #[inline(always)]
+    fn erfc<T: Kernel<Precision = Self>>(x: T) -> T {
+        let a = x.abs();
+        // From here on erfc is zero, and not computed: see `exp`.
+        let zero = a.greater(T::of(10.06));
+        let a = T::select(zero, T::ZERO, a);
+        let reciprocal = T::ONE / (a + T::TWO);
+        let t = (a - T::TWO) * reciprocal;
+        let (square, square_low) = two_product(a, a);
+        let (power, n) = exp_parts_briefly(-square, -square_low);
+        let tail = scale(power * (polynomial(t, ERFC_F32) * reciprocal), n);
+        let tail = T::select(zero, T::ZERO, tail);
+        T::select(x.less(T::ZERO), T::TWO - tail, tail)
+    }
 }
 
 impl ErrorFunction for f64 {
     const ERF: &'static [Self] = ERF_F64;
-    const ERFC: &'static [Self] = ERFC_F64;
-    const ERFC_ZERO: Self = 28.0;
     const ERFINV_CENTRE: &'static [Self] = ERFINV_CENTRE_F64;
     const ERFINV_MIDDLE: &'static [Self] = ERFINV_MIDDLE_F64;
     const ERFINV_TAIL: Option<&'static [Self]> = Some(ERFINV_TAIL_F64);
+
+    #[inline(always)]
+    fn erf<T: Kernel<Precision = Self>>(x: T) -> T {
+        let a = x.abs();
+        T::select(
+            a.greater(T::ONE),
+            (T::ONE - erfc_tail(a)).copysign(x),
+            erf_centre(x),
+        )
+    }
+
+    #[inline(always)]
+    fn erfc<T: Kernel<Precision = Self>>(x: T) -> T {
+        let tail = erfc_tail(x.abs());
+        let y = T::select(x.less(T::ZERO), T::TWO - tail, tail);
+        T::select(x.abs().less(T::of(0.75)), T::ONE - erf_centre(x), y)
+    }
 }
 
 /// `erf x` for `|x| <= 1`.
@@ -56,10 +99,11 @@ fn erf_centre<T: Kernel>(x: T) -> T {
     x.mul_add(polynomial(x * x, T::Precision::ERF), x)
 }
 
-/// `erfc a` for `a >= 3/4`.
+/// `erfc a` for `a >= 3/4`, in f64.
 #[inline(always)]
-fn erfc_tail<T: Kernel>(a: T) -> T {
-    let zero = T::of(T::Precision::ERFC_ZERO);
+fn erfc_tail<T: Kernel<Precision = f64>>(a: T) -> T {
+    // From here on it is zero.
+    let zero = T::of(28.0);
     let a = T::select(a.greater(zero), zero, a);
     let three = T::TWO + T::ONE;
     let (divisor, divisor_low) = two_sum(a, three);
@@ -70,24 +114,17 @@ fn erfc_tail<T: Kernel>(a: T) -> T {
     let t = over(a - three);
     let (square, square_low) = two_product(a, a);
     let (power, n) = exp_parts(-square, -square_low);
-    scale(power * over(polynomial(t, T::Precision::ERFC)), n)
+    scale(power * over(polynomial(t, ERFC_F64)), n)
 }
 
 #[inline(always)]
 pub(crate) fn erf<T: Kernel>(x: T) -> T {
-    let a = x.abs();
-    T::select(
-        a.greater(T::ONE),
-        (T::ONE - erfc_tail(a)).copysign(x),
-        erf_centre(x),
-    )
+    T::Precision::erf(x)
 }
 
 #[inline(always)]
 pub(crate) fn erfc<T: Kernel>(x: T) -> T {
-    let tail = erfc_tail(x.abs());
-    let y = T::select(x.less(T::ZERO), T::TWO - tail, tail);
-    T::select(x.abs().less(T::from_f64(0.75)), T::ONE - erf_centre(x), y)
+    T::Precision::erfc(x)
 }
 
 #[inline(always)]

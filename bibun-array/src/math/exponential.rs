@@ -2,14 +2,17 @@
 //!
 //! Method: `x = n ln 2 + r` with `|r| <= ln 2 / 2` by Cody and Waite's two-part constant, a
 //! polynomial for `(e^r - 1 - r) / r^2`, and a multiplication by `2^n` in two halves, so that
-//! results at both ends of the range, subnormal ones included, are rounded once.
+//! results at both ends of the range, subnormal ones included, are rounded once. Results of `exp`
+//! that are zero are not computed, because processors take many times as long for a product that is
+//! too small.
 //! Bounds: `exp`, `exp2` 1 ulp, `expm1`, `sigmoid` 1.5 ulp.
 //! Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980);
 //! Muller, "Elementary Functions", third edition.
 
 use super::coefficients::{EXP_F32, EXP_F64, EXP2_F32, EXP2_F64};
 use super::kernel::{
-    Kernel, half_epsilon, nearest, ordered_sum, polynomial, quotient, scale, two_sum,
+    Kernel, half_epsilon, nearest, nearest_product, ordered_sum, polynomial, quotient, scale,
+    two_sum,
 };
 
 /// The constants of the exponential functions.
@@ -64,7 +67,7 @@ fn clamp<T: Kernel>(x: T, range: (T::Precision, T::Precision)) -> T {
 /// `(n, r, r_low)` with `x = n ln 2 + r + r_low`.
 #[inline(always)]
 fn reduce<T: Kernel>(x: T) -> (T, T, T) {
-    let n = nearest(x * T::of(T::Precision::LOG2_E));
+    let n = nearest_product(x, T::of(T::Precision::LOG2_E));
     let (first, second) = T::pair(T::Precision::LN_2);
     let high = (-n).mul_add(first, x);
     let r = (-n).mul_add(second, high);
@@ -82,6 +85,15 @@ pub(crate) fn exp_parts<T: Kernel>(x: T, x_low: T) -> (T, T) {
     )
 }
 
+/// The same to about 1 ulp, for an `x` in the range.
+#[inline(always)]
+pub(crate) fn exp_parts_briefly<T: Kernel>(x: T, x_low: T) -> (T, T) {
+    let (n, r, _) = reduce(x);
+    let r = r + x_low;
+    let m = T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r);
+    (m, n)
+}
+
 /// `2^-shift e^x`.
 #[inline(always)]
 pub(crate) fn exp_shifted<T: Kernel>(x: T, shift: T) -> T {
@@ -92,9 +104,21 @@ pub(crate) fn exp_shifted<T: Kernel>(x: T, shift: T) -> T {
     )
 }
 
+/// `e^x` for an `x` so close to 0 that neither `e^x` nor `2^n` leaves the normal numbers.
+#[inline(always)]
+pub(crate) fn exp_near_one<T: Kernel>(x: T) -> T {
+    let (n, r, _) = reduce(x);
+    (T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r)) * T::power_of_two(n)
+}
+
 #[inline(always)]
 pub(crate) fn exp<T: Kernel>(x: T) -> T {
-    exp_shifted(x, T::ZERO)
+    let zero = x.less(T::of(T::Precision::EXP_RANGE.0));
+    let x = T::select(zero, T::ZERO, x);
+    let high = T::of(T::Precision::EXP_RANGE.1);
+    let (n, r, _) = reduce(T::select(x.greater(high), high, x));
+    let m = T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r);
+    T::select(zero, T::ZERO, scale(m, n))
 }
 
 #[inline(always)]

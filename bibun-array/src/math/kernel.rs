@@ -11,6 +11,7 @@
 
 use super::Float;
 use super::error_function::ErrorFunction;
+use super::hyperbolic::Hyperbolic;
 use super::power::Power;
 use super::trigonometric::Trigonometric;
 
@@ -54,7 +55,9 @@ pub(crate) trait Kernel: Float {
 }
 
 /// The constants of one of the two precisions.
-pub(crate) trait Precision: ErrorFunction + Power + Trigonometric + Copy + 'static {
+pub(crate) trait Precision:
+    ErrorFunction + Hyperbolic + Power + Trigonometric + Copy + 'static
+{
     /// `1.5 * 2^p` for `p` fraction bits: adding it leaves an integer in the low bits of the sum.
     const SHIFTER: Self;
     /// The distance from 1 to the next larger number.
@@ -172,10 +175,17 @@ pub(super) fn nearest<T: Kernel>(x: T) -> T {
     (x + shifter) - shifter
 }
 
+/// The integer nearest to a product, with the same bounds.
+#[inline(always)]
+pub(super) fn nearest_product<T: Kernel>(x: T, y: T) -> T {
+    let shifter = T::of(T::Precision::SHIFTER);
+    x.mul_add(y, shifter) - shifter
+}
+
 /// `2^n x`, rounded once, for an integer `n` of up to twice the range of exponents.
 #[inline(always)]
 pub(super) fn scale<T: Kernel>(x: T, n: T) -> T {
-    let half = nearest(n * T::HALF);
+    let half = nearest_product(n, T::HALF);
     x * T::power_of_two(half) * T::power_of_two(n - half)
 }
 

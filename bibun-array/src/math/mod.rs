@@ -319,7 +319,7 @@ pub trait Float:
     #[must_use]
     fn cosh(self) -> Self;
 
-    /// Computes the hyperbolic tangent. At most 1 ulp off.
+    /// Computes the hyperbolic tangent. At most 1.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
@@ -365,7 +365,7 @@ pub trait Float:
     #[must_use]
     fn erf(self) -> Self;
 
-    /// Computes `1 - erf x`, without cancellation on the right. At most 4 ulp off.
+    /// Computes `1 - erf x`, without cancellation on the right. At most 5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;
