@@ -69,6 +69,15 @@ pub struct Normalization {
     pub epsilon: f64,
 }
 
+/// The rule of an attention.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Attention {
+    /// Whether a query attends to no key behind its own position.
+    pub causal: bool,
+    /// The factor of the products of queries and keys.
+    pub scale: f64,
+}
+
 /// A place where arrays are stored and computed. Callers have checked shapes, dtypes and bounds.
 ///
 /// A new device needs memory, that is, [`upload`](Device::upload) and
@@ -317,6 +326,42 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
             self.host()
                 .normalize_gradient(rule, results, cotangents, axes),
         )
+    }
+
+    /// Computes the attention of queries `[.., q, d]` to keys `[.., k, d]` with values `[.., k, v]`:
+    /// see [`attention`](crate::attention). The mask is `[.., q, k]`. All axes in front are equal,
+    /// and all floats have one dtype.
+    fn attention(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+    ) -> [Array; 2] {
+        let fetched = |x| downloaded(self, "attention", x);
+        let (inputs, mask) = (inputs.map(fetched), mask.map(fetched));
+        let results = (self.host()).attention(rule, inputs.each_ref(), mask.as_ref());
+        results.map(|result| uploaded(self, result))
+    }
+
+    /// Computes the cotangents of queries, keys and values from the results of
+    /// [`Device::attention`] and the cotangent of the first, `[y, log sums, gy]`.
+    fn attention_gradient(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+        results: [&Array; 3],
+    ) -> [Array; 3] {
+        let fetched = |x| downloaded(self, "attention_gradient", x);
+        let (inputs, mask, results) =
+            (inputs.map(fetched), mask.map(fetched), results.map(fetched));
+        let gradients = self.host().attention_gradient(
+            rule,
+            inputs.each_ref(),
+            mask.as_ref(),
+            results.each_ref(),
+        );
+        gradients.map(|gradient| uploaded(self, gradient))
     }
 
     /// Returns the positions along `axis` of the first `count` elements in ascending or descending

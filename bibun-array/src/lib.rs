@@ -34,6 +34,7 @@ mod assembler;
 )))]
 #[path = "assembler/absent.rs"]
 mod assembler;
+mod attention;
 mod axes;
 mod call;
 mod conversion;
@@ -72,12 +73,13 @@ mod waiting;
 
 pub use array::Array;
 pub use array_like::ArrayLike;
+pub use attention::{attention, attention_gradient};
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
 pub use call::{Call, Entered, Location, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 #[doc(hidden)]
 pub use cpu::interpreted;
-pub use device::{Complaint, Device, Memory, Normalization, Reduce, Scan, View};
+pub use device::{Attention, Complaint, Device, Memory, Normalization, Reduce, Scan, View};
 pub use draws::{Draws, undrawn};
 pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
 pub use error::{Error, allocating, attempt, attempt_with, raise};

@@ -1,13 +1,13 @@
 //! Attention and transformer blocks against plain loops, and under masks.
 
 use bibun::array::{Array, DType, Generator};
-use bibun::functions::{causal_mask, length_mask, logical_and, stack};
+use bibun::functions::{attention, causal_attention, causal_mask, length_mask, logical_and, stack};
 use bibun::links::{
     Chain, Linear, Link, MultiHeadAttention, MultiHeadAttentionBuilder, Sequential,
     SinusoidalPositions, TransformerBlock,
 };
 use bibun::{
-    GradientCheckOptions, Variable, assert_gradients, attempt, eval_mode, grad, per_example, s,
+    GradientCheckOptions, Variable, assert_gradients, attempt, compile, eval_mode, grad, per_example, s,
     vmap,
 };
 
@@ -137,6 +137,22 @@ fn attention_by_loops() {
     ];
     assert_eq!(names[..6], expected);
     assert_eq!(names[6..], ["output/weight", "output/bias"]);
+}
+
+/// All scores would be 64 MiB; queries, keys, values, their cotangents and the results are 2 MiB.
+#[test]
+fn memory_grows_with_the_length_of_a_sequence() {
+    let length = 4096;
+    let x = Variable::constant(Generator::new(1).normal([length, 16], 0.0, 1.0, DType::F32));
+    let gradient = compile(|x: &Variable| grad(|x| causal_attention(x, x, x, None).sum(..), x));
+    let peak = gradient.peak_bytes(&x);
+    assert!(peak < length * length / 8, "{peak}");
+    // History holds no scores either.
+    let x = Variable::new(x.array());
+    let y = attention(&x, &x, &x, None);
+    let saved = y.creator().expect("recorded").outputs();
+    let bytes = saved.iter().filter_map(|output| Some(output.value()?.array().size() * 4));
+    assert!(bytes.sum::<usize>() <= length * 17 * 4);
 }
 
 #[test]

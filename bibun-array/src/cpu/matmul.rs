@@ -109,7 +109,24 @@ pub(super) struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    fn rows_from(self, first: usize) -> Self {
+    /// A row-major matrix.
+    pub(super) fn of_rows(memory: &'a [T], width: usize) -> Self {
+        Self {
+            memory,
+            row: width,
+            column: 1,
+        }
+    }
+
+    pub(super) fn transposed(self) -> Self {
+        Self {
+            row: self.column,
+            column: self.row,
+            ..self
+        }
+    }
+
+    pub(super) fn rows_from(self, first: usize) -> Self {
         let start = (first * self.row).min(self.memory.len());
         Self {
             memory: &self.memory[start..],
@@ -357,7 +374,7 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
 }
 
 /// The array, or a copy if its matrices have negative steps.
-fn usable(x: &Array) -> Cow<'_, Array> {
+pub(super) fn usable(x: &Array) -> Cow<'_, Array> {
     match x.strides()[x.rank() - 2..].iter().any(|&step| step < 0) {
         true => Cow::Owned(x.to_row_major()),
         false => Cow::Borrowed(x),
@@ -365,7 +382,7 @@ fn usable(x: &Array) -> Cow<'_, Array> {
 }
 
 /// Matrices in one memory.
-struct Operand<'a, T> {
+pub(super) struct Operand<'a, T> {
     memory: &'a [T],
     /// The start of each matrix.
     starts: SmallVec<[usize; 4]>,
@@ -374,7 +391,7 @@ struct Operand<'a, T> {
 }
 
 impl<'a, T: Element> Operand<'a, T> {
-    fn new(x: &'a Array, inline: &'a Option<Scalar>) -> Self {
+    pub(super) fn new(x: &'a Array, inline: &'a Option<Scalar>) -> Self {
         let [row, column] = [x.rank() - 2, x.rank() - 1];
         let mut starts = SmallVec::new();
         if row == 0 {
@@ -393,7 +410,7 @@ impl<'a, T: Element> Operand<'a, T> {
         }
     }
 
-    fn matrix(&self, i: usize) -> Matrix<'a, T> {
+    pub(super) fn matrix(&self, i: usize) -> Matrix<'a, T> {
         Matrix {
             memory: self
                 .starts

@@ -1,5 +1,6 @@
 //! The CPU device: threads for large work, vector instructions chosen at run time.
 
+mod attention;
 mod convolution;
 mod elementwise;
 mod fused;
@@ -40,7 +41,7 @@ use crate::random::Distribution;
 use crate::waiting::shared;
 use crate::{Array, Change, DType, Element, Scalar, Shape, Slice, Stencil, Update, View, ops};
 
-use crate::device::{Complaint, Device, Memory, Normalization, Reduce, Scan};
+use crate::device::{Attention, Complaint, Device, Memory, Normalization, Reduce, Scan};
 use crate::shape::Layout;
 use crate::storage::Buffer;
 
@@ -170,6 +171,37 @@ impl Device for Cpu {
         })
     }
 
+    fn attention(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+    ) -> [Array; 2] {
+        shared(|| {
+            let (x, mask) = (inputs.map(widened), mask.map(kept_or_widened));
+            let [y, log_sums] =
+                attention::attention(rule, x.each_ref().map(|x| &**x), mask.as_deref());
+            [ops::cast(y, inputs[0].dtype()), log_sums]
+        })
+    }
+
+    fn attention_gradient(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+        results: [&Array; 3],
+    ) -> [Array; 3] {
+        shared(|| {
+            let (x, mask) = (inputs.map(widened), mask.map(kept_or_widened));
+            let results = results.map(widened);
+            let x = x.each_ref().map(|x| &**x);
+            let gradients =
+                attention::gradient(rule, x, mask.as_deref(), results.each_ref().map(|x| &**x));
+            gradients.map(|gradient| ops::cast(gradient, inputs[0].dtype()))
+        })
+    }
+
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
         shared(|| sort::argsort(&widened(x), axis, descending, count))
     }
@@ -284,6 +316,14 @@ fn converted(x: &Array, dtype: DType) -> Cow<'_, Array> {
 /// `x` in the type in which it is computed.
 fn widened(x: &Array) -> Cow<'_, Array> {
     converted(x, x.dtype().accumulator())
+}
+
+/// A mask of bools, or of floats in the type in which they are computed.
+fn kept_or_widened(mask: &Array) -> Cow<'_, Array> {
+    match mask.dtype() == DType::Bool {
+        true => Cow::Borrowed(mask),
+        false => widened(mask),
+    }
 }
 
 /// Adds values to a target in the type in which they are computed.

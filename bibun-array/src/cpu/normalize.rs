@@ -337,7 +337,7 @@ fn put_back(x: Array, order: Option<&[isize]>) -> Array {
 }
 
 /// The elements of a row-major array.
-fn spread<T: Element>(x: &Array) -> Cow<'_, [T]> {
+pub(super) fn spread<T: Element>(x: &Array) -> Cow<'_, [T]> {
     match x.inline() {
         Some(value) => Cow::Owned(list(T::from_scalar(value), x.size())),
         None => Cow::Borrowed(x.host_slice()),

@@ -41,9 +41,9 @@ impl Hyperbolic for f32 {
         let limit = T::of(9.03);
         let a = T::select(x.abs().greater(limit), limit, x.abs());
         let far = T::ONE - T::TWO / (exp_near_one(T::TWO * a) + T::ONE);
-        let z = x * x;
-        let near = (x * z).mul_add(polynomial(z, TANH_F32), x);
-        T::select(a.less(T::of(0.625)), near, far.copysign(x))
+        let z = a * a;
+        let near = (a * z).mul_add(polynomial(z, TANH_F32), a);
+        T::select(a.less(T::of(0.625)), near, far).copysign(x)
     }
 }
 

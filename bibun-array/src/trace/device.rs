@@ -10,8 +10,8 @@ use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
 use crate::{
-    Array, Change, Complaint, DType, Device, Error, Memory, Normalization, Reduce, Scan, Shape,
-    Slice, Stencil, Update, View, cpu, raise,
+    Array, Attention, Change, Complaint, DType, Device, Error, Memory, Normalization, Reduce, Scan,
+    Shape, Slice, Stencil, Update, View, cpu, raise,
 };
 
 /// The device of values that are not there yet.
@@ -451,6 +451,51 @@ impl Device for Trace {
         let name = "normalize_gradient";
         let mut results = record_along(name, operation, axes, &inputs, [output], run);
         results.pop().expect("there is one result")
+    }
+
+    fn attention(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+    ) -> [Array; 2] {
+        let [query, _, value] = inputs;
+        let last = query.rank() - 1;
+        let outputs = [
+            result(
+                query.shape().replaced(last, value.shape()[last]),
+                query.dtype(),
+            ),
+            result(query.shape().replaced(last, 1), query.dtype().accumulator()),
+        ];
+        let all: Vec<&Array> = inputs.into_iter().chain(mask).collect();
+        let parameters = Some(format!("{rule:?}"));
+        let results = record("attention", parameters, &all, outputs, move |inputs| {
+            let (inputs, mask) = inputs.split_first_chunk::<3>().expect("there are three");
+            cpu()
+                .attention(rule, inputs.each_ref(), mask.first())
+                .into()
+        });
+        results.try_into().expect("there are two results")
+    }
+
+    fn attention_gradient(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+        results: [&Array; 3],
+    ) -> [Array; 3] {
+        let outputs = inputs.map(|x| result(x.shape(), x.dtype()));
+        let all: Vec<&Array> = inputs.into_iter().chain(results).chain(mask).collect();
+        let (name, parameters) = ("attention_gradient", Some(format!("{rule:?}")));
+        let results = record(name, parameters, &all, outputs, move |inputs| {
+            let (inputs, rest) = inputs.split_first_chunk::<3>().expect("there are three");
+            let (results, mask) = rest.split_first_chunk::<3>().expect("there are three");
+            let (inputs, results) = (inputs.each_ref(), results.each_ref());
+            (cpu().attention_gradient(rule, inputs, mask.first(), results)).into()
+        });
+        results.try_into().expect("there are three results")
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {

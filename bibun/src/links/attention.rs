@@ -7,8 +7,8 @@ use crate::call::calling;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::{
-    attention_weights, causal_mask, expand_dims, expect_mask, logical_and, matmul, reshape,
-    swapaxes, where_,
+    attention, attention_weights, causal_attention, causal_mask, expand_dims, expect_mask,
+    logical_and, matmul, reshape, swapaxes, where_,
 };
 use crate::initializers::GlorotUniform;
 use crate::variable::Variable;
@@ -117,23 +117,19 @@ impl MultiHeadAttention {
                 0..3 => mask.clone(),
                 _ => expand_dims(mask, -3),
             });
-            let mask = match (self.is_causal, mask) {
-                (false, mask) => mask,
-                (true, None) => Some(causal_mask(q.shape()[q.rank() - 2]).to(q.device())),
-                (true, Some(mask)) => {
-                    let causal = causal_mask(q.shape()[q.rank() - 2]).to(q.device());
-                    Some(match mask.dtype() {
-                        DType::Bool => logical_and(causal, mask),
-                        _ => where_(causal, mask, f64::NEG_INFINITY),
-                    })
+            let found = match (&self.dropout, self.is_causal) {
+                (None, false) => attention(q, k, v, mask.as_ref()),
+                (None, true) => causal_attention(q, k, v, mask.as_ref()),
+                // Which weights are dropped is drawn for all of them at once.
+                (Some(dropout), causal) => {
+                    let weights = match causal {
+                        false => attention_weights(q, k, mask.as_ref()),
+                        true => attention_weights(&q, k, with_causal_mask(&q, mask)),
+                    };
+                    matmul(dropout.forward(&weights), v)
                 }
             };
-            let weights = attention_weights(q, k, mask.as_ref());
-            let weights = match &self.dropout {
-                Some(dropout) => dropout.forward(&weights),
-                None => weights,
-            };
-            let found = swapaxes(matmul(weights, v), -2, -3);
+            let found = swapaxes(found, -2, -3);
             self.output.forward(&reshape(found, query.shape()))
         })
     }
@@ -200,6 +196,16 @@ impl MultiHeadAttention {
     }
 }
 
+/// The mask without the keys behind a query.
+fn with_causal_mask(query: &Variable, mask: Option<Variable>) -> Variable {
+    let causal = causal_mask(query.shape()[query.rank() - 2]).to(query.device());
+    match mask {
+        None => causal,
+        Some(mask) if mask.dtype() == DType::Bool => logical_and(causal, mask),
+        Some(mask) => where_(causal, mask, f64::NEG_INFINITY),
+    }
+}
+
 impl Link for MultiHeadAttention {
     /// Computes the attention of a sequence to itself: x `[.., t, size]` → the same shape.
     ///
@@ -237,7 +243,7 @@ impl MultiHeadAttentionBuilder {
     }
 
     /// Sets the probability with which each attention weight is dropped in training mode. Defaults
-    /// to no dropout.
+    /// to no dropout. With it, the weights of all queries and keys are in memory at once.
     pub fn dropout(mut self, rate: f64) -> Self {
         self.dropout = Some(rate);
         self

@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
-    Array, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error,
-    Kernel, Memory, Normalization, Reduce, Scan, Shape, Slice, Stencil, Update, View, attempt, cpu,
-    raise,
+    Array, Attention, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution,
+    Error, Kernel, Memory, Normalization, Reduce, Scan, Shape, Slice, Stencil, Update, View,
+    attempt, cpu, raise,
 };
 
 pub use golden::expect_golden;
@@ -436,6 +436,39 @@ impl Device for Counting {
                 cpu().normalize_gradient(rule, [y, variance], [gy, gmean, gvariance], axes)
             },
         )
+    }
+
+    fn attention(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+    ) -> [Array; 2] {
+        let all = inputs.into_iter().chain(mask).cloned().collect();
+        self.run("attention", all, |inputs| {
+            let (inputs, mask) = inputs.split_first_chunk::<3>().expect("there are three");
+            cpu().attention(rule, inputs.each_ref(), mask.first())
+        })
+    }
+
+    fn attention_gradient(
+        &'static self,
+        rule: Attention,
+        inputs: [&Array; 3],
+        mask: Option<&Array>,
+        results: [&Array; 3],
+    ) -> [Array; 3] {
+        let all = inputs
+            .into_iter()
+            .chain(results)
+            .chain(mask)
+            .cloned()
+            .collect();
+        self.run("attention gradient", all, |inputs| {
+            let (inputs, rest) = inputs.split_first_chunk::<3>().expect("there are three");
+            let (results, mask) = rest.split_first_chunk::<3>().expect("there are three");
+            cpu().attention_gradient(rule, inputs.each_ref(), mask.first(), results.each_ref())
+        })
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
