@@ -22,7 +22,10 @@ fn median(mut call: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    println!("{:24}{:>12}{:>14}", "batch, heads, length, size", "forward", "with gradient");
+    println!(
+        "{:24}{:>12}{:>14}",
+        "batch, heads, length, size", "forward", "with gradient"
+    );
     for causal in [true, false] {
         for [batch, heads, length, size] in [
             [8, 4, 64, 24],

@@ -7,8 +7,8 @@ use bibun::links::{
     SinusoidalPositions, TransformerBlock,
 };
 use bibun::{
-    GradientCheckOptions, Variable, assert_gradients, attempt, compile, eval_mode, grad, per_example, s,
-    vmap,
+    GradientCheckOptions, Variable, assert_gradients, attempt, compile, eval_mode, grad,
+    per_example, s, vmap,
 };
 
 fn normal(shape: &[usize], seed: u64) -> Variable {
@@ -151,7 +151,9 @@ fn memory_grows_with_the_length_of_a_sequence() {
     let x = Variable::new(x.array());
     let y = attention(&x, &x, &x, None);
     let saved = y.creator().expect("recorded").outputs();
-    let bytes = saved.iter().filter_map(|output| Some(output.value()?.array().size() * 4));
+    let bytes = saved
+        .iter()
+        .filter_map(|output| Some(output.value()?.array().size() * 4));
     assert!(bytes.sum::<usize>() <= length * 17 * 4);
 }
 
