@@ -93,7 +93,7 @@ pub use npy::{FileError, remove_unfinished, write_whole};
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
 pub use number::{Mask, Number, Whole};
 pub use placement::{Settled, cpu, is_another_device, settle};
-pub use program::{Program, listing};
+pub use program::{Program, fused, listing};
 pub use random::{Distribution, Generator};
 pub use shape::{NewShape, Shape};
 pub use stencil::Stencil;

@@ -7,6 +7,7 @@ mod device;
 mod display;
 mod dtypes;
 mod formula;
+mod fused;
 mod index;
 mod interop;
 mod join;

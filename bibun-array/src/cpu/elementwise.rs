@@ -19,7 +19,7 @@ use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 /// cache.
 pub(super) const RUN: usize = 1024;
 /// Below this many elements, another thread costs more than it helps.
-pub(super) const PARALLEL: usize = 1 << 16;
+pub(super) const PARALLEL: usize = 1 << 15;
 
 /// Computes `kernel` over inputs of one shape.
 pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {

@@ -357,15 +357,10 @@ fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
     pulp::Arch::new().dispatch(op)
 }
 
-/// Whether work of about this many nanoseconds on one thread gains from several. Passing work to
-/// the pool from outside takes tens of microseconds if its threads have gone to sleep; from a
-/// thread of the pool itself, a few.
+/// Whether work of about this many nanoseconds on one thread gains from several. Sharing it costs a
+/// microsecond or two.
 fn worth_threads(nanoseconds: usize) -> bool {
-    let least = match rayon::current_thread_index() {
-        Some(_) => 10_000,
-        None => 150_000,
-    };
-    nanoseconds >= least && rayon::current_num_threads() > 1
+    nanoseconds >= 10_000 && rayon::current_num_threads() > 1
 }
 
 /// The elements under `x`: its memory, or the single value that it repeats.

@@ -43,7 +43,7 @@ const LANES: usize = 16;
 const ROWS: usize = 8;
 const COLUMN: usize = 1024;
 /// The number of multiplications that are worth a task.
-const TASK: usize = 1 << 18;
+const TASK: usize = 1 << 19;
 /// The largest memory that a thread keeps, in elements: more than a block of each matrix.
 const KEPT: usize = 1 << 18;
 

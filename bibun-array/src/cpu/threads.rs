@@ -1,5 +1,14 @@
 //! Distribution of work over threads. The work on each part is called through a function pointer,
 //! so that the machinery is compiled for each type of element and not for each kernel.
+//!
+//! A thread of one of rayon's pools shares its work with the others of that pool, any other thread with
+//! a team of as many threads as rayon's own pool has.
+
+mod team;
+
+use std::sync::{Mutex, PoisonError};
+
+use smallvec::SmallVec;
 
 /// Memory that can be split between chunks.
 pub(super) trait Chunks: Sized + Send {
@@ -83,13 +92,59 @@ pub(super) fn for_each_run<C: Chunks>(
     each: &(dyn Fn(usize, C) + Sync),
 ) {
     let count = chunks.count();
-    let most = match threads {
-        true => count.div_ceil(4 * rayon::current_num_threads()).max(least),
+    if count == 0 {
+        return;
+    }
+    let all = rayon::current_num_threads();
+    let most = match threads && all > 1 && !team::is_busy() {
+        true => count.div_ceil(4 * all).max(least),
         false => count,
     };
-    if count > 0 {
+    if count > most && rayon::current_thread_index().is_none() {
+        share(chunks, count, most, all, each);
+    } else {
         halve(chunks, 0, count, most, each);
     }
+}
+
+/// Shares runs of `most` chunks with the team.
+fn share<C: Chunks>(
+    chunks: C,
+    count: usize,
+    most: usize,
+    threads: usize,
+    each: &(dyn Fn(usize, C) + Sync),
+) {
+    let mut rest = Some(chunks);
+    let mut runs: SmallVec<[Mutex<Option<C>>; 16]> = SmallVec::new();
+    for done in (0..count).step_by(most) {
+        let all = rest.take().expect("there are chunks left");
+        let run = match count - done > most {
+            true => {
+                let (run, others) = all.split(most);
+                rest = Some(others);
+                run
+            }
+            false => all,
+        };
+        runs.push(Mutex::new(Some(run)));
+    }
+    let one = |i: usize| {
+        let run = runs[i].lock().unwrap_or_else(PoisonError::into_inner).take();
+        each(i * most, run.expect("each share is done once"));
+    };
+    if !team::share(threads, runs.len(), &one) {
+        numbers(0, runs.len(), &one);
+    }
+}
+
+/// Calls a function with the numbers from `first` to `end`, on the threads of rayon's own pool.
+fn numbers(first: usize, end: usize, each: &(dyn Fn(usize) + Sync)) {
+    if end - first <= 1 {
+        return (first..end).for_each(each);
+    }
+    let half = usize::midpoint(first, end);
+    both(&mut || numbers(first, half, each), &mut || numbers(half, end, each));
 }
 
 /// Splits into halves until a run has no more than `most` chunks.

@@ -4,6 +4,7 @@
 //! are left out, and kernels that follow each other are fused: one pass over memory computes all of
 //! them, element by element, with the same bits. The other operations are calls of the CPU.
 
+mod fused;
 mod fusion;
 mod join;
 pub mod listing;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use std::collections::HashMap;
 
+pub use self::fused::fused;
 use self::listing::Origin;
 use crate::cpu::{Fused, Rows};
 use crate::formula::Source;

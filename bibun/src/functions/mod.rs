@@ -11,6 +11,7 @@ mod activation;
 mod array;
 mod attention;
 mod convolution;
+mod fused;
 mod loss;
 mod math;
 mod metrics;

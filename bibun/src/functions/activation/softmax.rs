@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
+use crate::functions::fused::fused;
 use crate::functions::{broadcast_to, sum, to_float};
 use crate::variable::Variable;
 
@@ -84,7 +85,7 @@ pub(crate) fn beside_batch(axis: usize, batch_axis: usize) -> usize {
     axis + usize::from(axis >= batch_axis)
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Softmax {
     name: &'static str,
     axis: usize,
@@ -100,6 +101,21 @@ impl Softmax {
 
     fn is_log(self) -> bool {
         self.name == "log_softmax"
+    }
+
+    fn value(&self, [x]: [Array; 1]) -> [Array; 1] {
+        let axis = keep_dims(self.axis as isize);
+        let largest = x.max(axis.clone());
+        if self.is_log() {
+            let total = shifted_exp(&x, &largest).sum(axis);
+            // The two are subtracted one after the other: if they were added first, a large
+            // `largest` would absorb the logarithm.
+            let shifted = elementwise(Below, [x, largest], []);
+            return [ops::subtract(shifted, ops::log(total))];
+        }
+        let y = elementwise(ExpBelow, [x, largest], []);
+        let total = y.sum(axis);
+        [ops::divide(y, total)]
     }
 
     /// Returns the sum along the axis, which is kept with size 1.
@@ -128,18 +144,7 @@ impl Function for Softmax {
         if x.size() == 0 {
             return [x];
         }
-        let axis = keep_dims(self.axis as isize);
-        let largest = x.max(axis.clone());
-        if self.is_log() {
-            let total = shifted_exp(&x, &largest).sum(axis);
-            // The two are subtracted one after the other: if they were added first, a large
-            // `largest` would absorb the logarithm.
-            let shifted = elementwise(Below, [x, largest], []);
-            return [ops::subtract(shifted, ops::log(total))];
-        }
-        let y = elementwise(ExpBelow, [x, largest], []);
-        let total = y.sum(axis);
-        [ops::divide(y, total)]
+        bibun_array::fused(*self, [x], Self::value)
     }
 
     fn in_accumulator(&self) -> bool {
@@ -151,21 +156,25 @@ impl Function for Softmax {
             // The Jacobian is symmetric.
             return self.jvp(cx, [Some(gy)]);
         }
-        let total = self.sum(&gy);
-        [Some(gy - cx.output(0).exp() * total)]
+        fused(*self, [cx.output(0), gy], |own, [y, gy]| {
+            let total = own.sum(&gy);
+            [gy - y.exp() * total]
+        })
+        .map(Some)
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| {
-            let y = cx.output(0);
-            if self.is_log() {
-                let mean = self.sum(y.exp() * &dx);
+        let Some(dx) = dx else { return [None] };
+        fused(*self, [cx.output(0), dx], |own, [y, dx]| {
+            if own.is_log() {
+                let mean = own.sum(y.exp() * &dx);
                 let shape = dx.shape();
-                return dx - broadcast_to(mean, shape);
+                return [dx - broadcast_to(mean, shape)];
             }
-            let mean = self.sum(&y * &dx);
-            (dx - mean) * y
-        })]
+            let mean = own.sum(&y * &dx);
+            [(dx - mean) * y]
+        })
+        .map(Some)
     }
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {

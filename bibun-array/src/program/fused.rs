@@ -1,0 +1,145 @@
+//! Functions of arrays that run as programs when they come again.
+
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Program;
+use crate::shape::Strides;
+use crate::{Array, DType, Shape, Tracer};
+
+/// The number of elements of the largest input from which on passes over memory cost more than a
+/// program does.
+const LEAST: usize = 1 << 13;
+
+/// The number of programs that a thread keeps.
+const KEPT: usize = 64;
+
+thread_local! {
+    /// What has come before, the latest last.
+    static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A function with the inputs that it had.
+struct Known {
+    function: TypeId,
+    options: Box<dyn Any>,
+    inputs: SmallVec<[Spec; 4]>,
+    /// The program, if there have been two calls.
+    program: Option<Arc<Program>>,
+}
+
+/// What a program depends on of an input.
+struct Spec {
+    dtype: DType,
+    shape: Shape,
+    strides: Strides,
+    is_inline: bool,
+}
+
+/// Computes `f(&options, inputs)`. If an input is large, then from the second call on, for the same
+/// options, shapes, dtypes and strides, this runs as a [`Program`], whose steps go through memory
+/// together; the results have the same bits. Programs are kept for each thread, the latest 64.
+///
+/// The type of `f` stands for what it computes, so it cannot capture anything: this does not compile
+/// for a closure that does. It must not read an element.
+///
+/// ```
+/// use bibun_array::{Array, DType, fused};
+/// let norm = |x: Array| {
+///     let [y] = fused(0.5, [x], |scale: &f64, [x]| [(&x * &x).sum(..).sqrt() * *scale]);
+///     y.item::<f32>()
+/// };
+/// let x = Array::ones([100, 100], DType::F32);
+/// assert_eq!([norm(x.clone()), norm(x.clone()), norm(x)], [50.0; 3]);
+/// ```
+pub fn fused<const N: usize, const M: usize, O, F>(options: O, inputs: [Array; N], f: F) -> [Array; M]
+where
+    O: PartialEq + Clone + 'static,
+    F: Fn(&O, [Array; N]) -> [Array; M] + 'static,
+{
+    const { assert!(size_of::<F>() == 0, "the function captures something") };
+    let is_here = |x: &Array| x.inline().is_some() || x.buffer().is_some();
+    let size = inputs.iter().map(Array::size).max();
+    if size.is_none_or(|size| size < LEAST) || !inputs.iter().all(is_here) {
+        return f(&options, inputs);
+    }
+    match program(&options, &inputs, &f) {
+        Some(program) => {
+            let outputs = program.run(inputs.into());
+            outputs.try_into().expect("as many as the function has")
+        }
+        None => f(&options, inputs),
+    }
+}
+
+/// The program for these inputs, if they have come before.
+fn program<const N: usize, const M: usize, O, F>(
+    options: &O,
+    inputs: &[Array; N],
+    f: &F,
+) -> Option<Arc<Program>>
+where
+    O: PartialEq + Clone + 'static,
+    F: Fn(&O, [Array; N]) -> [Array; M] + 'static,
+{
+    let function = TypeId::of::<F>();
+    let fits = |known: &Known| {
+        known.function == function
+            && known.inputs.iter().zip(inputs).all(|(spec, x)| spec.fits(x))
+            && known.options.downcast_ref() == Some(options)
+    };
+    let known = KNOWN.with_borrow_mut(|known| {
+        let found = known.iter().rposition(fits);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                if known.len() == KEPT {
+                    known.remove(0);
+                }
+                known.push(Known {
+                    function,
+                    options: Box::new(options.clone()),
+                    inputs: inputs.iter().map(Spec::of).collect(),
+                    program: None,
+                });
+                known.len() - 1
+            }
+        };
+        known[at..].rotate_left(1);
+        found.map(|_| known[known.len() - 1].program.clone())
+    });
+    if let Some(program) = known? {
+        return Some(program);
+    }
+    let tracer = Tracer::new("fused");
+    let slots = inputs.each_ref().map(|x| tracer.input(x));
+    let outputs = tracer.run(|| f(options, slots));
+    let program = Arc::new(tracer.finish(&outputs));
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(known) = known.iter_mut().rfind(|known| fits(known)) {
+            known.program = Some(Arc::clone(&program));
+        }
+    });
+    Some(program)
+}
+
+impl Spec {
+    fn of(x: &Array) -> Self {
+        Self {
+            dtype: x.dtype(),
+            shape: x.shape().clone(),
+            strides: x.layout().strides.clone(),
+            is_inline: x.inline().is_some(),
+        }
+    }
+
+    fn fits(&self, x: &Array) -> bool {
+        self.dtype == x.dtype()
+            && self.is_inline == x.inline().is_some()
+            && self.shape == *x.shape()
+            && self.strides[..] == *x.strides()
+    }
+}
