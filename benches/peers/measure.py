@@ -1,0 +1,221 @@
+"""bibun beside its peers on every row of one table, interleaved in one run.
+
+For each row, every library first computes all outputs from the same inputs, and a row whose numbers
+differ is not timed. Then, round by round, each of them runs for about 50 milliseconds in turn, so that
+all see the same state of the machine. Each library is a process of its own, pinned to as many
+processors as it has threads. A ratio is the median of the rounds' ratios of the peer's time to bibun's.
+"""
+
+import argparse
+import pathlib
+import re
+import statistics
+import sys
+
+import numpy
+from safetensors.numpy import load_file, save_file
+
+import report
+import rows  # noqa: F401: it fills the table
+from process import Process
+from row import ROWS
+from rows.limits import COPIES, PRODUCT
+
+TURN_SECONDS = 0.05
+# The modes of bibun and of each peer, by the names of the columns.
+CONTESTANTS = {
+    "bibun": ("bibun", "eager"),
+    "bibun compiled": ("bibun", "compiled"),
+    "torch": ("torch", "eager"),
+    "torch.compile": ("torch.compile", "compiled"),
+    "jax": ("jax", "eager"),
+}
+
+
+def difference(found, expected):
+    """The largest difference of an element, relative to the largest element of its array."""
+    if found.keys() != expected.keys():
+        return f"has {sorted(found)} and not {sorted(expected)}"
+    worst = 0.0
+    for name, x in expected.items():
+        y = found[name]
+        if y.shape != x.shape:
+            return f"{name} has the shape {y.shape} and not {x.shape}"
+        if x.size:
+            x, y = x.astype(numpy.float64), y.astype(numpy.float64)
+            apart = numpy.abs(y - x).max() / max(numpy.abs(x).max(), 1e-30)
+            worst = max(worst, float(apart) if numpy.isfinite(apart) else float("inf"))
+    return worst
+
+
+class Contestant:
+    """A library in one mode on one row, and what was found of it."""
+
+    def __init__(self, name, process, mode):
+        self.name, self.process, self.mode = name, process, mode
+        self.problem, self.difference = None, None
+        self.times, self.peak = [], None
+
+    def check(self, row, expected, file):
+        answer = self.process.ask("check", self.mode, file)
+        if answer != "written":
+            self.problem = answer
+            return None
+        found = load_file(file)
+        file.unlink()
+        if expected is not None:
+            self.difference = difference(found, expected)
+            if isinstance(self.difference, str) or self.difference > row.tolerance:
+                self.problem = f"wrong: {self.difference}"
+        return found
+
+    def calibrate(self, baseline):
+        """How many runs make a turn, and the memory that a run takes."""
+        self.process.forget_peak()
+        seconds = min(self.process.seconds(self.mode, 1) for _ in range(2))
+        count = max(1, round(TURN_SECONDS / 10 / seconds))
+        seconds = self.process.seconds(self.mode, count)
+        self.count = max(1, round(TURN_SECONDS / seconds))
+        self.peak = self.process.memory("VmHWM") - baseline
+
+    def take_turn(self):
+        self.times.append(self.process.seconds(self.mode, self.count))
+
+
+class Session:
+    """The processes of one number of threads."""
+
+    def __init__(self, arguments, threads):
+        self.arguments, self.threads = arguments, threads
+        libraries = ["bibun", *arguments.peers]
+        self.processes = {
+            library: Process(
+                library, arguments.program, threads, arguments.folder, arguments.tuned
+            )
+            for library in libraries
+        }
+        ours = self.processes["bibun"].ask("rows").split()
+        if ours != list(ROWS):
+            apart = set(ours) ^ set(ROWS) or "in another order"
+            sys.exit(f"bibun's rows and those of the peers are not the same: {apart}")
+        self.baseline = {}
+
+    def measure(self, row):
+        """The contestants of a row."""
+        folder = self.arguments.folder
+        file, outcome = folder / "inputs.safetensors", folder / "outputs.safetensors"
+        arrays = row.arrays()
+        save_file(arrays, file)
+        if row.kind == "gradient":
+            torch = self.processes["torch"]
+            torch.ask("load", row.name, file)
+            dtype, *shape = torch.ask("shape").split()
+            cotangent = numpy.random.default_rng(1).standard_normal([int(n) for n in shape])
+            arrays["cotangent"] = numpy.asarray(cotangent, dtype)
+            save_file(arrays, file)
+        for library, process in self.processes.items():
+            process.ask("load", row.name, file)
+            self.baseline.setdefault(library, process.memory("VmRSS"))
+        contestants = [
+            Contestant(name, self.processes[library], mode)
+            for name, (library, mode) in CONTESTANTS.items()
+            if library in self.processes
+        ]
+        # The peer that has all rows is the one that the others are compared with.
+        reference = next(c for c in contestants if c.name == "torch")
+        expected = reference.check(row, None, outcome)
+        if expected is None:
+            raise RuntimeError(f"{row.name}: {reference.problem}")
+        for contestant in contestants:
+            if contestant is not reference:
+                contestant.check(row, expected, outcome)
+        size = sum(x.nbytes for x in arrays.values()) + sum(x.nbytes for x in expected.values())
+        file.unlink()
+        able = [c for c in contestants if c.problem is None]
+        if not self.arguments.check:
+            for contestant in able:
+                contestant.calibrate(self.baseline[contestant.process.library])
+            for turn in range(self.arguments.rounds):
+                first = turn % len(able)
+                for contestant in able[first:] + able[:first]:
+                    contestant.take_turn()
+        return contestants, size
+
+    def close(self):
+        for process in self.processes.values():
+            process.close()
+
+
+def quartiles(times):
+    return statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+
+
+def result(row, contestants, size):
+    """What is kept of a row."""
+    ours = next(c for c in contestants if c.name == "bibun")
+    found = {}
+    for contestant in contestants:
+        entry = {"difference": contestant.difference}
+        if contestant.problem:
+            entry["problem"] = contestant.problem
+        if contestant.times:
+            entry["seconds"] = quartiles(contestant.times)
+            entry["peak"] = contestant.peak
+            if ours.times:
+                ratios = [theirs / own for own, theirs in zip(ours.times, contestant.times)]
+                entry["ratio"] = statistics.median(ratios)
+        found[contestant.name] = entry
+    return {"flops": row.flops, "bytes": size, "contestants": found}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", type=pathlib.Path, help="bibun's side, built by benches/peers/run")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="for results and caches")
+    parser.add_argument("--rows", default="", metavar="REGEX", help="rows whose names it finds")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--peers",
+        nargs="+",
+        default=["torch", "torch.compile", "jax"],
+        choices=["torch", "torch.compile", "jax"],
+        help="torch, which the others are compared with, always takes part",
+    )
+    parser.add_argument("--quick", action="store_true", help="five rounds, without torch.compile")
+    parser.add_argument("--tuned", action="store_true", help="the peers' malloc keeps its memory")
+    parser.add_argument("--check", action="store_true", help="compares the numbers, times nothing")
+    parser.add_argument("--add", action="store_true", help="keeps the rows of the run before")
+    parser.add_argument("--book", action="store_true", help="writes docs/src/peers.md, too")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds = 5
+        arguments.peers = [peer for peer in arguments.peers if peer != "torch.compile"]
+    if "torch" not in arguments.peers:
+        arguments.peers.insert(0, "torch")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    chosen = [row for row in ROWS.values() if re.search(arguments.rows, row.name)]
+    if not chosen:
+        sys.exit(f"no row is called {arguments.rows}")
+    results = report.Results(arguments.folder / "results.json", keep=arguments.add)
+    limits = [ROWS[PRODUCT], *(ROWS[name] for name in COPIES)]
+    for threads in arguments.threads:
+        session = Session(arguments, threads)
+        measured = [] if arguments.check else limits
+        for row in [*measured, *(row for row in chosen if row not in measured)]:
+            found = result(row, *session.measure(row))
+            results.add(threads, row, found)
+            print(report.progress(threads, row, found), flush=True)
+        session.close()
+    if arguments.check:
+        return
+    results.finish(arguments)
+    text = report.markdown(results)
+    (arguments.folder / "peers.md").write_text(text)
+    print(f"\n{text}")
+    if arguments.book:
+        pathlib.Path("docs/src/peers.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""What was measured, as JSON and as a page of the book."""
+
+import json
+import math
+import os
+import pathlib
+import platform
+import subprocess
+from importlib.metadata import version
+
+from row import ROWS
+from rows.limits import COPIES, PRODUCT
+
+PEERS = ("torch", "torch.compile", "jax")
+
+EXPLANATION = """\
+Every row was computed by all libraries from the same inputs, all outputs were compared, and then all
+took turns. *ms* is the median of bibun's times as the function is called, on one and on two threads; a
+ratio is the time of the other by this one, so a number above 1 says that bibun is faster. *compiled* is
+the same closure in [`compile`](compiled.md), whose ratio is that of the function to its program. The
+*limit* is the part of the machine's best rate that the faster of the two reaches on one thread: of the
+fastest product of matrices that any of the libraries computed, or of the fastest copy, where each input
+is read and each output written once. *MB* is the most memory that a process took for the row beside
+what it takes idle, on one thread. `benches/peers/run` makes this table on your machine.
+"""
+
+
+class Results:
+    """All that was measured, by threads and row."""
+
+    def __init__(self, file, keep):
+        self.file = file
+        self.data = json.loads(file.read_text()) if keep and file.exists() else {"threads": {}}
+
+    def add(self, threads, row, found):
+        self.data["threads"].setdefault(str(threads), {})[row.name] = found
+
+    def finish(self, arguments):
+        self.data["machine"] = machine()
+        self.data["rounds"] = arguments.rounds
+        self.data["tuned"] = arguments.tuned
+        self.file.write_text(json.dumps(self.data, indent=1) + "\n")
+
+    def of(self, threads):
+        return self.data["threads"].get(str(threads), {})
+
+
+def milliseconds(seconds):
+    value = 1e3 * seconds
+    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
+
+
+def ratio(value):
+    text = f"{value:.2f}" if value < 10 else f"{value:.0f}"
+    return f"**{text}**" if value < 0.97 else text
+
+
+def progress(threads, row, found):
+    """A line while it is measured."""
+    cells = [f"{row.name}, {threads}:"]
+    for name, entry in found["contestants"].items():
+        if "seconds" in entry:
+            cells.append(f"{name} {milliseconds(entry['seconds'][1])}")
+        elif "problem" in entry:
+            cells.append(f"{name} [{entry['problem']}]")
+        elif entry["difference"] is not None:
+            cells.append(f"{name} {entry['difference']:.1e}")
+    return " | ".join(cells)
+
+
+def best_seconds(found):
+    times = [entry["seconds"][1] for entry in found["contestants"].values() if "seconds" in entry]
+    return min(times)
+
+
+class Limits:
+    """The best rates that any library reached."""
+
+    def __init__(self, found):
+        self.flops = found[PRODUCT]["flops"] / best_seconds(found[PRODUCT])
+        self.copies = {
+            found[name]["bytes"]: found[name]["bytes"] / best_seconds(found[name])
+            for name in COPIES
+        }
+
+    def seconds(self, found):
+        """The least time of a row."""
+        size = found["bytes"]
+        nearest = min(self.copies, key=lambda of: abs(math.log(of / size)))
+        return max(found["flops"] / self.flops, size / self.copies[nearest])
+
+
+def cells(row, results, limits):
+    one, two = (results.of(threads).get(row.name) for threads in (1, 2))
+    yield row.name.split("/", 1)[1]
+    for found in (one, two):
+        ours = found and found["contestants"]["bibun"]
+        yield milliseconds(ours["seconds"][1]) if ours and "seconds" in ours else "–"
+    compiled = one and one["contestants"]["bibun compiled"]
+    yield f"{1 / compiled['ratio']:.2f}" if compiled and "ratio" in compiled else "–"
+    for peer in PEERS:
+        for found in (one, two):
+            entry = found and found["contestants"].get(peer)
+            yield ratio(entry["ratio"]) if entry and "ratio" in entry else "–"
+    yield limit(one, limits)
+    names = ("bibun", "torch", "jax")
+    entries = [one["contestants"].get(name, {}) if one else {} for name in names]
+    peaks = [entry.get("peak") for entry in entries]
+    yield " / ".join("–" if peak is None else f"{max(peak, 0) / 1e6:.0f}" for peak in peaks)
+
+
+def limit(found, limits):
+    # Below this size it is the call that takes the time.
+    if not found or not limits or found["bytes"] < 1 << 15:
+        return "–"
+    ours = [found["contestants"][name] for name in ("bibun", "bibun compiled")]
+    times = [entry["seconds"][1] for entry in ours if "seconds" in entry]
+    return f"{100 * limits.seconds(found) / min(times):.0f} %" if times else "–"
+
+
+HEADER = """\
+| row | ms, 1 | ms, 2 | compiled | torch 1 | torch 2 | torch.compile 1 | torch.compile 2 | jax 1 | jax 2 \
+| limit | MB (bibun / torch / jax) |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def markdown(results):
+    machine = results.data["machine"]
+    lines = [
+        "# Beside other libraries",
+        "",
+        f"Measured on: {machine['processor']}, {machine['processors']} processors, {machine['system']};",
+        f"{machine['versions']}; medians of {results.data['rounds']} rounds"
+        + (", the peers' malloc keeps its memory." if results.data["tuned"] else "."),
+        "",
+        EXPLANATION,
+    ]
+    one = results.of(1)
+    limits = Limits(one) if PRODUCT in one else None
+    if limits:
+        copies = ", ".join(f"{rate / 1e9:.0f}" for rate in limits.copies.values())
+        sizes = ", ".join(f"{size / 2**20:.1f}" for size in limits.copies)
+        lines += [
+            f"Limits on one thread: {limits.flops / 1e9:.0f} GFLOP/s, and copies of {sizes} MiB (read "
+            f"and written) at {copies} GB/s.",
+            "",
+        ]
+    group = None
+    for row in ROWS.values():
+        if row.name not in one and row.name not in results.of(2):
+            continue
+        if row.group != group:
+            group = row.group
+            lines += ["", f"## {group.capitalize()}", "", HEADER]
+        lines.append(f"| {' | '.join(cells(row, results, limits))} |")
+    problems = [
+        f"- {name}, {peer}: {entry['problem']}"
+        for name, found in one.items()
+        for peer, entry in found["contestants"].items()
+        if "problem" in entry and "no function in JAX" not in entry["problem"]
+    ]
+    if problems:
+        lines += ["", "## Not timed", "", *problems]
+    return "\n".join(lines) + "\n"
+
+
+def machine():
+    """What the numbers are measured on and with."""
+    pairs = (line.split(":", 1) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines())
+    processor = {key.strip(): rest[0].strip() for key, *rest in pairs if rest}
+    said = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    flags = processor.get("flags", "").split()
+    vectors = [flag for flag in ("avx2", "avx512f", "amx_tile") if flag in flags]
+    names = " ".join([processor.get("model name", platform.machine()), *vectors])
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "jax", "numpy"))
+    return {
+        "processor": names,
+        "processors": os.cpu_count(),
+        "system": f"{platform.system()}, {' '.join(platform.libc_ver())}",
+        "versions": f"bibun at {said('git', 'rev-parse', '--short', 'HEAD')}, {versions}",
+    }

@@ -1,0 +1,20 @@
+"""What the machine can do: the rate of arithmetic and that of memory, by the best of all libraries."""
+
+from libraries import jnp, torch
+from row import forward, normal
+
+PRODUCT = "limits/product"
+# Elements that are read, and as many that are written: in the second, the third level of the cache
+# and in memory.
+COPIES = {f"limits/copy-2^{power}": 2**power for power in (16, 20, 25)}
+
+forward(
+    PRODUCT,
+    normal(1024, 1024),
+    normal(1024, 1024),
+    torch=lambda a, b: a @ b,
+    jax=lambda a, b: a @ b,
+    flops=2 * 1024**3,
+)
+for name, size in COPIES.items():
+    forward(name, normal(size), torch=lambda x: 2 * x, jax=lambda x: 2 * x)
