@@ -34,18 +34,33 @@ CONTESTANTS = {
 
 def difference(found, expected):
     """The largest difference of an element, relative to the largest element of its array."""
-    if found.keys() != expected.keys():
-        return f"has {sorted(found)} and not {sorted(expected)}"
     worst = 0.0
     for name, x in expected.items():
-        y = found[name]
-        if y.shape != x.shape:
-            return f"{name} has the shape {y.shape} and not {x.shape}"
         if x.size:
-            x, y = x.astype(numpy.float64), y.astype(numpy.float64)
-            apart = numpy.abs(y - x).max() / max(numpy.abs(x).max(), 1e-30)
+            apart = numpy.abs(found[name] - x).max() / max(numpy.abs(x).max(), 1e-30)
             worst = max(worst, float(apart) if numpy.isfinite(apart) else float("inf"))
     return worst
+
+
+def difference_of_steps(found, expected, before):
+    """The length of the difference of all parameters, relative to that of the step which was made.
+
+    Single elements say less here: Adam makes steps of full length from gradients that are zero but
+    for rounding.
+    """
+    squares = lambda a, b: sum(float(((a[name] - b[name]) ** 2).sum()) for name in before)
+    apart = (squares(found, expected) / squares(expected, before)) ** 0.5
+    return apart if numpy.isfinite(apart) else float("inf")
+
+
+def mismatch(found, expected):
+    """What makes a comparison of outputs impossible."""
+    if found.keys() != expected.keys():
+        return f"has {sorted(found.keys() ^ expected.keys())} too many or too few"
+    for name, x in expected.items():
+        if found[name].shape != x.shape:
+            return f"{name} has the shape {found[name].shape} and not {x.shape}"
+    return None
 
 
 class Contestant:
@@ -56,18 +71,27 @@ class Contestant:
         self.problem, self.difference = None, None
         self.times, self.peak = [], None
 
-    def check(self, row, expected, file):
+    def check(self, row, arrays, expected, file):
         answer = self.process.ask("check", self.mode, file)
         if answer != "written":
             self.problem = answer
             return None
-        found = load_file(file)
+        found = {name: x.astype(numpy.float64) for name, x in load_file(file).items()}
         file.unlink()
         if expected is not None:
-            self.difference = difference(found, expected)
-            if isinstance(self.difference, str) or self.difference > row.tolerance:
-                self.problem = f"wrong: {self.difference}"
+            self.compare(row, arrays, found, expected)
         return found
+
+    def compare(self, row, arrays, found, expected):
+        self.problem = mismatch(found, expected)
+        if self.problem is None and row.parameters and row.kind != "inference":
+            before = {name: arrays[f"parameters/{name}"] for name in row.parameters}
+            loss = [{k: x for k, x in outputs.items() if k == "loss"} for outputs in (found, expected)]
+            self.difference = max(difference_of_steps(found, expected, before), difference(*loss))
+        elif self.problem is None:
+            self.difference = difference(found, expected)
+        if self.problem is None and self.difference > row.tolerance:
+            self.problem = f"wrong by {self.difference:.1e}"
 
     def calibrate(self, baseline):
         """How many runs make a turn, and the memory that a run takes."""
@@ -87,35 +111,42 @@ class Session:
 
     def __init__(self, arguments, threads):
         self.arguments, self.threads = arguments, threads
-        libraries = ["bibun", *arguments.peers]
-        self.processes = {
-            library: Process(
-                library, arguments.program, threads, arguments.folder, arguments.tuned
-            )
-            for library in libraries
-        }
+        self.processes, self.idle = {}, {}
+        for library in ("bibun", *arguments.peers):
+            self.start(library)
         ours = self.processes["bibun"].ask("rows").split()
         if ours != list(ROWS):
             apart = set(ours) ^ set(ROWS) or "in another order"
             sys.exit(f"bibun's rows and those of the peers are not the same: {apart}")
-        self.baseline = {}
+
+    def start(self, library):
+        """Starts a library, and notes the memory that it takes after a first, small row."""
+        folder, (name, _) = self.arguments.folder, min(COPIES.items(), key=lambda copy: copy[1])
+        process = Process(library, self.arguments.program, self.threads, folder, self.arguments.tuned)
+        file = folder / "inputs.safetensors"
+        save_file(ROWS[name].arrays(), file)
+        process.ask("load", name, file)
+        process.ask("time", "eager", 10)
+        self.processes[library], self.idle[library] = process, process.memory("VmRSS")
 
     def measure(self, row):
         """The contestants of a row."""
         folder = self.arguments.folder
         file, outcome = folder / "inputs.safetensors", folder / "outputs.safetensors"
         arrays = row.arrays()
-        save_file(arrays, file)
         if row.kind == "gradient":
+            save_file(arrays, file)
             torch = self.processes["torch"]
             torch.ask("load", row.name, file)
             dtype, *shape = torch.ask("shape").split()
             cotangent = numpy.random.default_rng(1).standard_normal([int(n) for n in shape])
             arrays["cotangent"] = numpy.asarray(cotangent, dtype)
-            save_file(arrays, file)
-        for library, process in self.processes.items():
+        # bibun starts in no time, so that the memory of other rows is not counted.
+        self.processes["bibun"].close()
+        self.start("bibun")
+        save_file(arrays, file)
+        for process in self.processes.values():
             process.ask("load", row.name, file)
-            self.baseline.setdefault(library, process.memory("VmRSS"))
         contestants = [
             Contestant(name, self.processes[library], mode)
             for name, (library, mode) in CONTESTANTS.items()
@@ -123,18 +154,18 @@ class Session:
         ]
         # The peer that has all rows is the one that the others are compared with.
         reference = next(c for c in contestants if c.name == "torch")
-        expected = reference.check(row, None, outcome)
+        expected = reference.check(row, arrays, None, outcome)
         if expected is None:
             raise RuntimeError(f"{row.name}: {reference.problem}")
         for contestant in contestants:
             if contestant is not reference:
-                contestant.check(row, expected, outcome)
-        size = sum(x.nbytes for x in arrays.values()) + sum(x.nbytes for x in expected.values())
+                contestant.check(row, arrays, expected, outcome)
+        size = sum(x.nbytes for x in arrays.values()) + sum(4 * x.size for x in expected.values())
         file.unlink()
         able = [c for c in contestants if c.problem is None]
         if not self.arguments.check:
             for contestant in able:
-                contestant.calibrate(self.baseline[contestant.process.library])
+                contestant.calibrate(self.idle[contestant.process.library])
             for turn in range(self.arguments.rounds):
                 first = turn % len(able)
                 for contestant in able[first:] + able[:first]:

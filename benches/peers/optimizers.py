@@ -2,14 +2,15 @@
 
 from libraries import jax, jnp, torch
 
+# The rule, its learning rate, and the norm that gradients are clipped to.
 SETTINGS = {
-    "sgd": ("sgd", None),
-    "momentum": ("momentum", None),
-    "adam": ("adam", None),
-    "adamw": ("adamw", None),
-    "adam-clipped": ("adam", 1.0),
+    "sgd": ("sgd", 1e-3, None),
+    "sgd-fast": ("sgd", 0.05, None),
+    "momentum": ("momentum", 1e-3, None),
+    "adam": ("adam", 1e-3, None),
+    "adamw": ("adamw", 1e-3, None),
+    "adam-clipped": ("adam", 1e-3, 1.0),
 }
-RATE = 1e-3
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 DECAY = 0.01
@@ -28,20 +29,20 @@ class Clipped:
 
 
 def in_torch(name, parameters):
-    rule, norm = SETTINGS[name]
+    rule, rate, norm = SETTINGS[name]
     optim = torch.optim
     optimizer = {
-        "sgd": lambda: optim.SGD(parameters, RATE),
-        "momentum": lambda: optim.SGD(parameters, RATE, momentum=0.9),
-        "adam": lambda: optim.Adam(parameters, RATE),
-        "adamw": lambda: optim.AdamW(parameters, RATE, weight_decay=DECAY),
+        "sgd": lambda: optim.SGD(parameters, rate),
+        "momentum": lambda: optim.SGD(parameters, rate, momentum=0.9),
+        "adam": lambda: optim.Adam(parameters, rate),
+        "adamw": lambda: optim.AdamW(parameters, rate, weight_decay=DECAY),
     }[rule]()
     return optimizer if norm is None else Clipped(optimizer, parameters, norm)
 
 
 def in_jax(name):
     """The state at the start, and the step: new parameters and state by a gradient."""
-    rule, norm = SETTINGS[name]
+    rule, rate, norm = SETTINGS[name]
     tree_map = jax.tree.map
     zeros = lambda parameters: tree_map(jnp.zeros_like, parameters)
 
@@ -53,11 +54,11 @@ def in_jax(name):
         return tree_map(lambda g: factor * g, gradient)
 
     def sgd(w, g, _):
-        return tree_map(lambda w, g: w - RATE * g, w, g), ()
+        return tree_map(lambda w, g: w - rate * g, w, g), ()
 
     def momentum(w, g, v):
         v = tree_map(lambda v, g: 0.9 * v + g, v, g)
-        return tree_map(lambda w, v: w - RATE * v, w, v), v
+        return tree_map(lambda w, v: w - rate * v, w, v), v
 
     def adam(w, g, state, decay=0.0):
         step, m, v = state
@@ -68,7 +69,7 @@ def in_jax(name):
         of_m, of_v = (1 - beta ** step.astype(jnp.float32) for beta in BETAS)
 
         def change(w, m, v):
-            return w * (1 - RATE * decay) - RATE * (m / of_m) / (jnp.sqrt(v / of_v) + EPSILON)
+            return w * (1 - rate * decay) - rate * (m / of_m) / (jnp.sqrt(v / of_v) + EPSILON)
 
         return tree_map(change, w, m, v), (step, m, v)
 

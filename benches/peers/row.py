@@ -43,7 +43,8 @@ class Row:
     parameters: dict[str, tuple[int, ...]] = field(default_factory=dict)
     # A name of optimizers.py.
     optimizer: str | None = None
-    # Largest difference of the outputs, relative to the largest element of each.
+    # Largest difference of the outputs, relative to the largest element of each, or of steps of
+    # training, relative to their length.
     tolerance: float = 2e-5
     # Multiplications and additions.
     flops: float = 0.0
@@ -106,11 +107,11 @@ def inference(name, *inputs, **how):
     add(Row(name, "inference", inputs, **how))
 
 
-def training(name, *inputs, flops=0.0, tolerance=1e-4, **how):
+def training(name, *inputs, flops=0.0, tolerance=1e-2, **how):
     """A step of training with a loss; the outputs are the loss and the new parameters."""
     add(Row(name, "training", inputs, flops=3 * flops, tolerance=tolerance, **how))
 
 
 def update(name, parameters, optimizer):
     """A step of an optimizer by gradients that are there; the outputs are the new parameters."""
-    add(Row(name, "update", parameters=parameters, optimizer=optimizer))
+    add(Row(name, "update", parameters=parameters, optimizer=optimizer, tolerance=1e-3))

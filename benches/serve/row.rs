@@ -195,7 +195,11 @@ impl Rows {
                 optimizer: optimizer(),
                 donated: Some((donated, optimizer(), batch.clone())),
                 compiled: compile(
-                    move |(model, optimizer, batch): &(M, RuleOptimizer<R, S, G>, [Variable; N])| {
+                    move |(model, optimizer, batch): &(
+                        M,
+                        RuleOptimizer<R, S, G>,
+                        [Variable; N],
+                    )| {
                         optimizer.minimized(model, |model| loss(model, batch))
                     },
                 ),
