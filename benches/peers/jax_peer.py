@@ -74,7 +74,5 @@ def stepping(step, state, *inputs):
         return loss
 
     # The state is given away by the next run.
-    copied = lambda loss: {
-        name: numpy.array(x) for name, x in {"loss": loss, **state[0]}.items()
-    }
+    copied = lambda loss: {name: numpy.array(x) for name, x in {"loss": loss, **state[0]}.items()}
     return run, copied

@@ -41,8 +41,6 @@ if torch:
     def attention(q, k, v, is_causal=False):
         return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
 
-    def arange(n):
-        return torch.arange(n)
 
 if jax:
     relu = jax.nn.relu
@@ -99,8 +97,6 @@ if jax:
         q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
         return jax.nn.dot_product_attention(q, k, v, is_causal=is_causal).swapaxes(1, 2)
 
-    def arange(n):
-        return jnp.arange(n)
 
 if not (torch or jax):
     # Only the rows' inputs are looked at.

@@ -17,3 +17,5 @@ match os.environ.get("PEER"):
         import jax
         from jax import lax
         from jax import numpy as jnp
+
+__all__ = ["F", "jax", "jnp", "lax", "torch"]

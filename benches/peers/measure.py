@@ -16,7 +16,7 @@ import numpy
 from safetensors.numpy import load_file, save_file
 
 import report
-import rows  # noqa: F401: it fills the table
+import rows  # noqa: F401 (it fills the table)
 from process import Process
 from row import ROWS
 from rows.limits import COPIES, PRODUCT
@@ -86,8 +86,9 @@ class Contestant:
         self.problem = mismatch(found, expected)
         if self.problem is None and row.parameters and row.kind != "inference":
             before = {name: arrays[f"parameters/{name}"] for name in row.parameters}
-            loss = [{k: x for k, x in outputs.items() if k == "loss"} for outputs in (found, expected)]
-            self.difference = max(difference_of_steps(found, expected, before), difference(*loss))
+            loss = {"loss": expected["loss"]} if "loss" in expected else {}
+            of_steps = difference_of_steps(found, expected, before)
+            self.difference = max(of_steps, difference(found, loss))
         elif self.problem is None:
             self.difference = difference(found, expected)
         if self.problem is None and self.difference > row.tolerance:
@@ -121,8 +122,9 @@ class Session:
 
     def start(self, library):
         """Starts a library, and notes the memory that it takes after a first, small row."""
-        folder, (name, _) = self.arguments.folder, min(COPIES.items(), key=lambda copy: copy[1])
-        process = Process(library, self.arguments.program, self.threads, folder, self.arguments.tuned)
+        folder, name = self.arguments.folder, min(COPIES, key=COPIES.get)
+        program, is_tuned = self.arguments.program, self.arguments.tuned
+        process = Process(library, program, self.threads, folder, is_tuned)
         file = folder / "inputs.safetensors"
         save_file(ROWS[name].arrays(), file)
         process.ask("load", name, file)
@@ -201,7 +203,7 @@ def result(row, contestants, size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", type=pathlib.Path, help="bibun's side, built by benches/peers/run")
+    parser.add_argument("program", type=pathlib.Path, help="bibun's side, which run builds")
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="for results and caches")
     parser.add_argument("--rows", default="", metavar="REGEX", help="rows whose names it finds")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -232,8 +234,9 @@ def main():
     limits = [ROWS[PRODUCT], *(ROWS[name] for name in COPIES)]
     for threads in arguments.threads:
         session = Session(arguments, threads)
-        measured = [] if arguments.check else limits
-        for row in [*measured, *(row for row in chosen if row not in measured)]:
+        known = results.of(threads)
+        missing = [row for row in limits if row.name not in known and row not in chosen]
+        for row in chosen if arguments.check else [*missing, *chosen]:
             found = result(row, *session.measure(row))
             results.add(threads, row, found)
             print(report.progress(threads, row, found), flush=True)

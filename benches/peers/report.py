@@ -14,14 +14,32 @@ from rows.limits import COPIES, PRODUCT
 PEERS = ("torch", "torch.compile", "jax")
 
 EXPLANATION = """\
-Every row was computed by all libraries from the same inputs, all outputs were compared, and then all
-took turns. *ms* is the median of bibun's times as the function is called, on one and on two threads; a
-ratio is the time of the other by this one, so a number above 1 says that bibun is faster. *compiled* is
-the same closure in [`compile`](compiled.md), whose ratio is that of the function to its program. The
-*limit* is the part of the machine's best rate that the faster of the two reaches on one thread: of the
-fastest product of matrices that any of the libraries computed, or of the fastest copy, where each input
-is read and each output written once. *MB* is the most memory that a process took for the row beside
-what it takes idle, on one thread. `benches/peers/run` makes this table on your machine.
+Every row was computed by all libraries from the same inputs, all outputs were compared, and then all took
+turns, each in a process of its own that is pinned to one or two processors. A ratio is the median of the turns'
+ratios: above 1 bibun is faster, below it (in bold) the other.
+
+- *ms* is the median of bibun's time, as the function is called, on 1 and on 2 threads.
+- *compiled* is how many times faster the same closure is in [`compile`](compiled.md).
+- The other libraries' columns are their time by that of the function as it is called.
+- *limit* is the part of what one core can do that the faster of bibun's two reaches: of the rate of the fastest
+  product of matrices that any of the libraries computed, or of the fastest copy of as many bytes, where each
+  input is read and each output is written once.
+- *MB* is the most memory that a process had for the row, beside what it has when it is idle.
+
+The two columns of bibun, for softmax:
+
+```rust
+use bibun::functions::softmax;
+use bibun::{compile, Variable};
+
+let f = |x: &Variable| softmax(x, -1);
+let x = Variable::constant([[1.0, 2.0, 3.0]]);
+let compiled = compile(f);
+assert_eq!(f(&x).to_vec::<f64>(), compiled.call(&x).to_vec::<f64>());
+```
+
+`benches/peers/run` makes this table on your machine. JAX is compiled by its `jit`; images have their channels
+before their positions in all libraries.
 """
 
 
@@ -118,6 +136,37 @@ def limit(found, limits):
     return f"{100 * limits.seconds(found) / min(times):.0f} %" if times else "–"
 
 
+def behind(found, count=40):
+    """The rows where the fastest peer is fastest beside bibun."""
+    worst = []
+    for name, row in found.items():
+        ratios = {k: e["ratio"] for k, e in row["contestants"].items() if "ratio" in e}
+        peers = {peer: ratios[peer] for peer in PEERS if peer in ratios}
+        if peers and not name.startswith("limits"):
+            peer = min(peers, key=peers.get)
+            compiled = (
+                peers[peer] / ratios["bibun compiled"] if "bibun compiled" in ratios else None
+            )
+            worst.append((peers[peer], compiled, name, peer))
+    worst.sort(key=lambda row: row[0])
+    if not worst or worst[0][0] >= 1:
+        return []
+    return [
+        "",
+        "## Where bibun is behind",
+        "",
+        "On one thread, the time of the fastest peer by bibun's:",
+        "",
+        "| row | as called | compiled | fastest peer |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {own:.2f} | {f'{compiled:.2f}' if compiled else '–'} | {peer} |"
+            for own, compiled, name, peer in worst[:count]
+            if own < 1
+        ),
+    ]
+
+
 HEADER = """\
 | row | ms, 1 | ms, 2 | compiled | torch 1 | torch 2 | torch.compile 1 | torch.compile 2 | jax 1 | jax 2 \
 | limit | MB (bibun / torch / jax) |
@@ -145,6 +194,7 @@ def markdown(results):
             f"and written) at {copies} GB/s.",
             "",
         ]
+    lines += behind(one)
     group = None
     for row in ROWS.values():
         if row.name not in one and row.name not in results.of(2):

@@ -14,7 +14,7 @@ import time
 import numpy
 from safetensors.numpy import load_file, save_file
 
-import rows  # noqa: F401: it fills the table
+import rows  # noqa: F401 (it fills the table)
 from libraries import torch
 from row import ROWS
 
@@ -33,21 +33,39 @@ def give_memory_back():
         pass
 
 
-def check(mode, work, file):
-    try:
-        run, outputs = work(mode)
-        found = {name: numpy.array(x, order="C") for name, x in outputs(run()).items()}
-    except Exception as error:  # What a peer cannot do is a result.
-        return f"refused {type(error).__name__}: {str(error).strip().split(chr(10))[0][:200]}"
-    save_file(found, file)
-    return "written"
+class Work:
+    """A row with its inputs, prepared in each mode when it is first asked for."""
 
+    def __init__(self, row, arrays):
+        self.row, self.arrays = row, arrays
+        self.prepared = {}
 
-def measure(run, count):
-    start = time.perf_counter_ns()
-    for _ in range(count):
-        run()
-    return time.perf_counter_ns() - start
+    def shape(self):
+        inputs = (torch.from_numpy(self.arrays[str(i)]) for i in range(len(self.row.inputs)))
+        y = self.row.torch(*inputs)
+        return " ".join(map(str, (str(y.dtype).removeprefix("torch."), *y.shape)))
+
+    def in_mode(self, mode):
+        if mode not in self.prepared:
+            self.prepared[mode] = prepare(self.row, self.arrays, mode == "compiled")
+        return self.prepared[mode]
+
+    def check(self, mode, file):
+        try:
+            run, outputs = self.in_mode(mode)
+            found = {name: numpy.array(x, order="C") for name, x in outputs(run()).items()}
+        except Exception as error:  # What a peer cannot do is a result.
+            said = str(error).strip().split("\n")[0][:200]
+            return f"refused {type(error).__name__}: {said}"
+        save_file(found, file)
+        return "written"
+
+    def time(self, mode, count):
+        run, _ = self.in_mode(mode)
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            run()
+        return time.perf_counter_ns() - start
 
 
 def main():
@@ -59,21 +77,14 @@ def main():
             case ["load", row, file]:
                 work = None
                 give_memory_back()
-                prepared, row, arrays = {}, ROWS[row], load_file(file)
-
-                def work(mode, prepared=prepared, row=row, arrays=arrays):
-                    if mode not in prepared:
-                        prepared[mode] = prepare(row, arrays, mode == "compiled")
-                    return prepared[mode]
-
+                work = Work(ROWS[row], load_file(file))
                 answer = "loaded"
             case ["shape"]:
-                y = row.torch(*(torch.from_numpy(arrays[str(i)]) for i in range(len(row.inputs))))
-                answer = " ".join(map(str, (str(y.dtype).removeprefix("torch."), *y.shape)))
+                answer = work.shape()
             case ["check", mode, file]:
-                answer = check(mode, work, file)
+                answer = work.check(mode, file)
             case ["time", mode, count]:
-                answer = measure(work(mode)[0], int(count))
+                answer = work.time(mode, int(count))
         print(answer, file=answers, flush=True)
 
 

@@ -36,7 +36,7 @@ both(
     "arrays/concat-columns",
     *parts,
     torch=lambda *x: torch.cat(x, 1),
-    jax=lambda *x: jnp.concat(x, 1),
+    jax=lambda *x: jnp.concat(x, axis=1),
 )
 both("arrays/stack", *parts, torch=lambda *x: torch.stack(x, 1), jax=lambda *x: jnp.stack(x, 1))
 both(

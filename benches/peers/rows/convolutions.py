@@ -5,8 +5,8 @@ The channels come before the positions in all libraries.
 
 import math
 
-from layers import conv
-from libraries import F, jax, jnp, lax
+from layers import conv, max_pool
+from libraries import F, jnp, lax
 from row import both, normal
 
 # Examples, input channels, output channels, sizes, kernel, then stride, padding, dilation, groups.
@@ -55,29 +55,24 @@ for name, n, inputs, outputs, sizes, kernel, stride, padding, dilation, groups i
     )
 
 
-def jax_pool(x, kernel, stride, padding, start, combine):
-    around = ((0, 0), (0, 0), (padding, padding), (padding, padding))
-    return lax.reduce_window(x, start, combine, (1, 1, kernel, kernel), (1, 1, stride, stride), around)
-
-
 images = normal(32, 64, 28, 28)
 both(
     "pooling/max-2x2",
     images,
-    torch=lambda x: F.max_pool2d(x, 2),
-    jax=lambda x: jax_pool(x, 2, 2, 0, -jnp.inf, lax.max),
+    torch=lambda x: max_pool(x, 2, 2),
+    jax=lambda x: max_pool(x, 2, 2),
 )
 both(
     "pooling/max-3x3-stride-2",
     images,
-    torch=lambda x: F.max_pool2d(x, 3, 2, 1),
-    jax=lambda x: jax_pool(x, 3, 2, 1, -jnp.inf, lax.max),
+    torch=lambda x: max_pool(x, 3, 2, 1),
+    jax=lambda x: max_pool(x, 3, 2, 1),
 )
 both(
     "pooling/average-2x2",
     images,
     torch=lambda x: F.avg_pool2d(x, 2),
-    jax=lambda x: jax_pool(x, 2, 2, 0, 0.0, lax.add) / 4,
+    jax=lambda x: x.reshape(32, 64, 14, 2, 14, 2).mean((3, 5)),
 )
 both(
     "pooling/average-global",

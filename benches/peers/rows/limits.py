@@ -1,6 +1,5 @@
 """What the machine can do: the rate of arithmetic and that of memory, by the best of all libraries."""
 
-from libraries import jnp, torch
 from row import forward, normal
 
 PRODUCT = "limits/product"

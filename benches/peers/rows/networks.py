@@ -210,7 +210,9 @@ def block(p, x, heads, name="", is_causal=False):
     n, length, width = x.shape
     y = normed(p, f"{name}attention_norm", x, layer_norm)
     q, k, v = (
-        layer(p, f"{name}attention/{part}", y).reshape(n, length, heads, width // heads).swapaxes(1, 2)
+        layer(p, f"{name}attention/{part}", y)
+        .reshape(n, length, heads, width // heads)
+        .swapaxes(1, 2)
         for part in ("query", "key", "value")
     )
     mixed = attention(q, k, v, is_causal=is_causal).swapaxes(1, 2).reshape(n, length, width)

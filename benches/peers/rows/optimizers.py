@@ -1,4 +1,5 @@
-"""Steps of optimizers: of ten million parameters in few tensors, and of half a million in a thousand."""
+"""Steps of optimizers: of ten million parameters in ten tensors, and of half a million in a
+thousand."""
 
 from row import update
 

@@ -1,6 +1,6 @@
 """Sums, extremes and variances, along each axis."""
 
-from libraries import jax, jnp, torch
+from libraries import jax, torch
 from row import both, forward, normal
 
 for name, in_torch, in_jax in (
