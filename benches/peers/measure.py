@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 import report
 import rows  # noqa: F401 (it fills the table)
-from process import Process
+from process import Process, build_rust
 from row import ROWS
 from rows.limits import COPIES, PRODUCT
 
@@ -29,6 +29,7 @@ CONTESTANTS = {
     "torch": ("torch", "eager"),
     "torch.compile": ("torch.compile", "compiled"),
     "jax": ("jax", "eager"),
+    "candle": ("candle", "eager"),
 }
 
 
@@ -211,39 +212,48 @@ def main():
     parser.add_argument(
         "--peers",
         nargs="+",
-        default=["torch", "torch.compile", "jax"],
-        choices=["torch", "torch.compile", "jax"],
+        choices=["torch", "torch.compile", "jax", "candle"],
         help="torch, which the others are compared with, always takes part",
     )
-    parser.add_argument("--quick", action="store_true", help="five rounds, without torch.compile")
+    parser.add_argument("--quick", action="store_true", help="five rounds, PyTorch and JAX alone")
     parser.add_argument("--tuned", action="store_true", help="the peers' malloc keeps its memory")
     parser.add_argument("--check", action="store_true", help="compares the numbers, times nothing")
     parser.add_argument("--add", action="store_true", help="keeps the rows of the run before")
+    parser.add_argument("--resume", action="store_true", help="as --add, and leaves these out")
     parser.add_argument("--book", action="store_true", help="writes docs/src/peers.md, too")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds = 5
-        arguments.peers = [peer for peer in arguments.peers if peer != "torch.compile"]
+    if arguments.peers is None:
+        arguments.peers = ["torch", "jax"] if arguments.quick else ["torch", "torch.compile", "jax"]
     if "torch" not in arguments.peers:
         arguments.peers.insert(0, "torch")
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    if "candle" in arguments.peers:
+        build_rust(arguments.folder)
     chosen = [row for row in ROWS.values() if re.search(arguments.rows, row.name)]
     if not chosen:
         sys.exit(f"no row is called {arguments.rows}")
-    results = report.Results(arguments.folder / "results.json", keep=arguments.add)
+    results = report.Results(
+        arguments.folder / "results.json", keep=arguments.add or arguments.resume
+    )
+    results.describe(arguments)
     limits = [ROWS[PRODUCT], *(ROWS[name] for name in COPIES)]
     for threads in arguments.threads:
         session = Session(arguments, threads)
-        known = results.of(threads)
-        missing = [row for row in limits if row.name not in known and row not in chosen]
-        for row in chosen if arguments.check else [*missing, *chosen]:
+        known = set(results.of(threads))
+        measured = [row for row in limits if row.name not in known and not arguments.check]
+        for row in chosen:
+            if row not in measured and not (arguments.resume and row.name in known):
+                measured.append(row)
+        for row in measured:
             found = result(row, *session.measure(row))
-            results.add(threads, row, found)
+            if not arguments.check:
+                results.add(threads, row, found)
             print(report.progress(threads, row, found), flush=True)
         session.close()
     if arguments.check:
         return
-    results.finish(arguments)
     text = report.markdown(results)
     (arguments.folder / "peers.md").write_text(text)
     print(f"\n{text}")

@@ -18,11 +18,20 @@ TUNED_MALLOC = ":".join(
 )
 
 
+def build_rust(folder):
+    """The peers that are written in Rust."""
+    manifest = HERE / "rust" / "Cargo.toml"
+    command = ["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path", manifest]
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(folder / "rust")}
+    subprocess.run(command, env=environment, check=True)
+
+
 class Process:
     def __init__(self, library, program, threads, folder, is_tuned):
         self.library = library
         peer = library.split(".")[0]
-        python = [sys.executable, str(HERE / "worker.py")]
+        commands = {"bibun": [program], "candle": [folder / "rust" / "release" / "bibun-peers"]}
+        python = [sys.executable, HERE / "worker.py"]
         processors = sorted(os.sched_getaffinity(0))[-threads:]
         count = str(threads)
         environment = {
@@ -40,7 +49,7 @@ class Process:
         if is_tuned and peer != "bibun":
             environment["GLIBC_TUNABLES"] = TUNED_MALLOC
         self.process = subprocess.Popen(
-            [program] if peer == "bibun" else python,
+            commands.get(peer, python),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

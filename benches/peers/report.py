@@ -11,7 +11,7 @@ from importlib.metadata import version
 from row import ROWS
 from rows.limits import COPIES, PRODUCT
 
-PEERS = ("torch", "torch.compile", "jax")
+PEERS = ("torch", "torch.compile", "jax", "candle")
 
 EXPLANATION = """\
 Every row was computed by all libraries from the same inputs, all outputs were compared, and then all took
@@ -24,7 +24,7 @@ ratios: above 1 bibun is faster, below it (in bold) the other.
 - *limit* is the part of what one core can do that the faster of bibun's two reaches: of the rate of the fastest
   product of matrices that any of the libraries computed, or of the fastest copy of as many bytes, where each
   input is read and each output is written once.
-- *MB* is the most memory that a process had for the row, beside what it has when it is idle.
+- *MB* is the most memory that a process had for the row on one thread, beside what it has when it is idle.
 
 The two columns of bibun, for softmax:
 
@@ -44,19 +44,19 @@ before their positions in all libraries.
 
 
 class Results:
-    """All that was measured, by threads and row."""
+    """All that was measured, by threads and row; the file is written with every row."""
 
     def __init__(self, file, keep):
         self.file = file
         self.data = json.loads(file.read_text()) if keep and file.exists() else {"threads": {}}
 
-    def add(self, threads, row, found):
-        self.data["threads"].setdefault(str(threads), {})[row.name] = found
-
-    def finish(self, arguments):
+    def describe(self, arguments):
         self.data["machine"] = machine()
         self.data["rounds"] = arguments.rounds
         self.data["tuned"] = arguments.tuned
+
+    def add(self, threads, row, found):
+        self.data["threads"].setdefault(str(threads), {})[row.name] = found
         self.file.write_text(json.dumps(self.data, indent=1) + "\n")
 
     def of(self, threads):
@@ -108,23 +108,34 @@ class Limits:
         return max(found["flops"] / self.flops, size / self.copies[nearest])
 
 
-def cells(row, results, limits):
-    one, two = (results.of(threads).get(row.name) for threads in (1, 2))
-    yield row.name.split("/", 1)[1]
-    for found in (one, two):
-        ours = found and found["contestants"]["bibun"]
-        yield milliseconds(ours["seconds"][1]) if ours and "seconds" in ours else "–"
-    compiled = one and one["contestants"]["bibun compiled"]
-    yield f"{1 / compiled['ratio']:.2f}" if compiled and "ratio" in compiled else "–"
-    for peer in PEERS:
-        for found in (one, two):
-            entry = found and found["contestants"].get(peer)
-            yield ratio(entry["ratio"]) if entry and "ratio" in entry else "–"
-    yield limit(one, limits)
-    names = ("bibun", "torch", "jax")
-    entries = [one["contestants"].get(name, {}) if one else {} for name in names]
-    peaks = [entry.get("peak") for entry in entries]
-    yield " / ".join("–" if peak is None else f"{max(peak, 0) / 1e6:.0f}" for peak in peaks)
+def columns(results, limits):
+    """The columns of the table: what is at the head, and the cell of a row.
+
+    A row is what was found of it on one thread and on two, of which one may be missing.
+    """
+
+    def of(threads, name, field, show):
+        def cell(row):
+            entry = (row[threads] or {"contestants": {}})["contestants"].get(name, {})
+            return show(entry[field]) if field in entry else "–"
+
+        return cell
+
+    def present(peer):
+        found = (row for threads in (1, 2) for row in results.of(threads).values())
+        return any("ratio" in row["contestants"].get(peer, {}) for row in found)
+
+    median = lambda seconds: milliseconds(seconds[1])
+    yield "ms, 1", of(1, "bibun", "seconds", median)
+    yield "ms, 2", of(2, "bibun", "seconds", median)
+    yield "compiled", of(1, "bibun compiled", "ratio", lambda value: f"{1 / value:.2f}")
+    for peer in filter(present, PEERS):
+        for threads in (1, 2):
+            yield f"{peer} {threads}", of(threads, peer, "ratio", ratio)
+    yield "limit", lambda row: limit(row[1], limits)
+    megabytes = lambda size: f"{max(size, 0) / 1e6:.0f}"
+    for name in ("bibun", "torch", "jax"):
+        yield f"MB {name}", of(1, name, "peak", megabytes)
 
 
 def limit(found, limits):
@@ -167,12 +178,6 @@ def behind(found, count=40):
     ]
 
 
-HEADER = """\
-| row | ms, 1 | ms, 2 | compiled | torch 1 | torch 2 | torch.compile 1 | torch.compile 2 | jax 1 | jax 2 \
-| limit | MB (bibun / torch / jax) |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
-
-
 def markdown(results):
     machine = results.data["machine"]
     lines = [
@@ -195,14 +200,18 @@ def markdown(results):
             "",
         ]
     lines += behind(one)
-    group = None
+    group, shown = None, list(columns(results, limits))
     for row in ROWS.values():
-        if row.name not in one and row.name not in results.of(2):
+        found = {threads: results.of(threads).get(row.name) for threads in (1, 2)}
+        if not any(found.values()):
             continue
         if row.group != group:
             group = row.group
-            lines += ["", f"## {group.capitalize()}", "", HEADER]
-        lines.append(f"| {' | '.join(cells(row, results, limits))} |")
+            heads = ["row", *(head for head, _ in shown)]
+            lines += ["", f"## {group.capitalize()}", ""]
+            lines += [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        cells = [row.name.split("/", 1)[1], *(cell(found) for _, cell in shown)]
+        lines.append(f"| {' | '.join(cells)} |")
     problems = [
         f"- {name}, {peer}: {entry['problem']}"
         for name, found in one.items()

@@ -317,28 +317,26 @@ where
     }
 }
 
-/// What a compiled step is given, and what it returns beside the loss.
-type Step<M, O, B> = (M, O, B);
+/// What a compiled step of training is given: a model, an optimizer and a batch.
+type Before<M, O, const N: usize> = (M, O, [Variable; N]);
+/// What it returns, with the loss.
+type After<M, O> = (Variable, M, O);
 
-struct Training<L, M, R, const N: usize, const S: usize, const G: usize> {
+struct Training<L, M, O, const N: usize> {
     loss: L,
     batch: [Variable; N],
     model: M,
-    optimizer: RuleOptimizer<R, S, G>,
-    /// Absent while the step runs.
-    donated: Option<Step<M, RuleOptimizer<R, S, G>, [Variable; N]>>,
-    compiled: Compiled<
-        Step<M, RuleOptimizer<R, S, G>, [Variable; N]>,
-        (Variable, M, RuleOptimizer<R, S, G>),
-    >,
+    optimizer: O,
+    /// What the compiled step is given; absent while it runs.
+    donated: Option<Before<M, O, N>>,
+    compiled: Compiled<Before<M, O, N>, After<M, O>>,
 }
 
-impl<L, M, R, const N: usize, const S: usize, const G: usize> Training<L, M, R, N, S, G>
+impl<L, M, O, const N: usize> Training<L, M, O, N>
 where
     L: Fn(&M, &[Variable; N]) -> Variable,
     M: Chain + Send + Sync + 'static,
-    R: UpdateRule<S, G> + Send + Sync + 'static,
-    RuleOptimizer<R, S, G>: Tree + Optimizer + Send + Sync,
+    O: Optimizer + Tree + Sync + 'static,
 {
     fn step(&mut self, mode: Mode) -> Variable {
         match mode {
@@ -355,12 +353,11 @@ where
     }
 }
 
-impl<L, M, R, const N: usize, const S: usize, const G: usize> Work for Training<L, M, R, N, S, G>
+impl<L, M, O, const N: usize> Work for Training<L, M, O, N>
 where
     L: Fn(&M, &[Variable; N]) -> Variable,
     M: Chain + Send + Sync + 'static,
-    R: UpdateRule<S, G> + Send + Sync + 'static,
-    RuleOptimizer<R, S, G>: Tree + Optimizer + Send + Sync,
+    O: Optimizer + Tree + Sync + 'static,
 {
     fn run(&mut self, mode: Mode) {
         drop(self.step(mode));
@@ -377,22 +374,15 @@ where
     }
 }
 
-struct Update<R, const S: usize, const G: usize> {
+struct Update<O> {
     model: Parameters,
-    optimizer: RuleOptimizer<R, S, G>,
-    /// Absent while the step runs.
-    donated: Option<Step<Parameters, RuleOptimizer<R, S, G>, Parameters>>,
-    compiled: Compiled<
-        Step<Parameters, RuleOptimizer<R, S, G>, Parameters>,
-        (Parameters, RuleOptimizer<R, S, G>),
-    >,
+    optimizer: O,
+    /// What the compiled step is given; absent while it runs.
+    donated: Option<(Parameters, O, Parameters)>,
+    compiled: Compiled<(Parameters, O, Parameters), (Parameters, O)>,
 }
 
-impl<R, const S: usize, const G: usize> Work for Update<R, S, G>
-where
-    R: UpdateRule<S, G> + Send + Sync + 'static,
-    RuleOptimizer<R, S, G>: Tree + Optimizer + Send + Sync,
-{
+impl<O: Optimizer + Tree + Sync + 'static> Work for Update<O> {
     fn run(&mut self, mode: Mode) {
         match mode {
             Mode::Eager => self.optimizer.update(&self.model),

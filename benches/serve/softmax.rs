@@ -19,7 +19,7 @@ pub(crate) fn rows(rows: &mut Rows) {
             attention(q, k, v, None)
         });
         rows.both(&format!("attention/causal-{length}"), |[q, k, v]| {
-            attention(q, k, v, &causal_mask(q.shape()[2]))
+            attention(q, k, v, causal_mask(q.shape()[2]))
         });
     }
     rows.both("attention/masked-512", |[q, k, v, mask]| {

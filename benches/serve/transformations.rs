@@ -33,7 +33,7 @@ pub(crate) fn rows(rows: &mut Rows) {
     rows.forward("transformations/k-means", |[points, centers]| {
         let distances = centers.square().sum(1) - 2.0 * matmul(points, centers.transpose());
         let nearest = argmin(distances, 1);
-        let zeros = Array::zeros(centers.shape().clone(), DType::F32);
+        let zeros = Array::zeros(centers.shape(), DType::F32);
         let sums = add_at(zeros, &nearest, 0, points);
         let ones = Array::ones([points.shape()[0]], DType::F32);
         let counts = add_at(
