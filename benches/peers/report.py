@@ -147,7 +147,7 @@ def limit(found, limits):
     return f"{100 * limits.seconds(found) / min(times):.0f} %" if times else "–"
 
 
-def behind(found, count=40):
+def behind(found, count=60):
     """The rows where the fastest peer is fastest beside bibun."""
     worst = []
     for name, row in found.items():

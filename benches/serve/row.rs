@@ -38,6 +38,7 @@ pub(crate) trait Work {
 
 /// The arrays in the file of a row: `0`, `1` and so on are inputs, `cotangent` is that of the
 /// output, and `parameters/NAME` and `gradients/NAME` belong to a model.
+#[derive(Clone)]
 pub(crate) struct Inputs(State);
 
 impl Inputs {
@@ -185,25 +186,24 @@ impl Rows {
         RuleOptimizer<R, S, G>: Tree + Optimizer + Send + Sync,
     {
         self.add(name, move |inputs| {
-            let [eager, donated] = [model(), model()];
-            inputs.load(&eager)?;
-            inputs.load(&donated)?;
-            let batch = inputs.list()?;
+            inputs.load(&model())?;
+            let file = inputs.clone();
+            let start = move || {
+                let model = model();
+                file.load(&model).expect("the file has been read before");
+                (model, optimizer())
+            };
             Ok(Training {
                 loss,
-                model: eager,
-                optimizer: optimizer(),
-                donated: Some((donated, optimizer(), batch.clone())),
+                batch: inputs.list()?,
+                start: Box::new(start),
+                eager: None,
+                donated: None,
                 compiled: compile(
-                    move |(model, optimizer, batch): &(
-                        M,
-                        RuleOptimizer<R, S, G>,
-                        [Variable; N],
-                    )| {
+                    move |(model, optimizer, batch): &Before<M, RuleOptimizer<R, S, G>, N>| {
                         optimizer.minimized(model, |model| loss(model, batch))
                     },
                 ),
-                batch,
             })
         });
     }
@@ -218,28 +218,17 @@ impl Rows {
         RuleOptimizer<R, S, G>: Tree + Optimizer + Send + Sync,
     {
         self.add(name, move |inputs| {
-            let model: Parameters = inputs
-                .named("parameters")?
-                .into_iter()
-                .map(|(name, value)| (name, Variable::new(value)))
-                .collect();
-            let gradients: Parameters = inputs
-                .named("gradients")?
-                .into_iter()
-                .map(|(name, value)| (name, Variable::constant(value)))
-                .collect();
-            for (name, parameter) in &model {
-                let gradient = gradients.get(name).ok_or("a parameter has no gradient")?;
-                parameter.set_grad(gradient);
-            }
+            let (values, gradients) = (inputs.named("parameters")?, inputs.named("gradients")?);
+            let start = move || {
+                let leaf = |(name, value): (&String, &Array)| (name.clone(), Variable::new(value));
+                (values.iter().map(leaf).collect(), optimizer())
+            };
+            let constant = |(name, value)| (name, Variable::constant(value));
             Ok(Update {
-                donated: Some((
-                    tree_map(|w| Variable::new(w.array()), &model),
-                    optimizer(),
-                    gradients,
-                )),
-                model,
-                optimizer: optimizer(),
+                gradients: gradients.into_iter().map(constant).collect(),
+                start: Box::new(start),
+                eager: None,
+                donated: None,
                 compiled: compile(
                     |(model, optimizer, gradients): &(
                         Parameters,
@@ -325,9 +314,9 @@ type After<M, O> = (Variable, M, O);
 struct Training<L, M, O, const N: usize> {
     loss: L,
     batch: [Variable; N],
-    model: M,
-    optimizer: O,
-    /// What the compiled step is given; absent while it runs.
+    /// The model and the optimizer before the first step.
+    start: Box<dyn Fn() -> (M, O)>,
+    eager: Option<(M, O)>,
     donated: Option<Before<M, O, N>>,
     compiled: Compiled<Before<M, O, N>, After<M, O>>,
 }
@@ -340,13 +329,18 @@ where
 {
     fn step(&mut self, mode: Mode) -> Variable {
         match mode {
-            Mode::Eager => self
-                .optimizer
-                .minimize(&self.model, &mut || (self.loss)(&self.model, &self.batch)),
+            Mode::Eager => {
+                let (model, optimizer) = self.eager.get_or_insert_with(&self.start);
+                optimizer.minimize(model, &mut || (self.loss)(model, &self.batch))
+            }
             Mode::Compiled => {
-                let step = self.donated.take().expect("a step that did not fail");
+                let batch = self.batch.clone();
+                let step = self.donated.take().unwrap_or_else(|| {
+                    let (model, optimizer) = (self.start)();
+                    (model, optimizer, batch.clone())
+                });
                 let (loss, model, optimizer) = self.compiled.call_donated(step);
-                self.donated = Some((model, optimizer, self.batch.clone()));
+                self.donated = Some((model, optimizer, batch));
                 loss
             }
         }
@@ -365,19 +359,21 @@ where
 
     fn outputs(&mut self, mode: Mode) -> Vec<(String, Array)> {
         let loss = self.step(mode);
-        let mut outputs = vec![("loss".to_owned(), loss.array())];
-        outputs.extend(match (mode, &self.donated) {
-            (Mode::Compiled, Some((model, ..))) => values(model),
-            _ => values(&self.model),
-        });
+        let model = match mode {
+            Mode::Eager => self.eager.as_ref().map(|(model, _)| values(model)),
+            Mode::Compiled => self.donated.as_ref().map(|(model, ..)| values(model)),
+        };
+        let mut outputs = model.expect("a step was made");
+        outputs.push(("loss".to_owned(), loss.array()));
         outputs
     }
 }
 
 struct Update<O> {
-    model: Parameters,
-    optimizer: O,
-    /// What the compiled step is given; absent while it runs.
+    gradients: Parameters,
+    /// The parameters and the optimizer before the first step.
+    start: Box<dyn Fn() -> (Parameters, O)>,
+    eager: Option<(Parameters, O)>,
     donated: Option<(Parameters, O, Parameters)>,
     compiled: Compiled<(Parameters, O, Parameters), (Parameters, O)>,
 }
@@ -385,10 +381,22 @@ struct Update<O> {
 impl<O: Optimizer + Tree + Sync + 'static> Work for Update<O> {
     fn run(&mut self, mode: Mode) {
         match mode {
-            Mode::Eager => self.optimizer.update(&self.model),
+            Mode::Eager => {
+                let (model, optimizer) = self.eager.get_or_insert_with(|| {
+                    let (model, optimizer) = (self.start)();
+                    for (name, parameter) in &model {
+                        parameter.set_grad(&self.gradients[name]);
+                    }
+                    (model, optimizer)
+                });
+                optimizer.update(model);
+            }
             Mode::Compiled => {
-                let step = self.donated.take().expect("a step that did not fail");
-                let gradients = step.2.clone();
+                let gradients = self.gradients.clone();
+                let step = self.donated.take().unwrap_or_else(|| {
+                    let (model, optimizer) = (self.start)();
+                    (model, optimizer, gradients.clone())
+                });
                 let (model, optimizer) = self.compiled.call_donated(step);
                 self.donated = Some((model, optimizer, gradients));
             }
@@ -397,9 +405,10 @@ impl<O: Optimizer + Tree + Sync + 'static> Work for Update<O> {
 
     fn outputs(&mut self, mode: Mode) -> Vec<(String, Array)> {
         self.run(mode);
-        match (mode, &self.donated) {
-            (Mode::Compiled, Some((model, ..))) => values(model),
-            _ => values(&self.model),
-        }
+        let model = match mode {
+            Mode::Eager => self.eager.as_ref().map(|(model, _)| values(model)),
+            Mode::Compiled => self.donated.as_ref().map(|(model, ..)| values(model)),
+        };
+        model.expect("a step was made")
     }
 }
