@@ -231,6 +231,7 @@ def main():
         arguments.peers = ["torch", "jax"] if arguments.quick else ["torch", "torch.compile", "jax"]
     if "torch" not in arguments.peers:
         arguments.peers.insert(0, "torch")
+    arguments.folder = arguments.folder.resolve()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if "candle" in arguments.peers:
         build_rust(arguments.folder)
