@@ -22,6 +22,7 @@ chapters! {
     Names: "names.md",
     Optimizers: "optimizers.md",
     OwnFunctions: "own-functions.md",
+    Peers: "peers.md",
     PerExample: "per-example.md",
     Performance: "performance.md",
     Saving: "saving.md",

@@ -1,0 +1,20 @@
+"""All rows, in the order of the table."""
+
+import importlib
+
+for part in (
+    "limits",
+    "softmax",
+    "normalization",
+    "elementwise",
+    "reductions",
+    "arrays",
+    "products",
+    "convolutions",
+    "networks",
+    "recurrent",
+    "transformations",
+    "optimizers",
+    "scalars",
+):
+    importlib.import_module(f"rows.{part}")
