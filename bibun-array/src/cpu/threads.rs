@@ -130,7 +130,10 @@ fn share<C: Chunks>(
         runs.push(Mutex::new(Some(run)));
     }
     let one = |i: usize| {
-        let run = runs[i].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let run = runs[i]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         each(i * most, run.expect("each share is done once"));
     };
     if !team::share(threads, runs.len(), &one) {
@@ -144,7 +147,9 @@ fn numbers(first: usize, end: usize, each: &(dyn Fn(usize) + Sync)) {
         return (first..end).for_each(each);
     }
     let half = usize::midpoint(first, end);
-    both(&mut || numbers(first, half, each), &mut || numbers(half, end, each));
+    both(&mut || numbers(first, half, each), &mut || {
+        numbers(half, end, each)
+    });
 }
 
 /// Splits into halves until a run has no more than `most` chunks.

@@ -55,7 +55,11 @@ struct Spec {
 /// let x = Array::ones([100, 100], DType::F32);
 /// assert_eq!([norm(x.clone()), norm(x.clone()), norm(x)], [50.0; 3]);
 /// ```
-pub fn fused<const N: usize, const M: usize, O, F>(options: O, inputs: [Array; N], f: F) -> [Array; M]
+pub fn fused<const N: usize, const M: usize, O, F>(
+    options: O,
+    inputs: [Array; N],
+    f: F,
+) -> [Array; M]
 where
     O: PartialEq + Clone + 'static,
     F: Fn(&O, [Array; N]) -> [Array; M] + 'static,
@@ -88,7 +92,11 @@ where
     let function = TypeId::of::<F>();
     let fits = |known: &Known| {
         known.function == function
-            && known.inputs.iter().zip(inputs).all(|(spec, x)| spec.fits(x))
+            && known
+                .inputs
+                .iter()
+                .zip(inputs)
+                .all(|(spec, x)| spec.fits(x))
             && known.options.downcast_ref() == Some(options)
     };
     let known = KNOWN.with_borrow_mut(|known| {

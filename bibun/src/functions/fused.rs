@@ -20,9 +20,8 @@ where
         return f(&options, inputs);
     }
     let arrays = inputs.map(|x| x.array());
-    let of_arrays = move |options: &O, x: [Array; N]| {
-        f(options, x.map(Variable::constant)).map(|y| y.array())
-    };
+    let of_arrays =
+        move |options: &O, x: [Array; N]| f(options, x.map(Variable::constant)).map(|y| y.array());
     bibun_array::fused(options, arrays, of_arrays).map(Variable::constant)
 }
 
@@ -47,14 +46,24 @@ mod tests {
         let norm = (&again * &again).sum(..);
         let second = gradients(&[&norm], &[&x]).remove(0).expect("a gradient");
         assert_eq!(gx.array(), again.array());
-        let bits = |x: Variable| x.array().to_vec::<f32>().into_iter().map(f32::to_bits).collect();
+        let bits = |x: Variable| {
+            x.array()
+                .to_vec::<f32>()
+                .into_iter()
+                .map(f32::to_bits)
+                .collect()
+        };
         [y, gx, second].map(bits).into()
     }
 
     #[test]
     fn results_are_the_same_when_inputs_come_again() {
         let x = Generator::new(1).normal([96, 130], 0.0, 3.0, DType::F32);
-        for x in [x.clone(), x.transpose(), x.slice(bibun_array::s![.., ..; -1])] {
+        for x in [
+            x.clone(),
+            x.transpose(),
+            x.slice(bibun_array::s![.., ..; -1]),
+        ] {
             for axis in [0, 1] {
                 for f in [softmax::<&Variable>, log_softmax::<&Variable>] {
                     let first = bits(&x, |x| f(x, axis));

@@ -75,7 +75,8 @@ impl Work<'_> {
     }
 
     fn left(&self) -> usize {
-        self.shares.saturating_sub(self.next.load(Ordering::Relaxed))
+        self.shares
+            .saturating_sub(self.next.load(Ordering::Relaxed))
     }
 }
 
@@ -269,7 +270,10 @@ mod tests {
                 while !share(3, 6, &one) {}
             };
             let panic = panic::catch_unwind(run).expect_err("a share panics");
-            assert_eq!(panic.downcast_ref::<String>(), Some(&format!("share {bad}")));
+            assert_eq!(
+                panic.downcast_ref::<String>(),
+                Some(&format!("share {bad}"))
+            );
             assert!(!is_busy());
         }
         // The team goes on.
