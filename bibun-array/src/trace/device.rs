@@ -10,8 +10,8 @@ use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
 use crate::{
-    Array, Change, Complaint, DType, Device, Error, Memory, Normalization, Reduce, Scan, Shape,
-    Slice, Stencil, Update, View, cpu, raise,
+    Array, Change, Complaint, DType, Device, Error, Memory, Normalization, Recurrence, Reduce,
+    Scan, Shape, Slice, Stencil, Update, View, cpu, raise,
 };
 
 /// The device of values that are not there yet.
@@ -451,6 +451,28 @@ impl Device for Trace {
         let name = "normalize_gradient";
         let mut results = record_along(name, operation, axes, &inputs, [output], run);
         results.pop().expect("there is one result")
+    }
+
+    fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
+        let shapes = rule.outputs(inputs[0].shape(), inputs[1].shape());
+        let outputs = shapes.iter().map(|shape| result(shape, inputs[0].dtype()));
+        let (parameters, rule) = (Some(format!("{rule:?}")), rule.clone());
+        let inputs: Vec<&Array> = inputs.iter().collect();
+        record("recurrence", parameters, &inputs, outputs, move |inputs| {
+            cpu().recurrence(&rule, inputs)
+        })
+    }
+
+    fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
+        let (w, gates) = (inputs[0].shape(), inputs[2].shape());
+        let shapes = rule.gradients(&gates.replaced(2, w[0]), w);
+        let outputs = shapes.iter().map(|shape| result(shape, inputs[0].dtype()));
+        let (parameters, rule) = (Some(format!("{rule:?}")), rule.clone());
+        let inputs: Vec<&Array> = inputs.iter().collect();
+        let name = "recurrence_gradient";
+        record(name, parameters, &inputs, outputs, move |inputs| {
+            cpu().recurrence_gradient(&rule, &inputs)
+        })
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {
