@@ -45,7 +45,7 @@ pub(crate) use path::put_aside;
 pub use path::within;
 pub use recurrent::{
     CellBuilder, Gru, GruCell, Lstm, LstmCell, LstmState, Recurrent, RecurrentBuilder,
-    RecurrentCell, RecurrentLayer, RecurrentState, Rnn, RnnCell,
+    RecurrentCell, RecurrentLayer, RecurrentState, RecurrentSteps, Rnn, RnnCell,
 };
 pub use sequential::Sequential;
 use start::{Start, expect_float, start_setters};

@@ -456,9 +456,11 @@ fn by_steps<C: RecurrentCell>(
     let count = x.shape()[time];
     let running = (steps.lengths.as_ref()).map(|lengths| {
         let inside = length_mask(lengths, count).to(x.device()).array();
-        let column = |step: usize| inside.slice(bibun_array::s![.., step, new]);
-        let some_ended = |step: usize| lengths.iter().any(|&length| step >= length);
-        move |step: usize| some_ended(step).then(|| Variable::constant(column(step)))
+        move |step: usize| {
+            let column = inside.slice(bibun_array::s![.., step, new]);
+            let some_ended = lengths.iter().any(|&length| step >= length);
+            some_ended.then(|| Variable::constant(column))
+        }
     });
     let projected = unstack(cell.project(x), time as isize);
     let mut outputs = Vec::with_capacity(count);

@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct, ProductForm};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::{
-    cast, concat, expand_dims, float_of, greater, length_mask, matmul, reshape, slice, split, stack,
-    sum, swapaxes, tanh, unstack, where_,
+    cast, concat, expand_dims, float_of, greater, length_mask, matmul, reshape, slice, split,
+    stack, sum, swapaxes, tanh, unstack, where_,
 };
 use crate::transformations::{along, inputs_of, pull_through};
 use crate::variable::Variable;
@@ -70,7 +70,11 @@ impl RecurrenceCall {
 
     /// Returns the index of the initial value of what the gates change.
     fn start(&self) -> usize {
-        if self.0.cell == RecurrenceCell::Lstm { 3 } else { 2 }
+        if self.0.cell == RecurrenceCell::Lstm {
+            3
+        } else {
+            2
+        }
     }
 
     /// Returns the states before each step.
@@ -142,7 +146,9 @@ impl RecurrenceCall {
         let fit = inputs.iter().zip(&expected);
         let fit = inputs.len() == expected.len()
             && fit.clone().all(|(x, (_, shape))| x.shape == *shape)
-            && fit.clone().all(|(x, _)| x.dtype == inputs[0].dtype && x.dtype.is_float());
+            && fit
+                .clone()
+                .all(|(x, _)| x.dtype == inputs[0].dtype && x.dtype.is_float());
         let named: Vec<(&str, &Spec)> = expected
             .iter()
             .map(|(name, _)| *name)
@@ -176,8 +182,13 @@ impl Function for RecurrenceCall {
         if let Some(mismatch) = self.mismatch(&inputs) {
             return Err(mismatch);
         }
-        let shapes = self.0.outputs(&inputs[0].shape, &inputs[1].shape).into_iter();
-        Ok(shapes.map(|shape| Spec::new(shape, inputs[0].dtype)).collect())
+        let shapes = self
+            .0
+            .outputs(&inputs[0].shape, &inputs[1].shape)
+            .into_iter();
+        Ok(shapes
+            .map(|shape| Spec::new(shape, inputs[0].dtype))
+            .collect())
     }
 
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
@@ -220,7 +231,9 @@ impl Function for RecurrenceCall {
         gy: Vec<ExampleCotangent>,
     ) -> Vec<Option<ExampleGradient>> {
         let first = gy[0].examples.clone();
-        let merged = gy[1..].iter().try_fold(first, |all, gy| all.merged(&gy.examples));
+        let merged = gy[1..]
+            .iter()
+            .try_fold(first, |all, gy| all.merged(&gy.examples));
         let Some(examples) = merged.filter(|examples| examples.axis() == 1) else {
             return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         };
@@ -380,7 +393,9 @@ impl Function for RecurrenceGradient {
     fn shape(&self, inputs: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
         let (w, h) = (&inputs[0].shape, &inputs[2].shape);
         let shapes = self.0.0.gradients(&h.replaced(2, w[0]), w).into_iter();
-        Ok(shapes.map(|shape| Spec::new(shape, inputs[0].dtype)).collect())
+        Ok(shapes
+            .map(|shape| Spec::new(shape, inputs[0].dtype))
+            .collect())
     }
 
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
@@ -434,7 +449,12 @@ fn in_batch(
         };
         let lists: Vec<Vec<Variable>> = inputs.iter().map(of_elements).collect();
         let outputs: Vec<Vec<Variable>> = (0..count)
-            .map(|k| run(rule.clone(), lists.iter().map(|list| list[k].clone()).collect()))
+            .map(|k| {
+                run(
+                    rule.clone(),
+                    lists.iter().map(|list| list[k].clone()).collect(),
+                )
+            })
             .collect();
         let joined = |i: usize| {
             let list: Vec<&Variable> = outputs.iter().map(|outputs| &outputs[i]).collect();
@@ -460,7 +480,10 @@ fn in_batch(
         }
     };
     let inputs: Vec<Variable> = inputs.iter().enumerate().map(folded).collect();
-    let lengths = rule.lengths.as_ref().map(|lengths| lengths.repeat(count).into());
+    let lengths = rule
+        .lengths
+        .as_ref()
+        .map(|lengths| lengths.repeat(count).into());
     let rule = Recurrence {
         lengths,
         ..rule.clone()

@@ -5,8 +5,8 @@ use bibun_array::RecurrenceCell;
 use super::builder::{Kind, Weights, constructors};
 use super::recurrence::unroll;
 use super::{
-    CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, RecurrentSteps, from_both, from_weights,
-    zeros,
+    CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, RecurrentSteps, from_both,
+    from_weights, zeros,
 };
 use crate::functions::{relu, tanh};
 use crate::links::Chain;
