@@ -137,3 +137,9 @@ impl Tree for Box<dyn Link> {
         (**self).map_link(mapper)
     }
 }
+
+/// Returns the samples of functions that belong to links, for the conformance test.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
+    recurrent::samples()
+}

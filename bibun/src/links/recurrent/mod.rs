@@ -24,6 +24,8 @@ use crate::variable::Variable;
 pub use builder::{CellBuilder, RecurrentBuilder};
 pub use gru::{Gru, GruCell};
 pub use lstm::{Lstm, LstmCell, LstmState};
+#[cfg(test)]
+pub(super) use recurrence::samples;
 pub use rnn::{Rnn, RnnCell};
 
 /// A recurrent cell: the state carried from step to step, and how one step changes it.

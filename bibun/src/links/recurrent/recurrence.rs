@@ -501,3 +501,108 @@ fn in_batch(
     };
     run(rule, inputs).into_iter().map(unfolded).collect()
 }
+
+#[cfg(test)]
+pub(in crate::links) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    const STEPS: usize = 3;
+    const BATCH: usize = 2;
+    const UNITS: usize = 2;
+    fn sigmoid(x: f64) -> f64 {
+        1.0 / (1.0 + (-x).exp())
+    }
+    /// The outputs, one number after the other.
+    fn by_loops(rule: &Recurrence, x: &[Array]) -> Vec<Array> {
+        let x: Vec<Vec<f64>> = x.iter().map(Array::to_vec::<f64>).collect();
+        let (gates, cell) = (rule.cell.gates(), rule.cell);
+        let mut outputs = [UNITS, UNITS, gates * UNITS].map(|n| vec![0.0; STEPS * BATCH * n]);
+        for row in 0..BATCH {
+            let mut h = x[2][row * UNITS..][..UNITS].to_vec();
+            let mut c: Vec<f64> = match cell {
+                RecurrenceCell::Lstm => x[3][row * UNITS..][..UNITS].to_vec(),
+                RecurrenceCell::Tanh | RecurrenceCell::Relu | RecurrenceCell::Gru => vec![0.0; 2],
+            };
+            for i in 0..STEPS {
+                let step = if rule.reverse { STEPS - 1 - i } else { i };
+                let at = step * BATCH + row;
+                let before = h.clone();
+                let over = (rule.lengths.as_ref()).is_some_and(|lengths| step >= lengths[row]);
+                for k in (0..UNITS).filter(|_| !over) {
+                    let p = |gate: usize| x[0][(at * gates + gate) * UNITS + k];
+                    let q = |gate: usize| {
+                        let w = &x[1][(gate * UNITS + k) * UNITS..][..UNITS];
+                        w.iter().zip(&before).map(|(w, h)| w * h).sum::<f64>()
+                    };
+                    let mut own = Vec::new();
+                    h[k] = match cell {
+                        RecurrenceCell::Tanh => (p(0) + q(0)).tanh(),
+                        RecurrenceCell::Relu => (p(0) + q(0)).max(0.0),
+                        RecurrenceCell::Lstm => {
+                            own = (0..4).map(|gate| p(gate) + q(gate)).collect();
+                            own = [
+                                sigmoid(own[0]),
+                                sigmoid(own[1]),
+                                own[2].tanh(),
+                                sigmoid(own[3]),
+                            ]
+                            .into();
+                            c[k] = own[1] * c[k] + own[0] * own[2];
+                            own[3] * c[k].tanh()
+                        }
+                        RecurrenceCell::Gru => {
+                            let (r, z) = (sigmoid(p(0) + q(0)), sigmoid(p(1) + q(1)));
+                            c[k] = q(2) + x[3][k];
+                            let n = (p(2) + r * c[k]).tanh();
+                            own = vec![r, z, n];
+                            (1.0 - z) * n + z * before[k]
+                        }
+                    };
+                    for (gate, own) in own.into_iter().enumerate() {
+                        outputs[2][(at * gates + gate) * UNITS + k] = own;
+                    }
+                }
+                for k in 0..UNITS {
+                    let kept = !over || cell == RecurrenceCell::Lstm;
+                    outputs[0][at * UNITS + k] = h[k];
+                    outputs[1][at * UNITS + k] = if kept { c[k] } else { 0.0 };
+                }
+            }
+        }
+        let widths = [UNITS, UNITS, gates * UNITS];
+        let count = if cell.has_gates() { 3 } else { 1 };
+        (outputs.into_iter().zip(widths).take(count))
+            .map(|(y, width)| Array::from_vec(y, [STEPS, BATCH, width]))
+            .collect()
+    }
+    let sample = |cell: RecurrenceCell, reverse: bool, lengths: Option<&[usize]>| {
+        let lengths = lengths.map(Into::into);
+        let rule = Recurrence {
+            cell,
+            reverse,
+            lengths,
+        };
+        let call = RecurrenceCall(rule.clone());
+        let name = call.name();
+        // The kink of relu is left of all inputs.
+        let range = match cell {
+            RecurrenceCell::Relu => 0.1..0.6,
+            RecurrenceCell::Tanh | RecurrenceCell::Lstm | RecurrenceCell::Gru => -1.0..1.0,
+        };
+        let shapes = rule.inputs(STEPS, BATCH, UNITS);
+        let sample = Sample::new(
+            name,
+            move |x| apply(call.clone(), x.to_vec()),
+            move |x| by_loops(&rule, x),
+        );
+        let with = |sample: Sample, (_, shape)| sample.input(shape, range.clone());
+        shapes.into_iter().fold(sample, with)
+    };
+    vec![
+        sample(RecurrenceCell::Tanh, false, None),
+        sample(RecurrenceCell::Relu, true, Some(&[3, 1])),
+        sample(RecurrenceCell::Lstm, false, None),
+        sample(RecurrenceCell::Lstm, true, Some(&[2, 0])),
+        sample(RecurrenceCell::Gru, true, None),
+        sample(RecurrenceCell::Gru, false, Some(&[1, 3])),
+    ]
+}
