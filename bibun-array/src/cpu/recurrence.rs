@@ -21,6 +21,8 @@ use crate::{Array, Element, Recurrence, RecurrenceCell, Shape};
 
 /// The number of rows from which on they are worth a thread. It must be two at least.
 const ROWS: usize = 4;
+/// The number of columns of a panel of weights.
+const PANEL: usize = 64;
 
 /// The outputs of [`crate::recurrence`].
 pub(super) fn run(rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
@@ -146,26 +148,41 @@ fn order(steps: usize, reverse: bool) -> impl Iterator<Item = usize> {
     (0..steps).map(move |step| if reverse { steps - 1 - step } else { step })
 }
 
-/// Computes `out = a b + beta out` of row-major matrices, where `b` has `k` rows.
-fn multiply<T: Real>(a: &[T], b: &[T], k: usize, beta: T, out: &mut [T]) {
-    let (m, n) = (a.len() / k, b.len() / k);
+/// The transpose of a row-major matrix, in panels of columns: a panel has all rows of [`PANEL`] columns
+/// and stays in the first cache while it is multiplied.
+fn panels<T: Copy>(w: &[T], columns: usize) -> Vec<T> {
+    let mut panels = Vec::with_capacity(w.len());
+    for rows in w.chunks(PANEL * columns) {
+        for column in 0..columns {
+            panels.extend(rows[column..].iter().step_by(columns));
+        }
+    }
+    panels
+}
+
+/// Computes `out = a b + beta out`, where `b` has `k` rows and is in panels of columns.
+fn multiply<T: Real>(a: &[T], b: &[T], k: usize, panel: usize, beta: T, out: &mut [T]) {
+    let (m, step) = (a.len() / k, b.len() / k);
     let matrix = |memory, row| Matrix {
         memory,
         row,
         column: 1,
     };
-    let work = MatrixProduct {
-        m,
-        n,
-        k,
-        alpha: <T as Number>::ONE,
-        a: matrix(a, k),
-        b: matrix(b, n),
-        beta,
-        out,
-        step: n,
-    };
-    product(work, false);
+    for (b, start) in b.chunks(panel * k).zip((0..).step_by(panel)) {
+        let n = b.len() / k;
+        let work = MatrixProduct {
+            m,
+            n,
+            k,
+            alpha: <T as Number>::ONE,
+            a: matrix(a, k),
+            b: matrix(b, n),
+            beta,
+            out: &mut out[start..],
+            step,
+        };
+        product(work, false);
+    }
 }
 
 fn zeros(shapes: &[Shape], x: &Array) -> Vec<Array> {
@@ -203,8 +220,7 @@ fn forward<T: Real>(rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
         width,
         ..
     } = sizes;
-    let turned = w.transpose();
-    let w: Cow<'_, [T]> = listed(&turned);
+    let w = panels(&listed::<T>(&w), units);
     let (start, second) = (Rows::<T>::fixed(&start), Rows::<T>::fixed(&second));
     let parts = parts(rule, sizes);
     // The gates are computed where their inputs were, and the state is if it has none.
@@ -254,13 +270,13 @@ fn forward<T: Real>(rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
             let one = <T as Float>::ONE;
             let own = match cell {
                 RecurrenceCell::Tanh | RecurrenceCell::Relu => {
-                    multiply(before, &w, units, one, h);
+                    multiply(before, &w, units, PANEL, one, h);
                     Own::Plain
                 }
                 RecurrenceCell::Lstm => {
                     let start = second.at(0, rows);
                     let (c, c_before) = beside(memory, step, rule.reverse, start);
-                    multiply(before, &w, units, one, gates[step]);
+                    multiply(before, &w, units, PANEL, one, gates[step]);
                     Own::Lstm {
                         gates: &mut *gates[step],
                         c,
@@ -268,7 +284,7 @@ fn forward<T: Real>(rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
                     }
                 }
                 RecurrenceCell::Gru => {
-                    multiply(before, &w, units, <T as Float>::ZERO, &mut hidden);
+                    multiply(before, &w, units, PANEL, <T as Float>::ZERO, &mut hidden);
                     Own::Gru {
                         gates: &mut *gates[step],
                         m: &mut *memory[step],
@@ -544,7 +560,7 @@ fn backward<T: Real>(rule: &Recurrence, inputs: &[Cow<'_, Array>]) -> Vec<Array>
                 own,
             });
             let from = hidden.get(step).unwrap_or(&p[step]);
-            multiply(from, &w, width, <T as Float>::ONE, state);
+            multiply(from, &w, width, units, <T as Float>::ONE, state);
         }
     });
     results
