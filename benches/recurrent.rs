@@ -1,7 +1,7 @@
 //! Recurrent networks: forward runs and training steps, eager and compiled.
 //!
 //! `cargo bench -p bibun-benches --bench recurrent [-- BATCH TIME INPUTS UNITS]`. The times are medians;
-//! `benches/peers/recurrent.py` measures the same with PyTorch and JAX.
+//! `benches/peers/recurrent.py` measures the same with PyTorch.
 
 use std::time::{Duration, Instant};
 

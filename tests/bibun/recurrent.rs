@@ -4,7 +4,7 @@ use bibun::array::{Array, DType, Generator};
 use bibun::functions::{concat, stack};
 use bibun::links::{
     Chain, Gru, GruCell, Link, Lstm, LstmCell, LstmState, Recurrent, RecurrentBuilder,
-    RecurrentCell, RecurrentLayer, RecurrentState, Rnn, RnnCell,
+    RecurrentCell, RecurrentLayer, RecurrentState, RecurrentSteps, Rnn, RnnCell,
 };
 use bibun::{
     GradOptions, GradientCheckOptions, Tree, Variable, VmapOptions, assert_gradients, attempt,
@@ -482,6 +482,12 @@ fn mistakes_are_named() {
         found.contains("the state is [2, 4] f32, expected [5, 4]"),
         "{found}"
     );
+    let steps = RecurrentSteps::default();
+    let found = message(&|| drop(cell.unroll(&x, cell.zero_state(&[3]), &steps)));
+    assert!(found.contains("(the state must be [2, 4])"), "{found}");
+    let none = x.slice(s![.., ..0]);
+    let found = message(&|| drop(cell.unroll(&none, cell.zero_state(&[2]), &steps)));
+    assert!(found.contains("at least one step"), "{found}");
     let found = message(&|| {
         drop(Gru::builder(2, 3).layers(0).build(&mut Generator::new(0)));
     });

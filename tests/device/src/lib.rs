@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
     Array, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution, Error,
-    Kernel, Memory, Normalization, Reduce, Scan, Shape, Slice, Stencil, Update, View, attempt, cpu,
-    raise,
+    Kernel, Memory, Normalization, Recurrence, Reduce, Scan, Shape, Slice, Stencil, Update, View,
+    attempt, cpu, raise,
 };
 
 pub use golden::expect_golden;
@@ -436,6 +436,18 @@ impl Device for Counting {
                 cpu().normalize_gradient(rule, [y, variance], [gy, gmean, gvariance], axes)
             },
         )
+    }
+
+    fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
+        self.run_all("recurrence", inputs, |inputs| {
+            *inputs = cpu().recurrence(rule, mem::take(inputs));
+        })
+    }
+
+    fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
+        self.run_all("recurrence gradient", inputs.to_vec(), |inputs| {
+            *inputs = cpu().recurrence_gradient(rule, inputs);
+        })
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {

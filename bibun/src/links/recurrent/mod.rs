@@ -65,6 +65,16 @@ pub trait RecurrentCell: Tree + Clone + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Panics
     /// Panics if the shapes do not fit.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::{LstmCell, RecurrentCell, RecurrentSteps};
+    /// use bibun::Variable;
+    /// let cell = LstmCell::new(2, 3, &mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([4, 5, 2], DType::F32));
+    /// let (y, state) = cell.unroll(&x, cell.zero_state(&[4]), &RecurrentSteps::default());
+    /// assert_eq!((y.shape(), state.c.shape()), ([4, 5, 3].into(), [4, 3].into()));
+    /// ```
     #[track_caller]
     fn unroll(
         &self,
@@ -86,8 +96,14 @@ pub trait RecurrentCell: Tree + Clone + fmt::Debug + Send + Sync + 'static {
 }
 
 /// The steps of a batch of sequences: the direction in which a cell goes through them, and the lengths
-/// of the sequences.
-#[derive(Clone, Debug)]
+/// of the sequences. By default these are all steps, from the first to the last.
+///
+/// ```
+/// use bibun::links::RecurrentSteps;
+/// let steps = RecurrentSteps::default();
+/// assert!(!steps.is_backward() && steps.lengths().is_none());
+/// ```
+#[derive(Clone, Debug, Default)]
 pub struct RecurrentSteps {
     backward: bool,
     lengths: Option<Arc<[usize]>>,

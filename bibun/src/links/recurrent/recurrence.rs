@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, Recurrence, RecurrenceCell, Shape, recurrence, recurrence_gradient, s};
 
-use super::RecurrentSteps;
+use super::{RecurrentSteps, mismatch};
 use crate::apply;
 use crate::batch::Batched;
 use crate::context::Context;
@@ -27,10 +27,21 @@ pub(super) fn unroll<const N: usize>(
     states: [&Variable; N],
     steps: &RecurrentSteps,
 ) -> (Variable, [Variable; N]) {
-    let shape = x.shape();
-    let (leading, time) = (&shape[..shape.rank() - 2], shape[shape.rank() - 2]);
+    let (shape, units) = (x.shape(), weight.shape()[1]);
+    let (leading, time) = match &shape[..] {
+        [leading @ .., time, _] if *time > 0 => (leading, *time),
+        _ => {
+            let must_hold = "there must be at least one step".to_owned();
+            mismatch(&[("x [.., time, inputs]", &x.spec())], must_hold)
+        }
+    };
     let batch = leading.iter().product();
-    let units = weight.shape()[1];
+    let own: Shape = [leading, &[units]].concat().into();
+    if let Some(state) = states.iter().find(|state| state.shape() != own) {
+        let (x, state) = (x.spec(), state.spec());
+        let named = [("x [.., time, inputs]", &x), ("the state", &state)];
+        mismatch(&named, format!("the state must be {own}"));
+    }
     // With the steps in front, the rows of a step are neighbours in memory.
     let x = reshape(x, [batch, time, shape[shape.rank() - 1]]);
     let mut inputs = vec![project(&swapaxes(x, 0, 1)), weight.clone()];
