@@ -56,6 +56,34 @@ fn record_along(
     record_call(name, Some(parameters), Some(along), inputs, outputs, run)
 }
 
+/// Records a call of the CPU whose results are row-major, whatever the inputs are. It is so long that
+/// it is not rehearsed.
+fn record_row_major(
+    name: &'static str,
+    parameters: String,
+    inputs: &[&Array],
+    shapes: &[Shape],
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
+    let Some(recording) = Recording::of(name, inputs) else {
+        return run(inputs.iter().map(|&x| x.clone()).collect());
+    };
+    let outputs = shapes.iter().map(|shape| {
+        let mut output = result(shape, inputs[0].dtype());
+        if shape.size() == 1 {
+            output.set_inline();
+        }
+        output
+    });
+    let work = Work::Call {
+        name,
+        parameters: Some(parameters),
+        along: None,
+        run: Arc::new(run),
+    };
+    recording.write(work, inputs, outputs.collect::<Vec<_>>())
+}
+
 fn record_call(
     name: &'static str,
     parameters: Option<String>,
@@ -455,10 +483,9 @@ impl Device for Trace {
 
     fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
         let shapes = rule.outputs(inputs[0].shape(), inputs[1].shape());
-        let outputs = shapes.iter().map(|shape| result(shape, inputs[0].dtype()));
-        let (parameters, rule) = (Some(format!("{rule:?}")), rule.clone());
+        let (parameters, rule) = (format!("{rule:?}"), rule.clone());
         let inputs: Vec<&Array> = inputs.iter().collect();
-        record("recurrence", parameters, &inputs, outputs, move |inputs| {
+        record_row_major("recurrence", parameters, &inputs, &shapes, move |inputs| {
             cpu().recurrence(&rule, inputs)
         })
     }
@@ -466,11 +493,10 @@ impl Device for Trace {
     fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
         let (w, gates) = (inputs[0].shape(), inputs[2].shape());
         let shapes = rule.gradients(&gates.replaced(2, w[0]), w);
-        let outputs = shapes.iter().map(|shape| result(shape, inputs[0].dtype()));
-        let (parameters, rule) = (Some(format!("{rule:?}")), rule.clone());
+        let (parameters, rule) = (format!("{rule:?}"), rule.clone());
         let inputs: Vec<&Array> = inputs.iter().collect();
         let name = "recurrence_gradient";
-        record(name, parameters, &inputs, outputs, move |inputs| {
+        record_row_major(name, parameters, &inputs, &shapes, move |inputs| {
             cpu().recurrence_gradient(&rule, &inputs)
         })
     }

@@ -473,6 +473,12 @@ fn in_batch(
         };
         return (0..outputs[0].len()).map(joined).collect();
     }
+    // Of one batch element.
+    let sequences = (inputs.iter().enumerate())
+        .find(|(i, _)| !weights.contains(i))
+        .map(|(_, input)| input.spec().shape)
+        .map(|shape| shape[shape.rank() - 2])
+        .expect("there are other inputs");
     let folded = |(i, input): (usize, &Batched)| {
         if weights.contains(&i) {
             // Without batch elements, the weights do not matter.
@@ -500,14 +506,10 @@ fn in_batch(
         ..rule.clone()
     };
     let unfolded = |y: Variable| match y.shape().dims() {
-        Some([steps, batch, width]) => {
-            let batch = batch.checked_div(count).unwrap_or_default();
-            Batched::along(reshape(y, [steps, count, batch, width]), 1)
-        }
+        Some([steps, _, width]) => Batched::along(reshape(y, [steps, count, sequences, width]), 1),
         None => {
-            let [batch, units] = y.shape().dims().expect("a state");
-            let batch = batch.checked_div(count).unwrap_or_default();
-            Batched::along(reshape(y, [count, batch, units]), 0)
+            let [_, units] = y.shape().dims().expect("a state");
+            Batched::along(reshape(y, [count, sequences, units]), 0)
         }
     };
     run(rule, inputs).into_iter().map(unfolded).collect()
