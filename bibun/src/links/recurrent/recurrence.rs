@@ -317,7 +317,7 @@ impl RecurrenceGradient {
                 still(next, &zeros)
             };
             let slope = |gate: &Variable| gate * (1.0 - gate);
-            gh = gh + &gy[0][step];
+            gh += &gy[0][step];
             let (p, hidden, direct) = match rule.cell {
                 RecurrenceCell::Tanh => {
                     let p = &gh * (1.0 - outputs[0][step].square());
@@ -332,7 +332,7 @@ impl RecurrenceGradient {
                     let own = split(&gy[2][step], 4, -1);
                     let [i, f, g, o] = [0, 1, 2, 3].map(|k| &gates[k]);
                     let tanh = tanh(&outputs[1][step]);
-                    gc = gc + &gy[1][step];
+                    gc += &gy[1][step];
                     let inside = &gc + &gh * o * (1.0 - tanh.square());
                     let parts = [
                         (&inside * g + &own[0]) * slope(i),
