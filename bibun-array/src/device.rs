@@ -13,7 +13,7 @@ use crate::convolution::{Convolution, ConvolutionPart};
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
-use crate::{Array, Change, DType, Error, Shape, Slice, Stencil, Update};
+use crate::{Array, Change, DType, Error, Recurrence, Shape, Slice, Stencil, Update};
 
 /// Memory on a device.
 pub trait Memory: Any + Send + Sync + fmt::Debug {
@@ -362,6 +362,25 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
             results.each_ref(),
         );
         gradients.map(|gradient| uploaded(self, gradient))
+    }
+
+    /// Runs a cell over all steps of sequences; see [`recurrence`](crate::recurrence). The device may
+    /// use the memory of the inputs.
+    fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
+        let fetched = |x: &Array| downloaded(self, "recurrence", x);
+        let outputs = self
+            .host()
+            .recurrence(rule, inputs.iter().map(fetched).collect());
+        outputs.into_iter().map(|y| uploaded(self, y)).collect()
+    }
+
+    /// Computes the cotangents of a recurrence; see
+    /// [`recurrence_gradient`](crate::recurrence_gradient).
+    fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
+        let fetched = |x: &Array| downloaded(self, "recurrence_gradient", x);
+        let inputs: Vec<Array> = inputs.iter().map(fetched).collect();
+        let results = self.host().recurrence_gradient(rule, &inputs);
+        results.into_iter().map(|gx| uploaded(self, gx)).collect()
     }
 
     /// Returns the positions along `axis` of the first `count` elements in ascending or descending

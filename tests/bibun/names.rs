@@ -89,6 +89,7 @@ fn public_names() -> BTreeMap<String, BTreeSet<String>> {
         "PerAxis",
         "RecurrentCell",
         "RecurrentState",
+        "RecurrentSteps",
         "Weighted",
     ];
     add("Links", exports(&source("links/mod.rs")), &|_, name| {

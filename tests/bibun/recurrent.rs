@@ -4,11 +4,12 @@ use bibun::array::{Array, DType, Generator};
 use bibun::functions::{concat, stack};
 use bibun::links::{
     Chain, Gru, GruCell, Link, Lstm, LstmCell, LstmState, Recurrent, RecurrentBuilder,
-    RecurrentCell, RecurrentState, Rnn, RnnCell,
+    RecurrentCell, RecurrentLayer, RecurrentState, RecurrentSteps, Rnn, RnnCell,
 };
 use bibun::{
-    GradOptions, GradientCheckOptions, Variable, assert_gradients, attempt, eval_mode, grad,
-    gradients, gradients_with, hvp, per_example, s, vmap,
+    GradOptions, GradientCheckOptions, Tree, Variable, VmapOptions, assert_gradients, attempt,
+    checkpoint, compile, eval_mode, grad, gradients, gradients_with, hvp, jvp, linearize,
+    per_example, s, vmap, vmap_with,
 };
 
 const INPUTS: usize = 3;
@@ -481,6 +482,12 @@ fn mistakes_are_named() {
         found.contains("the state is [2, 4] f32, expected [5, 4]"),
         "{found}"
     );
+    let steps = RecurrentSteps::default();
+    let found = message(&|| drop(cell.unroll(&x, cell.zero_state(&[3]), &steps)));
+    assert!(found.contains("(the state must be [2, 4])"), "{found}");
+    let none = x.slice(s![.., ..0]);
+    let found = message(&|| drop(cell.unroll(&none, cell.zero_state(&[2]), &steps)));
+    assert!(found.contains("at least one step"), "{found}");
     let found = message(&|| {
         drop(Gru::builder(2, 3).layers(0).build(&mut Generator::new(0)));
     });
@@ -493,4 +500,185 @@ fn mistakes_are_named() {
         );
     });
     assert!(found.contains("GruCell: the dtype is i64"), "{found}");
+}
+
+/// A cell of a user, which takes single steps.
+#[derive(Chain, Clone, Debug)]
+struct Own<C>(C);
+
+impl<C: RecurrentCell> RecurrentCell for Own<C>
+where
+    Self: Tree,
+{
+    type State = C::State;
+    fn inputs(&self) -> usize {
+        self.0.inputs()
+    }
+    fn units(&self) -> usize {
+        self.0.units()
+    }
+    fn dtype(&self) -> DType {
+        self.0.dtype()
+    }
+    fn project(&self, x: &Variable) -> Variable {
+        self.0.project(x)
+    }
+    fn advance(&self, projected: &Variable, state: &C::State) -> C::State {
+        self.0.advance(projected, state)
+    }
+    fn zero_state(&self, leading: &[usize]) -> C::State {
+        self.0.zero_state(leading)
+    }
+}
+
+/// A network of two cells that go in both directions, step by step.
+fn single_steps<C: RecurrentCell>(network: &Recurrent<C>) -> Recurrent<Own<C>> {
+    let layer = |layer: &RecurrentLayer<C>| RecurrentLayer {
+        forward: Own(layer.forward.clone()),
+        backward: layer.backward.clone().map(Own),
+    };
+    Recurrent::of_layers(network.layers.iter().map(layer).collect(), None)
+}
+
+/// Cells of a user compute what the built-in ones do, and so do all transformations of both.
+fn as_single_steps<C: RecurrentCell>(network: &Recurrent<C>) {
+    let own = single_steps(network);
+    for shape in [
+        &[2, 3, INPUTS][..],
+        &[1, 1, INPUTS],
+        &[4, INPUTS],
+        &[2, 1, 3, INPUTS],
+    ] {
+        let x = normal(shape, 1);
+        let (y, last) = network.forward_sequence(&x, None);
+        let (expected, states) = own.forward_sequence(&x, None);
+        assert_eq!(y.shape(), expected.shape());
+        assert_close(&y, &expected.to_vec::<f64>(), "outputs");
+        for (state, expected) in last.iter().zip(&states) {
+            for ((name, part), (_, expected)) in state.parts().into_iter().zip(expected.parts()) {
+                assert_eq!(part.shape(), expected.shape());
+                assert_close(part, &expected.to_vec::<f64>(), name);
+            }
+        }
+    }
+    let (x, dx) = (normal(&[2, 3, INPUTS], 1), normal(&[2, 3, INPUTS], 2));
+    let lengths = [3, 2];
+    let fast = |x: &Variable| network.forward_lengths(x, &lengths, None).0;
+    let slow = |x: &Variable| own.forward_lengths(x, &lengths, None).0;
+    let (_, tangent) = jvp(fast, &x, &dx);
+    let (_, expected) = jvp(slow, &x, &dx);
+    assert_close(&tangent, &expected.to_vec::<f64>(), "jvp");
+    let along = linearize(fast, &x).1.call(&dx);
+    assert_close(&along, &expected.to_vec::<f64>(), "linearize");
+    let loss = |y: Variable| (y.square() * normal(&[6], 3).slice(s![0])).sum(..);
+    let expected = grad(|x| loss(slow(x)), &x).to_vec::<f64>();
+    assert_close(&grad(|x| loss(fast(x)), &x), &expected, "gradient");
+    let copy = network.clone();
+    let again = grad(
+        |x| {
+            loss(checkpoint(
+                move |(n, x): &(Recurrent<C>, Variable)| n.forward_lengths(x, &[3, 2], None).0,
+                &(copy.clone(), x.clone()),
+            ))
+        },
+        &x,
+    );
+    assert_close(&again, &expected, "checkpoint");
+    // A derivative along a direction of the gradient: forward over reverse, and reverse over forward.
+    let (_, found) = jvp(|x| grad(|x| loss(fast(x)), x), &x, &dx);
+    let (_, expected) = jvp(|x| grad(|x| loss(slow(x)), x), &x, &dx);
+    assert_close(&found, &expected.to_vec::<f64>(), "forward over reverse");
+    let found = grad(|x| (jvp(|x| loss(fast(x)), x, &dx).1).sum(..), &x);
+    assert_close(&found, &expected.to_vec::<f64>(), "reverse over forward");
+    // Networks of their own for each batch element.
+    let networks = bibun::tree_map(
+        |w| bibun::functions::stack(&[w, &(w * 0.5), &-w], 0),
+        network,
+    );
+    let run = |network: &Recurrent<C>| grad(|n: &Recurrent<C>| loss(n.forward(&x)), network);
+    let all = vmap_with(run, &networks, VmapOptions::new());
+    for k in 0..3 {
+        let one = bibun::tree_map(|w| w.slice(s![k]), &networks);
+        let expected = bibun::ravel_tree(&run(&one)).0.to_vec::<f64>();
+        let found = bibun::ravel_tree(&bibun::tree_map(|w| w.slice(s![k]), &all)).0;
+        assert_close(&found, &expected, "vmap over weights");
+    }
+}
+
+#[test]
+fn cells_of_users_take_single_steps() {
+    as_single_steps(&with_biases!(Rnn::builder(INPUTS, 2).bidirectional()));
+    as_single_steps(&with_biases!(Rnn::builder(INPUTS, 2).relu()));
+    as_single_steps(&with_biases!(Lstm::builder(INPUTS, 2).bidirectional()));
+    as_single_steps(&with_biases!(Gru::builder(INPUTS, 2).layers(2)));
+    let gru = Gru::builder(INPUTS, 2).without_bias().dtype(DType::F64);
+    as_single_steps(&gru.build(&mut Generator::new(3)));
+}
+
+#[test]
+fn halves_are_rounded_at_the_end() {
+    for dtype in [DType::BF16, DType::F16] {
+        let network = Lstm::builder(INPUTS, UNITS)
+            .dtype(dtype)
+            .build(&mut Generator::new(1));
+        let x = normal(&[2, 5, INPUTS], 1).cast(dtype);
+        let wide = bibun::tree_map(|w| w.cast(DType::F64), &network);
+        let y = network.forward(&x);
+        assert_eq!(y.dtype(), dtype);
+        let difference = y.cast(DType::F64) - wide.forward(&x.cast(DType::F64));
+        assert!(difference.abs().max(..).item::<f64>() < 0.02);
+        let gradient = grad(|n: &Lstm| n.forward(&x).square().sum(..), &network);
+        assert_eq!(gradient.parameters()[0].1.dtype(), dtype);
+    }
+}
+
+/// The steps of a sequence are one step of a program, and a program computes the bits of the function.
+#[test]
+fn programs_do_not_grow_with_time() {
+    let network = Lstm::builder(INPUTS, UNITS)
+        .bidirectional()
+        .build(&mut Generator::new(0));
+    let step = compile(|(network, x): &(Lstm, Variable)| {
+        grad(
+            |network: &Lstm| network.forward(x).square().sum(..),
+            network,
+        )
+    });
+    let lines = |time: usize| {
+        let x = normal(&[2, time, INPUTS], 1).cast(DType::F32);
+        step.check(&(network.clone(), x.clone())).unwrap();
+        step.profile(&(network.clone(), x)).lines().count()
+    };
+    assert_eq!(lines(3), lines(50));
+}
+
+/// Threads share the rows of a batch.
+#[test]
+fn threads_change_no_bit() {
+    let x = normal(&[37, 9, 40], 1).cast(DType::F32);
+    fn all<C: RecurrentCell>(network: &Recurrent<C>, x: &Variable) -> Vec<Vec<u32>> {
+        let lengths: Vec<usize> = (0..37).map(|i| i % 10).collect();
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.unwrap().install(|| {
+                let loss = |(n, x): &(Recurrent<C>, Variable)| {
+                    n.forward_lengths(x, &lengths, None).0.square().sum(..)
+                };
+                let gradient = grad(loss, &(network.clone(), x.clone()));
+                bibun::ravel_tree(&gradient).0.to_vec::<f32>()
+            })
+        };
+        [1, 2, 3, 7]
+            .map(|threads| run(threads).into_iter().map(f32::to_bits).collect())
+            .into()
+    }
+    let g = &mut Generator::new(2);
+    let found = [
+        all(&Lstm::new(40, 48, g), &x),
+        all(&Gru::new(40, 48, g), &x),
+        all(&Rnn::new(40, 128, g), &x),
+    ];
+    for found in found {
+        assert!(found.iter().all(|bits| *bits == found[0]));
+    }
 }

@@ -11,6 +11,7 @@ pub(crate) mod normalize;
 mod product;
 mod program;
 mod random;
+mod recurrence;
 pub(crate) mod reduce;
 mod rows;
 mod scan;
@@ -39,7 +40,9 @@ use crate::dtype::{with_accumulator, with_float, with_word};
 use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::waiting::shared;
-use crate::{Array, Change, DType, Element, Scalar, Shape, Slice, Stencil, Update, View, ops};
+use crate::{
+    Array, Change, DType, Element, Recurrence, Scalar, Shape, Slice, Stencil, Update, View, ops,
+};
 
 use crate::device::{Attention, Complaint, Device, Memory, Normalization, Reduce, Scan};
 use crate::shape::Layout;
@@ -199,6 +202,26 @@ impl Device for Cpu {
             let gradients =
                 attention::gradient(rule, x, mask.as_deref(), results.each_ref().map(|x| &**x));
             gradients.map(|gradient| ops::cast(gradient, inputs[0].dtype()))
+        })
+    }
+
+    fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
+        shared(|| {
+            let dtype = inputs[0].dtype();
+            let wide = inputs
+                .into_iter()
+                .map(|x| ops::cast(x, dtype.accumulator()));
+            let outputs = recurrence::run(rule, wide.collect()).into_iter();
+            outputs.map(|y| ops::cast(y, dtype)).collect()
+        })
+    }
+
+    fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
+        shared(|| {
+            let dtype = inputs[0].dtype();
+            let wide: Vec<Cow<'_, Array>> = inputs.iter().map(widened).collect();
+            let results = recurrence::gradient(rule, &wide).into_iter();
+            results.map(|gx| ops::cast(gx, dtype)).collect()
         })
     }
 

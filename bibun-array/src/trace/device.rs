@@ -10,8 +10,8 @@ use crate::kernel::Kernel;
 use crate::random::Distribution;
 use crate::shape::Layout;
 use crate::{
-    Array, Attention, Change, Complaint, DType, Device, Error, Memory, Normalization, Reduce, Scan,
-    Shape, Slice, Stencil, Update, View, cpu, raise,
+    Array, Attention, Change, Complaint, DType, Device, Error, Memory, Normalization, Recurrence,
+    Reduce, Scan, Shape, Slice, Stencil, Update, View, cpu, raise,
 };
 
 /// The device of values that are not there yet.
@@ -54,6 +54,34 @@ fn record_along(
     let along = Along { operation, axes };
     let parameters = format!("{along:?}");
     record_call(name, Some(parameters), Some(along), inputs, outputs, run)
+}
+
+/// Records a call of the CPU whose results are row-major, whatever the inputs are. It is so long that
+/// it is not rehearsed.
+fn record_row_major(
+    name: &'static str,
+    parameters: String,
+    inputs: &[&Array],
+    shapes: &[Shape],
+    run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
+    let Some(recording) = Recording::of(name, inputs) else {
+        return run(inputs.iter().map(|&x| x.clone()).collect());
+    };
+    let outputs = shapes.iter().map(|shape| {
+        let mut output = result(shape, inputs[0].dtype());
+        if shape.size() == 1 {
+            output.set_inline();
+        }
+        output
+    });
+    let work = Work::Call {
+        name,
+        parameters: Some(parameters),
+        along: None,
+        run: Arc::new(run),
+    };
+    recording.write(work, inputs, outputs.collect::<Vec<_>>())
 }
 
 fn record_call(
@@ -496,6 +524,26 @@ impl Device for Trace {
             (cpu().attention_gradient(rule, inputs, mask.first(), results)).into()
         });
         results.try_into().expect("there are three results")
+    }
+
+    fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
+        let shapes = rule.outputs(inputs[0].shape(), inputs[1].shape());
+        let (parameters, rule) = (format!("{rule:?}"), rule.clone());
+        let inputs: Vec<&Array> = inputs.iter().collect();
+        record_row_major("recurrence", parameters, &inputs, &shapes, move |inputs| {
+            cpu().recurrence(&rule, inputs)
+        })
+    }
+
+    fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
+        let (w, gates) = (inputs[0].shape(), inputs[2].shape());
+        let shapes = rule.gradients(&gates.replaced(2, w[0]), w);
+        let (parameters, rule) = (format!("{rule:?}"), rule.clone());
+        let inputs: Vec<&Array> = inputs.iter().collect();
+        let name = "recurrence_gradient";
+        record_row_major(name, parameters, &inputs, &shapes, move |inputs| {
+            cpu().recurrence_gradient(&rule, &inputs)
+        })
     }
 
     fn argsort(&'static self, x: &Array, axis: usize, descending: bool, count: usize) -> Array {

@@ -23,7 +23,7 @@ const HEAD: &str = "\
 fn functions_cost_what_they_did() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut table = HEAD.to_owned();
-    for sample in crate::functions::samples() {
+    for sample in super::samples() {
         let name = format!("{sample:?}");
         let number = seen.entry(name.clone()).or_default();
         *number += 1;

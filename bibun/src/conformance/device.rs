@@ -12,7 +12,7 @@ use crate::functions::{moved, to};
 /// CPU: inputs and results of the sample as a whole, and their derivatives.
 pub(super) fn every_sample(check: Check) {
     let device = Counting::new(&["to"]);
-    let samples: Vec<Sample> = (crate::functions::samples().iter())
+    let samples: Vec<Sample> = (super::samples().iter())
         .map(|sample| on(device, sample))
         .collect();
     every_one(&samples, check);

@@ -31,9 +31,14 @@ fn verdict(check: Check, sample: &Sample) -> Verdict {
     }
 }
 
+/// Returns the samples of all functions, and of those that belong to a link.
+fn samples() -> Vec<Sample> {
+    [crate::functions::samples(), crate::links::samples()].concat()
+}
+
 /// Runs a check on every sample.
 fn every_sample(check: Check) {
-    every_one(&crate::functions::samples(), check);
+    every_one(&samples(), check);
 }
 
 fn every_one(samples: &[Sample], check: Check) {

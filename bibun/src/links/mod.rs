@@ -45,7 +45,7 @@ pub(crate) use path::put_aside;
 pub use path::within;
 pub use recurrent::{
     CellBuilder, Gru, GruCell, Lstm, LstmCell, LstmState, Recurrent, RecurrentBuilder,
-    RecurrentCell, RecurrentLayer, RecurrentState, Rnn, RnnCell,
+    RecurrentCell, RecurrentLayer, RecurrentState, RecurrentSteps, Rnn, RnnCell,
 };
 pub use sequential::Sequential;
 use start::{Start, expect_float, start_setters};
@@ -136,4 +136,10 @@ impl Tree for Box<dyn Link> {
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
         (**self).map_link(mapper)
     }
+}
+
+/// Returns the samples of functions that belong to links, for the conformance test.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
+    recurrent::samples()
 }

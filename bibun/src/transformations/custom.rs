@@ -450,7 +450,7 @@ pub(super) fn pull_apart_again(
 }
 
 /// Computes the value of `f` and its derivative along the tangents of the inputs in `moving`.
-pub(super) fn along(
+pub(crate) fn along(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     moving: &[usize],
     inputs: &[Variable],
@@ -470,7 +470,8 @@ pub(super) fn along(
     (outputs, tangents)
 }
 
-pub(super) fn inputs(cx: &Context<'_>) -> Vec<Variable> {
+/// Returns all inputs of a call.
+pub(crate) fn inputs(cx: &Context<'_>) -> Vec<Variable> {
     (0..cx.input_count()).map(|i| cx.input(i)).collect()
 }
 
@@ -497,7 +498,7 @@ pub(super) fn watched(
 
 /// Computes the cotangents of those `inputs` that are needed, in a run of `f` that is recorded only
 /// for this. They can be differentiated again if inputs or cotangents have history.
-pub(super) fn pull_through(
+pub(crate) fn pull_through(
     f: impl FnOnce(&[Variable]) -> Vec<Variable>,
     inputs: &[Variable],
     needs: impl Fn(usize) -> bool,

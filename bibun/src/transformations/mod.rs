@@ -79,6 +79,7 @@ pub use compile::{Compiled, compile};
 pub use container::Container;
 pub use control::{ScanOptions, cond, fori_loop, scan, scan_with, while_loop};
 pub use custom::{Custom, custom, custom_gradient};
+pub(crate) use custom::{along, inputs as inputs_of, pull_through};
 pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};
 pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
 pub use per_example::{PerExample, Rows, clip_factors, per_example, per_example_with};

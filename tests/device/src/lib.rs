@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
     Array, Attention, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution,
-    Error, Kernel, Memory, Normalization, Reduce, Scan, Shape, Slice, Stencil, Update, View,
-    attempt, cpu, raise,
+    Error, Kernel, Memory, Normalization, Recurrence, Reduce, Scan, Shape, Slice, Stencil, Update,
+    View, attempt, cpu, raise,
 };
 
 pub use golden::expect_golden;
@@ -468,6 +468,18 @@ impl Device for Counting {
             let (inputs, rest) = inputs.split_first_chunk::<3>().expect("there are three");
             let (results, mask) = rest.split_first_chunk::<3>().expect("there are three");
             cpu().attention_gradient(rule, inputs.each_ref(), mask.first(), results.each_ref())
+        })
+    }
+
+    fn recurrence(&'static self, rule: &Recurrence, inputs: Vec<Array>) -> Vec<Array> {
+        self.run_all("recurrence", inputs, |inputs| {
+            *inputs = cpu().recurrence(rule, mem::take(inputs));
+        })
+    }
+
+    fn recurrence_gradient(&'static self, rule: &Recurrence, inputs: &[Array]) -> Vec<Array> {
+        self.run_all("recurrence gradient", inputs.to_vec(), |inputs| {
+            *inputs = cpu().recurrence_gradient(rule, inputs);
         })
     }
 

@@ -1,7 +1,10 @@
 //! The gated recurrent unit.
 
+use bibun_array::{Array, RecurrenceCell};
+
 use super::builder::{Kind, constructors};
-use super::{Recurrent, RecurrentCell, check_state, from_weights, zeros};
+use super::recurrence::unroll;
+use super::{Recurrent, RecurrentCell, RecurrentSteps, check_state, from_weights, zeros};
 use crate::functions::{linear, sigmoid, split_at, tanh};
 use crate::links::Chain;
 use crate::variable::Variable;
@@ -98,6 +101,20 @@ impl RecurrentCell for GruCell {
         };
         let n = tanh(&from_x[1] + r * candidate);
         z * (h - &n) + n
+    }
+
+    #[track_caller]
+    fn unroll(
+        &self,
+        x: &Variable,
+        state: Variable,
+        steps: &RecurrentSteps,
+    ) -> (Variable, Variable) {
+        let (project, w) = (|x: &Variable| self.project(x), &self.weight_hh);
+        let none = || Variable::constant(Array::zeros(self.units(), self.dtype()));
+        let bias = Some(self.bias_hn.clone().unwrap_or_else(none));
+        let (y, [h]) = unroll(RecurrenceCell::Gru, project, x, w, bias, [&state], steps);
+        (y, h)
     }
 
     fn zero_state(&self, leading: &[usize]) -> Variable {

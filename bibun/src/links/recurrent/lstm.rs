@@ -1,8 +1,12 @@
 //! Long short-term memory.
 
+use bibun_array::RecurrenceCell;
+
 use super::builder::{Kind, constructors};
+use super::recurrence::unroll;
 use super::{
-    Recurrent, RecurrentCell, RecurrentState, check_state, from_both, from_weights, zeros,
+    Recurrent, RecurrentCell, RecurrentState, RecurrentSteps, check_state, from_both, from_weights,
+    zeros,
 };
 use crate::Tree;
 use crate::functions::{sigmoid, split, tanh, where_};
@@ -130,6 +134,19 @@ impl RecurrentCell for LstmCell {
         let c = sigmoid(&gates[1]) * &state.c + sigmoid(&gates[0]) * tanh(&gates[2]);
         let h = sigmoid(&gates[3]) * tanh(&c);
         LstmState { h, c }
+    }
+
+    #[track_caller]
+    fn unroll(
+        &self,
+        x: &Variable,
+        state: LstmState,
+        steps: &RecurrentSteps,
+    ) -> (Variable, LstmState) {
+        let (project, states) = (|x: &Variable| self.project(x), [&state.h, &state.c]);
+        let (cell, w) = (RecurrenceCell::Lstm, &self.weight_hh);
+        let (y, [h, c]) = unroll(cell, project, x, w, None, states, steps);
+        (y, LstmState { h, c })
     }
 
     fn zero_state(&self, leading: &[usize]) -> LstmState {

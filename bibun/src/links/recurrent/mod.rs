@@ -6,9 +6,11 @@
 mod builder;
 mod gru;
 mod lstm;
+mod recurrence;
 mod rnn;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bibun_array::{Array, DType, Shape};
 
@@ -22,6 +24,8 @@ use crate::variable::Variable;
 pub use builder::{CellBuilder, RecurrentBuilder};
 pub use gru::{Gru, GruCell};
 pub use lstm::{Lstm, LstmCell, LstmState};
+#[cfg(test)]
+pub(super) use recurrence::samples;
 pub use rnn::{Rnn, RnnCell};
 
 /// A recurrent cell: the state carried from step to step, and how one step changes it.
@@ -55,6 +59,32 @@ pub trait RecurrentCell: Tree + Clone + fmt::Debug + Send + Sync + 'static {
     /// sequence.
     fn zero_state(&self, leading: &[usize]) -> Self::State;
 
+    /// Computes the outputs of all steps, and the last state: x `[.., time, inputs]` with at least one
+    /// step → `[.., time, units]`. By default [`advance`](Self::advance) runs step by step. A cell that
+    /// can compute the same faster does so here.
+    ///
+    /// # Panics
+    /// Panics if the shapes do not fit.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::{LstmCell, RecurrentCell, RecurrentSteps};
+    /// use bibun::Variable;
+    /// let cell = LstmCell::new(2, 3, &mut Generator::new(0));
+    /// let x = Variable::constant(Array::ones([4, 5, 2], DType::F32));
+    /// let (y, state) = cell.unroll(&x, cell.zero_state(&[4]), &RecurrentSteps::default());
+    /// assert_eq!((y.shape(), state.c.shape()), ([4, 5, 3].into(), [4, 3].into()));
+    /// ```
+    #[track_caller]
+    fn unroll(
+        &self,
+        x: &Variable,
+        state: Self::State,
+        steps: &RecurrentSteps,
+    ) -> (Variable, Self::State) {
+        by_steps(self, x, state, steps)
+    }
+
     /// Computes the state after one step.
     ///
     /// # Panics
@@ -62,6 +92,40 @@ pub trait RecurrentCell: Tree + Clone + fmt::Debug + Send + Sync + 'static {
     #[track_caller]
     fn step(&self, x: &Variable, state: &Self::State) -> Self::State {
         self.advance(&self.project(x), state)
+    }
+}
+
+/// The steps of a batch of sequences: the direction in which a cell goes through them, and the lengths
+/// of the sequences. By default these are all steps, from the first to the last.
+///
+/// ```
+/// use bibun::links::RecurrentSteps;
+/// let steps = RecurrentSteps::default();
+/// assert!(!steps.is_backward() && steps.lengths().is_none());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RecurrentSteps {
+    backward: bool,
+    lengths: Option<Arc<[usize]>>,
+}
+
+impl RecurrentSteps {
+    /// Returns whether the cell goes from the last step to the first.
+    pub fn is_backward(&self) -> bool {
+        self.backward
+    }
+
+    /// Returns the length of each sequence, if they differ from the number of steps. Then x is
+    /// `[batch, time, inputs]`, the outputs of a sequence beyond its length are zero, and its state
+    /// stays as it is there.
+    pub fn lengths(&self) -> Option<&[usize]> {
+        self.lengths.as_deref()
+    }
+
+    /// Returns the steps in the order of the cell.
+    fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let backward = self.backward;
+        (0..count).map(move |step| if backward { count - 1 - step } else { step })
     }
 }
 
@@ -196,8 +260,8 @@ impl<C: RecurrentCell> Recurrent<C> {
         initial: Option<&[C::State]>,
     ) -> (Variable, Vec<C::State>) {
         within(self, || {
-            let steps = self.check(x).shape[x.rank() - 2];
-            self.run(x.clone(), initial, &vec![None; steps])
+            self.check(x);
+            self.run(x.clone(), initial, None)
         })
     }
 
@@ -247,18 +311,12 @@ impl<C: RecurrentCell> Recurrent<C> {
                 raise(Error::argument("Recurrent", what));
             }
             if lengths.iter().all(|&length| length == steps) {
-                return self.run(x.clone(), initial, &vec![None; steps]);
+                return self.run(x.clone(), initial, None);
             }
             let inside = length_mask(lengths, steps).to(x.device());
             // The padding of x must not get into a product.
-            let x = where_(expand_dims(&inside, -1), x, 0.0);
-            let columns = inside.array();
-            let running = (0..steps).map(|step| {
-                let all = lengths.iter().all(|&length| step < length);
-                let column = columns.slice(bibun_array::s![.., step, new]);
-                (!all).then(|| Variable::constant(column))
-            });
-            self.run(x, initial, &running.collect::<Vec<_>>())
+            let x = where_(expand_dims(inside, -1), x, 0.0);
+            self.run(x, initial, Some(lengths.into()))
         })
     }
 
@@ -342,14 +400,13 @@ impl<C: RecurrentCell> Recurrent<C> {
         }
     }
 
-    /// Runs all layers through all steps. For each step, `running` holds a mask of the sequences
-    /// that have not ended, or `None` if none has.
+    /// Runs all layers through all steps of sequences of these lengths, or of one length.
     #[track_caller]
     fn run(
         &self,
         mut x: Variable,
         initial: Option<&[C::State]>,
-        running: &[Option<Variable>],
+        lengths: Option<Arc<[usize]>>,
     ) -> (Variable, Vec<C::State>) {
         let spec = x.spec();
         let leading = &spec.shape[..spec.shape.rank() - 2];
@@ -367,7 +424,13 @@ impl<C: RecurrentCell> Recurrent<C> {
             }
             let mut walk = |cell: &C, backward: bool| {
                 let state = places.next().expect("one for each layer and direction");
-                let (outputs, last) = walk(cell, &x, state.clone(), running, backward);
+                if spec.shape[spec.shape.rank() - 2] == 0 {
+                    let shape = x.shape().replaced(x.rank() - 1, cell.units());
+                    return Variable::constant(Array::zeros(shape, cell.dtype()));
+                }
+                let lengths = lengths.clone();
+                let steps = RecurrentSteps { backward, lengths };
+                let (outputs, last) = cell.unroll(&x, state.clone(), &steps);
                 *state = last;
                 outputs
             };
@@ -399,29 +462,32 @@ impl<C: RecurrentCell> Link for Recurrent<C> {
     }
 }
 
-/// Runs one cell through all steps; returns the outputs and the last state.
-fn walk<C: RecurrentCell>(
+/// Runs a cell step by step; returns the outputs and the last state.
+#[track_caller]
+fn by_steps<C: RecurrentCell>(
     cell: &C,
     x: &Variable,
     mut state: C::State,
-    running: &[Option<Variable>],
-    backward: bool,
+    steps: &RecurrentSteps,
 ) -> (Variable, C::State) {
-    let steps = running.len();
-    if steps == 0 {
-        let shape = x.shape().replaced(x.rank() - 1, cell.units());
-        return (Variable::constant(Array::zeros(shape, cell.dtype())), state);
-    }
     let time = x.rank() - 2;
+    let count = x.shape()[time];
+    let running = (steps.lengths.as_ref()).map(|lengths| {
+        let inside = length_mask(lengths, count).to(x.device()).array();
+        move |step: usize| {
+            let column = inside.slice(bibun_array::s![.., step, new]);
+            let some_ended = lengths.iter().any(|&length| step >= length);
+            some_ended.then(|| Variable::constant(column))
+        }
+    });
     let projected = unstack(cell.project(x), time as isize);
-    let mut outputs = Vec::with_capacity(steps);
-    for step in 0..steps {
-        let step = if backward { steps - 1 - step } else { step };
+    let mut outputs = Vec::with_capacity(count);
+    for step in steps.order(count) {
         let next = cell.advance(&projected[step], &state);
-        match &running[step] {
+        match running.as_ref().and_then(|running| running(step)) {
             Some(running) => {
-                outputs.push(where_(running, next.output(), 0.0));
-                state = next.where_(running, &state);
+                outputs.push(where_(&running, next.output(), 0.0));
+                state = next.where_(&running, &state);
             }
             None => {
                 outputs.push(next.output().clone());
@@ -429,7 +495,7 @@ fn walk<C: RecurrentCell>(
             }
         }
     }
-    if backward {
+    if steps.backward {
         outputs.reverse();
     }
     let outputs: Vec<&Variable> = outputs.iter().collect();

@@ -1,8 +1,12 @@
 //! The plain recurrent cell.
 
+use bibun_array::RecurrenceCell;
+
 use super::builder::{Kind, Weights, constructors};
+use super::recurrence::unroll;
 use super::{
-    CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, from_both, from_weights, zeros,
+    CellBuilder, Recurrent, RecurrentBuilder, RecurrentCell, RecurrentSteps, from_both,
+    from_weights, zeros,
 };
 use crate::functions::{relu, tanh};
 use crate::links::Chain;
@@ -104,6 +108,22 @@ impl RecurrentCell for RnnCell {
     fn advance(&self, projected: &Variable, h: &Variable) -> Variable {
         let sum = from_both("RnnCell", projected, h, &self.weight_hh);
         if self.has_relu { relu(sum) } else { tanh(sum) }
+    }
+
+    #[track_caller]
+    fn unroll(
+        &self,
+        x: &Variable,
+        state: Variable,
+        steps: &RecurrentSteps,
+    ) -> (Variable, Variable) {
+        let (project, w) = (|x: &Variable| self.project(x), &self.weight_hh);
+        let cell = match self.has_relu {
+            true => RecurrenceCell::Relu,
+            false => RecurrenceCell::Tanh,
+        };
+        let (y, [h]) = unroll(cell, project, x, w, None, [&state], steps);
+        (y, h)
     }
 
     fn zero_state(&self, leading: &[usize]) -> Variable {
