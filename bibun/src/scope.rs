@@ -196,6 +196,16 @@ impl Seal {
 /// Runs `f`, which must not use values from outside that have history or are hidden by a
 /// transformation.
 pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
+    sealed_with(function, FxHashSet::default(), f).0
+}
+
+/// Does the same as [`sealed`], for a function that goes on with the nodes and leaves `made` before. Returns
+/// these and its own.
+pub(crate) fn sealed_with<T>(
+    function: &'static str,
+    made: FxHashSet<usize>,
+    f: impl FnOnce() -> T,
+) -> (T, FxHashSet<usize>) {
     struct Unseal(Option<Seal>);
     impl Drop for Unseal {
         fn drop(&mut self) {
@@ -207,11 +217,13 @@ pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
     let seal = Seal {
         function,
         around: LEVEL.get(),
-        made: FxHashSet::default(),
+        made,
     };
     let _unseal = Unseal(SEAL.replace(Some(seal)));
     IS_SEALED.set(true);
-    f()
+    let result = f();
+    let seal = SEAL.with_borrow_mut(Option::take);
+    (result, seal.map(|seal| seal.made).unwrap_or_default())
 }
 
 /// Calls `see` with the seal around the running function, if there is one.

@@ -66,6 +66,7 @@ mod compile;
 mod container;
 mod control;
 mod custom;
+mod derived;
 mod gradient;
 mod jacobian;
 mod per_example;

@@ -1,5 +1,6 @@
 //! The transformation that turns a function into a program.
 
+mod back;
 mod function;
 #[cfg(feature = "training")]
 mod loss;
