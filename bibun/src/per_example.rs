@@ -78,10 +78,26 @@ impl Part {
             Self::Stacked(cotangent) => ExampleGradient::Stacked(cotangent),
             Self::OuterProduct(product) => ExampleGradient::OuterProduct(product),
         };
+        let is_sliced = |part: &Self| matches!(part, Self::Sliced(_));
+        let sliced = parts.iter().filter(|part| is_sliced(part)).count();
+        // Behind the function, these would not be known to come from what knows no better.
+        if 0 < sliced && sliced < parts.len() {
+            let terms = parts.into_iter().map(Self::stacked);
+            return terms.reduce(|a, b| a + b).map(ExampleGradient::Stacked);
+        }
         let mut terms: Vec<ExampleGradient> = parts.into_iter().map(gradient).collect();
         match terms.len() {
             0 | 1 => terms.pop(),
             _ => Some(ExampleGradient::Sum(terms)),
+        }
+    }
+
+    /// Returns the cotangent of each example.
+    fn stacked(self) -> Variable {
+        match self {
+            Self::Sliced(sliced) => sliced.stacked(),
+            Self::Stacked(cotangent) => cotangent,
+            Self::OuterProduct(product) => product.rows(),
         }
     }
 

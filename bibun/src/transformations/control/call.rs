@@ -305,6 +305,12 @@ impl Function for ControlCall {
         let run_again = |x: &[Variable]| self.first.run_recorded(&self.scopes, || (self.run)(x));
         pull_apart_again(run_again, cx, gy)
     }
+
+    fn kept(&self) -> Vec<Array> {
+        let paths = self.kept.as_ref().and_then(|kept| kept.paths.get());
+        let nodes = paths.map(Paths::nodes).unwrap_or_default();
+        nodes.iter().flat_map(|node| node.kept()).collect()
+    }
 }
 
 impl fmt::Debug for ControlCall {

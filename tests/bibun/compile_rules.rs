@@ -1,0 +1,451 @@
+//! The rules of compiled functions are programs, too: what they compute has the bits of the function
+//! itself, and the function does not run again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bibun::array::{Array, DType, Generator};
+use bibun::functions::{ConvOptions, conv2d, embedding, layer_normalization, linear, relu};
+use bibun::links::{Chain, Conv2d, Dropout, Embedding, Linear, Link};
+use bibun::{
+    Compiled, GradOptions, PerExample, Tree, Variable, attempt, checkpoint, compile, eval_mode,
+    grad, gradients, gradients_with, history, jacobian, jvp, no_grad, per_example,
+    per_example_with, tree_map, value_and_grad, vmap,
+};
+
+fn normal(shape: &[usize], stream: u64) -> Variable {
+    let mut generator = Generator::new(7).split(stream);
+    Variable::constant(generator.normal(shape, 0.0, 1.0, DType::F32))
+}
+
+#[track_caller]
+fn same_bits(a: &Variable, b: &Variable) {
+    assert!(a.array().has_same_bits(&b.array()), "{a:?} is not {b:?}");
+}
+
+#[track_caller]
+fn all_the_same_bits<T: Tree>(a: &T, b: &T) {
+    let location = std::panic::Location::caller();
+    let _ = bibun::tree_zip(
+        |a, b| {
+            let same = a.array().has_same_bits(&b.array());
+            assert!(same, "{location}: {a:?} is not {b:?}");
+            a.clone()
+        },
+        a,
+        b,
+    );
+}
+
+/// Sums whose terms come from several ways back may be added up in another order.
+#[track_caller]
+fn all_close<T: Tree>(a: &T, b: &T) {
+    let _ = bibun::tree_zip(
+        |a, b| {
+            let error = (a - b).abs().max(..).item::<f32>();
+            let size = b.abs().max(..).item::<f32>();
+            assert!(error <= 1e-5 * size, "{a:?} is not {b:?}");
+            a.clone()
+        },
+        a,
+        b,
+    );
+}
+
+/// A function that counts how often it runs.
+fn counted<A, Y>(
+    f: impl Fn(&A) -> Y + Send + Sync + 'static,
+) -> (Arc<AtomicUsize>, impl Fn(&A) -> Y + Send + Sync + 'static) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let own = Arc::clone(&runs);
+    let f = move |x: &A| {
+        own.fetch_add(1, Ordering::Relaxed);
+        f(x)
+    };
+    (runs, f)
+}
+
+/// Everything that gradients of examples are asked for.
+#[track_caller]
+fn same_examples<T: Tree>(a: &PerExample<'_, T>, b: &PerExample<'_, T>) {
+    all_the_same_bits(&a.rows(), &b.rows());
+    same_bits(&a.norms(), &b.norms());
+    all_the_same_bits(&a.sum(), &b.sum());
+    all_the_same_bits(&a.clipped_sum(0.5), &b.clipped_sum(0.5));
+    same_bits(&a.gram(), &b.gram());
+    all_the_same_bits(&a.second_moment(), &b.second_moment());
+    let rows = [a, b].map(|x| format!("{:?}", x.sparse_rows()));
+    assert_eq!(rows[0], rows[1]);
+}
+
+/// Parameters of many kinds: picked rows, kernels of convolutions, biases, one weight used twice.
+#[derive(Chain)]
+struct Model {
+    words: Embedding,
+    conv: Conv2d,
+    hidden: Linear,
+    scale: Variable,
+}
+
+impl Model {
+    fn new() -> Self {
+        let g = &mut Generator::new(1);
+        Self {
+            words: Embedding::new(9, 6, g),
+            conv: Conv2d::new(1, 2, [3, 3], g),
+            hidden: Linear::new(6, 6, g),
+            scale: Variable::new(normal(&[6], 3).array()),
+        }
+    }
+
+    /// The loss of each example, from words `[n, l]` and images `[n, 1, h, w]`.
+    fn losses(&self, words: &Variable, images: &Variable) -> Variable {
+        let h = self.words.forward(words).mean(1);
+        let h = relu(self.hidden.forward(&h));
+        let h = self.hidden.forward(&h).tanh() * &self.scale;
+        let h = layer_normalization(h, -1, None, None, 1e-5);
+        let y = self.conv.forward(images).sin().sum([2, 3]);
+        (h * self.scale.exp()).sum(1) + y.square().sum(1)
+    }
+}
+
+type Input = (Arc<Model>, Variable, Variable);
+
+fn inputs(model: &Arc<Model>, step: u64, n: usize) -> Input {
+    let words = Generator::new(step).integers(0, 9, [n, 4]);
+    (
+        Arc::clone(model),
+        Variable::constant(words),
+        normal(&[n, 1, 5, 5], step),
+    )
+}
+
+fn losses((model, words, images): &Input) -> Variable {
+    model.losses(words, images)
+}
+
+#[test]
+fn gradients_of_examples_are_a_program() {
+    let model = Arc::new(Model::new());
+    let (runs, f) = counted(losses);
+    let compiled = compile(f);
+    for step in 0..4 {
+        let x = inputs(&model, step, 5);
+        let (own, eager) = (compiled.call(&x), losses(&x));
+        same_bits(&own, &eager);
+        same_examples(&per_example(&own, &*model), &per_example(&eager, &*model));
+    }
+    // The losses with what their way back needs, and the way back.
+    assert_eq!((runs.load(Ordering::Relaxed), compiled.traces()), (1, 2));
+    let text = compiled.to_string();
+    assert!(text.contains("gradients of examples of"), "{text}");
+    // Another number of examples is another program; functions of the losses are part of the walk.
+    for step in 0..2 {
+        let x = inputs(&model, step, 3);
+        let of = |losses: Variable| (losses * 0.5).tanh();
+        let (own, eager) = (of(compiled.call(&x)), of(losses(&x)));
+        same_examples(&per_example(&own, &*model), &per_example(&eager, &*model));
+        // Of some of the parameters.
+        let hidden = &model.hidden;
+        same_examples(&per_example(&own, hidden), &per_example(&eager, hidden));
+    }
+    assert_eq!((runs.load(Ordering::Relaxed), compiled.traces()), (2, 5));
+    // One walk does not disturb the other.
+    let x = inputs(&model, 9, 5);
+    let own = compiled.call(&x);
+    own.sum(..).backward();
+    let gradient = model.hidden.weight.grad().expect("a gradient");
+    model.clear_grads();
+    losses(&x).sum(..).backward();
+    same_bits(&gradient, &model.hidden.weight.grad().expect("a gradient"));
+    same_examples(
+        &per_example(&own, &*model),
+        &per_example(&losses(&x), &*model),
+    );
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn gradients_of_examples_can_be_differentiated_and_nested() {
+    // The gradient of the norms of gradients.
+    let f = |(w, x): &(Variable, Variable)| (x.matmul(w).tanh() * x.matmul(w)).sum(1);
+    let (runs, own) = counted(f);
+    let compiled = Arc::new(compile(own));
+    let (w, x) = (normal(&[4, 3], 1), normal(&[5, 4], 2));
+    let norms = |f: &dyn Fn(&(Variable, Variable)) -> Variable, at: &(Variable, Variable)| {
+        let options = GradOptions::new().create_graph();
+        per_example_with(&f(at), &at.0, options).norms()
+    };
+    let penalty = |f: &dyn Fn(&(Variable, Variable)) -> Variable, scale: f64| {
+        grad(
+            |w| norms(f, &(w.clone(), scale * &x)).square().sum(..),
+            &w,
+        )
+    };
+    for scale in [1.0, 0.5, 2.0] {
+        let own = penalty(&|at| compiled.call(at), scale);
+        same_bits(&own, &penalty(&f, scale));
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    // Tangents of them, batches of them, and all of it in one program.
+    let own = Arc::clone(&compiled);
+    let of = |f: Arc<dyn Fn(&(Variable, Variable)) -> Variable + Send + Sync>| {
+        let rows = move |(w, x): &(Variable, Variable)| {
+            let w = bibun::functions::watch(w);
+            let options = GradOptions::new().create_graph();
+            per_example_with(&f(&(w.clone(), x.clone())), &w, options).rows()
+        };
+        let rows = Arc::new(rows);
+        let (at, along) = ((w.clone(), x.clone()), (w.sin(), x.cos()));
+        let tangent = jvp(|at| rows(at), &at, &along);
+        let stacked = (normal(&[3, 4, 3], 4), normal(&[3, 5, 4], 5));
+        let batch = vmap(|at| rows(at), &stacked);
+        let again = Arc::clone(&rows);
+        let recomputed = grad(
+            |at| {
+                let again = Arc::clone(&again);
+                let sum = move |at: &(Variable, Variable)| again(at).square().sum(..);
+                checkpoint(sum, at)
+            },
+            &at,
+        );
+        let again = Arc::clone(&rows);
+        let whole = compile(move |at: &(Variable, Variable)| again(at)).call(&at);
+        ((tangent, batch, whole), recomputed)
+    };
+    let (found, recomputed) = of(Arc::new(move |at| own.call(at)));
+    let eager = of(Arc::new(f));
+    all_the_same_bits(&found, &eager.0);
+    all_close(&recomputed, &eager.1);
+    // Checkpoints around and inside.
+    let outside = |f: Arc<dyn Fn(&(Variable, Variable)) -> Variable + Send + Sync>| {
+        let w = Variable::new(w.array());
+        let own = Arc::clone(&f);
+        let y = checkpoint(
+            move |at: &(Variable, Variable)| own(at),
+            &(w.clone(), x.clone()),
+        );
+        let direct = f(&(w.clone(), x.clone()));
+        [y, direct].map(|y| per_example(&y, &w).rows())
+    };
+    let inside = Arc::new(compile(move |at: &(Variable, Variable)| checkpoint(f, at)));
+    let eager = outside(Arc::new(f));
+    let own = Arc::clone(&compiled);
+    all_the_same_bits(&outside(Arc::new(move |at| own.call(at))), &eager);
+    all_the_same_bits(&outside(Arc::new(move |at| inside.call(at))), &eager);
+    // Compiled in compiled.
+    let outer = Arc::new(compile(move |at: &(Variable, Variable)| compiled.call(at)));
+    all_the_same_bits(&outside(Arc::new(move |at| outer.call(at))), &eager);
+}
+
+#[test]
+fn examples_that_only_values_tell_apart_are_found_by_the_function() {
+    // The indices say which example is where.
+    let order = [3i64, 0, 2, 1];
+    let f = |(w, x, order): &(Variable, Variable, Variable)| {
+        let h = bibun::functions::take(&(x * w), order, 0);
+        h.sin().sum(1)
+    };
+    let compiled = compile(f);
+    let (w, x) = (Variable::new(normal(&[3], 1).array()), normal(&[4, 3], 2));
+    for shift in 0..3 {
+        let order = order.map(|i| (i + shift) % 4);
+        let at = (w.clone(), x.clone(), Variable::constant(order));
+        let (own, eager) = (compiled.call(&at), f(&at));
+        same_examples(&per_example(&own, &w), &per_example(&eager, &w));
+    }
+    // What mixes examples is the same error.
+    let mixed = |(w, x): &(Variable, Variable)| {
+        let h = x * w;
+        (&h - h.mean(0)).square().sum(1)
+    };
+    let at = (w.clone(), x);
+    let compiled = compile(mixed);
+    for _ in 0..2 {
+        let errors = [compiled.call(&at), mixed(&at)]
+            .map(|losses| attempt(|| per_example(&losses, &w).norms()).unwrap_err());
+        assert_eq!(errors[0].to_string(), errors[1].to_string());
+        assert!(errors[0].to_string().contains("examples are mixed"));
+    }
+}
+
+#[test]
+fn gradients_of_examples_belong_to_their_mode_and_thread() {
+    let g = &mut Generator::new(4);
+    let net = Arc::new((Linear::new(3, 4, g), Dropout::new(0.5, g)));
+    type Net = (Arc<(Linear, Dropout)>, Variable);
+    let f = |(net, x): &Net| net.1.forward(&net.0.forward(x)).square().sum(-1);
+    let (runs, own) = counted(f);
+    let compiled = compile(own);
+    let norms = |losses: &Variable| per_example(losses, &net.0).norms();
+    let eager: Vec<Array> = (0..4)
+        .map(|i| norms(&eval_mode(|| f(&(Arc::clone(&net), normal(&[6, 3], i))))).array())
+        .collect();
+    std::thread::scope(|threads| {
+        for (i, expected) in (0..).zip(&eager) {
+            let (compiled, net, norms) = (&compiled, &net, &norms);
+            threads.spawn(move || {
+                for _ in 0..8 {
+                    let x = (Arc::clone(net), normal(&[6, 3], i));
+                    let found = norms(&eval_mode(|| compiled.call(&x)));
+                    assert!(found.array().has_same_bits(expected));
+                    // Training in between draws masks, and is another program.
+                    norms(&compiled.call(&x));
+                }
+            });
+        }
+    });
+    // Several threads may trace at the same time, and no run is a trace.
+    assert!(runs.load(Ordering::Relaxed) <= 8);
+    let x = (Arc::clone(&net), normal(&[6, 3], 9));
+    let losses = no_grad(|| compiled.call(&x));
+    assert!(attempt(|| per_example(&losses, &net.0).norms()).is_err());
+}
+
+#[test]
+fn gradients_of_gradients_compute_nothing_twice() {
+    let f = |(x, w): &(Variable, Variable)| {
+        let h = x.matmul(w).tanh();
+        (h.matmul(w.transpose()).sin() * x).sum(..)
+    };
+    let (runs, own) = counted(f);
+    let compiled = compile(own);
+    let at = (normal(&[3, 4], 1), normal(&[4, 5], 2));
+    type Of<'a> = &'a dyn Fn(&(Variable, Variable)) -> Variable;
+    let second = |f: Of, scale: f64| {
+        let at = (scale * &at.0, at.1.clone());
+        grad(
+            |at| {
+                let (gx, gw) = grad(f, at);
+                gx.square().sum(..) + gw.sin().sum(..)
+            },
+            &at,
+        )
+    };
+    for scale in [1.0, 0.5, 0.25] {
+        let own = second(&|at| compiled.call(at), scale);
+        all_the_same_bits(&own, &second(&f, scale));
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let text = compiled.to_string();
+    let products = |title: &str| {
+        let listed = text.split("\n\n").find(|listed| listed.starts_with(title));
+        let listed = listed.unwrap_or_else(|| panic!("no {title}: {text}"));
+        listed.matches("gemm(").count()
+    };
+    // Two products, two for the gradient of each, and two for the gradient of each of all these.
+    assert_eq!(products("value before its gradient"), 2, "{text}");
+    assert_eq!(products("gradient before its gradient"), 4, "{text}");
+    assert_eq!(products("gradient of"), 12, "{text}");
+    // The third, of which only the last is not differentiated again.
+    let third = |f: Of| {
+        let second = |at: &(Variable, Variable)| grad(|at| grad(f, at).0.square().sum(..), at);
+        grad(|at| second(at).1.sin().sum(..), &at)
+    };
+    all_close(&third(&|at| compiled.call(at)), &third(&f));
+    let before = compiled.traces();
+    all_close(&third(&|at| compiled.call(at)), &third(&f));
+    assert_eq!((runs.load(Ordering::Relaxed), compiled.traces()), (1, before));
+    // Leaves, whose gradient comes with the loss until it is differentiated.
+    let leaves = (Variable::new(at.0.array()), Variable::new(at.1.array()));
+    let penalty = |f: Of| {
+        let y = f(&leaves);
+        let options = GradOptions::new().create_graph();
+        let gx = gradients_with(&[&y], &[&leaves.0], options).remove(0).unwrap();
+        let loss = y + gx.square().sum(..);
+        gradients(&[&loss], &[&leaves.0, &leaves.1]).map_all()
+    };
+    let (own_runs, own) = counted(f);
+    let fresh = compile(own);
+    let eager = penalty(&f);
+    for _ in 0..4 {
+        all_close(&penalty(&|at| fresh.call(at)), &eager);
+    }
+    assert_eq!(own_runs.load(Ordering::Relaxed), 2, "once more when it was first asked for");
+}
+
+trait MapAll {
+    fn map_all(self) -> Vec<Variable>;
+}
+
+impl MapAll for Vec<Option<Variable>> {
+    fn map_all(self) -> Vec<Variable> {
+        self.into_iter().map(|g| g.expect("a gradient")).collect()
+    }
+}
+
+#[test]
+fn recorded_gradients_of_batches_and_other_levels_have_the_same_bits() {
+    let f = |(x, w): &(Variable, Variable)| linear(x, w, None).tanh().square().sum(-1);
+    let compiled = compile(f);
+    let at = (normal(&[3, 4], 1), normal(&[5, 4], 2));
+    type Of<'a> = &'a dyn Fn(&(Variable, Variable)) -> Variable;
+    let all = |f: Of| {
+        let by_w = |w: &Variable| f(&(at.0.clone(), w.clone()));
+        let curvature = jacobian(|w| grad(|w| by_w(w).sum(..), w), &at.1);
+        let forward = jvp(|w| grad(|w| by_w(w).sum(..), w), &at.1, &at.1.sin());
+        let batch = vmap(
+            |x| {
+                let of = |w: &Variable| f(&(x.expand_dims(0), w.clone())).sum(..);
+                grad(|w| grad(of, w).square().sum(..), &at.1)
+            },
+            &at.0,
+        );
+        let none = grad(
+            |at| {
+                let g = no_grad(|| grad(|at| f(at).sum(..), at));
+                (g.0 * &at.0).sum(..) + f(at).sum(..)
+            },
+            &at,
+        );
+        (curvature, forward, batch, none)
+    };
+    all_the_same_bits(&all(&|at| compiled.call(at)), &all(&f));
+    let inner = compile(f);
+    let outer = compile(move |at: &(Variable, Variable)| inner.call(at) * 2.0);
+    let eager = |at: &(Variable, Variable)| f(at) * 2.0;
+    all_the_same_bits(&all(&|at| outer.call(at)), &all(&eager));
+}
+
+#[test]
+fn bytes_that_wait_for_a_gradient_are_counted() {
+    let f = |x: &Variable| x.matmul(x).tanh().matmul(x);
+    let compiled = compile(f);
+    let x = Variable::new(normal(&[8, 8], 1).array());
+    let y = compiled.call(&x);
+    let (own, eager) = (history(&y).kept_bytes(), history(&f(&x)).kept_bytes());
+    // x, the first product, and its tanh.
+    assert_eq!((own, eager), (768, 768));
+    assert_eq!(y.creator().expect("compile").kept_bytes(), 768);
+    let y = no_grad(|| compiled.call(&x));
+    assert_eq!(history(&y).kept_bytes(), 0);
+    // Loops hold the history of their run.
+    let loop_of = |x: &Variable| bibun::fori_loop(0..3, |_, x| x.tanh(), x);
+    let [own, eager] = [loop_of(&x), x.tanh().tanh().tanh()].map(|y| history(&y).kept_bytes());
+    assert!(own >= eager, "{own} and {eager}");
+}
+
+#[test]
+fn ways_back_do_not_add_up() {
+    // Each kind of cotangents is a program of its own, from one recording of the function.
+    let f = |x: &Variable| x.matmul(x.transpose()).tanh();
+    let (runs, own) = counted(f);
+    let compiled = compile(own);
+    let x = normal(&[4, 4], 1);
+    for round in 0..3 {
+        for order in 0..2 {
+            let pick = |y: Variable| match order {
+                0 => (y * normal(&[4, 4], round)).sum(..),
+                _ => (y.transpose() * normal(&[4, 4], round)).sum(..),
+            };
+            let own = grad(|x| pick(compiled.call(x)), &x);
+            same_bits(&own, &grad(|x| pick(f(x)), &x));
+        }
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    assert!(compiled.traces() <= 3);
+    let steps = |of: &Compiled<Variable, Variable>| of.to_string().lines().count();
+    let before = steps(&compiled);
+    grad(|x| (compiled.call(x) * 3.0).sum(..), &x);
+    assert_eq!(steps(&compiled), before);
+}
