@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun::array::{Array, DType, Generator};
-use bibun::functions::{ConvOptions, conv2d, embedding, layer_normalization, linear, relu};
+use bibun::functions::{
+    dropout, layer_normalization, linear, random_bernoulli, random_normal, random_uniform, relu, take,
+    where_,
+};
 use bibun::links::{Chain, Conv2d, Dropout, Embedding, Linear, Link};
+use bibun::optimizers::{Adam, Optimizer};
 use bibun::{
-    Compiled, GradOptions, PerExample, Tree, Variable, attempt, checkpoint, compile, eval_mode,
+    Compiled, GradOptions, PerExample, Tree, Variable, attempt, checkpoint, compile, cond, eval_mode, fori_loop,
     grad, gradients, gradients_with, history, jacobian, jvp, no_grad, per_example,
-    per_example_with, tree_map, value_and_grad, vmap,
+    per_example_with, scan, vmap, while_loop,
 };
 
 fn normal(shape: &[usize], stream: u64) -> Variable {
@@ -448,4 +452,286 @@ fn ways_back_do_not_add_up() {
     let before = steps(&compiled);
     grad(|x| (compiled.call(x) * 3.0).sum(..), &x);
     assert_eq!(steps(&compiled), before);
+}
+
+// ----- generators
+
+/// Everything that is drawn of a generator.
+fn draws(generator: &mut Generator) -> Vec<Variable> {
+    let p = Array::from([0.2, 0.5, 0.3]);
+    let arrays = [
+        generator.normal([2, 3], 1.0, 2.0, DType::F32),
+        generator.uniform(5, -1.0, 1.0, DType::F64),
+        generator.integers(-3, 9, 4),
+        generator.bernoulli(0.3, [7]),
+        generator.split(3).normal((), 0.0, 1.0, DType::BF16),
+        generator.permutation(6),
+        generator.shuffle(&Array::arange(0, 12).reshape([4, 3]), 0),
+        generator.choice(100, 3, false, None),
+        generator.choice(3, 5, true, Some(&p)),
+        generator.choice(3, 2, false, Some(&p)),
+        generator.integers(0, 2, ()),
+    ];
+    let mut all: Vec<Variable> = arrays.into_iter().map(Variable::constant).collect();
+    all.push(random_normal([2, 2], 0.0, 1.0, DType::F64, generator));
+    all.push(random_bernoulli([5], 0.5, generator));
+    all.push(dropout(&normal(&[3, 3], 1), 0.4, generator));
+    all
+}
+
+#[test]
+fn a_generator_in_the_argument_draws_anew_in_every_run() {
+    let f = |generator: &Generator| {
+        let mut generator = generator.clone();
+        let drawn = draws(&mut generator);
+        (drawn, generator)
+    };
+    let compiled = compile(f);
+    let [mut own, mut eager] = [Generator::new(3), Generator::new(3)];
+    let mut last: Option<Vec<Variable>> = None;
+    for round in 0..4 {
+        let (found, expected);
+        (found, own) = match round % 2 {
+            0 => compiled.call(&own),
+            _ => compiled.call_donated(own),
+        };
+        (expected, eager) = f(&eager);
+        all_the_same_bits(&found, &expected);
+        assert_eq!(own, eager);
+        if let Some(last) = last.replace(found) {
+            assert!(!last[0].array().has_same_bits(&expected[0].array()));
+        }
+    }
+    assert_eq!(compiled.traces(), 1);
+    // Far on in a stream, with keys and counters of all bits.
+    for generator in [
+        Generator::from_state(u64::MAX - 5, u64::MAX - 3),
+        Generator::from_state(1 << 63, 1 << 63),
+    ] {
+        compiled.check(&generator).unwrap();
+        assert_eq!(compiled.call(&generator).1, f(&generator).1);
+    }
+    assert_eq!(compiled.traces(), 1);
+    // Where it stands is not known while the function is traced.
+    let error = attempt(|| compile(|g: &Generator| Variable::constant(g.key() as i64)).call(&own));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("Generator::key: the generator is an input"), "{error}");
+    // One that is captured would draw the same.
+    let mut captured = Generator::new(1);
+    captured.bernoulli(0.5, 4);
+    let f = compile(move |g: &Generator| {
+        let mine = captured.clone().normal(2, 0.0, 1.0, DType::F32);
+        Variable::constant(g.clone().normal(2, 0.0, 1.0, DType::F32) + mine)
+    });
+    let error = attempt(|| f.call(&own)).unwrap_err().to_string();
+    assert!(error.contains("draws from a generator"), "{error}");
+}
+
+type Noisy = (Variable, Variable, Generator);
+
+/// The mean loss of noisy inputs with dropout.
+fn noisy((w, x, generator): &Noisy) -> Variable {
+    let g = &mut generator.clone();
+    let x = x + 0.1 * random_normal(x.shape(), 0.0, 1.0, DType::F32, g);
+    dropout(x.matmul(w).tanh(), 0.3, g).square().mean(..)
+}
+
+#[test]
+fn generators_go_through_all_transformations() {
+    let compiled = Arc::new(compile(noisy));
+    let (w, x) = (normal(&[4, 3], 1), normal(&[5, 4], 2));
+    type Of = Arc<dyn Fn(&Noisy) -> Variable + Send + Sync>;
+    let all = |f: Of, seed: u64| {
+        let g = Generator::new(seed);
+        let with = |w: &Variable, x: &Variable| (w.clone(), x.clone(), g.clone());
+        let gradient = grad(|w| f(&with(w, &x)), &w);
+        let both = grad(|(w, x)| f(&with(w, x)), &(w.clone(), x.clone()));
+        let second = jacobian(|w| grad(|w| f(&with(w, &x)), w), &w);
+        let tangent = jvp(|w| f(&with(w, &x)), &w, &w.sin());
+        let xs = normal(&[3, 5, 4], 3);
+        let batch = vmap(|x| f(&with(&w, x)), &xs);
+        let grads = vmap(|x| grad(|w| f(&with(w, x)), &w), &xs);
+        let nested = vmap(|x| vmap(|x| f(&with(&w, &x.expand_dims(0))), x), &xs);
+        let own = Arc::clone(&f);
+        let again = grad(
+            |w| {
+                let own = Arc::clone(&own);
+                checkpoint(move |at: &Noisy| own(at), &with(w, &x))
+            },
+            &w,
+        );
+        let quiet = eval_mode(|| f(&with(&w, &x)));
+        let leaf = Variable::new(w.array());
+        f(&with(&leaf, &x)).backward();
+        let walked = leaf.grad().expect("a gradient");
+        let held = no_grad(|| f(&with(&w, &x)));
+        (
+            (gradient, both, second, tangent),
+            (batch, grads, nested),
+            (again, quiet, walked, held),
+        )
+    };
+    let again = Arc::clone(&compiled);
+    let outer = Arc::new(compile(move |at: &Noisy| again.call(at)));
+    let checkpointed = Arc::new(compile(|at: &Noisy| checkpoint(noisy, at)));
+    for seed in [1, 2] {
+        let eager = all(Arc::new(noisy), seed);
+        let own = Arc::clone(&compiled);
+        all_the_same_bits(&all(Arc::new(move |at| own.call(at)), seed), &eager);
+        let own = Arc::clone(&outer);
+        all_the_same_bits(&all(Arc::new(move |at| own.call(at)), seed), &eager);
+        let own = Arc::clone(&checkpointed);
+        all_the_same_bits(&all(Arc::new(move |at| own.call(at)), seed), &eager);
+    }
+    // All of it in one program.
+    let whole = move |(w, xs, g): &Noisy| {
+        let with = |w: &Variable, x: &Variable| (w.clone(), x.clone(), g.clone());
+        let tangent = jvp(|w| noisy(&with(w, &xs.slice(bibun::s![0]))), w, &w.cos());
+        let grads = vmap(|x| grad(|w| noisy(&with(w, x)), w), xs);
+        let second = vmap(|x| grad(|w| grad(|w| noisy(&with(w, x)), w).sin().sum(..), w), xs);
+        (tangent, grads, second)
+    };
+    let compiled = compile(whole);
+    for seed in [1, 2, 3] {
+        let at = (w.clone(), normal(&[3, 5, 4], seed), Generator::new(seed));
+        all_the_same_bits(&compiled.call(&at), &whole(&at));
+    }
+    assert_eq!(compiled.traces(), 1);
+}
+
+#[test]
+fn generators_are_part_of_the_state_of_loops() {
+    type State = (Generator, Variable);
+    let walk = |start: &State, xs: &Variable| {
+        let step = |(g, h): &State, x: &Variable| {
+            let mut g = g.clone();
+            let noise = random_normal([3], 0.0, 1.0, DType::F32, &mut g);
+            let h = (h + x * noise).tanh();
+            ((g, h.clone()), h)
+        };
+        scan(step, start, xs)
+    };
+    let rust = |(g, h): &State, xs: &Variable| {
+        let (mut g, mut h) = (g.clone(), h.clone());
+        let mut all = Vec::new();
+        for i in 0..4 {
+            let noise = random_normal([3], 0.0, 1.0, DType::F32, &mut g);
+            h = (h + xs.slice(bibun::s![i]) * noise).tanh();
+            all.push(h.clone());
+        }
+        let all: Vec<&Variable> = all.iter().collect();
+        ((g, h), bibun::functions::stack(&all, 0))
+    };
+    let (h, xs) = (normal(&[3], 1), normal(&[4, 3], 2));
+    let compiled = compile(move |(state, xs): &(State, Variable)| walk(state, xs));
+    for seed in 0..3 {
+        let start = (Generator::new(seed), h.clone());
+        let expected = rust(&start, &xs);
+        for found in [walk(&start, &xs), compiled.call(&(start.clone(), xs.clone()))] {
+            assert_eq!(found.0.0, expected.0.0);
+            all_the_same_bits(&(found.0.1, found.1), &(expected.0.1.clone(), expected.1.clone()));
+        }
+        // Gradients, batches and both.
+        let of = |f: &dyn Fn(&State, &Variable) -> (State, Variable)| {
+            let loss = |xs: &Variable| f(&start, xs).1.square().sum(..);
+            let gradient = grad(loss, &xs);
+            let batch = normal(&[2, 4, 3], 5);
+            (gradient, vmap(loss, &batch), vmap(|xs| grad(loss, xs), &batch))
+        };
+        let expected = of(&rust);
+        all_the_same_bits(&of(&walk), &expected);
+        let own = |state: &State, xs: &Variable| compiled.call(&(state.clone(), xs.clone()));
+        all_the_same_bits(&of(&own), &expected);
+    }
+    assert!(compiled.traces() < 8);
+    // Other loops and branches.
+    let others = |g: &Generator| {
+        let draw = |g: &Generator| {
+            let mut g = g.clone();
+            let x = random_normal([2], 0.0, 1.0, DType::F32, &mut g);
+            (g, x)
+        };
+        let (g, x) = fori_loop(0..3, move |_, (g, x): &State| {
+            let (g, y) = draw(g);
+            (g, x + y)
+        }, &(g.clone(), Variable::constant([0f32; 2])));
+        let far = |(_, x): &State| x.square().sum(..).less(9.0);
+        let (g, x) = while_loop(far, move |(g, x): &State| {
+            let (g, y) = draw(g);
+            (g, x + y)
+        }, &(g, x));
+        let is_right = x.sum(..).greater(0.0);
+        let (mut g, y) = cond(&is_right, move |(g, _): &State| draw(g), State::clone, &(g, x));
+        (y, random_bernoulli([8], 0.5, &mut g), g)
+    };
+    let compiled = compile(others);
+    for seed in 0..5 {
+        let g = Generator::new(seed);
+        let (found, expected) = (compiled.call(&g), others(&g));
+        assert_eq!(found.2, expected.2);
+        all_the_same_bits(&(found.0, found.1), &(expected.0, expected.1));
+    }
+    assert_eq!(compiled.traces(), 1);
+    let stacked = attempt(|| {
+        let own = |x: &Variable, _: &Variable| (x.clone(), Generator::new(0));
+        scan(own, &h, &xs)
+    });
+    let error = stacked.map(drop).unwrap_err().to_string();
+    assert!(error.contains("return it as part of the state"), "{error}");
+}
+
+/// Images that are moved and mirrored at random, each in its own way.
+fn augmented(images: &Variable, generator: &Generator) -> Variable {
+    let side = images.shape()[2];
+    let one = |image: &Variable| {
+        let g = &mut generator.clone();
+        let padded = image.pad(&[(0, 0), (2, 2), (2, 2)], 0.0);
+        let offset = |g: &mut Generator| {
+            let u = random_uniform([], 0.0, 5.0, DType::F32, g);
+            u.floor().cast(DType::I64) + Variable::constant(Array::arange(0, side as i64))
+        };
+        let (rows, columns) = (offset(g), offset(g));
+        let cropped = take(&take(&padded, &rows, 1), &columns, 2);
+        let is_flipped = random_bernoulli([], 0.5, g);
+        where_(&is_flipped, cropped.flip(2), &cropped)
+    };
+    vmap(one, images)
+}
+
+#[test]
+fn images_are_augmented_in_a_compiled_step() {
+    type State = (Conv2d, Adam, Generator);
+    let loss = |conv: &Conv2d, x: &Variable| conv.forward(x).square().sum([1, 2, 3]).tanh().mean(..);
+    let step = move |(state, x): &(State, Variable)| {
+        let (conv, adam, g) = state;
+        let mut g = g.clone();
+        // Each step has a stream of its own.
+        let own = g.split(0);
+        let image = augmented(x, &own);
+        let loss_of = |conv: &Conv2d| loss(conv, &image);
+        let (value, conv, adam) = adam.minimized(conv, loss_of);
+        g.advance(1);
+        (value, (conv, adam, Generator::at(&g.position()).split(1)), image)
+    };
+    let compiled = compile(step);
+    let start = || {
+        let conv = Conv2d::new(1, 2, [3, 3], &mut Generator::new(1));
+        (conv, Adam::new(0.01), Generator::new(9))
+    };
+    let (mut own, mut eager) = (start(), start());
+    let mut images: Vec<Variable> = Vec::new();
+    for i in 0..4 {
+        let x = normal(&[6, 1, 7, 7], i % 2);
+        let (found, expected, image, other);
+        (found, own, image) = compiled.call_donated((own, x.clone()));
+        (expected, eager, other) = step(&(eager, x));
+        same_bits(&found, &expected);
+        same_bits(&image, &other);
+        assert_eq!(own.2, eager.2);
+        images.push(image);
+    }
+    all_the_same_bits(&own.0, &eager.0);
+    assert!(!images[0].array().has_same_bits(&images[2].array()), "other crops of the same images");
+    // The states of Adam come with its first step, and biases are zeros without memory before it.
+    assert!(compiled.traces() <= 2);
 }

@@ -481,7 +481,7 @@ pub(super) fn record<T>(
     let ((((result, made), found), draws), notes) = noting(run);
     // The function may have caught it, and gone another way than it goes with values.
     tracer.expect_not_refused();
-    if draws != Draws::default() {
+    if !draws.are_traced() {
         let what = "the function draws from a generator, and the same numbers would come again \
                     in every run; draw them outside and pass them as an argument (a link such \
                     as `Dropout` has its own stream)";

@@ -23,6 +23,7 @@ use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 pub(crate) use self::loss::LossPrograms;
 use self::shown::{Shown, Text};
 use self::structure::Structure;
+use crate::batch::Batched;
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
 use crate::hooks;
@@ -346,7 +347,7 @@ impl<A: Tree> Argument<A> {
 
     fn with(&self, inputs: &[Variable]) -> A {
         let (variables, arrays) = inputs.split_at(self.leaves.variables.len());
-        let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+        let arrays: Vec<Array> = arrays.iter().map(Batched::of_any).collect();
         self.leaves.replaced_all(&self.form, variables, &arrays)
     }
 }
@@ -383,7 +384,7 @@ fn result<Y: Tree + Send + 'static>(outputs: &[Variable], form: Option<Form>) ->
             },
         )
         .collect();
-    let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+    let arrays: Vec<Array> = arrays.iter().map(Batched::of_any).collect();
     let tree = lock(&form.tree);
     form.leaves.replaced_all(&*tree, &outputs, &arrays)
 }

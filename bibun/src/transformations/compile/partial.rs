@@ -322,7 +322,7 @@ impl Ways {
         let (((((values, terms, edges), made), found), draws), _) = noting(walk);
         tracer.expect_not_refused();
         let is_alone = found.captured.is_empty() && found.changed.is_empty();
-        let is_alone = is_alone && draws == Draws::default();
+        let is_alone = is_alone && draws.are_traced();
         (is_alone && Term::are_free(&terms, &values)).then_some(Way {
             values,
             terms,

@@ -71,7 +71,7 @@ pub(super) fn trace_once(
                     run for a gradient would see the change; a Rust loop is traced with its buffers";
         raise(Error::argument(name, what));
     }
-    if draws != Draws::default() {
+    if !draws.are_traced() {
         let what = "the function draws random numbers, and inside of `compile` the same ones would \
                     come again in every run; draw them outside and pass them as part of the argument";
         raise(Error::argument(name, what));
