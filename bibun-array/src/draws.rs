@@ -33,9 +33,7 @@ impl PartialEq for Position {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Known(key, counter), Self::Known(own, at)) => (key, counter) == (own, at),
-            (Self::Traced(x, ahead), Self::Traced(y, by)) => {
-                x.shares_memory_with(y) && ahead == by
-            }
+            (Self::Traced(x, ahead), Self::Traced(y, by)) => x.shares_memory_with(y) && ahead == by,
             (Self::Known(..), Self::Traced(..)) | (Self::Traced(..), Self::Known(..)) => false,
         }
     }

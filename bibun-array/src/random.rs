@@ -11,12 +11,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::draws::{self, Position};
 use crate::error::allocating;
 use crate::storage::reserved;
-use crate::draws::{self, Position};
-use crate::{
-    Array, DType, Device, Error, Scalar, Shape, cpu, raise, record_call, refuse, undrawn,
-};
+use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, raise, record_call, refuse, undrawn};
 
 /// A stream of random numbers: a key and the next counter.
 ///
@@ -299,9 +297,14 @@ impl Generator {
             }),
             Position::Traced(..) => {
                 let of = shape.clone();
-                later(function, &at, &[], shape, distribution.dtype(), move |own, _| {
-                    own.drawn(function, distribution, of.clone(), cpu())
-                })
+                later(
+                    function,
+                    &at,
+                    &[],
+                    shape,
+                    distribution.dtype(),
+                    move |own, _| own.drawn(function, distribution, of.clone(), cpu()),
+                )
             }
         };
         // If there was no memory, nothing is drawn.
@@ -502,7 +505,8 @@ impl Generator {
                 _ => size.div_ceil(2),
             };
             let (at, next) = self.next(blocks);
-            let (of, more): (_, Vec<Array>) = (shape.clone(), probabilities.cloned().into_iter().collect());
+            let (of, more): (_, Vec<Array>) =
+                (shape.clone(), probabilities.cloned().into_iter().collect());
             self.0 = next;
             return later("choice", &at, &more, shape, DType::I64, move |own, more| {
                 own.choice(n, of.clone(), replace, more.first())
@@ -620,29 +624,29 @@ fn later(
 fn distinct(key: u64, counter: u64, n: usize, count: usize) -> Vec<i64> {
     let few = count < n / 16;
     let mut order: Vec<i64> = reserved(if few { count } else { n });
-        let partner = |i: usize| {
-            let range = (n - i) as u64;
-            i + below(range, |attempt| word(key, counter, i, attempt)) as usize
-        };
-        if !few {
-            order.extend(0..n as i64);
-            (0..count).for_each(|i| order.swap(i, partner(i)));
-            order.truncate(count);
-            return order;
-        }
-        // Few of many: the same swaps, but only positions that have been touched take memory.
-        let mut moved: HashMap<usize, i64> = HashMap::new();
-        order.extend((0..count).map(|i| {
-            let j = partner(i);
-            let here = moved.remove(&i).unwrap_or(i as i64);
-            if i == j {
-                here
-            } else {
-                moved.insert(j, here).unwrap_or(j as i64)
-            }
-        }));
-        order
+    let partner = |i: usize| {
+        let range = (n - i) as u64;
+        i + below(range, |attempt| word(key, counter, i, attempt)) as usize
+    };
+    if !few {
+        order.extend(0..n as i64);
+        (0..count).for_each(|i| order.swap(i, partner(i)));
+        order.truncate(count);
+        return order;
     }
+    // Few of many: the same swaps, but only positions that have been touched take memory.
+    let mut moved: HashMap<usize, i64> = HashMap::new();
+    order.extend((0..count).map(|i| {
+        let j = partner(i);
+        let here = moved.remove(&i).unwrap_or(i as i64);
+        if i == j {
+            here
+        } else {
+            moved.insert(j, here).unwrap_or(j as i64)
+        }
+    }));
+    order
+}
 
 /// The probabilities of `choice` as numbers, after a check.
 #[track_caller]

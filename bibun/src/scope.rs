@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bibun_array::{Array, is_traced};
 use rustc_hash::FxHashSet;
 
-use crate::error::{Error, raise};
+use crate::error::{Error, refuse};
 use crate::leaf::Leaf;
 use crate::node::{Edge, Node};
 use crate::surroundings::{Aside, keep_to_this_task};
@@ -253,7 +253,7 @@ pub(crate) fn expect_to_stay(leaf: &Arc<Leaf>, function: &'static str, value: Op
         let what = "changes a leaf that was there before while `compile` traces a function, which \
                     would happen once and not in every run; return the value, and change the leaf \
                     outside";
-        raise(Error::argument(function, what));
+        refuse(Error::argument(function, what));
     }
 }
 

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun::array::{Array, DType, Generator};
 use bibun::functions::{
-    dropout, layer_normalization, linear, random_bernoulli, random_normal, random_uniform, relu, take,
-    where_,
+    dropout, layer_normalization, linear, random_bernoulli, random_normal, random_uniform, relu,
+    take, where_,
 };
 use bibun::links::{Chain, Conv2d, Dropout, Embedding, Linear, Link};
 use bibun::optimizers::{Adam, Optimizer};
 use bibun::{
-    Compiled, GradOptions, PerExample, Tree, Variable, attempt, checkpoint, compile, cond, eval_mode, fori_loop,
-    grad, gradients, gradients_with, history, jacobian, jvp, no_grad, per_example,
-    per_example_with, scan, vmap, while_loop,
+    Compiled, GradOptions, PerExample, Tree, Variable, attempt, checkpoint, compile, cond,
+    eval_mode, fori_loop, grad, gradients, gradients_with, history, jacobian, jvp, no_grad,
+    per_example, per_example_with, scan, vmap, while_loop,
 };
 
 fn normal(shape: &[usize], stream: u64) -> Variable {
@@ -181,10 +181,7 @@ fn gradients_of_examples_can_be_differentiated_and_nested() {
         per_example_with(&f(at), &at.0, options).norms()
     };
     let penalty = |f: &dyn Fn(&(Variable, Variable)) -> Variable, scale: f64| {
-        grad(
-            |w| norms(f, &(w.clone(), scale * &x)).square().sum(..),
-            &w,
-        )
+        grad(|w| norms(f, &(w.clone(), scale * &x)).square().sum(..), &w)
     };
     for scale in [1.0, 0.5, 2.0] {
         let own = penalty(&|at| compiled.call(at), scale);
@@ -316,7 +313,7 @@ fn gradients_of_gradients_compute_nothing_twice() {
     let compiled = compile(own);
     let at = (normal(&[3, 4], 1), normal(&[4, 5], 2));
     type Of<'a> = &'a dyn Fn(&(Variable, Variable)) -> Variable;
-    let second = |f: Of, scale: f64| {
+    let second = |f: Of<'_>, scale: f64| {
         let at = (scale * &at.0, at.1.clone());
         grad(
             |at| {
@@ -342,20 +339,25 @@ fn gradients_of_gradients_compute_nothing_twice() {
     assert_eq!(products("gradient before its gradient"), 4, "{text}");
     assert_eq!(products("gradient of"), 12, "{text}");
     // The third, of which only the last is not differentiated again.
-    let third = |f: Of| {
+    let third = |f: Of<'_>| {
         let second = |at: &(Variable, Variable)| grad(|at| grad(f, at).0.square().sum(..), at);
         grad(|at| second(at).1.sin().sum(..), &at)
     };
     all_close(&third(&|at| compiled.call(at)), &third(&f));
     let before = compiled.traces();
     all_close(&third(&|at| compiled.call(at)), &third(&f));
-    assert_eq!((runs.load(Ordering::Relaxed), compiled.traces()), (1, before));
+    assert_eq!(
+        (runs.load(Ordering::Relaxed), compiled.traces()),
+        (1, before)
+    );
     // Leaves, whose gradient comes with the loss until it is differentiated.
     let leaves = (Variable::new(at.0.array()), Variable::new(at.1.array()));
-    let penalty = |f: Of| {
+    let penalty = |f: Of<'_>| {
         let y = f(&leaves);
         let options = GradOptions::new().create_graph();
-        let gx = gradients_with(&[&y], &[&leaves.0], options).remove(0).unwrap();
+        let gx = gradients_with(&[&y], &[&leaves.0], options)
+            .remove(0)
+            .unwrap();
         let loss = y + gx.square().sum(..);
         gradients(&[&loss], &[&leaves.0, &leaves.1]).map_all()
     };
@@ -365,7 +367,11 @@ fn gradients_of_gradients_compute_nothing_twice() {
     for _ in 0..4 {
         all_close(&penalty(&|at| fresh.call(at)), &eager);
     }
-    assert_eq!(own_runs.load(Ordering::Relaxed), 2, "once more when it was first asked for");
+    assert_eq!(
+        own_runs.load(Ordering::Relaxed),
+        2,
+        "once more when it was first asked for"
+    );
 }
 
 trait MapAll {
@@ -384,7 +390,7 @@ fn recorded_gradients_of_batches_and_other_levels_have_the_same_bits() {
     let compiled = compile(f);
     let at = (normal(&[3, 4], 1), normal(&[5, 4], 2));
     type Of<'a> = &'a dyn Fn(&(Variable, Variable)) -> Variable;
-    let all = |f: Of| {
+    let all = |f: Of<'_>| {
         let by_w = |w: &Variable| f(&(at.0.clone(), w.clone()));
         let curvature = jacobian(|w| grad(|w| by_w(w).sum(..), w), &at.1);
         let forward = jvp(|w| grad(|w| by_w(w).sum(..), w), &at.1, &at.1.sin());
@@ -475,7 +481,7 @@ fn draws(generator: &mut Generator) -> Vec<Variable> {
     let mut all: Vec<Variable> = arrays.into_iter().map(Variable::constant).collect();
     all.push(random_normal([2, 2], 0.0, 1.0, DType::F64, generator));
     all.push(random_bernoulli([5], 0.5, generator));
-    all.push(dropout(&normal(&[3, 3], 1), 0.4, generator));
+    all.push(dropout(Variable::constant([[1f32; 3]; 3]), 0.4, generator));
     all
 }
 
@@ -502,7 +508,8 @@ fn a_generator_in_the_argument_draws_anew_in_every_run() {
             assert!(!last[0].array().has_same_bits(&expected[0].array()));
         }
     }
-    assert_eq!(compiled.traces(), 1);
+    // Under `call_donated`, nothing is recorded.
+    assert_eq!(compiled.traces(), 2);
     // Far on in a stream, with keys and counters of all bits.
     for generator in [
         Generator::from_state(u64::MAX - 5, u64::MAX - 3),
@@ -511,11 +518,14 @@ fn a_generator_in_the_argument_draws_anew_in_every_run() {
         compiled.check(&generator).unwrap();
         assert_eq!(compiled.call(&generator).1, f(&generator).1);
     }
-    assert_eq!(compiled.traces(), 1);
+    assert_eq!(compiled.traces(), 2);
     // Where it stands is not known while the function is traced.
     let error = attempt(|| compile(|g: &Generator| Variable::constant(g.key() as i64)).call(&own));
     let error = error.unwrap_err().to_string();
-    assert!(error.starts_with("Generator::key: the generator is an input"), "{error}");
+    assert!(
+        error.starts_with("Generator::key: the generator is an input"),
+        "{error}"
+    );
     // One that is captured would draw the same.
     let mut captured = Generator::new(1);
     captured.bernoulli(0.5, 4);
@@ -588,7 +598,10 @@ fn generators_go_through_all_transformations() {
         let with = |w: &Variable, x: &Variable| (w.clone(), x.clone(), g.clone());
         let tangent = jvp(|w| noisy(&with(w, &xs.slice(bibun::s![0]))), w, &w.cos());
         let grads = vmap(|x| grad(|w| noisy(&with(w, x)), w), xs);
-        let second = vmap(|x| grad(|w| grad(|w| noisy(&with(w, x)), w).sin().sum(..), w), xs);
+        let second = vmap(
+            |x| grad(|w| grad(|w| noisy(&with(w, x)), w).sin().sum(..), w),
+            xs,
+        );
         (tangent, grads, second)
     };
     let compiled = compile(whole);
@@ -627,16 +640,26 @@ fn generators_are_part_of_the_state_of_loops() {
     for seed in 0..3 {
         let start = (Generator::new(seed), h.clone());
         let expected = rust(&start, &xs);
-        for found in [walk(&start, &xs), compiled.call(&(start.clone(), xs.clone()))] {
+        for found in [
+            walk(&start, &xs),
+            compiled.call(&(start.clone(), xs.clone())),
+        ] {
             assert_eq!(found.0.0, expected.0.0);
-            all_the_same_bits(&(found.0.1, found.1), &(expected.0.1.clone(), expected.1.clone()));
+            all_the_same_bits(
+                &(found.0.1, found.1),
+                &(expected.0.1.clone(), expected.1.clone()),
+            );
         }
         // Gradients, batches and both.
         let of = |f: &dyn Fn(&State, &Variable) -> (State, Variable)| {
             let loss = |xs: &Variable| f(&start, xs).1.square().sum(..);
             let gradient = grad(loss, &xs);
             let batch = normal(&[2, 4, 3], 5);
-            (gradient, vmap(loss, &batch), vmap(|xs| grad(loss, xs), &batch))
+            (
+                gradient,
+                vmap(loss, &batch),
+                vmap(|xs| grad(loss, xs), &batch),
+            )
         };
         let expected = of(&rust);
         all_the_same_bits(&of(&walk), &expected);
@@ -651,17 +674,30 @@ fn generators_are_part_of_the_state_of_loops() {
             let x = random_normal([2], 0.0, 1.0, DType::F32, &mut g);
             (g, x)
         };
-        let (g, x) = fori_loop(0..3, move |_, (g, x): &State| {
-            let (g, y) = draw(g);
-            (g, x + y)
-        }, &(g.clone(), Variable::constant([0f32; 2])));
+        let (g, x) = fori_loop(
+            0..3,
+            move |_, (g, x): &State| {
+                let (g, y) = draw(g);
+                (g, x + y)
+            },
+            &(g.clone(), Variable::constant([0f32; 2])),
+        );
         let far = |(_, x): &State| x.square().sum(..).less(9.0);
-        let (g, x) = while_loop(far, move |(g, x): &State| {
-            let (g, y) = draw(g);
-            (g, x + y)
-        }, &(g, x));
+        let (g, x) = while_loop(
+            far,
+            move |(g, x): &State| {
+                let (g, y) = draw(g);
+                (g, x + y)
+            },
+            &(g, x),
+        );
         let is_right = x.sum(..).greater(0.0);
-        let (mut g, y) = cond(&is_right, move |(g, _): &State| draw(g), State::clone, &(g, x));
+        let (mut g, y) = cond(
+            &is_right,
+            move |(g, _): &State| draw(g),
+            State::clone,
+            &(g, x),
+        );
         (y, random_bernoulli([8], 0.5, &mut g), g)
     };
     let compiled = compile(others);
@@ -701,7 +737,8 @@ fn augmented(images: &Variable, generator: &Generator) -> Variable {
 #[test]
 fn images_are_augmented_in_a_compiled_step() {
     type State = (Conv2d, Adam, Generator);
-    let loss = |conv: &Conv2d, x: &Variable| conv.forward(x).square().sum([1, 2, 3]).tanh().mean(..);
+    let loss =
+        |conv: &Conv2d, x: &Variable| conv.forward(x).square().sum([1, 2, 3]).tanh().mean(..);
     let step = move |(state, x): &(State, Variable)| {
         let (conv, adam, g) = state;
         let mut g = g.clone();
@@ -711,7 +748,11 @@ fn images_are_augmented_in_a_compiled_step() {
         let loss_of = |conv: &Conv2d| loss(conv, &image);
         let (value, conv, adam) = adam.minimized(conv, loss_of);
         g.advance(1);
-        (value, (conv, adam, Generator::at(&g.position()).split(1)), image)
+        (
+            value,
+            (conv, adam, Generator::at(&g.position()).split(1)),
+            image,
+        )
     };
     let compiled = compile(step);
     let start = || {
@@ -731,7 +772,179 @@ fn images_are_augmented_in_a_compiled_step() {
         images.push(image);
     }
     all_the_same_bits(&own.0, &eager.0);
-    assert!(!images[0].array().has_same_bits(&images[2].array()), "other crops of the same images");
+    assert!(
+        !images[0].array().has_same_bits(&images[2].array()),
+        "other crops of the same images"
+    );
     // The states of Adam come with its first step, and biases are zeros without memory before it.
     assert!(compiled.traces() <= 2);
+}
+
+// ----- what no trace can know
+
+#[test]
+fn refusals_reach_the_caller_whatever_the_function_catches() {
+    let leaf = Variable::new([1.0, 2.0]);
+    let x = Variable::constant([3.0, 4.0]);
+    let fails = |f: Compiled<Variable, Variable>, x: &Variable| {
+        let first = attempt(|| f.call(x)).unwrap_err().to_string();
+        let donated = attempt(|| f.call_donated(x.clone()))
+            .unwrap_err()
+            .to_string();
+        assert!(attempt(|| f.call(x)).is_err(), "and the next time");
+        let outer = compile(move |x: &Variable| attempt(|| f.call(x)).unwrap_or_else(|_| x * 2.0));
+        assert!(attempt(|| outer.call(x)).is_err(), "and of what calls it");
+        (first, donated)
+    };
+    let own = leaf.clone();
+    let set = compile(move |x: &Variable| {
+        let _ = attempt(|| own.set_array(x.array()));
+        x * 2.0
+    });
+    assert!(fails(set, &x).0.starts_with("set_array: changes a leaf"));
+    let own = leaf.clone();
+    let graded = compile(move |x: &Variable| {
+        let _ = attempt(|| own.set_grad(x));
+        x * 2.0
+    });
+    assert!(fails(graded, &x).0.starts_with("set_grad: changes a leaf"));
+    let walked = compile(|x: &Variable| {
+        let loss = x.square().sum(..);
+        let _ = attempt(|| loss.backward());
+        loss
+    });
+    assert!(
+        fails(walked, &leaf)
+            .0
+            .starts_with("backward: gradients would be put")
+    );
+    let own = leaf.clone();
+    let captured = compile(move |x: &Variable| attempt(|| x * &own).unwrap_or_else(|_| x * 2.0));
+    assert!(
+        fails(captured, &x)
+            .0
+            .contains("captures a Variable that has history")
+    );
+    let asked = compile(|(x, adam): &(Variable, Adam)| {
+        let steps = attempt(|| adam.steps()).unwrap_or(7);
+        x * steps as f64
+    });
+    let error = attempt(|| asked.call(&(x.clone(), Adam::new(0.1)))).unwrap_err();
+    assert!(error.to_string().contains("has no elements yet"), "{error}");
+    let own = leaf.clone();
+    let looped = compile(move |x: &Variable| {
+        let own = own.clone();
+        let body = move |_: &Variable, x: &Variable| {
+            let _ = attempt(|| own.set_array(x.array()));
+            x * 2.0
+        };
+        fori_loop(0..2, body, x)
+    });
+    assert!(fails(looped, &x).0.contains("set_array: changes a leaf"));
+    let read = compile(|x: &Variable| {
+        grad(
+            |x| attempt(|| x.item::<f64>()).map_or_else(|_| x.sum(..), |y| x.sum(..) * y),
+            x,
+        )
+    });
+    assert!(fails(read, &x).0.contains("item: reads the elements"));
+    assert_eq!(
+        (leaf.to_vec::<f64>(), leaf.grad().is_none()),
+        (vec![1.0, 2.0], true)
+    );
+    // Errors that come with values, too, may be caught.
+    let f = |x: &Variable| attempt(|| x.reshape(7)).unwrap_or_else(|_| x * 3.0);
+    compile(f).check(&x).unwrap();
+    let captured = leaf * 2.0;
+    let f = move |x: &Variable| {
+        let captured = captured.clone();
+        attempt(|| checkpoint(move |x: &Variable| x * &captured, x)).unwrap_or_else(|_| x * 3.0)
+    };
+    compile(f).check(&x).unwrap();
+}
+
+#[test]
+fn variables_that_are_one_are_one_in_a_program() {
+    let f = |(a, b): &(Variable, Variable)| match a.is_same(b) {
+        true => a * a,
+        false => a.sin() + b * b * a,
+    };
+    let compiled = compile(f);
+    let (x, y) = (normal(&[3], 1), normal(&[3], 2));
+    let alike = Variable::constant(x.array());
+    for _ in 0..2 {
+        for pair in [(&x, &x), (&x, &y), (&y, &y), (&x, &alike)] {
+            let pair = (pair.0.clone(), pair.1.clone());
+            same_bits(&compiled.call(&pair), &f(&pair));
+            let leaf = Variable::new(pair.0.array());
+            let pair = match pair.0.is_same(&pair.1) {
+                true => (leaf.clone(), leaf.clone()),
+                false => (leaf.clone(), pair.1),
+            };
+            compiled.call(&pair).sum(..).backward();
+            let found = leaf.grad().expect("a gradient");
+            leaf.clear_grad();
+            f(&pair).sum(..).backward();
+            same_bits(&found, &leaf.grad().expect("a gradient"));
+            // Transformations see each of them apart.
+            let of = |f: &dyn Fn(&(Variable, Variable)) -> Variable| {
+                let sum = |at: &(Variable, Variable)| f(at).sum(..);
+                (grad(sum, &pair), vmap(f, &pair), jvp(f, &pair, &pair))
+            };
+            all_the_same_bits(&of(&|at| compiled.call(at)), &of(&f));
+        }
+    }
+    // A parameter that is an argument, too.
+    let linear = Arc::new(Linear::new(3, 3, &mut Generator::new(1)));
+    let g = |(w, linear): &(Variable, Arc<Linear>)| linear.forward(w).sum(..);
+    let compiled = compile(g);
+    let at = (linear.weight.clone(), Arc::clone(&linear));
+    for _ in 0..2 {
+        same_bits(&compiled.call(&at), &g(&at));
+    }
+    assert_eq!(compiled.traces(), 1);
+    // What comes from outside might be the same in another run.
+    for own in [Variable::new(x.array()), x.clone()] {
+        let f = compile(move |x: &Variable| match attempt(|| x.is_same(&own)) {
+            Ok(true) => x * 2.0,
+            _ => x * 3.0,
+        });
+        let error = attempt(|| f.call(&y)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("is_same: one is a part of the argument"),
+            "{error}"
+        );
+    }
+    // What is computed is another Variable, and what is handed on is the same.
+    let f = |x: &Variable| match (x.is_same(&x.clone()), x.is_same(&x.sin())) {
+        (true, false) => x * 2.0,
+        _ => x * 3.0,
+    };
+    compile(f).check(&x).unwrap();
+}
+
+#[test]
+fn per_example_says_what_to_write_in_a_compiled_function() {
+    let losses = |w: &Variable, x: &Variable| x.matmul(w).square().sum(-1);
+    let direct =
+        compile(move |(w, x): &(Variable, Variable)| per_example(&losses(w, x), w).norms());
+    let written = compile(move |(w, x): &(Variable, Variable)| {
+        let w = bibun::tree_map(|w| Variable::new(w.array()), w);
+        per_example(&losses(&w, x), &w).norms()
+    });
+    let x = normal(&[5, 4], 1);
+    let leaf = Variable::new(normal(&[4, 3], 2).array());
+    let expected = per_example(&losses(&leaf, &x), &leaf).norms();
+    // A leaf has history in the function, too.
+    same_bits(&direct.call(&(leaf.clone(), x.clone())), &expected);
+    for w in [leaf.clone(), leaf.detach()] {
+        same_bits(&written.call(&(w, x.clone())), &expected);
+    }
+    let error = attempt(|| direct.call(&(leaf.detach(), x)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("tree_map(|w| Variable::new(w.array()), model)"),
+        "{error}"
+    );
 }

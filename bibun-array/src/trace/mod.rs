@@ -393,6 +393,11 @@ pub fn is_traced(x: &Array) -> bool {
     slot(x).is_some()
 }
 
+/// Whether an array is a view of an input of a function that is being traced, and computed of nothing.
+pub fn is_traced_input(x: &Array) -> bool {
+    slot(x).is_some_and(|slot| slot.recording.content().inputs.contains(&slot.number))
+}
+
 /// Records a call of `run` as one step of the function that is being traced, and returns its results,
 /// which have these shapes and dtypes. Here `run` is not called: it may do what no trace can follow,
 /// such as a loop whose end depends on values. Without a trace, it is called at once.
@@ -537,7 +542,8 @@ impl Recording {
     #[track_caller]
     fn refuse<E: std::error::Error + Clone + Send + 'static>(&self, error: E) -> ! {
         let again = error.clone();
-        let refusal = || Refusal(Box::new(move || raise(again)));
+        // A trace around is refused with it.
+        let refusal = || Refusal(Box::new(move || refuse(again)));
         lock(&self.refused).get_or_insert_with(refusal);
         raise(error)
     }

@@ -179,12 +179,7 @@ impl Closures {
         self.call_in(inputs, location, FirstRun::default())
     }
 
-    fn call_in(
-        &self,
-        inputs: Vec<Variable>,
-        location: Location,
-        first: FirstRun,
-    ) -> Vec<Variable> {
+    fn call_in(&self, inputs: Vec<Variable>, location: Location, first: FirstRun) -> Vec<Variable> {
         let call = Call {
             closures: self.clone(),
             scopes: Scopes::current(),

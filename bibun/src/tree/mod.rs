@@ -527,7 +527,7 @@ impl Leaves {
             }
             match found.get(leaf) {
                 None => found.push(b),
-                Some(first) if first.is_same(&b) || first.has_same_elements(&b) => {}
+                Some(first) if first.is_identical(&b) || first.has_same_elements(&b) => {}
                 Some(_) => {
                     let name = called(name);
                     let what = format!(

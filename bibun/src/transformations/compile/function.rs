@@ -9,13 +9,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bibun_array::listing::Listing;
-use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
+use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced, undrawn};
 use rustc_hash::FxHashSet;
 
 pub(super) use super::super::derived::Forward;
-use super::super::derived::{
-    Batch, along, in_front, inputs, pull_apart_again, values, watched,
-};
+use super::super::derived::{Batch, along, in_front, inputs, pull_apart_again, values, watched};
 use super::back::{Back, Terms};
 use super::partial::{Differentiable, Ran};
 use super::shown::Shown;
@@ -478,13 +476,14 @@ pub(super) fn record<T>(
     let own = tracer.clone();
     let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
     let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
-    let ((((result, made), found), draws), notes) = noting(run);
+    // What is drawn while a function is traced is no draw of the run around it.
+    let ((((result, made), found), draws), notes) = noting(|| undrawn(run));
     // The function may have caught it, and gone another way than it goes with values.
     tracer.expect_not_refused();
     if !draws.are_traced() {
         let what = "the function draws from a generator, and the same numbers would come again \
-                    in every run; draw them outside and pass them as an argument (a link such \
-                    as `Dropout` has its own stream)";
+                    in every run; make the generator part of the argument (a link such as \
+                    `Dropout` has its own stream)";
         raise(Error::argument("compile", what));
     }
     Trace {
@@ -848,7 +847,12 @@ impl Function for CompiledCall {
         let batch = Batch::of(&inputs);
         let key = RuleKey::Batch(batch.clone());
         let core = self.core.rule(key, |forward| batch.of_function(forward));
-        let (outputs, notes) = self.call_rule(core, values(inputs), None);
+        // The batch elements at this level draw in the rule.
+        let call = Self {
+            scopes: Scopes::current(),
+            ..self.clone()
+        };
+        let (outputs, notes) = call.call_rule(core, values(inputs), None);
         self.note(notes);
         in_front(outputs)
     }

@@ -23,6 +23,8 @@ use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 pub(crate) use self::loss::LossPrograms;
 use self::shown::{Shown, Text};
 use self::structure::Structure;
+use rustc_hash::FxHashMap;
+
 use crate::batch::Batched;
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
@@ -171,7 +173,7 @@ where
             return (Arc::clone(core), inputs);
         }
         let (structure, inputs, argument) = Argument::of(x);
-        let names = argument.leaves.names.clone();
+        let names = argument.names();
         let function = Arc::clone(&self.function);
         let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
         let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
@@ -327,6 +329,8 @@ where
 /// An argument without its values.
 struct Argument<A> {
     leaves: Leaves,
+    /// The input that each leaf is. Leaves that are one Variable are one input.
+    inputs: Vec<usize>,
     form: A,
 }
 
@@ -337,18 +341,45 @@ impl<A: Tree> Argument<A> {
         let structure = Structure::of(x);
         let inputs = structure.inputs(x).expect("it is the structure of `x`");
         let mut leaves = Leaves::of(x);
+        let mut known = FxHashMap::default();
+        let roles = leaves.structure().map(|(_, is_parameter, _)| is_parameter);
+        let of_leaves = leaves.variables.iter().zip(roles);
+        let of_leaves = of_leaves.map(|(x, is_parameter)| {
+            let next = known.len();
+            *known.entry((x.identity(), is_parameter)).or_insert(next)
+        });
+        let of_leaves: Vec<usize> = of_leaves.collect();
         // Only the structure of `x`: its current values and their history are not held.
         let empty = |_: &Variable| Variable::constant(0.0);
         leaves.variables = leaves.variables.iter().map(empty).collect();
-        let arrays = vec![Array::scalar(0.0); inputs.len() - leaves.variables.len()];
+        let arrays = vec![Array::scalar(0.0); arrays_of(x).len()];
         let form = leaves.replaced_all(x, &leaves.variables, &arrays);
-        (structure, inputs, Self { leaves, form })
+        let argument = Self {
+            leaves,
+            inputs: of_leaves,
+            form,
+        };
+        (structure, inputs, argument)
     }
 
     fn with(&self, inputs: &[Variable]) -> A {
-        let (variables, arrays) = inputs.split_at(self.leaves.variables.len());
+        let count = self.inputs.iter().max().map_or(0, |last| last + 1);
+        let (variables, arrays) = inputs.split_at(count);
+        let variables = self.inputs.iter().map(|&i| variables[i].clone());
+        let variables: Vec<Variable> = variables.collect();
         let arrays: Vec<Array> = arrays.iter().map(Batched::of_any).collect();
-        self.leaves.replaced_all(&self.form, variables, &arrays)
+        self.leaves.replaced_all(&self.form, &variables, &arrays)
+    }
+
+    /// The name of each input that is a leaf.
+    fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (&i, name) in self.inputs.iter().zip(&self.leaves.names) {
+            if i == names.len() {
+                names.push(name.clone());
+            }
+        }
+        names
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use bibun_array::{Array, Cut, Draws, Tracer};
+use bibun_array::{Array, Cut, Draws, Tracer, undrawn};
 use rustc_hash::FxHashSet;
 
 use super::super::derived::watched;
@@ -157,7 +157,12 @@ impl Differentiable {
 
     /// The program of a way back for these cotangents, which is traced if there is none. `None` if what it
     /// needs is not there.
-    pub(super) fn pulled(&self, core: &Core, back: &Back, cotangents: &[Array]) -> Option<Arc<Traced>> {
+    pub(super) fn pulled(
+        &self,
+        core: &Core,
+        back: &Back,
+        cotangents: &[Array],
+    ) -> Option<Arc<Traced>> {
         let ways = self.ways_of(back)?;
         known(&ways.pulled, back, cotangents, &[], || {
             core.count_trace(&cotangents.iter().map(spec).collect::<Vec<_>>());
@@ -319,7 +324,7 @@ impl Ways {
         let own = tracer.clone();
         let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
         let walk = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, walk)));
-        let (((((values, terms, edges), made), found), draws), _) = noting(walk);
+        let (((((values, terms, edges), made), found), draws), _) = noting(|| undrawn(walk));
         tracer.expect_not_refused();
         let is_alone = found.captured.is_empty() && found.changed.is_empty();
         let is_alone = is_alone && draws.are_traced();

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use bibun_array::{Array, DType, Draws, Shape, Tracer, is_traced, record_call};
+use bibun_array::{Array, DType, Draws, Shape, Tracer, is_traced, record_call, undrawn};
 
 pub(super) use super::super::derived::Forward;
 use super::super::derived::{
@@ -15,10 +15,11 @@ use crate::apply;
 use crate::batch::Batched;
 use crate::call::Called;
 use crate::context::Context;
-use crate::error::{Error, caller, raise};
+use crate::error::{Error, caller, refuse};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::zeros_like;
+use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
 use crate::surroundings::{self, Captured, FirstRun, Scopes};
@@ -64,17 +65,21 @@ pub(super) fn trace_once(
     let own = tracer.clone();
     let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
     let run = || tracer.run(|| scope::sealed(name, || f(&inputs)));
-    let ((outputs, found), draws) = Draws::record(|| surroundings::lifting(lift, run));
+    let run = || Draws::record(|| surroundings::lifting(lift, run));
+    // It runs for the shapes, as one batch element that draws its own numbers.
+    let run = || randomness::in_batch(Vec::new(), run);
+    let ((outputs, found), draws) = undrawn(run);
+    tracer.expect_not_refused();
     if !found.changed.is_empty() || found.captured.iter().any(Captured::is_changed_around) {
         let what = "the function changes a buffer, or reads one that has been changed before (the \
                     stream of `Dropout`, running statistics), and inside of `compile` its second \
                     run for a gradient would see the change; a Rust loop is traced with its buffers";
-        raise(Error::argument(name, what));
+        refuse(Error::argument(name, what));
     }
     if !draws.are_traced() {
         let what = "the function draws random numbers, and inside of `compile` the same ones would \
-                    come again in every run; draw them outside and pass them as part of the argument";
-        raise(Error::argument(name, what));
+                    come again in every run; make the `Generator` part of the state";
+        refuse(Error::argument(name, what));
     }
     let arrays: Vec<Array> = outputs.iter().map(Variable::array).collect();
     // Refuses values of other traces.
@@ -285,12 +290,18 @@ impl Function for ControlCall {
     fn batch(&self, inputs: Vec<Batched>) -> Vec<Batched> {
         let batch = Batch::of(&inputs);
         let rule = batch.of_function(Arc::clone(&self.run));
+        // The batch elements at this level draw in the rule.
+        let call = Self {
+            scopes: Scopes::current(),
+            ..self.clone()
+        };
         let specs = || {
             let outputs = self.outputs.as_deref().expect("inputs were traced already");
-            let batched = |spec: &Spec| Spec::new([&[batch.count], &spec.shape[..]].concat(), spec.dtype);
+            let batched =
+                |spec: &Spec| Spec::new([&[batch.count], &spec.shape[..]].concat(), spec.dtype);
             outputs.iter().map(batched).collect()
         };
-        in_front(self.call_rule(rule, values(inputs), specs))
+        in_front(call.call_rule(rule, values(inputs), specs))
     }
 
     /// Walks through the function itself, if its values are there.

@@ -19,7 +19,7 @@ use bibun_array::{Array, is_traced};
 use self::call::{ControlCall, Forward};
 use super::compile::compiled;
 use crate::batch::Batched;
-use crate::error::{Error, raise};
+use crate::error::{Error, raise, refuse};
 use crate::function::Spec;
 use crate::functions::where_;
 use crate::locks::lock;
@@ -41,9 +41,14 @@ impl<T: Tree> Form<T> {
         let mut leaves = Leaves::of(tree);
         let zeros = |x: &Variable| Variable::zeros(&x.spec());
         let zeros: Vec<Variable> = leaves.variables.iter().map(zeros).collect();
-        let arrays: Vec<Variable> = arrays_of(tree).into_iter().map(Variable::constant).collect();
+        let arrays: Vec<Variable> = arrays_of(tree)
+            .into_iter()
+            .map(Variable::constant)
+            .collect();
         let specs: Vec<Spec> = arrays.iter().map(Variable::spec).collect();
-        let none = specs.iter().map(|spec| Array::zeros(&spec.shape, spec.dtype));
+        let none = specs
+            .iter()
+            .map(|spec| Array::zeros(&spec.shape, spec.dtype));
         let tree = leaves.replaced_all(tree, &zeros, &none.collect::<Vec<_>>());
         let variables = std::mem::replace(&mut leaves.variables, zeros);
         let form = Self {
@@ -84,7 +89,10 @@ impl<T: Tree> Form<T> {
     #[track_caller]
     fn matching(&self, function: &'static str, what: [&str; 2], other: &T) -> Vec<Variable> {
         let mut found = self.leaves.matching(function, what, other);
-        let arrays: Vec<Variable> = arrays_of(other).into_iter().map(Variable::constant).collect();
+        let arrays: Vec<Variable> = arrays_of(other)
+            .into_iter()
+            .map(Variable::constant)
+            .collect();
         let specs: Vec<Spec> = arrays.iter().map(Variable::spec).collect();
         if specs != self.arrays {
             let [this, that] = what;
@@ -191,7 +199,7 @@ impl Holds {
                 "{what} depends on a value of `compile` that the function captures; hand it in as \
                  part of the argument"
             );
-            raise(Error::argument(function, what));
+            refuse(Error::argument(function, what));
         }
         let elements = all.to_vec::<bool>();
         match (elements.contains(&true), elements.contains(&false)) {
