@@ -1,6 +1,5 @@
 //! The batching walk: each function's `batch` rule computes all batch elements at once.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use bibun_array::{Array, DType};
@@ -99,32 +98,6 @@ impl Batched {
         match x.look(|value| value.hidden().and_then(first)) {
             Some(hidden) => Self::all(&hidden),
             None => x.array(),
-        }
-    }
-}
-
-impl Batched {
-    /// Returns the elements of a value that is the same for all batch elements, whether it is known to be or
-    /// has been repeated for them.
-    #[track_caller]
-    pub(crate) fn of_any(x: &Variable) -> Array {
-        let own = x.look(|value| {
-            let hidden: &dyn Any = value.hidden().map(|hidden| &**hidden as &dyn Any)?;
-            let own: &HiddenBatch = hidden.downcast_ref()?;
-            Some(own.batched.clone())
-        });
-        match own {
-            None => Self::all(x),
-            Some(Self { value, axis }) => {
-                let all = Self::of_any(&value);
-                match axis {
-                    Some(axis) if all.shape()[axis] > 0 => {
-                        all.moveaxis(axis as isize, 0).slice(&[0.into()])
-                    }
-                    Some(axis) => Array::zeros(all.shape().removed(axis), all.dtype()),
-                    None => all,
-                }
-            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, Once};
 use std::thread::LocalKey;
 
 use bibun_array::{Array, Draws, is_traced};
@@ -114,40 +114,6 @@ impl Surroundings {
     pub(crate) fn again_under<T>(&self, scopes: &Scopes, f: impl FnOnce() -> T) -> T {
         let layer = Layer::Apart(self.contents.clone());
         scopes.run(|| self.draws.repeat(|| with_layer(layer, f).0))
-    }
-}
-
-/// The surroundings of the first run of a function, once it has run. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FirstRun(Arc<OnceLock<Surroundings>>);
-
-impl FirstRun {
-    /// Runs the function for the first time, or again.
-    pub(crate) fn run<T>(&self, run: impl FnOnce() -> T) -> T {
-        if let Some(first) = self.0.get() {
-            return first.again(run);
-        }
-        let (result, surroundings) = Surroundings::record(run);
-        // No other thread runs it meanwhile, because a call is one run at one level.
-        let _ = self.0.set(surroundings);
-        result
-    }
-
-    /// Runs the function again, recorded, for its derivatives.
-    pub(crate) fn run_recorded<T>(&self, scopes: &Scopes, run: impl FnOnce() -> T) -> T {
-        let run = || scope::recording(true, run);
-        match self.0.get() {
-            Some(first) => first.again_under(scopes, run),
-            None => scopes.run(|| self.run(run)),
-        }
-    }
-
-    /// Runs the function again, or apart from what will be its first run.
-    pub(crate) fn run_apart<T>(&self, scopes: &Scopes, run: impl FnOnce() -> T) -> T {
-        match self.0.get() {
-            Some(first) => first.again(run),
-            None => scopes.run(run),
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bibun_array::Array;
 
 use super::derived::{
-    Batch, Forward, along, in_front, inputs, pull_apart_again, pull_through, values,
+    Batch, FirstRun, Forward, along, in_front, inputs, pull_apart_again, pull_through, values,
 };
 use crate::apply;
 use crate::batch::Batched;
@@ -17,7 +17,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::zeros_like;
 use crate::scope;
-use crate::surroundings::{FirstRun, Scopes};
+use crate::surroundings::Scopes;
 use crate::variable::Variable;
 
 /// Inputs, outputs, and cotangents or tangents.

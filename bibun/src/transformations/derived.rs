@@ -1,7 +1,9 @@
 //! Functions of lists of Variables, and the rules that follow from the function itself: they run it
 //! again, recorded, with tangents, or for all batch elements at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use bibun_array::Array;
 
 use crate::batch::{Batched, run_batch};
 use crate::context::Context;
@@ -13,6 +15,7 @@ use crate::per_example::{Part, pull_apart};
 use crate::randomness::{self, Draw};
 use crate::reverse::Paths;
 use crate::scope;
+use crate::surroundings::{Scopes, Surroundings};
 use crate::variable::Variable;
 
 /// A function of lists.
@@ -61,6 +64,51 @@ impl Batch {
     pub(super) fn of_function(&self, forward: Arc<Forward>) -> Arc<Forward> {
         let own = self.clone();
         Arc::new(move |values| own.run(|x| forward(x), values))
+    }
+}
+
+/// The surroundings of the first run of a function, once it has run. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FirstRun(Arc<OnceLock<Surroundings>>);
+
+impl FirstRun {
+    /// Runs the function for the first time, or again.
+    pub(super) fn run<T>(&self, run: impl FnOnce() -> T) -> T {
+        if let Some(first) = self.0.get() {
+            return first.again(run);
+        }
+        let (result, surroundings) = Surroundings::record(run);
+        // No other thread runs it meanwhile, because a call is one run at one level.
+        let _ = self.0.set(surroundings);
+        result
+    }
+
+    /// Runs the function again, recorded, for its derivatives.
+    pub(super) fn run_recorded<T>(&self, scopes: &Scopes, run: impl FnOnce() -> T) -> T {
+        let run = || scope::recording(true, run);
+        match self.0.get() {
+            Some(first) => first.again_under(scopes, run),
+            None => scopes.run(|| self.run(run)),
+        }
+    }
+
+    /// Runs the function again, or apart from what will be its first run.
+    pub(super) fn run_apart<T>(&self, scopes: &Scopes, run: impl FnOnce() -> T) -> T {
+        match self.0.get() {
+            Some(first) => first.again(run),
+            None => scopes.run(run),
+        }
+    }
+}
+
+/// Returns the array of a value that is the same for all batch elements, and has been repeated for them, in
+/// front, at most.
+#[track_caller]
+pub(super) fn shared_array(x: &Variable) -> Array {
+    let all = Batched::all(x);
+    match all.size() {
+        0 => Array::zeros(x.shape(), x.dtype()),
+        _ => all.slice(&vec![0.into(); all.rank() - x.rank()]),
     }
 }
 

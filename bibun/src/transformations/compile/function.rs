@@ -13,7 +13,9 @@ use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced, u
 use rustc_hash::FxHashSet;
 
 pub(super) use super::super::derived::Forward;
-use super::super::derived::{Batch, along, in_front, inputs, pull_apart_again, values, watched};
+use super::super::derived::{
+    Batch, FirstRun, along, in_front, inputs, pull_apart_again, values, watched,
+};
 use super::back::{Back, Terms};
 use super::partial::{Differentiable, Ran};
 use super::shown::Shown;
@@ -26,7 +28,7 @@ use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::locks::lock;
 use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{self, Captured, FirstRun, Found, Scopes};
+use crate::surroundings::{self, Captured, Found, Scopes};
 use crate::tree::Buffer;
 use crate::variable::Variable;
 
@@ -583,12 +585,12 @@ impl Gradient {
     fn of(inputs: &[Variable]) -> Option<Arc<Self>> {
         let wanted: Vec<bool> = inputs.iter().map(Variable::has_history).collect();
         let is_here = inputs.iter().all(|x| x.level() == 0);
-        // A transformation around puts Variables of its own in the place of inputs, and one around that
-        // puts others in their place.
-        let is_last = inputs.iter().all(|x| x.edge().generation() <= 1);
         let is_wanted = scope::is_recording() && is_here && wanted.contains(&true);
-        let ran = OnceLock::new();
         is_wanted.then(|| {
+            // A transformation puts Variables of its own in the place of inputs, and one around it others
+            // in the place of those.
+            let is_last = inputs.iter().all(|x| x.edge().generation() <= 1);
+            let ran = OnceLock::new();
             Arc::new(Self {
                 wanted,
                 is_last,

@@ -23,9 +23,9 @@ use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 pub(crate) use self::loss::LossPrograms;
 use self::shown::{Shown, Text};
 use self::structure::Structure;
+use super::derived::shared_array;
 use rustc_hash::FxHashMap;
 
-use crate::batch::Batched;
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
 use crate::hooks;
@@ -51,10 +51,11 @@ use crate::variable::Variable;
 /// the program: a captured Variable that has history is an error, and a number that changes outside
 /// keeps its old value. Plain fields of the argument (numbers, options, variants of an enum, lengths)
 /// are part of what a program is for: `f` is traced again when one of them changes. An
-/// [`Array`](crate::array::Array) in the argument is an input like a Variable.
+/// [`Array`](crate::array::Array) in the argument is an input like a Variable, and so is the position of a
+/// [`Generator`](crate::array::Generator), which draws anew in every run.
 /// [Buffers](crate::links::Buffer) are read and changed in every run, so batch normalisation and
-/// [`Dropout`](crate::links::Dropout) train as usual; to draw from a
-/// [`Generator`](crate::array::Generator) is an error. With hooks, replaced [`Rules`] or
+/// [`Dropout`](crate::links::Dropout) train as usual; to draw from a generator that is not part of the
+/// argument is an error. With hooks, replaced [`Rules`] or
 /// [`detect_anomaly`](crate::detect_anomaly) around the call, and on other devices than the CPU, `f`
 /// itself runs.
 ///
@@ -117,7 +118,7 @@ where
     ///
     /// # Panics
     /// Panics if `f` does while it is traced, if it reads a value, captures a Variable that has
-    /// history or is hidden by a transformation, or draws random numbers, and if it would have to be
+    /// history or is hidden by a transformation, or draws from a generator that is not part of the argument, and if it would have to be
     /// traced more often than the [`limit`](Self::limit) allows.
     #[track_caller]
     pub fn call(&self, x: &A) -> Y {
@@ -367,7 +368,7 @@ impl<A: Tree> Argument<A> {
         let (variables, arrays) = inputs.split_at(count);
         let variables = self.inputs.iter().map(|&i| variables[i].clone());
         let variables: Vec<Variable> = variables.collect();
-        let arrays: Vec<Array> = arrays.iter().map(Batched::of_any).collect();
+        let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
         self.leaves.replaced_all(&self.form, &variables, &arrays)
     }
 
@@ -415,7 +416,7 @@ fn result<Y: Tree + Send + 'static>(outputs: &[Variable], form: Option<Form>) ->
             },
         )
         .collect();
-    let arrays: Vec<Array> = arrays.iter().map(Batched::of_any).collect();
+    let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
     let tree = lock(&form.tree);
     form.leaves.replaced_all(&*tree, &outputs, &arrays)
 }

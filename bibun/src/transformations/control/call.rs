@@ -8,7 +8,7 @@ use bibun_array::{Array, DType, Draws, Shape, Tracer, is_traced, record_call, un
 
 pub(super) use super::super::derived::Forward;
 use super::super::derived::{
-    Batch, along, in_front, inputs, pull_apart_again, pull_through, values, watched,
+    Batch, FirstRun, along, in_front, inputs, pull_apart_again, pull_through, values, watched,
 };
 use super::are_traced;
 use crate::apply;
@@ -22,7 +22,7 @@ use crate::functions::zeros_like;
 use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{self, Captured, FirstRun, Scopes};
+use crate::surroundings::{self, Captured, Scopes};
 use crate::variable::Variable;
 
 /// A call of control flow. Its rules are such calls, too, of the same inputs and of cotangents,

@@ -18,6 +18,7 @@ use bibun_array::{Array, is_traced};
 
 use self::call::{ControlCall, Forward};
 use super::compile::compiled;
+use super::derived::shared_array;
 use crate::batch::Batched;
 use crate::error::{Error, raise, refuse};
 use crate::function::Spec;
@@ -66,7 +67,7 @@ impl<T: Tree> Form<T> {
     /// Returns the Tree with these leaves and arrays.
     fn with(&self, variables: &[Variable]) -> T {
         let (leaves, arrays) = variables.split_at(self.leaves.variables.len());
-        let arrays: Vec<Array> = arrays.iter().map(Batched::of_any).collect();
+        let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
         self.leaves.replaced_all(&self.tree, leaves, &arrays)
     }
 
