@@ -21,6 +21,11 @@ use crate::variable::Variable;
 /// memory.
 const PULLBACKS: usize = 8;
 
+/// The number of orders of derivatives that add up their terms in the order of the function itself: inputs are as
+/// many generations behind cotangents, and these behind cotangents of the next order, as if each derivative
+/// had put Variables of its own in the place of inputs.
+const ORDERS: usize = 4;
+
 /// A function that was traced for a gradient by some of its inputs.
 pub(super) struct Differentiable {
     /// The inputs that have history.
@@ -40,6 +45,8 @@ pub(super) struct Differentiable {
 
 /// What ways back go on from.
 struct Ways {
+    /// The order of the derivatives that they compute.
+    order: usize,
     cut: Cut,
     scopes: Scopes,
     /// The nodes and leaves that the function has made.
@@ -110,7 +117,7 @@ impl Differentiable {
             notes,
             made,
         } = record(inputs, scopes, |x| {
-            let (x, targets) = watched(x, |i| wanted[i]);
+            let (x, targets) = watched_again(x, wanted, ORDERS);
             (scope::recording(true, || core.compute(&x)), targets)
         });
         let contents = found.changed.iter().map(|(_, content)| content.array());
@@ -254,6 +261,16 @@ fn known<T: Clone>(
     made
 }
 
+/// Returns the inputs that are wanted as Variables of this generation, and all edges.
+fn watched_again(
+    inputs: &[Variable],
+    wanted: &[bool],
+    generation: usize,
+) -> (Vec<Variable>, Vec<Edge>) {
+    let first = watched(inputs, |i| wanted[i]);
+    (1..generation).fold(first, |(x, _), _| watched(&x, |i| wanted[i]))
+}
+
 impl Ways {
     fn new(
         cut: Cut,
@@ -264,6 +281,7 @@ impl Ways {
         given: Vec<Array>,
     ) -> Self {
         Self {
+            order: 1,
             cut,
             scopes: scopes.clone(),
             made,
@@ -311,7 +329,8 @@ impl Ways {
                 (values, terms, Vec::new())
             }
             Some(wanted) => {
-                let (cotangents, edges) = watched(&cotangents, |i| wanted[i]);
+                let generations = ORDERS.saturating_sub(self.order).max(1);
+                let (cotangents, edges) = watched_again(&cotangents, wanted, generations);
                 let cotangents = cotangents.into_iter().map(Some).collect();
                 let walk = || back.walk(outputs, &self.inputs, cotangents, true);
                 let (values, terms) = scope::recording(true, walk);
@@ -363,6 +382,7 @@ impl Ways {
         let inputs = [&self.inputs[..], &way.edges].concat();
         let given = [&self.given[..], &self.kept, &cotangents].concat();
         let mut ways = Self::new(tracer.cut(), &self.scopes, way.made, outputs, inputs, given);
+        ways.order = self.order + 1;
         let can_go_back = ways.keep_for(&Back::whole(wanted.to_vec()), &results);
         let program = tracer.rest(&ways.given, &[&results[..], &ways.kept].concat())?;
         Some(Differentiable {
