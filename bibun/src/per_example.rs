@@ -78,8 +78,7 @@ impl Part {
             Self::Stacked(cotangent) => ExampleGradient::Stacked(cotangent),
             Self::OuterProduct(product) => ExampleGradient::OuterProduct(product),
         };
-        let is_sliced = |part: &Self| matches!(part, Self::Sliced(_));
-        let sliced = parts.iter().filter(|part| is_sliced(part)).count();
+        let sliced = (parts.iter().filter(|part| matches!(part, Self::Sliced(_)))).count();
         // Behind the function, these would not be known to come from what knows no better.
         if 0 < sliced && sliced < parts.len() {
             let terms = parts.into_iter().map(Self::stacked);

@@ -56,6 +56,9 @@ fn all_close<T: Tree>(a: &T, b: &T) {
     );
 }
 
+/// Losses of weights and examples.
+type Losses = Arc<dyn Fn(&(Variable, Variable)) -> Variable + Send + Sync>;
+
 /// A function that counts how often it runs.
 fn counted<A, Y>(
     f: impl Fn(&A) -> Y + Send + Sync + 'static,
@@ -190,7 +193,7 @@ fn gradients_of_examples_can_be_differentiated_and_nested() {
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     // Tangents of them, batches of them, and all of it in one program.
     let own = Arc::clone(&compiled);
-    let of = |f: Arc<dyn Fn(&(Variable, Variable)) -> Variable + Send + Sync>| {
+    let of = |f: Losses| {
         let rows = move |(w, x): &(Variable, Variable)| {
             let w = bibun::functions::watch(w);
             let options = GradOptions::new().create_graph();
@@ -219,7 +222,7 @@ fn gradients_of_examples_can_be_differentiated_and_nested() {
     all_the_same_bits(&found, &eager.0);
     all_close(&recomputed, &eager.1);
     // Checkpoints around and inside.
-    let outside = |f: Arc<dyn Fn(&(Variable, Variable)) -> Variable + Send + Sync>| {
+    let outside = |f: Losses| {
         let w = Variable::new(w.array());
         let own = Arc::clone(&f);
         let y = checkpoint(
@@ -727,7 +730,7 @@ fn augmented(images: &Variable, generator: &Generator) -> Variable {
             u.floor().cast(DType::I64) + Variable::constant(Array::arange(0, side as i64))
         };
         let (rows, columns) = (offset(g), offset(g));
-        let cropped = take(&take(&padded, &rows, 1), &columns, 2);
+        let cropped = take(take(&padded, &rows, 1), &columns, 2);
         let is_flipped = random_bernoulli([], 0.5, g);
         where_(&is_flipped, cropped.flip(2), &cropped)
     };
